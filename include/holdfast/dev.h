@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * For developers of kernels and for the command: list and check kernel rows, explain plans, measure.
+ * Found in libholdfast_dev only. Unstable: may change in any release. */
+#ifndef HF_DEV_H
+#define HF_DEV_H
+
+#include <holdfast/base.h>
+#include <holdfast/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what is there ---- */
+
+/* Name of op number i ("assign"); NULL past the last. */
+HF_API const char *hf_dev_op_name(int i);
+
+typedef struct hf_dev_kernel {
+    const char *op;
+    const char *name;
+    const char *device; /* "cpu" */
+    const char *isa;    /* "scalar", "avx2", ... */
+    char dtypes[48];    /* "f32 f64 u8" */
+    int tile[3];        /* 0 where it means nothing */
+    int reference;      /* plain float64, what the others are compared with */
+    int fixed_order;    /* same bits for any number of threads */
+    int runs_here;
+    char why_not[160];  /* "" when it runs here */
+} hf_dev_kernel;
+
+/* Row i of an op, over all instruction sets compiled; 0 past the last, else 1. */
+HF_API int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info);
+
+typedef struct hf_dev_isa {
+    const char *name;
+    const char *flags; /* what the compiler was given */
+    int compiled;      /* kernel rows of this set are in this build */
+    int runnable;      /* by this CPU, operating system and HF_ISA_MAX */
+} hf_dev_isa;
+
+/* Instruction set i, weakest first; 0 past the last, else 1. */
+HF_API int hf_dev_isa_at(int i, hf_dev_isa *info);
+
+typedef struct hf_dev_device {
+    const char *name;
+    int available;
+    char text[200]; /* what it is, or why it is not there */
+} hf_dev_device;
+
+/* Device i; 0 past the last, else 1. */
+HF_API int hf_dev_device_at(int i, hf_dev_device *info);
+
+typedef struct hf_dev_host {
+    const char *cpu;          /* "AMD EPYC 7763 64-Core Processor" */
+    int cores;                /* that this process may use */
+    int64_t l1, l2, l3;       /* bytes; L1 data and L2 of a core */
+    uint64_t memory_available; /* bytes */
+    const char *compiler;     /* "gcc 12.2.0" */
+} hf_dev_host;
+
+HF_API void hf_dev_host_info(hf_dev_host *info);
+
+/* ---- plans ---- */
+
+/* A call as planner and tuning file see it. k is ignored by ops without centroids. */
+typedef struct hf_dev_shape {
+    hf_dtype dtype;
+    int64_t n, k, d;
+} hf_dev_shape;
+
+typedef struct hf_dev_candidate {
+    const char *kernel;
+    int usable;           /* runs here and supports this call */
+    int chosen;
+    double estimate_s;    /* predicted time on one thread; < 0: the row gives none */
+    uint64_t workspace_bytes;
+    char why[200];        /* why it was chosen, or why it lost */
+} hf_dev_candidate;
+
+typedef void (*hf_dev_candidate_fn)(void *user, const hf_dev_candidate *candidate);
+
+/* Which row would serve `op` on this shape. *kernel and *source ("forced", "tuned", "shipped",
+ * "model") belong to the library; each may be NULL. each (may be NULL) gets every row of the op.
+ * HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
+ * benchmark problem. */
+HF_API hf_status hf_dev_plan(hf_context *ctx, const char *op, const hf_dev_shape *shape,
+                             const char **kernel, const char **source, hf_dev_candidate_fn each,
+                             void *user);
+
+/* ---- check ---- */
+
+typedef enum hf_dev_verdict { HF_DEV_PASSED = 0, HF_DEV_FAILED = 1, HF_DEV_SKIPPED = 2 } hf_dev_verdict;
+
+/* All zero means default. */
+typedef struct hf_dev_check_opts {
+    const char *op;     /* NULL: all */
+    const char *kernel; /* exact name, or with a trailing '*'; NULL: all */
+    uint64_t seed;
+    int64_t max_cases;  /* of each op; 0: all */
+} hf_dev_check_opts;
+
+typedef struct hf_dev_check_event {
+    const char *op;
+    const char *kernel;
+    const char *case_name; /* NULL: the verdict on the whole row */
+    hf_dev_verdict verdict;
+    int64_t cases;         /* that the row has run so far */
+    const char *text;      /* what is wrong, or why it was skipped; "" otherwise */
+} hf_dev_check_event;
+
+/* Called for each failing case and once for each row. */
+typedef void (*hf_dev_check_fn)(void *user, const hf_dev_check_event *event);
+
+typedef struct hf_dev_tally {
+    int64_t passed, failed, skipped; /* rows */
+} hf_dev_tally;
+
+/* Compare kernel rows with their reference on all cases, with 1, 2 and 7 workers. HF_OK when the check
+ * was made, whatever it found; HF_E_ARG when no op or row has the name; HF_E_NOMEM. */
+HF_API hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void *user,
+                              hf_dev_tally *tally);
+
+/* ---- time ---- */
+
+/* The fastest this machine does simple things with the context's threads, measured now. */
+typedef struct hf_dev_ceiling {
+    double fma_f32[8];  /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0: cannot run */
+    double amx_bf16;    /* flop/s; 0: no AMX */
+    double read_bytes;  /* bytes/s read from memory */
+} hf_dev_ceiling;
+
+/* Takes about half a second. */
+HF_API hf_status hf_dev_measure_ceiling(hf_context *ctx, hf_dev_ceiling *ceiling);
+
+typedef struct hf_dev_timing {
+    const char *op;
+    const char *kernel;
+    hf_dev_shape shape;
+    int threads;
+    int rounds;
+    double median_s, min_s, max_s;
+    double flops, bytes;      /* that the op needs at least (hf_op::cost) */
+    double ceiling_s;         /* least time by the ceilings: max of flops and bytes over their rates */
+    const char *ceiling_by;   /* "fma" or "memory" */
+    int planned;              /* the planner would take this row */
+} hf_dev_timing;
+
+typedef void (*hf_dev_timing_fn)(void *user, const hf_dev_timing *timing);
+
+/* All zero means default. */
+typedef struct hf_dev_time_opts {
+    const char *kernel;  /* NULL: the planned row; "all": every row but the reference that can; a name */
+    int rounds;          /* 0: 7; rows take turns within a round */
+    double budget_s;     /* stop after this long with at least 3 rounds; 0: 10 */
+    int normal;          /* data: 0 blobs, 1 normal without structure */
+    int checked_only;    /* leave out rows that differ from the reference on this very problem */
+    uint64_t seed;
+} hf_dev_time_opts;
+
+/* Time rows of an op on one shape; each is called per row, fastest first.
+ * HF_E_ARG unknown op or row; HF_E_UNSUPPORTED the op is not timed by itself or no row can. */
+HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
+                             const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
+                             hf_dev_timing_fn each, void *user);
+
+/* Write the winners of earlier hf_dev_time() calls with checked_only as a tuning file, whole or not
+ * at all; entries of the same key that the file already holds are replaced. */
+HF_API hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,
+                                   int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Test cases and benchmark problems of an op; part of libholdfast_dev, not of libholdfast. The file
+ * ops/<op>/<op>_case.c defines `const struct hf_op_cases hf_<op>_cases`. */
+#ifndef HF_CASE_H
+#define HF_CASE_H
+
+#include "base/rng.h"
+#include "core/op.h"
+
+#define HF_CASE_BUFS 24
+
+/* Arguments whose arrays lie in buffers with canaries around them. */
+struct hf_case {
+    char name[96]; /* "ties n=37 k=5 d=3 f32" */
+    void *args;    /* hf_op::args_size bytes, zeroed; the buffers below are what it points to */
+    struct hf_case_buf {
+        char *ptr;
+        size_t bytes;
+        bool out;    /* written by the kernel: compared with the reference */
+        char *block; /* what was allocated, canaries included */
+        char *saved; /* content of an out buffer as the case maker left it */
+    } buf[HF_CASE_BUFS];
+    int bufs;
+};
+
+/* `bytes` zeroed bytes for a case. `out`: the kernel writes there; what the case maker leaves in it is
+ * put back before each run. NULL when out of memory. (harness/case.c) */
+void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
+
+struct hf_op_cases {
+    /* Case `id` = 0, 1, 2, ...; false when there are no more. Args and buffers are filled. Cases must be
+     * random, structured, degenerate (k=1, d=1, n=1, n below a tile), unaligned, strided, with ties, huge
+     * offsets, huge and tiny exponents, and cover every dtype. */
+    bool (*make_case)(struct hf_rng *rng, int64_t id, struct hf_case *c);
+    /* Is `got` (the out buffers in order of allocation) right, given what the reference wrote in `ref`?
+     * Writes the first difference to why. NULL: every byte must be equal. */
+    bool (*compare)(const void *args, void *const *ref, void *const *got, char *why,
+                    size_t why_bytes);
+    /* Arguments of a given shape for bench and tune, on structured random data (blobs); NULL: the op is
+     * not timed by itself. */
+    bool (*make_bench)(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c);
+};
+
+#endif
