@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the verbs of the command share: exit codes, messages, option values, JSON. */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <argp.h>
+#include <holdfast/holdfast.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,      /* nothing below says it better */
+    EXIT_USAGE = 2,       /* options that are wrong whatever the data are */
+    EXIT_INPUT = 3,       /* a file cannot be read or used, or options contradict the data */
+    EXIT_RESOURCES = 4,   /* memory, disk space, threads, a device */
+    EXIT_CORRUPT = 5,     /* a damaged checkpoint, or wrong arithmetic that could not be repaired */
+    EXIT_INTERRUPTED = 130
+};
+
+/* What a call was about: the same status means another exit code when opening a context, reading
+ * an input, computing, or writing an output. */
+enum tool_stage { STAGE_OPEN, STAGE_READ, STAGE_COMPUTE, STAGE_WRITE };
+
+/* The verbs, one for each line of commands.def. */
+#define COMMAND(name, summary) int cmd_##name(int argc, char **argv);
+#include "commands.def"
+#undef COMMAND
+
+/* The exit code of a status. os_error is errno as the call left it (0 when not known). */
+int tool_exit_code(hf_status status, int os_error, enum tool_stage stage);
+
+/* "holdfast: ..." on standard error. */
+void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Report hf_last_error(ctx) or, where that is empty, the status; return the exit code. Set errno to
+ * 0 before the call whose status this is. */
+int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage);
+
+/* Values of options; a malformed one ends the program through argp_error (exit code 2). */
+int64_t tool_int(struct argp_state *state, const char *option, const char *text, int64_t least,
+                 int64_t most);
+uint64_t tool_u64(struct argp_state *state, const char *option, const char *text);
+double tool_real(struct argp_state *state, const char *option, const char *text, double least,
+                 double most);
+uint64_t tool_bytes(struct argp_state *state, const char *option, const char *text); /* 512M, 2GiB */
+/* The place of text in a NULL-ended list of names. */
+int tool_choice(struct argp_state *state, const char *option, const char *text,
+                const char *const *names);
+
+/* Parse with the verb's own table; never returns on a usage error. */
+void tool_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* "1,234,567" and "12.3 MiB" into one of a few static buffers. */
+const char *tool_count_text(int64_t n);
+const char *tool_bytes_text(uint64_t bytes);
+const char *tool_seconds_text(double seconds);
+
+/* JSON has no NaN and no infinity: null stands for them. */
+json_t *tool_json_real(double value);
+/* Print root on standard output with a final newline and drop the reference; an exit code. */
+int tool_json_print(json_t *root);
+
+double tool_now(void); /* seconds of the monotonic clock */
+
+/* The most resident memory this process ever had, in bytes; 0 where it cannot be told. */
+uint64_t tool_peak_memory(void);
+
+#endif
