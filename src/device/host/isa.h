@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The instruction sets of isa.def, and for a source compiled once per set (-DHF_ISA=name) its verbs. */
+#ifndef HF_ISA_H
+#define HF_ISA_H
+
+enum hf_isa_id {
+#define ISA(name, flags, test) HF_ISA_ID_##name,
+#include "device/host/isa.def"
+#undef ISA
+    HF_ISA_COUNT
+};
+
+#if defined(HF_ISA)
+#define HF_PASTE_(a, b) a##_##b
+#define HF_PASTE(a, b) HF_PASTE_(a, b)
+/* name_<isa>: external names of per-ISA objects */
+#define HF_ISA_NAME(name) HF_PASTE(name, HF_ISA)
+#define HF_ISA_ID HF_PASTE(HF_ISA_ID, HF_ISA)
+#define HF_STR_(x) #x
+#define HF_STR(x) HF_STR_(x)
+/* "avx2": for kernel names */
+#define HF_ISA_TEXT HF_STR(HF_ISA)
+
+#if defined(HF_ISA_HEADER)
+#include HF_ISA_HEADER /* "device/host/isa_<isa>.h", set by the build for every set but scalar */
+#endif
+#endif
+
+#endif

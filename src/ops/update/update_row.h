@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The innermost piece of update, shared by update_simd.c and the fused update of assign_simd.c; compiled
+ * once per instruction set.
+ *
+ * A float64 t of at most 2^51 becomes an integer by adding HF_RINT_MAGIC: the bits of the sum, less those
+ * of HF_RINT_MAGIC, are rint(t). The scale is a power of two, so v * scale is exact and the fused
+ * multiply-add rounds where the reference does; a product too small to be normal is rounded to 0 by both. */
+#ifndef HF_UPDATE_ROW_H
+#define HF_UPDATE_ROW_H
+
+#include "base/dtype.h"
+#include "device/host/isa.h"
+#include "device/host/isa_load.h"
+#include "ops/update/update.h"
+#include <math.h>
+
+#define UPDATE_MAGIC_BITS INT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
+
+/* A row on its way: from and to are the first limbs of its old and new sums, or NULL. */
+struct update_move {
+    const void *row;
+    const double *mult;
+    int64_t *from;
+    int64_t *to;
+    int64_t limb_stride; /* elements from one limb to the next: k * d */
+    double factor;
+    double scale; /* 2^bits */
+};
+
+/* sum[0..n) += q, or -= q. */
+ALWAYS_INLINE void update_add(int64_t *sum, vl q, bool take, int n) {
+    const vl old = n == VDW ? vl_load(sum) : vl_load_n(sum, n);
+    const vl now = take ? vl_sub(old, q) : vl_add(old, q);
+    if (n == VDW)
+        vl_store(sum, now);
+    else
+        vl_store_n(sum, now, n);
+}
+
+/* Features j .. j + n - 1. */
+ALWAYS_INLINE void update_step(const struct update_move *m, hf_dtype dtype, int limbs, bool take,
+                               bool give, int64_t j, int n) {
+    const vd magic = vd_set1(HF_RINT_MAGIC);
+    const vl magic_bits = vl_set1(UPDATE_MAGIC_BITS);
+    const vd v = vd_mul(vd_load_as_n(m->row, dtype, j, n), vd_set1(m->factor));
+    const vd mult = n == VDW ? vd_load(m->mult + j) : vd_load_n(m->mult + j, n);
+    vd sum = vd_fma(v, mult, magic);
+    vl q = vl_sub(vd_bits(sum), magic_bits);
+    if (take)
+        update_add(m->from + j, q, true, n);
+    if (give)
+        update_add(m->to + j, q, false, n);
+    if (limbs == 1)
+        return;
+    const vd rest = vd_fma(v, mult, vd_sub(magic, sum));
+    sum = vd_fma(rest, vd_set1(m->scale), magic);
+    q = vl_sub(vd_bits(sum), magic_bits);
+    if (take)
+        update_add(m->from + m->limb_stride + j, q, true, n);
+    if (give)
+        update_add(m->to + m->limb_stride + j, q, false, n);
+}
+
+ALWAYS_INLINE void update_span(const struct update_move *m, hf_dtype dtype, int limbs, bool take,
+                               bool give, int64_t begin, int64_t end) {
+    const struct update_move own = *m; /* the sums cannot alias it */
+    int64_t j = begin;
+    for (; j + VDW <= end; j += VDW)
+        update_step(&own, dtype, limbs, take, give, j, VDW);
+    if (j < end)
+        update_step(&own, dtype, limbs, take, give, j, (int)(end - j));
+}
+
+ALWAYS_INLINE void update_span_limbs(const struct update_move *m, hf_dtype dtype, int limbs,
+                                     int64_t begin, int64_t end) {
+    if (m->from && m->to)
+        update_span(m, dtype, limbs, true, true, begin, end);
+    else if (m->to)
+        update_span(m, dtype, limbs, false, true, begin, end);
+    else
+        update_span(m, dtype, limbs, true, false, begin, end);
+}
+
+ALWAYS_INLINE void update_span_dtype(const struct update_move *m, hf_dtype dtype, int limbs,
+                                     int64_t begin, int64_t end) {
+    if (limbs == 1)
+        update_span_limbs(m, dtype, 1, begin, end);
+    else
+        update_span_limbs(m, dtype, 2, begin, end);
+}
+
+/* Features [begin, end) of update_move_row(), without count and weight. from != to. */
+static inline void update_move_features(const struct hf_sums *s, const void *row, hf_dtype dtype,
+                                        double factor, int32_t from, int32_t to, int64_t begin,
+                                        int64_t end) {
+    const struct update_move m = {.row = row,
+                                  .mult = s->mult,
+                                  .from = from < 0 ? NULL : s->sum + from * s->d,
+                                  .to = to < 0 ? NULL : s->sum + to * s->d,
+                                  .limb_stride = s->k * s->d,
+                                  .factor = factor,
+                                  .scale = (double)(INT64_C(1) << s->bits)};
+    switch (dtype) {
+    case HF_F64:
+        update_span_dtype(&m, HF_F64, s->limbs, begin, end);
+        break;
+    case HF_F16:
+        update_span_dtype(&m, HF_F16, s->limbs, begin, end);
+        break;
+    case HF_BF16:
+        update_span_dtype(&m, HF_BF16, s->limbs, begin, end);
+        break;
+    case HF_U8:
+        update_span_dtype(&m, HF_U8, s->limbs, begin, end);
+        break;
+    default:
+        update_span_dtype(&m, HF_F32, s->limbs, begin, end);
+        break;
+    }
+}
+
+/* Count and weight of update_move_row(). from != to. */
+static inline void update_move_count(const struct hf_sums *s, double weight, int32_t from, int32_t to) {
+    if (from >= 0)
+        s->count[from]--;
+    if (to >= 0)
+        s->count[to]++;
+    if (!s->weight)
+        return;
+    const double t = weight * s->weight_mult;
+    const double high = rint(t);
+    const int64_t q[HF_MAX_LIMBS] = {
+        (int64_t)high, (int64_t)rint((t - high) * (double)(INT64_C(1) << s->bits))};
+    for (int l = 0; l < s->limbs; l++) {
+        if (from >= 0)
+            s->weight[l * s->k + from] -= q[l];
+        if (to >= 0)
+            s->weight[l * s->k + to] += q[l];
+    }
+}
+
+/* Move one row of s->d elements from the sums of cluster `from` to those of `to` (-1: none). factor is
+ * r_i of update.h; weight is what is added to s->weight where that is kept. */
+static inline void update_move_row(const struct hf_sums *s, const void *row, hf_dtype dtype,
+                                   double factor, double weight, int32_t from, int32_t to) {
+    if (from == to)
+        return;
+    update_move_features(s, row, dtype, factor, from, to, 0, s->d);
+    update_move_count(s, weight, from, to);
+}
+
+/* r_i of update.h for a row of d elements. weight is 1 where there are no weights. */
+static inline double update_row_factor(hf_metric metric, double weight, const void *row,
+                                       hf_dtype dtype, int64_t d) {
+    if (metric != HF_COSINE)
+        return weight;
+    double square[64];
+    double sum = 0;
+    for (int64_t j = 0; j < d; j += 64) {
+        const int64_t n = d - j < 64 ? d - j : 64;
+        hf_to_f64(square, (const char *)row + (size_t)j * hf_dtype_bytes(dtype), dtype, n);
+        for (int64_t i = 0; i < n; i++)
+            square[i] *= square[i];
+        for (int64_t i = 0; i < n; i++)
+            sum += square[i];
+    }
+    return sum > 0 ? weight / sqrt(sum) : 0;
+}
+
+#endif
