@@ -9,7 +9,8 @@
 
 #define HF_CASE_BUFS 24
 
-/* Arguments whose arrays lie in buffers with canaries around them. */
+/* Arguments whose arrays lie in buffers with canaries around them. The argument struct of every op begins
+ * with the data, `hf_array x`. */
 struct hf_case {
     char name[96]; /* "ties n=37 k=5 d=3 f32" */
     void *args;    /* hf_op::args_size bytes, zeroed; the buffers below are what it points to */
@@ -18,13 +19,15 @@ struct hf_case {
         size_t bytes;
         bool out;    /* written by the kernel: compared with the reference */
         char *block; /* what was allocated, canaries included */
-        char *saved; /* content of an out buffer as the case maker left it */
+        char *saved; /* content as the case maker left it */
     } buf[HF_CASE_BUFS];
     int bufs;
+    bool failed; /* out of memory, or of buf[] */
 };
 
-/* `bytes` zeroed bytes for a case. `out`: the kernel writes there; what the case maker leaves in it is
- * put back before each run. NULL when out of memory. (harness/case.c) */
+/* `bytes` zeroed bytes for a case, aligned to HF_ALIGN. `out`: the kernel writes there; what the case maker
+ * leaves in it is put back before each run. Everything else must be the same after a run as before.
+ * NULL when out of memory. (harness/case.c) */
 void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
 
 struct hf_op_cases {

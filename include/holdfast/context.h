@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A context is one device with its threads, its memory limit and its last error. */
+#ifndef HF_CONTEXT_H
+#define HF_CONTEXT_H
+
+#include <holdfast/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hf_context hf_context;
+
+/* All zero means default. */
+typedef struct hf_context_opts {
+    const char *device;   /* "cpu" or "auto"; NULL means auto (the fastest device that is there) */
+    int threads;          /* worker threads, the caller's included; 0 means one per usable core */
+    uint64_t memory_bytes; /* workspace and chunks may take this much; 0 means half of what is free */
+} hf_context_opts;
+
+/* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().
+ * A context serves one thread at a time; make one per thread to work in parallel.
+ * HF_E_ARG          unknown device name, threads < 0 or > 1024
+ * HF_E_UNSUPPORTED  the device is not there or not in this build
+ * HF_E_NOMEM        no memory or no thread to be had */
+HF_API hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts);
+
+/* Close a context and free all it holds. NULL is allowed. */
+HF_API void hf_context_destroy(hf_context *ctx);
+
+/* What went wrong in the last call that failed on this context; "" when nothing did. The text
+ * belongs to the context and lives until its next call. NULL asks about hf_context_create(). */
+HF_API const char *hf_last_error(const hf_context *ctx);
+
+/* "cpu"; belongs to the library. */
+HF_API const char *hf_context_device(const hf_context *ctx);
+
+/* Worker threads in use, at least 1. */
+HF_API int hf_context_threads(const hf_context *ctx);
+
+/* The memory limit in force, in bytes. */
+HF_API uint64_t hf_context_memory(const hf_context *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

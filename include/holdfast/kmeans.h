@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * k-means: fit, predict, transform, score. docs/numerics.md says what exact and repeatable mean. */
+#ifndef HF_KMEANS_H
+#define HF_KMEANS_H
+
+#include <holdfast/array.h>
+#include <holdfast/base.h>
+#include <holdfast/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The distance d(x, c); every operation of the reference is one float64 operation, features in order. */
+typedef enum hf_metric {
+    HF_EUCLIDEAN = 0, /* sum of (x_j - c_j)^2; a centroid is the mean of its rows */
+    HF_COSINE = 1,    /* 1 - x.c / (|x| |c|); a centroid is the normalised sum of normalised rows */
+    HF_DOT = 2        /* -x.c; a centroid is the mean of its rows */
+} hf_metric;
+
+typedef enum hf_init {
+    HF_INIT_KMEANSPP = 0,         /* greedy k-means++ (Arthur and Vassilvitskii 2007), 2 + ln k trials */
+    HF_INIT_KMEANS_PARALLEL = 1,  /* k-means|| (Bahmani et al. 2012) */
+    HF_INIT_RANDOM = 2,           /* k distinct rows */
+    HF_INIT_GIVEN = 3             /* opts->centroids */
+} hf_init;
+
+/* What happens to a cluster that lost all its rows. */
+typedef enum hf_empty {
+    HF_EMPTY_RELOCATE = 0, /* its centroid moves to the row farthest from its own centroid */
+    HF_EMPTY_SPLIT = 1,    /* it takes half of the cluster with the most rows */
+    HF_EMPTY_KEEP = 2,     /* its centroid stays where it was */
+    HF_EMPTY_ERROR = 3     /* the fit ends with HF_E_DATA */
+} hf_empty;
+
+typedef enum hf_precision {
+    HF_EXACT = 0, /* labels equal those of the float64 reference, lowest index on ties */
+    HF_FAST = 1   /* the filter's answer is taken as it is: a few rows may differ, and by kernel */
+} hf_precision;
+
+typedef enum hf_centroids {
+    HF_CENTROIDS_WIDE = 0, /* float32; float64 for float64 data */
+    HF_CENTROIDS_SAME = 1  /* rounded to the data's own 16-bit type after each update */
+} hf_centroids;
+
+/* Work skipping never changes a result. */
+typedef enum hf_skipping {
+    HF_SKIP_AUTO = 0, /* on while it saved work in the last iteration */
+    HF_SKIP_OFF = 1,
+    HF_SKIP_ON = 2
+} hf_skipping;
+
+typedef enum hf_nan {
+    HF_NAN_ERROR = 0, /* a row with NaN or Inf is HF_E_DATA; the message names the first */
+    HF_NAN_DROP = 1   /* such rows take no part and get label -1 */
+} hf_nan;
+
+typedef enum hf_stop {
+    HF_STOP_NONE = 0,
+    HF_STOP_LABELS = 1,    /* no label changed */
+    HF_STOP_TOL = 2,       /* the centroids moved less than tol */
+    HF_STOP_MAX_ITER = 3,
+    HF_STOP_CANCELLED = 4  /* the progress callback said so; the result holds the last full iteration */
+} hf_stop;
+
+/* One Lloyd iteration as it ended. */
+typedef struct hf_kmeans_iteration {
+    double inertia;       /* of the labels against the centroids they were computed from */
+    double shift;         /* sum over all centroids of the squared distance moved */
+    double seconds;
+    int64_t changed;      /* rows whose label changed */
+    int64_t rows_skipped; /* rows whose bounds proved the label without any distance */
+    int64_t rows_partial; /* rows compared with the moved centroids only */
+    int64_t rows_rechecked; /* rows that the filter left open and float64 decided */
+    int64_t empty;        /* clusters that were empty */
+} hf_kmeans_iteration;
+
+/* Called after each iteration, from the calling thread. Return non-zero to stop. restart counts
+ * from 0 to n_init - 1, iteration from 1; iteration 0 reports progress of the initialisation
+ * (done of total centroids), with it == NULL. */
+typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
+                                  const hf_kmeans_iteration *it, int64_t done, int64_t total);
+
+/* All zero means default; k must be set. */
+typedef struct hf_kmeans_opts {
+    int64_t k;                 /* clusters, 1 to the number of rows */
+    hf_metric metric;
+    hf_init init;
+    const hf_array *centroids; /* HF_INIT_GIVEN: [k, d], F32 or F64 */
+    int n_init;                /* restarts, the best is kept; 0 means 1 */
+    uint64_t seed;
+    int max_iter;              /* 0 means 300 */
+    double tol;                /* relative to the mean variance of the columns; 0 means 1e-4, < 0 means
+                                  only unchanged labels stop (scikit-learn's tol=0) */
+    const hf_array *weights;   /* [n, 1] F32, F64 or I32, >= 0, not all 0; NULL means 1 */
+    hf_empty empty;
+    hf_precision precision;
+    hf_centroids store;
+    hf_skipping skipping;
+    hf_nan nan;
+    const char *checkpoint;    /* file written as the fit goes on; NULL means none */
+    int checkpoint_every;      /* iterations between two writes; 0 means 10 */
+    const char *resume;        /* a checkpoint of the same data and options to go on from */
+    hf_kmeans_progress progress;
+    void *progress_user;
+} hf_kmeans_opts;
+
+/* A fit. Centroids and labels belong together: each label is the nearest of these centroids. */
+typedef struct hf_kmeans_result {
+    int64_t n, k, d;
+    hf_array centroids;        /* [k, d] F32, or F64 for F64 data */
+    int32_t *labels;           /* [n]; -1 for rows dropped by HF_NAN_DROP */
+    double inertia;            /* sum of weight * d(row, its centroid) */
+    int iterations;            /* of the restart that was kept */
+    int restart;               /* which restart that was */
+    hf_stop stop;
+    int converged;             /* stop is LABELS or TOL */
+    int64_t rows_dropped;
+    hf_kmeans_iteration *history; /* [iterations] */
+    double seconds_init, seconds_iterate, seconds_finish, seconds_total;
+    uint64_t workspace_bytes;  /* most memory held at once beside the data, labels and centroids */
+    int64_t chunk_rows;        /* rows worked on at once */
+    char kernel_assign[64];    /* kernel rows that ran, for the record */
+    char kernel_update[64];
+    char guard[16];            /* protection scheme: "none" */
+    int64_t faults_detected, faults_corrected, reruns;
+} hf_kmeans_result;
+
+/* Cluster the rows of x into opts->k groups with Lloyd's algorithm.
+ *   x       [n, d] F32, F64, F16, BF16 or U8; borrowed until return
+ *   fit     written on HF_OK only; free with hf_kmeans_result_clear()
+ * HF_E_ARG      k < 1 or > n, d < 1, bad options, weights or centroids of another shape
+ * HF_E_DATA     NaN or Inf in x, weights negative or all zero, empty cluster with HF_EMPTY_ERROR
+ * HF_E_NOMEM    the workspace does not fit the context's memory limit
+ * HF_E_IO, HF_E_CORRUPT  a checkpoint could not be written, or is damaged or of another problem
+ * Reaching max_iter and being cancelled are HF_OK; see fit->stop. */
+HF_API hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
+                               hf_kmeans_result *fit);
+
+/* The same for rows that are read in chunks. Same bits as hf_kmeans_fit() on the same rows. */
+HF_API hf_status hf_kmeans_fit_source(hf_context *ctx, const hf_source *source,
+                                      const hf_kmeans_opts *opts, hf_kmeans_result *fit);
+
+/* Fit `batch` independent problems of one shape: problem b is x[b] with fits[b]; opts->seed + b is
+ * its seed. Checkpoints and progress are not available here (HF_E_ARG). All or nothing. */
+HF_API hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
+                                     const hf_kmeans_opts *opts, hf_kmeans_result *fits);
+
+/* Free what a fit holds and zero it. NULL is allowed. */
+HF_API void hf_kmeans_result_clear(hf_kmeans_result *fit);
+
+/* Label of the nearest centroid for every row. Exactly one of x and source is not NULL.
+ *   centroids  [k, d] F32 or F64
+ *   labels     [n] out
+ *   distances  [n] out, d(row, its centroid) in float64; NULL when not wanted
+ *   inertia    out, sum of weight * distance; NULL when not wanted (weights may be NULL) */
+HF_API hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                   const hf_array *centroids, hf_metric metric,
+                                   hf_precision precision, const hf_array *weights, int32_t *labels,
+                                   double *distances, double *inertia);
+
+/* Distances of rows to all centroids, a chunk at a time: `sink` gets rows [first, first + count) as
+ * distances [count, k] float64 (Euclidean: the root of d) and returns non-zero to stop
+ * (HF_E_CANCELLED). Exactly one of x and source is not NULL. */
+typedef int (*hf_transform_sink)(void *user, int64_t first, int64_t count, const double *distances);
+HF_API hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                     const hf_array *centroids, hf_metric metric,
+                                     hf_transform_sink sink, void *user);
+
+/* "no label changed", "moved less than tol", ... */
+HF_API const char *hf_stop_text(hf_stop stop);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

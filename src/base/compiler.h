@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiler attributes. UNROLL(n) goes before a loop whose trip count is a constant: without it
+ * gcc keeps tile accumulators in memory; clang 14 unrolls such loops by itself. */
+#ifndef HF_COMPILER_H
+#define HF_COMPILER_H
+
+#define HF_PRAGMA(x) _Pragma(#x)
+#if defined(__clang__)
+#define UNROLL(n) HF_PRAGMA(clang loop unroll(full))
+#else
+#define UNROLL(n) HF_PRAGMA(GCC unroll n)
+#endif
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+#define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
+#define HF_ALIGN 64 /* bytes: a cache line, and the widest vector */
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inside of a context. */
+#ifndef HF_CORE_CONTEXT_H
+#define HF_CORE_CONTEXT_H
+
+#include "base/parallel.h"
+#include "base/status.h"
+#include "device/device.h"
+#include <holdfast/context.h>
+
+struct hf_context {
+    const struct hf_device *device;
+    void *stream;   /* of the device; the host's is its hf_pool */
+    int threads;
+    uint64_t memory_bytes;
+    hf_error error;
+    void *workspace; /* grown by hf_workspace(), kept until the context goes */
+    size_t workspace_bytes;
+    size_t workspace_peak;
+    const struct hf_kernel *last_kernel[HF_MAX_OPS]; /* which row ran last, by op id */
+};
+
+/* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call. */
+hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
+
+/* A failure, said on the context. */
+#define hf_ctx_fail(ctx, ...) hf_fail(&(ctx)->error, __VA_ARGS__)
+
+#endif

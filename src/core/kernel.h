@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A kernel row is one implementation of an op. */
+#ifndef HF_KERNEL_H
+#define HF_KERNEL_H
+
+#include "base/status.h"
+#include "device/device.h"
+#include <holdfast/array.h>
+#include <stdbool.h>
+
+#define HF_DT(dtype) (1u << (dtype))
+#define HF_DT_DATA (HF_DT(HF_F32) | HF_DT(HF_F64) | HF_DT(HF_F16) | HF_DT(HF_BF16) | HF_DT(HF_U8))
+
+enum hf_trait {
+    HF_TRAIT_REFERENCE = 1,  /* plain float64, scalar: planned only when nothing else can run */
+    HF_TRAIT_FIXED_ORDER = 2 /* the same bits every time, whatever the threads */
+};
+
+struct hf_kernel {
+    const char *name; /* op_dtype_tile_isa[_idea] */
+    int device;       /* enum hf_device_id */
+    uint32_t dtypes;  /* HF_DT() bits of the data */
+    uint32_t isa;     /* enum hf_isa_id of host rows */
+    uint32_t traits;
+    uint32_t guards;  /* protection schemes fused into the kernel; none so far */
+    int tile[3];
+    bool (*supports)(const void *args); /* NULL: every call of these dtypes */
+    size_t (*workspace)(const void *args, int workers); /* NULL: 0 bytes */
+    /* On the device's stream (host: hf_pool *). No allocation, no print. ws is aligned to HF_ALIGN. */
+    hf_status (*run)(void *stream, const void *args, void *ws);
+    /* Predicted nanoseconds of this call on one worker: the cost model. NULL: never preferred. */
+    double (*estimate)(const void *args);
+};
+
+/* What a kernel file exports: hf_<op>_rows_<isa>. */
+struct hf_kernel_table {
+    const struct hf_kernel *rows;
+    int count;
+};
+
+/* Row i of an op over all ISAs compiled, also those that this machine cannot run; NULL past the last. */
+const struct hf_kernel *hf_kernel_at(int op, int i);
+
+/* Can this machine run it? Writes the reason when not; why may be NULL. */
+bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign: the nearest centroid of each row, exactly, with nothing of size n x k.
+ *
+ * Reference (hf_metric in kmeans.h): d(x, c) in float64, features in order, one rounding per operation;
+ * the label is the lowest index with the least d. SIMD and tile rows use a float32 or bf16 filter with a
+ * proven bound (docs/numerics.md) and evaluate d only where the filter leaves a doubt. */
+#ifndef HF_ASSIGN_H
+#define HF_ASSIGN_H
+
+#include "core/run.h"
+#include "ops/update/update.h"
+#include <holdfast/kmeans.h>
+#include <stdbool.h>
+
+/* How the filter sees the data: (x - shift) * scale. Never changes a result, only how many rows are left
+ * open. Euclidean only; other metrics use shift = 0. */
+struct hf_filter {
+    const double *shift; /* [d], NULL means 0 */
+    double scale;        /* a power of two; |(x - shift) * scale| <= 1 for all data */
+    bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
+};
+
+/* Two bounds a row, in units of the Euclidean distance (not squared), rounded outwards, and what is
+ * needed to use them (Hamerly 2010). Euclidean metric only. */
+struct hf_assign_bounds {
+    float *upper; /* [n] at least d(x, centroid of its label) */
+    float *lower; /* [n] at most d(x, any other centroid) */
+    bool valid;   /* they hold for the centroids before the last move: use them to skip */
+    const float *drift;        /* [k] at least how far centroid j moved since; 0 only if it did not */
+    int32_t drift_max_index;   /* centroid with the largest drift */
+    float drift_max, drift_second; /* the two largest drifts */
+    const float *half;         /* [k] at most half the distance to the nearest other centroid, or NULL */
+    const int32_t *moved;      /* [n_moved] ascending: centroids with drift > 0 */
+    int64_t n_moved;
+};
+
+struct hf_assign_stats {
+    int64_t changed;   /* labels that differ from those that came in */
+    int64_t skipped;   /* rows decided by bounds alone */
+    int64_t partial;   /* rows compared with moved centroids only */
+    int64_t rechecked; /* rows that went to float64 */
+    int64_t pairs;     /* float64 distances evaluated */
+};
+
+struct hf_assign_args {
+    hf_array x;                /* [n, d] any data type */
+    hf_array c;                /* [k, d] F32 or F64 */
+    hf_metric metric;
+    bool exact;                /* false: take the filter's answer */
+    struct hf_filter filter;
+    int32_t *labels;           /* [n] in: the last labels, or -1; out: the labels */
+    int32_t *old_labels;       /* [n] out: the labels that came in; NULL when not wanted */
+    struct hf_assign_bounds *bounds; /* NULL: none are kept */
+    struct hf_sums *sums;      /* fused update (see update.h): rows whose label changed are moved from their
+                                  old cluster to the new one; NULL: not fused */
+    const double *weights;     /* [n] for sums, NULL means 1 */
+    struct hf_assign_stats *stats; /* counters are added to it; not NULL */
+};
+
+static inline hf_status hf_assign(hf_context *ctx, const struct hf_assign_args *args) {
+    return hf_run(ctx, HF_OP_ASSIGN, args);
+}
+
+#endif
