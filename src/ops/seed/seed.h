@@ -7,26 +7,54 @@
 #include "core/run.h"
 #include "ops/assign/assign.h"
 #include <holdfast/kmeans.h>
+#include <math.h>
 
 #define HF_SEED_BLOCK 4096 /* rows per entry of block */
 
-/* d is the reference distance; HF_COSINE: max(d, 0); HF_DOT seeds with the Euclidean distance. For each
- * candidate l: potential[l] += sum over rows of q(min(nearest_i, d(x_i, cand_l))), where
- * q(v) = (uint64_t) rint(weight_i * v * unit), an integer below 2^62 / (rows of the whole problem). */
-struct hf_seed_args {
-    hf_array x;                /* [n, d] any data type */
-    hf_array candidates;       /* [l, d] F64 */
-    hf_metric metric;
-    const double *weights;     /* [n], NULL means 1 */
-    struct hf_filter filter;
-    double unit;               /* scale of the potentials */
-    double *nearest;           /* [n] distance to the nearest centroid so far, +Inf at the start */
-    bool commit;               /* nearest_i = min(nearest_i, d(x_i, cand_l) for all l) is written */
-    uint64_t *potential;       /* [l] added to; with commit: [1], the potential after all candidates */
-    uint64_t *block;           /* commit: [ceil(n / HF_SEED_BLOCK)] out: sum of q(nearest_i) of each block of
-                                  rows; NULL when not wanted */
-    double *farthest;          /* commit: max of weight_i * nearest_i is folded into it; NULL: not wanted */
+/* A row that a candidate would bring nearer. */
+struct hf_seed_pair {
+    int64_t row; /* counted in the whole problem */
+    double d;
+    int32_t candidate;
 };
+
+/* d is the reference distance; HF_COSINE: max(d, 0); HF_DOT seeds with the Euclidean distance. With
+ * e_il = min(nearest_i, d(x_i, cand_l)) and the integers q(v) of hf_seed_quantum():
+ *   evaluate (commit false)  gain[l] += sum over the rows of q(nearest_i) - q(e_il); the pairs with
+ *                            e_il < nearest_i are listed, in any order
+ *   commit                   nearest_i = min over l of e_il, label_i with it; then block and farthest */
+struct hf_seed_args {
+    hf_array x;                 /* [n, d] any data type */
+    hf_array candidates;        /* [l, d] F64 */
+    hf_metric metric;
+    const double *weights;      /* [n], NULL means 1 */
+    struct hf_filter filter;    /* whole: the candidates are whole numbers likewise */
+    double unit;                /* scale of q, a power of two */
+    double limit;               /* q never exceeds it; limit * rows of the whole problem <= 2^62 */
+    int64_t first;              /* number of row 0 in the whole problem */
+    double *nearest;            /* [n] distance to the nearest centroid so far, +Inf at the start */
+    int32_t *label;             /* [n] which centroid that is; NULL when not wanted */
+    const double *reach;        /* rows with nearest_i <= reach[label_i] are nearer to no candidate: how
+                                   the triangle inequality skips work. NULL: nothing is known */
+    bool commit;
+    uint64_t *gain;             /* evaluate: [l] added to */
+    struct hf_seed_pair *pairs; /* evaluate: [pairs_room] out; NULL when not wanted */
+    int64_t pairs_room;
+    int64_t *pairs_count;       /* evaluate: added to, also by the pairs that found no room */
+    int32_t first_label;        /* commit: label of candidate 0 */
+    uint64_t *block;            /* commit: q(nearest_i) is added to [(first + i) / HF_SEED_BLOCK]; NULL:
+                                   not wanted */
+    double *farthest;           /* commit: max of weight_i * nearest_i is folded into it; NULL: not
+                                   wanted */
+};
+
+/* The integer q(v) that stands for weight * v, weight >= 0. */
+static inline uint64_t hf_seed_quantum(double v, double weight, double unit, double limit) {
+    const double scaled = weight * v * unit;
+    if (scaled < limit)
+        return (uint64_t)rint(scaled);
+    return weight > 0 ? (uint64_t)limit : 0; /* Inf, or 0 * Inf */
+}
 
 static inline hf_status hf_seed(hf_context *ctx, const struct hf_seed_args *args) {
     return hf_run(ctx, HF_OP_SEED, args);
