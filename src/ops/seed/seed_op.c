@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/op.h"
+#include "ops/seed/seed.h"
+
+static void key(const void *args, struct hf_key *key) {
+    const struct hf_seed_args *a = args;
+    key->dtype = a->x.dtype;
+    key->n = a->x.rows;
+    key->k = a->candidates.rows;
+    key->d = a->x.cols;
+}
+
+static void cost(const void *args, double *flops, double *bytes) {
+    const struct hf_seed_args *a = args;
+    const double n = (double)a->x.rows;
+    const double d = (double)a->x.cols;
+    *flops = 2 * n * d * (double)a->candidates.rows;
+    *bytes = n * (d * (double)hf_dtype_bytes(a->x.dtype) + 8);
+}
+
+const struct hf_op hf_seed_op = {"seed", sizeof(struct hf_seed_args), key, cost};
