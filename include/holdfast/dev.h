@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For developers of kernels and for the command: list and check kernel rows, explain plans, measure.
- * Found in libholdfast_dev only. Unstable: may change in any release. */
+ * For developers of kernels and for the command: list and check kernel rows, explain plans,
+ * measure. Found in libholdfast_dev only. Unstable: may change in any release. */
 #ifndef HF_DEV_H
 #define HF_DEV_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* ---- what is there ---- */
+/* What is there. */
 
 /* Name of op number i ("assign"); NULL past the last. */
 HF_API const char *hf_dev_op_name(int i);
@@ -26,7 +26,7 @@ typedef struct hf_dev_kernel {
     int reference;      /* plain float64, what the others are compared with */
     int fixed_order;    /* same bits for any number of threads */
     int runs_here;
-    char why_not[160];  /* "" when it runs here */
+    char why_not[160]; /* "" when it runs here */
 } hf_dev_kernel;
 
 /* Row i of an op, over all instruction sets compiled; 0 past the last, else 1. */
@@ -52,16 +52,16 @@ typedef struct hf_dev_device {
 HF_API int hf_dev_device_at(int i, hf_dev_device *info);
 
 typedef struct hf_dev_host {
-    const char *cpu;          /* "AMD EPYC 7763 64-Core Processor" */
-    int cores;                /* that this process may use */
-    int64_t l1, l2, l3;       /* bytes; L1 data and L2 of a core */
+    const char *cpu;           /* "AMD EPYC 7763 64-Core Processor" */
+    int cores;                 /* that this process may use */
+    int64_t l1, l2, l3;        /* bytes; L1 data and L2 of a core */
     uint64_t memory_available; /* bytes */
-    const char *compiler;     /* "gcc 12.2.0" */
+    const char *compiler;      /* "gcc 12.2.0" */
 } hf_dev_host;
 
 HF_API void hf_dev_host_info(hf_dev_host *info);
 
-/* ---- plans ---- */
+/* Plans. */
 
 /* A call as planner and tuning file see it. k is ignored by ops without centroids. */
 typedef struct hf_dev_shape {
@@ -71,11 +71,11 @@ typedef struct hf_dev_shape {
 
 typedef struct hf_dev_candidate {
     const char *kernel;
-    int usable;           /* runs here and supports this call */
+    int usable; /* runs here and supports this call */
     int chosen;
-    double estimate_s;    /* predicted time on one thread; < 0: the row gives none */
+    double estimate_s; /* predicted time on one thread; < 0: the row gives none */
     uint64_t workspace_bytes;
-    char why[200];        /* why it was chosen, or why it lost */
+    char why[200]; /* why it was chosen, or why it lost */
 } hf_dev_candidate;
 
 typedef void (*hf_dev_candidate_fn)(void *user, const hf_dev_candidate *candidate);
@@ -88,16 +88,20 @@ HF_API hf_status hf_dev_plan(hf_context *ctx, const char *op, const hf_dev_shape
                              const char **kernel, const char **source, hf_dev_candidate_fn each,
                              void *user);
 
-/* ---- check ---- */
+/* Check. */
 
-typedef enum hf_dev_verdict { HF_DEV_PASSED = 0, HF_DEV_FAILED = 1, HF_DEV_SKIPPED = 2 } hf_dev_verdict;
+typedef enum hf_dev_verdict {
+    HF_DEV_PASSED = 0,
+    HF_DEV_FAILED = 1,
+    HF_DEV_SKIPPED = 2
+} hf_dev_verdict;
 
 /* All zero means default. */
 typedef struct hf_dev_check_opts {
     const char *op;     /* NULL: all */
     const char *kernel; /* exact name, or with a trailing '*'; NULL: all */
     uint64_t seed;
-    int64_t max_cases;  /* of each op; 0: all */
+    int64_t max_cases; /* of each op; 0: all */
 } hf_dev_check_opts;
 
 typedef struct hf_dev_check_event {
@@ -105,8 +109,8 @@ typedef struct hf_dev_check_event {
     const char *kernel;
     const char *case_name; /* NULL: the verdict on the whole row */
     hf_dev_verdict verdict;
-    int64_t cases;         /* that the row has run so far */
-    const char *text;      /* what is wrong, or why it was skipped; "" otherwise */
+    int64_t cases;    /* that the row has run so far */
+    const char *text; /* what is wrong, or why it was skipped; "" otherwise */
 } hf_dev_check_event;
 
 /* Called for each failing case and once for each row. */
@@ -116,18 +120,18 @@ typedef struct hf_dev_tally {
     int64_t passed, failed, skipped; /* rows */
 } hf_dev_tally;
 
-/* Compare kernel rows with their reference on all cases, with 1, 2 and 7 workers. HF_OK when the check
- * was made, whatever it found; HF_E_ARG when no op or row has the name; HF_E_NOMEM. */
+/* Compare kernel rows with their reference on all cases, with 1, 2 and 7 workers. HF_OK when the
+ * check was made, whatever it found; HF_E_ARG when no op or row has the name; HF_E_NOMEM. */
 HF_API hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void *user,
                               hf_dev_tally *tally);
 
-/* ---- time ---- */
+/* Time. */
 
 /* The fastest this machine does simple things with the context's threads, measured now. */
 typedef struct hf_dev_ceiling {
-    double fma_f32[8];  /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0: cannot run */
-    double amx_bf16;    /* flop/s; 0: no AMX */
-    double read_bytes;  /* bytes/s read from memory */
+    double fma_f32[8]; /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0: cannot run */
+    double amx_bf16;   /* flop/s; 0: no AMX */
+    double read_bytes; /* bytes/s read from memory */
 } hf_dev_ceiling;
 
 /* Takes about half a second. */
@@ -140,21 +144,22 @@ typedef struct hf_dev_timing {
     int threads;
     int rounds;
     double median_s, min_s, max_s;
-    double flops, bytes;      /* that the op needs at least (hf_op::cost) */
-    double ceiling_s;         /* least time by the ceilings: max of flops and bytes over their rates */
-    const char *ceiling_by;   /* "fma" or "memory" */
-    int planned;              /* the planner would take this row */
+    double flops, bytes; /* that the op needs at least (hf_op::cost) */
+    double ceiling_s;    /* least time by the ceilings: max of flops and bytes over their rates */
+    const char *ceiling_by; /* "fma" or "memory" */
+    int planned;            /* the planner would take this row */
 } hf_dev_timing;
 
 typedef void (*hf_dev_timing_fn)(void *user, const hf_dev_timing *timing);
 
 /* All zero means default. */
 typedef struct hf_dev_time_opts {
-    const char *kernel;  /* NULL: the planned row; "all": every row but the reference that can; a name */
-    int rounds;          /* 0: 7; rows take turns within a round */
-    double budget_s;     /* stop after this long with at least 3 rounds; 0: 10 */
-    int normal;          /* data: 0 blobs, 1 normal without structure */
-    int checked_only;    /* leave out rows that differ from the reference on this very problem */
+    const char
+        *kernel; /* NULL: the planned row; "all": every row but the reference that can; a name */
+    int rounds;  /* 0: 7; rows take turns within a round */
+    double budget_s;  /* stop after this long with at least 3 rounds; 0: 10 */
+    int normal;       /* data: 0 blobs, 1 normal without structure */
+    int checked_only; /* leave out rows that differ from the reference on this very problem */
     uint64_t seed;
 } hf_dev_time_opts;
 

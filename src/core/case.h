@@ -9,8 +9,8 @@
 
 #define HF_CASE_BUFS 24
 
-/* Arguments whose arrays lie in buffers with canaries around them. The argument struct of every op begins
- * with the data, `hf_array x`. */
+/* Arguments whose arrays lie in buffers with canaries around them. The argument struct of every op
+ * begins with the data, `hf_array x`. */
 struct hf_case {
     char name[96]; /* "ties n=37 k=5 d=3 f32" */
     void *args;    /* hf_op::args_size bytes, zeroed; the buffers below are what it points to */
@@ -25,22 +25,22 @@ struct hf_case {
     bool failed; /* out of memory, or of buf[] */
 };
 
-/* `bytes` zeroed bytes for a case, aligned to HF_ALIGN. `out`: the kernel writes there; what the case maker
- * leaves in it is put back before each run. Everything else must be the same after a run as before.
- * NULL when out of memory. (harness/case.c) */
+/* `bytes` zeroed bytes for a case, aligned to HF_ALIGN. `out`: the kernel writes there; what the
+ * case maker leaves in it is put back before each run. Everything else must be the same after a run
+ * as before. NULL when out of memory. (harness/case.c) */
 void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
 
 struct hf_op_cases {
-    /* Case `id` = 0, 1, 2, ...; false when there are no more. Args and buffers are filled. Cases must be
-     * random, structured, degenerate (k=1, d=1, n=1, n below a tile), unaligned, strided, with ties, huge
-     * offsets, huge and tiny exponents, and cover every dtype. */
+    /* Case `id` = 0, 1, 2, ...; false when there are no more. Args and buffers are filled. Cases
+     * must be random, structured, degenerate (k=1, d=1, n=1, n below a tile), unaligned, strided,
+     * with ties, huge offsets, huge and tiny exponents, and cover every dtype. */
     bool (*make_case)(struct hf_rng *rng, int64_t id, struct hf_case *c);
-    /* Is `got` (the out buffers in order of allocation) right, given what the reference wrote in `ref`?
-     * Writes the first difference to why. NULL: every byte must be equal. */
+    /* Is `got` (the out buffers in order of allocation) right, given what the reference wrote in
+     * `ref`? Writes the first difference to why. NULL: every byte must be equal. */
     bool (*compare)(const void *args, void *const *ref, void *const *got, char *why,
                     size_t why_bytes);
-    /* Arguments of a given shape for bench and tune, on structured random data (blobs); NULL: the op is
-     * not timed by itself. */
+    /* Arguments of a given shape for bench and tune, on structured random data (blobs); NULL: the
+     * op is not timed by itself. */
     bool (*make_bench)(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c);
 };
 

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Check mode: every row on every case against the reference, with 1, 2 and 7 workers, canaries
+ * round everything, and bit equality where a row promises it. */
+#include "base/mem.h"
+#include "harness/harness.h"
+#include <stdio.h>
+#include <string.h>
+
+#define WORKER_COUNTS 3
+#define MAX_FAILURES_SHOWN 5 /* of a row */
+
+static const int worker_counts[WORKER_COUNTS] = {1, 2, 7};
+
+struct row_state {
+    int64_t cases, failures;
+    bool wanted, runs_here;
+    char why_not[160];
+};
+
+struct check {
+    const hf_dev_check_opts *opts;
+    hf_dev_check_fn each;
+    void *user;
+    hf_dev_tally *tally;
+    const struct hf_device *device;
+    void *stream[WORKER_COUNTS];
+    struct row_state *rows; /* [subject->count] */
+    int64_t cases;
+};
+
+static bool name_matches(const char *pattern, const char *name) {
+    if (!pattern)
+        return true;
+    const size_t len = strlen(pattern);
+    if (len > 0 && pattern[len - 1] == '*')
+        return strncmp(pattern, name, len - 1) == 0;
+    return strcmp(pattern, name) == 0;
+}
+
+static void tell(const struct check *check, const struct hf_subject *subject, const char *kernel,
+                 const char *case_name, hf_dev_verdict verdict, int64_t cases, const char *text) {
+    const hf_dev_check_event event = {subject->op->name, kernel, case_name, verdict, cases, text};
+    if (check->each)
+        check->each(check->user, &event);
+}
+
+/* One run on fresh outputs and a workspace full of `poison`. */
+static bool run_once(void *stream, int workers, const struct hf_kernel *row, struct hf_case *c,
+                     int poison, char *why, size_t why_bytes) {
+    struct hf_bench_ws ws;
+    if (!hf_bench_ws_init(&ws, row->workspace ? row->workspace(c->args, workers) : 0)) {
+        snprintf(why, why_bytes, "no memory for its workspace");
+        return false;
+    }
+    memset(ws.ptr, poison, ws.bytes);
+    hf_case_restore(c);
+    hf_case_fence(c, true);
+    const hf_status status = row->run(stream, c->args, ws.bytes > 0 ? ws.ptr : NULL);
+    hf_case_fence(c, false);
+    const bool intact = hf_case_intact(c, why, why_bytes);
+    const int before = hf_canary_broken(ws.ptr - HF_CANARY_BYTES);
+    const int after = hf_canary_broken(ws.ptr + ws.bytes);
+    hf_bench_ws_clear(&ws);
+    if (!intact)
+        return false;
+    if (before >= 0 || after >= 0) {
+        snprintf(why, why_bytes, "wrote out of bounds: %s its workspace",
+                 before >= 0 ? "before" : "past the end of");
+        return false;
+    }
+    if (status != HF_OK)
+        snprintf(why, why_bytes, "returned \"%s\"", hf_status_text(status));
+    return status == HF_OK;
+}
+
+/* Are the outputs right, given those of the reference? */
+static bool compare_outs(const struct hf_subject *subject, const struct hf_case *c,
+                         void *const *ref, char *why, size_t why_bytes) {
+    if (!subject->cases->compare)
+        return hf_case_same(c, ref, why, why_bytes);
+    void *got[HF_CASE_BUFS] = {0};
+    hf_case_outs(c, got);
+    return subject->cases->compare(c->args, ref, got, why, why_bytes);
+}
+
+/* All worker counts, and two workers twice. Workspaces start as NaNs, then as something else, so
+ * that reading what was never written shows. */
+static bool check_row(const struct check *check, const struct hf_subject *subject,
+                      const struct hf_kernel *row, struct hf_case *c, void *const *ref, char *why,
+                      size_t why_bytes) {
+    static const int order[] = {0, 1, 2, 1};
+    static const int poison[] = {0xFF, 0x5A, 0xFF, 0x5A};
+    const bool fixed = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
+    void **first = NULL;
+    bool ok = true;
+    const char *differs = "";
+    char text[200] = "";
+    int workers = 0;
+    for (int r = 0; ok && r < (fixed ? 4 : 3); r++) {
+        workers = worker_counts[order[r]];
+        ok = run_once(check->stream[order[r]], workers, row, c, poison[r], text, sizeof text) &&
+             compare_outs(subject, c, ref, text, sizeof text);
+        if (!ok || !fixed)
+            continue;
+        if (r == 0) {
+            first = hf_case_copy_outs(c);
+            ok = first != NULL;
+        } else if (!hf_case_same(c, first, text, sizeof text)) {
+            differs = "not the same bits as with 1 worker: ";
+            ok = false;
+        }
+    }
+    hf_case_copies_free(c, first);
+    if (!ok)
+        snprintf(why, why_bytes, "%s%s (%d worker%s)", differs, text, workers,
+                 workers == 1 ? "" : "s");
+    return ok;
+}
+
+bool hf_check_row_once(void *stream, const struct hf_subject *subject, const struct hf_kernel *row,
+                       const struct hf_kernel *reference, struct hf_case *c, char *why,
+                       size_t why_bytes) {
+    const int workers = hf_device_at(row->device)->workers(stream);
+    if (!run_once(stream, workers, reference, c, 0xFF, why, why_bytes))
+        return false;
+    void **ref = hf_case_copy_outs(c);
+    const bool ok = ref && run_once(stream, workers, row, c, 0xFF, why, why_bytes) &&
+                    compare_outs(subject, c, ref, why, why_bytes);
+    hf_case_copies_free(c, ref);
+    return ok;
+}
+
+static void count_failure(const struct check *check, const struct hf_subject *subject, int i,
+                          const char *case_name, const char *why) {
+    struct row_state *state = &check->rows[i];
+    state->failures++;
+    if (state->failures <= MAX_FAILURES_SHOWN)
+        tell(check, subject, subject->rows[i]->name, case_name, HF_DEV_FAILED, state->cases, why);
+}
+
+/* The row whose results count for this case. */
+static const struct hf_kernel *reference_for(const struct hf_subject *subject, const void *args) {
+    for (int i = 0; i < subject->count; i++) {
+        const struct hf_kernel *row = subject->rows[i];
+        if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, args))
+            return row;
+    }
+    return NULL;
+}
+
+static hf_status begin(void *state, const struct hf_subject *subject) {
+    struct check *check = state;
+    check->cases = 0;
+    check->rows = hf_alloc_zero((size_t)subject->count * sizeof *check->rows);
+    if (!check->rows)
+        return HF_E_NOMEM;
+    for (int i = 0; i < subject->count; i++) {
+        struct row_state *row = &check->rows[i];
+        row->wanted = name_matches(check->opts->kernel, subject->rows[i]->name);
+        row->runs_here = hf_kernel_runs_here(subject->rows[i], row->why_not, sizeof row->why_not);
+    }
+    return HF_OK;
+}
+
+static hf_status run(void *state, const struct hf_subject *subject, struct hf_case *c) {
+    struct check *check = state;
+    char why[256];
+    const struct hf_kernel *reference = reference_for(subject, c->args);
+    check->cases++;
+    if (!reference || !run_once(check->stream[0], 1, reference, c, 0xFF, why, sizeof why)) {
+        check->tally->failed++;
+        tell(check, subject, reference ? reference->name : "(reference)", c->name, HF_DEV_FAILED,
+             check->cases, reference ? why : "no reference row takes this case");
+        return HF_OK;
+    }
+    void **ref = hf_case_copy_outs(c);
+    if (!ref)
+        return HF_E_NOMEM;
+    for (int i = 0; i < subject->count; i++) {
+        struct row_state *row = &check->rows[i];
+        if (!row->wanted || !row->runs_here ||
+            !hf_row_takes(subject->rows[i], subject->op, c->args))
+            continue;
+        row->cases++;
+        if (!check_row(check, subject, subject->rows[i], c, ref, why, sizeof why))
+            count_failure(check, subject, i, c->name, why);
+    }
+    hf_case_copies_free(c, ref);
+    return HF_OK;
+}
+
+/* The verdict on each row. */
+static hf_status end(void *state, const struct hf_subject *subject) {
+    struct check *check = state;
+    for (int i = 0; check->rows && i < subject->count; i++) {
+        const struct row_state *row = &check->rows[i];
+        const char *name = subject->rows[i]->name;
+        char text[128] = "";
+        if (!row->wanted)
+            continue;
+        if (!row->runs_here) {
+            check->tally->skipped++;
+            tell(check, subject, name, NULL, HF_DEV_SKIPPED, 0, row->why_not);
+            continue;
+        }
+        if (row->cases == 0)
+            snprintf(text, sizeof text, "none of the %lld cases takes this row: it is not tested",
+                     (long long)check->cases);
+        else if (row->failures > 0)
+            snprintf(text, sizeof text, "%lld of %lld cases failed", (long long)row->failures,
+                     (long long)row->cases);
+        const bool ok = row->cases > 0 && row->failures == 0;
+        *(ok ? &check->tally->passed : &check->tally->failed) += 1;
+        tell(check, subject, name, NULL, ok ? HF_DEV_PASSED : HF_DEV_FAILED, row->cases, text);
+    }
+    hf_free(check->rows);
+    check->rows = NULL;
+    return HF_OK;
+}
+
+static void close_streams(struct check *check) {
+    for (int i = 0; i < WORKER_COUNTS; i++)
+        if (check->stream[i])
+            check->device->close(check->stream[i]);
+}
+
+static hf_status open_streams(struct check *check) {
+    check->device = hf_device_at(HF_DEV_HOST);
+    for (int i = 0; i < WORKER_COUNTS; i++) {
+        const hf_status status = check->device->open(worker_counts[i], &check->stream[i], NULL);
+        if (status == HF_OK)
+            continue;
+        check->stream[i] = NULL;
+        close_streams(check);
+        return status;
+    }
+    return HF_OK;
+}
+
+static bool any_row_named(const hf_dev_check_opts *opts) {
+    for (int id = 0; id < HF_OP_COUNT; id++) {
+        if (opts->op && hf_op_find(opts->op) != id)
+            continue;
+        const struct hf_kernel *row;
+        for (int i = 0; (row = hf_kernel_at(id, i)) != NULL; i++)
+            if (name_matches(opts->kernel, row->name))
+                return true;
+    }
+    return false;
+}
+
+static struct hf_walk check_walk(struct check *check) {
+    return (struct hf_walk){.op = check->opts->op,
+                            .seed = check->opts->seed,
+                            .max_cases = check->opts->max_cases,
+                            .state = check,
+                            .begin = begin,
+                            .run = run,
+                            .end = end};
+}
+
+hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
+                           hf_dev_check_fn each, void *user, hf_dev_tally *tally) {
+    struct check check = {.opts = opts, .each = each, .user = user, .tally = tally};
+    HF_TRY(open_streams(&check));
+    const struct hf_walk walk = check_walk(&check);
+    const hf_status status = hf_walk_subject(&walk, subject, 0);
+    close_streams(&check);
+    return status;
+}
+
+hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void *user,
+                       hf_dev_tally *tally) {
+    static const hf_dev_check_opts defaults = {0};
+    struct check check = {
+        .opts = opts ? opts : &defaults, .each = each, .user = user, .tally = tally};
+    *tally = (hf_dev_tally){0};
+    if (!any_row_named(check.opts))
+        return HF_E_ARG;
+    HF_TRY(open_streams(&check));
+    const struct hf_walk walk = check_walk(&check);
+    const hf_status status = hf_walk_ops(&walk);
+    close_streams(&check);
+    return status;
+}

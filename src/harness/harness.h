@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inside of the harness: problems with canaries, and one walk over ops, rows and cases whose
+ * modes (check, time) are functions. */
+#ifndef HF_HARNESS_H
+#define HF_HARNESS_H
+
+#include "core/case.h"
+#include "core/context.h"
+#include "core/kernel.h"
+#include <holdfast/dev.h>
+
+#define HF_CANARY_BYTES 64
+
+/* What a walk goes over: an op, its cases and all its rows. Tests of the harness make their own. */
+struct hf_subject {
+    const struct hf_op *op;
+    const struct hf_op_cases *cases;
+    const struct hf_kernel *const *rows;
+    int count;
+};
+
+/* The subject of op `id`; its rows are freed with hf_subject_clear(). false when out of memory. */
+bool hf_subject_init(struct hf_subject *subject, int id);
+void hf_subject_clear(struct hf_subject *subject);
+
+/* An empty case with room for the op's arguments; hf_case_clear() frees it. */
+bool hf_case_init(struct hf_case *c, const struct hf_op *op);
+void hf_case_clear(struct hf_case *c);
+/* Remember the contents as the case maker left them; inputs too when `inputs`. */
+bool hf_case_seal(struct hf_case *c, bool inputs);
+/* Put back the contents of the out buffers. */
+void hf_case_restore(struct hf_case *c);
+/* Copies of the out buffers in order of allocation: [out buffers], freed with
+ * hf_case_copies_free(). */
+void **hf_case_copy_outs(const struct hf_case *c);
+void hf_case_copies_free(const struct hf_case *c, void **copies);
+/* The out buffers themselves, in order of allocation; returns how many. */
+int hf_case_outs(const struct hf_case *c, void *outs[HF_CASE_BUFS]);
+/* Out-of-bounds reads of the canaries are errors where AddressSanitizer is there. */
+void hf_case_fence(const struct hf_case *c, bool on);
+/* Are the canaries and the inputs as they were? Says what is not. */
+bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes);
+/* All out buffers as in `copies`? Says where not. */
+bool hf_case_same(const struct hf_case *c, void *const *copies, char *why, size_t why_bytes);
+
+void hf_canary_fill(char *p);
+/* Offset of the first byte that was overwritten, or -1. */
+int hf_canary_broken(const char *p);
+
+/* Does the row take this case: type, shape? */
+bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const void *args);
+
+/* Workspace with canaries around exactly the bytes that the row asked for. */
+struct hf_bench_ws {
+    char *block;
+    char *ptr;
+    size_t bytes;
+};
+bool hf_bench_ws_init(struct hf_bench_ws *ws, size_t bytes);
+void hf_bench_ws_clear(struct hf_bench_ws *ws);
+
+/* A walk: `run` gets every case of every subject that passes the filter. */
+struct hf_walk {
+    const char *op; /* NULL: all */
+    uint64_t seed;
+    int64_t max_cases; /* 0: all */
+    void *state;
+    hf_status (*begin)(void *state,
+                       const struct hf_subject *subject); /* each may be NULL but run */
+    hf_status (*run)(void *state, const struct hf_subject *subject, struct hf_case *c);
+    hf_status (*end)(void *state, const struct hf_subject *subject);
+};
+hf_status hf_walk_subject(const struct hf_walk *walk, const struct hf_subject *subject, int stream);
+hf_status hf_walk_ops(const struct hf_walk *walk);
+
+/* The check over one subject; hf_dev_check() is this over all ops. */
+hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
+                           hf_dev_check_fn each, void *user, hf_dev_tally *tally);
+
+/* Is the row right on this very case? Used before a row is timed for tuning. */
+bool hf_check_row_once(void *stream, const struct hf_subject *subject, const struct hf_kernel *row,
+                       const struct hf_kernel *reference, struct hf_case *c, char *why,
+                       size_t why_bytes);
+
+/* The benchmark problem of a shape. `normal` replaces the rows by normal numbers without structure
+ * in the range of the old ones. `plan_only` makes few rows and then says that there are shape->n:
+ * good for plans, never to be run. */
+hf_status hf_problem_make(const struct hf_subject *subject, const hf_dev_shape *shape,
+                          uint64_t seed, bool normal, bool plan_only, struct hf_case *c,
+                          hf_error *err);
+
+/* Loops of ceiling.c, one per unit; flop (bytes) per second over about `seconds`. */
+typedef double hf_rate_fn(double seconds);
+hf_rate_fn *hf_rate_fma(int isa);
+double hf_rate_amx(double seconds);
+
+#endif

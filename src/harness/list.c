@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is compiled and what this machine can do with it. */
+#include "base/cpuid.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "core/kernel.h"
+#include "core/op.h"
+#include "device/host/isa.h"
+#include <holdfast/dev.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct isa_row {
+    const char *name, *flags;
+} isa_rows[HF_ISA_COUNT] = {
+#define ISA(name, flags, test) {#name, flags},
+#include "device/host/isa.def"
+#undef ISA
+};
+
+const char *hf_dev_op_name(int i) { return i >= 0 && i < HF_OP_COUNT ? hf_op_at(i)->name : NULL; }
+
+static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int t = HF_F32; t <= HF_I32; t++)
+        if ((dtypes & HF_DT(t)) && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? " " : "",
+                                     hf_dtype_name((hf_dtype)t));
+}
+
+int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
+    const int id = hf_op_find(op);
+    const struct hf_kernel *row = id < 0 || i < 0 ? NULL : hf_kernel_at(id, i);
+    memset(info, 0, sizeof *info);
+    if (!row)
+        return 0;
+    info->op = hf_op_at(id)->name;
+    info->name = row->name;
+    info->device = hf_device_at(row->device)->name;
+    info->isa = isa_rows[row->isa].name;
+    list_dtypes(row->dtypes, info->dtypes, sizeof info->dtypes);
+    memcpy(info->tile, row->tile, sizeof info->tile);
+    info->reference = (row->traits & HF_TRAIT_REFERENCE) != 0;
+    info->fixed_order = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
+    info->runs_here = hf_kernel_runs_here(row, info->why_not, sizeof info->why_not);
+    if (info->runs_here)
+        info->why_not[0] = '\0';
+    return 1;
+}
+
+/* Has any op a host row of this set? */
+static int isa_compiled(int isa) {
+    for (int id = 0; id < HF_OP_COUNT; id++) {
+        const struct hf_kernel *row;
+        for (int i = 0; (row = hf_kernel_at(id, i)) != NULL; i++)
+            if (row->device == HF_DEV_HOST && row->isa == (uint32_t)isa)
+                return 1;
+    }
+    return 0;
+}
+
+int hf_dev_isa_at(int i, hf_dev_isa *info) {
+    memset(info, 0, sizeof *info);
+    if (i < 0 || i >= HF_ISA_COUNT)
+        return 0;
+    info->name = isa_rows[i].name;
+    info->flags = isa_rows[i].flags;
+    info->compiled = isa_compiled(i);
+    info->runnable = (hf_cpu_isas() >> i) & 1u ? 1 : 0;
+    return 1;
+}
+
+int hf_dev_device_at(int i, hf_dev_device *info) {
+    const struct hf_device *device = i < 0 ? NULL : hf_device_at(i);
+    memset(info, 0, sizeof *info);
+    if (!device)
+        return 0;
+    info->name = device->name;
+    info->available = device->probe(info->text, sizeof info->text) == HF_OK;
+    return 1;
+}
+
+void hf_dev_host_info(hf_dev_host *info) {
+    memset(info, 0, sizeof *info);
+    info->cpu = hf_cpu_name();
+    info->cores = hf_usable_cores();
+    hf_cpu_caches(&info->l1, &info->l2, &info->l3);
+    info->memory_available = hf_mem_available();
+#if defined(__clang__)
+    info->compiler = "clang " __clang_version__;
+#else
+    info->compiler = "gcc " __VERSION__;
+#endif
+}
