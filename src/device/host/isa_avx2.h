@@ -180,5 +180,14 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
 ALWAYS_INLINE vf vf_rint(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 ALWAYS_INLINE vm vf_ne(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vdm vd_ne(vd a, vd b) { return _mm256_cmp_pd(a, b, _CMP_NEQ_UQ); }
+ALWAYS_INLINE vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }
+ALWAYS_INLINE vd vd_select(vdm m, vd a, vd b) { return _mm256_blendv_pd(b, a, m); }
+/* out [4] = the sums of the lanes of a, b, c, d, each added as a tree. */
+ALWAYS_INLINE void vf_sum4(float *out, vf a, vf b, vf c, vf d) {
+    const vf ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const vf cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const vf s = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
+}
 
 #endif

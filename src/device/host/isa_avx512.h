@@ -159,5 +159,16 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
 ALWAYS_INLINE vf vf_rint(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 ALWAYS_INLINE vm vf_ne(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vdm vd_ne(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ); }
+ALWAYS_INLINE vd vd_div(vd a, vd b) { return _mm512_div_pd(a, b); }
+ALWAYS_INLINE vd vd_select(vdm m, vd a, vd b) { return _mm512_mask_mov_pd(b, m, a); } /* m ? a : b */
+
+/* out [4] = the sums of the lanes of a, b, c, d, each added as a tree. */
+ALWAYS_INLINE void vf_sum4(float *out, vf a, vf b, vf c, vf d) {
+    const vf ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const vf cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const vf s = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
+}
 
 #endif
