@@ -131,7 +131,7 @@ static inline void update_move_count(const struct hf_sums *s, double weight, int
     const double high = rint(t);
     const int64_t q[HF_MAX_LIMBS] = {
         (int64_t)high, (int64_t)rint((t - high) * (double)(INT64_C(1) << s->bits))};
-    for (int l = 0; l < s->limbs; l++) {
+    for (int l = 0; l < HF_MAX_LIMBS && l < s->limbs; l++) {
         if (from >= 0)
             s->weight[l * s->k + from] -= q[l];
         if (to >= 0)

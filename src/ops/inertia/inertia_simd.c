@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * inertia in SIMD: blocks of CHAIN_ROWS rows through ops/chains.h, every row against its own centroid. */
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "ops/chains.h"
+#include "ops/estimate.h"
+#include "ops/inertia/inertia.h"
+#include "ops/reference.h"
+#include <math.h>
+
+#if HF_ISA_TILES
+const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
+#else
+
+#define GRAIN (CHAIN_ROWS * 32) /* rows */
+
+/* Workspace: a sum for each worker, each on a line of its own, then for HF_COSINE the norms of the
+ * centroids [k]. */
+struct inertia_job {
+    const struct hf_inertia_args *args;
+    char *sums;
+    double *norm;
+};
+
+static hf_wide *worker_sum(const struct inertia_job *job, int worker) {
+    return (hf_wide *)(void *)(job->sums + (size_t)worker * hf_align_up(sizeof(hf_wide)));
+}
+
+static size_t inertia_workspace(const void *p, int workers) {
+    const struct hf_inertia_args *args = p;
+    const int64_t norms = args->metric == HF_COSINE ? args->c.rows : 0;
+    return (size_t)workers * hf_align_up(sizeof(hf_wide)) + (size_t)norms * sizeof(double);
+}
+
+ALWAYS_INLINE void pair_sums_kind(double *out, hf_metric metric, const void *const *x,
+                                  hf_dtype x_type, const void *const *c, hf_dtype c_type,
+                                  int64_t d) {
+    if (metric == HF_EUCLIDEAN)
+        chain_sums(out, CHAIN_DIFFERENCE, x, x_type, c, c_type, d);
+    else
+        chain_sums(out, CHAIN_PRODUCT, x, x_type, c, c_type, d);
+}
+
+ALWAYS_INLINE void pair_sums_type(double *out, hf_metric metric, const void *const *x,
+                                  hf_dtype x_type, const void *const *c, hf_dtype c_type,
+                                  int64_t d) {
+    if (c_type == HF_F64)
+        pair_sums_kind(out, metric, x, x_type, c, HF_F64, d);
+    else
+        pair_sums_kind(out, metric, x, x_type, c, HF_F32, d);
+}
+
+/* out[r] = sum of (x - c)^2, or of x * c for the other metrics */
+static void pair_sums(double out[CHAIN_ROWS], hf_metric metric, const void *const *x,
+                      hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t d) {
+    switch (x_type) {
+    case HF_F64:
+        pair_sums_type(out, metric, x, HF_F64, c, c_type, d);
+        break;
+    case HF_F16:
+        pair_sums_type(out, metric, x, HF_F16, c, c_type, d);
+        break;
+    case HF_BF16:
+        pair_sums_type(out, metric, x, HF_BF16, c, c_type, d);
+        break;
+    case HF_U8:
+        pair_sums_type(out, metric, x, HF_U8, c, c_type, d);
+        break;
+    default:
+        pair_sums_type(out, metric, x, HF_F32, c, c_type, d);
+        break;
+    }
+}
+
+static void centroid_norms(void *job_, int worker, int64_t begin, int64_t end) {
+    (void)worker;
+    const struct inertia_job *job = job_;
+    const hf_array *c = &job->args->c;
+    for (int64_t i = begin; i < end; i += CHAIN_ROWS) {
+        const void *row[CHAIN_ROWS];
+        double square[CHAIN_ROWS];
+        for (int r = 0; r < CHAIN_ROWS; r++)
+            row[r] = hf_array_row(c, i + r < end ? i + r : end - 1);
+        chain_squares(square, row, c->dtype, c->cols);
+        for (int r = 0; r < CHAIN_ROWS && i + r < end; r++)
+            job->norm[i + r] = sqrt(square[r]);
+    }
+}
+
+/* Distances of rows first .. first + count - 1 */
+static void block_distances(double distance[CHAIN_ROWS], const struct inertia_job *job,
+                            int64_t first, int count) {
+    const struct hf_inertia_args *args = job->args;
+    const void *x[CHAIN_ROWS];
+    const void *c[CHAIN_ROWS];
+    for (int r = 0; r < CHAIN_ROWS; r++) {
+        const int64_t i = first + (r < count ? r : count - 1);
+        x[r] = hf_array_row(&args->x, i);
+        c[r] = hf_array_row(&args->c, args->labels[i]);
+    }
+    pair_sums(distance, args->metric, x, args->x.dtype, c, args->c.dtype, args->x.cols);
+    if (args->metric == HF_DOT)
+        for (int r = 0; r < count; r++)
+            distance[r] = -distance[r];
+    if (args->metric != HF_COSINE)
+        return;
+    double square[CHAIN_ROWS];
+    chain_squares(square, x, args->x.dtype, args->x.cols);
+    for (int r = 0; r < count; r++)
+        distance[r] =
+            hf_cosine_distance(distance[r], sqrt(square[r]), job->norm[args->labels[first + r]]);
+}
+
+static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct inertia_job *job = job_;
+    const struct hf_inertia_args *args = job->args;
+    hf_wide *sum = worker_sum(job, worker);
+    double distance[CHAIN_ROWS];
+    for (int64_t first = begin; first < end; first += CHAIN_ROWS) {
+        const int count = (int)(end - first < CHAIN_ROWS ? end - first : CHAIN_ROWS);
+        block_distances(distance, job, first, count);
+        for (int r = 0; r < count; r++) {
+            if (args->distances)
+                args->distances[first + r] = distance[r];
+            hf_wide_add(sum, args->weights ? args->weights[first + r] * distance[r] : distance[r]);
+        }
+    }
+}
+
+static hf_status inertia_run(void *stream, const void *p, void *ws) {
+    const int workers = hf_pool_workers(stream);
+    struct inertia_job job = {.args = p, .sums = ws};
+    job.norm = (double *)(void *)(job.sums + (size_t)workers * hf_align_up(sizeof(hf_wide)));
+    for (int w = 0; w < workers; w++) {
+        worker_sum(&job, w)->sum = 0;
+        worker_sum(&job, w)->exponent = job.args->sum->exponent;
+    }
+    if (job.args->metric == HF_COSINE)
+        hf_parallel_for(stream, job.args->c.rows, GRAIN, centroid_norms, &job);
+    hf_parallel_for(stream, job.args->x.rows, GRAIN, sum_rows, &job);
+    for (int w = 0; w < workers; w++)
+        hf_wide_merge(job.args->sum, worker_sum(&job, w));
+    return HF_OK;
+}
+
+static double inertia_estimate(const void *p) {
+    const struct hf_inertia_args *args = p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    return hf_estimate_ns((args->metric == HF_COSINE ? 16 : 10) * values, VDW,
+                          values * (double)hf_dtype_bytes(args->x.dtype));
+}
+
+static const struct hf_kernel rows[] = {{.name = "inertia_rows_" HF_ISA_TEXT,
+                                         .device = HF_DEV_HOST,
+                                         .dtypes = HF_DT_DATA,
+                                         .isa = HF_ISA_ID,
+                                         .traits = HF_TRAIT_FIXED_ORDER,
+                                         .workspace = inertia_workspace,
+                                         .run = inertia_run,
+                                         .estimate = inertia_estimate}};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {rows, 1};
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/moments/moments.h"
+
+static void moments_key(const void *p, struct hf_key *key) {
+    const struct hf_moments_args *args = p;
+    *key = (struct hf_key){args->x.dtype, args->x.rows, 1, args->x.cols};
+}
+
+static void moments_cost(const void *p, double *flops, double *bytes) {
+    const struct hf_moments_args *args = p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    *flops = 4 * values;
+    *bytes = values * (double)hf_dtype_bytes(args->x.dtype);
+}
+
+const struct hf_op hf_moments_op = {"moments", sizeof(struct hf_moments_args), moments_key,
+                                    moments_cost};

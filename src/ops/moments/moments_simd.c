@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * moments in SIMD. A block of rows is walked a vector of columns at a time with the four sums of those
+ * columns in registers. The bits of HF_RINT_MAGIC (see ops/update/update_row.h) ride along in the sums,
+ * which wrap, and are taken off once a block. */
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "device/host/isa_load.h"
+#include "ops/estimate.h"
+#include "ops/moments/moments.h"
+#include "ops/reference.h"
+#include <string.h>
+
+#if HF_ISA_TILES
+const struct hf_kernel_table HF_ISA_NAME(hf_moments_rows) = {NULL, 0};
+#else
+
+#define BLOCK_BYTES (INT64_C(32) << 10) /* of rows walked at once: they stay in the first-level cache */
+#define BLOCK_MIN 4                     /* rows */
+#define BLOCK_MAX 128                   /* rows */
+#define GRAIN 512                       /* rows */
+#define SUMS 4                          /* limbs of t, limbs of t * t */
+#define MAGIC_BITS UINT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
+
+struct moments_job {
+    const struct hf_moments_args *args;
+    int64_t *sums; /* [workers][SUMS][d] */
+    size_t worker_bytes;
+};
+
+static size_t worker_bytes(const struct hf_moments_args *args) {
+    return hf_align_up(SUMS * (size_t)args->x.cols * sizeof(int64_t));
+}
+
+static size_t moments_workspace(const void *p, int workers) {
+    return (size_t)workers * worker_bytes(p);
+}
+
+static int64_t *worker_sums(const struct moments_job *job, int worker) {
+    return (int64_t *)(void *)((char *)job->sums + (size_t)worker * job->worker_bytes);
+}
+
+/* Both limbs of v * mult, with the magic bits, onto sum[0] and sum[1] */
+ALWAYS_INLINE void add_limbs(vl sum[2], vd v, vd mult, vd scale) {
+    const vd magic = vd_set1(HF_RINT_MAGIC);
+    const vd high = vd_fma(v, mult, magic);
+    const vd rest = vd_fma(v, mult, vd_sub(magic, high));
+    sum[0] = vl_add(sum[0], vd_bits(high));
+    sum[1] = vl_add(sum[1], vd_bits(vd_fma(rest, scale, magic)));
+}
+
+/* Columns j .. j + n - 1 of `count` rows from `first` on */
+ALWAYS_INLINE void block_columns(const struct hf_moments_args *args, int64_t *sums, hf_dtype dtype,
+                                 int64_t first, int64_t count, int64_t j, int n) {
+    const int64_t d = args->x.cols;
+    const bool full = n == VDW;
+    const vd shift = full ? vd_load(args->shift + j) : vd_load_n(args->shift + j, n);
+    const vd mult = full ? vd_load(args->mult + j) : vd_load_n(args->mult + j, n);
+    const vd mult_square =
+        full ? vd_load(args->mult_square + j) : vd_load_n(args->mult_square + j, n);
+    const vd scale = vd_set1((double)(INT64_C(1) << args->bits));
+    const vl offset = vl_set1((int64_t)(MAGIC_BITS * (uint64_t)count));
+    vl sum[SUMS];
+    UNROLL(SUMS) for (int s = 0; s < SUMS; s++)
+        sum[s] = vl_set1(0);
+    for (int64_t i = first; i < first + count; i++) {
+        const vd x = vd_load_as_n(hf_array_row(&args->x, i), dtype, j, n);
+        const vd t = vd_sub(x, shift);
+        add_limbs(sum, t, mult, scale);
+        add_limbs(sum + 2, vd_mul(t, t), mult_square, scale);
+    }
+    UNROLL(SUMS) for (int s = 0; s < SUMS; s++) {
+        int64_t *at = sums + s * d + j;
+        const vl block = vl_sub(sum[s], offset);
+        if (full)
+            vl_store(at, vl_add(vl_load(at), block));
+        else
+            vl_store_n(at, vl_add(vl_load_n(at, n), block), n);
+    }
+}
+
+ALWAYS_INLINE void moments_type(const struct hf_moments_args *args, int64_t *sums, hf_dtype dtype,
+                                int64_t begin, int64_t end) {
+    const int64_t d = args->x.cols;
+    const int64_t fit = BLOCK_BYTES / (d * (int64_t)hf_dtype_bytes(dtype));
+    const int64_t block = fit < BLOCK_MIN ? BLOCK_MIN : fit < BLOCK_MAX ? fit : BLOCK_MAX;
+    for (int64_t i = begin; i < end; i += block) {
+        const int64_t count = end - i < block ? end - i : block;
+        int64_t j = 0;
+        for (; j + VDW <= d; j += VDW)
+            block_columns(args, sums, dtype, i, count, j, VDW);
+        if (j < d)
+            block_columns(args, sums, dtype, i, count, j, (int)(d - j));
+    }
+}
+
+static void moments_rows(void *job, int worker, int64_t begin, int64_t end) {
+    const struct hf_moments_args *args = ((struct moments_job *)job)->args;
+    int64_t *sums = worker_sums(job, worker);
+    switch (args->x.dtype) {
+    case HF_F64:
+        moments_type(args, sums, HF_F64, begin, end);
+        break;
+    case HF_F16:
+        moments_type(args, sums, HF_F16, begin, end);
+        break;
+    case HF_BF16:
+        moments_type(args, sums, HF_BF16, begin, end);
+        break;
+    case HF_U8:
+        moments_type(args, sums, HF_U8, begin, end);
+        break;
+    default:
+        moments_type(args, sums, HF_F32, begin, end);
+        break;
+    }
+}
+
+static hf_status moments_run(void *stream, const void *p, void *ws) {
+    struct moments_job job = {p, ws, worker_bytes(p)};
+    const struct hf_moments_args *args = job.args;
+    const int workers = hf_pool_workers(stream);
+    const int64_t d = args->x.cols;
+    memset(ws, 0, moments_workspace(p, workers));
+    hf_parallel_for(stream, args->x.rows, GRAIN, moments_rows, &job);
+    for (int w = 0; w < workers; w++) {
+        const int64_t *own = worker_sums(&job, w);
+        for (int64_t e = 0; e < 2 * d; e++) {
+            args->sum[e] += own[e];
+            args->sum_square[e] += own[2 * d + e];
+        }
+    }
+    return HF_OK;
+}
+
+static double moments_estimate(const void *p) {
+    const struct hf_moments_args *args = p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    return hf_estimate_ns(14 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
+}
+
+static const struct hf_kernel rows[] = {{.name = "moments_rows_" HF_ISA_TEXT,
+                                         .device = HF_DEV_HOST,
+                                         .dtypes = HF_DT_DATA,
+                                         .isa = HF_ISA_ID,
+                                         .traits = HF_TRAIT_FIXED_ORDER,
+                                         .workspace = moments_workspace,
+                                         .run = moments_run,
+                                         .estimate = moments_estimate}};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_moments_rows) = {rows, 1};
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * range in SIMD. A block of rows is tested for NaN and Inf, then, still in cache, its finite rows are folded
+ * into the column extremes. */
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "device/host/isa_load.h"
+#include "ops/estimate.h"
+#include "ops/range/range.h"
+#include "ops/reference.h"
+#include <math.h>
+
+#if HF_ISA_TILES
+const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {NULL, 0};
+#else
+
+#define BLOCK 8   /* rows */
+#define GRAIN 256 /* rows */
+
+/* What a worker found. */
+struct worker {
+    double *min, *max; /* [d] */
+    int64_t bad_rows;
+    bool whole;
+};
+
+struct range_job {
+    const struct hf_range_args *args;
+    char *ws;
+    size_t worker_bytes;
+};
+
+static size_t worker_bytes(const struct hf_range_args *args) {
+    return hf_align_up(sizeof(struct worker)) +
+           2 * hf_align_up((size_t)args->x.cols * sizeof(double));
+}
+
+static size_t range_workspace(const void *p, int workers) {
+    return (size_t)workers * worker_bytes(p);
+}
+
+static struct worker *worker_at(const struct range_job *job, int worker) {
+    return (struct worker *)(void *)(job->ws + (size_t)worker * job->worker_bytes);
+}
+
+/* 0 * x is NaN for NaN and Inf, and stays in the sum. */
+ALWAYS_INLINE bool row_is_finite(const void *row, hf_dtype dtype, int64_t d) {
+    const vd zero = vd_set1(0);
+    vd even = zero;
+    vd odd = zero;
+    int64_t j = 0;
+    for (; j + 2 * VDW <= d; j += 2 * VDW) {
+        even = vd_fma(vd_load_as(row, dtype, j), zero, even);
+        odd = vd_fma(vd_load_as(row, dtype, j + VDW), zero, odd);
+    }
+    for (; j < d; j += VDW) {
+        const int n = (int)(d - j < VDW ? d - j : VDW);
+        even = vd_fma(vd_load_as_n(row, dtype, j, n), zero, even);
+    }
+    return vdm_bits(vd_ne(vd_add(even, odd), zero)) == 0;
+}
+
+/* Columns j .. j + n - 1 of the rows; returns 0 when all values are whole or nobody asks. */
+ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, int rows,
+                                    hf_dtype dtype, bool ask_whole, int64_t j, int n) {
+    vd min = n == VDW ? vd_load(own->min + j) : vd_load_n(own->min + j, n);
+    vd max = n == VDW ? vd_load(own->max + j) : vd_load_n(own->max + j, n);
+    uint32_t broken = 0;
+    for (int r = 0; r < rows; r++) {
+        const vd v = vd_load_as_n(row[r], dtype, j, n);
+        min = vd_min(min, v);
+        max = vd_max(max, v);
+        if (ask_whole)
+            broken |= vdm_bits(vd_ne(v, vd_rint(v)));
+    }
+    if (n == VDW) {
+        vd_store(own->min + j, min);
+        vd_store(own->max + j, max);
+    } else {
+        vd_store_n(own->min + j, min, n);
+        vd_store_n(own->max + j, max, n);
+    }
+    return broken;
+}
+
+ALWAYS_INLINE uint32_t fold_rows(struct worker *own, const void *const *row, int rows,
+                                 hf_dtype dtype, bool ask_whole, int64_t d) {
+    uint32_t broken = 0;
+    int64_t j = 0;
+    for (; j + VDW <= d; j += VDW)
+        broken |= fold_columns(own, row, rows, dtype, ask_whole, j, VDW);
+    if (j < d)
+        broken |= fold_columns(own, row, rows, dtype, ask_whole, j, (int)(d - j));
+    return broken;
+}
+
+ALWAYS_INLINE void range_block(const struct hf_range_args *args, struct worker *own,
+                               hf_dtype dtype, int64_t first, int count) {
+    const int64_t d = args->x.cols;
+    const void *good[BLOCK];
+    int rows = 0;
+    for (int r = 0; r < count; r++) {
+        const void *row = hf_array_row(&args->x, first + r);
+        const bool bad = dtype != HF_U8 && !row_is_finite(row, dtype, d);
+        args->row_bad[first + r] = bad;
+        if (!bad)
+            good[rows++] = row;
+    }
+    own->bad_rows += count - rows;
+    if (dtype == HF_U8 || !own->whole)
+        fold_rows(own, good, rows, dtype, false, d);
+    else
+        own->whole = fold_rows(own, good, rows, dtype, true, d) == 0;
+}
+
+ALWAYS_INLINE void range_type(const struct hf_range_args *args, struct worker *own, hf_dtype dtype,
+                              int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += BLOCK)
+        range_block(args, own, dtype, i, (int)(end - i < BLOCK ? end - i : BLOCK));
+}
+
+static void range_rows(void *job, int worker, int64_t begin, int64_t end) {
+    const struct hf_range_args *args = ((struct range_job *)job)->args;
+    struct worker *own = worker_at(job, worker);
+    switch (args->x.dtype) {
+    case HF_F64:
+        range_type(args, own, HF_F64, begin, end);
+        break;
+    case HF_F16:
+        range_type(args, own, HF_F16, begin, end);
+        break;
+    case HF_BF16:
+        range_type(args, own, HF_BF16, begin, end);
+        break;
+    case HF_U8:
+        range_type(args, own, HF_U8, begin, end);
+        break;
+    default:
+        range_type(args, own, HF_F32, begin, end);
+        break;
+    }
+}
+
+static void worker_begin(const struct range_job *job, int w) {
+    const int64_t d = job->args->x.cols;
+    struct worker *own = worker_at(job, w);
+    char *extremes = (char *)own + hf_align_up(sizeof *own);
+    own->min = (double *)(void *)extremes;
+    own->max = (double *)(void *)(extremes + hf_align_up((size_t)d * sizeof(double)));
+    own->bad_rows = 0;
+    own->whole = true;
+    for (int64_t j = 0; j < d; j++) {
+        own->min[j] = INFINITY;
+        own->max[j] = -INFINITY;
+    }
+}
+
+/* Adding +0 turns -0 into +0: which of the two a minimum is would depend on the order. */
+static void worker_merge(const struct range_job *job, int w) {
+    const struct hf_range_args *args = job->args;
+    const struct worker *own = worker_at(job, w);
+    *args->bad_rows += own->bad_rows;
+    *args->whole = *args->whole && own->whole;
+    for (int64_t j = 0; j < args->x.cols; j++) {
+        args->min[j] = fmin(args->min[j], own->min[j] + 0.0);
+        args->max[j] = fmax(args->max[j], own->max[j] + 0.0);
+    }
+}
+
+static hf_status range_run(void *stream, const void *p, void *ws) {
+    struct range_job job = {p, ws, worker_bytes(p)};
+    const int workers = hf_pool_workers(stream);
+    for (int w = 0; w < workers; w++)
+        worker_begin(&job, w);
+    hf_parallel_for(stream, job.args->x.rows, GRAIN, range_rows, &job);
+    for (int w = 0; w < workers; w++)
+        worker_merge(&job, w);
+    return HF_OK;
+}
+
+static double range_estimate(const void *p) {
+    const struct hf_range_args *args = p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    return hf_estimate_ns(6 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
+}
+
+static const struct hf_kernel rows[] = {{.name = "range_rows_" HF_ISA_TEXT,
+                                         .device = HF_DEV_HOST,
+                                         .dtypes = HF_DT_DATA,
+                                         .isa = HF_ISA_ID,
+                                         .traits = HF_TRAIT_FIXED_ORDER,
+                                         .workspace = range_workspace,
+                                         .run = range_run,
+                                         .estimate = range_estimate}};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {rows, 1};
+
+#endif
