@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of CMake; everything it does can be had from cmake, ctest and scripts/ as well.
+PREFIX ?= /usr/local
+BUILD := build/release
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+.PHONY: help deps build test demo install fmt tidy asan tsan bench docs clean
+
+help:            ## list these targets
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+deps:            ## install the packages that build, tests and docs need (apt)
+	@scripts/deps.sh all
+
+build:           ## the library and the command, into build/release
+	@scripts/deps.sh build
+	cmake --preset release -DHF_TESTS=OFF
+	cmake --build --preset release
+
+test:            ## all tests; the last line counts them
+	@scripts/deps.sh test
+	@scripts/test.sh
+
+demo:            ## cluster 10,000 images into demo/
+	@scripts/deps.sh build
+	@scripts/demo.sh
+
+install: build   ## into PREFIX (/usr/local), below DESTDIR if given
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+fmt:             ## format all sources (clang-format 14)
+	clang-format-14 -i $(SOURCES)
+
+tidy:            ## clang-tidy over src and tools
+	cmake --preset ci
+	python3 tests/lint/tidy.py build/ci
+
+asan:            ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	cmake --preset asan
+	cmake --build --preset asan
+	ctest --test-dir build/asan --output-on-failure -LE lint
+
+tsan:            ## all tests under ThreadSanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan
+	ctest --test-dir build/tsan --output-on-failure -LE lint
+
+bench:           ## compare with other libraries: see bench/README.md
+	@scripts/deps.sh build
+	cmake --preset release -DHF_TESTS=OFF
+	cmake --build --preset release
+	bench/compare.sh
+
+docs:            ## API reference, into build/release/api
+	@scripts/deps.sh docs
+	cmake --preset release -DHF_TESTS=OFF
+	cmake --build --preset release --target docs
+
+clean:           ## remove build/ and demo/
+	rm -rf build demo

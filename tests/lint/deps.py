@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The include graph obeys the dependency rule of docs/architecture.md."""
+import os
+import re
+
+from common import ROOT, files, finish, text
+
+# layer: the layers it may include from, besides itself. Lists (.def) are open to all.
+BELOW = {
+    "base": [],
+    "device": ["base"],
+    "core": ["base", "device"],
+    "ops": ["base", "device", "core"],
+    "guard": ["base", "device", "core", "ops"],
+    "comm": ["base", "device", "core", "ops"],
+    "algo": ["base", "core", "ops", "guard", "comm"],
+    "io": ["base", "core"],
+    "harness": ["base", "device", "core", "ops", "guard", "comm", "algo", "io"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
+BACKEND = re.compile(r"\b(?:WITH|HF)_(?:CUDA|OPENCL|MPI|NCCL)\b")
+BACKEND_PLACES = ("src/ops/registry.c", "src/device/", "src/comm/")
+
+
+def check_internal(path, name, layer):
+    """One #include "name" of a source file of a layer; the problem or None."""
+    if not os.path.isfile(os.path.join(ROOT, "src", name)):
+        return f'"{name}" is not a path relative to src/'
+    if name.endswith(".def"):
+        return None
+    target = name.split("/")[0]
+    if target != layer and target not in BELOW[layer]:
+        return f'"{name}": {layer} may not include from {target}'
+    if layer == "algo" and target == "ops":
+        parts = name.split("/")
+        if len(parts) == 3 and parts[2] != parts[1] + ".h":
+            return f'"{name}": algo may name an op\'s argument header ({parts[1]}.h) only'
+    return None
+
+
+def check_source(path):
+    layer = path.split("/")[1]
+    if layer not in BELOW:
+        yield f"{path}: src/{layer} is no layer"
+        return
+    developer = layer == "harness" or path.endswith("_case.c")
+    for match in INCLUDE.finditer(text(path)):
+        internal, system = match.groups()
+        if internal:
+            problem = check_internal(path, internal, layer)
+            if problem:
+                yield f"{path}: {problem}"
+        elif system == "holdfast/dev.h" and not developer:
+            yield f"{path}: <holdfast/dev.h> is for libholdfast_dev only"
+
+
+def check_outside(path):
+    """Public headers and the command: the public API only, and files of their own folder."""
+    folder = os.path.dirname(path)
+    for match in INCLUDE.finditer(text(path)):
+        internal, system = match.groups()
+        if internal and (path.startswith("include/")
+                         or not os.path.isfile(os.path.join(ROOT, folder, internal))):
+            yield f'{path}: "{internal}": only <holdfast/...> may be included here'
+        if system and system.startswith("holdfast/"):
+            if not os.path.isfile(os.path.join(ROOT, "include", system)):
+                yield f"{path}: <{system}> does not exist"
+            elif path.startswith("include/") and system == "holdfast/dev.h":
+                yield f"{path}: <holdfast/dev.h> is not installed"
+
+
+def main():
+    problems = []
+    sources = files(".c", ".h", ".cu", ".cuh", ".cl", under=("src/",))
+    outside = files(".c", ".h", under=("tools/", "include/", "examples/"))
+    for path in sources:
+        problems += check_source(path)
+        if BACKEND.search(text(path)) and not path.startswith(BACKEND_PLACES):
+            problems.append(f"{path}: a backend is chosen in {', '.join(BACKEND_PLACES)} only")
+    for path in outside:
+        problems += check_outside(path)
+    if not sources:
+        problems.append("no sources found")
+    finish(problems, f"includes of {len(sources) + len(outside)} files")
+
+
+main()

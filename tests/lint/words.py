@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Text of the tree: the SPDX line, length of lines and files, and words that have no place here."""
+import re
+
+from common import files, finish, text
+
+CODE = (".c", ".h", ".def", ".cu", ".cuh", ".cl", ".py", ".sh", ".cmake")
+MAX_COLUMNS = 100
+MAX_LINES = 600
+# Spelt in two halves so that this file does not contain them.
+MARKS = "|".join(a + b for a, b in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK")))
+FORBIDDEN = [
+    (re.compile(rf"\b(?:{MARKS})\b"), "open ends belong into an issue"),
+    (re.compile(r"(?<![\w.])/(?:work|home|root|Users)/\w"), "a path of somebody's machine"),
+    (re.compile(r"(?<!\w)-march=native\b"), "code for one machine only"),
+    (re.compile(r"(?<!never )-ffast-math\b"), "arithmetic that the compiler may change"),
+    (re.compile(r"^(?:<{7}|>{7}) ", re.M), "a merge conflict"),
+]
+# Numbers of one's own machine may stand in measured results; names of flags in what forbids them.
+EXEMPT = ("docs/", "CHANGELOG.md", "README.md", "tests/lint/words.py", "bench/")
+
+
+def line_of(content, position):
+    return content.count("\n", 0, position) + 1
+
+
+def check(path):
+    content = text(path)
+    lines = content.split("\n")
+    code = path.endswith(CODE) or path.endswith(("CMakeLists.txt", "Makefile"))
+    if code and not any("SPDX-License-Identifier: Apache-2.0" in s for s in lines[:3]):
+        yield f"{path}: no SPDX line on top"
+    if code and not path.endswith(".def"):
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_COLUMNS:
+                yield f"{path}:{number}: {len(line)} columns, {MAX_COLUMNS} are allowed"
+    if code and len(lines) > MAX_LINES:
+        yield f"{path}: {len(lines)} lines, {MAX_LINES} are allowed"
+    for pattern, why in FORBIDDEN:
+        if path.startswith(EXEMPT):
+            continue
+        for match in pattern.finditer(content):
+            yield f"{path}:{line_of(content, match.start())}: '{match.group(0)}': {why}"
+
+
+def main():
+    texts = files(*CODE, ".md", ".txt", ".json", ".in", ".1", "Makefile")
+    texts = [p for p in texts if not p.startswith("tests/data/") and "/corpus/" not in p]
+    names = {}
+    problems = []
+    for path in texts:
+        problems += check(path)
+        if path.endswith((".c", ".h")):
+            names.setdefault(path.split("/")[-1], []).append(path)
+    for name, paths in sorted(names.items()):
+        if len(paths) > 1 and not all(p.startswith(("include/", "src/")) for p in paths):
+            problems.append(f"{name}: one name for {', '.join(paths)}")
+    finish(problems, f"text of {len(texts)} files")
+
+
+main()
