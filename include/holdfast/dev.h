@@ -127,11 +127,14 @@ HF_API hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn eac
 
 /* Time. */
 
+#define HF_DEV_MAX_ISAS 8
+
 /* The fastest this machine does simple things with the context's threads, measured now. */
 typedef struct hf_dev_ceiling {
-    double fma_f32[8]; /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0: cannot run */
-    double amx_bf16;   /* flop/s; 0: no AMX */
-    double read_bytes; /* bytes/s read from memory */
+    double fma_f32[HF_DEV_MAX_ISAS]; /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0:
+                                        cannot run */
+    double amx_bf16;                 /* flop/s; 0: no AMX */
+    double read_bytes;               /* bytes/s read from memory */
 } hf_dev_ceiling;
 
 /* Takes about half a second. */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Time mode: rows take turns on one problem, round after round, so that a slow moment of the
+ * machine hits all of them; the median counts. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/plan.h"
+#include "harness/harness.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN_ROUNDS 3
+#define DEFAULT_ROUNDS 7
+#define MAX_ROUNDS 501
+#define DEFAULT_BUDGET_S 10.0
+#define ENOUGH_S 0.05  /* short calls are repeated until a row has run this long */
+#define CHECK_WORK 2e8 /* row features compared by the reference before a row is trusted */
+
+struct entrant {
+    const struct hf_kernel *row;
+    double *sample; /* [MAX_ROUNDS] */
+    double total;
+};
+
+struct timing_job {
+    hf_context *ctx;
+    const struct hf_subject *subject;
+    const hf_dev_shape *shape;
+    const hf_dev_time_opts *opts;
+    struct hf_case c;
+    struct entrant *entrants; /* [count] */
+    int count, rounds;
+    const struct hf_kernel *planned;
+    char *ws;
+};
+
+static int compare_doubles(const void *a_, const void *b_) {
+    const double a = *(const double *)a_;
+    const double b = *(const double *)b_;
+    return (a > b) - (a < b);
+}
+
+static double median(const double *sorted, int count) {
+    return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
+}
+
+static int compare_entrants(const void *a_, const void *b_) {
+    const struct entrant *a = a_;
+    const struct entrant *b = b_;
+    return (a->total > b->total) - (a->total < b->total);
+}
+
+static const struct hf_kernel *reference_of(const struct hf_subject *subject, const void *args) {
+    for (int i = 0; i < subject->count; i++)
+        if ((subject->rows[i]->traits & HF_TRAIT_REFERENCE) &&
+            hf_row_takes(subject->rows[i], subject->op, args))
+            return subject->rows[i];
+    return NULL;
+}
+
+static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
+    const char *name = job->opts->kernel;
+    if (!hf_kernel_runs_here(row, NULL, 0) || !hf_row_takes(row, job->subject->op, job->c.args))
+        return false;
+    if (!name)
+        return row == job->planned;
+    if (strcmp(name, "all") == 0)
+        return !(row->traits & HF_TRAIT_REFERENCE);
+    return strcmp(name, row->name) == 0;
+}
+
+/* Is the row right on the first rows of such a problem? */
+static hf_status trusted(const struct timing_job *job, const struct hf_kernel *row, bool *ok) {
+    hf_dev_shape small = *job->shape;
+    const double rows = CHECK_WORK / ((double)small.k * (double)small.d);
+    struct hf_case c;
+    char why[256];
+    if (rows < (double)small.n)
+        small.n = rows < 64 ? 64 : (int64_t)rows;
+    HF_TRY(hf_problem_make(job->subject, &small, job->opts->seed, job->opts->normal, false, &c,
+                           &job->ctx->error));
+    const struct hf_kernel *reference = reference_of(job->subject, c.args);
+    *ok = reference &&
+          hf_check_row_once(job->ctx->stream, job->subject, row, reference, &c, why, sizeof why);
+    hf_case_clear(&c);
+    return HF_OK;
+}
+
+static hf_status choose_rows(struct timing_job *job) {
+    const struct hf_subject *subject = job->subject;
+    size_t ws_bytes = 0;
+    job->entrants = hf_alloc_zero((size_t)subject->count * sizeof *job->entrants);
+    if (!job->entrants)
+        return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
+    for (int i = 0; i < subject->count; i++) {
+        const struct hf_kernel *row = subject->rows[i];
+        bool ok = wanted(job, row);
+        if (ok && job->opts->checked_only)
+            HF_TRY(trusted(job, row, &ok));
+        if (!ok)
+            continue;
+        const size_t need = row->workspace ? row->workspace(job->c.args, job->ctx->threads) : 0;
+        ws_bytes = need > ws_bytes ? need : ws_bytes;
+        job->entrants[job->count].row = row;
+        job->entrants[job->count++].sample = hf_alloc_zero(MAX_ROUNDS * sizeof(double));
+        if (!job->entrants[job->count - 1].sample)
+            return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
+    }
+    if (job->count == 0)
+        return hf_ctx_fail(job->ctx, HF_E_UNSUPPORTED,
+                           "%s: no row%s%s runs here, takes this shape%s; see `holdfast plan %s "
+                           "... --explain`",
+                           subject->op->name, job->opts->kernel ? " named " : "",
+                           job->opts->kernel ? job->opts->kernel : "",
+                           job->opts->checked_only ? " and is right on it" : "", subject->op->name);
+    job->ws = hf_alloc(ws_bytes);
+    return job->ws ? HF_OK
+                   : hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory for the workspace of %s",
+                                 subject->op->name);
+}
+
+static hf_status run_row(struct timing_job *job, const struct hf_kernel *row, double *seconds) {
+    hf_context *ctx = job->ctx;
+    hf_case_restore(&job->c);
+    const double start = hf_now_s();
+    hf_status status = row->run(ctx->stream, job->c.args, job->ws);
+    if (status == HF_OK)
+        status = ctx->device->sync(ctx->stream);
+    *seconds = hf_now_s() - start;
+    if (status != HF_OK)
+        return hf_ctx_fail(ctx, status, "%s failed: %s", row->name, hf_status_text(status));
+    return HF_OK;
+}
+
+/* Rounds that suffice, from the warm-up. */
+static int rounds_wanted(const struct timing_job *job, double slowest) {
+    if (job->opts->rounds > 0)
+        return job->opts->rounds < MAX_ROUNDS ? job->opts->rounds : MAX_ROUNDS;
+    const double rounds = slowest > 0 ? ENOUGH_S / slowest : MAX_ROUNDS;
+    return rounds < DEFAULT_ROUNDS ? DEFAULT_ROUNDS
+                                   : (rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds);
+}
+
+static hf_status run_rounds(struct timing_job *job) {
+    const double budget = job->opts->budget_s > 0 ? job->opts->budget_s : DEFAULT_BUDGET_S;
+    const double start = hf_now_s();
+    double slowest = 0;
+    for (int e = 0; e < job->count; e++) {
+        double seconds;
+        HF_TRY(run_row(job, job->entrants[e].row, &seconds));
+        slowest = seconds > slowest ? seconds : slowest;
+    }
+    const int rounds = rounds_wanted(job, slowest);
+    for (job->rounds = 0; job->rounds < rounds; job->rounds++) {
+        if (job->rounds >= MIN_ROUNDS && hf_now_s() - start > budget)
+            break;
+        for (int e = 0; e < job->count; e++) {
+            struct entrant *entrant = &job->entrants[(e + job->rounds) % job->count];
+            HF_TRY(run_row(job, entrant->row, &entrant->sample[job->rounds]));
+        }
+    }
+    return HF_OK;
+}
+
+/* Flops and bytes that are needed at least, and the time they take at the ceilings. */
+static void set_ceiling(const struct timing_job *job, const hf_dev_ceiling *ceiling,
+                        const struct hf_kernel *row, hf_dev_timing *timing) {
+    job->subject->op->cost(job->c.args, &timing->flops, &timing->bytes);
+    timing->ceiling_by = "";
+    if (!ceiling || row->device != HF_DEV_HOST)
+        return;
+    const double fma = ceiling->fma_f32[row->isa];
+    const double compute_s = fma > 0 ? timing->flops / fma : 0;
+    const double read_s = ceiling->read_bytes > 0 ? timing->bytes / ceiling->read_bytes : 0;
+    timing->ceiling_s = compute_s > read_s ? compute_s : read_s;
+    timing->ceiling_by = compute_s > read_s ? "fma" : "memory";
+}
+
+static void report(struct timing_job *job, const hf_dev_ceiling *ceiling, hf_dev_timing_fn each,
+                   void *user) {
+    struct hf_key key = {0};
+    job->subject->op->key(job->c.args, &key);
+    for (int e = 0; e < job->count; e++) {
+        struct entrant *entrant = &job->entrants[e];
+        qsort(entrant->sample, (size_t)job->rounds, sizeof(double), compare_doubles);
+        entrant->total = median(entrant->sample, job->rounds);
+    }
+    qsort(job->entrants, (size_t)job->count, sizeof *job->entrants, compare_entrants);
+    for (int e = 0; e < job->count; e++) {
+        const struct entrant *entrant = &job->entrants[e];
+        hf_dev_timing timing = {.op = job->subject->op->name,
+                                .kernel = entrant->row->name,
+                                .shape = {key.dtype, key.n, key.k, key.d},
+                                .threads = job->ctx->threads,
+                                .rounds = job->rounds,
+                                .median_s = entrant->total,
+                                .min_s = entrant->sample[0],
+                                .max_s = entrant->sample[job->rounds - 1],
+                                .planned = entrant->row == job->planned};
+        set_ceiling(job, ceiling, entrant->row, &timing);
+        each(user, &timing);
+    }
+}
+
+static hf_status time_subject(struct timing_job *job, int op, const hf_dev_ceiling *ceiling,
+                              hf_dev_timing_fn each, void *user) {
+    hf_context *ctx = job->ctx;
+    HF_TRY(hf_problem_make(job->subject, job->shape, job->opts->seed, job->opts->normal, false,
+                           &job->c, &ctx->error));
+    hf_status status = hf_plan(ctx, op, job->c.args, &job->planned, NULL);
+    if (status == HF_OK)
+        status = choose_rows(job);
+    if (status == HF_OK)
+        status = run_rounds(job);
+    if (status == HF_OK)
+        report(job, ceiling, each, user);
+    for (int e = 0; e < job->count; e++)
+        hf_free(job->entrants[e].sample);
+    hf_free(job->entrants);
+    hf_free(job->ws);
+    hf_case_clear(&job->c);
+    return status;
+}
+
+hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
+                      const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
+                      hf_dev_timing_fn each, void *user) {
+    static const hf_dev_time_opts defaults = {0};
+    const int id = hf_op_find(op);
+    struct hf_subject subject;
+    if (id < 0)
+        return hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", op);
+    if (!hf_subject_init(&subject, id))
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to time %s", op);
+    struct timing_job job = {
+        .ctx = ctx, .subject = &subject, .shape = shape, .opts = opts ? opts : &defaults};
+    const hf_status status = time_subject(&job, id, ceiling, each, user);
+    hf_subject_clear(&subject);
+    return status;
+}
