@@ -15,32 +15,46 @@ typedef struct hf_dataset hf_dataset;
 
 /* All zero means default. */
 typedef struct hf_open_opts {
-    uint64_t memory_bytes; /* files above this are not loaded but read in chunks where the format
-                              allows it (.npy in C order, .fvecs, .bvecs), else HF_E_NOMEM;
+    uint64_t memory_bytes; /* rows that take more are not loaded but read in chunks where the format
+                              allows it (all but CSV and what is compressed), else HF_E_NOMEM;
                               0 means the context's limit */
-    int stream;            /* non-zero: read in chunks even if it would fit */
+    int stream;            /* non-zero: read in chunks even if it would fit; no effect on CSV and
+                              compressed files */
+    int float64;           /* non-zero: CSV becomes F64, not F32 */
 } hf_open_opts;
 
-/* Open a data file as a matrix. The format is told from the content, then from the name. IDX images
- * [n, h, w] become [n, h * w], one-dimensional .npy becomes [n, 1].
+/* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. The
+ * format is told from the content, then from the name. [n, h, w] becomes [n, h * w], one dimension
+ * becomes [n, 1]; .npy may be in Fortran order and of either byte order.
+ * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
+ * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than 53
+ * bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32; a value too large
+ * for F32 is an error. CSV: delimiter , ; tab or spaces; a first line without numbers is a header;
+ * lines that begin with # are comments.
  * HF_E_IO    cannot be opened or read
  * HF_E_DATA  malformed; the message names file, place and remedy
- * HF_E_NOMEM larger than allowed and not streamable
- * Free *data with hf_dataset_close(). */
+ * HF_E_NOMEM larger than allowed and not to be read in chunks
+ * Free *data with hf_dataset_close(); NULL is allowed there. ctx is used during this call alone. */
 HF_API hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts *opts,
                                  hf_dataset **data);
 HF_API void hf_dataset_close(hf_dataset *data);
 
 /* The rows in memory, or NULL when they are read in chunks. Belongs to the dataset. */
 HF_API const hf_array *hf_dataset_array(const hf_dataset *data);
-/* The rows as a source, or NULL when they are in memory. Belongs to the dataset. */
+/* The rows as a source, or NULL when they are in memory. Belongs to the dataset. Reading fails with
+ * HF_E_IO once the file has been changed. */
 HF_API const hf_source *hf_dataset_source(const hf_dataset *data);
-/* "npy", "fvecs", "bvecs", "idx" or "csv". */
+/* "npy", "fvecs", "bvecs", "idx" or "csv"; belongs to the library. */
 HF_API const char *hf_dataset_format(const hf_dataset *data);
 
 /* Write a matrix as .npy (format 1.0, C order; BF16 is written as the '<V2' numpy and ml_dtypes use).
- * The file appears whole or not at all: temporary file beside it, fsync, rename. */
+ * One column is a vector: its shape in the file is (n,). The file appears whole or not at all:
+ * temporary file beside it, fsync, rename.
+ * HF_E_ARG a has an unknown type or impossible sizes; HF_E_IO with the system's words */
 HF_API hf_status hf_write_npy(hf_context *ctx, const char *path, const hf_array *a);
+
+/* The same, but one column keeps the shape (n, 1). */
+HF_API hf_status hf_write_npy_matrix(hf_context *ctx, const char *path, const hf_array *a);
 
 /* Write `bytes` bytes to path, whole or not at all, as above. */
 HF_API hf_status hf_write_file(hf_context *ctx, const char *path, const void *data, size_t bytes);

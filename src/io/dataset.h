@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An opened data file, and what a format must provide. A new format is a file here and a row in
+ * formats.def. */
+#ifndef HF_DATASET_H
+#define HF_DATASET_H
+
+#include "io/input.h"
+#include "io/table.h"
+#include <holdfast/io.h>
+
+/* What a probe says of the first bytes of a file; the name of the file then decides between equals.
+ */
+enum hf_probe {
+    HF_PROBE_NO = 0,    /* not this format */
+    HF_PROBE_MAYBE = 1, /* nothing speaks against it */
+    HF_PROBE_LIKELY = 2,
+    HF_PROBE_SURE = 3 /* a signature that no other format has */
+};
+
+/* What a format's open function fills in: `table` when the file is a matrix behind a header, or
+ * `array` with the rows in memory (array.data from hf_alloc) when they had to be parsed. */
+struct hf_opened {
+    bool is_table;
+    struct hf_table table;
+    hf_array array;
+};
+
+struct hf_format_limits {
+    uint64_t memory_bytes; /* most that the rows may take in memory */
+    bool float64;          /* text becomes F64, not F32 */
+};
+
+typedef enum hf_probe hf_probe_fn(const struct hf_input *in);
+typedef hf_status hf_format_open_fn(struct hf_input *in, const struct hf_format_limits *limits,
+                                    struct hf_opened *opened, hf_error *err);
+
+#define FORMAT(name, endings, probe, open)                                                         \
+    hf_probe_fn probe;                                                                             \
+    hf_format_open_fn open;
+#include "io/formats.def"
+#undef FORMAT
+
+struct hf_format {
+    const char *name;
+    const char *endings; /* of file names, without .gz, separated by spaces */
+    hf_probe_fn *probe;
+    hf_format_open_fn *open;
+};
+
+/* The format of a file by content, then by name. HF_E_DATA: none, with what it looks like. */
+hf_status hf_format_detect(const struct hf_input *in, const char *path,
+                           const struct hf_format **format, hf_error *err);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/gunzip.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define PACKED_BYTES 65536
+#define INFLATE_MAX ((uInt)1 << 30) /* bytes asked of zlib at once: its counters are 32 bits */
+
+struct hf_gunzip {
+    z_stream z;
+    int fd;
+    const char *name;
+    int64_t packed_offset; /* bytes of the file read so far */
+    int64_t position;      /* bytes handed out so far */
+    bool file_end;
+    bool member_end; /* between two members, or at the end */
+    unsigned char packed[PACKED_BYTES];
+};
+
+static voidpf take(voidpf user, uInt items, uInt bytes) {
+    (void)user;
+    return hf_alloc((size_t)items * bytes);
+}
+
+static void give(voidpf user, voidpf p) {
+    (void)user;
+    hf_free(p);
+}
+
+hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err) {
+    *gz = NULL;
+    struct hf_gunzip *g = hf_alloc_zero(sizeof *g);
+    if (g == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
+    g->fd = fd;
+    g->name = name;
+    g->z.zalloc = take;
+    g->z.zfree = give;
+    /* 15: the largest window; + 16: gzip and nothing else. */
+    if (inflateInit2(&g->z, 15 + 16) != Z_OK) {
+        hf_free(g);
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
+    }
+    *gz = g;
+    return HF_OK;
+}
+
+void hf_gunzip_close(struct hf_gunzip *gz) {
+    if (gz == NULL)
+        return;
+    (void)inflateEnd(&gz->z);
+    hf_free(gz);
+}
+
+int64_t hf_gunzip_position(const struct hf_gunzip *gz) { return gz->position; }
+
+static hf_status refill(struct hf_gunzip *g, hf_error *err) {
+    ssize_t n;
+    do {
+        n = pread(g->fd, g->packed, sizeof g->packed, (off_t)g->packed_offset);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return hf_fail(err, HF_E_IO, "%s: reading failed at byte %lld: %s", g->name,
+                       (long long)g->packed_offset, strerror(errno));
+    g->packed_offset += n;
+    g->file_end = n == 0;
+    g->z.next_in = g->packed;
+    g->z.avail_in = (uInt)n;
+    return HF_OK;
+}
+
+/* After a member: another one may follow, or zeros up to the end (tapes pad so), nothing else. */
+static hf_status next_member(struct hf_gunzip *g, hf_error *err) {
+    while (g->z.avail_in > 0 && *g->z.next_in == 0) {
+        g->z.next_in++;
+        g->z.avail_in--;
+    }
+    if (g->z.avail_in == 0)
+        return HF_OK;
+    if (*g->z.next_in != 0x1f)
+        return hf_fail(
+            err, HF_E_DATA,
+            "%s: bytes that are no gzip data follow the compressed data at byte %lld; the "
+            "file is damaged: compress it again",
+            g->name, (long long)(g->packed_offset - g->z.avail_in));
+    if (inflateReset(&g->z) != Z_OK)
+        return hf_fail(err, HF_E_INTERNAL, "%s: the decompressor cannot be reset", g->name);
+    g->member_end = false;
+    return HF_OK;
+}
+
+static hf_status inflate_some(struct hf_gunzip *g, hf_error *err) {
+    const int rc = inflate(&g->z, Z_NO_FLUSH);
+    if (rc == Z_STREAM_END)
+        g->member_end = true;
+    if (rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR)
+        return HF_OK;
+    if (rc == Z_MEM_ERROR)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", g->name);
+    return hf_fail(err, HF_E_DATA,
+                   "%s: the gzip data are damaged near byte %lld (%s); get or compress "
+                   "the file again",
+                   g->name, (long long)(g->packed_offset - g->z.avail_in),
+                   g->z.msg != NULL ? g->z.msg : "no details");
+}
+
+hf_status hf_gunzip_read(struct hf_gunzip *gz, void *dst, size_t bytes, size_t *got,
+                         hf_error *err) {
+    *got = 0;
+    while (*got < bytes) {
+        if (gz->z.avail_in == 0 && !gz->file_end)
+            HF_TRY(refill(gz, err));
+        if (gz->member_end)
+            HF_TRY(next_member(gz, err));
+        if (gz->member_end && gz->file_end)
+            return HF_OK;
+        if (gz->member_end)
+            continue;
+        const size_t left = bytes - *got;
+        const uInt ask = left < INFLATE_MAX ? (uInt)left : INFLATE_MAX;
+        gz->z.next_out = (unsigned char *)dst + *got;
+        gz->z.avail_out = ask;
+        HF_TRY(inflate_some(gz, err));
+        *got += ask - gz->z.avail_out;
+        gz->position += ask - gz->z.avail_out;
+        if (gz->file_end && !gz->member_end && gz->z.avail_out == ask)
+            return hf_fail(
+                err, HF_E_DATA,
+                "%s: the compressed data end in the middle, after %lld bytes of content; "
+                "the file is cut off: get or compress it again",
+                gz->name, (long long)gz->position);
+    }
+    return HF_OK;
+}
