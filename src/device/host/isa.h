@@ -10,6 +10,15 @@ enum hf_isa_id {
     HF_ISA_COUNT
 };
 
+#include <stdint.h>
+
+/* Bits (1 << hf_isa_id) of the sets this machine can run. HF_ISA_MAX=name in the environment hides those
+ * listed after name; read once. */
+uint32_t hf_cpu_isas(void);
+/* "avx2"; NULL for an id out of range. Its id from a name, or -1. */
+const char *hf_isa_name(int id);
+int hf_isa_find(const char *name);
+
 #if defined(HF_ISA)
 #define HF_PASTE_(a, b) a##_##b
 #define HF_PASTE(a, b) HF_PASTE_(a, b)

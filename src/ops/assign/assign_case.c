@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Test cases of assign: kinds of data that hurt a filter, every dtype and metric, bounds, fused sums. */
+#include "base/dtype.h"
+#include "core/case.h"
+#include "ops/assign/assign.h"
+#include "ops/reference.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { NORMAL, BLOBS, LATTICE, DUPLICATES, OFFSET, COLUMNS, HUGE_SPREAD, EQUAL, WILD_CENTROID, ZERO_ROWS, KINDS };
+
+static const char *const kind_names[KINDS] = {"normal",  "blobs",       "lattice", "duplicates",    "offset",
+                                              "columns", "huge-spread", "equal",   "wild-centroid", "zero-rows"};
+static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
+static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 100, 129, 300};
+static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
+static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
+
+#define CASES 420
+
+struct shape {
+    int64_t n, k, d, stride;
+    enum kind kind;
+    hf_dtype dtype;
+};
+
+static int64_t pick(struct hf_rng *rng, int64_t count) {
+    return (int64_t)(hf_rng_next(rng) % (uint64_t)count);
+}
+
+static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_t j) {
+    const double z = hf_rng_next_normal(rng);
+    switch (s->kind) {
+    case BLOBS:
+        return z + 8 * (double)((i * 7 + j) % 5);
+    case LATTICE:
+    case DUPLICATES:
+        return (double)pick(rng, 4);
+    case OFFSET:
+        return 1e4 + z;
+    case COLUMNS:
+        return z * pow(10, s->d > 1 ? -20 + 40 * (double)j / (double)(s->d - 1) : 0);
+    case HUGE_SPREAD:
+        return z * pow(2, (double)pick(rng, 60) - 30);
+    case EQUAL:
+        return 3;
+    case ZERO_ROWS:
+        return i % 3 == 0 ? 0 : z;
+    default:
+        return z;
+    }
+}
+
+static void put(hf_array *a, int64_t i, int64_t j, double v) {
+    const int64_t at = i * a->row_stride + j;
+    switch (a->dtype) {
+    case HF_F32:
+        ((float *)a->data)[at] = (float)v;
+        break;
+    case HF_F64:
+        ((double *)a->data)[at] = v;
+        break;
+    case HF_F16:
+        ((uint16_t *)a->data)[at] = hf_f32_to_f16((float)fmax(-6e4, fmin(6e4, v)));
+        break;
+    case HF_BF16:
+        ((uint16_t *)a->data)[at] = hf_f32_to_bf16((float)v);
+        break;
+    default:
+        ((uint8_t *)a->data)[at] = (uint8_t)fmin(255, fabs(v) * 10);
+        break;
+    }
+}
+
+static double get(const hf_array *a, int64_t i, int64_t j) {
+    return hf_load_f64(a->data, a->dtype, i * a->row_stride + j);
+}
+
+/* rows x d of `dtype`; the base is off by one element so that nothing is aligned. */
+static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t rows, int64_t cols, int64_t stride) {
+    const size_t size = hf_dtype_bytes(dtype);
+    char *p = hf_case_alloc(c, size * (size_t)(rows * stride + 1), false);
+    if (!p)
+        return false;
+    *a = hf_array_view(p + size, dtype, rows, cols);
+    a->row_stride = stride;
+    return true;
+}
+
+static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_args *a) {
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t j = 0; j < s->d; j++)
+            put(&a->x, i, j, s->kind == DUPLICATES && i > 4 ? get(&a->x, i % 5, j) : value(rng, s, i, j));
+    for (int64_t k = 0; k < s->k; k++) { /* centroids near rows, some on them, some equal */
+        const int64_t row = pick(rng, s->n);
+        const double nudge = pick(rng, 3) ? 0.1 : 0;
+        for (int64_t j = 0; j < s->d; j++) {
+            const double x = get(&a->x, row, j);
+            put(&a->c, k, j, x + nudge * hf_rng_next_normal(rng) * (s->kind == OFFSET ? 1 : fabs(x)));
+        }
+    }
+    if (s->kind == WILD_CENTROID)
+        for (int64_t j = 0; j < s->d; j++)
+            put(&a->c, 0, j, j % 2 ? -1e30 : 1e30);
+}
+
+/* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale. */
+static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
+    double *shift = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
+    if (!shift)
+        return false;
+    double most = 0;
+    bool whole = true;
+    for (int64_t j = 0; j < a->x.cols; j++) {
+        for (int64_t i = 0; i < a->x.rows; i++)
+            shift[j] += get(&a->x, i, j) / (double)a->x.rows;
+        shift[j] = rint(shift[j]);
+        if (a->metric != HF_EUCLIDEAN)
+            shift[j] = 0;
+        for (int64_t i = 0; i < a->x.rows; i++) {
+            const double t = fabs(get(&a->x, i, j) - shift[j]);
+            most = fmax(most, t);
+            whole = whole && t == rint(t) && t <= 256;
+        }
+    }
+    int e = 0;
+    if (most > 0)
+        frexp(most, &e);
+    a->filter.shift = shift;
+    a->filter.scale = ldexp(1, -e);
+    a->filter.whole = whole;
+    return true;
+}
+
+static bool make_sums(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a) {
+    const int64_t k = a->c.rows;
+    const int64_t d = a->x.cols;
+    struct hf_sums *s = hf_case_alloc(c, sizeof *s, false);
+    double *mult = hf_case_alloc(c, sizeof(double) * (size_t)d, false);
+    double *weights = hf_case_alloc(c, sizeof(double) * (size_t)a->x.rows, false);
+    const int limbs = 1 + (int)pick(rng, 2);
+    int64_t *sum = hf_case_alloc(c, sizeof(int64_t) * (size_t)(k * d * limbs), true);
+    int64_t *count = hf_case_alloc(c, sizeof(int64_t) * (size_t)k, true);
+    int64_t *weight = hf_case_alloc(c, sizeof(int64_t) * (size_t)(k * limbs), true);
+    if (!s || !mult || !weights || !sum || !count || !weight)
+        return false;
+    *s = (struct hf_sums){.k = k, .d = d, .limbs = limbs, .bits = hf_fixed_bits(a->x.rows), .mult = mult,
+                          .sum = sum, .count = count};
+    for (int64_t j = 0; j < d; j++) {
+        double most = 0;
+        for (int64_t i = 0; i < a->x.rows; i++)
+            most = fmax(most, fabs(get(&a->x, i, j)));
+        most = a->metric == HF_COSINE ? 1 : most;
+        mult[j] = hf_fixed_mult(s->bits, hf_fixed_exponent(2 * most));
+    }
+    if (pick(rng, 2)) {
+        for (int64_t i = 0; i < a->x.rows; i++)
+            weights[i] = hf_rng_next_unit(rng) * 2;
+        a->weights = weights;
+        s->weight = weight;
+        s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(2));
+    }
+    a->sums = s;
+    return true;
+}
+
+static double distance_of(const struct hf_assign_args *a, const hf_array *c, int64_t i, int64_t k) {
+    double sum = 0;
+    double dot = 0;
+    double xx = 0;
+    double cc = 0;
+    for (int64_t j = 0; j < a->x.cols; j++) {
+        const double x = get(&a->x, i, j);
+        const double y = get(c, k, j);
+        sum += (x - y) * (x - y);
+        dot += x * y;
+        xx += x * x;
+        cc += y * y;
+    }
+    if (a->metric == HF_EUCLIDEAN)
+        return sum;
+    return a->metric == HF_DOT ? -dot : hf_cosine_distance(dot, sqrt(xx), sqrt(cc));
+}
+
+/* Exact bounds and labels against `last`, where the centroids were before a move. */
+static void bound_rows(struct hf_assign_args *a, const hf_array *last) {
+    for (int64_t i = 0; i < a->x.rows; i++) {
+        double least = INFINITY;
+        double second = INFINITY;
+        for (int64_t k = 0; k < last->rows; k++) {
+            const double d = distance_of(a, last, i, k);
+            if (d < least) {
+                second = least;
+                least = d;
+                a->labels[i] = (int32_t)k;
+            } else {
+                second = fmin(second, d);
+            }
+        }
+        a->bounds->upper[i] = (float)sqrt(least) * (1 + 0x1p-20f) + 0x1p-126f;
+        a->bounds->lower[i] = (float)sqrt(second) * (1 - 0x1p-20f);
+    }
+}
+
+/* Bounds as they stand after some centroids moved a little. */
+static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a, bool valid) {
+    const int64_t k = a->c.rows;
+    struct hf_assign_bounds *b = hf_case_alloc(c, sizeof *b, false);
+    float *drift = hf_case_alloc(c, sizeof(float) * (size_t)k, false);
+    int32_t *moved = hf_case_alloc(c, sizeof(int32_t) * (size_t)k, false);
+    float *upper = hf_case_alloc(c, sizeof(float) * (size_t)a->x.rows, true);
+    float *lower = hf_case_alloc(c, sizeof(float) * (size_t)a->x.rows, true);
+    hf_array last;
+    if (!b || !drift || !moved || !upper || !lower ||
+        !make_matrix(c, &last, a->c.dtype, k, a->c.cols, a->c.row_stride))
+        return false;
+    *b = (struct hf_assign_bounds){.upper = upper, .lower = lower, .drift = drift, .moved = moved, .valid = valid};
+    a->bounds = b;
+    if (!valid)
+        return true;
+    const int64_t share = 1 + pick(rng, 5);
+    for (int64_t j = 0; j < k; j++) {
+        const bool move = pick(rng, share) == 0;
+        double far = 0;
+        for (int64_t t = 0; t < a->c.cols; t++) {
+            const double now = get(&a->c, j, t);
+            put(&last, j, t, move ? now * (1 + 0.02 * hf_rng_next_normal(rng)) : now);
+            far += (get(&last, j, t) - now) * (get(&last, j, t) - now);
+        }
+        drift[j] = far > 0 ? (float)sqrt(far) * (1 + 0x1p-20f) + 0x1p-126f : 0;
+        if (drift[j] > 0)
+            moved[b->n_moved++] = (int32_t)j;
+        if (drift[j] > b->drift_max) {
+            b->drift_second = b->drift_max;
+            b->drift_max = drift[j];
+            b->drift_max_index = (int32_t)j;
+        } else if (drift[j] > b->drift_second) {
+            b->drift_second = drift[j];
+        }
+    }
+    bound_rows(a, &last);
+    return true;
+}
+
+static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    if (id >= CASES)
+        return false;
+    struct hf_assign_args *a = c->args;
+    struct shape s = {.n = heights[pick(rng, 8)], .k = counts[pick(rng, 9)], .d = depths[pick(rng, 13)],
+                      .kind = (enum kind)(id % KINDS), .dtype = dtypes[id / KINDS % 5]};
+    a->metric = (hf_metric)(id / 50 % 7 < 5 ? 0 : id / 50 % 7 - 4);
+    a->exact = id % 41 != 40;
+    s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
+    const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROID || s.kind == HUGE_SPREAD;
+    if (float_range && (s.dtype == HF_F16 || s.dtype == HF_U8))
+        s.dtype = HF_F32;
+    struct hf_assign_stats *stats = hf_case_alloc(c, sizeof *stats, true);
+    a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
+    if (!stats || !a->labels || !make_matrix(c, &a->x, s.dtype, s.n, s.d, s.stride) ||
+        !make_matrix(c, &a->c, s.dtype == HF_F64 ? HF_F64 : HF_F32, s.k, s.d, s.d))
+        return false;
+    a->stats = stats;
+    fill(rng, &s, a);
+    for (int64_t i = 0; i < s.n; i++)
+        a->labels[i] = (int32_t)pick(rng, s.k + 1) - 1;
+    const int64_t extra = pick(rng, 4);
+    if (!make_filter(c, a) || (extra & 1 && !make_sums(rng, c, a)))
+        return false;
+    if (extra & 2 && a->metric == HF_EUCLIDEAN && !make_bounds(rng, c, a, pick(rng, 4) > 0))
+        return false;
+    if (pick(rng, 2))
+        a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
+    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s", kind_names[s.kind], (int)s.n, (int)s.k,
+             (int)s.d, hf_dtype_name(s.dtype), (int)a->metric, a->sums ? " sums" : "",
+             a->bounds ? a->bounds->valid ? " bounds" : " fresh-bounds" : "", a->exact ? "" : " fast");
+    return true;
+}
+
+static bool label_right(const struct hf_assign_args *a, int64_t i, int32_t want, int32_t got) {
+    if (want == got)
+        return true;
+    if (a->exact || got < 0 || got >= a->c.rows)
+        return false;
+    double scale = 0; /* fast: within the widest filter error of the best */
+    for (int64_t j = 0; j < a->x.cols; j++) {
+        const double t = fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) + fabs(get(&a->c, want, j));
+        scale += t * t;
+    }
+    return fabs(distance_of(a, &a->c, i, got) - distance_of(a, &a->c, i, want)) <= 0x1p-12 * scale;
+}
+
+static bool bounds_right(const struct hf_assign_args *a, int64_t i, int32_t label, float upper, float lower,
+                         char *why, size_t bytes) {
+    double others = INFINITY;
+    for (int64_t k = 0; k < a->c.rows; k++)
+        if (k != label)
+            others = fmin(others, sqrt(distance_of(a, &a->c, i, k)));
+    const double own = sqrt(distance_of(a, &a->c, i, label));
+    if ((double)upper >= own && (double)lower <= others)
+        return true;
+    snprintf(why, bytes, "row %d: bounds %g, %g but distances %g, %g", (int)i, (double)upper, (double)lower, own, others);
+    return false;
+}
+
+/* Out buffers in order: stats, labels, [sum, count, weight], [upper, lower], [old labels]. */
+static bool assign_compare(const void *args, void *const *ref, void *const *got, char *why, size_t bytes) {
+    const struct hf_assign_args *a = args;
+    const int32_t *want = ref[1];
+    const int32_t *labels = got[1];
+    int at = 2;
+    for (int64_t i = 0; i < a->x.rows; i++) {
+        if (!label_right(a, i, want[i], labels[i])) {
+            snprintf(why, bytes, "row %d: label %d, reference %d", (int)i, labels[i], want[i]);
+            return false;
+        }
+    }
+    if (a->sums) {
+        const size_t cells = (size_t)(a->sums->k * a->sums->limbs);
+        const size_t sizes[3] = {8 * cells * (size_t)a->sums->d, 8 * (size_t)a->sums->k, 8 * cells};
+        for (int i = 0; i < 3; i++, at++) {
+            if (a->exact && memcmp(ref[at], got[at], sizes[i])) {
+                snprintf(why, bytes, "the %s differ", i == 0 ? "sums" : i == 1 ? "counts" : "weights");
+                return false;
+            }
+        }
+    }
+    if (a->bounds) {
+        const float *upper = got[at++];
+        const float *lower = got[at++];
+        for (int64_t i = 0; a->exact && i < a->x.rows; i++)
+            if (!bounds_right(a, i, labels[i], upper[i], lower[i], why, bytes))
+                return false;
+    }
+    if (a->old_labels && memcmp(ref[at], got[at], sizeof(int32_t) * (size_t)a->x.rows)) {
+        snprintf(why, bytes, "the old labels differ");
+        return false;
+    }
+    return true;
+}
+
+static bool assign_make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+    struct hf_assign_args *a = c->args;
+    a->exact = true;
+    a->stats = hf_case_alloc(c, sizeof *a->stats, true);
+    a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)key->n, true);
+    const size_t size = hf_dtype_bytes(key->dtype);
+    char *x = hf_case_alloc(c, size * (size_t)(key->n * key->d), false);
+    const hf_dtype wide = key->dtype == HF_F64 ? HF_F64 : HF_F32;
+    char *centroids = hf_case_alloc(c, hf_dtype_bytes(wide) * (size_t)(key->k * key->d), false);
+    double *shift = hf_case_alloc(c, sizeof(double) * (size_t)key->d, false);
+    if (!a->labels || !a->stats || !x || !centroids || !shift)
+        return false;
+    for (int64_t j = 0; j < key->d; j++)
+        shift[j] = key->dtype == HF_U8 ? 100 : 10;
+    a->filter.shift = shift;
+    a->filter.whole = key->dtype == HF_U8;
+    a->x = hf_array_view(x, key->dtype, key->n, key->d);
+    a->c = hf_array_view(centroids, wide, key->k, key->d);
+    /* Blobs: rows scatter around k centres drawn from [0, 20). */
+    for (int64_t k = 0; k < key->k; k++)
+        for (int64_t j = 0; j < key->d; j++)
+            put(&a->c, k, j, 20 * hf_rng_next_unit(rng));
+    for (int64_t i = 0; i < key->n; i++) {
+        const int64_t k = pick(rng, key->k);
+        for (int64_t j = 0; j < key->d; j++) {
+            const double noise = hf_rng_next_unit(rng) + hf_rng_next_unit(rng) + hf_rng_next_unit(rng) - 1.5;
+            put(&a->x, i, j, get(&a->c, k, j) + 4 * noise);
+        }
+        a->labels[i] = -1;
+    }
+    a->filter.scale = key->dtype == HF_U8 ? 0x1p-8 : 0x1p-5;
+    snprintf(c->name, sizeof c->name, "blobs n=%lld k=%lld d=%lld", (long long)key->n, (long long)key->k, (long long)key->d);
+    return true;
+}
+
+const struct hf_op_cases hf_assign_cases = {
+    .make_case = assign_make_case,
+    .compare = assign_compare,
+    .make_bench = assign_make_bench,
+};

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Once per call: carve the workspace, bring the centroids into the form that the tiles want. */
+#ifndef HF_ASSIGN_PREPARE_H
+#define HF_ASSIGN_PREPARE_H
+
+#include "base/cpuid.h"
+#include "base/dtype.h"
+#include "ops/assign/assign_job.h"
+#include <math.h>
+#include <string.h>
+
+#define BLOCK_ROWS_MAX 512
+#define SCAN_ROWS 512 /* rows a worker takes at once */
+
+/* Rows of a block: their packed form should stay in half of the L2 cache. */
+static int prepare_block_rows(const struct job *job) {
+    int64_t l1;
+    int64_t l2;
+    int64_t l3;
+    hf_cpu_caches(&l1, &l2, &l3);
+    const int64_t fit = l2 / 2 / (int64_t)tile_row_bytes(job) / TILE_ROWS * TILE_ROWS;
+    const int64_t need = (job->n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    int64_t rows = fit < TILE_ROWS ? TILE_ROWS : fit;
+    rows = rows > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : rows;
+    return (int)(rows < need ? rows : need);
+}
+
+static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, int64_t count) {
+    p->count = count;
+    p->groups = (count + TILE_K - 1) / TILE_K;
+    p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
+    p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
+}
+
+static void carve_worker(hf_carve *carve, const struct job *job, struct worker *w, int own_sums) {
+    const size_t rows = (size_t)job->block_rows;
+    const size_t d = (size_t)job->d;
+    struct block b = {.capacity = job->block_rows};
+    b.row = hf_carve_take(carve, sizeof(int64_t) * rows);
+    b.norm2 = hf_carve_take(carve, sizeof(float) * rows);
+    b.best = hf_carve_take(carve, sizeof(float) * rows);
+    b.next = hf_carve_take(carve, sizeof(float) * rows);
+    b.arg = hf_carve_take(carve, sizeof(int32_t) * rows);
+    struct worker v = {.block = b, .slot64 = -1};
+    v.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
+    v.rows = hf_carve_take(carve, sizeof(float) * VW * (size_t)job->d_pad);
+    v.scratch = hf_carve_take(carve, tile_scratch_bytes(job));
+    v.full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
+    v.partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
+    v.open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
+    v.pairs = hf_carve_take(carve, sizeof(struct pair) * PAIRS_MAX);
+    v.least = hf_carve_take(carve, sizeof(double) * rows);
+    v.least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
+    v.x64 = hf_carve_take(carve, sizeof(double) * d);
+    v.squares = hf_carve_take(carve, sizeof(double) * d * CHAINS);
+    if (job->a->sums) {
+        const struct hf_sums *s = job->a->sums;
+        const size_t k = (size_t)s->k;
+        v.sums = *s;
+        if (own_sums) {
+            v.sums.sum = hf_carve_take(carve, sizeof(int64_t) * k * d * (size_t)s->limbs);
+            v.sums.count = hf_carve_take(carve, sizeof(int64_t) * k);
+            v.sums.weight = s->weight ? hf_carve_take(carve, sizeof(int64_t) * k * (size_t)s->limbs) : NULL;
+        }
+    }
+    if (carve->base)
+        *w = v;
+}
+
+/* Lay out everything a call needs; returns the bytes. ws NULL measures. */
+static size_t carve_job(struct job *job, const struct hf_assign_args *a, int workers, void *ws) {
+    hf_carve carve = {ws, 0};
+    memset(job, 0, sizeof *job);
+    job->a = a;
+    job->n = a->x.rows;
+    job->k = a->c.rows;
+    job->d = a->x.cols;
+    job->d_pad = (job->d + VW - 1) / VW * VW;
+    job->n_workers = workers;
+    job->whole = a->filter.whole && (a->metric == HF_EUCLIDEAN || !a->filter.shift);
+    job->block_rows = prepare_block_rows(job);
+    const size_t k = (size_t)job->k;
+    job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
+    job->c64 = hf_carve_take(&carve, sizeof(double) * k * (size_t)job->d);
+    job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
+    job->c_length = hf_carve_take(&carve, sizeof(double) * k);
+    job->c_twin = hf_carve_take(&carve, k);
+    job->c_hash = hf_carve_take(&carve, sizeof(uint64_t) * k);
+    job->hash_size = 1;
+    while (job->hash_size < 2 * job->k)
+        job->hash_size *= 2;
+    job->hash_slot = hf_carve_take(&carve, sizeof(int32_t) * (size_t)job->hash_size);
+    carve_pack(&carve, job, &job->all, job->k);
+    const struct hf_assign_bounds *b = a->bounds;
+    const int use_moved = b && b->valid && b->n_moved * 2 <= job->k;
+    carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
+    job->moved.index = use_moved ? b->moved : NULL;
+    job->workers = hf_carve_take(&carve, sizeof(struct worker) * (size_t)workers);
+    for (int i = 0; i < workers; i++)
+        carve_worker(&carve, job, ws ? &job->workers[i] : NULL, i > 0);
+    return carve.used;
+}
+
+static uint64_t hash_bits(const double *v, int64_t count) {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int64_t j = 0; j < count; j++) {
+        uint64_t bits;
+        memcpy(&bits, v + j, sizeof bits);
+        h = (h ^ bits) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+/* c' of centroid k before rounding, feature j. */
+ALWAYS_INLINE double centred(const struct job *job, int64_t k, int64_t j) {
+    const double c = job->c64[k * job->d + j];
+    if (job->a->metric == HF_EUCLIDEAN)
+        return (c - (double)job->shift[j]) * (double)job->scale;
+    return c * job->c_scale;
+}
+
+/* Float64 copy, lengths and hash of centroids [begin, end). */
+static void prepare_read(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    (void)worker;
+    for (int64_t k = begin; k < end; k++) {
+        double *c = job->c64 + k * job->d;
+        hf_to_f64(c, hf_array_row(&job->a->c, k), job->a->c.dtype, job->d);
+        job->c_hash[k] = hash_bits(c, job->d);
+        if (job->a->metric == HF_COSINE)
+            job->c_norm[k] = hf_reference_norm(c, job->d);
+        double sum = 0;
+        for (int64_t j = 0; j < job->d; j++)
+            sum += centred(job, k, j) * centred(job, k, j);
+        const double length = job->a->metric == HF_COSINE ? 1 : sqrt(sum);
+        job->c_length[k] = length < WILD ? length : INFINITY;
+    }
+}
+
+/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it keeps data
+ * with many equal rows from drowning in candidates. */
+static void drop_equal(struct job *job) {
+    const uint64_t mask = (uint64_t)job->hash_size - 1;
+    memset(job->c_twin, 0, (size_t)job->k);
+    memset(job->hash_slot, 0xff, sizeof(int32_t) * (size_t)job->hash_size);
+    for (int64_t k = 0; k < job->k; k++) {
+        uint64_t at = job->c_hash[k] & mask;
+        for (; job->hash_slot[at] >= 0; at = (at + 1) & mask) {
+            const int64_t other = job->hash_slot[at];
+            if (job->c_hash[other] == job->c_hash[k] &&
+                memcmp(job->c64 + other * job->d, job->c64 + k * job->d, sizeof(double) * (size_t)job->d) == 0)
+                break;
+        }
+        if (job->hash_slot[at] >= 0) {
+            job->c_length[k] = INFINITY;
+            job->c_twin[job->hash_slot[at]] = 1;
+        } else {
+            job->hash_slot[at] = (int32_t)k;
+        }
+    }
+}
+
+/* Slot `slot` of a pack; slots behind the last centroid are lost ones. */
+static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
+    const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
+    float *c = w->rows;
+    memset(c, 0, sizeof(float) * (size_t)job->d_pad);
+    if (k < 0 || !(job->c_length[k] < WILD)) {
+        tile_pack_centroid(job, w, p, slot, c, LOST);
+        return;
+    }
+    const double unit = job->a->metric != HF_COSINE ? 1 : job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
+    double sum = 0;
+    for (int64_t j = 0; j < job->d; j++) {
+        c[j] = (float)(centred(job, k, j) * unit);
+        sum += (double)c[j] * (double)c[j];
+    }
+    tile_pack_centroid(job, w, p, slot, c, job->a->metric == HF_EUCLIDEAN ? (float)(-sum / 2) : 0);
+}
+
+static void pack_all_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    for (int64_t slot = begin; slot < end; slot++)
+        pack_slot(job, &job->workers[worker], &job->all, slot);
+}
+
+static void pack_moved_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    for (int64_t slot = begin; slot < end; slot++)
+        pack_slot(job, &job->workers[worker], &job->moved, slot);
+}
+
+static void prepare_workers(struct job *job) {
+    for (int i = 0; i < job->n_workers; i++) {
+        struct worker *w = &job->workers[i];
+        memset(w->squares, 0, sizeof(double) * CHAINS * (size_t)job->d);
+        if (i == 0 || !job->a->sums)
+            continue;
+        const struct hf_sums *s = &w->sums;
+        memset(s->sum, 0, sizeof(int64_t) * (size_t)(s->k * s->d * s->limbs));
+        memset(s->count, 0, sizeof(int64_t) * (size_t)s->k);
+        if (s->weight)
+            memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
+    }
+}
+
+/* Power of two that brings the largest value of the centroids to about 1 (dot). */
+static double scale_centroids(const struct hf_assign_args *a) {
+    double row[VW];
+    double most = 0;
+    for (int64_t k = 0; k < a->c.rows; k++) {
+        const char *c = hf_array_row(&a->c, k);
+        for (int64_t j = 0; j < a->c.cols; j += VW) {
+            const int64_t count = a->c.cols - j < VW ? a->c.cols - j : VW;
+            hf_to_f64(row, c + (size_t)j * hf_dtype_bytes(a->c.dtype), a->c.dtype, count);
+            for (int64_t i = 0; i < count; i++)
+                most = fmax(most, fabs(row[i]));
+        }
+    }
+    int e = 0;
+    if (most > 0)
+        frexp(most, &e);
+    return ldexp(1, e < -1000 ? 1000 : e > 1000 ? -1000 : -e);
+}
+
+static void prepare(struct job *job, hf_pool *pool) {
+    const struct hf_assign_args *a = job->a;
+    const int centre = a->metric == HF_EUCLIDEAN && a->filter.shift;
+    for (int64_t j = 0; j < job->d_pad; j++)
+        job->shift[j] = centre && j < job->d ? (float)a->filter.shift[j] : 0;
+    const double scale = a->filter.scale > 0 ? a->filter.scale : 1;
+    job->scale = (float)scale;
+    job->usable = scale <= 0x1p100 && scale >= 0x1p-100;
+    if (!job->usable)
+        job->scale = 1;
+    job->c_scale = a->metric == HF_DOT ? scale_centroids(a) : 1;
+    hf_parallel_for(pool, job->k, 16, prepare_read, job);
+    drop_equal(job);
+    double cmax = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        if (job->c_length[k] < WILD)
+            cmax = fmax(cmax, job->c_length[k]);
+    job->bound = filter_bound_make(tile_dot_error(job), job->d, cmax);
+    hf_parallel_for(pool, job->all.groups * TILE_K, TILE_K, pack_all_range, job);
+    hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
+    prepare_workers(job);
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From scores to labels: which rows the filter decides, and what is written for a row once decided. */
+#ifndef HF_ASSIGN_SETTLE_H
+#define HF_ASSIGN_SETTLE_H
+
+#include "ops/assign/assign_exact.h"
+#include "ops/update/update_row.h"
+
+/* What the filter knows of VW rows (assign_bound.h). */
+struct verdict {
+    float threshold[VW]; /* a centroid scoring less cannot be the nearest */
+    float upper[VW];     /* distances in units of the data, bounds kept by the caller */
+    float lower[VW];
+    float least[VW];     /* at most the distance to any centroid */
+    uint32_t near_enough; /* bit: the row is in the filter's range */
+};
+
+ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot, struct verdict *out) {
+    const struct filter_bound *f = &job->bound;
+    const vf q = vf_load(b->norm2 + slot);
+    const vf best = vf_load(b->best + slot);
+    const vf next = vf_load(b->next + slot);
+    const vf eps = vf_set1(f->eps);
+    const vf eta = vf_set1(f->eta);
+    const vf delta = vf_set1(f->delta);
+    const vf tiny = vf_set1(f->tiny);
+    const vf cmax = vf_set1(f->cmax);
+    const vf half = vf_set1(0.5f);
+    const vf zero = vf_set1(0);
+    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
+    const vf q_up = vf_mul(q, vf_set1(1 + f->qerr));
+    const vf q_low = vf_mul(q, vf_set1(1 - f->qerr));
+    /* with |c'| <= cmax */
+    const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), eta);
+    const vf d0 = vf_fma(delta, vf_add(norm, cmax), tiny);
+    const vf u0 = vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e0))), zero);
+    /* no centroid longer than |x'| + (distance to the best) can be as near as the best */
+    const vf reach = vf_fma(vf_set1(4), d0, vf_mul(vf_sqrt(u0), vf_set1(1 + 0x1p-10f)));
+    const vf c = job->a->metric == HF_EUCLIDEAN ? vf_min(cmax, vf_add(norm, reach)) : cmax;
+    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), eta);
+    const vf d = vf_fma(delta, vf_add(norm, c), tiny);
+    const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e))), zero));
+    vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(root, d, vf_mul(d, d))));
+    if (job->a->metric != HF_EUCLIDEAN)
+        margin = vf_mul(vf_set1(2), vf_fma(vf_mul(vf_set1(4), delta), vf_mul(norm, cmax), e));
+    vf_store(out->threshold, vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
+    const vf unit = vf_set1(1 / job->scale);
+    const vf up = vf_set1(1 + 0x1p-20f);
+    const vf low = vf_set1(1 - 0x1p-20f);
+    const vf l2 = vf_sub(q_low, vf_mul(vf_set1(2), vf_add(next, e0)));
+    const vf m2 = vf_sub(q_low, vf_mul(vf_set1(2), vf_add(best, e0)));
+    vf_store(out->upper, vf_mul(vf_mul(vf_add(root, d), up), unit));
+    const vf sight = vf_set1(OUT_OF_SIGHT);
+    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d0), sight);
+    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d0), sight);
+    vf_store(out->lower, vf_mul(vf_max(others, zero), unit));
+    vf_store(out->least, vf_mul(vf_max(any, zero), unit));
+    out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) & vm_bits(vf_lt(q, vf_set1(FAR_ROW))) &
+                       vm_bits(vf_lt(vf_set1(LOST), best));
+}
+
+/* Row i has this label now. */
+static void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+    const struct hf_assign_args *a = job->a;
+    const int32_t old = a->labels[i];
+    if (old == label)
+        return;
+    a->labels[i] = label;
+    w->stats.changed++;
+    if (!a->sums)
+        return;
+    const double weight = a->weights ? a->weights[i] : 1;
+    const void *row = hf_array_row(&a->x, i);
+    w->has_sums = 1;
+    update_move_row(&w->sums, row, a->x.dtype,
+                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, old, label);
+}
+
+/* The filter does not see the later ones of equal centroids: a row of the first has them at its own
+ * distance. */
+static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper, float lower) {
+    if (job->a->bounds) {
+        job->a->bounds->upper[i] = upper;
+        job->a->bounds->lower[i] = job->c_twin[label] ? 0 : lower;
+    }
+}
+
+/* A row that stays open until enough of them have come together. */
+static void leave_open(struct worker *w, int64_t row, float threshold, float lower) {
+    const struct open_row o = {row, threshold, lower};
+    w->open[w->n_open++] = o;
+}
+
+/* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
+static void settle_block(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        struct verdict v;
+        judge(job, b, slot, &v);
+        const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        for (int i = 0; i < count; i++) {
+            const int s = slot + i;
+            const int known = (int)(v.near_enough >> i & 1);
+            if (known && (!job->a->exact || b->next[s] < v.threshold[i])) {
+                settle_row(job, w, b->row[s], b->arg[s]);
+                settle_bounds(job, b->row[s], b->arg[s], v.upper[i], v.lower[i]);
+            } else {
+                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY, known ? v.least[i] : 0);
+            }
+        }
+    }
+    b->rows = 0;
+}
+
+/* After tile_argmax over the moved centroids of rows whose own centroid stayed: a row keeps its label
+ * unless a moved centroid may have come nearer; then it looks at all. */
+static void settle_partial(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    struct hf_assign_bounds *bounds = job->a->bounds;
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        struct verdict v;
+        judge(job, b, slot, &v);
+        const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        for (int i = 0; i < count; i++) {
+            const int64_t row = b->row[slot + i];
+            if ((v.near_enough >> i & 1) && bounds->upper[row] < v.least[i]) {
+                settle_bounds(job, row, job->a->labels[row], bounds->upper[row],
+                              fminf(bounds->lower[row], v.least[i]));
+                w->stats.partial++;
+            } else {
+                w->full[w->n_full++] = row;
+            }
+        }
+    }
+    b->rows = 0;
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign on vectors and matrix tiles; compiled once per instruction set. A worker takes rows, skips what
+ * the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the few rows
+ * that stay open for a second pass that names their candidates, which float64 then decides. */
+#include "core/kernel.h"
+#include "ops/assign/assign_job.h"
+
+#if HF_ISA_TILES
+#include "ops/assign/assign_tile_amx.h"
+#else
+#include "ops/assign/assign_tile_f32.h"
+#endif
+#include "ops/assign/assign_gather.h"
+#include "ops/assign/assign_prepare.h"
+#include "ops/assign/assign_settle.h"
+#include "ops/assign/assign_skip.h"
+#include <float.h>
+
+/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros. */
+static void load_block(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    const int lanes = (b->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    for (int slot = 0; slot < lanes; slot += VW) {
+        for (int i = 0; i < VW; i++) {
+            float *out = w->rows + i * job->d_pad;
+            if (slot + i < b->rows)
+                b->norm2[slot + i] = gather_row(job, b->row[slot + i], out);
+            else
+                memset(out, 0, sizeof(float) * (size_t)job->d_pad);
+        }
+        tile_pack_panel(job, w, slot, w->rows);
+    }
+    for (int slot = b->rows; slot < lanes; slot++)
+        b->norm2[slot] = 0;
+}
+
+/* Take `count` rows from the end of a queue, pack them, find the best two centroids of each. */
+static void filter_block(const struct job *job, struct worker *w, const struct pack *p, int64_t *queue,
+                         int *queued, int count) {
+    struct block *b = &w->block;
+    *queued -= count;
+    memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
+    b->rows = count;
+    load_block(job, w);
+    for (int slot = 0; slot < b->capacity; slot++) {
+        b->best[slot] = -FLT_MAX;
+        b->next[slot] = -FLT_MAX;
+        b->arg[slot] = 0;
+    }
+    tile_argmax(job, w, p);
+}
+
+/* Second pass over up to a block of open rows: candidates, then float64. */
+static void settle_open(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    b->rows = w->n_open < b->capacity ? w->n_open : b->capacity;
+    w->n_open -= b->rows;
+    const struct open_row *open = w->open + w->n_open;
+    for (int s = 0; s < b->capacity; s++)
+        b->best[s] = s < b->rows && open[s].threshold > -FLT_MAX ? open[s].threshold : INFINITY;
+    for (int s = 0; s < b->rows; s++) {
+        b->row[s] = open[s].row;
+        w->least[s] = INFINITY;
+        w->least_arg[s] = INT32_MAX;
+    }
+    w->n_pairs = 0;
+    w->slot64 = -1;
+    load_block(job, w);
+    tile_collect(job, w, &job->all);
+    exact_drain(job, w);
+    for (int s = 0; s < b->rows; s++) {
+        if (w->least_arg[s] == INT32_MAX)
+            exact_all(job, w, s);
+        settle_row(job, w, b->row[s], w->least_arg[s]);
+        settle_bounds(job, b->row[s], w->least_arg[s], (float)sqrt(fmax(w->least[s], 0)) * (1 + 0x1p-20f) + 0x1p-126f,
+                      open[s].lower);
+    }
+    w->stats.rechecked += b->rows;
+    b->rows = 0;
+}
+
+/* Send queued rows through the tiles; `rest` also sends what does not fill a block. */
+static void drain(const struct job *job, struct worker *w, int rest) {
+    const int room = w->block.capacity;
+    while (w->n_partial >= room || (rest && w->n_partial > 0)) {
+        filter_block(job, w, &job->moved, w->partial, &w->n_partial, w->n_partial < room ? w->n_partial : room);
+        settle_partial(job, w);
+        while (w->n_full >= room) {
+            filter_block(job, w, &job->all, w->full, &w->n_full, room);
+            settle_block(job, w);
+            while (w->n_open >= 2 * TILE_ROWS)
+                settle_open(job, w);
+        }
+    }
+    while (w->n_full >= room || (rest && w->n_full > 0)) {
+        filter_block(job, w, &job->all, w->full, &w->n_full, w->n_full < room ? w->n_full : room);
+        settle_block(job, w);
+        while (w->n_open >= 2 * TILE_ROWS)
+            settle_open(job, w);
+    }
+    while (rest && w->n_open > 0)
+        settle_open(job, w);
+}
+
+static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+    const struct hf_assign_args *a = job->a;
+    if (a->old_labels)
+        memcpy(a->old_labels + begin, a->labels + begin, sizeof(int32_t) * (size_t)(end - begin));
+    if (!job->usable) {
+        for (int64_t i = begin; i < end; i++) {
+            leave_open(w, i, -INFINITY, 0);
+            if (w->n_open >= w->block.capacity)
+                settle_open(job, w);
+        }
+    } else if (a->bounds && a->bounds->valid) {
+        skip_scan(job, w, begin, end);
+    } else {
+        for (int64_t i = begin; i < end; i++)
+            w->full[w->n_full++] = i;
+    }
+}
+
+static void work(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    (void)worker;
+    for (int64_t id = begin; id < end; id++) {
+        struct worker *w = &job->workers[id];
+        tile_begin();
+        for (;;) {
+            const int64_t first = atomic_fetch_add_explicit(&job->next_row, SCAN_ROWS, memory_order_relaxed);
+            if (first >= job->n)
+                break;
+            queue_rows(job, w, first, first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n);
+            drain(job, w, 0);
+        }
+        drain(job, w, 1);
+        tile_end();
+    }
+}
+
+/* Fold the shares of the workers into the caller's sums and counters. */
+static void merge(struct job *job) {
+    struct hf_sums *to = job->a->sums;
+    struct hf_assign_stats *stats = job->a->stats;
+    for (int i = 0; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
+        stats->changed += w->stats.changed;
+        stats->skipped += w->stats.skipped;
+        stats->partial += w->stats.partial;
+        stats->rechecked += w->stats.rechecked;
+        stats->pairs += w->stats.pairs;
+        if (i == 0 || !w->has_sums)
+            continue;
+        for (int64_t j = 0; j < to->k * to->d * to->limbs; j++)
+            to->sum[j] += w->sums.sum[j];
+        for (int64_t k = 0; k < to->k; k++)
+            to->count[k] += w->sums.count[k];
+        for (int64_t k = 0; to->weight && k < to->k * to->limbs; k++)
+            to->weight[k] += w->sums.weight[k];
+    }
+}
+
+static hf_status simd_run(void *stream, const void *args, void *ws) {
+    struct job job;
+    carve_job(&job, args, hf_pool_workers(stream), ws);
+    prepare(&job, stream);
+    hf_parallel_for(stream, job.n_workers, 1, work, &job);
+    merge(&job);
+    return HF_OK;
+}
+
+static size_t simd_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, workers, NULL);
+}
+
+/* Cost model: what a score and a row cost, from measured rates. */
+static double simd_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    const double n = (double)a->x.rows;
+    const double k = (double)a->c.rows;
+    const double d = (double)a->x.cols;
+#if HF_ISA_TILES
+    const double steps = ceil((a->filter.whole ? 2 : 3) * d / STEP);
+    const double groups = ceil(k / TILE_K) * TILE_K;
+    return n * (groups * (0.024 * steps + 0.08) + 1.0 * d + 30);
+#else
+    const double groups = ceil(k / TILE_K) * TILE_K;
+    return n * (groups * (VREGS == 32 ? 0.0115 * d + 0.07 : 0.024 * d + 0.14) + 0.25 * d + 20);
+#endif
+}
+
+#if HF_ISA_TILES
+#define ROW_NAME "assign_bf16_32x32_" HF_ISA_TEXT
+#elif VREGS == 32
+#define ROW_NAME "assign_f32_32x12_" HF_ISA_TEXT
+#else
+#define ROW_NAME "assign_f32_16x6_" HF_ISA_TEXT
+#endif
+
+static const struct hf_kernel rows[] = {{
+    .name = ROW_NAME,
+    .device = HF_DEV_HOST,
+    .dtypes = HF_DT_DATA,
+    .isa = HF_ISA_ID,
+    .traits = HF_TRAIT_FIXED_ORDER,
+    .tile = {TILE_ROWS, TILE_K, 0},
+    .workspace = simd_workspace,
+    .run = simd_run,
+    .estimate = simd_estimate,
+}};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {rows, 1};

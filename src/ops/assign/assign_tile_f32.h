@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiles in float32: 2 x VW rows (lane = row) by TILE_K centroids, all scores in registers.
+ *   packed rows       [panel][d][VW]
+ *   packed centroids  [group][d][TILE_K] */
+#ifndef HF_ASSIGN_TILE_F32_H
+#define HF_ASSIGN_TILE_F32_H
+
+#include "ops/assign/assign_job.h"
+#include "ops/assign/assign_pick.h"
+
+#define TILE_K (VREGS == 32 ? 12 : 6)
+#define TILE_ROWS (2 * VW)
+#define TILE_DEPTH 128 /* features summed in one chain: keeps the error bound short */
+
+static double tile_dot_error(const struct job *job) {
+    const double d = (double)job->d;
+    const double chain = d < TILE_DEPTH ? d : TILE_DEPTH;
+    return (chain + d / TILE_DEPTH + 3) * 0x1p-24;
+}
+
+static size_t tile_row_bytes(const struct job *job) {
+    return sizeof(float) * (size_t)job->d_pad;
+}
+
+static size_t tile_group_bytes(const struct job *job) {
+    return hf_align_up(sizeof(float) * TILE_K * (size_t)job->d);
+}
+
+static size_t tile_start_bytes(const struct job *job, int64_t groups) {
+    (void)job;
+    return sizeof(float) * TILE_K * (size_t)groups;
+}
+
+static size_t tile_scratch_bytes(const struct job *job) {
+    (void)job;
+    return HF_ALIGN;
+}
+
+static void tile_begin(void) {
+}
+
+static void tile_end(void) {
+}
+
+/* Centroid `slot` of a pack: c' [d] and its start score. */
+static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p, int64_t slot,
+                               const float *c, float start) {
+    (void)w;
+    char *base = (char *)p->tiles + (size_t)(slot / TILE_K) * tile_group_bytes(job);
+    float *dst = (float *)base + slot % TILE_K;
+    for (int64_t j = 0; j < job->d; j++)
+        dst[j * TILE_K] = c[j];
+    p->start[slot] = start;
+}
+
+/* VW rows starting at slot `first`, x' as [VW][d_pad] in rows: transpose into the panel. */
+static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
+    float *dst = (float *)w->x + (size_t)first * (size_t)job->d;
+    for (int64_t j = 0; j < job->d; j += VW) {
+        vf r[VW];
+        UNROLL(16)
+        for (int i = 0; i < VW; i++)
+            r[i] = vf_load(rows + i * job->d_pad + j);
+        vf_transpose(r);
+        const int64_t left = job->d - j;
+        if (left >= VW) {
+            UNROLL(16)
+            for (int i = 0; i < VW; i++)
+                vf_store(dst + (j + i) * VW, r[i]);
+            continue;
+        }
+        float tail[VW * VW];
+        UNROLL(16)
+        for (int i = 0; i < VW; i++)
+            vf_store(tail + i * VW, r[i]);
+        for (int64_t i = 0; i < left * VW; i++)
+            dst[j * VW + i] = tail[i];
+    }
+}
+
+ALWAYS_INLINE void tile_chain(vf *s0, vf *s1, const float *x, const float *y, const float *c, int64_t depth) {
+    for (int64_t j = 0; j < depth; j++) {
+        const vf v = vf_load(x + j * VW);
+        const vf w = vf_load(y + j * VW);
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++) {
+            const vf q = vf_set1(c[j * TILE_K + t]);
+            s0[t] = vf_fma(v, q, s0[t]);
+            s1[t] = vf_fma(w, q, s1[t]);
+        }
+    }
+}
+
+ALWAYS_INLINE void tile_scores(vf s0[TILE_K], vf s1[TILE_K], const float *x, const float *c,
+                               const float *start, int64_t d) {
+    const float *y = x + d * VW;
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++)
+        s0[t] = s1[t] = vf_set1(start[t]);
+    tile_chain(s0, s1, x, y, c, d < TILE_DEPTH ? d : TILE_DEPTH);
+    for (int64_t j = TILE_DEPTH; j < d; j += TILE_DEPTH) {
+        vf a0[TILE_K];
+        vf a1[TILE_K];
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++)
+            a0[t] = a1[t] = vf_set1(0);
+        tile_chain(a0, a1, x + j * VW, y + j * VW, c + j * TILE_K,
+                   d - j < TILE_DEPTH ? d - j : TILE_DEPTH);
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++) {
+            s0[t] = vf_add(s0[t], a0[t]);
+            s1[t] = vf_add(s1[t], a1[t]);
+        }
+    }
+}
+
+/* Scores of all rows of the block against all centroids of the pack; keep the best two of each row. */
+static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    const int64_t d = job->d;
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int64_t g = 0; g < p->groups; g++) {
+        const float *c = (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
+        for (int i = 0; i < tiles; i++) {
+            vf s0[TILE_K];
+            vf s1[TILE_K];
+            tile_scores(s0, s1, (const float *)w->x + (size_t)i * TILE_ROWS * (size_t)d, c,
+                        p->start + g * TILE_K, d);
+            struct pick a = pick_load(&w->block, i * TILE_ROWS);
+            UNROLL(12)
+            for (int t = 0; t < TILE_K; t++)
+                pick_score(&a, s0[t], (int32_t)(g * TILE_K + t));
+            pick_store(&w->block, i * TILE_ROWS, &a);
+            struct pick b = pick_load(&w->block, i * TILE_ROWS + VW);
+            UNROLL(12)
+            for (int t = 0; t < TILE_K; t++)
+                pick_score(&b, s1[t], (int32_t)(g * TILE_K + t));
+            pick_store(&w->block, i * TILE_ROWS + VW, &b);
+        }
+    }
+}
+
+/* The same scores; those that reach the row's threshold (block.best) become candidates. */
+static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    const int64_t d = job->d;
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int64_t g = 0; g < p->groups; g++) {
+        const float *c = (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
+        for (int i = 0; i < tiles; i++) {
+            vf s0[TILE_K];
+            vf s1[TILE_K];
+            tile_scores(s0, s1, (const float *)w->x + (size_t)i * TILE_ROWS * (size_t)d, c,
+                        p->start + g * TILE_K, d);
+            const vf low0 = vf_load(w->block.best + i * TILE_ROWS);
+            const vf low1 = vf_load(w->block.best + i * TILE_ROWS + VW);
+            UNROLL(12)
+            for (int t = 0; t < TILE_K; t++) {
+                const uint64_t bits0 = vm_bits(vf_le(low0, s0[t]));
+                const uint64_t bits1 = vm_bits(vf_le(low1, s1[t]));
+                pick_candidates(job, w, p, i * TILE_ROWS, bits0 | bits1 << VW, g * TILE_K + t);
+            }
+        }
+    }
+}
+
+#endif
