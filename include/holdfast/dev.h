@@ -80,9 +80,9 @@ typedef struct hf_dev_candidate {
 
 typedef void (*hf_dev_candidate_fn)(void *user, const hf_dev_candidate *candidate);
 
-/* Which row would serve `op` on this shape. *kernel and *source ("forced", "tuned", "shipped",
- * "model") belong to the library; each may be NULL. each (may be NULL) gets every row of the op.
- * HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
+/* Which row would serve `op` on this shape. *kernel and *source ("forced", "tuned", "model",
+ * "reference") belong to the library; each may be NULL. each (may be NULL) gets every row of the
+ * op. HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
  * benchmark problem. */
 HF_API hf_status hf_dev_plan(hf_context *ctx, const char *op, const hf_dev_shape *shape,
                              const char **kernel, const char **source, hf_dev_candidate_fn each,
@@ -172,8 +172,12 @@ HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape
                              const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
                              hf_dev_timing_fn each, void *user);
 
-/* Write the winners of earlier hf_dev_time() calls with checked_only as a tuning file, whole or not
- * at all; entries of the same key that the file already holds are replaced. */
+/* Where the planner looks for a tuning file: $HF_TUNE_FILE, else holdfast/cpu.tune in
+ * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */
+HF_API int hf_dev_tune_path(char *path, size_t bytes);
+
+/* Write the winners of earlier hf_dev_time() calls with checked_only into a tuning file, whole or
+ * not at all; what it holds of other kinds of call stays. path NULL: where the planner looks. */
 HF_API hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,
                                    int count);
 
