@@ -4,9 +4,9 @@
  *
  * Two kinds:
  *   column sums  limb 0 of v is q0 = rint(v * mult), limb 1 is q1 = rint((v * mult - q0) * 2^bits),
- *                with mult = 2^(bits - e), |v| <= 2^e, |q| <= 2^bits, 2^bits * n < 2^62, bits <= 50;
- *                sums are int64 and exact, so rows can also be taken out again
- *   scalar sums  hf_wide, 128 bits on a scale fixed by an upper bound of the terms */
+ *                with mult = 2^(bits - e), |v| <= 2^e, |q| <= 2^bits, 2^bits * n < 2^62, bits <=
+ * 50; sums are int64 and exact, so rows can also be taken out again scalar sums  hf_wide, 128 bits
+ * on a scale fixed by an upper bound of the terms */
 #ifndef HF_FIXED_H
 #define HF_FIXED_H
 
@@ -14,8 +14,8 @@
 
 #define HF_MAX_LIMBS 2
 
-/* rint(v) for |v| <= 2^51 is (v + HF_RINT_MAGIC) - HF_RINT_MAGIC in round-to-nearest float64, and the
- * low bits of v + HF_RINT_MAGIC, less those of HF_RINT_MAGIC, are that integer. */
+/* rint(v) for |v| <= 2^51 is (v + HF_RINT_MAGIC) - HF_RINT_MAGIC in round-to-nearest float64, and
+ * the low bits of v + HF_RINT_MAGIC, less those of HF_RINT_MAGIC, are that integer. */
 #define HF_RINT_MAGIC 6755399441055744.0 /* 2^52 + 2^51 */
 
 /* Bits of a limb for n terms: min(50, 61 - ceil(log2 n)). */
@@ -30,16 +30,21 @@ double hf_fixed_mult(int bits, int e);
 /* The float64 nearest to (sum0 + sum1 * 2^-bits) / mult; limbs is 1 or 2. */
 double hf_fixed_value(const int64_t sum[HF_MAX_LIMBS], int limbs, int bits, double mult);
 
+__extension__ typedef __int128 hf_int128;
+
 typedef struct hf_wide {
-    __int128 sum;
-    int exponent; /* a unit of sum is 2^exponent */
+    hf_int128 sum;
+    int exponent;   /* a unit of sum is 2^exponent */
+    double special; /* 0, or the sum of the terms that were not finite */
 } hf_wide;
 
-/* An empty sum for at most 2^40 terms of absolute value <= bound. */
+/* An empty sum for at most 2^40 terms of absolute value <= bound (finite, >= 0). Terms are rounded
+ * to multiples of about bound * 2^-86, to nearest even. */
 hf_wide hf_wide_zero(double bound);
 void hf_wide_add(hf_wide *sum, double v);
 /* Both on one scale. */
 void hf_wide_merge(hf_wide *sum, const hf_wide *other);
+/* The float64 nearest to the sum; Inf or NaN when a term was. */
 double hf_wide_value(const hf_wide *sum);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* 64 random bits of (seed, stream, counter). Streams keep uses apart: one per purpose and restart. */
+/* 64 random bits of (seed, stream, counter). Streams keep uses apart: one per purpose and restart.
+ */
 uint64_t hf_rng_bits(uint64_t seed, uint64_t stream, uint64_t counter);
 
 /* Uniform in [0, n), without bias; n > 0. */

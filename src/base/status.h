@@ -11,11 +11,11 @@ typedef struct hf_error {
 } hf_error;
 
 /* Forward a failure to the caller. */
-#define HF_TRY(expr)                          \
-    do {                                      \
-        const hf_status try_status_ = (expr); \
-        if (try_status_ != HF_OK)             \
-            return try_status_;               \
+#define HF_TRY(expr)                                                                               \
+    do {                                                                                           \
+        const hf_status try_status_ = (expr);                                                      \
+        if (try_status_ != HF_OK)                                                                  \
+            return try_status_;                                                                    \
     } while (0)
 
 /* Write the message (cut to fit) and return `status`. err may be NULL. */

@@ -5,12 +5,14 @@
 
 #include "base/parallel.h"
 #include "base/status.h"
+#include "core/tune.h"
 #include "device/device.h"
 #include <holdfast/context.h>
+#include <stdbool.h>
 
 struct hf_context {
     const struct hf_device *device;
-    void *stream;   /* of the device; the host's is its hf_pool */
+    void *stream; /* of the device; the host's is its hf_pool */
     int threads;
     uint64_t memory_bytes;
     hf_error error;
@@ -18,9 +20,12 @@ struct hf_context {
     size_t workspace_bytes;
     size_t workspace_peak;
     const struct hf_kernel *last_kernel[HF_MAX_OPS]; /* which row ran last, by op id */
+    struct hf_tune tune; /* the user's tuning file, read when the first plan is made */
+    bool tune_loaded;
 };
 
-/* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call. */
+/* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call.
+ * HF_E_NOMEM when the context's memory limit or the machine does not allow it. */
 hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
 
 /* A failure, said on the context. */

@@ -7,11 +7,26 @@
 #include "core/kernel.h"
 #include "core/op.h"
 
-/* Choose the row for a call. Order: HF_KERNEL_<OP>=name in the environment, user tuning file,
- * shipped table, cost model. HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced row is
- * unknown or cannot. *source says where the choice came from ("forced", "tuned", "shipped",
- * "model"); may be NULL. */
+/* Choose the row for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
+ * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
+ * that run here and support the call, else the reference. Depends on nothing but the call and the
+ * environment, never on earlier calls. HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced
+ * row is unknown or cannot. *source says where the choice came from ("forced", "tuned", "model",
+ * "reference"); may be NULL. */
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
+
+struct hf_plan_candidate {
+    const struct hf_kernel *kernel;
+    bool usable; /* runs here and supports this call */
+    bool chosen;
+    double estimate_ns; /* on one worker; < 0: the row gives none */
+    char why[160];      /* why it was chosen, or why it lost */
+};
+
+/* What hf_plan() thinks of each row of the op, in the order of the registry; writes at most max
+ * candidates and returns how many rows there are. When no row can serve, none is chosen. */
+int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,
+                    int max);
 
 #endif

@@ -8,13 +8,13 @@
 
 struct hf_rows {
     hf_context *ctx;
-    const hf_array *array;   /* one of the two */
+    const hf_array *array; /* one of the two */
     const hf_source *source;
-    int64_t n, d;            /* rows that take part, columns */
+    int64_t n, d; /* rows that take part, columns */
     hf_dtype dtype;
-    int64_t chunk_rows;      /* rows handed out at once */
-    void *buffer;            /* [chunk_rows, d] for sources and where rows are dropped, else NULL */
-    const int64_t *dropped;  /* ascending numbers of rows that take no part */
+    int64_t chunk_rows;     /* rows handed out at once */
+    void *buffer;           /* [chunk_rows, d] for sources and where rows are dropped, else NULL */
+    const int64_t *dropped; /* ascending numbers of rows that take no part */
     int64_t dropped_count;
 };
 

@@ -28,13 +28,9 @@ static hf_status host_open(int threads, void **stream, hf_error *err) {
     return HF_OK;
 }
 
-static void host_close(void *stream) {
-    hf_pool_destroy(stream);
-}
+static void host_close(void *stream) { hf_pool_destroy(stream); }
 
-static int host_workers(const void *stream) {
-    return hf_pool_workers(stream);
-}
+static int host_workers(const void *stream) { return hf_pool_workers(stream); }
 
 static hf_status host_copy(void *stream, void *dst, const void *src, size_t bytes) {
     (void)stream;

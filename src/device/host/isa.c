@@ -13,9 +13,7 @@ static const char *const names[HF_ISA_COUNT] = {
 #undef ISA
 };
 
-const char *hf_isa_name(int id) {
-    return id >= 0 && id < HF_ISA_COUNT ? names[id] : NULL;
-}
+const char *hf_isa_name(int id) { return id >= 0 && id < HF_ISA_COUNT ? names[id] : NULL; }
 
 int hf_isa_find(const char *name) {
     for (int id = 0; id < HF_ISA_COUNT; id++)

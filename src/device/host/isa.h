@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The instruction sets of isa.def, and for a source compiled once per set (-DHF_ISA=name) its verbs. */
+ * The instruction sets of isa.def, and for a source compiled once per set (-DHF_ISA=name) its
+ * verbs. */
 #ifndef HF_ISA_H
 #define HF_ISA_H
 
@@ -12,8 +13,8 @@ enum hf_isa_id {
 
 #include <stdint.h>
 
-/* Bits (1 << hf_isa_id) of the sets this machine can run. HF_ISA_MAX=name in the environment hides those
- * listed after name; read once. */
+/* Bits (1 << hf_isa_id) of the sets this machine can run. HF_ISA_MAX=name in the environment hides
+ * those listed after name; read once. */
 uint32_t hf_cpu_isas(void);
 /* "avx2"; NULL for an id out of range. Its id from a name, or -1. */
 const char *hf_isa_name(int id);

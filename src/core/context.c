@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/context.h"
+
+#include "base/mem.h"
+#include "device/host/isa.h"
+
+#include <stdlib.h>
+
+#define MAX_THREADS 1024
+#define MIN_MEMORY ((uint64_t)1 << 20)
+
+/* Words about the last hf_context_create() of this thread. */
+static _Thread_local hf_error create_error;
+
+static hf_status check_opts(const hf_context_opts *opts) {
+    if (opts->threads < 0 || opts->threads > MAX_THREADS)
+        return hf_fail(&create_error, HF_E_ARG,
+                       "threads is %d; it must be 1 to %d, or 0 for one per usable core",
+                       opts->threads, MAX_THREADS);
+    if (opts->memory_bytes != 0 && opts->memory_bytes < MIN_MEMORY)
+        return hf_fail(&create_error, HF_E_ARG,
+                       "memory_bytes is %llu; allow at least %llu, or 0 for half of what is free",
+                       (unsigned long long)opts->memory_bytes, (unsigned long long)MIN_MEMORY);
+    const char *max = getenv("HF_ISA_MAX");
+    if (max != NULL && hf_isa_find(max) < 0)
+        return hf_fail(&create_error, HF_E_ARG,
+                       "HF_ISA_MAX=%s names no instruction set; `holdfast info` lists them", max);
+    return HF_OK;
+}
+
+static hf_status find_device(const char *name, const struct hf_device **device) {
+    *device = hf_device_find(name);
+    if (*device == NULL)
+        return hf_fail(&create_error, HF_E_ARG,
+                       "no device is called '%s'; use \"auto\" or one that `holdfast info` lists",
+                       name != NULL ? name : "auto");
+    char text[200] = "";
+    if ((*device)->probe(text, sizeof text) != HF_OK)
+        return hf_fail(&create_error, HF_E_UNSUPPORTED, "device %s is not available: %s",
+                       (*device)->name, text);
+    return HF_OK;
+}
+
+hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
+    static const hf_context_opts defaults = {NULL, 0, 0};
+    create_error.text[0] = '\0';
+    if (ctx == NULL)
+        return hf_fail(&create_error, HF_E_ARG, "ctx is NULL; give a place for the new context");
+    *ctx = NULL;
+    if (opts == NULL)
+        opts = &defaults;
+    const struct hf_device *device = NULL;
+    HF_TRY(check_opts(opts));
+    HF_TRY(find_device(opts->device, &device));
+    hf_context *c = hf_alloc_zero(sizeof *c);
+    if (c == NULL)
+        return hf_fail(&create_error, HF_E_NOMEM, "no memory for a context");
+    c->device = device;
+    c->threads = opts->threads != 0 ? opts->threads : hf_usable_cores();
+    if (c->threads > MAX_THREADS)
+        c->threads = MAX_THREADS;
+    c->memory_bytes = opts->memory_bytes != 0 ? opts->memory_bytes : hf_mem_available() / 2;
+    if (c->memory_bytes < MIN_MEMORY)
+        c->memory_bytes = MIN_MEMORY;
+    const hf_status status = device->open(c->threads, &c->stream, &create_error);
+    if (status != HF_OK) {
+        hf_free(c);
+        return status;
+    }
+    *ctx = c;
+    return HF_OK;
+}
+
+void hf_context_destroy(hf_context *ctx) {
+    if (ctx == NULL)
+        return;
+    ctx->device->release(ctx->workspace);
+    ctx->device->close(ctx->stream);
+    hf_tune_clear(&ctx->tune);
+    hf_free(ctx);
+}
+
+const char *hf_last_error(const hf_context *ctx) {
+    return ctx != NULL ? ctx->error.text : create_error.text;
+}
+
+const char *hf_context_device(const hf_context *ctx) { return ctx->device->name; }
+
+int hf_context_threads(const hf_context *ctx) { return ctx->threads; }
+
+uint64_t hf_context_memory(const hf_context *ctx) { return ctx->memory_bytes; }
+
+hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws) {
+    if (bytes > ctx->workspace_bytes || ctx->workspace == NULL) {
+        if (bytes > ctx->memory_bytes)
+            return hf_ctx_fail(ctx, HF_E_NOMEM,
+                               "the kernel needs %zu bytes of workspace, the context may use %llu; "
+                               "raise memory_bytes or use fewer threads",
+                               bytes, (unsigned long long)ctx->memory_bytes);
+        ctx->device->release(ctx->workspace);
+        ctx->workspace_bytes = 0;
+        ctx->workspace = ctx->device->alloc(bytes);
+        if (ctx->workspace == NULL)
+            return hf_ctx_fail(ctx, HF_E_NOMEM,
+                               "no memory for %zu bytes of kernel workspace; close other programs "
+                               "or use fewer threads",
+                               bytes);
+        ctx->workspace_bytes = bytes;
+        if (bytes > ctx->workspace_peak)
+            ctx->workspace_peak = bytes;
+    }
+    *ws = ctx->workspace;
+    return HF_OK;
+}

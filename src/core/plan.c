@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A measurement speaks for calls whose shape is at most this many factors of two away, over n, k
+ * and d together. */
+#define TUNE_REACH 2
+#define MAX_PATH_BYTES 4096
+
+static const char *const force_name[HF_OP_COUNT] = {
+#define OP(NAME, name) "HF_KERNEL_" #NAME,
+#include "ops/ops.def"
+#undef OP
+};
+
+/* A call, as the steps below see it. */
+struct call {
+    hf_context *ctx;
+    int op;
+    const void *args;
+    struct hf_key key;
+};
+
+static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
+                   size_t why_bytes) {
+    if (!hf_kernel_runs_here(kernel, why, why_bytes))
+        return false;
+    const char *reason = NULL;
+    if (kernel->device != call->ctx->device->id)
+        reason = "another device";
+    else if ((kernel->dtypes & HF_DT(call->key.dtype)) == 0)
+        reason = "another data type";
+    else if (kernel->supports != NULL && !kernel->supports(call->args))
+        reason = "does not support this call";
+    if (reason != NULL && why != NULL)
+        (void)snprintf(why, why_bytes, "%s", reason);
+    return reason == NULL;
+}
+
+static double estimate(const struct call *call, const struct hf_kernel *kernel) {
+    return kernel->estimate != NULL ? kernel->estimate(call->args) : -1.0;
+}
+
+static const struct hf_kernel *find_row(int op, const char *name) {
+    const struct hf_kernel *kernel = NULL;
+    for (int i = 0; (kernel = hf_kernel_at(op, i)) != NULL; i++)
+        if (strcmp(kernel->name, name) == 0)
+            return kernel;
+    return NULL;
+}
+
+static hf_status forced_row(const struct call *call, const char *name,
+                            const struct hf_kernel **kernel) {
+    *kernel = find_row(call->op, name);
+    if (*kernel == NULL)
+        return hf_ctx_fail(call->ctx, HF_E_ARG,
+                           "%s=%s: there is no such kernel; `holdfast info` lists them",
+                           force_name[call->op], name);
+    char why[160] = "";
+    if (!usable(call, *kernel, why, sizeof why))
+        return hf_ctx_fail(call->ctx, HF_E_ARG, "%s=%s: the kernel cannot serve this call: %s",
+                           force_name[call->op], name, why);
+    return HF_OK;
+}
+
+/* The tuning file is advice: one that cannot be read is the same as none. Its entries of other
+ * machines are dropped at once. */
+static void load_tuning(hf_context *ctx) {
+    if (ctx->tune_loaded)
+        return;
+    ctx->tune_loaded = true;
+    char path[MAX_PATH_BYTES], here[HF_TUNE_NAME_BYTES];
+    if (!hf_tune_path(path, sizeof path) || hf_tune_load(path, &ctx->tune, NULL) != HF_OK)
+        return;
+    hf_tune_fingerprint(here);
+    int kept = 0;
+    for (int i = 0; i < ctx->tune.count; i++)
+        if (strcmp(ctx->tune.entry[i].fingerprint, here) == 0)
+            ctx->tune.entry[kept++] = ctx->tune.entry[i];
+    ctx->tune.count = kept;
+}
+
+/* Factors of two between two kinds of call; INT_MAX when they have nothing to do with each other.
+ */
+static int distance(const struct hf_tune_key *a, const struct hf_tune_key *b) {
+    if (a->op != b->op || a->dtype != b->dtype)
+        return INT_MAX;
+    return abs(a->log2n - b->log2n) + abs(a->log2k - b->log2k) + abs(a->log2d - b->log2d);
+}
+
+static const struct hf_kernel *tuned_row(const struct call *call) {
+    load_tuning(call->ctx);
+    const struct hf_tune *tune = &call->ctx->tune;
+    const struct hf_tune_key here = hf_tune_bucket(call->op, &call->key);
+    const struct hf_kernel *best = NULL;
+    int best_distance = TUNE_REACH;
+    double best_ns = 0.0;
+    for (int i = 0; i < tune->count; i++) {
+        const struct hf_tune_entry *e = &tune->entry[i];
+        const int away = distance(&e->key, &here);
+        if (away > best_distance || (best != NULL && away == best_distance && e->ns >= best_ns))
+            continue;
+        const struct hf_kernel *kernel = find_row(call->op, e->kernel);
+        if (kernel == NULL || !usable(call, kernel, NULL, 0))
+            continue;
+        best = kernel;
+        best_distance = away;
+        best_ns = e->ns;
+    }
+    return best;
+}
+
+/* The least estimate; a row without one only if there is no other, and the reference last of all.
+ */
+static const struct hf_kernel *modelled_row(const struct call *call) {
+    const struct hf_kernel *kernel = NULL, *best = NULL, *silent = NULL, *reference = NULL;
+    double best_ns = 0.0;
+    for (int i = 0; (kernel = hf_kernel_at(call->op, i)) != NULL; i++) {
+        if (!usable(call, kernel, NULL, 0))
+            continue;
+        const double ns = estimate(call, kernel);
+        if (kernel->traits & HF_TRAIT_REFERENCE) {
+            reference = reference != NULL ? reference : kernel;
+        } else if (!(ns >= 0.0)) {
+            silent = silent != NULL ? silent : kernel;
+        } else if (best == NULL || ns < best_ns) {
+            best = kernel;
+            best_ns = ns;
+        }
+    }
+    if (best == NULL)
+        best = silent != NULL ? silent : reference;
+    return best;
+}
+
+static hf_status choose(const struct call *call, const struct hf_kernel **kernel,
+                        const char **source) {
+    const char *forced = getenv(force_name[call->op]);
+    if (forced != NULL && *forced != '\0') {
+        *source = "forced";
+        return forced_row(call, forced, kernel);
+    }
+    *source = "tuned";
+    *kernel = tuned_row(call);
+    if (*kernel != NULL)
+        return HF_OK;
+    *kernel = modelled_row(call);
+    if (*kernel == NULL)
+        return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED, "no kernel of %s can serve %s data on %s",
+                           hf_op_at(call->op)->name, hf_dtype_name(call->key.dtype),
+                           call->ctx->device->name);
+    *source = (*kernel)->traits & HF_TRAIT_REFERENCE ? "reference" : "model";
+    return HF_OK;
+}
+
+static struct call make_call(hf_context *ctx, int op, const void *args) {
+    assert(op >= 0 && op < HF_OP_COUNT);
+    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}};
+    hf_op_at(op)->key(args, &call.key);
+    return call;
+}
+
+hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
+                  const char **source) {
+    const struct call call = make_call(ctx, op, args);
+    const struct hf_kernel *row = NULL;
+    const char *from = NULL;
+    HF_TRY(choose(&call, &row, &from));
+    *kernel = row;
+    if (source != NULL)
+        *source = from;
+    return HF_OK;
+}
+
+static void explain_row(const struct call *call, const struct hf_kernel *chosen, const char *source,
+                        struct hf_plan_candidate *c) {
+    c->chosen = c->kernel == chosen;
+    c->estimate_ns = -1.0;
+    c->usable = usable(call, c->kernel, c->why, sizeof c->why);
+    if (!c->usable)
+        return;
+    c->estimate_ns = estimate(call, c->kernel);
+    const char *why = "no estimate: taken only when no other can";
+    if (c->chosen && strcmp(source, "forced") == 0)
+        why = "forced by the environment";
+    else if (c->chosen && strcmp(source, "tuned") == 0)
+        why = "measured the fastest (tuning file)";
+    else if (c->chosen)
+        why = strcmp(source, "model") == 0 ? "least estimate" : "nothing else can";
+    else if (chosen == NULL || strcmp(source, "forced") == 0)
+        why = "another row is forced";
+    else if (strcmp(source, "tuned") == 0)
+        why = "another row was measured to be faster (tuning file)";
+    else if (c->kernel->traits & HF_TRAIT_REFERENCE)
+        why = "the reference: taken only when no other can";
+    else if (c->estimate_ns >= 0.0)
+        why = "higher estimate";
+    (void)snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,
+                    int max) {
+    const struct call call = make_call(ctx, op, args);
+    const struct hf_kernel *chosen = NULL, *kernel = NULL;
+    const char *source = NULL;
+    if (choose(&call, &chosen, &source) != HF_OK)
+        chosen = NULL;
+    int count = 0;
+    for (; (kernel = hf_kernel_at(op, count)) != NULL; count++) {
+        if (count >= max)
+            continue;
+        out[count].kernel = kernel;
+        explain_row(&call, chosen, source, &out[count]);
+    }
+    return count;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/rows.h"
+
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "core/array.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Rows of the file or array, numbered with the dropped ones. */
+static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t count, void *dst) {
+    const size_t row_bytes = (size_t)rows->d * hf_dtype_bytes(rows->dtype);
+    if (rows->array != NULL) {
+        for (int64_t i = 0; i < count; i++)
+            memcpy((char *)dst + (size_t)i * row_bytes, hf_array_row(rows->array, first + i),
+                   row_bytes);
+        return HF_OK;
+    }
+    char message[512] = "";
+    const hf_status status =
+        rows->source->read(rows->source->user, first, count, dst, message, sizeof message);
+    message[sizeof message - 1] = '\0';
+    if (status != HF_OK)
+        return hf_ctx_fail(rows->ctx, status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
+                           first + count - 1,
+                           message[0] != '\0' ? message : hf_status_text(status));
+    return HF_OK;
+}
+
+/* How many of the dropped rows stand before row `raw`. */
+static int64_t dropped_before(const struct hf_rows *rows, int64_t raw) {
+    int64_t low = 0, high = rows->dropped_count;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (rows->dropped[mid] < raw)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Number, dropped ones counted, of row i of those that take part. */
+static int64_t raw_number(const struct hf_rows *rows, int64_t i) {
+    int64_t low = 0, high = rows->dropped_count;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (rows->dropped[mid] - mid <= i)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return i + low;
+}
+
+/* Squeeze the dropped rows out of [raw, raw + count) at dst; returns how many stay. */
+static int64_t squeeze(const struct hf_rows *rows, int64_t raw, int64_t count, char *dst) {
+    const size_t row_bytes = (size_t)rows->d * hf_dtype_bytes(rows->dtype);
+    int64_t next = dropped_before(rows, raw), kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (next < rows->dropped_count && rows->dropped[next] == raw + i) {
+            next++;
+            continue;
+        }
+        if (kept != i)
+            memcpy(dst + (size_t)kept * row_bytes, dst + (size_t)i * row_bytes, row_bytes);
+        kept++;
+    }
+    return kept;
+}
+
+/* Fill the buffer with `count` rows that take part, from row *raw on; *raw moves behind them. */
+static hf_status fill(const struct hf_rows *rows, int64_t *raw, int64_t count) {
+    const size_t row_bytes = (size_t)rows->d * hf_dtype_bytes(rows->dtype);
+    const int64_t total = rows->n + rows->dropped_count;
+    for (int64_t have = 0; have < count;) {
+        assert(*raw < total);
+        const int64_t left = total - *raw;
+        const int64_t ask = count - have < left ? count - have : left;
+        char *dst = (char *)rows->buffer + (size_t)have * row_bytes;
+        HF_TRY(read_raw(rows, *raw, ask, dst));
+        have += squeeze(rows, *raw, ask, dst);
+        *raw += ask;
+    }
+    return HF_OK;
+}
+
+hf_status hf_rows_each(const struct hf_rows *rows, hf_rows_fn *fn, void *job) {
+    const bool in_place = rows->array != NULL && rows->dropped_count == 0;
+    assert(rows->chunk_rows > 0 && (in_place || rows->buffer != NULL));
+    int64_t raw = 0;
+    for (int64_t first = 0; first < rows->n; first += rows->chunk_rows) {
+        const int64_t left = rows->n - first;
+        const int64_t count = left < rows->chunk_rows ? left : rows->chunk_rows;
+        hf_array chunk;
+        if (in_place) {
+            chunk = hf_array_slice(rows->array, first, count);
+        } else {
+            HF_TRY(fill(rows, &raw, count));
+            chunk = hf_array_view(rows->buffer, rows->dtype, count, rows->d);
+        }
+        HF_TRY(fn(job, &chunk, first));
+        if (left <= rows->chunk_rows)
+            break;
+    }
+    return HF_OK;
+}
+
+hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64_t count,
+                         double *dst) {
+    void *row = NULL;
+    if (rows->array == NULL) {
+        row = hf_alloc((size_t)rows->d * hf_dtype_bytes(rows->dtype));
+        if (row == NULL)
+            return hf_ctx_fail(rows->ctx, HF_E_NOMEM, "no memory for a row of %" PRId64 " columns",
+                               rows->d);
+    }
+    hf_status status = HF_OK;
+    for (int64_t i = 0; status == HF_OK && i < count; i++) {
+        const int64_t raw = raw_number(rows, index[i]);
+        const void *from = row;
+        if (rows->array != NULL)
+            from = hf_array_row(rows->array, raw);
+        else
+            status = read_raw(rows, raw, 1, row);
+        if (status == HF_OK)
+            hf_to_f64(dst + i * rows->d, from, rows->dtype, rows->d);
+    }
+    hf_free(row);
+    return status;
+}

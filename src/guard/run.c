@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run.h"
+
+#include "core/plan.h"
+#include "guard/guard.h"
+
+static const char *const scheme_names[HF_SCHEME_COUNT] = {
+#define SCHEME(NAME, name) #name,
+#include "guard/scheme.def"
+#undef SCHEME
+};
+
+const char *hf_scheme_name(int id) {
+    return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
+}
+
+hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
+    const struct hf_kernel *kernel = NULL;
+    HF_TRY(hf_plan(ctx, op, args, &kernel, NULL));
+    void *ws = NULL;
+    if (kernel->workspace != NULL) {
+        const size_t bytes = kernel->workspace(args, ctx->device->workers(ctx->stream));
+        if (bytes > 0)
+            HF_TRY(hf_workspace(ctx, bytes, &ws));
+    }
+    ctx->last_kernel[op] = kernel;
+    hf_status status = kernel->run(ctx->stream, args, ws);
+    if (status == HF_OK)
+        status = ctx->device->sync(ctx->stream);
+    if (status != HF_OK)
+        return hf_ctx_fail(ctx, status, "kernel %s failed: %s", kernel->name,
+                           hf_status_text(status));
+    return HF_OK;
+}
