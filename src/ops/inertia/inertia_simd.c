@@ -133,10 +133,8 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
     const int workers = hf_pool_workers(stream);
     struct inertia_job job = {.args = p, .sums = ws};
     job.norm = (double *)(void *)(job.sums + (size_t)workers * hf_align_up(sizeof(hf_wide)));
-    for (int w = 0; w < workers; w++) {
-        worker_sum(&job, w)->sum = 0;
-        worker_sum(&job, w)->exponent = job.args->sum->exponent;
-    }
+    for (int w = 0; w < workers; w++)
+        *worker_sum(&job, w) = (hf_wide){.exponent = job.args->sum->exponent};
     if (job.args->metric == HF_COSINE)
         hf_parallel_for(stream, job.args->c.rows, GRAIN, centroid_norms, &job);
     hf_parallel_for(stream, job.args->x.rows, GRAIN, sum_rows, &job);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrices, labels and weights for the cases of the streaming ops. Everything depends on the case number
+ * and the generator alone. */
+#ifndef HF_DATA_CASE_H
+#define HF_DATA_CASE_H
+
+#include "core/case.h"
+#include <holdfast/kmeans.h>
+
+enum hf_data_kind {
+    HF_DATA_NORMAL,     /* N(0, 1) */
+    HF_DATA_BLOBS,      /* four groups far apart */
+    HF_DATA_WHOLE,      /* small whole numbers: ties, duplicates */
+    HF_DATA_OFFSET,     /* 1e4 + N(0, 1) */
+    HF_DATA_SCALES,     /* columns from 1e-20 to 1e20 where the type can */
+    HF_DATA_EXPONENTS,  /* elements from 1e-140 to 1e140 where the type can */
+    HF_DATA_ZEROS,      /* every third row 0, with signs */
+    HF_DATA_KINDS
+};
+
+struct hf_data_shape {
+    enum hf_data_kind kind;
+    hf_dtype dtype;
+    int64_t n, k, d;
+    int64_t gap;    /* elements between two rows */
+    int64_t offset; /* elements from an aligned address to the first row */
+};
+
+/* Case `id` of those that every streaming op goes through: degenerate shapes, every tail, every kind in
+ * every type, a few that are large enough for several workers. false past the last. */
+bool hf_data_case(int64_t id, struct hf_data_shape *shape);
+
+/* A number below `count` that depends on the case and the purpose alone, not on the seed. */
+int64_t hf_data_pick(int64_t id, int purpose, int64_t count);
+
+/* "blobs n=37 k=5 d=3 bf16 " and then the rest as printf does */
+void hf_data_name(struct hf_case *c, const struct hf_data_shape *shape, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* shape->n x shape->d elements; data is NULL when out of memory. */
+hf_array hf_data_rows(struct hf_rng *rng, struct hf_case *c, const struct hf_data_shape *shape);
+
+/* shape->k centroids, F32 or F64, without gaps: some of them rows of x, some between two rows. */
+hf_array hf_data_centroids(struct hf_rng *rng, struct hf_case *c, const struct hf_data_shape *shape,
+                           const hf_array *x, hf_dtype dtype);
+
+/* count labels from -1 or 0 to k - 1. */
+int32_t *hf_data_labels(struct hf_rng *rng, struct hf_case *c, int64_t count, int64_t k,
+                        bool with_none);
+
+/* count weights, some of them 0. */
+double *hf_data_weights(struct hf_rng *rng, struct hf_case *c, int64_t count);
+
+/* Largest |element| of column j; of the whole matrix for j < 0. */
+double hf_data_max_abs(const hf_array *x, int64_t j);
+
+/* Not less than the absolute value of any reference distance between a row of x and one of c. */
+double hf_data_distance_bound(const hf_array *x, const hf_array *c, hf_metric metric);
+
+/* The shape of a benchmark problem: blobs without gaps. */
+struct hf_data_shape hf_data_bench(const struct hf_key *key);
+
+#endif

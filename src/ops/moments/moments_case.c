@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/dtype.h"
+#include "ops/cases/data_case.h"
+#include "ops/moments/moments.h"
+#include "ops/reference.h"
+#include <math.h>
+
+enum { SHIFT = 10 }; /* purposes of hf_data_pick() */
+
+static int64_t *any_int64(struct hf_rng *rng, struct hf_case *c, int64_t count) {
+    int64_t *v = hf_case_alloc(c, (size_t)count * sizeof *v, true);
+    for (int64_t i = 0; v && i < count; i++)
+        v[i] = (int64_t)(hf_rng_next(rng) >> 24) - ((int64_t)1 << 39);
+    return v;
+}
+
+/* Shift: 0, or a row of the data; scales from the largest |x - shift| of each column. */
+static bool make_args(struct hf_rng *rng, struct hf_case *c, const struct hf_data_shape *shape,
+                      bool shifted) {
+    struct hf_moments_args *args = c->args;
+    const int64_t d = shape->d;
+    args->x = hf_data_rows(rng, c, shape);
+    double *shift = hf_case_alloc(c, (size_t)d * sizeof *shift, false);
+    double *mult = hf_case_alloc(c, (size_t)d * sizeof *mult, false);
+    double *mult_square = hf_case_alloc(c, (size_t)d * sizeof *mult_square, false);
+    args->sum = any_int64(rng, c, 2 * d);
+    args->sum_square = any_int64(rng, c, 2 * d);
+    if (c->failed)
+        return false;
+    args->bits = hf_fixed_bits(shape->n);
+    for (int64_t j = 0; j < d; j++) {
+        shift[j] = shifted ? hf_load_f64(hf_array_row(&args->x, shape->n / 2), shape->dtype, j) : 0;
+        double max = 0;
+        for (int64_t i = 0; i < shape->n; i++)
+            max = fmax(max, fabs(hf_load_f64(hf_array_row(&args->x, i), shape->dtype, j) - shift[j]));
+        mult[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max));
+        mult_square[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max * max));
+    }
+    args->shift = shift;
+    args->mult = mult;
+    args->mult_square = mult_square;
+    return true;
+}
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    struct hf_data_shape shape;
+    if (!hf_data_case(id, &shape))
+        return false;
+    const bool shifted = hf_data_pick(id, SHIFT, 3) > 0;
+    make_args(rng, c, &shape, shifted);
+    hf_data_name(c, &shape, "%s", shifted ? " shifted" : "");
+    return true;
+}
+
+static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+    const struct hf_data_shape shape = hf_data_bench(key);
+    return make_args(rng, c, &shape, true);
+}
+
+const struct hf_op_cases hf_moments_cases = {make_case, NULL, make_bench};

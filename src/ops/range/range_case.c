@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/dtype.h"
+#include "ops/cases/data_case.h"
+#include "ops/range/range.h"
+#include "ops/reference.h"
+#include <math.h>
+#include <string.h>
+
+enum { BAD = 10, GOES_ON }; /* purposes of hf_data_pick() */
+
+/* NaN, Inf and -Inf by bits: the sign and the payload of a NaN must not matter. */
+static void spoil(const hf_array *x, int64_t i, int64_t j, int64_t which) {
+    static const uint16_t f16[] = {0x7e00, 0x7c00, 0xfc00, 0xfc01};
+    static const uint16_t bf16[] = {0x7fc0, 0x7f80, 0xff80, 0xff81};
+    const double f64[] = {NAN, INFINITY, -INFINITY, -NAN};
+    const float f32[] = {NAN, INFINITY, -INFINITY, -NAN};
+    const void *values[] = {
+        [HF_F32] = f32 + which, [HF_F64] = f64 + which, [HF_F16] = f16 + which, [HF_BF16] = bf16 + which};
+    const size_t size = hf_dtype_bytes(x->dtype);
+    char *row = (char *)x->data + (size_t)(i * (x->row_stride ? x->row_stride : x->cols)) * size;
+    memcpy(row + (size_t)j * size, values[x->dtype], size);
+}
+
+static bool make_outputs(struct hf_case *c, bool goes_on) {
+    struct hf_range_args *args = c->args;
+    const size_t d = (size_t)args->x.cols;
+    args->min = hf_case_alloc(c, d * sizeof(double), true);
+    args->max = hf_case_alloc(c, d * sizeof(double), true);
+    args->whole = hf_case_alloc(c, sizeof *args->whole, true);
+    args->row_bad = hf_case_alloc(c, (size_t)args->x.rows, true);
+    args->bad_rows = hf_case_alloc(c, sizeof *args->bad_rows, true);
+    if (c->failed)
+        return false;
+    *args->whole = true;
+    *args->bad_rows = goes_on ? 5 : 0;
+    for (size_t j = 0; j < d; j++) {
+        args->min[j] = goes_on ? (double)(j % 3) - 1 : INFINITY;
+        args->max[j] = goes_on ? args->min[j] + 1 : -INFINITY;
+    }
+    return true;
+}
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    struct hf_range_args *args = c->args;
+    struct hf_data_shape shape;
+    if (!hf_data_case(id, &shape))
+        return false;
+    /* 1 in 64 elements, 1 row, all rows, or none */
+    const int64_t bad = shape.dtype == HF_U8 ? 0 : hf_data_pick(id, BAD, 4);
+    const bool goes_on = hf_data_pick(id, GOES_ON, 3) == 0;
+    args->x = hf_data_rows(rng, c, &shape);
+    hf_data_name(c, &shape, " bad=%d%s", (int)bad, goes_on ? " later chunk" : "");
+    if (c->failed || !make_outputs(c, goes_on))
+        return true;
+    for (int64_t i = 0; bad && i < shape.n; i++)
+        for (int64_t j = 0; j < shape.d; j++) {
+            const uint64_t r = hf_rng_next(rng);
+            if ((bad == 1 && r % 64 == 0) || (bad == 2 && i == shape.n / 2 && j == shape.d - 1) ||
+                (bad == 3 && j == i % shape.d))
+                spoil(&args->x, i, j, (int64_t)(r >> 8) & 3);
+        }
+    return true;
+}
+
+static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+    struct hf_range_args *args = c->args;
+    const struct hf_data_shape shape = hf_data_bench(key);
+    args->x = hf_data_rows(rng, c, &shape);
+    return !c->failed && make_outputs(c, false);
+}
+
+const struct hf_op_cases hf_range_cases = {make_case, NULL, make_bench};
