@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * holdfast bench: time kernel rows and say how far they are from what this machine can do. */
+#include "shapes.h"
+#include <errno.h>
+#include <string.h>
+
+enum key {
+    KEY_OP = 256,
+    KEY_SHAPE,
+    KEY_SUITE,
+    KEY_DTYPE,
+    KEY_KERNEL,
+    KEY_ROUNDS,
+    KEY_DATA,
+    KEY_BUDGET,
+    KEY_JSON
+};
+
+struct bench {
+    struct shapes shapes;
+    const char *shape_text[SHAPES_MAX]; /* parsed when --op and --dtype are known */
+    int shape_texts;
+    const char *suite;
+    hf_context_opts context;
+    hf_dev_time_opts time;
+    bool json;
+    hf_context *ctx;
+    hf_dev_ceiling ceiling;
+    json_t *rows;
+};
+
+static const struct argp_option options[] = {
+    {"op", KEY_OP, "OP", 0, "Op to time (assign); with --suite only its lines of this op", 0},
+    {"shape", KEY_SHAPE, "N,K,D", 0, "Rows, centroids and columns; may be given more than once", 0},
+    {"suite", KEY_SUITE, "FILE", 0, "Shapes from a file with lines 'op dtype N K D'", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0, "f32 (default), f64, f16, bf16 or u8", 0},
+    {"kernel", KEY_KERNEL, "NAME", 0, "Row to time, or 'all'; default: the one that would be used",
+     0},
+    {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
+    {"rounds", KEY_ROUNDS, "R", 0, "Rounds in which rows take turns (7, more for short calls)", 0},
+    {"budget", KEY_BUDGET, "SECONDS", 0, "Time for one shape, after 3 rounds (10)", 0},
+    {"data", KEY_DATA, "KIND", 0, "blobs (default) or normal: without structure", 0},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object", 0},
+    {0},
+};
+
+static void add_shapes(struct bench *b, struct argp_state *state) {
+    const char *op = b->shapes.op ? b->shapes.op : "assign";
+    shapes_check_op(state, op);
+    for (int i = 0; i < b->shape_texts; i++)
+        shapes_add(&b->shapes, state, op, b->shape_text[i]);
+    if (b->shape_texts == 0 && !b->suite)
+        shapes_default(&b->shapes, state);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    static const char *const kinds[] = {"blobs", "normal", NULL};
+    struct bench *b = state->input;
+    switch (key) {
+    case KEY_OP:
+        b->shapes.op = arg;
+        break;
+    case KEY_SHAPE:
+        if (b->shape_texts == SHAPES_MAX)
+            argp_error(state, "more than %d shapes", SHAPES_MAX);
+        b->shape_text[b->shape_texts++] = arg;
+        break;
+    case KEY_SUITE:
+        b->suite = arg;
+        break;
+    case KEY_DTYPE:
+        b->shapes.dtype = shapes_dtype(state, arg);
+        break;
+    case KEY_KERNEL:
+        b->time.kernel = arg;
+        break;
+    case 't':
+        b->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
+        break;
+    case KEY_ROUNDS:
+        b->time.rounds = (int)tool_int(state, "--rounds", arg, 1, 501);
+        break;
+    case KEY_BUDGET:
+        b->time.budget_s = tool_real(state, "--budget", arg, 0.001, 1e6);
+        break;
+    case KEY_DATA:
+        b->time.normal = tool_choice(state, "--data", arg, kinds);
+        break;
+    case KEY_JSON:
+        b->json = true;
+        break;
+    case ARGP_KEY_END:
+        add_shapes(b, state);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    NULL,
+    "Time kernel rows on generated data. Rates count the work that the op needs at least; "
+    "'ceiling' is "
+    "the share of what multiply-add (in the row's instruction set) or memory allow, measured in "
+    "the same "
+    "run. More than 100 % of multiply-add is possible with matrix tiles.\v"
+    "A * marks the row that would be used. --kernel all leaves out the reference.",
+    NULL,
+    NULL,
+    NULL};
+
+static void print_timing(const hf_dev_timing *t) {
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lld x %lld, K=%lld", (long long)t->shape.n,
+             (long long)t->shape.d, (long long)t->shape.k);
+    printf("%-9s %-4s %-28s %c %-32s %10.3f %8.1f %7.2f %6.1f %% %s\n", t->op,
+           hf_dtype_name(t->shape.dtype), shape, t->planned ? '*' : ' ', t->kernel,
+           t->median_s * 1e3, t->flops / t->median_s * 1e-9, t->bytes / t->median_s * 1e-9,
+           100 * t->ceiling_s / t->median_s, t->ceiling_by);
+}
+
+static json_t *timing_json(const hf_dev_timing *t) {
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:b}", "op",
+        t->op, "dtype", hf_dtype_name(t->shape.dtype), "kernel", t->kernel, "n",
+        (json_int_t)t->shape.n, "k", (json_int_t)t->shape.k, "d", (json_int_t)t->shape.d, "threads",
+        t->threads, "rounds", t->rounds, "median_s", t->median_s, "min_s", t->min_s, "max_s",
+        t->max_s, "flops", t->flops, "bytes", t->bytes, "ceiling_s", t->ceiling_s, "ceiling_by",
+        t->ceiling_by, "planned", t->planned);
+}
+
+static void take_timing(void *user, const hf_dev_timing *timing) {
+    struct bench *b = user;
+    if (b->json)
+        json_array_append_new(b->rows, timing_json(timing));
+    else
+        print_timing(timing);
+}
+
+static void print_head(const struct bench *b) {
+    hf_dev_host host;
+    hf_dev_isa isa;
+    hf_dev_host_info(&host);
+    printf("%s, %d thread%s\nceilings:", host.cpu, hf_context_threads(b->ctx),
+           hf_context_threads(b->ctx) == 1 ? "" : "s");
+    for (int i = 0; hf_dev_isa_at(i, &isa) && i < HF_DEV_MAX_ISAS; i++)
+        if (b->ceiling.fma_f32[i] > 0)
+            printf(" %s %.0f GF/s,", isa.name, b->ceiling.fma_f32[i] * 1e-9);
+    if (b->ceiling.amx_bf16 > 0)
+        printf(" AMX bf16 %.0f GF/s,", b->ceiling.amx_bf16 * 1e-9);
+    printf(" read %.1f GB/s\n%-9s %-4s %-28s   %-32s %10s %8s %7s %8s\n",
+           b->ceiling.read_bytes * 1e-9, "op", "type", "shape", "kernel", "ms", "GF/s", "GB/s",
+           "ceiling");
+}
+
+static json_t *ceiling_json(const hf_dev_ceiling *ceiling) {
+    json_t *fma = json_object();
+    hf_dev_isa isa;
+    for (int i = 0; hf_dev_isa_at(i, &isa) && i < HF_DEV_MAX_ISAS; i++)
+        json_object_set_new(fma, isa.name, tool_json_real(ceiling->fma_f32[i]));
+    return json_pack("{s:o, s:f, s:f}", "fma_f32", fma, "amx_bf16", ceiling->amx_bf16, "read_bytes",
+                     ceiling->read_bytes);
+}
+
+static int run(struct bench *b) {
+    errno = 0;
+    hf_status status = hf_context_create(&b->ctx, &b->context);
+    if (status != HF_OK)
+        return tool_fail(NULL, status, STAGE_OPEN);
+    status = hf_dev_measure_ceiling(b->ctx, &b->ceiling);
+    if (status != HF_OK)
+        return tool_fail(b->ctx, status, STAGE_COMPUTE);
+    b->rows = json_array();
+    if (!b->json)
+        print_head(b);
+    for (int i = 0; i < b->shapes.count; i++) {
+        const struct shaped_call *call = &b->shapes.call[i];
+        errno = 0;
+        status = hf_dev_time(b->ctx, call->op, &call->shape, &b->time, &b->ceiling, take_timing, b);
+        if (status != HF_OK)
+            return tool_fail(b->ctx, status, STAGE_COMPUTE);
+        fflush(stdout);
+    }
+    if (!b->json)
+        return EXIT_DONE;
+    hf_dev_host host;
+    hf_dev_host_info(&host);
+    return tool_json_print(json_pack("{s:s, s:s, s:i, s:s, s:o, s:O}", "version", hf_version(),
+                                     "cpu", host.cpu, "threads", hf_context_threads(b->ctx), "data",
+                                     b->time.normal ? "normal" : "blobs", "ceiling",
+                                     ceiling_json(&b->ceiling), "rows", b->rows));
+}
+
+int cmd_bench(int argc, char **argv) {
+    static struct bench b;
+    b.shapes.dtype = HF_F32;
+    tool_parse(&argp, argc, argv, &b);
+    int code = b.suite ? shapes_read(&b.shapes, b.suite) : EXIT_DONE;
+    if (code == EXIT_DONE)
+        code = run(&b);
+    json_decref(b.rows);
+    hf_context_destroy(b.ctx);
+    return code;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * holdfast plan: which kernel row would serve a call, and why. */
+#include "shapes.h"
+#include <errno.h>
+
+enum key { KEY_DTYPE = 256, KEY_EXPLAIN, KEY_JSON };
+
+struct plan {
+    struct shapes shapes;
+    const char *word[4]; /* OP N K D */
+    hf_context_opts context;
+    bool explain, json;
+    json_t *candidates;
+};
+
+static const struct argp_option options[] = {
+    {"dtype", KEY_DTYPE, "TYPE", 0, "f32 (default), f64, f16, bf16 or u8", 0},
+    {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
+    {"explain", KEY_EXPLAIN, NULL, 0, "List every row and why it was chosen or lost", 0},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object, rows included", 0},
+    {0},
+};
+
+static void take_words(struct plan *p, struct argp_state *state) {
+    char text[128];
+    snprintf(text, sizeof text, "%s,%s,%s", p->word[1], p->word[2], p->word[3]);
+    shapes_check_op(state, p->word[0]);
+    shapes_add(&p->shapes, state, p->word[0], text);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct plan *p = state->input;
+    switch (key) {
+    case KEY_DTYPE:
+        p->shapes.dtype = shapes_dtype(state, arg);
+        break;
+    case 't':
+        p->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
+        break;
+    case KEY_EXPLAIN:
+        p->explain = true;
+        break;
+    case KEY_JSON:
+        p->json = true;
+        break;
+    case ARGP_KEY_ARG:
+        if (state->arg_num >= 4)
+            argp_error(state, "%s: too many arguments", arg);
+        p->word[state->arg_num] = arg;
+        break;
+    case ARGP_KEY_END:
+        if (state->arg_num < 4)
+            argp_error(state, "OP, N, K and D are needed");
+        take_words(p, state);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "OP N K D",
+    "Say which kernel row would serve OP on N rows, K centroids and D columns.\v"
+    "The choice: HF_KERNEL_<OP>=name in the environment, else the tuning file, else the least "
+    "estimate.",
+    NULL,
+    NULL,
+    NULL};
+
+static void print_candidate(const hf_dev_candidate *c) {
+    char estimate[32] = "-";
+    if (c->estimate_s >= 0)
+        snprintf(estimate, sizeof estimate, "%s", tool_seconds_text(c->estimate_s));
+    printf("%c %-34s %10s %10s  %s\n",
+           c->chosen   ? '*'
+           : c->usable ? ' '
+                       : '-',
+           c->kernel, estimate, c->usable ? tool_bytes_text(c->workspace_bytes) : "-", c->why);
+}
+
+static void take_candidate(void *user, const hf_dev_candidate *c) {
+    struct plan *p = user;
+    if (!p->json) {
+        print_candidate(c);
+        return;
+    }
+    json_array_append_new(
+        p->candidates, json_pack("{s:s, s:b, s:b, s:o, s:I, s:s}", "kernel", c->kernel, "usable",
+                                 c->usable, "chosen", c->chosen, "estimate_s",
+                                 c->estimate_s < 0 ? json_null() : json_real(c->estimate_s),
+                                 "workspace_bytes", (json_int_t)c->workspace_bytes, "why", c->why));
+}
+
+static int run(struct plan *p, hf_context *ctx) {
+    const struct shaped_call *call = &p->shapes.call[0];
+    const char *kernel = NULL;
+    const char *source = NULL;
+    p->candidates = json_array();
+    if (p->explain && !p->json)
+        printf("  %-34s %10s %10s  %s\n", "kernel", "1 thread", "workspace", "why");
+    errno = 0;
+    const hf_status status = hf_dev_plan(ctx, call->op, &call->shape, &kernel, &source,
+                                         p->explain || p->json ? take_candidate : NULL, p);
+    if (status != HF_OK)
+        return tool_fail(ctx, status, STAGE_COMPUTE);
+    if (p->json)
+        return tool_json_print(json_pack("{s:s, s:s, s:s, s:O}", "op", call->op, "kernel", kernel,
+                                         "source", source, "rows", p->candidates));
+    printf("%s (%s)\n", kernel, source);
+    return EXIT_DONE;
+}
+
+int cmd_plan(int argc, char **argv) {
+    static struct plan p;
+    hf_context *ctx = NULL;
+    p.shapes.dtype = HF_F32;
+    tool_parse(&argp, argc, argv, &p);
+    errno = 0;
+    const hf_status status = hf_context_create(&ctx, &p.context);
+    if (status != HF_OK)
+        return tool_fail(NULL, status, STAGE_OPEN);
+    const int code = run(&p, ctx);
+    json_decref(p.candidates);
+    hf_context_destroy(ctx);
+    return code;
+}
