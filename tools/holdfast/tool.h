@@ -11,11 +11,11 @@
 
 enum exit_code {
     EXIT_DONE = 0,
-    EXIT_FAILED = 1,      /* nothing below says it better */
-    EXIT_USAGE = 2,       /* options that are wrong whatever the data are */
-    EXIT_INPUT = 3,       /* a file cannot be read or used, or options contradict the data */
-    EXIT_RESOURCES = 4,   /* memory, disk space, threads, a device */
-    EXIT_CORRUPT = 5,     /* a damaged checkpoint, or wrong arithmetic that could not be repaired */
+    EXIT_FAILED = 1,    /* nothing below says it better */
+    EXIT_USAGE = 2,     /* options that are wrong whatever the data are */
+    EXIT_INPUT = 3,     /* a file cannot be read or used, or options contradict the data */
+    EXIT_RESOURCES = 4, /* memory, disk space, threads, a device */
+    EXIT_CORRUPT = 5,   /* a damaged checkpoint, or wrong arithmetic that could not be repaired */
     EXIT_INTERRUPTED = 130
 };
 
@@ -38,16 +38,24 @@ void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * 0 before the call whose status this is. */
 int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage);
 
+/* Open a data file. With an option named it must be in memory as a whole. Failures are reported; an
+ * exit code. */
+int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data);
+
 /* Values of options; a malformed one ends the program through argp_error (exit code 2). */
 int64_t tool_int(struct argp_state *state, const char *option, const char *text, int64_t least,
                  int64_t most);
 uint64_t tool_u64(struct argp_state *state, const char *option, const char *text);
 double tool_real(struct argp_state *state, const char *option, const char *text, double least,
                  double most);
-uint64_t tool_bytes(struct argp_state *state, const char *option, const char *text); /* 512M, 2GiB */
+uint64_t tool_bytes(struct argp_state *state, const char *option,
+                    const char *text); /* 512M, 2GiB */
 /* The place of text in a NULL-ended list of names. */
 int tool_choice(struct argp_state *state, const char *option, const char *text,
                 const char *const *names);
+
+/* "cpu" or "auto"; anything else is a usage error. */
+const char *tool_device(struct argp_state *state, const char *text);
 
 /* Parse with the verb's own table; never returns on a usage error. */
 void tool_parse(const struct argp *argp, int argc, char **argv, void *input);
@@ -59,8 +67,15 @@ const char *tool_seconds_text(double seconds);
 
 /* JSON has no NaN and no infinity: null stands for them. */
 json_t *tool_json_real(double value);
+/* A file name need not be UTF-8, JSON must be: odd bytes become question marks. NULL becomes null.
+ */
+json_t *tool_json_name(const char *name);
 /* Print root on standard output with a final newline and drop the reference; an exit code. */
 int tool_json_print(json_t *root);
+
+/* For atexit(): a full disk shows when the last of standard output is flushed, also after --help.
+ */
+void tool_close_stdout(void);
 
 double tool_now(void); /* seconds of the monotonic clock */
 

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * holdfast kmeans: load, fit, write. */
+#include "interrupt.h"
+#include "outputs.h"
+#include "picture.h"
+#include "progress.h"
+#include "report.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct job {
+    struct kmeans_options options;
+    char *checkpoint; /* owned: DIR/checkpoint.hfc when no other was named */
+    hf_context *ctx;
+    hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
+    struct outputs outputs;
+    hf_kmeans_result fit;
+    struct report report;
+    hf_source source; /* of the data, with a note of who failed */
+    bool read_failed;
+};
+
+static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
+                           size_t message_bytes) {
+    struct job *job = user;
+    const hf_source *inner = hf_dataset_source(job->data);
+    const hf_status status = inner->read(inner->user, first, count, dst, message, message_bytes);
+    job->read_failed |= status != HF_OK;
+    return status;
+}
+
+/* Options that only the data can prove wrong and that are not the library's business. */
+static int check_data(const struct job *job) {
+    const struct kmeans_options *o = &job->options;
+    const int64_t cols = job->source.cols;
+    if (o->picture_height && o->picture_height * o->picture_width != cols) {
+        tool_error("--picture %lldx%lld: that is %lld values, but a row of %s has %lld",
+                   (long long)o->picture_height, (long long)o->picture_width,
+                   (long long)(o->picture_height * o->picture_width), o->data, (long long)cols);
+        return EXIT_INPUT;
+    }
+    if (o->picture_height)
+        return picture_check(o->fit.k, o->picture_height, o->picture_width);
+    return EXIT_DONE;
+}
+
+static int load(struct job *job) {
+    struct kmeans_options *o = &job->options;
+    int code = tool_open(job->ctx, o->data, NULL, &job->data);
+    if (code == EXIT_DONE && o->weights_file)
+        code = tool_open(job->ctx, o->weights_file, "--weights", &job->weights);
+    if (code == EXIT_DONE && o->init_file)
+        code = tool_open(job->ctx, o->init_file, "--init", &job->centroids);
+    if (code != EXIT_DONE)
+        return code;
+    o->fit.weights = job->weights ? hf_dataset_array(job->weights) : NULL;
+    o->fit.centroids = job->centroids ? hf_dataset_array(job->centroids) : NULL;
+    if (o->fit.k == 0)
+        o->fit.k = o->fit.centroids->rows;
+    const hf_array *x = hf_dataset_array(job->data);
+    if (x) {
+        job->source = (hf_source){.rows = x->rows, .cols = x->cols, .dtype = x->dtype};
+    } else {
+        job->source = *hf_dataset_source(job->data);
+        job->source.read = read_rows;
+        job->source.user = job;
+    }
+    return check_data(job);
+}
+
+/* Where a checkpoint goes: as told, else into DIR, and there only on Ctrl-C unless --every asks. */
+static int choose_checkpoint(struct job *job) {
+    struct kmeans_options *o = &job->options;
+    o->fit.checkpoint = o->checkpoint;
+    if (o->checkpoint || !o->out_dir)
+        return EXIT_DONE;
+    job->checkpoint = outputs_path(o->out_dir, "checkpoint.hfc");
+    if (!job->checkpoint) {
+        tool_error("out of memory");
+        return EXIT_RESOURCES;
+    }
+    o->fit.checkpoint = job->checkpoint;
+    if (o->fit.checkpoint_every == 0)
+        o->fit.checkpoint_every = INT_MAX;
+    return EXIT_DONE;
+}
+
+static int prepare(struct job *job) {
+    const struct kmeans_options *o = &job->options;
+    if (o->fit.resume && access(o->fit.resume, R_OK) != 0) {
+        tool_error("--resume %s: %s", o->fit.resume, strerror(errno));
+        return EXIT_INPUT;
+    }
+    errno = 0;
+    const hf_status status = hf_context_create(&job->ctx, &o->context);
+    if (status != HF_OK)
+        return tool_fail(NULL, status, STAGE_OPEN);
+    const double begin = tool_now();
+    int code = load(job);
+    job->report.seconds_load = tool_now() - begin;
+    if (code == EXIT_DONE && o->out_dir)
+        code = outputs_open(&job->outputs, o->out_dir);
+    return code == EXIT_DONE ? choose_checkpoint(job) : code;
+}
+
+static int fit(struct job *job) {
+    struct kmeans_options *o = &job->options;
+    struct progress progress = {.quiet = o->quiet,
+                                .max_iter = o->fit.max_iter,
+                                .n_init = o->fit.n_init,
+                                .tol = o->fit.tol,
+                                .rows = job->source.rows,
+                                .cols = job->source.cols,
+                                .variance_known =
+                                    o->fit.metric == HF_EUCLIDEAN && !o->weights_file};
+    progress_open(&progress);
+    o->fit.progress = progress_step;
+    o->fit.progress_user = &progress;
+    interrupt_watch();
+    const hf_array *x = hf_dataset_array(job->data);
+    errno = 0;
+    const hf_status status = x ? hf_kmeans_fit(job->ctx, x, &o->fit, &job->fit)
+                               : hf_kmeans_fit_source(job->ctx, &job->source, &o->fit, &job->fit);
+    const int os_error = errno;
+    progress_close(&progress);
+    errno = os_error;
+    if (status == HF_E_CANCELLED) {
+        tool_error("interrupted before the first iteration ended; nothing was written");
+        return EXIT_INTERRUPTED;
+    }
+    return status == HF_OK
+               ? EXIT_DONE
+               : tool_fail(job->ctx, status, job->read_failed ? STAGE_READ : STAGE_COMPUTE);
+}
+
+static int write_picture(struct job *job) {
+    const struct kmeans_options *o = &job->options;
+    struct picture picture;
+    int code = picture_draw(&picture, &job->fit.centroids, o->picture_height, o->picture_width);
+    if (code != EXIT_DONE)
+        return code;
+    code = outputs_file(&job->outputs, job->ctx, "centroids.png", picture.png, picture.bytes);
+    free(picture.png);
+    return code;
+}
+
+static int write_report(struct job *job, json_t *root) {
+    char *text = json_dumps(root, JSON_INDENT(2));
+    if (!text) {
+        tool_error("out of memory while writing the report");
+        return EXIT_RESOURCES;
+    }
+    const size_t length = strlen(text);
+    text[length] = '\n'; /* in place of the end, which a file does not need */
+    const int code = outputs_file(&job->outputs, job->ctx, "report.json", text, length + 1);
+    free(text);
+    return code;
+}
+
+/* All files or none: they move into place together at the end. */
+static int write_files(struct job *job, json_t **root) {
+    const double begin = tool_now();
+    const hf_array labels = hf_array_view(job->fit.labels, HF_I32, job->fit.n, 1);
+    int code = outputs_matrix(&job->outputs, job->ctx, "centroids.npy", &job->fit.centroids);
+    if (code == EXIT_DONE)
+        code = outputs_vector(&job->outputs, job->ctx, "labels.npy", &labels);
+    if (code == EXIT_DONE && job->options.picture_height)
+        code = write_picture(job);
+    job->report.seconds_write = tool_now() - begin;
+    *root = report_json(&job->report);
+    if (code == EXIT_DONE)
+        code = write_report(job, *root);
+    return code == EXIT_DONE ? outputs_publish(&job->outputs) : code;
+}
+
+/* A word for the shell: in quotes unless it needs none. */
+static void print_word(FILE *out, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./,:@%";
+    if (word[0] && strspn(word, plain) == strlen(word)) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    fputc('\'', out);
+}
+
+/* How to go on: the same command, and the last --resume counts. */
+static void print_resume(const struct job *job, int argc, char **argv) {
+    fputs("holdfast: interrupted; go on with:\n ", stderr);
+    for (int i = 0; i < argc; i++) {
+        fputc(' ', stderr);
+        if (i == 0)
+            fputs(argv[0], stderr); /* "holdfast kmeans", two words */
+        else
+            print_word(stderr, argv[i]);
+    }
+    fputs(" --resume ", stderr);
+    print_word(stderr, job->options.fit.checkpoint);
+    fputc('\n', stderr);
+}
+
+/* Files, report, summary; the exit code of a fit that went well. */
+static int finish(struct job *job, int argc, char **argv) {
+    const struct kmeans_options *o = &job->options;
+    const bool cut = job->fit.stop == HF_STOP_CANCELLED || (interrupt_seen() && o->fit.n_init > 1);
+    const bool checkpointed = cut && o->fit.checkpoint && access(o->fit.checkpoint, F_OK) == 0;
+    json_t *root = NULL;
+    job->report.checkpointed = checkpointed;
+    int code = o->out_dir ? write_files(job, &root) : EXIT_DONE;
+    if (code != EXIT_DONE) {
+        tool_error("what %s held before was left as it was", o->out_dir);
+        json_decref(root);
+        return code;
+    }
+    if (job->checkpoint && !cut)
+        unlink(job->checkpoint); /* the fit is over: nobody needs it */
+    if (o->json)
+        code = tool_json_print(root ? root : report_json(&job->report));
+    else
+        json_decref(root);
+    if (!o->quiet)
+        report_summary(&job->report, o->json ? stderr : stdout);
+    if (cut && checkpointed)
+        print_resume(job, argc, argv);
+    else if (cut)
+        tool_error("interrupted");
+    return code == EXIT_DONE && cut ? EXIT_INTERRUPTED : code;
+}
+
+static int run(struct job *job, int argc, char **argv) {
+    int code = prepare(job);
+    if (code == EXIT_DONE)
+        code = fit(job);
+    if (code != EXIT_DONE)
+        return code;
+    const hf_dtype dtype = job->source.dtype;
+    job->report.options = &job->options;
+    job->report.ctx = job->ctx;
+    job->report.format = hf_dataset_format(job->data);
+    job->report.dtype = dtype;
+    job->report.streamed = hf_dataset_array(job->data) == NULL;
+    job->report.fit = &job->fit;
+    return finish(job, argc, argv);
+}
+
+int cmd_kmeans(int argc, char **argv) {
+    struct job job;
+    memset(&job, 0, sizeof job);
+    job.report.started = tool_now();
+    kmeans_options_parse(&job.options, argc, argv);
+    const int code = run(&job, argc, argv);
+    outputs_close(&job.outputs);
+    hf_kmeans_result_clear(&job.fit);
+    hf_dataset_close(job.centroids);
+    hf_dataset_close(job.weights);
+    hf_dataset_close(job.data);
+    hf_context_destroy(job.ctx);
+    free(job.checkpoint);
+    return code;
+}

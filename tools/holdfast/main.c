@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The command: finds the verb and runs it. */
+#include "tool.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+#define COMMAND(name, summary) {#name, summary, cmd_##name},
+#include "commands.def"
+#undef COMMAND
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out) {
+    fputs("Usage: holdfast VERB [OPTION...] [ARGUMENT...]\n"
+          "k-means on the CPU, exact and repeatable.\n\nVerbs:\n",
+          out);
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n'holdfast VERB --help' lists the options of a verb; 'man holdfast' explains them.\n"
+          "  holdfast --version   print the version\n"
+          "  holdfast --help      print this list\n"
+          "\nExit codes:\n"
+          "  0    done\n"
+          "  1    failed: an output could not be written, a device failed, a bug\n"
+          "  2    usage: an option is malformed, or options contradict each other\n"
+          "  3    bad input: a file cannot be read or is malformed, or an option contradicts the "
+          "data\n"
+          "  4    out of resources: memory, disk space, threads, a device\n"
+          "  5    corrupted: a damaged or foreign checkpoint, or arithmetic that went wrong\n"
+          "  130  interrupted: SIGINT or SIGTERM; results so far were written\n"
+          "\nFirst steps:\n"
+          "  holdfast kmeans data.npy -k 10 -o result\n"
+          "  holdfast predict more.npy --centroids result/centroids.npy -o labels.npy\n",
+          out);
+}
+
+/* Edits (insert, delete, replace) that turn a into b; words are cut at 31 letters. */
+static int edit_distance(const char *a, const char *b) {
+    int row[32];
+    const int m = (int)strnlen(b, 31);
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 0; i < (int)strnlen(a, 31); i++) {
+        int diagonal = row[0];
+        row[0] = i + 1;
+        for (int j = 1; j <= m; j++) {
+            const int replace = diagonal + (a[i] != b[j - 1]);
+            const int gap = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = replace < gap ? replace : gap;
+        }
+    }
+    return row[m];
+}
+
+static int unknown_verb(const char *verb) {
+    int best = -1;
+    int best_distance = 4; /* farther than three edits is no misspelling */
+    for (int i = 0; i < COMMANDS; i++) {
+        const size_t length = strlen(verb);
+        const bool prefix = length > 0 && strncmp(commands[i].name, verb, length) == 0;
+        const int distance = prefix ? 0 : edit_distance(verb, commands[i].name);
+        if (distance < best_distance && distance < (int)strlen(commands[i].name)) {
+            best = i;
+            best_distance = distance;
+        }
+    }
+    if (best >= 0)
+        tool_error("there is no verb '%s'; did you mean '%s'? 'holdfast --help' lists all verbs",
+                   verb, commands[best].name);
+    else
+        tool_error("there is no verb '%s'; 'holdfast --help' lists all verbs", verb);
+    return EXIT_USAGE;
+}
+
+/* argp takes the name in its messages from argv[0]: make that "holdfast VERB". */
+static int run_command(const struct command *command, int argc, char **argv) {
+    static char name[64];
+    snprintf(name, sizeof name, "holdfast %s", command->name);
+    argv[0] = name;
+    return command->run(argc, argv);
+}
+
+int main(int argc, char **argv) {
+    atexit(tool_close_stdout);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported like a full disk */
+    argp_err_exit_status = EXIT_USAGE;
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *verb = argv[1];
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0) {
+        printf("holdfast %s\n", hf_version());
+        return EXIT_DONE;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(verb, commands[i].name) == 0)
+            return run_command(&commands[i], argc - 1, argv + 1);
+    return unknown_verb(verb);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Progress of a fit on standard error: a bar on a terminal, a line an iteration elsewhere. */
+#ifndef PROGRESS_H
+#define PROGRESS_H
+
+#include "tool.h"
+
+enum { PROGRESS_TREND = 8 };
+
+struct progress {
+    bool quiet, terminal, colour;
+    int max_iter, n_init;
+    double tol; /* relative, as given; below 0 when only unchanged labels stop */
+    int64_t rows, cols;
+    bool variance_known; /* an inertia bounds the variance of the data: plain Euclidean */
+    /* state */
+    double started, last_drawn, run_started;
+    int restart, seen; /* the restart under way and the iterations of it seen here */
+    double inertia_bound;
+    double shifts[PROGRESS_TREND];
+    int line_shown;
+};
+
+/* Fill the settings of the terminal; the caller sets the others first. */
+void progress_open(struct progress *p);
+
+/* A hf_kmeans_progress; user is a struct progress. Non-zero once a signal was seen. */
+int progress_step(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                  int64_t done, int64_t total);
+
+/* Take the bar off the terminal. */
+void progress_close(struct progress *p);
+
+#endif

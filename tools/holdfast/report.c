@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Work of all iterations together. */
+struct work {
+    double rows; /* rows looked at, n times the iterations */
+    double skipped, partial, rechecked;
+    int64_t empty;
+};
+
+static struct work sum_work(const hf_kmeans_result *fit) {
+    struct work w = {0};
+    for (int i = 0; i < fit->iterations; i++) {
+        const hf_kmeans_iteration *it = &fit->history[i];
+        w.rows += (double)(fit->n - fit->rows_dropped);
+        w.skipped += (double)it->rows_skipped;
+        w.partial += (double)it->rows_partial;
+        w.rechecked += (double)it->rows_rechecked;
+        w.empty += it->empty;
+    }
+    return w;
+}
+
+struct sizes {
+    int64_t least, median, most, empty;
+};
+
+static int compare_counts(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a;
+    const int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool count_sizes(const hf_kmeans_result *fit, struct sizes *s) {
+    int64_t *counts = calloc((size_t)fit->k, sizeof *counts);
+    if (!counts)
+        return false;
+    for (int64_t i = 0; i < fit->n; i++)
+        if (fit->labels[i] >= 0)
+            counts[fit->labels[i]]++;
+    qsort(counts, (size_t)fit->k, sizeof *counts, compare_counts);
+    s->least = counts[0];
+    s->median = counts[fit->k / 2];
+    s->most = counts[fit->k - 1];
+    for (s->empty = 0; s->empty < fit->k && counts[s->empty] == 0; s->empty++)
+        continue;
+    free(counts);
+    return true;
+}
+
+static const char *init_name(const struct kmeans_options *o) {
+    return o->init_file ? "given" : kmeans_init_names[o->fit.init];
+}
+
+static json_t *json_options(const struct report *r) {
+    const struct kmeans_options *o = r->options;
+    const hf_kmeans_opts *f = &o->fit;
+    json_t *seed = json_integer((json_int_t)f->seed);
+    if (f->seed > INT64_MAX) { /* does not fit a JSON integer as jansson has them */
+        char digits[24];
+        snprintf(digits, sizeof digits, "%llu", (unsigned long long)f->seed);
+        json_decref(seed);
+        seed = json_string(digits);
+    }
+    return json_pack(
+        "{s:I, s:s, s:o, s:i, s:o, s:i, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:s, "
+        "s:o, "
+        "s:i, s:o}",
+        "k", (json_int_t)r->fit->k, "init", init_name(o), "init_file", tool_json_name(o->init_file),
+        "n_init", f->n_init, "seed", seed, "max_iter", f->max_iter, "tol",
+        tool_json_real(f->tol < 0 ? 0 : f->tol), "metric", kmeans_metric_names[f->metric],
+        "weights", tool_json_name(o->weights_file), "empty", kmeans_empty_names[f->empty],
+        "precision", kmeans_precision_names[f->precision], "centroids",
+        kmeans_centroids_names[f->store], "skipping", kmeans_skipping_names[f->skipping], "nan",
+        kmeans_nan_names[f->nan], "threads", hf_context_threads(r->ctx), "memory_bytes",
+        (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx), "checkpoint",
+        tool_json_name(o->checkpoint), "every", f->checkpoint_every ? f->checkpoint_every : 10,
+        "resume", tool_json_name(f->resume));
+}
+
+static json_t *json_history(const hf_kmeans_result *fit) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < fit->iterations; i++) {
+        const hf_kmeans_iteration *it = &fit->history[i];
+        json_t *row = json_pack(
+            "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "iteration", i + 1, "inertia",
+            tool_json_real(it->inertia), "shift", tool_json_real(it->shift), "seconds",
+            tool_json_real(it->seconds), "changed", (json_int_t)it->changed, "rows_skipped",
+            (json_int_t)it->rows_skipped, "rows_partial", (json_int_t)it->rows_partial,
+            "rows_rechecked", (json_int_t)it->rows_rechecked, "empty", (json_int_t)it->empty);
+        if (!row || json_array_append_new(list, row) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static const char *stop_name(hf_stop stop) {
+    switch (stop) {
+    case HF_STOP_LABELS:
+        return "labels";
+    case HF_STOP_TOL:
+        return "tol";
+    case HF_STOP_MAX_ITER:
+        return "max_iter";
+    case HF_STOP_CANCELLED:
+        return "cancelled";
+    case HF_STOP_NONE:
+        break;
+    }
+    return "none";
+}
+
+/* The type that centroids were rounded to, which is not always the one they are written in. */
+static const char *stored_as(const struct report *r) {
+    const bool half = r->dtype == HF_F16 || r->dtype == HF_BF16;
+    const bool same = r->options->fit.store == HF_CENTROIDS_SAME && half;
+    return hf_dtype_name(same ? r->dtype : r->fit->centroids.dtype);
+}
+
+static json_t *json_data(const struct report *r) {
+    const hf_kmeans_result *fit = r->fit;
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:I}", "path",
+                     tool_json_name(r->options->data), "format", r->format, "dtype",
+                     hf_dtype_name(r->dtype), "rows", (json_int_t)fit->n, "columns",
+                     (json_int_t)fit->d, "streamed", (int)r->streamed, "rows_dropped",
+                     (json_int_t)fit->rows_dropped);
+}
+
+static json_t *json_result(const struct report *r) {
+    const hf_kmeans_result *fit = r->fit;
+    struct sizes s;
+    if (!count_sizes(fit, &s))
+        return NULL;
+    return json_pack(
+        "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}}",
+        "inertia", tool_json_real(fit->inertia), "iterations", fit->iterations, "restart",
+        fit->restart, "stop", stop_name(fit->stop), "stop_text", hf_stop_text(fit->stop),
+        "converged", fit->converged != 0, "centroids_dtype", hf_dtype_name(fit->centroids.dtype),
+        "centroids_stored_as", stored_as(r), "centroids_shape", (json_int_t)fit->k,
+        (json_int_t)fit->d, "cluster_sizes", "min", (json_int_t)s.least, "median",
+        (json_int_t)s.median, "mean",
+        tool_json_real((double)(fit->n - fit->rows_dropped) / (double)fit->k), "max",
+        (json_int_t)s.most, "empty", (json_int_t)s.empty);
+}
+
+static json_t *json_costs(const struct report *r) {
+    const hf_kmeans_result *fit = r->fit;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "load", tool_json_real(r->seconds_load),
+                     "init", tool_json_real(fit->seconds_init), "iterate",
+                     tool_json_real(fit->seconds_iterate), "finish",
+                     tool_json_real(fit->seconds_finish), "write", tool_json_real(r->seconds_write),
+                     "total", tool_json_real(tool_now() - r->started));
+}
+
+json_t *report_json(const struct report *r) {
+    const hf_kmeans_result *fit = r->fit;
+    const struct work w = sum_work(fit);
+    return json_pack(
+        "{s:{s:s, s:s}, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:{s:o, s:o, "
+        "s:o, "
+        "s:o, s:I}, s:o, s:{s:I, s:I, s:I}, s:o}",
+        "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r), "options",
+        json_options(r), "result", json_result(r), "plan", "assign", fit->kernel_assign, "update",
+        fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard", "scheme",
+        fit->guard, "detected", (json_int_t)fit->faults_detected, "corrected",
+        (json_int_t)fit->faults_corrected, "reruns", (json_int_t)fit->reruns, "work", "row_visits",
+        tool_json_real(w.rows), "skipped", tool_json_real(w.skipped), "partial",
+        tool_json_real(w.partial), "rechecked", tool_json_real(w.rechecked), "empty_clusters",
+        (json_int_t)w.empty, "seconds", json_costs(r), "memory", "peak_bytes",
+        (json_int_t)tool_peak_memory(), "workspace_bytes", (json_int_t)fit->workspace_bytes,
+        "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "history", json_history(fit));
+}
+
+static void summary_work(const struct report *r, FILE *out) {
+    const struct work w = sum_work(r->fit);
+    if (w.rows <= 0)
+        return;
+    fprintf(out,
+            "  work      %.1f %% of the row visits skipped, %.1f %% partial; %.2g %% rechecked in "
+            "float64\n",
+            100 * w.skipped / w.rows, 100 * w.partial / w.rows, 100 * w.rechecked / w.rows);
+}
+
+static void summary_files(const struct report *r, FILE *out) {
+    const char *dir = r->options->out_dir;
+    if (!dir)
+        return;
+    const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
+    fprintf(out, "  written   %s%scentroids.npy, labels.npy, report.json%s%s\n", dir, slash,
+            r->options->picture_height ? ", centroids.png" : "",
+            r->checkpointed && !r->options->checkpoint ? ", checkpoint.hfc" : "");
+}
+
+void report_summary(const struct report *r, FILE *out) {
+    const hf_kmeans_result *fit = r->fit;
+    const struct kmeans_options *o = r->options;
+    struct sizes s = {0};
+    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", o->data, tool_count_text(fit->n),
+            tool_count_text(fit->d), hf_dtype_name(r->dtype), r->format,
+            r->streamed ? ", read in chunks" : "");
+    if (fit->rows_dropped)
+        fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(fit->rows_dropped));
+    fprintf(out, "  clusters  %s, %s distance, %s", tool_count_text(fit->k),
+            kmeans_metric_names[o->fit.metric],
+            o->init_file ? "from given centroids" : kmeans_init_names[o->fit.init]);
+    if (!o->init_file)
+        fprintf(out, ", seed %llu", (unsigned long long)o->fit.seed);
+    if (o->fit.n_init > 1)
+        fprintf(out, ", best of %d runs", o->fit.n_init);
+    fprintf(out, "\n  result    inertia %.12g after %d iteration%s: %s\n", fit->inertia,
+            fit->iterations, fit->iterations == 1 ? "" : "s", hf_stop_text(fit->stop));
+    if (count_sizes(fit, &s))
+        fprintf(out, "  sizes     %s to %s rows, median %s%s%s\n", tool_count_text(s.least),
+                tool_count_text(s.most), tool_count_text(s.median), s.empty ? "; empty: " : "",
+                s.empty ? tool_count_text(s.empty) : "");
+    summary_work(r, out);
+    fprintf(out, "  kernels   %s, %s; %d thread%s on %s\n", fit->kernel_assign, fit->kernel_update,
+            hf_context_threads(r->ctx), hf_context_threads(r->ctx) == 1 ? "" : "s",
+            hf_context_device(r->ctx));
+    fprintf(out, "  time      load %s, init %s, iterate %s, finish %s, write %s; total %s\n",
+            tool_seconds_text(r->seconds_load), tool_seconds_text(fit->seconds_init),
+            tool_seconds_text(fit->seconds_iterate), tool_seconds_text(fit->seconds_finish),
+            tool_seconds_text(r->seconds_write), tool_seconds_text(tool_now() - r->started));
+    fprintf(out, "  memory    %s at most, of it workspace %s\n",
+            tool_bytes_text(tool_peak_memory()), tool_bytes_text(fit->workspace_bytes));
+    summary_files(r, out);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exit codes, messages, texts of numbers, JSON, clock and memory. */
+#include "tool.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool is_resource(int os_error) {
+    switch (os_error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: /* a file size limit */
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int tool_exit_code(hf_status status, int os_error, enum tool_stage stage) {
+    switch (status) {
+    case HF_OK:
+        return EXIT_DONE;
+    case HF_E_ARG:
+        return stage == STAGE_OPEN ? EXIT_USAGE : EXIT_INPUT;
+    case HF_E_DATA:
+        return EXIT_INPUT;
+    case HF_E_IO:
+        if (is_resource(os_error))
+            return EXIT_RESOURCES;
+        return stage == STAGE_READ ? EXIT_INPUT : EXIT_FAILED;
+    case HF_E_NOMEM:
+    case HF_E_UNSUPPORTED:
+        return EXIT_RESOURCES;
+    case HF_E_CORRUPT:
+        return EXIT_CORRUPT;
+    case HF_E_CANCELLED:
+        return EXIT_INTERRUPTED;
+    case HF_E_DEVICE:
+    case HF_E_INTERNAL:
+        return EXIT_FAILED;
+    }
+    return EXIT_FAILED;
+}
+
+void tool_error(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fputs("holdfast: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage) {
+    const int os_error = errno;
+    const char *text = hf_last_error(ctx);
+    tool_error("%s", text && text[0] ? text : hf_status_text(status));
+    return tool_exit_code(status, os_error, stage);
+}
+
+int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data) {
+    errno = 0;
+    const hf_status status = hf_dataset_open(ctx, path, NULL, data);
+    if (status != HF_OK)
+        return tool_fail(ctx, status, STAGE_READ);
+    if (!option || hf_dataset_array(*data))
+        return EXIT_DONE;
+    tool_error("%s %s: does not fit in memory (%s may be used); raise --memory", option, path,
+               tool_bytes_text(hf_context_memory(ctx)));
+    return EXIT_RESOURCES;
+}
+
+/* A few buffers in turn, so that one printf can use several texts. */
+static char *next_buffer(void) {
+    enum { COUNT = 16, BYTES = 48 };
+    static char buffers[COUNT][BYTES];
+    static int next;
+    next = (next + 1) % COUNT;
+    return buffers[next];
+}
+
+const char *tool_count_text(int64_t n) {
+    char digits[24];
+    char *text = next_buffer();
+    char *out = text;
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, n);
+    const int first = n < 0;
+    for (int i = 0; i < length; i++) {
+        if (i > first && (length - i) % 3 == 0)
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return text;
+}
+
+const char *tool_bytes_text(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    char *text = next_buffer();
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 6) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, 48, value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+const char *tool_seconds_text(double seconds) {
+    char *text = next_buffer();
+    if (!(seconds < 1e9))
+        snprintf(text, 48, "?");
+    else if (seconds < 0.9995)
+        snprintf(text, 48, "%.*f ms",
+                 seconds < 0.00995  ? 2
+                 : seconds < 0.0995 ? 1
+                                    : 0,
+                 seconds * 1e3);
+    else if (seconds < 99.5)
+        snprintf(text, 48, "%.*f s", seconds < 9.95 ? 2 : 1, seconds);
+    else if (seconds < 7200)
+        snprintf(text, 48, "%d min %02d s", (int)seconds / 60, (int)seconds % 60);
+    else
+        snprintf(text, 48, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+    return text;
+}
+
+json_t *tool_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+json_t *tool_json_name(const char *name) {
+    json_t *exact = name ? json_string(name) : json_null();
+    char *copy = exact ? NULL : strdup(name);
+    if (!copy)
+        return exact;
+    for (char *p = copy; *p; p++)
+        if ((unsigned char)*p >= 0x80)
+            *p = '?';
+    json_t *text = json_string(copy);
+    free(copy);
+    return text;
+}
+
+/* Says once that standard output is lost, and with which exit code the program should end. */
+static int flush_stdout(void) {
+    static bool reported;
+    const bool failed_before = ferror(stdout) != 0;
+    errno = failed_before ? ENOSPC : 0; /* the usual cause where the error itself is long gone */
+    if (fflush(stdout) == 0 && !failed_before)
+        return EXIT_DONE;
+    const int os_error = errno;
+    if (!reported)
+        tool_error("standard output could not be written: %s", strerror(os_error));
+    reported = true;
+    return tool_exit_code(HF_E_IO, os_error, STAGE_WRITE);
+}
+
+void tool_close_stdout(void) {
+    const int code = flush_stdout();
+    if (code != EXIT_DONE)
+        _exit(code);
+}
+
+int tool_json_print(json_t *root) {
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    if (!text) {
+        tool_error("out of memory while writing the report");
+        return EXIT_RESOURCES;
+    }
+    puts(text);
+    free(text);
+    return flush_stdout();
+}
+
+double tool_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Not getrusage(): its maximum survives exec(), so it would count the program that started us. */
+uint64_t tool_peak_memory(void) {
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    uint64_t kib = 0;
+    if (!status)
+        return 0;
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %" SCNu64, &kib) == 1)
+            break;
+    fclose(status);
+    return kib * 1024;
+}
