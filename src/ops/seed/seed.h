@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * seed: what greedy k-means++ and k-means|| need: how much each candidate centroid would lower the sum of
- * the distances to the nearest centroid. All results are free of order and of the kernel. */
+ * seed: what greedy k-means++ and k-means|| need: how much each candidate centroid would lower the
+ * sum of the distances to the nearest centroid. All results are free of order and of the kernel. */
 #ifndef HF_SEED_H
 #define HF_SEED_H
 
@@ -22,30 +22,29 @@ struct hf_seed_pair {
  * e_il = min(nearest_i, d(x_i, cand_l)) and the integers q(v) of hf_seed_quantum():
  *   evaluate (commit false)  gain[l] += sum over the rows of q(nearest_i) - q(e_il); the pairs with
  *                            e_il < nearest_i are listed, in any order
- *   commit                   nearest_i = min over l of e_il, label_i with it; then block and farthest */
+ *   commit                   nearest_i = min over l of e_il, label_i with it; then block and
+ * farthest */
 struct hf_seed_args {
-    hf_array x;                 /* [n, d] any data type */
-    hf_array candidates;        /* [l, d] F64 */
+    hf_array x;          /* [n, d] any data type */
+    hf_array candidates; /* [l, d] F64 */
     hf_metric metric;
-    const double *weights;      /* [n], NULL means 1 */
-    struct hf_filter filter;    /* whole: the candidates are whole numbers likewise */
-    double unit;                /* scale of q, a power of two */
-    double limit;               /* q never exceeds it; limit * rows of the whole problem <= 2^62 */
-    int64_t first;              /* number of row 0 in the whole problem */
-    double *nearest;            /* [n] distance to the nearest centroid so far, +Inf at the start */
-    int32_t *label;             /* [n] which centroid that is; NULL when not wanted */
-    const double *reach;        /* rows with nearest_i <= reach[label_i] are nearer to no candidate: how
-                                   the triangle inequality skips work. NULL: nothing is known */
+    const double *weights;   /* [n], NULL means 1 */
+    struct hf_filter filter; /* whole: the candidates are whole numbers likewise */
+    double unit;             /* scale of q, a power of two */
+    double limit;            /* q never exceeds it; limit * rows of the whole problem <= 2^62 */
+    int64_t first;           /* number of row 0 in the whole problem */
+    double *nearest;         /* [n] distance to the nearest centroid so far, +Inf at the start */
+    int32_t *label;          /* [n] which centroid that is; NULL when not wanted */
+    const double *reach; /* rows with nearest_i <= reach[label_i] are nearer to no candidate: how
+                            the triangle inequality skips work. NULL: nothing is known */
     bool commit;
     uint64_t *gain;             /* evaluate: [l] added to */
     struct hf_seed_pair *pairs; /* evaluate: [pairs_room] out; NULL when not wanted */
     int64_t pairs_room;
-    int64_t *pairs_count;       /* evaluate: added to, also by the pairs that found no room */
-    int32_t first_label;        /* commit: label of candidate 0 */
-    uint64_t *block;            /* commit: q(nearest_i) is added to [(first + i) / HF_SEED_BLOCK]; NULL:
-                                   not wanted */
-    double *farthest;           /* commit: max of weight_i * nearest_i is folded into it; NULL: not
-                                   wanted */
+    int64_t *pairs_count; /* evaluate: added to, also by the pairs that found no room */
+    int32_t first_label;  /* commit: label of candidate 0 */
+    uint64_t *block;      /* commit: q(nearest_i) is added to [(first + i) / HF_SEED_BLOCK]; NULL:
+                             not wanted */
 };
 
 /* The integer q(v) that stands for weight * v, weight >= 0. */
@@ -54,6 +53,14 @@ static inline uint64_t hf_seed_quantum(double v, double weight, double unit, dou
     if (scaled < limit)
         return (uint64_t)rint(scaled);
     return weight > 0 ? (uint64_t)limit : 0; /* Inf, or 0 * Inf */
+}
+
+/* A value for reach, given the reference distance between the centroid and the candidate nearest to
+ * it: not for HF_COSINE. When D(c, cand) >= 2 D(x, c) the candidate is no nearer to x (D: roots of
+ * the distances); the factor pays for the roundings of the three float64 distances, each a share (d
+ * + 2) 2^-53 at most, and squares that may have underflown count as 0. */
+static inline double hf_seed_reach(double between, int64_t d) {
+    return between > 1e-280 ? between * 0.25 * (1 - ((double)d + 8) * 0x1p-49) : 0;
 }
 
 static inline hf_status hf_seed(hf_context *ctx, const struct hf_seed_args *args) {

@@ -19,15 +19,6 @@ ALWAYS_INLINE void seed_add(uint64_t *sum, uint64_t v) {
         __atomic_fetch_add(sum, v, __ATOMIC_RELAXED);
 }
 
-/* *max = max(*max, v) for v >= 0. */
-ALWAYS_INLINE void seed_max(double *max, double v) {
-    double old;
-    __atomic_load(max, &old, __ATOMIC_RELAXED);
-    while (v > old && !__atomic_compare_exchange(max, &old, &v, true, __ATOMIC_RELAXED,
-                                                 __ATOMIC_RELAXED)) {
-    }
-}
-
 /* Candidate l is d from row i: keep it where that is nearer. gain is [l], of this worker. */
 ALWAYS_INLINE void seed_offer(const struct hf_seed_args *a, int64_t i, int64_t l, double d,
                               uint64_t *gain) {
@@ -42,8 +33,8 @@ ALWAYS_INLINE void seed_offer(const struct hf_seed_args *a, int64_t i, int64_t l
         return;
     }
     const double w = seed_weight(a, i);
-    gain[l] += hf_seed_quantum(nearest, w, a->unit, a->limit) -
-               hf_seed_quantum(v, w, a->unit, a->limit);
+    gain[l] +=
+        hf_seed_quantum(nearest, w, a->unit, a->limit) - hf_seed_quantum(v, w, a->unit, a->limit);
     if (!a->pairs)
         return;
     const int64_t at = __atomic_fetch_add(a->pairs_count, 1, __ATOMIC_RELAXED);
@@ -51,23 +42,17 @@ ALWAYS_INLINE void seed_offer(const struct hf_seed_args *a, int64_t i, int64_t l
         a->pairs[at] = (struct hf_seed_pair){a->first + i, v, (int32_t)l};
 }
 
-/* After a commit of rows [begin, end): their sums by block, and the largest term. */
+/* After a commit of rows [begin, end): their sums by block. */
 ALWAYS_INLINE void seed_settle(const struct hf_seed_args *a, int64_t begin, int64_t end) {
-    double farthest = 0;
     uint64_t sum = 0;
-    for (int64_t i = begin; i < end; i++) {
-        const double w = seed_weight(a, i);
-        const double v = w * a->nearest[i];
-        farthest = v > farthest ? v : farthest;
-        sum += hf_seed_quantum(a->nearest[i], w, a->unit, a->limit);
-        const bool last = i + 1 == end || (a->first + i + 1) % HF_SEED_BLOCK == 0;
-        if (last && a->block) {
-            seed_add(a->block + (a->first + i) / HF_SEED_BLOCK, sum);
-            sum = 0;
-        }
+    for (int64_t i = begin; i < end && a->block; i++) {
+        sum += hf_seed_quantum(a->nearest[i], seed_weight(a, i), a->unit, a->limit);
+        const int64_t row = a->first + i;
+        if (i + 1 < end && (row + 1) % HF_SEED_BLOCK != 0)
+            continue;
+        seed_add(a->block + row / HF_SEED_BLOCK, sum);
+        sum = 0;
     }
-    if (a->farthest)
-        seed_max(a->farthest, farthest);
 }
 
 #endif
