@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where k-means starts: greedy k-means++, k-means||, random rows. A seed means the same whatever the
- * instruction set, the number of threads, the chunk size and the place of the data. */
+ * Where k-means starts: greedy k-means++, k-means||, random rows. A seed means the same whatever
+ * the instruction set, the number of threads, the chunk size and the place of the data. */
 #ifndef HF_INIT_H
 #define HF_INIT_H
 
@@ -13,8 +13,9 @@ struct hf_init_args {
     hf_metric metric;
     hf_init init; /* all but HF_INIT_GIVEN */
     uint64_t seed;
-    int restart;           /* 0, 1, ...: other numbers of the same seed */
-    const double *weights; /* [n] of the rows that take part, finite, >= 0, not all 0; NULL means 1 */
+    int restart; /* 0, 1, ...: other numbers of the same seed */
+    const double
+        *weights; /* [n] of the rows that take part, finite, >= 0, not all 0; NULL means 1 */
     struct hf_filter filter;
     double *nearest; /* [n] scratch; not used by HF_INIT_RANDOM, may be NULL there */
     int32_t *labels; /* [n] scratch, likewise */
@@ -22,14 +23,14 @@ struct hf_init_args {
     void *progress_user;
 };
 
-/* Bytes that hf_kmeans_init() holds at most beside its arguments (k-means||: is expected to hold). */
+/* Bytes that hf_kmeans_init() holds at most beside its arguments (k-means||: is expected to hold).
+ */
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
 
-/* Write k rows of the data, as float64, to centroids [k, d]. Rows of weight 0 and copies of rows chosen
- * before are taken only when there are no others. The values are those of the rows: not normalised for
- * HF_COSINE, not rounded.
- * HF_E_CANCELLED  progress said so
- * HF_E_NOMEM      no memory; anything else comes from reading the rows */
+/* Write k rows of the data, as float64, to centroids [k, d]. Rows of weight 0 and copies of rows
+ * chosen before are taken only when there are no others. The values are those of the rows: not
+ * normalised for HF_COSINE, not rounded. HF_E_CANCELLED  progress said so HF_E_NOMEM      no
+ * memory; anything else comes from reading the rows */
 hf_status hf_kmeans_init(const struct hf_rows *rows, const struct hf_init_args *args,
                          double *centroids);
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/init.h"
+
+#include "algo/kmeans/init_state.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define STREAM_OF_INIT ((uint64_t)0x494e4954 << 32)
+
+uint64_t hf_init_stream(const struct hf_init_state *s, int use) {
+    return STREAM_OF_INIT + (uint64_t)s->args->restart * 32 + (uint64_t)(use + s->nested);
+}
+
+hf_status hf_init_progress(const struct hf_init_state *s, int64_t done) {
+    const struct hf_init_args *a = s->args;
+    if (a->progress && a->progress(a->progress_user, done, s->k) != 0)
+        return hf_ctx_fail(s->rows->ctx, HF_E_CANCELLED,
+                           "stopped by the caller while choosing the initial centroids");
+    return HF_OK;
+}
+
+/* Candidates of a step, as scikit-learn and the authors' own code have it. */
+static int trials_of(int64_t k) { return 2 + (int)log((double)k); }
+
+static void layout(struct hf_init_state *s, hf_carve *carve) {
+    const size_t k = (size_t)s->k;
+    const size_t trials = (size_t)s->trials;
+    s->chosen = hf_carve_take(carve, k * sizeof *s->chosen);
+    s->block = hf_carve_take(carve, (size_t)s->blocks * sizeof *s->block);
+    s->drawn = hf_carve_take(carve, trials * sizeof *s->drawn);
+    s->candidate = hf_carve_take(carve, trials * (size_t)s->d * sizeof *s->candidate);
+    s->gain = hf_carve_take(carve, trials * sizeof *s->gain);
+    s->reach = hf_carve_take(carve, k * sizeof *s->reach);
+    s->between = hf_carve_take(carve, HF_REACH_ROWS * trials * sizeof *s->between);
+    s->pairs = hf_carve_take(carve, (size_t)HF_PAIRS_ROOM * sizeof *s->pairs);
+}
+
+static size_t measure(struct hf_init_state *s, int64_t n, int64_t d, int64_t k) {
+    s->n = n;
+    s->d = d;
+    s->k = k;
+    s->trials = trials_of(k);
+    s->blocks = (n + HF_SEED_BLOCK - 1) / HF_SEED_BLOCK;
+    hf_carve carve = {NULL, 0};
+    layout(s, &carve);
+    return carve.used;
+}
+
+size_t hf_init_state_bytes(int64_t n, int64_t d, int64_t k) {
+    struct hf_init_state s = {0};
+    return measure(&s, n, d, k);
+}
+
+hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
+                       const struct hf_init_args *args, int nested, double *centroids) {
+    *s = (struct hf_init_state){.rows = rows,
+                                .args = args,
+                                .nested = nested,
+                                .centroids = centroids,
+                                .nearest = args->nearest,
+                                .label = args->labels,
+                                .labelled = true};
+    const size_t bytes = measure(s, rows->n, rows->d, args->k);
+    s->memory = hf_alloc(bytes);
+    if (!s->memory)
+        return hf_ctx_fail(rows->ctx, HF_E_NOMEM,
+                           "no memory to initialise %" PRId64 " centroids: %zu bytes are needed",
+                           args->k, bytes);
+    hf_carve carve = {s->memory, 0};
+    layout(s, &carve);
+    return HF_OK;
+}
+
+void hf_init_close(struct hf_init_state *s) {
+    hf_free(s->memory);
+    s->memory = NULL;
+}
+
+/* Go on with rows that are not taken yet, in a random order; those of weight 0 come last. taken is
+ * a bit for each row. */
+static void choose_rest(struct hf_init_state *s, uint8_t *taken) {
+    const uint64_t stream = hf_init_stream(s, HF_DRAW_REST);
+    for (int zero = 0; zero < 2; zero++) {
+        for (int64_t i = 0; i < s->n && s->count < s->k; i++) {
+            const uint64_t row = hf_rng_permute(s->args->seed, stream, (uint64_t)s->n, (uint64_t)i);
+            const uint8_t bit = (uint8_t)(1u << (row % 8));
+            if ((taken[row / 8] & bit) || (hf_init_weight(s, (int64_t)row) == 0) != zero)
+                continue;
+            taken[row / 8] |= bit;
+            s->chosen[s->count++] = (int64_t)row;
+        }
+    }
+}
+
+/* Fill up with rows not chosen yet. */
+static hf_status fill_up(struct hf_init_state *s) {
+    const int64_t first = s->count;
+    if (first == s->k)
+        return HF_OK;
+    uint8_t *taken = hf_alloc_zero((size_t)s->n / 8 + 1);
+    if (!taken)
+        return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
+                           "no memory for a bit for each of %" PRId64 " rows", s->n);
+    for (int64_t t = 0; t < first; t++)
+        taken[s->chosen[t] / 8] |= (uint8_t)(1u << (s->chosen[t] % 8));
+    choose_rest(s, taken);
+    hf_free(taken);
+    HF_TRY(hf_rows_gather(s->rows, s->chosen + first, s->k - first, s->centroids + first * s->d));
+    return hf_init_progress(s, s->k);
+}
+
+static hf_status initialise(struct hf_init_state *s) {
+    if (s->args->init != HF_INIT_RANDOM) {
+        HF_TRY(hf_init_first(s));
+        if (s->args->init == HF_INIT_KMEANS_PARALLEL)
+            HF_TRY(hf_init_parallel(s));
+        HF_TRY(hf_init_greedy(s));
+    }
+    return fill_up(s);
+}
+
+hf_status hf_kmeans_init(const struct hf_rows *rows, const struct hf_init_args *args,
+                         double *centroids) {
+    struct hf_init_state s;
+    HF_TRY(hf_init_open(&s, rows, args, 0, centroids));
+    const hf_status status = initialise(&s);
+    hf_init_close(&s);
+    return status;
+}
+
+uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {
+    uint64_t bytes = hf_init_state_bytes(rows->n, rows->d, args->k) + (uint64_t)rows->n / 8 + 1;
+    if (args->init == HF_INIT_KMEANS_PARALLEL)
+        bytes += hf_init_parallel_bytes(rows, args->k);
+    return bytes;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Greedy k-means++ (Arthur, Vassilvitskii: k-means++: the advantages of careful seeding, SODA
+ * 2007). A step draws a few candidates with chances in proportion to the potential of their rows
+ * and keeps the one that lowers the sum of the potentials most. Potentials are integers, so neither
+ * the order of the rows nor the kernel decides anything.
+ *
+ * Two things keep a step cheap. The pass over the data that evaluates the candidates also lists the
+ * rows that each would bring nearer, so that the winner is committed without another pass (unless
+ * the list overflows, as in the first steps). And rows whose centroid is far from all candidates
+ * are skipped by the triangle inequality (Raff: Exact acceleration of k-means++ and k-means||,
+ * IJCAI 2021). */
+#include "algo/kmeans/init_state.h"
+#include "base/fixed.h"
+#include "base/rng.h"
+#include "ops/distance/distance.h"
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+struct pass {
+    const struct hf_init_state *s;
+    struct hf_seed_args args; /* of the whole problem */
+};
+
+static hf_status pass_chunk(void *job, const hf_array *chunk, int64_t first) {
+    const struct pass *pass = job;
+    struct hf_seed_args a = pass->args;
+    a.x = *chunk;
+    a.first = first;
+    a.nearest += first;
+    a.label += first;
+    a.weights = a.weights ? a.weights + first : NULL;
+    return hf_seed(pass->s->rows->ctx, &a);
+}
+
+static struct pass new_pass(const struct hf_init_state *s, double *candidates, int64_t count) {
+    const struct hf_init_args *a = s->args;
+    struct pass pass = {.s = s};
+    pass.args = (struct hf_seed_args){.candidates = hf_array_view(candidates, HF_F64, count, s->d),
+                                      .metric = a->metric,
+                                      .weights = a->weights,
+                                      .filter = a->filter,
+                                      .unit = s->unit,
+                                      .limit = s->limit,
+                                      .nearest = s->nearest,
+                                      .label = s->label};
+    return pass;
+}
+
+static void sum_blocks(struct hf_init_state *s) {
+    s->total = 0;
+    for (int64_t b = 0; b < s->blocks; b++)
+        s->total += s->block[b];
+}
+
+/* Potentials on a scale that uses the whole range of the integers. Later ones are smaller. */
+static void rescale(struct hf_init_state *s) {
+    double farthest = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (hf_init_weight(s, i) > 0)
+            farthest = fmax(farthest, hf_init_weight(s, i) * s->nearest[i]);
+    const int bits = hf_fixed_bits(s->n);
+    s->unit = hf_fixed_mult(bits, hf_fixed_exponent(fmin(farthest, DBL_MAX)));
+    s->limit = ldexp(1, bits);
+    memset(s->block, 0, (size_t)s->blocks * sizeof *s->block);
+    for (int64_t i = 0; i < s->n; i++)
+        s->block[i / HF_SEED_BLOCK] += hf_init_potential(s, i);
+    sum_blocks(s);
+}
+
+void hf_init_take(struct hf_init_state *s, int64_t row) {
+    const uint64_t q = hf_init_potential(s, row);
+    s->block[row / HF_SEED_BLOCK] -= q;
+    s->total -= q;
+    s->nearest[row] = 0;
+}
+
+void hf_init_refine(struct hf_init_state *s) {
+    if ((double)s->total < s->limit * 0x1p-8)
+        rescale(s);
+}
+
+hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t count,
+                         int32_t first_label) {
+    struct pass pass = new_pass(s, candidates, count);
+    memset(s->block, 0, (size_t)s->blocks * sizeof *s->block);
+    pass.args.commit = true;
+    pass.args.first_label = first_label;
+    pass.args.block = s->block;
+    HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
+    sum_blocks(s);
+    return HF_OK;
+}
+
+/* The row where the running sum of the potentials passes `target` < total. */
+static int64_t locate(const struct hf_init_state *s, uint64_t target) {
+    int64_t b = 0;
+    while (target >= s->block[b])
+        target -= s->block[b++];
+    int64_t i = b * HF_SEED_BLOCK;
+    for (;; i++) {
+        assert(i < s->n);
+        const uint64_t q = hf_init_potential(s, i);
+        if (target < q)
+            return i;
+        target -= q;
+    }
+}
+
+/* A row with a chance in proportion to its weight. */
+static int64_t draw_first(const struct hf_init_state *s) {
+    const uint64_t stream = hf_init_stream(s, HF_DRAW_FIRST);
+    const double *w = s->args->weights;
+    if (!w)
+        return (int64_t)hf_rng_below(s->args->seed, stream, 0, (uint64_t)s->n);
+    double most = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        most = fmax(most, w[i]);
+    const int bits = hf_fixed_bits(s->n);
+    const double unit = hf_fixed_mult(bits, hf_fixed_exponent(most));
+    const double limit = ldexp(1, bits);
+    uint64_t total = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        total += hf_seed_quantum(w[i], 1, unit, limit);
+    uint64_t target = hf_rng_below(s->args->seed, stream, 0, total > 0 ? total : 1);
+    for (int64_t i = 0; i < s->n; i++) {
+        const uint64_t q = hf_seed_quantum(w[i], 1, unit, limit);
+        if (target < q)
+            return i;
+        target -= q;
+    }
+    return 0;
+}
+
+hf_status hf_init_first(struct hf_init_state *s) {
+    s->chosen[0] = draw_first(s);
+    HF_TRY(hf_rows_gather(s->rows, s->chosen, 1, s->centroids));
+    for (int64_t i = 0; i < s->n; i++) {
+        s->nearest[i] = INFINITY;
+        s->label[i] = -1;
+    }
+    s->unit = 1; /* no scale yet */
+    s->limit = 1;
+    s->count = 1;
+    HF_TRY(hf_init_commit(s, s->centroids, 1, 0));
+    s->nearest[s->chosen[0]] = 0;
+    rescale(s);
+    return hf_init_progress(s, 1);
+}
+
+/* How far each centroid reaches: see hf_seed_args. */
+static hf_status find_reach(struct hf_init_state *s) {
+    for (int64_t first = 0; first < s->count; first += HF_REACH_ROWS) {
+        const int64_t left = s->count - first;
+        const int64_t rows = left < HF_REACH_ROWS ? left : HF_REACH_ROWS;
+        const struct hf_distance_args args = {
+            .x = hf_array_view(s->centroids + first * s->d, HF_F64, rows, s->d),
+            .c = hf_array_view(s->candidate, HF_F64, s->trials, s->d),
+            .metric = HF_EUCLIDEAN,
+            .out = s->between};
+        HF_TRY(hf_distance(s->rows->ctx, &args));
+        for (int64_t t = 0; t < rows; t++) {
+            double least = INFINITY;
+            for (int l = 0; l < s->trials; l++)
+                least = fmin(least, s->between[t * s->trials + l]);
+            s->reach[first + t] = hf_seed_reach(least, s->d);
+        }
+    }
+    return HF_OK;
+}
+
+/* Commit the winner from the list of the rows it brings nearer. */
+static void commit_pairs(struct hf_init_state *s, int64_t pairs, int winner) {
+    for (int64_t p = 0; p < pairs; p++) {
+        const struct hf_seed_pair *pair = s->pairs + p;
+        if (pair->candidate != winner)
+            continue;
+        const int64_t i = pair->row;
+        const uint64_t before = hf_init_potential(s, i);
+        s->nearest[i] = pair->d;
+        s->label[i] = (int32_t)s->count;
+        const uint64_t drop = before - hf_init_potential(s, i);
+        s->block[i / HF_SEED_BLOCK] -= drop;
+        s->total -= drop;
+    }
+}
+
+/* Which candidate lowers the potential most, and the list of pairs. */
+static hf_status evaluate(struct hf_init_state *s, bool use_reach, int64_t *pairs, int *winner) {
+    struct pass pass = new_pass(s, s->candidate, s->trials);
+    memset(s->gain, 0, (size_t)s->trials * sizeof *s->gain);
+    *pairs = 0;
+    pass.args.reach = use_reach ? s->reach : NULL;
+    pass.args.gain = s->gain;
+    pass.args.pairs = s->pairs;
+    pass.args.pairs_room = HF_PAIRS_ROOM;
+    pass.args.pairs_count = pairs;
+    HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
+    *winner = 0;
+    for (int l = 1; l < s->trials; l++)
+        if (s->gain[l] > s->gain[*winner])
+            *winner = l;
+    return HF_OK;
+}
+
+static hf_status step(struct hf_init_state *s) {
+    const uint64_t stream = hf_init_stream(s, HF_DRAW_TRIAL);
+    for (int l = 0; l < s->trials; l++) {
+        const uint64_t counter = (uint64_t)s->count * (uint64_t)s->trials + (uint64_t)l;
+        s->drawn[l] = locate(s, hf_rng_below(s->args->seed, stream, counter, s->total));
+    }
+    HF_TRY(hf_rows_gather(s->rows, s->drawn, s->trials, s->candidate));
+    /* float64 distances between centroids must cost less than they can save */
+    const bool use_reach =
+        s->labelled && s->args->metric != HF_COSINE && s->count > 1 && s->count <= s->n / 8;
+    if (use_reach)
+        HF_TRY(find_reach(s));
+    int64_t pairs = 0;
+    int winner = 0;
+    HF_TRY(evaluate(s, use_reach, &pairs, &winner));
+    double *c = s->candidate + winner * s->d;
+    if (pairs <= HF_PAIRS_ROOM)
+        commit_pairs(s, pairs, winner);
+    else
+        HF_TRY(hf_init_commit(s, c, 1, (int32_t)s->count));
+    hf_init_take(s, s->drawn[winner]);
+    hf_init_refine(s);
+    s->chosen[s->count] = s->drawn[winner];
+    memcpy(s->centroids + s->count * s->d, c, (size_t)s->d * sizeof *c);
+    s->count++;
+    return hf_init_progress(s, s->count);
+}
+
+hf_status hf_init_greedy(struct hf_init_state *s) {
+    while (s->count < s->k && s->total > 0)
+        HF_TRY(step(s));
+    return HF_OK;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii: Scalable k-means++, VLDB 2012): a few
+ * rounds in which each row becomes a candidate with a chance in proportion to its potential, 2 k
+ * expected a round; candidates, weighted with the rows nearest to them, are clustered by greedy
+ * k-means++. Few passes over the data, whatever k is. */
+#include "algo/kmeans/init_state.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define ROUNDS 5
+#define OVERSAMPLING 2 /* candidates expected a round, over k */
+#define GATHER_ROWS 256
+
+__extension__ typedef unsigned __int128 u128;
+
+/* Rows that became candidates, the first centroid in front. */
+struct pool {
+    int64_t *row; /* [room], count in use */
+    int64_t count, room;
+};
+
+/* The candidates as a problem of their own. */
+struct nested {
+    void *x;         /* [count, d] F64 for float64 data, else F32, which holds the others exactly */
+    double *weights; /* [count] of the rows nearest to each */
+    double *nearest; /* [count] */
+    int32_t *labels; /* [count] */
+    struct hf_init_state state;
+    const struct hf_init_state *outer;
+};
+
+static hf_status no_memory(const struct hf_init_state *s, int64_t candidates) {
+    return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
+                       "no memory for %" PRId64
+                       " candidates of k-means||: use kmeans++, which keeps none",
+                       candidates);
+}
+
+static hf_status pool_add(const struct hf_init_state *s, struct pool *pool, int64_t row) {
+    if (pool->count == pool->room) {
+        const int64_t room = pool->room * 2 + 1024;
+        int64_t *bigger = hf_alloc((size_t)room * sizeof *bigger);
+        if (!bigger)
+            return no_memory(s, room);
+        if (pool->count)
+            memcpy(bigger, pool->row, (size_t)pool->count * sizeof *bigger);
+        hf_free(pool->row);
+        pool->row = bigger;
+        pool->room = room;
+    }
+    pool->row[pool->count++] = row;
+    return HF_OK;
+}
+
+/* Does row i become a candidate? The chance is min(1, expected * potential / total), decided in
+ * integers. */
+static bool accepted(const struct hf_init_state *s, uint64_t stream, int64_t i) {
+    const u128 wanted = (u128)hf_init_potential(s, i) * (u128)(OVERSAMPLING * s->k);
+    if (wanted == 0 || wanted >= s->total)
+        return wanted != 0;
+    return (u128)hf_rng_bits(s->args->seed, stream, (uint64_t)i) * s->total < wanted << 64;
+}
+
+/* One round: more candidates, and what they change. */
+static hf_status sample(struct hf_init_state *s, struct pool *pool, int round) {
+    const uint64_t stream = hf_init_stream(s, HF_DRAW_ACCEPT + round);
+    const int64_t before = pool->count;
+    for (int64_t i = 0; i < s->n && pool->count < INT32_MAX; i++)
+        if (accepted(s, stream, i))
+            HF_TRY(pool_add(s, pool, i));
+    const int64_t added = pool->count - before;
+    if (added == 0)
+        return HF_OK;
+    size_t bytes;
+    double *c = hf_mul3_size(added, s->d, sizeof *c, &bytes) ? hf_alloc(bytes) : NULL;
+    if (!c)
+        return no_memory(s, added);
+    hf_status status = hf_rows_gather(s->rows, pool->row + before, added, c);
+    if (status == HF_OK)
+        status = hf_init_commit(s, c, added, (int32_t)before);
+    hf_free(c);
+    for (int64_t i = before; i < pool->count && status == HF_OK; i++)
+        hf_init_take(s, pool->row[i]);
+    if (status == HF_OK)
+        hf_init_refine(s);
+    return status;
+}
+
+/* Candidates [count, d] in the type of nested->x. */
+static hf_status gather(const struct hf_init_state *s, const struct pool *pool, struct nested *in) {
+    double *part = hf_alloc((size_t)GATHER_ROWS * (size_t)s->d * sizeof *part);
+    if (!part)
+        return no_memory(s, pool->count);
+    hf_status status = HF_OK;
+    for (int64_t first = 0; first < pool->count && status == HF_OK; first += GATHER_ROWS) {
+        const int64_t left = pool->count - first;
+        const int64_t rows = left < GATHER_ROWS ? left : GATHER_ROWS;
+        status = hf_rows_gather(s->rows, pool->row + first, rows, part);
+        for (int64_t i = 0; i < rows * s->d && status == HF_OK; i++) {
+            if (s->rows->dtype == HF_F64)
+                ((double *)in->x)[first * s->d + i] = part[i];
+            else
+                ((float *)in->x)[first * s->d + i] = (float)part[i];
+        }
+    }
+    hf_free(part);
+    return status;
+}
+
+static hf_status nested_alloc(const struct hf_init_state *s, int64_t count, struct nested *in) {
+    size_t bytes;
+    const size_t size = s->rows->dtype == HF_F64 ? 8 : 4;
+    in->x = hf_mul3_size(count, s->d, (int64_t)size, &bytes) ? hf_alloc(bytes) : NULL;
+    in->weights = hf_alloc_zero((size_t)count * sizeof *in->weights);
+    in->nearest = hf_alloc((size_t)count * sizeof *in->nearest);
+    in->labels = hf_alloc((size_t)count * sizeof *in->labels);
+    return in->x && in->weights && in->nearest && in->labels ? HF_OK : no_memory(s, count);
+}
+
+static void nested_free(struct nested *in) {
+    hf_free(in->x);
+    hf_free(in->weights);
+    hf_free(in->nearest);
+    hf_free(in->labels);
+}
+
+/* The rounds are the first half of the work, the candidates the second. */
+static int nested_progress(void *user, int64_t done, int64_t total) {
+    const struct nested *in = user;
+    const struct hf_init_args *a = in->outer->args;
+    return a->progress ? a->progress(a->progress_user, (total + done) / 2, total) : 0;
+}
+
+/* Greedy k-means++ on the candidates; s gets what it chose. */
+static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struct nested *in) {
+    HF_TRY(nested_alloc(s, pool->count, in));
+    HF_TRY(gather(s, pool, in));
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->label[i] >= 0) /* -1: all distances overflow */
+            in->weights[s->label[i]] += hf_init_weight(s, i);
+    const hf_dtype dtype = s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
+    const hf_array x = hf_array_view(in->x, dtype, pool->count, s->d);
+    const struct hf_rows rows = {.ctx = s->rows->ctx,
+                                 .array = &x,
+                                 .n = pool->count,
+                                 .d = s->d,
+                                 .dtype = dtype,
+                                 .chunk_rows = pool->count};
+    struct hf_init_args args = *s->args;
+    args.weights = in->weights;
+    args.nearest = in->nearest;
+    args.labels = in->labels;
+    args.progress = nested_progress;
+    args.progress_user = in;
+    in->outer = s;
+    HF_TRY(hf_init_open(&in->state, &rows, &args, HF_DRAW_NESTED, s->centroids));
+    hf_status status = hf_init_first(&in->state);
+    if (status == HF_OK)
+        status = hf_init_greedy(&in->state);
+    s->count = in->state.count;
+    for (int64_t t = 0; t < s->count && status == HF_OK; t++)
+        s->chosen[t] = pool->row[in->state.chosen[t]];
+    s->labelled = false; /* s->label counts the candidates */
+    hf_init_close(&in->state);
+    return status;
+}
+
+/* The candidates are the centroids: there are fewer than k. */
+static hf_status adopt(struct hf_init_state *s, const struct pool *pool) {
+    memcpy(s->chosen, pool->row, (size_t)pool->count * sizeof *s->chosen);
+    s->count = pool->count;
+    return hf_rows_gather(s->rows, s->chosen, s->count, s->centroids);
+}
+
+static hf_status run(struct hf_init_state *s, struct pool *pool) {
+    HF_TRY(pool_add(s, pool, s->chosen[0]));
+    for (int round = 0; round < ROUNDS && s->total > 0; round++) {
+        HF_TRY(sample(s, pool, round));
+        HF_TRY(hf_init_progress(s, s->k * (round + 1) / (2 * ROUNDS)));
+    }
+    if (pool->count < s->k)
+        return adopt(s, pool);
+    struct nested in = {0};
+    const hf_status status = cluster(s, pool, &in);
+    nested_free(&in);
+    return status;
+}
+
+/* The state has its first centroid. Leaves fewer than k where the candidates are fewer, or lie on
+ * fewer points: s->nearest then holds the distances to all of these. */
+hf_status hf_init_parallel(struct hf_init_state *s) {
+    struct pool pool = {0};
+    const hf_status status = run(s, &pool);
+    hf_free(pool.row);
+    return status;
+}
+
+uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k) {
+    const uint64_t round = (uint64_t)k * OVERSAMPLING;
+    const uint64_t all = round * ROUNDS + 1;
+    const uint64_t size = rows->dtype == HF_F64 ? 8 : 4;
+    const uint64_t d = (uint64_t)rows->d;
+    const uint64_t nested = all * (d * size + 20) + hf_init_state_bytes((int64_t)all, rows->d, k);
+    const uint64_t sampled = all * 8 + round * d * 8;
+    return all * 16 + (nested > sampled ? nested : sampled);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the ways to initialise share: the centroids so far, how far each row is from the nearest of
+ * them, and draws. Internal to init*.c. */
+#ifndef HF_INIT_STATE_H
+#define HF_INIT_STATE_H
+
+#include "algo/kmeans/init.h"
+#include "ops/seed/seed.h"
+
+/* Uses of random numbers that must not meet. HF_DRAW_NESTED is added while the candidates of
+ * k-means|| are clustered. */
+enum hf_draw { HF_DRAW_FIRST, HF_DRAW_TRIAL, HF_DRAW_REST, HF_DRAW_ACCEPT, HF_DRAW_NESTED = 16 };
+
+struct hf_init_state {
+    const struct hf_rows *rows;
+    const struct hf_init_args *args;
+    int nested; /* HF_DRAW_NESTED or 0 */
+    int64_t n, d, k;
+    int64_t count;      /* centroids so far */
+    double *centroids;  /* [k, d] */
+    int64_t *chosen;    /* [k] their rows */
+    double *nearest;    /* [n] as in hf_seed_args */
+    int32_t *label;     /* [n] number of the nearest centroid */
+    bool labelled;      /* label counts the centroids as chosen does */
+    double unit, limit; /* of the potentials */
+    uint64_t *block;    /* [blocks] potential of each HF_SEED_BLOCK rows */
+    int64_t blocks;
+    uint64_t total;             /* sum of block */
+    int trials;                 /* candidates of a step */
+    int64_t *drawn;             /* [trials] rows of the candidates */
+    double *candidate;          /* [trials, d] */
+    uint64_t *gain;             /* [trials] */
+    double *reach;              /* [k] */
+    double *between;            /* [HF_REACH_ROWS, trials] distances of centroids to candidates */
+    struct hf_seed_pair *pairs; /* [HF_PAIRS_ROOM] */
+    void *memory;               /* owns block, chosen, drawn, ... */
+};
+
+#define HF_REACH_ROWS 1024
+#define HF_PAIRS_ROOM ((int64_t)1 << 17)
+
+/* Take memory and start with no centroid. nested: for the candidates of k-means||. */
+hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
+                       const struct hf_init_args *args, int nested, double *centroids);
+void hf_init_close(struct hf_init_state *s);
+/* Bytes that hf_init_open() takes for n rows. */
+size_t hf_init_state_bytes(int64_t n, int64_t d, int64_t k);
+
+static inline double hf_init_weight(const struct hf_init_state *s, int64_t i) {
+    return s->args->weights ? s->args->weights[i] : 1;
+}
+static inline uint64_t hf_init_potential(const struct hf_init_state *s, int64_t i) {
+    return hf_seed_quantum(s->nearest[i], hf_init_weight(s, i), s->unit, s->limit);
+}
+uint64_t hf_init_stream(const struct hf_init_state *s, int use);
+hf_status hf_init_progress(const struct hf_init_state *s, int64_t done);
+
+/* ---- init_greedy.c */
+/* The first centroid: a row with a chance in proportion to its weight. */
+hf_status hf_init_first(struct hf_init_state *s);
+/* Bring `count` candidates [count, d] into nearest, label and the potentials. */
+hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t count,
+                         int32_t first_label);
+/* Row `row` is a centroid now: its own distance is 0, also where the metric's rounding, or a row of
+ * zeros with HF_COSINE, says otherwise. */
+void hf_init_take(struct hf_init_state *s, int64_t row);
+/* A finer scale when the potentials have become so small that they lose digits. */
+void hf_init_refine(struct hf_init_state *s);
+/* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
+hf_status hf_init_greedy(struct hf_init_state *s);
+
+/* ---- init_parallel.c */
+hf_status hf_init_parallel(struct hf_init_state *s);
+/* Bytes it is expected to hold beside the state. */
+uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k);
+
+#endif
