@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Float64 sums over the features of a row, features in order, for a block of rows at once; compiled once
- * per instruction set. The terms are computed with lane = feature, turned by a small transpose, and added
- * with lane = row: the order of the additions is that of the reference, and CHAIN_GROUPS vectors of sums
- * hide the latency of an addition. */
+ * Float64 sums over the features of a row, features in order, for a block of rows at once; compiled
+ * once per instruction set. The terms are computed with lane = feature, turned by a small
+ * transpose, and added with lane = row: the order of the additions is that of the reference, and
+ * CHAIN_GROUPS vectors of sums hide the latency of an addition. */
 #ifndef HF_CHAINS_H
 #define HF_CHAINS_H
 
@@ -29,8 +29,8 @@ ALWAYS_INLINE vd chain_term(enum chain_kind kind, const void *x, hf_dtype x_type
     return vd_mul(diff, diff);
 }
 
-/* Terms of features j .. j + n - 1 onto the sums of all rows. A missing feature adds +0, which changes no
- * sum: none of them is ever -0. */
+/* Terms of features j .. j + n - 1 onto the sums of all rows. A missing feature adds +0, which
+ * changes no sum: none of them is ever -0. */
 ALWAYS_INLINE void chain_step(vd sum[CHAIN_GROUPS], enum chain_kind kind, const void *const *x,
                               hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t j,
                               int n) {
@@ -42,8 +42,7 @@ ALWAYS_INLINE void chain_step(vd sum[CHAIN_GROUPS], enum chain_kind kind, const 
             term[r] = chain_term(kind, x[row], x_type, centre, c_type, j, n);
         }
         vd_transpose(term);
-        UNROLL(VDW) for (int r = 0; r < VDW; r++)
-            sum[g] = vd_add(sum[g], term[r]);
+        UNROLL(VDW) for (int r = 0; r < VDW; r++) sum[g] = vd_add(sum[g], term[r]);
     }
 }
 
@@ -51,15 +50,13 @@ ALWAYS_INLINE void chain_step(vd sum[CHAIN_GROUPS], enum chain_kind kind, const 
 ALWAYS_INLINE void chain_sums(double out[CHAIN_ROWS], enum chain_kind kind, const void *const *x,
                               hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t d) {
     vd sum[CHAIN_GROUPS];
-    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++)
-        sum[g] = vd_set1(0);
+    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) sum[g] = vd_set1(0);
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
         chain_step(sum, kind, x, x_type, c, c_type, j, VDW);
     if (j < d)
         chain_step(sum, kind, x, x_type, c, c_type, j, (int)(d - j));
-    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++)
-        vd_store(out + g * VDW, sum[g]);
+    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) vd_store(out + g * VDW, sum[g]);
 }
 
 /* Ordered sums of squares of CHAIN_ROWS rows of any data type. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one definition of the reference distance and of a fixed-point term. Every reference row uses them;
- * every fast row must give the same bits. */
+ * The one definition of the reference distance and of a fixed-point term. Every reference row uses
+ * them; every fast row must give the same bits. */
 #ifndef HF_REFERENCE_H
 #define HF_REFERENCE_H
 
 #include "base/fixed.h"
+#include "core/array.h"
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
 
@@ -25,10 +26,9 @@ static inline double hf_cosine_distance(double dot, double norm_x, double norm_c
     return 1 - dot / (norm_x * norm_c);
 }
 
-/* First byte of row i of a matrix. */
-static inline const void *hf_array_row(const hf_array *a, int64_t i) {
-    const int64_t stride = a->row_stride ? a->row_stride : a->cols;
-    return (const char *)a->data + (size_t)(i * stride) * hf_dtype_bytes(a->dtype);
+/* Bytes from one row to the next, for loops over rows. */
+static inline size_t hf_row_bytes(const hf_array *a) {
+    return (size_t)hf_array_stride(a) * hf_dtype_bytes(a->dtype);
 }
 
 /* The limbs of v as base/fixed.h defines them. */

@@ -17,8 +17,8 @@ static const hf_dtype dtypes[DTYPES] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 
 /* Large enough for many ranges of rows, for sums that are split by feature, and by cluster. */
 static const struct hf_data_shape large[] = {
-    {HF_DATA_BLOBS, HF_F32, 3000, 40, 64, 0, 0},  {HF_DATA_OFFSET, HF_F32, 2100, 20, 33, 3, 1},
-    {HF_DATA_BLOBS, HF_F64, 900, 17, 200, 0, 0},  {HF_DATA_WHOLE, HF_U8, 5000, 33, 70, 0, 0},
+    {HF_DATA_BLOBS, HF_F32, 3000, 40, 64, 0, 0},    {HF_DATA_OFFSET, HF_F32, 2100, 20, 33, 3, 1},
+    {HF_DATA_BLOBS, HF_F64, 900, 17, 200, 0, 0},    {HF_DATA_WHOLE, HF_U8, 5000, 33, 70, 0, 0},
     {HF_DATA_NORMAL, HF_F16, 1500, 150, 300, 0, 0}, {HF_DATA_NORMAL, HF_F32, 1400, 700, 400, 0, 0},
     {HF_DATA_BLOBS, HF_BF16, 9000, 4000, 20, 0, 0}, {HF_DATA_NORMAL, HF_F32, 5000, 300, 2, 0, 0}};
 
@@ -197,9 +197,6 @@ double hf_data_distance_bound(const hf_array *x, const hf_array *c, hf_metric me
 }
 
 struct hf_data_shape hf_data_bench(const struct hf_key *key) {
-    return (struct hf_data_shape){.kind = HF_DATA_BLOBS,
-                                  .dtype = key->dtype,
-                                  .n = key->n,
-                                  .k = key->k,
-                                  .d = key->d};
+    return (struct hf_data_shape){
+        .kind = HF_DATA_BLOBS, .dtype = key->dtype, .n = key->n, .k = key->k, .d = key->d};
 }

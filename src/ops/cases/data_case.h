@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrices, labels and weights for the cases of the streaming ops. Everything depends on the case number
- * and the generator alone. */
+ * Matrices, labels and weights for the cases of the streaming ops. Everything depends on the case
+ * number and the generator alone. */
 #ifndef HF_DATA_CASE_H
 #define HF_DATA_CASE_H
 
@@ -8,13 +8,13 @@
 #include <holdfast/kmeans.h>
 
 enum hf_data_kind {
-    HF_DATA_NORMAL,     /* N(0, 1) */
-    HF_DATA_BLOBS,      /* four groups far apart */
-    HF_DATA_WHOLE,      /* small whole numbers: ties, duplicates */
-    HF_DATA_OFFSET,     /* 1e4 + N(0, 1) */
-    HF_DATA_SCALES,     /* columns from 1e-20 to 1e20 where the type can */
-    HF_DATA_EXPONENTS,  /* elements from 1e-140 to 1e140 where the type can */
-    HF_DATA_ZEROS,      /* every third row 0, with signs */
+    HF_DATA_NORMAL,    /* N(0, 1) */
+    HF_DATA_BLOBS,     /* four groups far apart */
+    HF_DATA_WHOLE,     /* small whole numbers: ties, duplicates */
+    HF_DATA_OFFSET,    /* 1e4 + N(0, 1) */
+    HF_DATA_SCALES,    /* columns from 1e-20 to 1e20 where the type can */
+    HF_DATA_EXPONENTS, /* elements from 1e-140 to 1e140 where the type can */
+    HF_DATA_ZEROS,     /* every third row 0, with signs */
     HF_DATA_KINDS
 };
 
@@ -26,8 +26,8 @@ struct hf_data_shape {
     int64_t offset; /* elements from an aligned address to the first row */
 };
 
-/* Case `id` of those that every streaming op goes through: degenerate shapes, every tail, every kind in
- * every type, a few that are large enough for several workers. false past the last. */
+/* Case `id` of those that every streaming op goes through: degenerate shapes, every tail, every
+ * kind in every type, a few that are large enough for several workers. false past the last. */
 bool hf_data_case(int64_t id, struct hf_data_shape *shape);
 
 /* A number below `count` that depends on the case and the purpose alone, not on the seed. */

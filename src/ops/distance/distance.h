@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 struct hf_distance_args {
-    hf_array x;  /* [n, d] any data type */
-    hf_array c;  /* [k, d] F32 or F64 */
+    hf_array x; /* [n, d] any data type */
+    hf_array c; /* [k, d] F32 or F64 */
     hf_metric metric;
     bool root;   /* HF_EUCLIDEAN: the square root of d */
     double *out; /* [n, k] */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * distance in SIMD: lane = centroid, so that every lane adds its features in order. Centroids are packed a
- * block at a time as float64 [panel][d][VDW], a block being what stays in the second-level cache; tiles of
- * TILE_ROWS rows x TILE_PANELS panels give enough independent sums to hide the latency of an addition. */
+ * distance in SIMD: lane = centroid, so that every lane adds its features in order. Centroids are
+ * packed a block at a time as float64 [panel][d][VDW], a block being what stays in the second-level
+ * cache; tiles of TILE_ROWS rows x TILE_PANELS panels give enough independent sums to hide the
+ * latency of an addition. */
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -55,7 +56,7 @@ static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
         double *lane = job->panels + l / VDW * VDW * d + l % VDW;
         const void *row = l < job->count ? hf_array_row(c, job->first + l) : NULL;
         for (int64_t j = 0; j < d; j++)
-            lane[j * VDW] = !row                  ? 0
+            lane[j * VDW] = !row                 ? 0
                             : c->dtype == HF_F64 ? ((const double *)row)[j]
                                                  : (double)((const float *)row)[j];
     }
@@ -102,8 +103,7 @@ static void load_row(double *dst, const void *row, hf_dtype dtype, int64_t d) {
 static void row_norms(double norm[TILE_ROWS], const double *x, int64_t d) {
     double sum[TILE_ROWS] = {0};
     for (int64_t j = 0; j < d; j++)
-        UNROLL(TILE_ROWS) for (int r = 0; r < TILE_ROWS; r++)
-            sum[r] += x[r * d + j] * x[r * d + j];
+        UNROLL(TILE_ROWS) for (int r = 0; r < TILE_ROWS; r++) sum[r] += x[r * d + j] * x[r * d + j];
     for (int r = 0; r < TILE_ROWS; r++)
         norm[r] = sqrt(sum[r]);
 }
@@ -111,13 +111,13 @@ static void row_norms(double norm[TILE_ROWS], const double *x, int64_t d) {
 /* sum[r][p] over the features, of (x - c)^2 or of x * c */
 ALWAYS_INLINE void tile_sums(vd sum[TILE_ROWS][TILE_PANELS], bool euclidean, const double *x,
                              const double *c, int64_t d) {
-    UNROLL(TILE_ROWS) for (int r = 0; r < TILE_ROWS; r++)
-        UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++)
-            sum[r][p] = vd_set1(0);
+    UNROLL(TILE_ROWS)
+    for (int r = 0; r < TILE_ROWS; r++) UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++)
+        sum[r][p] = vd_set1(0);
     for (int64_t j = 0; j < d; j++) {
         vd cj[TILE_PANELS];
-        UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++)
-            cj[p] = vd_load(c + (p * d + j) * VDW);
+        UNROLL(TILE_PANELS)
+        for (int p = 0; p < TILE_PANELS; p++) cj[p] = vd_load(c + (p * d + j) * VDW);
         UNROLL(TILE_ROWS) for (int r = 0; r < TILE_ROWS; r++) {
             const vd xj = vd_set1(x[r * d + j]);
             UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++) {
@@ -140,7 +140,8 @@ ALWAYS_INLINE vd finish(vd sum, hf_metric metric, bool root, double norm_x, cons
     return norm_x == 0 ? one : vd_select(vd_lt(vd_set1(0), nc), d, one);
 }
 
-/* TILE_ROWS rows, of which `count` are wanted, against centroids l .. l + TILE_COLS - 1 of the block */
+/* TILE_ROWS rows, of which `count` are wanted, against centroids l .. l + TILE_COLS - 1 of the
+ * block */
 static void tile(const struct distance_job *job, const double *x, const double *norm_x,
                  double *const out[TILE_ROWS], int64_t l) {
     const struct hf_distance_args *args = job->args;
@@ -154,8 +155,7 @@ static void tile(const struct distance_job *job, const double *x, const double *
         for (int p = 0; p < TILE_PANELS; p++) {
             const int64_t at = l + p * VDW;
             const int64_t left = job->count - at;
-            const vd v =
-                finish(sum[r][p], args->metric, args->root, norm_x[r], job->norm_c + at);
+            const vd v = finish(sum[r][p], args->metric, args->root, norm_x[r], job->norm_c + at);
             if (left >= VDW)
                 vd_store(out[r] + at, v);
             else if (left > 0)

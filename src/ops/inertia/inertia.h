@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inertia: the reference distance of each row to the centroid of its label, and their weighted sum. */
+ * inertia: the reference distance of each row to the centroid of its label, and their weighted sum.
+ */
 #ifndef HF_INERTIA_H
 #define HF_INERTIA_H
 
@@ -8,8 +9,8 @@
 #include <holdfast/kmeans.h>
 
 struct hf_inertia_args {
-    hf_array x;            /* [n, d] any data type */
-    hf_array c;            /* [k, d] F32 or F64 */
+    hf_array x; /* [n, d] any data type */
+    hf_array c; /* [k, d] F32 or F64 */
     hf_metric metric;
     const double *weights; /* [n], NULL means 1 */
     const int32_t *labels; /* [n] 0 .. k - 1 */

@@ -10,7 +10,8 @@ static bool make_sum(struct hf_case *c, struct hf_inertia_args *args) {
     args->sum = hf_case_alloc(c, sizeof *args->sum, true);
     if (c->failed)
         return false;
-    *args->sum = hf_wide_zero(MAX_WEIGHT * hf_data_distance_bound(&args->x, &args->c, args->metric));
+    *args->sum =
+        hf_wide_zero(MAX_WEIGHT * hf_data_distance_bound(&args->x, &args->c, args->metric));
     hf_wide_add(args->sum, 0.25);
     return true;
 }
@@ -30,8 +31,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (c->failed)
         return true;
     args->c = hf_data_centroids(rng, c, &shape, &args->x, wide ? HF_F64 : HF_F32);
-    args->distances =
-        distances ? hf_case_alloc(c, (size_t)shape.n * sizeof(double), true) : NULL;
+    args->distances = distances ? hf_case_alloc(c, (size_t)shape.n * sizeof(double), true) : NULL;
     if (!c->failed)
         make_sum(c, args);
     hf_data_name(c, &shape, " metric=%d c=%s%s%s", (int)args->metric, wide ? "f64" : "f32",
@@ -46,8 +46,7 @@ static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_c
     args->labels = hf_data_labels(rng, c, shape.n, shape.k, false);
     if (c->failed)
         return false;
-    args->c = hf_data_centroids(rng, c, &shape, &args->x,
-                                key->dtype == HF_F64 ? HF_F64 : HF_F32);
+    args->c = hf_data_centroids(rng, c, &shape, &args->x, key->dtype == HF_F64 ? HF_F64 : HF_F32);
     return !c->failed && make_sum(c, args);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inertia in SIMD: blocks of CHAIN_ROWS rows through ops/chains.h, every row against its own centroid. */
+ * inertia in SIMD: blocks of CHAIN_ROWS rows through ops/chains.h, every row against its own
+ * centroid. */
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/kernel.h"
@@ -9,23 +10,30 @@
 #include "ops/inertia/inertia.h"
 #include "ops/reference.h"
 #include <math.h>
+#include <string.h>
 
 #if HF_ISA_TILES
 const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
 #else
 
 #define GRAIN (CHAIN_ROWS * 32) /* rows */
+#define WIDE_MAX_SHIFT 33       /* of a mantissa: terms are below 2^86 units */
 
 /* Workspace: a sum for each worker, each on a line of its own, then for HF_COSINE the norms of the
  * centroids [k]. */
 struct inertia_job {
     const struct hf_inertia_args *args;
+    size_t x_bytes, c_bytes; /* from one row to the next */
     char *sums;
     double *norm;
 };
 
 static hf_wide *worker_sum(const struct inertia_job *job, int worker) {
     return (hf_wide *)(void *)(job->sums + (size_t)worker * hf_align_up(sizeof(hf_wide)));
+}
+
+static const void *row_at(const hf_array *a, size_t row_bytes, int64_t i) {
+    return (const char *)a->data + (size_t)i * row_bytes;
 }
 
 static size_t inertia_workspace(const void *p, int workers) {
@@ -82,7 +90,7 @@ static void centroid_norms(void *job_, int worker, int64_t begin, int64_t end) {
         const void *row[CHAIN_ROWS];
         double square[CHAIN_ROWS];
         for (int r = 0; r < CHAIN_ROWS; r++)
-            row[r] = hf_array_row(c, i + r < end ? i + r : end - 1);
+            row[r] = row_at(c, job->c_bytes, i + r < end ? i + r : end - 1);
         chain_squares(square, row, c->dtype, c->cols);
         for (int r = 0; r < CHAIN_ROWS && i + r < end; r++)
             job->norm[i + r] = sqrt(square[r]);
@@ -97,8 +105,8 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
     const void *c[CHAIN_ROWS];
     for (int r = 0; r < CHAIN_ROWS; r++) {
         const int64_t i = first + (r < count ? r : count - 1);
-        x[r] = hf_array_row(&args->x, i);
-        c[r] = hf_array_row(&args->c, args->labels[i]);
+        x[r] = row_at(&args->x, job->x_bytes, i);
+        c[r] = row_at(&args->c, job->c_bytes, args->labels[i]);
     }
     pair_sums(distance, args->metric, x, args->x.dtype, c, args->c.dtype, args->x.cols);
     if (args->metric == HF_DOT)
@@ -113,6 +121,21 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
             hf_cosine_distance(distance[r], sqrt(square[r]), job->norm[args->labels[first + r]]);
 }
 
+/* hf_wide_add() for terms whose last bit is at least a unit of the sum: all but tiny ones. */
+static inline void wide_add(hf_wide *sum, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const int biased = (int)(bits >> 52 & 0x7ff);
+    const int shift = biased - 1075 - sum->exponent;
+    if (biased == 0 || shift < 0 || shift > WIDE_MAX_SHIFT) {
+        hf_wide_add(sum, v);
+        return;
+    }
+    const int64_t mantissa = (int64_t)((bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52);
+    const hf_int128 term = (hf_int128)mantissa << shift;
+    sum->sum += bits >> 63 ? -term : term;
+}
+
 static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
     const struct inertia_job *job = job_;
     const struct hf_inertia_args *args = job->args;
@@ -124,22 +147,26 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
         for (int r = 0; r < count; r++) {
             if (args->distances)
                 args->distances[first + r] = distance[r];
-            hf_wide_add(sum, args->weights ? args->weights[first + r] * distance[r] : distance[r]);
+            wide_add(sum, args->weights ? args->weights[first + r] * distance[r] : distance[r]);
         }
     }
 }
 
 static hf_status inertia_run(void *stream, const void *p, void *ws) {
     const int workers = hf_pool_workers(stream);
-    struct inertia_job job = {.args = p, .sums = ws};
+    const struct hf_inertia_args *args = p;
+    struct inertia_job job = {.args = args,
+                              .x_bytes = hf_row_bytes(&args->x),
+                              .c_bytes = hf_row_bytes(&args->c),
+                              .sums = ws};
     job.norm = (double *)(void *)(job.sums + (size_t)workers * hf_align_up(sizeof(hf_wide)));
     for (int w = 0; w < workers; w++)
-        *worker_sum(&job, w) = (hf_wide){.exponent = job.args->sum->exponent};
-    if (job.args->metric == HF_COSINE)
-        hf_parallel_for(stream, job.args->c.rows, GRAIN, centroid_norms, &job);
-    hf_parallel_for(stream, job.args->x.rows, GRAIN, sum_rows, &job);
+        *worker_sum(&job, w) = (hf_wide){.exponent = args->sum->exponent};
+    if (args->metric == HF_COSINE)
+        hf_parallel_for(stream, args->c.rows, GRAIN, centroid_norms, &job);
+    hf_parallel_for(stream, args->x.rows, GRAIN, sum_rows, &job);
     for (int w = 0; w < workers; w++)
-        hf_wide_merge(job.args->sum, worker_sum(&job, w));
+        hf_wide_merge(args->sum, worker_sum(&job, w));
     return HF_OK;
 }
 

@@ -32,7 +32,8 @@ static bool make_args(struct hf_rng *rng, struct hf_case *c, const struct hf_dat
         shift[j] = shifted ? hf_load_f64(hf_array_row(&args->x, shape->n / 2), shape->dtype, j) : 0;
         double max = 0;
         for (int64_t i = 0; i < shape->n; i++)
-            max = fmax(max, fabs(hf_load_f64(hf_array_row(&args->x, i), shape->dtype, j) - shift[j]));
+            max =
+                fmax(max, fabs(hf_load_f64(hf_array_row(&args->x, i), shape->dtype, j) - shift[j]));
         mult[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max));
         mult_square[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max * max));
     }

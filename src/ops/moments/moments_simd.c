@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * moments in SIMD. A block of rows is walked a vector of columns at a time with the four sums of those
- * columns in registers. The bits of HF_RINT_MAGIC (see ops/update/update_row.h) ride along in the sums,
- * which wrap, and are taken off once a block. */
+ * moments in SIMD. A block of rows is walked a vector of columns at a time with the four sums of
+ * those columns in registers. The bits of HF_RINT_MAGIC (see ops/update/update_row.h) ride along in
+ * the sums, which wrap, and are taken off once a block. */
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/kernel.h"
@@ -16,16 +16,18 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_moments_rows) = {NULL, 0};
 #else
 
-#define BLOCK_BYTES (INT64_C(32) << 10) /* of rows walked at once: they stay in the first-level cache */
-#define BLOCK_MIN 4                     /* rows */
-#define BLOCK_MAX 128                   /* rows */
-#define GRAIN 512                       /* rows */
-#define SUMS 4                          /* limbs of t, limbs of t * t */
+#define BLOCK_BYTES                                                                                \
+    (INT64_C(32) << 10) /* of rows walked at once: they stay in the first-level cache */
+#define BLOCK_MIN 4     /* rows */
+#define BLOCK_MAX 128   /* rows */
+#define GRAIN 512       /* rows */
+#define SUMS 4          /* limbs of t, limbs of t * t */
 #define MAGIC_BITS UINT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
 
 struct moments_job {
     const struct hf_moments_args *args;
-    int64_t *sums; /* [workers][SUMS][d] */
+    size_t row_bytes; /* from one row of x to the next */
+    int64_t *sums;    /* [workers][SUMS][d] */
     size_t worker_bytes;
 };
 
@@ -50,9 +52,10 @@ ALWAYS_INLINE void add_limbs(vl sum[2], vd v, vd mult, vd scale) {
     sum[1] = vl_add(sum[1], vd_bits(vd_fma(rest, scale, magic)));
 }
 
-/* Columns j .. j + n - 1 of `count` rows from `first` on */
-ALWAYS_INLINE void block_columns(const struct hf_moments_args *args, int64_t *sums, hf_dtype dtype,
-                                 int64_t first, int64_t count, int64_t j, int n) {
+/* Columns j .. j + n - 1 of `count` rows, the first of them at `row` */
+ALWAYS_INLINE void block_columns(const struct moments_job *job, int64_t *sums, hf_dtype dtype,
+                                 const char *row, int64_t count, int64_t j, int n) {
+    const struct hf_moments_args *args = job->args;
     const int64_t d = args->x.cols;
     const bool full = n == VDW;
     const vd shift = full ? vd_load(args->shift + j) : vd_load_n(args->shift + j, n);
@@ -60,13 +63,12 @@ ALWAYS_INLINE void block_columns(const struct hf_moments_args *args, int64_t *su
     const vd mult_square =
         full ? vd_load(args->mult_square + j) : vd_load_n(args->mult_square + j, n);
     const vd scale = vd_set1((double)(INT64_C(1) << args->bits));
+    const size_t row_bytes = job->row_bytes;
     const vl offset = vl_set1((int64_t)(MAGIC_BITS * (uint64_t)count));
     vl sum[SUMS];
-    UNROLL(SUMS) for (int s = 0; s < SUMS; s++)
-        sum[s] = vl_set1(0);
-    for (int64_t i = first; i < first + count; i++) {
-        const vd x = vd_load_as_n(hf_array_row(&args->x, i), dtype, j, n);
-        const vd t = vd_sub(x, shift);
+    UNROLL(SUMS) for (int s = 0; s < SUMS; s++) sum[s] = vl_set1(0);
+    for (int64_t i = 0; i < count; i++, row += row_bytes) {
+        const vd t = vd_sub(vd_load_as_n(row, dtype, j, n), shift);
         add_limbs(sum, t, mult, scale);
         add_limbs(sum + 2, vd_mul(t, t), mult_square, scale);
     }
@@ -80,46 +82,48 @@ ALWAYS_INLINE void block_columns(const struct hf_moments_args *args, int64_t *su
     }
 }
 
-ALWAYS_INLINE void moments_type(const struct hf_moments_args *args, int64_t *sums, hf_dtype dtype,
+ALWAYS_INLINE void moments_type(const struct moments_job *job, int64_t *sums, hf_dtype dtype,
                                 int64_t begin, int64_t end) {
-    const int64_t d = args->x.cols;
+    const hf_array *x = &job->args->x;
+    const int64_t d = x->cols;
     const int64_t fit = BLOCK_BYTES / (d * (int64_t)hf_dtype_bytes(dtype));
     const int64_t block = fit < BLOCK_MIN ? BLOCK_MIN : fit < BLOCK_MAX ? fit : BLOCK_MAX;
     for (int64_t i = begin; i < end; i += block) {
         const int64_t count = end - i < block ? end - i : block;
+        const char *row = (const char *)x->data + (size_t)i * job->row_bytes;
         int64_t j = 0;
         for (; j + VDW <= d; j += VDW)
-            block_columns(args, sums, dtype, i, count, j, VDW);
+            block_columns(job, sums, dtype, row, count, j, VDW);
         if (j < d)
-            block_columns(args, sums, dtype, i, count, j, (int)(d - j));
+            block_columns(job, sums, dtype, row, count, j, (int)(d - j));
     }
 }
 
-static void moments_rows(void *job, int worker, int64_t begin, int64_t end) {
-    const struct hf_moments_args *args = ((struct moments_job *)job)->args;
+static void moments_rows(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct moments_job *job = job_;
     int64_t *sums = worker_sums(job, worker);
-    switch (args->x.dtype) {
+    switch (job->args->x.dtype) {
     case HF_F64:
-        moments_type(args, sums, HF_F64, begin, end);
+        moments_type(job, sums, HF_F64, begin, end);
         break;
     case HF_F16:
-        moments_type(args, sums, HF_F16, begin, end);
+        moments_type(job, sums, HF_F16, begin, end);
         break;
     case HF_BF16:
-        moments_type(args, sums, HF_BF16, begin, end);
+        moments_type(job, sums, HF_BF16, begin, end);
         break;
     case HF_U8:
-        moments_type(args, sums, HF_U8, begin, end);
+        moments_type(job, sums, HF_U8, begin, end);
         break;
     default:
-        moments_type(args, sums, HF_F32, begin, end);
+        moments_type(job, sums, HF_F32, begin, end);
         break;
     }
 }
 
 static hf_status moments_run(void *stream, const void *p, void *ws) {
-    struct moments_job job = {p, ws, worker_bytes(p)};
-    const struct hf_moments_args *args = job.args;
+    const struct hf_moments_args *args = p;
+    struct moments_job job = {args, hf_row_bytes(&args->x), ws, worker_bytes(args)};
     const int workers = hf_pool_workers(stream);
     const int64_t d = args->x.cols;
     memset(ws, 0, moments_workspace(p, workers));

@@ -14,8 +14,10 @@ static void spoil(const hf_array *x, int64_t i, int64_t j, int64_t which) {
     static const uint16_t bf16[] = {0x7fc0, 0x7f80, 0xff80, 0xff81};
     const double f64[] = {NAN, INFINITY, -INFINITY, -NAN};
     const float f32[] = {NAN, INFINITY, -INFINITY, -NAN};
-    const void *values[] = {
-        [HF_F32] = f32 + which, [HF_F64] = f64 + which, [HF_F16] = f16 + which, [HF_BF16] = bf16 + which};
+    const void *values[] = {[HF_F32] = f32 + which,
+                            [HF_F64] = f64 + which,
+                            [HF_F16] = f16 + which,
+                            [HF_BF16] = bf16 + which};
     const size_t size = hf_dtype_bytes(x->dtype);
     char *row = (char *)x->data + (size_t)(i * (x->row_stride ? x->row_stride : x->cols)) * size;
     memcpy(row + (size_t)j * size, values[x->dtype], size);

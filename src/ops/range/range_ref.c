@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reference of range. Adding +0 turns -0 into +0, so that equal minima are the same bits whichever row
- * came first. */
+ * Reference of range. Adding +0 turns -0 into +0, so that equal minima are the same bits whichever
+ * row came first. */
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * range in SIMD. A block of rows is tested for NaN and Inf, then, still in cache, its finite rows are folded
- * into the column extremes. */
+ * range in SIMD. A block of rows is tested for NaN and Inf, then, still in cache, its finite rows
+ * are folded into the column extremes. */
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/kernel.h"
@@ -27,6 +27,7 @@ struct worker {
 
 struct range_job {
     const struct hf_range_args *args;
+    size_t row_bytes; /* from one row of x to the next */
     char *ws;
     size_t worker_bytes;
 };
@@ -95,13 +96,14 @@ ALWAYS_INLINE uint32_t fold_rows(struct worker *own, const void *const *row, int
     return broken;
 }
 
-ALWAYS_INLINE void range_block(const struct hf_range_args *args, struct worker *own,
-                               hf_dtype dtype, int64_t first, int count) {
+ALWAYS_INLINE void range_block(const struct range_job *job, struct worker *own, hf_dtype dtype,
+                               int64_t first, int count) {
+    const struct hf_range_args *args = job->args;
     const int64_t d = args->x.cols;
+    const char *row = (const char *)args->x.data + (size_t)first * job->row_bytes;
     const void *good[BLOCK];
     int rows = 0;
-    for (int r = 0; r < count; r++) {
-        const void *row = hf_array_row(&args->x, first + r);
+    for (int r = 0; r < count; r++, row += job->row_bytes) {
         const bool bad = dtype != HF_U8 && !row_is_finite(row, dtype, d);
         args->row_bad[first + r] = bad;
         if (!bad)
@@ -114,30 +116,30 @@ ALWAYS_INLINE void range_block(const struct hf_range_args *args, struct worker *
         own->whole = fold_rows(own, good, rows, dtype, true, d) == 0;
 }
 
-ALWAYS_INLINE void range_type(const struct hf_range_args *args, struct worker *own, hf_dtype dtype,
+ALWAYS_INLINE void range_type(const struct range_job *job, struct worker *own, hf_dtype dtype,
                               int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += BLOCK)
-        range_block(args, own, dtype, i, (int)(end - i < BLOCK ? end - i : BLOCK));
+        range_block(job, own, dtype, i, (int)(end - i < BLOCK ? end - i : BLOCK));
 }
 
-static void range_rows(void *job, int worker, int64_t begin, int64_t end) {
-    const struct hf_range_args *args = ((struct range_job *)job)->args;
+static void range_rows(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct range_job *job = job_;
     struct worker *own = worker_at(job, worker);
-    switch (args->x.dtype) {
+    switch (job->args->x.dtype) {
     case HF_F64:
-        range_type(args, own, HF_F64, begin, end);
+        range_type(job, own, HF_F64, begin, end);
         break;
     case HF_F16:
-        range_type(args, own, HF_F16, begin, end);
+        range_type(job, own, HF_F16, begin, end);
         break;
     case HF_BF16:
-        range_type(args, own, HF_BF16, begin, end);
+        range_type(job, own, HF_BF16, begin, end);
         break;
     case HF_U8:
-        range_type(args, own, HF_U8, begin, end);
+        range_type(job, own, HF_U8, begin, end);
         break;
     default:
-        range_type(args, own, HF_F32, begin, end);
+        range_type(job, own, HF_F32, begin, end);
         break;
     }
 }
@@ -169,11 +171,12 @@ static void worker_merge(const struct range_job *job, int w) {
 }
 
 static hf_status range_run(void *stream, const void *p, void *ws) {
-    struct range_job job = {p, ws, worker_bytes(p)};
+    const struct hf_range_args *args = p;
+    struct range_job job = {args, hf_row_bytes(&args->x), ws, worker_bytes(args)};
     const int workers = hf_pool_workers(stream);
     for (int w = 0; w < workers; w++)
         worker_begin(&job, w);
-    hf_parallel_for(stream, job.args->x.rows, GRAIN, range_rows, &job);
+    hf_parallel_for(stream, args->x.rows, GRAIN, range_rows, &job);
     for (int w = 0; w < workers; w++)
         worker_merge(&job, w);
     return HF_OK;

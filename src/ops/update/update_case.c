@@ -7,11 +7,10 @@
 
 enum { METRIC = 10, WEIGHTS, LIMBS, OLD }; /* purposes of hf_data_pick() */
 
-/* Column maxima of the values that are added, over all rows: |x_ij * r_i| <= max |x_ij| * max r_i, and for
- * HF_COSINE |x_ij| / |x_i| <= 1 but for roundings and squares that underflow. */
+/* Column maxima of the values that are added, over all rows: |x_ij * r_i| <= max |x_ij| * max r_i,
+ * and for HF_COSINE |x_ij| / |x_i| <= 1 but for roundings and squares that underflow. */
 static double column_bound(const struct hf_update_args *args, double max_weight, int64_t j) {
-    return args->metric == HF_COSINE ? 2 * max_weight
-                                     : hf_data_max_abs(&args->x, j) * max_weight;
+    return args->metric == HF_COSINE ? 2 * max_weight : hf_data_max_abs(&args->x, j) * max_weight;
 }
 
 /* Sums that start at anything: they are only added to. */

@@ -29,7 +29,8 @@ static void add_limbs(const struct hf_sums *s, int64_t *sum, int64_t limb_stride
         sum[l * limb_stride] += sign * limb[l];
 }
 
-/* Features [begin, end) of a row into (sign = 1) or out of (-1) cluster c; feature 0 carries the count. */
+/* Features [begin, end) of a row into (sign = 1) or out of (-1) cluster c; feature 0 carries the
+ * count. */
 static void add_row(const struct hf_update_args *args, int64_t i, int32_t c, int64_t sign,
                     int64_t begin, int64_t end) {
     const struct hf_sums *s = args->sums;

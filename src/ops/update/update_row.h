@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The innermost piece of update, shared by update_simd.c and the fused update of assign_simd.c; compiled
- * once per instruction set.
+ * The innermost piece of update, shared by update_simd.c and the fused update of assign_simd.c;
+ * compiled once per instruction set.
  *
- * A float64 t of at most 2^51 becomes an integer by adding HF_RINT_MAGIC: the bits of the sum, less those
- * of HF_RINT_MAGIC, are rint(t). The scale is a power of two, so v * scale is exact and the fused
- * multiply-add rounds where the reference does; a product too small to be normal is rounded to 0 by both. */
+ * A float64 t of at most 2^51 becomes an integer by adding HF_RINT_MAGIC: the bits of the sum, less
+ * those of HF_RINT_MAGIC, are rint(t). The scale is a power of two, so v * scale is exact and the
+ * fused multiply-add rounds where the reference does; a product too small to be normal is rounded
+ * to 0 by both. */
 #ifndef HF_UPDATE_ROW_H
 #define HF_UPDATE_ROW_H
 
@@ -120,7 +121,8 @@ static inline void update_move_features(const struct hf_sums *s, const void *row
 }
 
 /* Count and weight of update_move_row(). from != to. */
-static inline void update_move_count(const struct hf_sums *s, double weight, int32_t from, int32_t to) {
+static inline void update_move_count(const struct hf_sums *s, double weight, int32_t from,
+                                     int32_t to) {
     if (from >= 0)
         s->count[from]--;
     if (to >= 0)
@@ -129,8 +131,8 @@ static inline void update_move_count(const struct hf_sums *s, double weight, int
         return;
     const double t = weight * s->weight_mult;
     const double high = rint(t);
-    const int64_t q[HF_MAX_LIMBS] = {
-        (int64_t)high, (int64_t)rint((t - high) * (double)(INT64_C(1) << s->bits))};
+    const int64_t q[HF_MAX_LIMBS] = {(int64_t)high,
+                                     (int64_t)rint((t - high) * (double)(INT64_C(1) << s->bits))};
     for (int l = 0; l < HF_MAX_LIMBS && l < s->limbs; l++) {
         if (from >= 0)
             s->weight[l * s->k + from] -= q[l];
@@ -139,8 +141,8 @@ static inline void update_move_count(const struct hf_sums *s, double weight, int
     }
 }
 
-/* Move one row of s->d elements from the sums of cluster `from` to those of `to` (-1: none). factor is
- * r_i of update.h; weight is what is added to s->weight where that is kept. */
+/* Move one row of s->d elements from the sums of cluster `from` to those of `to` (-1: none). factor
+ * is r_i of update.h; weight is what is added to s->weight where that is kept. */
 static inline void update_move_row(const struct hf_sums *s, const void *row, hf_dtype dtype,
                                    double factor, double weight, int32_t from, int32_t to) {
     if (from == to)

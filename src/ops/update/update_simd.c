@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * update in SIMD. The sums are integers, so it does not matter who adds what in which order. Two ways to
- * keep workers apart, chosen by size:
- *   copies  small sums: worker 0 adds to the caller's, every other worker to its own copy, merged at the end
- *   split   large sums: every worker walks all rows and adds only its features, or only its clusters */
+ * update in SIMD. The sums are integers, so it does not matter who adds what in which order. Two
+ * ways to keep workers apart, chosen by size: copies  small sums: worker 0 adds to the caller's,
+ * every other worker to its own copy, merged at the end split   large sums: every worker walks all
+ * rows and adds only its features, or only its clusters */
 #include "device/host/isa.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -18,17 +18,18 @@ const struct hf_kernel_table HF_ISA_NAME(hf_update_rows) = {NULL, 0};
 #else
 
 #define COPIES_MAX_BYTES (INT64_C(4) << 20)
-#define COPIES_GRAIN 512    /* rows */
-#define SPLIT_BLOCK 4096    /* rows whose factors are computed at once */
+#define COPIES_GRAIN 512      /* rows */
+#define SPLIT_BLOCK 4096      /* rows whose factors are computed at once */
 #define SPLIT_MIN_FEATURES 16 /* for each worker */
 
 struct update_job {
     const struct hf_update_args *args;
-    int64_t *copies;     /* [workers - 1][copy_size] */
-    uint8_t *used;       /* [workers] whether a worker's copy was begun */
+    size_t row_bytes; /* from one row of x to the next */
+    int64_t *copies;  /* [workers - 1][copy_size] */
+    uint8_t *used;    /* [workers] whether a worker's copy was begun */
     int workers;
-    int64_t copy_size;   /* int64s from one copy to the next: sum, count, weight */
-    double *factor;      /* [SPLIT_BLOCK] of the rows from first_row on */
+    int64_t copy_size; /* int64s from one copy to the next: sum, count, weight */
+    double *factor;    /* [SPLIT_BLOCK] of the rows from first_row on */
     int64_t first_row;
     int64_t end_row;
 };
@@ -75,9 +76,14 @@ static struct hf_sums worker_sums(struct update_job *job, int worker) {
     return s;
 }
 
+static const void *row_at(const struct update_job *job, int64_t i) {
+    return (const char *)job->args->x.data + (size_t)i * job->row_bytes;
+}
+
 /* r_i of count <= CHAIN_ROWS rows, given by number. */
-static void row_factors(double *factor, const struct hf_update_args *args, const int64_t *row,
+static void row_factors(double *factor, const struct update_job *job, const int64_t *row,
                         int count) {
+    const struct hf_update_args *args = job->args;
     if (args->metric != HF_COSINE) {
         for (int r = 0; r < count; r++)
             factor[r] = row_weight(args, row[r]);
@@ -86,19 +92,20 @@ static void row_factors(double *factor, const struct hf_update_args *args, const
     const void *x[CHAIN_ROWS];
     double square[CHAIN_ROWS];
     for (int r = 0; r < CHAIN_ROWS; r++)
-        x[r] = hf_array_row(&args->x, row[r < count ? r : count - 1]);
+        x[r] = row_at(job, row[r < count ? r : count - 1]);
     chain_squares(square, x, args->x.dtype, args->x.cols);
     for (int r = 0; r < count; r++)
         factor[r] = square[r] > 0 ? row_weight(args, row[r]) / sqrt(square[r]) : 0;
 }
 
-static void move_rows(const struct hf_update_args *args, const struct hf_sums *s,
-                      const int64_t *row, int count) {
+static void move_rows(const struct update_job *job, const struct hf_sums *s, const int64_t *row,
+                      int count) {
+    const struct hf_update_args *args = job->args;
     double factor[CHAIN_ROWS];
-    row_factors(factor, args, row, count);
+    row_factors(factor, job, row, count);
     for (int r = 0; r < count; r++)
-        update_move_row(s, hf_array_row(&args->x, row[r]), args->x.dtype, factor[r],
-                        row_weight(args, row[r]), old_label(args, row[r]), args->labels[row[r]]);
+        update_move_row(s, row_at(job, row[r]), args->x.dtype, factor[r], row_weight(args, row[r]),
+                        old_label(args, row[r]), args->labels[row[r]]);
 }
 
 /* Copies: rows [begin, end), those that changed gathered in blocks. */
@@ -117,7 +124,7 @@ static void add_range(void *job_, int worker, int64_t begin, int64_t end) {
         if (!begun)
             s = worker_sums(job, worker);
         begun = true;
-        move_rows(args, &s, row, count);
+        move_rows(job, &s, row, count);
         count = 0;
     }
 }
@@ -150,7 +157,7 @@ static void factor_range(void *job_, int worker, int64_t begin, int64_t end) {
         int64_t row[CHAIN_ROWS];
         for (int r = 0; r < count; r++)
             row[r] = job->first_row + i + r;
-        row_factors(job->factor + i, job->args, row, count);
+        row_factors(job->factor + i, job, row, count);
     }
 }
 
@@ -164,7 +171,7 @@ static void feature_range(void *job_, int worker, int64_t begin, int64_t end) {
         const int32_t to = args->labels[i];
         if (from == to)
             continue;
-        update_move_features(args->sums, hf_array_row(&args->x, i), args->x.dtype,
+        update_move_features(args->sums, row_at(job, i), args->x.dtype,
                              job->factor[i - job->first_row], from, to, begin, end);
         if (begin == 0)
             update_move_count(args->sums, row_weight(args, i), from, to);
@@ -183,8 +190,8 @@ static void cluster_range(void *job_, int worker, int64_t begin, int64_t end) {
             continue;
         const int32_t mine_from = from >= begin && from < end ? from : -1;
         const int32_t mine_to = to >= begin && to < end ? to : -1;
-        update_move_row(args->sums, hf_array_row(&args->x, i), args->x.dtype,
-                        job->factor[i - job->first_row], row_weight(args, i), mine_from, mine_to);
+        update_move_row(args->sums, row_at(job, i), args->x.dtype, job->factor[i - job->first_row],
+                        row_weight(args, i), mine_from, mine_to);
     }
 }
 
@@ -218,10 +225,12 @@ static void run_split(hf_pool *pool, struct update_job *job, char *ws) {
 }
 
 static hf_status update_run(void *stream, const void *p, void *ws) {
-    struct update_job job = {.args = p, .workers = hf_pool_workers(stream)};
+    const struct hf_update_args *args = p;
+    struct update_job job = {
+        .args = args, .row_bytes = hf_row_bytes(&args->x), .workers = hf_pool_workers(stream)};
     if (job.workers == 1)
-        add_range(&job, 0, 0, job.args->x.rows);
-    else if (takes_copies(job.args->sums, job.workers))
+        add_range(&job, 0, 0, args->x.rows);
+    else if (takes_copies(args->sums, job.workers))
         run_copies(stream, &job, ws);
     else
         run_split(stream, &job, ws);
