@@ -11,18 +11,20 @@
 extern "C" {
 #endif
 
-/* The distance d(x, c); every operation of the reference is one float64 operation, features in order. */
+/* The distance d(x, c); every operation of the reference is one float64 operation, features in
+ * order. */
 typedef enum hf_metric {
     HF_EUCLIDEAN = 0, /* sum of (x_j - c_j)^2; a centroid is the mean of its rows */
     HF_COSINE = 1,    /* 1 - x.c / (|x| |c|); a centroid is the normalised sum of normalised rows */
     HF_DOT = 2        /* -x.c; a centroid is the mean of its rows */
 } hf_metric;
 
+/* Where the centroids start. */
 typedef enum hf_init {
-    HF_INIT_KMEANSPP = 0,         /* greedy k-means++ (Arthur and Vassilvitskii 2007), 2 + ln k trials */
-    HF_INIT_KMEANS_PARALLEL = 1,  /* k-means|| (Bahmani et al. 2012) */
-    HF_INIT_RANDOM = 2,           /* k distinct rows */
-    HF_INIT_GIVEN = 3             /* opts->centroids */
+    HF_INIT_KMEANSPP = 0, /* greedy k-means++ (Arthur and Vassilvitskii 2007), 2 + ln k trials */
+    HF_INIT_KMEANS_PARALLEL = 1, /* k-means|| (Bahmani et al. 2012) */
+    HF_INIT_RANDOM = 2,          /* k distinct rows */
+    HF_INIT_GIVEN = 3            /* opts->centroids */
 } hf_init;
 
 /* What happens to a cluster that lost all its rows. */
@@ -33,11 +35,13 @@ typedef enum hf_empty {
     HF_EMPTY_ERROR = 3     /* the fit ends with HF_E_DATA */
 } hf_empty;
 
+/* What a label is worth. */
 typedef enum hf_precision {
     HF_EXACT = 0, /* labels equal those of the float64 reference, lowest index on ties */
     HF_FAST = 1   /* the filter's answer is taken as it is: a few rows may differ, and by kernel */
 } hf_precision;
 
+/* How centroids are kept between iterations. */
 typedef enum hf_centroids {
     HF_CENTROIDS_WIDE = 0, /* float32; float64 for float64 data */
     HF_CENTROIDS_SAME = 1  /* rounded to the data's own 16-bit type after each update */
@@ -46,33 +50,36 @@ typedef enum hf_centroids {
 /* Work skipping never changes a result. */
 typedef enum hf_skipping {
     HF_SKIP_AUTO = 0, /* on while it saved work in the last iteration */
-    HF_SKIP_OFF = 1,
-    HF_SKIP_ON = 2
+    HF_SKIP_OFF = 1,  /* never */
+    HF_SKIP_ON = 2    /* always */
 } hf_skipping;
 
+/* What happens to rows with NaN or Inf. */
 typedef enum hf_nan {
     HF_NAN_ERROR = 0, /* a row with NaN or Inf is HF_E_DATA; the message names the first */
     HF_NAN_DROP = 1   /* such rows take no part and get label -1 */
 } hf_nan;
 
+/* Why a fit ended. */
 typedef enum hf_stop {
-    HF_STOP_NONE = 0,
-    HF_STOP_LABELS = 1,    /* no label changed */
-    HF_STOP_TOL = 2,       /* the centroids moved less than tol */
-    HF_STOP_MAX_ITER = 3,
-    HF_STOP_CANCELLED = 4  /* the progress callback said so; the result holds the last full iteration */
+    HF_STOP_NONE = 0,     /* not yet */
+    HF_STOP_LABELS = 1,   /* no label changed */
+    HF_STOP_TOL = 2,      /* the centroids moved less than tol */
+    HF_STOP_MAX_ITER = 3, /* max_iter iterations were made */
+    HF_STOP_CANCELLED =
+        4 /* the progress callback said so; the result holds the last full iteration */
 } hf_stop;
 
 /* One Lloyd iteration as it ended. */
 typedef struct hf_kmeans_iteration {
-    double inertia;       /* of the labels against the centroids they were computed from */
-    double shift;         /* sum over all centroids of the squared distance moved */
-    double seconds;
-    int64_t changed;      /* rows whose label changed */
-    int64_t rows_skipped; /* rows whose bounds proved the label without any distance */
-    int64_t rows_partial; /* rows compared with the moved centroids only */
+    double inertia;         /* of the labels against the centroids they were computed from */
+    double shift;           /* sum over all centroids of the squared distance moved */
+    double seconds;         /* that it took */
+    int64_t changed;        /* rows whose label changed */
+    int64_t rows_skipped;   /* rows whose bounds proved the label without any distance */
+    int64_t rows_partial;   /* rows compared with the moved centroids only */
     int64_t rows_rechecked; /* rows that the filter left open and float64 decided */
-    int64_t empty;        /* clusters that were empty */
+    int64_t empty;          /* clusters that were empty */
 } hf_kmeans_iteration;
 
 /* Called after each iteration, from the calling thread. Return non-zero to stop. restart counts
@@ -84,46 +91,53 @@ typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
 /* All zero means default; k must be set. */
 typedef struct hf_kmeans_opts {
     int64_t k;                 /* clusters, 1 to the number of rows */
-    hf_metric metric;
-    hf_init init;
+    hf_metric metric;          /* distance and kind of centroid */
+    hf_init init;              /* where the centroids start */
     const hf_array *centroids; /* HF_INIT_GIVEN: [k, d], F32 or F64 */
     int n_init;                /* restarts, the best is kept; 0 means 1 */
-    uint64_t seed;
+    uint64_t seed;             /* of all random choices */
     int max_iter;              /* 0 means 300 */
-    double tol;                /* relative to the mean variance of the columns; 0 means 1e-4, < 0 means
-                                  only unchanged labels stop (scikit-learn's tol=0) */
-    const hf_array *weights;   /* [n, 1] F32, F64 or I32, >= 0, not all 0; NULL means 1 */
-    hf_empty empty;
-    hf_precision precision;
-    hf_centroids store;
-    hf_skipping skipping;
-    hf_nan nan;
-    const char *checkpoint;    /* file written as the fit goes on; NULL means none */
-    int checkpoint_every;      /* iterations between two writes; 0 means 10 */
-    const char *resume;        /* a checkpoint of the same data and options to go on from */
-    hf_kmeans_progress progress;
-    void *progress_user;
+    double tol; /* relative to the mean variance of the columns; 0 means 1e-4, < 0 means
+                   only unchanged labels stop (scikit-learn's tol=0) */
+    const hf_array *weights;     /* [n, 1] F32, F64 or I32, >= 0, not all 0; NULL means 1 */
+    hf_empty empty;              /* what happens to clusters without rows */
+    hf_precision precision;      /* exact labels, or those of the fast filter */
+    hf_centroids store;          /* element type of the centroids */
+    hf_skipping skipping;        /* of work that bounds prove needless */
+    hf_nan nan;                  /* what happens to rows with NaN or Inf */
+    const char *checkpoint;      /* file written as the fit goes on; NULL means none */
+    int checkpoint_every;        /* iterations between two writes; 0 means 10 */
+    const char *resume;          /* a checkpoint of the same data and options to go on from */
+    hf_kmeans_progress progress; /* called after each iteration; NULL means none */
+    void *progress_user;         /* its first argument */
 } hf_kmeans_opts;
 
 /* A fit. Centroids and labels belong together: each label is the nearest of these centroids. */
 typedef struct hf_kmeans_result {
-    int64_t n, k, d;
-    hf_array centroids;        /* [k, d] F32, or F64 for F64 data */
-    int32_t *labels;           /* [n]; -1 for rows dropped by HF_NAN_DROP */
-    double inertia;            /* sum of weight * d(row, its centroid) */
-    int iterations;            /* of the restart that was kept */
-    int restart;               /* which restart that was */
-    hf_stop stop;
-    int converged;             /* stop is LABELS or TOL */
-    int64_t rows_dropped;
+    int64_t n;                    /* rows */
+    int64_t k;                    /* clusters */
+    int64_t d;                    /* columns */
+    hf_array centroids;           /* [k, d] F32, or F64 for F64 data */
+    int32_t *labels;              /* [n]; -1 for rows dropped by HF_NAN_DROP */
+    double inertia;               /* sum of weight * d(row, its centroid) */
+    int iterations;               /* of the restart that was kept */
+    int restart;                  /* which restart that was */
+    hf_stop stop;                 /* why the fit ended */
+    int converged;                /* stop is LABELS or TOL */
+    int64_t rows_dropped;         /* by HF_NAN_DROP */
     hf_kmeans_iteration *history; /* [iterations] */
-    double seconds_init, seconds_iterate, seconds_finish, seconds_total;
-    uint64_t workspace_bytes;  /* most memory held at once beside the data, labels and centroids */
-    int64_t chunk_rows;        /* rows worked on at once */
-    char kernel_assign[64];    /* kernel rows that ran, for the record */
-    char kernel_update[64];
-    char guard[16];            /* protection scheme: "none" */
-    int64_t faults_detected, faults_corrected, reruns;
+    double seconds_init;          /* finding the first centroids */
+    double seconds_iterate;       /* the iterations */
+    double seconds_finish;        /* the last labels and inertia */
+    double seconds_total;         /* all of the call */
+    uint64_t workspace_bytes; /* most memory held at once beside the data, labels and centroids */
+    int64_t chunk_rows;       /* rows worked on at once */
+    char kernel_assign[64];   /* kernel row that assigned, for the record */
+    char kernel_update[64];   /* kernel row that summed */
+    char guard[16];           /* protection scheme: "none" */
+    int64_t faults_detected;  /* by the protection scheme */
+    int64_t faults_corrected; /* in place */
+    int64_t reruns;           /* of a kernel, after a fault */
 } hf_kmeans_result;
 
 /* Cluster the rows of x into opts->k groups with Lloyd's algorithm.
@@ -159,10 +173,12 @@ HF_API hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_
                                    hf_precision precision, const hf_array *weights, int32_t *labels,
                                    double *distances, double *inertia);
 
-/* Distances of rows to all centroids, a chunk at a time: `sink` gets rows [first, first + count) as
- * distances [count, k] float64 (Euclidean: the root of d) and returns non-zero to stop
- * (HF_E_CANCELLED). Exactly one of x and source is not NULL. */
+/* Gets the distances of rows [first, first + count) to all centroids, [count, k] float64. Return
+ * non-zero to stop. */
 typedef int (*hf_transform_sink)(void *user, int64_t first, int64_t count, const double *distances);
+
+/* Distances of rows to all centroids (Euclidean: the root of d), a chunk at a time: each goes to
+ * sink. Exactly one of x and source is not NULL. HF_E_CANCELLED when sink asked to stop. */
 HF_API hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
                                      const hf_array *centroids, hf_metric metric,
                                      hf_transform_sink sink, void *user);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/check.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "core/kernel.h"
+#include "ops/reference.h"
+#include <math.h>
+
+#define DEFAULT_MAX_ITER 300
+#define DEFAULT_EVERY 10
+
+static hf_status check_shape(hf_context *ctx, const char *what, int64_t rows, int64_t cols,
+                             int64_t stride, hf_dtype dtype) {
+    if (rows < 1 || cols < 1)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "%s: %lld rows and %lld columns: at least one of each is needed", what,
+                           (long long)rows, (long long)cols);
+    if (stride != 0 && stride < cols)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "%s: row_stride %lld is less than the %lld columns; 0 means no gaps",
+                           what, (long long)stride, (long long)cols);
+    size_t bytes;
+    if (!hf_mul3_size(rows, stride ? stride : cols, (int64_t)hf_dtype_bytes(dtype), &bytes) ||
+        bytes > INT64_MAX)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "%s: %lld rows of %lld elements overflow the address space", what,
+                           (long long)rows, (long long)(stride ? stride : cols));
+    return HF_OK;
+}
+
+static bool is_data_type(hf_dtype dtype) {
+    return dtype > HF_DTYPE_NONE && dtype <= HF_I32 && (HF_DT_DATA & HF_DT(dtype));
+}
+
+hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
+                        struct hf_shape *shape) {
+    if ((x != NULL) == (source != NULL))
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "the data must be given once: as an array or as a source");
+    if (x && !x->data)
+        return hf_ctx_fail(ctx, HF_E_ARG, "the data array has no memory (data is NULL)");
+    if (source && !source->read)
+        return hf_ctx_fail(ctx, HF_E_ARG, "the data source has no read function");
+    shape->n = x ? x->rows : source->rows;
+    shape->d = x ? x->cols : source->cols;
+    shape->dtype = x ? x->dtype : source->dtype;
+    if (!is_data_type(shape->dtype))
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "data of type %s cannot be clustered: give f32, f64, f16, bf16 or u8",
+                           hf_dtype_name(shape->dtype));
+    return check_shape(ctx, "data", shape->n, shape->d, x ? x->row_stride : 0, shape->dtype);
+}
+
+hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int64_t d) {
+    if (!c || !c->data)
+        return hf_ctx_fail(ctx, HF_E_ARG, "no centroids were given");
+    if (c->dtype != HF_F32 && c->dtype != HF_F64)
+        return hf_ctx_fail(ctx, HF_E_ARG, "centroids of type %s: give f32 or f64",
+                           hf_dtype_name(c->dtype));
+    HF_TRY(check_shape(ctx, "centroids", c->rows, c->cols, c->row_stride, c->dtype));
+    if (c->cols != d)
+        return hf_ctx_fail(ctx, HF_E_ARG, "the centroids have %lld columns but the data have %lld",
+                           (long long)c->cols, (long long)d);
+    if (k >= 0 && c->rows != k)
+        return hf_ctx_fail(ctx, HF_E_ARG, "%lld centroids were given for %lld clusters",
+                           (long long)c->rows, (long long)k);
+    if (c->rows > INT32_MAX)
+        return hf_ctx_fail(ctx, HF_E_ARG, "%lld centroids: at most 2147483647 are possible",
+                           (long long)c->rows);
+    for (int64_t j = 0; j < c->rows; j++)
+        for (int64_t f = 0; f < d; f++)
+            if (!isfinite(hf_load_f64(hf_array_row(c, j), c->dtype, f)))
+                return hf_ctx_fail(ctx, HF_E_DATA,
+                                   "centroid %lld, column %lld (counted from 0) is NaN or infinite",
+                                   (long long)j, (long long)f);
+    return HF_OK;
+}
+
+hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
+    if (!w)
+        return HF_OK;
+    if (!w->data || (w->dtype != HF_F32 && w->dtype != HF_F64 && w->dtype != HF_I32))
+        return hf_ctx_fail(ctx, HF_E_ARG, "weights must be f32, f64 or i32, not %s",
+                           w->data ? hf_dtype_name(w->dtype) : "NULL");
+    HF_TRY(check_shape(ctx, "weights", w->rows, w->cols, w->row_stride, w->dtype));
+    if (w->rows != n || w->cols != 1)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "weights of shape [%lld, %lld] for %lld rows: they must be [%lld, 1]",
+                           (long long)w->rows, (long long)w->cols, (long long)n, (long long)n);
+    bool some = false;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = hf_load_f64(hf_array_row(w, i), w->dtype, 0);
+        if (!(v >= 0) || isinf(v))
+            return hf_ctx_fail(ctx, HF_E_DATA,
+                               "weight %lld (counted from 0) is %g: weights must be finite and not "
+                               "negative",
+                               (long long)i, v);
+        some |= v > 0;
+    }
+    return some ? HF_OK
+                : hf_ctx_fail(ctx, HF_E_DATA, "all weights are 0: at least one must not be");
+}
+
+hf_status hf_check_metric(hf_context *ctx, hf_metric metric, hf_precision precision) {
+    if ((unsigned)metric > HF_DOT)
+        return hf_ctx_fail(ctx, HF_E_ARG, "unknown metric %d", (int)metric);
+    if ((unsigned)precision > HF_FAST)
+        return hf_ctx_fail(ctx, HF_E_ARG, "unknown precision %d", (int)precision);
+    return HF_OK;
+}
+
+static hf_status check_choices(hf_context *ctx, const hf_kmeans_opts *o) {
+    const struct {
+        const char *name;
+        unsigned value, last;
+    } choices[] = {{"init", (unsigned)o->init, HF_INIT_GIVEN},
+                   {"policy for empty clusters", (unsigned)o->empty, HF_EMPTY_ERROR},
+                   {"storage of the centroids", (unsigned)o->store, HF_CENTROIDS_SAME},
+                   {"skipping", (unsigned)o->skipping, HF_SKIP_ON},
+                   {"policy for NaN", (unsigned)o->nan, HF_NAN_DROP}};
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++)
+        if (choices[i].value > choices[i].last)
+            return hf_ctx_fail(ctx, HF_E_ARG, "unknown %s %u: the header lists 0 to %u",
+                               choices[i].name, choices[i].value, choices[i].last);
+    if (o->n_init < 0 || o->max_iter < 0 || o->checkpoint_every < 0)
+        return hf_ctx_fail(
+            ctx, HF_E_ARG,
+            "n_init (%d), max_iter (%d) and checkpoint_every (%d) must not be negative; "
+            "0 means the default",
+            o->n_init, o->max_iter, o->checkpoint_every);
+    if (isnan(o->tol))
+        return hf_ctx_fail(ctx, HF_E_ARG, "tol is NaN: give a number, 0 for the default of 1e-4");
+    return HF_OK;
+}
+
+hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struct hf_shape *shape,
+                        hf_kmeans_opts *full) {
+    if (!opts)
+        return hf_ctx_fail(ctx, HF_E_ARG, "no options were given: at least k must be set");
+    if (opts->k < 1 || opts->k > shape->n || opts->k > INT32_MAX)
+        return hf_ctx_fail(
+            ctx, HF_E_ARG,
+            "k = %lld for %lld rows: the number of clusters must be from 1 to the number "
+            "of rows, and at most 2147483647",
+            (long long)opts->k, (long long)shape->n);
+    HF_TRY(hf_check_metric(ctx, opts->metric, opts->precision));
+    HF_TRY(check_choices(ctx, opts));
+    if (opts->init == HF_INIT_GIVEN)
+        HF_TRY(hf_check_centroids(ctx, opts->centroids, opts->k, shape->d));
+    else if (opts->centroids)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "centroids were given but init says to choose them: set init to "
+                           "HF_INIT_GIVEN or centroids to NULL");
+    if (opts->store == HF_CENTROIDS_SAME && shape->dtype != HF_F16 && shape->dtype != HF_BF16)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "centroids in the data's own type need f16 or bf16 data, these are %s",
+                           hf_dtype_name(shape->dtype));
+    HF_TRY(hf_check_weights(ctx, opts->weights, shape->n));
+    *full = *opts;
+    full->n_init = opts->n_init == 0 || opts->init == HF_INIT_GIVEN ? 1 : opts->n_init;
+    full->max_iter = opts->max_iter ? opts->max_iter : DEFAULT_MAX_ITER;
+    full->checkpoint_every = opts->checkpoint_every ? opts->checkpoint_every : DEFAULT_EVERY;
+    return HF_OK;
+}
+
+hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t first,
+                     const char *remedy) {
+    const void *row = hf_array_row(chunk, i);
+    int64_t column = 0;
+    while (column + 1 < chunk->cols && isfinite(hf_load_f64(row, chunk->dtype, column)))
+        column++;
+    const double v = hf_load_f64(row, chunk->dtype, column);
+    return hf_ctx_fail(
+        ctx, HF_E_DATA, "row %lld, column %lld of the data (counted from 0) is %s: %s",
+        (long long)(first + i), (long long)column, isnan(v) ? "NaN" : "infinite", remedy);
+}

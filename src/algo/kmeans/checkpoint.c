@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/checkpoint.h"
+#include "algo/kmeans/fit.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "ops/reference.h"
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#define HEAD_BYTES 24
+#define COUNT_FIELD(member, type, text) +1
+#define FIELDS (0 HF_CHECKPOINT_FIELDS(COUNT_FIELD))
+#define BODY_AT (HEAD_BYTES + 8 * FIELDS)
+#define CRC_BYTES 4
+#define HISTORY_BYTES 64 /* 8 numbers an iteration */
+#define RELOCATION_BYTES 16
+
+static uint64_t get_u64(const unsigned char *p) {
+    uint64_t v = 0;
+    for (int i = 7; i >= 0; i--)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static void put_u64(unsigned char *p, uint64_t v) {
+    for (int i = 0; i < 8; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static uint32_t get_u32(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void put_u32(unsigned char *p, uint32_t v) {
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+/* A field of either type from and to its 8 bytes. */
+static void read_field(void *member, const unsigned char *p) {
+    const uint64_t v = get_u64(p);
+    memcpy(member, &v, 8);
+}
+
+static void write_field(unsigned char *p, const void *member) {
+    uint64_t v;
+    memcpy(&v, member, 8);
+    put_u64(p, v);
+}
+
+/* ---- reading */
+
+static bool in_range(int64_t v, int64_t low, int64_t high) { return v >= low && v <= high; }
+
+static bool fields_make_sense(const struct hf_checkpoint *c) {
+    return in_range(c->n_all, 1, INT64_MAX / 64) && in_range(c->n, 1, c->n_all) &&
+           in_range(c->d, 1, INT64_MAX / 64) && in_range(c->k, 1, c->n) &&
+           in_range(c->k, 1, INT32_MAX) && in_range(c->n_init, 1, INT_MAX) &&
+           in_range(c->restart, 0, c->n_init) && in_range(c->iteration, 0, INT_MAX) &&
+           in_range(c->best_restart, -1, c->restart - 1) &&
+           in_range(c->best_iterations, 0, INT_MAX) &&
+           in_range(c->best_stop, HF_STOP_NONE, HF_STOP_CANCELLED) &&
+           in_range(c->relocated, 0, c->iteration > 0 ? c->k : 0) &&
+           (c->relocated == 0 || c->empty == HF_EMPTY_RELOCATE) &&
+           (c->best_iterations == 0 || c->best_restart >= 0) && !isnan(c->best_inertia) &&
+           (c->restart < c->n_init || c->iteration == 0) &&
+           (c->restart < c->n_init || c->best_restart >= 0);
+}
+
+/* The next part of the body; NULL when it is empty. False when the file is too short for it. */
+static bool take_part(const unsigned char *data, uint64_t end, uint64_t *at, int64_t count,
+                      int64_t each, const unsigned char **part) {
+    size_t bytes;
+    if (!hf_mul_size(count, each, &bytes) || bytes > end - *at)
+        return false;
+    *part = count > 0 ? data + *at : NULL;
+    *at += bytes;
+    return true;
+}
+
+static bool find_parts(const unsigned char *data, uint64_t end, struct hf_checkpoint *c) {
+    uint64_t at = BODY_AT;
+    size_t elements;
+    if (!hf_mul3_size(c->k, c->d, c->element_bytes, &elements) || elements > INT64_MAX)
+        return false;
+    const int64_t centers = (int64_t)elements;
+    const bool all =
+        take_part(data, end, &at, c->iteration > 0, centers, &c->current) &&
+        take_part(data, end, &at, c->iteration > 0, centers, &c->previous) &&
+        take_part(data, end, &at, c->best_restart >= 0, centers, &c->best) &&
+        take_part(data, end, &at, c->iteration, HISTORY_BYTES, &c->history) &&
+        take_part(data, end, &at, c->best_iterations, HISTORY_BYTES, &c->best_history) &&
+        take_part(data, end, &at, c->relocated, RELOCATION_BYTES, &c->relocations);
+    return all && at == end;
+}
+
+static bool relocations_make_sense(const struct hf_checkpoint *c) {
+    for (int64_t i = 0; i < c->relocated; i++) {
+        const unsigned char *p = c->relocations + i * RELOCATION_BYTES;
+        if (!in_range((int64_t)get_u64(p), 0, c->n - 1) ||
+            !in_range((int64_t)get_u64(p + 8), 0, c->k - 1))
+            return false;
+    }
+    return true;
+}
+
+hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
+                              hf_error *err) {
+    const unsigned char *p = data;
+    if (bytes < BODY_AT + CRC_BYTES || memcmp(p, HF_CHECKPOINT_MAGIC, 8) != 0)
+        return hf_fail(err, HF_E_CORRUPT, "not a k-means checkpoint of holdfast");
+    if (get_u32(p + 8) != HF_CHECKPOINT_VERSION)
+        return hf_fail(err, HF_E_CORRUPT,
+                       "a checkpoint of version %u; this library reads version %d", get_u32(p + 8),
+                       HF_CHECKPOINT_VERSION);
+    if (get_u64(p + 16) != bytes)
+        return hf_fail(err, HF_E_CORRUPT, "the checkpoint is cut: %llu of %llu bytes are there",
+                       (unsigned long long)bytes, (unsigned long long)get_u64(p + 16));
+    const uint64_t end = bytes - CRC_BYTES;
+    if (hf_crc32c(0, p, end) != get_u32(p + end))
+        return hf_fail(err, HF_E_CORRUPT, "the checkpoint is damaged: its checksum is wrong");
+    struct hf_checkpoint c = {.element_bytes = get_u32(p + 12)};
+    const unsigned char *field = p + HEAD_BYTES;
+#define FIELD(member, type, text)                                                                  \
+    read_field(&c.member, field);                                                                  \
+    field += 8;
+    HF_CHECKPOINT_FIELDS(FIELD)
+#undef FIELD
+    if ((c.element_bytes != 4 && c.element_bytes != 8) || !fields_make_sense(&c) ||
+        !find_parts(p, end, &c) || !relocations_make_sense(&c))
+        return hf_fail(err, HF_E_CORRUPT, "the checkpoint contradicts itself");
+    *out = c;
+    return HF_OK;
+}
+
+/* ---- what a fit must have in common with its checkpoint */
+
+static uint32_t crc_of_data(const struct hf_fit *fit) {
+    const size_t bytes = (size_t)fit->d * sizeof(double);
+    uint32_t crc = hf_crc32c(0, fit->col.min, bytes);
+    crc = hf_crc32c(crc, fit->col.max, bytes);
+    crc = hf_crc32c(crc, fit->col.mean, bytes);
+    return hf_crc32c(crc, fit->col.variance, bytes);
+}
+
+static uint32_t crc_of_given(const struct hf_fit *fit) {
+    const hf_array *c = fit->opts.centroids;
+    uint32_t crc = 0;
+    if (fit->opts.init != HF_INIT_GIVEN)
+        return 0;
+    for (int64_t j = 0; j < c->rows; j++)
+        crc = hf_crc32c(crc, hf_array_row(c, j), (size_t)c->cols * hf_dtype_bytes(c->dtype));
+    return crc;
+}
+
+/* 1 where the low byte comes first. */
+static int64_t byte_order(void) {
+    const uint16_t two_bytes = 1;
+    unsigned char first;
+    memcpy(&first, &two_bytes, 1);
+    return first;
+}
+
+static struct hf_checkpoint describe(const struct hf_fit *fit) {
+    const hf_kmeans_opts *o = &fit->opts;
+    return (struct hf_checkpoint){
+        .byte_order = byte_order(),
+        .n_all = fit->n_all,
+        .n = fit->n,
+        .d = fit->d,
+        .dtype = fit->dtype,
+        .k = fit->k,
+        .metric = o->metric,
+        .init = o->init,
+        .n_init = o->n_init,
+        .seed = (int64_t)o->seed,
+        .tol = o->tol,
+        .empty = o->empty,
+        .precision = o->precision,
+        .store = o->store,
+        .nan = o->nan,
+        .data_crc = crc_of_data(fit),
+        .weights_crc = fit->weights
+                           ? (int64_t)hf_crc32c(0, fit->weights, (size_t)fit->n * sizeof(double))
+                           : -1,
+        .given_crc = crc_of_given(fit),
+        .element_bytes = (int64_t)hf_dtype_bytes(fit->center_type)};
+}
+
+static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *found) {
+    const struct hf_checkpoint own = describe(fit);
+    const char *differs = NULL;
+    const char *text;
+#define FIELD(member, type, what)                                                                  \
+    text = what;                                                                                   \
+    if (!differs && text && memcmp(&own.member, &found->member, sizeof(type)))                     \
+        differs = text;
+    HF_CHECKPOINT_FIELDS(FIELD)
+#undef FIELD
+    if (!differs && own.element_bytes == found->element_bytes)
+        return HF_OK;
+    return hf_ctx_fail(
+        fit->ctx, HF_E_ARG,
+        "%s: the checkpoint was written with another %s: resume with the same data and "
+        "options, or start anew without it",
+        fit->opts.resume, differs ? differs : "centroid type");
+}
+
+/* ---- history: 6 integers and 2 float64 an iteration */
+
+static void put_iteration(unsigned char *p, const hf_kmeans_iteration *it) {
+    write_field(p, &it->inertia);
+    write_field(p + 8, &it->shift);
+    write_field(p + 16, &it->seconds);
+    write_field(p + 24, &it->changed);
+    write_field(p + 32, &it->rows_skipped);
+    write_field(p + 40, &it->rows_partial);
+    write_field(p + 48, &it->rows_rechecked);
+    write_field(p + 56, &it->empty);
+}
+
+static void get_iteration(hf_kmeans_iteration *it, const unsigned char *p) {
+    read_field(&it->inertia, p);
+    read_field(&it->shift, p + 8);
+    read_field(&it->seconds, p + 16);
+    read_field(&it->changed, p + 24);
+    read_field(&it->rows_skipped, p + 32);
+    read_field(&it->rows_partial, p + 40);
+    read_field(&it->rows_rechecked, p + 48);
+    read_field(&it->empty, p + 56);
+}
+
+static hf_status load_history(const struct hf_fit *fit, struct hf_history *h,
+                              const unsigned char *p, int64_t count) {
+    if (count == 0)
+        return HF_OK;
+    h->it = hf_alloc((size_t)count * sizeof(hf_kmeans_iteration));
+    if (!h->it)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a history of %lld iterations",
+                           (long long)count);
+    h->room = h->count = (int)count;
+    for (int64_t i = 0; i < count; i++)
+        get_iteration(&h->it[i], p + i * HISTORY_BYTES);
+    return HF_OK;
+}
+
+/* ---- writing */
+
+struct writer {
+    hf_file *file;
+    hf_error *err;
+    hf_status status;
+    uint32_t crc;
+};
+
+static void emit(struct writer *w, const void *data, size_t bytes) {
+    if (w->status != HF_OK || bytes == 0)
+        return;
+    w->crc = hf_crc32c(w->crc, data, bytes);
+    w->status = hf_file_write(w->file, data, bytes, w->err);
+}
+
+/* Centroids are stored as the machine has them, in the byte order that a field tells. */
+static void emit_centers(struct writer *w, const struct hf_fit *fit, const void *centers) {
+    emit(w, centers, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
+}
+
+static void emit_history(struct writer *w, const struct hf_history *h) {
+    unsigned char p[HISTORY_BYTES];
+    for (int i = 0; i < h->count; i++) {
+        put_iteration(p, &h->it[i]);
+        emit(w, p, sizeof(p));
+    }
+}
+
+static void emit_head(struct writer *w, const struct hf_fit *fit, const struct hf_checkpoint *c) {
+    unsigned char head[BODY_AT];
+    const uint64_t sets = (c->iteration > 0 ? 2u : 0u) + (c->best_restart >= 0 ? 1u : 0u);
+    const uint64_t bytes = BODY_AT + sets * (uint64_t)(fit->k * fit->d * c->element_bytes) +
+                           (uint64_t)(c->iteration + c->best_iterations) * HISTORY_BYTES +
+                           (uint64_t)c->relocated * RELOCATION_BYTES + CRC_BYTES;
+    memcpy(head, HF_CHECKPOINT_MAGIC, 8);
+    put_u32(head + 8, HF_CHECKPOINT_VERSION);
+    put_u32(head + 12, (uint32_t)c->element_bytes);
+    put_u64(head + 16, bytes);
+    unsigned char *field = head + HEAD_BYTES;
+#define FIELD(member, type, text)                                                                  \
+    write_field(field, &c->member);                                                                \
+    field += 8;
+    HF_CHECKPOINT_FIELDS(FIELD)
+#undef FIELD
+    emit(w, head, sizeof(head));
+}
+
+static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf_restart *run,
+                     const struct hf_restart *best) {
+    struct hf_checkpoint c = describe(fit);
+    const bool has_best = best->number >= 0;
+    c.restart = run->number;
+    c.iteration = run->iteration;
+    c.best_restart = best->number;
+    c.best_iterations = has_best ? best->history.count : 0;
+    c.best_stop = has_best ? best->stop : HF_STOP_NONE;
+    c.best_inertia = has_best ? best->inertia : 0;
+    c.relocated = run->iteration > 0 ? fit->relocated_count : 0;
+    emit_head(w, fit, &c);
+    if (run->iteration > 0) {
+        emit_centers(w, fit, fit->current);
+        emit_centers(w, fit, fit->previous);
+    }
+    if (has_best)
+        emit_centers(w, fit, fit->best);
+    emit_history(w, &run->history);
+    if (has_best)
+        emit_history(w, &best->history);
+    for (int64_t i = 0; i < c.relocated; i++) {
+        unsigned char p[RELOCATION_BYTES];
+        put_u64(p, (uint64_t)fit->relocated[i].row);
+        put_u64(p + 8, (uint64_t)fit->relocated[i].cluster);
+        emit(w, p, sizeof(p));
+    }
+    unsigned char crc[CRC_BYTES];
+    put_u32(crc, w->crc);
+    emit(w, crc, sizeof(crc));
+}
+
+hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
+                              const struct hf_restart *best) {
+    if (!fit->opts.checkpoint)
+        return HF_OK;
+    struct writer w = {.err = &fit->ctx->error};
+    HF_TRY(hf_file_create(&w.file, fit->opts.checkpoint, w.err));
+    emit_all(&w, fit, run, best);
+    if (w.status == HF_OK)
+        return hf_file_commit(w.file, w.err);
+    hf_file_abort(w.file);
+    return w.status;
+}
+
+/* ---- resuming */
+
+static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct hf_restart *run,
+                      struct hf_restart *best) {
+    const size_t centers = (size_t)(c->k * c->d * c->element_bytes);
+    run->number = (int)c->restart;
+    run->iteration = (int)c->iteration;
+    if (c->iteration > 0) {
+        memcpy(fit->current, c->current, centers);
+        memcpy(fit->previous, c->previous, centers);
+    }
+    best->number = (int)c->best_restart;
+    if (c->best_restart >= 0) {
+        memcpy(fit->best, c->best, centers);
+        best->inertia = c->best_inertia;
+        best->stop = (hf_stop)c->best_stop;
+        best->iteration = (int)c->best_iterations;
+    }
+    fit->relocated_count = c->relocated;
+    for (int64_t i = 0; i < c->relocated; i++) {
+        fit->relocated[i].row = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES);
+        fit->relocated[i].cluster = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES + 8);
+    }
+    HF_TRY(load_history(fit, &run->history, c->history, c->iteration));
+    return load_history(fit, &best->history, c->best_history, c->best_iterations);
+}
+
+hf_status hf_checkpoint_resume(struct hf_fit *fit, struct hf_restart *run,
+                               struct hf_restart *best) {
+    const char *path = fit->opts.resume;
+    void *data = NULL;
+    size_t bytes = 0;
+    HF_TRY(hf_file_read_all(path, fit->ctx->memory_bytes, &data, &bytes, &fit->ctx->error));
+    struct hf_checkpoint c;
+    hf_error why = {{0}};
+    hf_status status = hf_checkpoint_parse(data, bytes, &c, &why);
+    if (status != HF_OK)
+        status = hf_ctx_fail(fit->ctx, status, "%s: %s: start anew without it", path, why.text);
+    else if ((status = compare(fit, &c)) == HF_OK)
+        status = load(fit, &c, run, best);
+    hf_free(data);
+    return status;
+}

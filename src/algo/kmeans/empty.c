@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Clusters without rows (or whose rows all have weight 0). */
+#include "algo/kmeans/fit.h"
+#include "base/dtype.h"
+#include "ops/inertia/inertia.h"
+#include "ops/reference.h"
+#include <math.h>
+
+/* The rows farthest from their centroids, as a heap with the least far of them on top. */
+struct search {
+    struct hf_fit *fit;
+    int64_t count;
+    hf_wide ignored;
+};
+
+/* Farther first, then the lower row. */
+static bool farther(struct hf_far_row a, struct hf_far_row b) {
+    return a.distance > b.distance || (a.distance == b.distance && a.row < b.row);
+}
+
+static void sift_down(struct hf_far_row *heap, int64_t count, int64_t at) {
+    const struct hf_far_row moving = heap[at];
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && farther(heap[child], heap[child + 1]))
+            child++;
+        if (!farther(moving, heap[child]))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moving;
+}
+
+static void offer(struct search *s, struct hf_far_row candidate) {
+    struct hf_far_row *heap = s->fit->far;
+    const int64_t room = s->fit->k;
+    if (s->count < room) {
+        heap[s->count++] = candidate;
+        if (s->count == room)
+            for (int64_t at = room / 2; at-- > 0;)
+                sift_down(heap, room, at);
+    } else if (farther(candidate, heap[0])) {
+        heap[0] = candidate;
+        sift_down(heap, room, 0);
+    }
+}
+
+static hf_status search_panel(void *job, const hf_array *panel, int64_t first) {
+    struct search *s = job;
+    struct hf_fit *fit = s->fit;
+    const struct hf_inertia_args args = {.x = *panel,
+                                         .c = hf_centers(fit, fit->current),
+                                         .metric = fit->opts.metric,
+                                         .labels = fit->labels + first,
+                                         .distances = fit->panel_distances,
+                                         .sum = &s->ignored};
+    HF_TRY(hf_inertia(fit->ctx, &args));
+    for (int64_t i = 0; i < panel->rows; i++) {
+        const bool weighs = !fit->weights || fit->weights[first + i] > 0;
+        const bool away = fit->opts.metric == HF_DOT || fit->panel_distances[i] > 0;
+        if (weighs && away)
+            offer(s, (struct hf_far_row){fit->panel_distances[i], first + i});
+    }
+    return HF_OK;
+}
+
+/* The heap in order, farthest first. */
+static void sort_far(struct search *s) {
+    struct hf_far_row *heap = s->fit->far;
+    for (int64_t at = s->count / 2; at-- > 0;)
+        sift_down(heap, s->count, at);
+    for (int64_t count = s->count; count > 1; count--) {
+        const struct hf_far_row least = heap[0];
+        heap[0] = heap[count - 1];
+        heap[count - 1] = least;
+        sift_down(heap, count - 1, 0);
+    }
+}
+
+/* May the row leave its cluster, so that both clusters weigh something? */
+static bool may_leave(const struct hf_fit *fit, int64_t row) {
+    const struct hf_sums *s = &fit->sums;
+    const int32_t from = fit->labels[row];
+    if (s->count[from] < 2)
+        return false;
+    if (!s->weight)
+        return true;
+    int64_t own[HF_MAX_LIMBS];
+    hf_fixed_limbs(fit->weights[row], s->weight_mult, s->bits, own);
+    own[1] = s->limbs > 1 ? own[1] : 0;
+    const int64_t rest[HF_MAX_LIMBS] = {s->weight[from] - own[0],
+                                        s->limbs > 1 ? s->weight[s->k + from] - own[1] : 0};
+    return hf_fixed_value(own, s->limbs, s->bits, s->weight_mult) > 0 &&
+           hf_fixed_value(rest, s->limbs, s->bits, s->weight_mult) > 0;
+}
+
+hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to) {
+    const int32_t label = (int32_t)to.cluster;
+    HF_TRY(hf_rows_gather(&fit->rows, &to.row, 1, fit->row));
+    const struct hf_update_args args = {.x = hf_array_view(fit->row, HF_F64, 1, fit->d),
+                                        .metric = fit->opts.metric,
+                                        .weights = fit->weights ? fit->weights + to.row : NULL,
+                                        .old_labels = fit->labels + to.row,
+                                        .labels = &label,
+                                        .sums = &fit->sums};
+    HF_TRY(hf_update(fit->ctx, &args));
+    fit->labels[to.row] = label;
+    hf_skip_forget_row(&fit->skip, to.row);
+    return HF_OK;
+}
+
+/* As scikit-learn: the i-th empty cluster takes the i-th farthest row of those that may leave. A
+ * cluster refuses at most once, with its last row, so the k farthest rows are enough for all. A row
+ * that lies on its centroid is not worth moving; a cluster for which none is left stays as it is.
+ */
+static hf_status relocate(struct hf_fit *fit) {
+    struct search s = {.fit = fit, .ignored = hf_wide_zero(hf_inertia_bound(fit))};
+    HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, search_panel, &s));
+    sort_far(&s);
+    int64_t at = 0;
+    for (int64_t j = 0; j < fit->k; j++) {
+        if (hf_cluster_weight(fit, j) > 0)
+            continue;
+        while (at < s.count && !may_leave(fit, fit->far[at].row))
+            at++;
+        if (at == s.count)
+            return HF_OK;
+        const struct hf_moved_row to = {.row = fit->far[at++].row, .cluster = j};
+        HF_TRY(hf_move_row(fit, to));
+        fit->relocated[fit->relocated_count++] = to;
+    }
+    return HF_OK;
+}
+
+hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
+    int64_t empty = 0;
+    int64_t first = 0;
+    for (int64_t j = fit->k; j-- > 0;) {
+        if (hf_cluster_weight(fit, j) > 0)
+            continue;
+        first = j;
+        empty++;
+    }
+    *count = empty;
+    fit->relocated_count = 0;
+    if (empty == 0)
+        return HF_OK;
+    if (fit->opts.empty == HF_EMPTY_ERROR)
+        return hf_ctx_fail(
+            fit->ctx, HF_E_DATA,
+            "cluster %lld (counted from 0) lost all its rows in iteration %d: ask for "
+            "fewer clusters, another seed or init, or --empty relocate",
+            (long long)first, iteration);
+    return fit->opts.empty == HF_EMPTY_RELOCATE ? relocate(fit) : HF_OK;
+}
+
+/* The two halves of a cluster start on both sides of its centroid, up in one column and down in the
+ * next, by 1/1024 of the column's standard deviation (of 1 / sqrt(d) for directions), or by 4
+ * roundings of the storage where that is more. */
+static void split_center(struct hf_fit *fit, int64_t from, int64_t to) {
+    const bool cosine = fit->opts.metric == HF_COSINE;
+    double relative;
+    double absolute;
+    hf_center_rounding(fit, &relative, &absolute);
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double c = hf_center_at(fit->current, fit->center_type, from * fit->d + f);
+        const double spread = cosine ? 1 / (double)fit->d : fit->col.variance[f];
+        const double step = fmax(sqrt(spread) * 0x1p-10, fabs(c) * 4 * relative);
+        const double up = c + (f % 2 == 0 ? step : -step);
+        const double down = c - (f % 2 == 0 ? step : -step);
+        hf_center_put(fit, fit->current, to * fit->d + f, up);
+        hf_center_put(fit, fit->current, from * fit->d + f, down);
+    }
+}
+
+void hf_empty_split(struct hf_fit *fit) {
+    if (fit->opts.empty != HF_EMPTY_SPLIT)
+        return;
+    for (int64_t j = 0; j < fit->k; j++)
+        fit->share[j] = fit->sums.count[j];
+    for (int64_t j = 0; j < fit->k; j++) {
+        if (hf_cluster_weight(fit, j) > 0)
+            continue;
+        int64_t most = 0;
+        for (int64_t i = 1; i < fit->k; i++)
+            most = fit->share[i] > fit->share[most] ? i : most;
+        if (fit->share[most] < 2 || most == j)
+            return;
+        split_center(fit, most, j);
+        fit->share[j] = fit->share[most] / 2;
+        fit->share[most] -= fit->share[j];
+    }
+}

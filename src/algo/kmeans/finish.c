@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The end of a restart: labels, centroids and inertia that belong together, in one pass over the
+ * data. */
+#include "algo/kmeans/fit.h"
+#include "base/dtype.h"
+#include "ops/inertia/inertia.h"
+#include <math.h>
+
+struct finish {
+    struct hf_fit *fit;
+    bool fresh, verify;
+    struct hf_assign_bounds *bounds;
+    struct hf_assign_stats stats;
+    hf_wide sum;
+};
+
+static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
+    struct finish *f = job;
+    struct hf_fit *fit = f->fit;
+    const double *weights = fit->weights ? fit->weights + first : NULL;
+    if (f->verify) {
+        for (int64_t i = 0; i < panel->rows; i++)
+            fit->panel_labels[i] = -1;
+        const struct hf_update_args out = {.x = *panel,
+                                           .metric = fit->opts.metric,
+                                           .weights = weights,
+                                           .old_labels = fit->labels + first,
+                                           .labels = fit->panel_labels,
+                                           .sums = &fit->sums};
+        HF_TRY(hf_update(fit->ctx, &out));
+        hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
+    }
+    if (!f->fresh) {
+        struct hf_assign_bounds own;
+        const struct hf_assign_args args =
+            hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
+        HF_TRY(hf_assign(fit->ctx, &args));
+        hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
+    }
+    const struct hf_inertia_args args = {.x = *panel,
+                                         .c = hf_centers(fit, fit->current),
+                                         .metric = fit->opts.metric,
+                                         .weights = weights,
+                                         .labels = fit->labels + first,
+                                         .sum = &f->sum};
+    return hf_inertia(fit->ctx, &args);
+}
+
+/* The sums are integers: when all rows are taken out again, nothing may be left. */
+static hf_status check_nothing_left(const struct hf_fit *fit) {
+    const struct hf_sums *s = &fit->sums;
+    int64_t left = 0;
+    for (int64_t i = 0; i < s->limbs * s->k * s->d; i++)
+        left |= s->sum[i];
+    for (int64_t j = 0; j < s->k; j++)
+        left |= s->count[j];
+    for (int64_t j = 0; s->weight && j < s->limbs * s->k; j++)
+        left |= s->weight[j];
+    return left == 0 ? HF_OK
+                     : hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+                                   "the sums of the clusters are not those of their rows: the "
+                                   "machine or a kernel computes wrongly (holdfast test)");
+}
+
+double hf_inertia_bound(const struct hf_fit *fit) {
+    if (fit->opts.metric == HF_COSINE)
+        return 4 * fit->weight_max;
+    double bound = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        double low = fit->col.min[f];
+        double high = fit->col.max[f];
+        const double x = fmax(fabs(low), fabs(high));
+        double c = 0;
+        for (int64_t j = 0; j < fit->k; j++) {
+            const double v = hf_center_at(fit->current, fit->center_type, j * fit->d + f);
+            low = fmin(low, v);
+            high = fmax(high, v);
+            c = fmax(c, fabs(v));
+        }
+        bound += fit->opts.metric == HF_DOT ? x * c : (high - low) * (high - low);
+    }
+    return 2 * bound * fit->weight_max;
+}
+
+hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {
+    struct finish f = {
+        .fit = fit, .fresh = fresh, .verify = verify, .sum = hf_wide_zero(hf_inertia_bound(fit))};
+    if (!fresh)
+        HF_TRY(hf_skip_arm(fit, &f.bounds));
+    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, finish_panel, &f));
+    hf_skip_reset(&fit->skip);
+    if (verify)
+        HF_TRY(check_nothing_left(fit));
+    *inertia = hf_wide_value(&f.sum);
+    return HF_OK;
+}
+
+void hf_expand_labels(const struct hf_fit *fit) {
+    int64_t from = fit->n;
+    int64_t skip = fit->rows.dropped_count;
+    for (int64_t i = fit->n_all; i-- > 0 && skip > 0;) {
+        const bool dropped = fit->dropped[skip - 1] == i;
+        skip -= dropped;
+        fit->labels[i] = dropped ? -1 : fit->labels[--from];
+    }
+}

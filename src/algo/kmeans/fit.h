@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the parts of a fit share. The path: kmeans_api.c checks, prepare.c looks at the data,
+ * workspace.c takes the memory, restarts.c runs init.h, lloyd.c and finish.c and keeps the best. */
+#ifndef HF_FIT_H
+#define HF_FIT_H
+
+#include "algo/kmeans/skip.h"
+#include "core/rows.h"
+#include "ops/assign/assign.h"
+#include <holdfast/kmeans.h>
+
+#define HF_PANEL_ROWS ((int64_t)1 << 18) /* most rows of one call of an op */
+#define HF_SCAN_ROWS ((int64_t)1 << 14)  /* the same where each row needs a float64 of scratch */
+
+/* A row that was taken out of its cluster to found another. */
+struct hf_moved_row {
+    int64_t row;
+    int64_t cluster;
+};
+
+/* A candidate for that: empty.c keeps the farthest in a heap. */
+struct hf_far_row {
+    double distance;
+    int64_t row;
+};
+
+struct hf_history {
+    hf_kmeans_iteration *it; /* [count], room for `room` */
+    int count, room;
+};
+
+/* What prepare.c finds out about the data. */
+struct hf_columns {
+    double *block;     /* owns the arrays below */
+    double *min, *max; /* [d] of the rows that take part */
+    double *mean;      /* [d] */
+    double *variance;  /* [d] */
+    double *shift;     /* [d] of the filter; zeros unless the metric is Euclidean */
+    double *mult;      /* [d] scale of the sums */
+    bool whole;        /* all values are whole numbers */
+};
+
+struct hf_fit {
+    hf_context *ctx;
+    hf_kmeans_opts opts; /* defaults filled in */
+    const hf_array *x;   /* one of the two */
+    const hf_source *source;
+    int64_t n_all;        /* rows, dropped ones included */
+    int64_t n, k, d;      /* rows that take part, clusters, columns */
+    hf_dtype dtype;       /* of the data */
+    hf_dtype center_type; /* F32 or F64 */
+
+    struct hf_rows rows;
+    int64_t *dropped;  /* owned, what rows.dropped points to */
+    double *weights;   /* [n] owned; NULL means 1 */
+    double weight_max; /* 1 without weights */
+    double weight_sum; /* n without weights */
+    struct hf_columns col;
+    struct hf_filter filter;
+    double tol;          /* on the sum of the squared centroid moves; < 0: never */
+    double total_square; /* Euclidean: sum of weight * |x - shift|^2 */
+    double slack;        /* Euclidean: how much rounding may raise the inertia in an iteration */
+
+    void *block;    /* owns what is carved below */
+    void *current;  /* [k, d] center_type: the centroids */
+    void *previous; /* [k, d] before the last move */
+    double *start;  /* [k, d] float64, over both: what the initialisation writes */
+    struct hf_sums sums;
+    double *nearest; /* [n] scratch of the initialisation, over the bounds; NULL if not kept */
+    struct hf_skip skip;
+    int32_t *panel_labels;          /* [HF_PANEL_ROWS or n] */
+    double *panel_distances;        /* [HF_SCAN_ROWS or n]; only with HF_EMPTY_RELOCATE */
+    struct hf_far_row *far;         /* [k] likewise */
+    struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
+    int64_t relocated_count;
+    double *row;         /* [d] likewise */
+    int64_t *share;      /* [k] rows of each cluster; only with HF_EMPTY_SPLIT */
+    bool fused;          /* sums are small enough to be updated while assigning */
+    uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
+
+    int32_t *labels; /* [n_all], becomes the result's */
+    void *best;      /* [k, d] center_type, becomes the result's */
+    char kernel_assign[64], kernel_update[64];
+    double seconds_init, seconds_iterate, seconds_finish;
+};
+
+/* One restart as it goes on. */
+struct hf_restart {
+    int number;    /* from 0 */
+    int iteration; /* finished iterations */
+    hf_stop stop;
+    bool cancelled; /* the progress callback said stop */
+    double inertia; /* exact, set by hf_finish() */
+    struct hf_history history;
+};
+
+/* ---- prepare.c: n, rows, weights, columns, filter, tolerance, scales of the sums */
+hf_status hf_prepare(struct hf_fit *fit);
+/* The unit roundoff of stored centroids, and the absolute error where that fails. */
+void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
+/* The power of two that brings values up to `largest` into [-1, 1]. */
+double hf_filter_scale(double largest);
+
+/* ---- workspace.c */
+/* Take all memory that the iterations need, within the context's limit. */
+hf_status hf_fit_workspace(struct hf_fit *fit);
+/* Free all that a fit owns. */
+void hf_fit_free(struct hf_fit *fit);
+/* Rows for fn, at most `most` at once. */
+hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *fn, void *job);
+/* Rows [first, first + count) of a chunk. */
+hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count);
+static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- restarts.c: all restarts, the best into fit->best and fit->labels */
+hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best);
+
+/* ---- lloyd.c */
+/* Iterate from the centroids in fit->current; run->iteration > 0: go on after hf_lloyd_rebuild().
+ */
+hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best);
+/* Labels and sums as they were after iteration run->iteration, from fit->previous. */
+hf_status hf_lloyd_rebuild(struct hf_fit *fit);
+/* Arguments to assign rows [first, first + panel->rows) to fit->current. bounds are those of all
+ * rows, or NULL; *own is where those of the panel go. */
+struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
+                                    const struct hf_assign_bounds *bounds,
+                                    struct hf_assign_bounds *own, struct hf_assign_stats *stats);
+/* Record which kernel row last served an op, unless one is recorded. */
+void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
+
+/* ---- centers.c: from sums to centroids */
+/* A view of [k, d] centroids. */
+hf_array hf_centers(const struct hf_fit *fit, void *centers);
+static inline double hf_center_at(const void *centers, hf_dtype center_type, int64_t i) {
+    return center_type == HF_F64 ? ((const double *)centers)[i]
+                                 : (double)((const float *)centers)[i];
+}
+/* Store v, rounded, as element i of centroids. */
+void hf_center_put(const struct hf_fit *fit, void *centers, int64_t i, double v);
+/* fit->previous becomes the new centroids, then the two are swapped. Empty clusters stay. */
+void hf_centers_update(struct hf_fit *fit);
+/* Sum of the squared moves between fit->previous and fit->current. */
+double hf_centers_shift(const struct hf_fit *fit);
+/* Inertia of the labels in the sums against fit->current. */
+double hf_centers_inertia(const struct hf_fit *fit);
+/* Float64 centroids [k, d] rounded to their storage. dst may be src. */
+void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, int64_t count);
+/* The weight of a cluster as the sums have it; 0 means it is empty. */
+double hf_cluster_weight(const struct hf_fit *fit, int64_t cluster);
+
+/* ---- empty.c */
+/* Count the empty clusters and do what the options say, before the centroids are updated: relocate
+ * changes labels and sums. */
+hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count);
+/* HF_EMPTY_SPLIT: after the centroids are updated. */
+void hf_empty_split(struct hf_fit *fit);
+/* Move one row of the problem into a cluster: sums, label, bounds. */
+hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to);
+
+/* ---- finish.c */
+/* Labels (unless fresh) and exact inertia of fit->current; verify: also check that the sums are
+ * those of the labels that came in. */
+hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
+/* At least weight * |d(x, c)| for every row and centroid of fit->current. */
+double hf_inertia_bound(const struct hf_fit *fit);
+/* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */
+void hf_expand_labels(const struct hf_fit *fit);
+
+#endif

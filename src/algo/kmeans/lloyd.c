@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lloyd's loop. The sums of the clusters are exact integers, so an iteration moves only the rows
+ * whose label changed, and the result does not depend on the order of anything. */
+#include "algo/kmeans/checkpoint.h"
+#include "algo/kmeans/fit.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "core/kernel.h"
+#include <string.h>
+
+struct pass {
+    struct hf_fit *fit;
+    struct hf_assign_bounds *bounds; /* of all rows, or NULL */
+    struct hf_assign_stats stats;
+};
+
+void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
+    const struct hf_kernel *kernel = fit->ctx->last_kernel[op];
+    if (!name[0] && kernel)
+        strncpy(name, kernel->name, 63);
+}
+
+static hf_status check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
+    uint32_t out = 0;
+    for (int64_t i = first; i < first + count; i++)
+        out |= (uint32_t)fit->labels[i] >= (uint32_t)fit->k;
+    return out ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+                             "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
+                             "kernel computes wrongly (holdfast test)",
+                             (long long)first, (long long)(first + count - 1),
+                             (long long)fit->k - 1)
+               : HF_OK;
+}
+
+struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
+                                    const struct hf_assign_bounds *bounds,
+                                    struct hf_assign_bounds *own, struct hf_assign_stats *stats) {
+    struct hf_assign_args args = {.x = *panel,
+                                  .c = hf_centers(fit, fit->current),
+                                  .metric = fit->opts.metric,
+                                  .exact = fit->opts.precision == HF_EXACT,
+                                  .filter = fit->filter,
+                                  .labels = fit->labels + first,
+                                  .stats = stats};
+    if (bounds) {
+        *own = *bounds;
+        own->upper += first;
+        own->lower += first;
+        args.bounds = own;
+    }
+    return args;
+}
+
+static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
+    struct pass *p = job;
+    struct hf_fit *fit = p->fit;
+    const double *weights = fit->weights ? fit->weights + first : NULL;
+    struct hf_assign_bounds own;
+    struct hf_assign_args args = hf_lloyd_args(fit, panel, first, p->bounds, &own, &p->stats);
+    args.sums = fit->fused ? &fit->sums : NULL;
+    args.weights = fit->fused ? weights : NULL;
+    args.old_labels = fit->fused ? NULL : fit->panel_labels;
+    HF_TRY(hf_assign(fit->ctx, &args));
+    hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
+    HF_TRY(check_labels(fit, first, panel->rows));
+    if (fit->fused)
+        return HF_OK;
+    const struct hf_update_args update = {.x = *panel,
+                                          .metric = fit->opts.metric,
+                                          .weights = weights,
+                                          .old_labels = fit->panel_labels,
+                                          .labels = fit->labels + first,
+                                          .sums = &fit->sums};
+    HF_TRY(hf_update(fit->ctx, &update));
+    hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
+    return HF_OK;
+}
+
+/* Sums over all ranks. Integers: rank 0 keeps the total and the others go on from 0, so that each
+ * iteration adds only what changed. */
+static hf_status reduce(struct hf_fit *fit, struct hf_assign_stats *stats) {
+    const hf_comm *comm = hf_comm_self();
+    const struct hf_sums *s = &fit->sums;
+    HF_TRY(comm->allreduce(comm, s->sum, s->limbs * s->k * s->d, HF_COMM_SUM_I64));
+    HF_TRY(comm->allreduce(comm, s->count, s->k, HF_COMM_SUM_I64));
+    if (s->weight)
+        HF_TRY(comm->allreduce(comm, s->weight, s->limbs * s->k, HF_COMM_SUM_I64));
+    return comm->allreduce(comm, &stats->changed, 1, HF_COMM_SUM_I64);
+}
+
+static void clear_sums(const struct hf_sums *s) {
+    memset(s->sum, 0, (size_t)(s->limbs * s->k * s->d) * sizeof(int64_t));
+    memset(s->count, 0, (size_t)s->k * sizeof(int64_t));
+    if (s->weight)
+        memset(s->weight, 0, (size_t)(s->limbs * s->k) * sizeof(int64_t));
+}
+
+/* Labels for fit->current, and sums that follow them. */
+static hf_status assign_all(struct hf_fit *fit, struct hf_assign_stats *stats) {
+    const hf_comm *comm = hf_comm_self();
+    struct pass p = {.fit = fit};
+    if (comm->rank(comm) > 0)
+        clear_sums(&fit->sums);
+    HF_TRY(hf_skip_arm(fit, &p.bounds));
+    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, assign_panel, &p));
+    hf_skip_learn(fit, p.bounds, &p.stats);
+    *stats = p.stats;
+    return reduce(fit, stats);
+}
+
+static void clear_state(struct hf_fit *fit) {
+    clear_sums(&fit->sums);
+    for (int64_t i = 0; i < fit->n; i++)
+        fit->labels[i] = -1;
+    hf_skip_reset(&fit->skip);
+}
+
+hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
+    void *now = fit->current;
+    struct hf_assign_stats stats;
+    clear_state(fit);
+    fit->current = fit->previous;
+    const hf_status status = assign_all(fit, &stats);
+    fit->current = now;
+    HF_TRY(status);
+    for (int64_t i = 0; i < fit->relocated_count; i++)
+        HF_TRY(hf_move_row(fit, fit->relocated[i]));
+    return HF_OK;
+}
+
+/* Every row is in one cluster. */
+static hf_status check_counts(const struct hf_fit *fit, int iteration) {
+    int64_t total = 0;
+    bool negative = false;
+    for (int64_t j = 0; j < fit->k; j++) {
+        total += fit->sums.count[j];
+        negative |= fit->sums.count[j] < 0;
+    }
+    if (total == fit->n && !negative)
+        return HF_OK;
+    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+                       "iteration %d: the clusters hold %lld rows%s, not %lld: the machine or a "
+                       "kernel computes wrongly (holdfast test)",
+                       iteration, (long long)total, negative ? ", some less than none" : "",
+                       (long long)fit->n);
+}
+
+/* Centroids are means and labels the nearest, so the inertia falls, but for rounding. It need not
+ * after a split, which moves centroids off their means. */
+static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart *run,
+                               double inertia) {
+    if (run->iteration == 0 || fit->opts.metric != HF_EUCLIDEAN || fit->opts.precision != HF_EXACT)
+        return HF_OK;
+    const hf_kmeans_iteration *last = &run->history.it[run->iteration - 1];
+    if (last->empty > 0 && fit->opts.empty == HF_EMPTY_SPLIT)
+        return HF_OK;
+    if (inertia <= last->inertia + fit->slack)
+        return HF_OK;
+    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+                       "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: the "
+                       "machine or a kernel computes wrongly (holdfast test)",
+                       run->iteration + 1, last->inertia, inertia);
+}
+
+static hf_status remember(struct hf_fit *fit, struct hf_history *h, const hf_kmeans_iteration *it) {
+    if (h->count == h->room) {
+        const int room = h->room ? h->room * 2 : 64;
+        hf_kmeans_iteration *more = hf_alloc((size_t)room * sizeof(*more));
+        if (!more)
+            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a history of %d iterations",
+                               room);
+        if (h->count > 0)
+            memcpy(more, h->it, (size_t)h->count * sizeof(*more));
+        hf_free(h->it);
+        h->it = more;
+        h->room = room;
+    }
+    h->it[h->count++] = *it;
+    return HF_OK;
+}
+
+/* One iteration: labels, sums, inertia, new centroids. */
+static hf_status iterate(struct hf_fit *fit, struct hf_restart *run) {
+    const double begin = hf_now_s();
+    const int number = run->iteration + 1;
+    struct hf_assign_stats stats;
+    hf_kmeans_iteration it = {0};
+    HF_TRY(assign_all(fit, &stats));
+    HF_TRY(check_counts(fit, number));
+    it.inertia = hf_centers_inertia(fit);
+    it.changed = stats.changed;
+    it.rows_skipped = stats.skipped;
+    it.rows_partial = stats.partial;
+    it.rows_rechecked = stats.rechecked;
+    HF_TRY(check_inertia(fit, run, it.inertia));
+    if (stats.changed == 0) {
+        run->stop = HF_STOP_LABELS;
+        for (int64_t j = 0; j < fit->k; j++)
+            it.empty += hf_cluster_weight(fit, j) <= 0;
+    } else {
+        HF_TRY(hf_empty_clusters(fit, number, &it.empty));
+        hf_centers_update(fit);
+        if (it.empty > 0)
+            hf_empty_split(fit); /* only if that is the policy */
+        it.shift = hf_centers_shift(fit);
+        if (it.shift <= fit->tol)
+            run->stop = HF_STOP_TOL;
+    }
+    it.seconds = hf_now_s() - begin;
+    HF_TRY(remember(fit, &run->history, &it));
+    run->iteration = number;
+    return HF_OK;
+}
+
+static void report(const struct hf_fit *fit, struct hf_restart *run) {
+    const hf_kmeans_opts *o = &fit->opts;
+    const hf_kmeans_iteration *it = &run->history.it[run->iteration - 1];
+    if (o->progress &&
+        o->progress(o->progress_user, run->number, run->iteration, it, run->iteration, o->max_iter))
+        run->cancelled = true;
+}
+
+hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best) {
+    const hf_kmeans_opts *o = &fit->opts;
+    if (run->iteration == 0) {
+        clear_state(fit);
+        fit->relocated_count = 0;
+    }
+    while (run->stop == HF_STOP_NONE) {
+        if (run->iteration >= o->max_iter) {
+            run->stop = HF_STOP_MAX_ITER;
+            break;
+        }
+        HF_TRY(iterate(fit, run));
+        report(fit, run);
+        if (run->stop == HF_STOP_NONE && run->cancelled)
+            run->stop = HF_STOP_CANCELLED;
+        else if (run->stop == HF_STOP_NONE && run->iteration % o->checkpoint_every == 0)
+            HF_TRY(hf_checkpoint_write(fit, run, best));
+    }
+    if (run->stop == HF_STOP_CANCELLED || run->stop == HF_STOP_MAX_ITER)
+        HF_TRY(hf_checkpoint_write(fit, run, best));
+    return HF_OK;
+}

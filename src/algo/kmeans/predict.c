@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/predict.h"
+#include "algo/kmeans/check.h"
+#include "algo/kmeans/fit.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "ops/distance/distance.h"
+#include "ops/inertia/inertia.h"
+#include "ops/range/range.h"
+#include "ops/reference.h"
+#include <math.h>
+#include <string.h>
+
+#define CHUNK_BYTES ((uint64_t)64 << 20) /* most that a chunk of rows, or of distances, takes */
+
+struct predict {
+    hf_context *ctx;
+    const struct hf_predict_args *args;
+    struct hf_rows rows;
+    int64_t panel;     /* most rows of a panel */
+    void *block;       /* owns what follows */
+    double *min, *max; /* [d] */
+    double *shift;     /* [d] */
+    uint8_t *bad;      /* [panel] */
+    double *weights;   /* [panel] */
+    double *out;       /* [panel, k], transform */
+    int32_t *labels;   /* [n] */
+    double *distances; /* [n] or NULL */
+    struct hf_filter filter;
+    bool whole;
+    int64_t bad_rows;
+    hf_wide sum;
+    hf_transform_sink sink;
+    void *user;
+};
+
+static void carve(struct predict *p, hf_carve *c, bool transform) {
+    const struct hf_predict_args *a = p->args;
+    const size_t d = (size_t)a->d * sizeof(double);
+    const size_t panel = (size_t)p->panel;
+    const size_t row = (size_t)a->d * hf_dtype_bytes(a->dtype);
+    p->min = hf_carve_take(c, d);
+    p->max = hf_carve_take(c, d);
+    p->shift = hf_carve_take(c, d);
+    p->bad = hf_carve_take(c, panel);
+    p->rows.buffer = a->source ? hf_carve_take(c, (size_t)p->rows.chunk_rows * row) : NULL;
+    p->weights = a->weights ? hf_carve_take(c, panel * sizeof(double)) : NULL;
+    p->out =
+        transform ? hf_carve_take(c, panel * (size_t)a->centroids.rows * sizeof(double)) : NULL;
+    p->labels = transform ? NULL : hf_carve_take(c, (size_t)a->n * sizeof(int32_t));
+    p->distances = a->distances ? hf_carve_take(c, (size_t)a->n * sizeof(double)) : NULL;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Memory, all of it before the first row is read. Outputs are collected here and copied when
+ * nothing can fail any more. */
+static hf_status take_memory(struct predict *p, bool transform) {
+    const struct hf_predict_args *a = p->args;
+    const uint64_t share = at_most(p->ctx->memory_bytes / 4, CHUNK_BYTES);
+    const uint64_t row = (uint64_t)a->d * hf_dtype_bytes(a->dtype);
+    const uint64_t width = transform ? (uint64_t)a->centroids.rows * sizeof(double) : 1;
+    p->panel = hf_min64(HF_PANEL_ROWS, (int64_t)(share / width));
+    p->panel = hf_min64(p->panel < 1 ? 1 : p->panel, a->n);
+    int64_t chunk = a->source ? (int64_t)at_most(share / row, (uint64_t)a->n) : p->panel;
+    p->rows = (struct hf_rows){.ctx = p->ctx,
+                               .array = a->x,
+                               .source = a->source,
+                               .n = a->n,
+                               .d = a->d,
+                               .dtype = a->dtype,
+                               .chunk_rows = chunk < 1 ? 1 : chunk};
+    hf_carve c = {0};
+    carve(p, &c, transform);
+    const uint64_t outputs = transform ? 0 : (uint64_t)a->n * (a->distances ? 12 : 4);
+    if (c.used - outputs > p->ctx->memory_bytes)
+        return hf_ctx_fail(
+            p->ctx, HF_E_NOMEM,
+            "%llu bytes are needed but the context allows %llu: raise its memory_bytes "
+            "(--memory)",
+            (unsigned long long)(c.used - outputs), (unsigned long long)p->ctx->memory_bytes);
+    c = (hf_carve){.base = p->block = hf_alloc(c.used)};
+    if (!p->block)
+        return hf_ctx_fail(p->ctx, HF_E_NOMEM,
+                           "the system gave no memory for %lld labels and a chunk",
+                           (long long)a->n);
+    carve(p, &c, transform);
+    return HF_OK;
+}
+
+static hf_status range_panel(void *job, const hf_array *panel, int64_t first) {
+    struct predict *p = job;
+    const struct hf_range_args args = {.x = *panel,
+                                       .min = p->min,
+                                       .max = p->max,
+                                       .whole = &p->whole,
+                                       .row_bad = p->bad,
+                                       .bad_rows = &p->bad_rows};
+    HF_TRY(hf_run(p->ctx, HF_OP_RANGE, &args));
+    if (p->bad_rows == 0)
+        return HF_OK;
+    int64_t i = 0;
+    while (i + 1 < panel->rows && !p->bad[i])
+        i++;
+    return hf_bad_row(p->ctx, panel, i, first, "repair it or leave the row out");
+}
+
+/* The mean of the centroids stands for that of the data. */
+static void choose_filter(struct predict *p) {
+    const struct hf_predict_args *a = p->args;
+    double largest = 0;
+    for (int64_t f = 0; f < a->d; f++) {
+        double mean = 0;
+        for (int64_t j = 0; j < a->centroids.rows; j++)
+            mean += hf_load_f64(hf_array_row(&a->centroids, j), a->centroids.dtype, f) /
+                    (double)a->centroids.rows;
+        mean = p->whole ? rint(mean) : mean;
+        p->shift[f] = a->metric == HF_EUCLIDEAN ? mean : 0;
+        largest = fmax(largest, p->max[f] - p->shift[f]);
+        largest = fmax(largest, p->shift[f] - p->min[f]);
+    }
+    p->filter.shift = a->metric == HF_EUCLIDEAN ? p->shift : NULL;
+    p->filter.scale = hf_filter_scale(largest);
+    p->filter.whole = p->whole && largest <= 256;
+}
+
+/* At least weight * |d| for every row and centroid. */
+static double distance_bound(const struct predict *p) {
+    const struct hf_predict_args *a = p->args;
+    double weight = a->weights ? 0 : 1;
+    for (int64_t i = 0; a->weights && i < a->n; i++)
+        weight = fmax(weight, hf_load_f64(hf_array_row(a->weights, i), a->weights->dtype, 0));
+    double bound = a->metric == HF_COSINE ? 2 : 0;
+    for (int64_t f = 0; a->metric != HF_COSINE && f < a->d; f++) {
+        const double x = fmax(fabs(p->min[f]), fabs(p->max[f]));
+        double c = 0;
+        for (int64_t j = 0; j < a->centroids.rows; j++)
+            c = fmax(c, fabs(hf_load_f64(hf_array_row(&a->centroids, j), a->centroids.dtype, f)));
+        bound += a->metric == HF_DOT ? x * c : (x + c) * (x + c);
+    }
+    return 2 * bound * weight;
+}
+
+static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {
+    struct predict *p = job;
+    const struct hf_predict_args *a = p->args;
+    struct hf_assign_stats stats = {0};
+    int32_t *labels = p->labels + first;
+    for (int64_t i = 0; i < panel->rows; i++) {
+        labels[i] = -1;
+        if (a->weights)
+            p->weights[i] = hf_load_f64(hf_array_row(a->weights, first + i), a->weights->dtype, 0);
+    }
+    const struct hf_assign_args assign = {.x = *panel,
+                                          .c = a->centroids,
+                                          .metric = a->metric,
+                                          .exact = a->precision == HF_EXACT,
+                                          .filter = p->filter,
+                                          .labels = labels,
+                                          .stats = &stats};
+    HF_TRY(hf_assign(p->ctx, &assign));
+    if (!a->distances && !a->inertia)
+        return HF_OK;
+    const struct hf_inertia_args inertia = {.x = *panel,
+                                            .c = a->centroids,
+                                            .metric = a->metric,
+                                            .weights = p->weights,
+                                            .labels = labels,
+                                            .distances = p->distances ? p->distances + first : NULL,
+                                            .sum = &p->sum};
+    return hf_inertia(p->ctx, &inertia);
+}
+
+static hf_status predict_all(struct predict *p) {
+    for (int64_t f = 0; f < p->args->d; f++) {
+        p->min[f] = INFINITY;
+        p->max[f] = -INFINITY;
+    }
+    p->whole = true;
+    HF_TRY(hf_panels_each(&p->rows, p->panel, range_panel, p));
+    choose_filter(p);
+    p->sum = hf_wide_zero(distance_bound(p));
+    return hf_panels_each(&p->rows, p->panel, predict_panel, p);
+}
+
+hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args) {
+    struct predict p = {.ctx = ctx, .args = args};
+    hf_status status = take_memory(&p, false);
+    if (status == HF_OK)
+        status = predict_all(&p);
+    if (status == HF_OK) {
+        memcpy(args->labels, p.labels, (size_t)args->n * sizeof(int32_t));
+        if (args->distances)
+            memcpy(args->distances, p.distances, (size_t)args->n * sizeof(double));
+        if (args->inertia)
+            *args->inertia = hf_wide_value(&p.sum);
+    }
+    hf_free(p.block);
+    return status;
+}
+
+static hf_status transform_panel(void *job, const hf_array *panel, int64_t first) {
+    struct predict *p = job;
+    HF_TRY(range_panel(job, panel, first));
+    const struct hf_distance_args args = {.x = *panel,
+                                          .c = p->args->centroids,
+                                          .metric = p->args->metric,
+                                          .root = p->args->metric == HF_EUCLIDEAN,
+                                          .out = p->out};
+    HF_TRY(hf_distance(p->ctx, &args));
+    if (p->sink(p->user, first, panel->rows, p->out))
+        return hf_ctx_fail(p->ctx, HF_E_CANCELLED, "stopped at row %lld, as the receiver asked",
+                           (long long)first);
+    return HF_OK;
+}
+
+hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink,
+                       void *user) {
+    struct predict p = {.ctx = ctx, .args = args, .sink = sink, .user = user};
+    hf_status status = take_memory(&p, true);
+    for (int64_t f = 0; status == HF_OK && f < args->d; f++) {
+        p.min[f] = INFINITY;
+        p.max[f] = -INFINITY;
+    }
+    if (status == HF_OK)
+        status = hf_panels_each(&p.rows, p.panel, transform_panel, &p);
+    hf_free(p.block);
+    return status;
+}

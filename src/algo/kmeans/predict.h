@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Labels and distances of rows to centroids that are given. Arguments are checked in kmeans_api.c.
+ */
+#ifndef HF_PREDICT_H
+#define HF_PREDICT_H
+
+#include "core/context.h"
+#include <holdfast/kmeans.h>
+
+struct hf_predict_args {
+    const hf_array *x; /* one of the two */
+    const hf_source *source;
+    int64_t n, d;
+    hf_dtype dtype;
+    hf_array centroids; /* [k, d] */
+    hf_metric metric;
+    hf_precision precision;
+    const hf_array *weights; /* [n, 1] or NULL */
+    int32_t *labels;         /* [n] out */
+    double *distances;       /* [n] out or NULL */
+    double *inertia;         /* out or NULL */
+};
+
+hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
+/* Uses the first seven members. */
+hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink,
+                       void *user);
+
+#endif

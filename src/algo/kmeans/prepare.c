@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A first look at the data: which rows take part, ranges, means and variances, and from them all
+ * that depends on the data but not on the iteration: filter, tolerance, scales of the sums. Every
+ * number here comes from order-free sums, so it has the same bits for any chunk size. */
+#include "algo/kmeans/fit.h"
+#include "algo/kmeans/check.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "ops/inertia/inertia.h"
+#include "ops/moments/moments.h"
+#include "ops/range/range.h"
+#include "ops/reference.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define DEFAULT_TOL 1e-4
+#define LARGEST 1e150                   /* squares of larger values overflow */
+#define SCAN_BYTES ((uint64_t)32 << 20) /* most memory for reading ahead while scanning */
+#define LIMB_SPREAD 10 /* log2 of the largest value over the root mean square that one limb bears  \
+                        */
+
+struct scan {
+    struct hf_fit *fit;
+    struct hf_range_args range;
+    uint8_t *bad; /* [HF_PANEL_ROWS or fewer] */
+    int64_t bad_rows;
+    int64_t dropped, room;               /* used and allocated of fit->dropped */
+    int32_t *zeros;                      /* [HF_SCAN_ROWS or n] */
+    int64_t *sum, *sum_square;           /* [2, d] */
+    double *middle, *mult, *mult_square; /* [d] */
+    hf_wide square;
+};
+
+static hf_status drop_row(struct scan *s, int64_t row) {
+    struct hf_fit *fit = s->fit;
+    if (s->dropped == s->room) {
+        const int64_t room = s->room ? s->room * 2 : 64;
+        int64_t *more = hf_alloc((size_t)room * sizeof(int64_t));
+        if (!more)
+            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a list of %lld dropped rows",
+                               (long long)room);
+        if (s->room > 0)
+            memcpy(more, fit->dropped, (size_t)s->room * sizeof(int64_t));
+        hf_free(fit->dropped);
+        fit->dropped = more;
+        s->room = room;
+    }
+    fit->dropped[s->dropped++] = row;
+    return HF_OK;
+}
+
+static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
+    struct scan *s = job;
+    const int64_t before = s->bad_rows;
+    s->range.x = *chunk;
+    HF_TRY(hf_run(s->fit->ctx, HF_OP_RANGE, &s->range));
+    if (s->bad_rows == before)
+        return HF_OK;
+    for (int64_t i = 0; i < chunk->rows; i++) {
+        if (!s->bad[i])
+            continue;
+        if (s->fit->opts.nan == HF_NAN_ERROR)
+            return hf_bad_row(s->fit->ctx, chunk, i, first,
+                              "repair it, or leave such rows out (--nan drop, HF_NAN_DROP)");
+        HF_TRY(drop_row(s, first + i));
+    }
+    return HF_OK;
+}
+
+/* Minima and maxima, and the rows that are left out. */
+static hf_status scan_range(struct scan *s) {
+    struct hf_fit *fit = s->fit;
+    struct hf_columns *col = &fit->col;
+    for (int64_t f = 0; f < fit->d; f++) {
+        col->min[f] = INFINITY;
+        col->max[f] = -INFINITY;
+    }
+    col->whole = true;
+    s->range = (struct hf_range_args){.min = col->min,
+                                      .max = col->max,
+                                      .whole = &col->whole,
+                                      .row_bad = s->bad,
+                                      .bad_rows = &s->bad_rows};
+    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, range_chunk, s));
+    fit->n = fit->n_all - s->dropped;
+    if (fit->n < 1)
+        return hf_ctx_fail(fit->ctx, HF_E_DATA, "all %lld rows hold NaN or Inf: nothing to cluster",
+                           (long long)fit->n_all);
+    if (fit->k > fit->n)
+        return hf_ctx_fail(
+            fit->ctx, HF_E_ARG,
+            "%lld clusters were asked for but only %lld of %lld rows are free of NaN "
+            "and Inf: ask for fewer clusters",
+            (long long)fit->k, (long long)fit->n, (long long)fit->n_all);
+    for (int64_t f = 0; f < fit->d; f++)
+        if (fmax(fabs(col->min[f]), fabs(col->max[f])) > LARGEST)
+            return hf_ctx_fail(fit->ctx, HF_E_DATA,
+                               "column %lld (counted from 0) holds values beyond 1e150, whose "
+                               "squares overflow: scale the data",
+                               (long long)f);
+    return HF_OK;
+}
+
+/* The weights of the rows that take part, as float64; they were checked one by one before. */
+static hf_status take_weights(struct hf_fit *fit) {
+    const hf_array *w = fit->opts.weights;
+    fit->weight_max = 1;
+    fit->weight_sum = (double)fit->n;
+    if (!w)
+        return HF_OK;
+    fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
+    if (!fit->weights)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
+    const int64_t *skip = fit->dropped;
+    const int64_t *const end = skip + (skip ? fit->n_all - fit->n : 0);
+    int64_t at = 0;
+    fit->weight_max = fit->weight_sum = 0;
+    for (int64_t i = 0; i < fit->n_all; i++) {
+        if (skip != end && *skip == i) {
+            skip++;
+            continue;
+        }
+        const double v = hf_load_f64(hf_array_row(w, i), w->dtype, 0);
+        fit->weights[at++] = v;
+        fit->weight_sum += v;
+        fit->weight_max = fmax(fit->weight_max, v);
+    }
+    if (fit->weight_max == 0)
+        return hf_ctx_fail(fit->ctx, HF_E_DATA, "all rows without NaN or Inf have weight 0");
+    return HF_OK;
+}
+
+/* No sum of weighted squares may overflow. */
+static hf_status check_magnitude(const struct hf_fit *fit) {
+    double total = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double largest = fmax(fabs(fit->col.min[f]), fabs(fit->col.max[f]));
+        total += 4 * largest * largest;
+    }
+    if (isfinite(total * fit->weight_max * (double)fit->n * 4))
+        return HF_OK;
+    return hf_ctx_fail(fit->ctx, HF_E_DATA,
+                       "the inertia of these data would overflow: scale the data%s",
+                       fit->weights ? " or the weights" : "");
+}
+
+static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) {
+    (void)first;
+    struct scan *s = job;
+    const struct hf_moments_args args = {.x = *chunk,
+                                         .shift = s->middle,
+                                         .bits = hf_fixed_bits(s->fit->n),
+                                         .mult = s->mult,
+                                         .mult_square = s->mult_square,
+                                         .sum = s->sum,
+                                         .sum_square = s->sum_square};
+    return hf_run(s->fit->ctx, HF_OP_MOMENTS, &args);
+}
+
+/* Mean and variance of each column, from sums about the middle of its range. */
+static hf_status scan_moments(struct scan *s) {
+    struct hf_fit *fit = s->fit;
+    struct hf_columns *col = &fit->col;
+    const int64_t d = fit->d;
+    const int bits = hf_fixed_bits(fit->n);
+    for (int64_t f = 0; f < d; f++) {
+        const double middle = col->min[f] + (col->max[f] - col->min[f]) / 2;
+        s->middle[f] = col->whole ? rint(middle) : middle;
+        const double reach = fmax(col->max[f] - s->middle[f], s->middle[f] - col->min[f]);
+        s->mult[f] = hf_fixed_mult(bits, hf_fixed_exponent(reach));
+        s->mult_square[f] = hf_fixed_mult(bits, hf_fixed_exponent(reach * reach));
+    }
+    memset(s->sum, 0, (size_t)d * 4 * sizeof(int64_t)); /* both sums */
+    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, moments_chunk, s));
+    for (int64_t f = 0; f < d; f++) {
+        const int64_t sum[HF_MAX_LIMBS] = {s->sum[f], s->sum[d + f]};
+        const int64_t square[HF_MAX_LIMBS] = {s->sum_square[f], s->sum_square[d + f]};
+        const double t = hf_fixed_value(sum, 2, bits, s->mult[f]) / (double)fit->n;
+        const double t2 = hf_fixed_value(square, 2, bits, s->mult_square[f]) / (double)fit->n;
+        col->mean[f] = fmin(fmax(s->middle[f] + t, col->min[f]), col->max[f]);
+        col->variance[f] = fmax(t2 - t * t, 0);
+    }
+    return HF_OK;
+}
+
+double hf_filter_scale(double largest) {
+    const int e = hf_fixed_exponent(largest);
+    return largest > 0 ? ldexp(1, e < -1000 ? 1000 : -e) : 1;
+}
+
+/* The mean as the filter's origin makes its norms, and so its error, small. Whole numbers stay
+ * whole. */
+static void choose_filter(struct hf_fit *fit) {
+    struct hf_columns *col = &fit->col;
+    const bool euclidean = fit->opts.metric == HF_EUCLIDEAN;
+    double largest = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double mean = col->whole ? rint(col->mean[f]) : col->mean[f];
+        col->shift[f] = euclidean ? mean : 0;
+        largest = fmax(largest, col->max[f] - col->shift[f]);
+        largest = fmax(largest, col->shift[f] - col->min[f]);
+    }
+    fit->filter.shift = euclidean ? col->shift : NULL;
+    fit->filter.scale = hf_filter_scale(largest);
+    fit->filter.whole = col->whole && largest <= 256;
+}
+
+/* scikit-learn's rule: relative to the mean of the column variances. Cosine clusters directions,
+ * whose columns have a mean square of 1 / d. */
+static void choose_tolerance(struct hf_fit *fit) {
+    const double tol = fit->opts.tol;
+    double variance = 0;
+    for (int64_t f = 0; f < fit->d; f++)
+        variance += fit->col.variance[f];
+    if (fit->opts.metric == HF_COSINE)
+        variance = 1;
+    fit->tol = tol < 0 ? -1 : (tol > 0 ? tol : DEFAULT_TOL) * variance / (double)fit->d;
+}
+
+/* How many bits the smallest positive weight lies below the largest. */
+static double weight_spread(const struct hf_fit *fit) {
+    double least = fit->weight_max;
+    for (int64_t i = 0; fit->weights && i < fit->n; i++)
+        if (fit->weights[i] > 0 && fit->weights[i] < least)
+            least = fit->weights[i];
+    return log2(fit->weight_max / least);
+}
+
+/* One limb keeps a column's sums to float32's precision unless its largest value dwarfs the others.
+ */
+static int choose_limbs(const struct hf_fit *fit) {
+    const struct hf_columns *col = &fit->col;
+    if (fit->dtype == HF_F64)
+        return 2;
+    const double spread = weight_spread(fit);
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
+        const double rms = sqrt(col->variance[f] + col->mean[f] * col->mean[f]);
+        const bool exact = col->whole && !fit->weights && largest <= 256;
+        if (largest > 0 && !exact && log2(largest / rms) + spread > LIMB_SPREAD)
+            return 2;
+    }
+    return 1;
+}
+
+/* Scales of the sums. Directions (cosine) have components of at most 1, and a bit for rounding. */
+static void choose_sums(struct hf_fit *fit) {
+    const struct hf_columns *col = &fit->col;
+    struct hf_sums *s = &fit->sums;
+    s->k = fit->k;
+    s->d = fit->d;
+    s->bits = hf_fixed_bits(fit->n);
+    s->limbs = choose_limbs(fit);
+    s->mult = col->mult;
+    s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(fit->weight_max));
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
+        const int e = fit->opts.metric == HF_COSINE ? hf_fixed_exponent(fit->weight_max) + 1
+                                                    : hf_fixed_exponent(largest * fit->weight_max);
+        col->mult[f] = hf_fixed_mult(s->bits, e);
+    }
+}
+
+static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
+    struct scan *s = job;
+    const struct hf_fit *fit = s->fit;
+    const struct hf_inertia_args args = {.x = *chunk,
+                                         .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
+                                         .metric = HF_EUCLIDEAN,
+                                         .weights = fit->weights + first,
+                                         .labels = s->zeros,
+                                         .sum = &s->square};
+    return hf_run(fit->ctx, HF_OP_INERTIA, &args);
+}
+
+/* Sum of w |x - shift|^2; without weights the moments have it. */
+static hf_status measure_square(struct scan *s) {
+    struct hf_fit *fit = s->fit;
+    const struct hf_columns *col = &fit->col;
+    double total = 0;
+    double reach = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double off = col->mean[f] - col->shift[f];
+        const double most = fmax(col->max[f] - col->shift[f], col->shift[f] - col->min[f]);
+        total += col->variance[f] + off * off;
+        reach += most * most;
+    }
+    fit->total_square = total * (double)fit->n;
+    if (!fit->weights)
+        return HF_OK;
+    s->square = hf_wide_zero(reach * fit->weight_max * 2);
+    HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, square_chunk, s));
+    fit->total_square = hf_wide_value(&s->square);
+    return HF_OK;
+}
+
+void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute) {
+    const bool same = fit->opts.store == HF_CENTROIDS_SAME;
+    *relative = fit->center_type == HF_F64 ? 0x1p-53 : 0x1p-24;
+    *absolute = fit->center_type == HF_F64 ? 0 : 0x1p-149;
+    if (same && fit->dtype == HF_F16) {
+        *relative = 0x1p-11;
+        *absolute = 0x1p-24;
+    } else if (same) {
+        *relative = 0x1p-8;
+    }
+}
+
+/* The inertia falls with exact arithmetic. It may rise by what centroids lose when they are rounded
+ * (W |c - mean|^2) and by the error of computing it from fixed-point sums and weights. */
+static void choose_slack(struct hf_fit *fit) {
+    const struct hf_columns *col = &fit->col;
+    double relative;
+    double absolute;
+    hf_center_rounding(fit, &relative, &absolute);
+    const double unit = ldexp(1, -fit->sums.bits * fit->sums.limbs);
+    double slack = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
+        const double reach = fmax(col->max[f] - col->shift[f], col->shift[f] - col->min[f]);
+        const double rounding = fmax(largest * relative, absolute) * 2;
+        const double heavy = (double)fit->n * fit->weight_max;
+        slack += fit->weight_sum * rounding * rounding;
+        slack += heavy * 16 * unit * (largest + reach) * reach;
+        slack += fit->weight_sum * 64 * DBL_EPSILON * (largest + reach) * reach;
+    }
+    fit->slack = slack + fit->total_square * 1e-12;
+}
+
+static hf_status scan_workspace(struct scan *s, void **block) {
+    struct hf_fit *fit = s->fit;
+    const size_t row = (size_t)fit->d * hf_dtype_bytes(fit->dtype);
+    int64_t chunk = hf_min64(fit->n_all, HF_PANEL_ROWS);
+    const bool buffered = fit->source != NULL || fit->opts.nan == HF_NAN_DROP;
+    if (buffered) {
+        const uint64_t allowed = fit->ctx->memory_bytes / 4;
+        const uint64_t bytes = allowed < SCAN_BYTES ? allowed : SCAN_BYTES;
+        chunk = hf_min64(chunk, (int64_t)(bytes / row));
+        chunk = chunk < 1 ? 1 : chunk;
+    }
+    fit->rows.chunk_rows = chunk;
+    hf_carve carve = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        carve.used = 0;
+        fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
+        s->bad = hf_carve_take(&carve, (size_t)chunk);
+        s->zeros = hf_carve_take(&carve, (size_t)hf_min64(fit->n_all, HF_SCAN_ROWS) * 4);
+        s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
+        s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
+        s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
+        s->mult = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
+        s->mult_square = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
+        if (pass == 0 && !(carve.base = hf_alloc(carve.used)))
+            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %llu bytes to scan the data",
+                               (unsigned long long)carve.used);
+    }
+    *block = carve.base;
+    memset(s->zeros, 0, (size_t)hf_min64(fit->n_all, HF_SCAN_ROWS) * 4);
+    return HF_OK;
+}
+
+static hf_status take_columns(struct hf_fit *fit) {
+    struct hf_columns *col = &fit->col;
+    col->block = hf_alloc_zero((size_t)fit->d * 6 * sizeof(double));
+    if (!col->block)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for what is known of %lld columns",
+                           (long long)fit->d);
+    double **const arrays[] = {&col->min,      &col->max,   &col->mean,
+                               &col->variance, &col->shift, &col->mult};
+    for (int i = 0; i < 6; i++)
+        *arrays[i] = col->block + i * fit->d;
+    return HF_OK;
+}
+
+static hf_status scan(struct scan *s) {
+    struct hf_fit *fit = s->fit;
+    HF_TRY(scan_range(s));
+    fit->rows.n = fit->n;
+    fit->rows.dropped = fit->dropped;
+    fit->rows.dropped_count = s->dropped;
+    HF_TRY(take_weights(fit));
+    HF_TRY(check_magnitude(fit));
+    HF_TRY(scan_moments(s));
+    choose_filter(fit);
+    choose_tolerance(fit);
+    choose_sums(fit);
+    if (fit->opts.metric == HF_EUCLIDEAN)
+        HF_TRY(measure_square(s));
+    choose_slack(fit);
+    return HF_OK;
+}
+
+hf_status hf_prepare(struct hf_fit *fit) {
+    struct scan s = {.fit = fit};
+    void *block = NULL;
+    fit->rows = (struct hf_rows){.ctx = fit->ctx,
+                                 .array = fit->x,
+                                 .source = fit->source,
+                                 .n = fit->n_all,
+                                 .d = fit->d,
+                                 .dtype = fit->dtype};
+    HF_TRY(take_columns(fit));
+    HF_TRY(scan_workspace(&s, &block));
+    const hf_status status = scan(&s);
+    fit->rows.buffer = NULL;
+    hf_free(block);
+    return status;
+}

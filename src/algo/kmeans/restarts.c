@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From the first restart to the last, keeping the centroids of the least inertia. */
+#include "algo/kmeans/checkpoint.h"
+#include "algo/kmeans/fit.h"
+#include "algo/kmeans/init.h"
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "ops/reference.h"
+#include <math.h>
+#include <string.h>
+
+struct init_progress {
+    const struct hf_fit *fit;
+    int restart;
+};
+
+static int init_progress(void *user, int64_t done, int64_t total) {
+    const struct init_progress *p = user;
+    const hf_kmeans_opts *o = &p->fit->opts;
+    return o->progress(o->progress_user, p->restart, 0, NULL, done, total);
+}
+
+static void take_given(struct hf_fit *fit) {
+    const hf_array *c = fit->opts.centroids;
+    for (int64_t j = 0; j < fit->k; j++)
+        hf_to_f64(fit->start + j * fit->d, hf_array_row(c, j), c->dtype, fit->d);
+}
+
+static hf_status seed(struct hf_fit *fit, int restart) {
+    struct init_progress progress = {.fit = fit, .restart = restart};
+    const struct hf_init_args args = {.k = fit->k,
+                                      .metric = fit->opts.metric,
+                                      .init = fit->opts.init,
+                                      .seed = fit->opts.seed,
+                                      .restart = restart,
+                                      .weights = fit->weights,
+                                      .filter = fit->filter,
+                                      .nearest = fit->nearest,
+                                      .labels = fit->labels,
+                                      .progress = fit->opts.progress ? init_progress : NULL,
+                                      .progress_user = &progress};
+    return hf_kmeans_init(&fit->rows, &args, fit->start);
+}
+
+/* The first centroids, into fit->current. */
+static hf_status start(struct hf_fit *fit, int restart) {
+    const size_t centers = (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
+    fit->current = fit->start;
+    fit->previous = (char *)fit->start + centers;
+    if (fit->opts.init == HF_INIT_GIVEN)
+        take_given(fit);
+    else
+        HF_TRY(seed(fit, restart));
+    hf_centers_store(fit, fit->current, fit->start, fit->k * fit->d);
+    for (int64_t i = 0; i < fit->k * fit->d; i++)
+        if (!isfinite(hf_center_at(fit->current, fit->center_type, i)))
+            return hf_ctx_fail(
+                fit->ctx, HF_E_ARG,
+                "initial centroid %lld, column %lld (counted from 0) is too large for "
+                "the centroids' type: scale the data or give smaller ones",
+                (long long)(i / fit->d), (long long)(i % fit->d));
+    return HF_OK;
+}
+
+/* Ties go to the earlier restart. */
+static bool keep_if_better(struct hf_fit *fit, struct hf_restart *run, struct hf_restart *best) {
+    if (best->number >= 0 && !(run->inertia < best->inertia))
+        return false;
+    const struct hf_history spare = best->history;
+    memcpy(fit->best, fit->current, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
+    *best = *run;
+    run->history = spare;
+    return true;
+}
+
+static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
+                         const struct hf_restart *best) {
+    const double begin = hf_now_s();
+    if (run->iteration == 0)
+        HF_TRY(start(fit, run->number));
+    else
+        HF_TRY(hf_lloyd_rebuild(fit));
+    const double started = hf_now_s();
+    fit->seconds_init += started - begin;
+    HF_TRY(hf_lloyd(fit, run, best));
+    const double stopped = hf_now_s();
+    fit->seconds_iterate += stopped - started;
+    HF_TRY(hf_finish(fit, run->stop == HF_STOP_LABELS, true, &run->inertia));
+    fit->seconds_finish += hf_now_s() - stopped;
+    return HF_OK;
+}
+
+/* All restarts that are left; *fresh: the labels are those of the best centroids. */
+static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_restart *best,
+                         bool *fresh) {
+    while (run->number < fit->opts.n_init) {
+        const hf_status status = run_one(fit, run, best);
+        if (status == HF_E_CANCELLED && best->number >= 0) {
+            best->stop = HF_STOP_CANCELLED; /* while seeding: what is finished stands */
+            return HF_OK;
+        }
+        HF_TRY(status);
+        const bool last = run->number + 1 == fit->opts.n_init;
+        const bool cancelled = run->cancelled;
+        const hf_stop stop = run->stop;
+        const int number = run->number;
+        *fresh = keep_if_better(fit, run, best);
+        run->number = number + 1;
+        run->iteration = run->history.count = 0;
+        run->stop = HF_STOP_NONE;
+        if (stop == HF_STOP_LABELS || stop == HF_STOP_TOL || (stop == HF_STOP_MAX_ITER && !last))
+            HF_TRY(hf_checkpoint_write(fit, run, best));
+        if (!cancelled)
+            continue;
+        if (!last || stop == HF_STOP_CANCELLED)
+            best->stop = HF_STOP_CANCELLED;
+        return HF_OK;
+    }
+    return HF_OK;
+}
+
+/* Labels and inertia of the best centroids once more, when the last restart was not the best. */
+static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
+    const double begin = hf_now_s();
+    memcpy(fit->current, fit->best, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
+    for (int64_t i = 0; i < fit->n; i++)
+        fit->labels[i] = -1;
+    hf_skip_reset(&fit->skip);
+    HF_TRY(hf_finish(fit, false, false, &best->inertia));
+    fit->seconds_finish += hf_now_s() - begin;
+    return HF_OK;
+}
+
+hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
+    struct hf_restart run = {0};
+    bool fresh = false;
+    best->number = -1;
+    hf_status status = HF_OK;
+    if (fit->opts.resume)
+        status = hf_checkpoint_resume(fit, &run, best);
+    if (status == HF_OK)
+        status = run_all(fit, &run, best, &fresh);
+    if (status == HF_OK && !fresh)
+        status = revisit_best(fit, best);
+    hf_free(run.history.it);
+    return status;
+}

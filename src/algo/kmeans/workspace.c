@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All memory of the iterations, taken before they begin, within the context's limit. Labels and one
+ * set of centroids become the result's and are not counted. */
+#include "algo/kmeans/fit.h"
+#include "algo/kmeans/init.h"
+#include "base/mem.h"
+#include <string.h>
+
+#define FUSED_BYTES (512 * 1024) /* sums up to this size stay in cache while rows are assigned */
+#define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
+#define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels, where there is room */
+
+struct panel_job {
+    hf_rows_fn *fn;
+    void *job;
+    int64_t most;
+};
+
+hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count) {
+    hf_array panel = *chunk;
+    const int64_t stride = chunk->row_stride ? chunk->row_stride : chunk->cols;
+    panel.data = (char *)chunk->data + (size_t)(first * stride) * hf_dtype_bytes(chunk->dtype);
+    panel.rows = count;
+    return panel;
+}
+
+static hf_status cut_chunk(void *job, const hf_array *chunk, int64_t first) {
+    const struct panel_job *p = job;
+    for (int64_t at = 0; at < chunk->rows; at += p->most) {
+        const hf_array panel = hf_panel(chunk, at, hf_min64(p->most, chunk->rows - at));
+        HF_TRY(p->fn(p->job, &panel, first + at));
+    }
+    return HF_OK;
+}
+
+hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *fn, void *job) {
+    struct panel_job p = {.fn = fn, .job = job, .most = most};
+    return hf_rows_each(rows, cut_chunk, &p);
+}
+
+/* What does not depend on the chunk: measured with carve->base == NULL, then taken. False when a
+ * size overflows. */
+static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
+    struct hf_sums *s = &fit->sums;
+    size_t centers;
+    size_t sums;
+    if (!hf_mul3_size(fit->k, fit->d, 2 * (int64_t)hf_dtype_bytes(fit->center_type), &centers) ||
+        !hf_mul3_size(fit->k, fit->d, s->limbs * (int64_t)sizeof(int64_t), &sums))
+        return false;
+    const size_t k = (size_t)fit->k;
+    fit->start = hf_carve_take(carve, centers);
+    fit->current = fit->start;
+    fit->previous = fit->start ? (char *)fit->start + centers / 2 : NULL;
+    s->sum = hf_carve_take(carve, sums);
+    s->count = hf_carve_take(carve, k * sizeof(int64_t));
+    s->weight = fit->weights ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
+    fit->panel_labels =
+        hf_carve_take(carve, (size_t)hf_min64(fit->n, HF_PANEL_ROWS) * sizeof(int32_t));
+    hf_skip_carve(&fit->skip, carve, fit->k);
+    if (fit->opts.empty == HF_EMPTY_RELOCATE) {
+        fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
+        fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
+        fit->panel_distances =
+            hf_carve_take(carve, (size_t)hf_min64(fit->n, HF_SCAN_ROWS) * sizeof(double));
+        fit->row = hf_carve_take(carve, (size_t)fit->d * sizeof(double));
+    }
+    if (fit->opts.empty == HF_EMPTY_SPLIT)
+        fit->share = hf_carve_take(carve, k * sizeof(int64_t));
+    return true;
+}
+
+/* The float64 start lies over both sets of centroids: for F64 over the first, for F32 over the two.
+ */
+static uint64_t init_bytes(const struct hf_fit *fit) {
+    if (fit->opts.init == HF_INIT_GIVEN)
+        return 0;
+    const struct hf_init_args args = {.k = fit->k,
+                                      .metric = fit->opts.metric,
+                                      .init = fit->opts.init,
+                                      .seed = fit->opts.seed,
+                                      .weights = fit->weights,
+                                      .filter = fit->filter};
+    return hf_kmeans_init_bytes(&fit->rows, &args);
+}
+
+/* What the data need anyway: reading in chunks, or copying where rows are left out. */
+static bool is_buffered(const struct hf_fit *fit) {
+    return fit->source || fit->rows.dropped_count > 0;
+}
+
+struct plan {
+    uint64_t fixed;   /* bytes */
+    uint64_t nearest; /* bytes of two float32 or one float64 a row */
+    uint64_t chunk;
+    bool keep_bounds;
+};
+
+static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
+    return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
+                       "k-means with %lld rows, %lld columns and %lld clusters needs %llu bytes "
+                       "beside data, labels and centroids, but the context allows %llu: raise its "
+                       "memory_bytes (--memory), or ask for fewer clusters or another init",
+                       (long long)fit->n, (long long)fit->d, (long long)fit->k,
+                       (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
+}
+
+/* Divide the limit: what must be, then bounds if half of the rest holds them, then the chunk. */
+static hf_status plan_memory(const struct hf_fit *fit, size_t carved, struct plan *plan) {
+    const uint64_t limit = fit->ctx->memory_bytes;
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const bool seeds =
+        fit->opts.init == HF_INIT_KMEANSPP || fit->opts.init == HF_INIT_KMEANS_PARALLEL;
+    const uint64_t nearest = (uint64_t)fit->n * sizeof(double);
+    uint64_t needed = carved + init_bytes(fit);
+    needed += fit->weights ? (uint64_t)fit->n * sizeof(double) : 0;
+    needed += (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
+    needed += seeds ? nearest : 0;
+    const uint64_t least_chunk = is_buffered(fit) ? row : 0;
+    if (needed + least_chunk > limit)
+        return too_much(fit, needed + least_chunk);
+    uint64_t left = limit - needed;
+    left -= left > 2 * KERNEL_BYTES ? KERNEL_BYTES : 0;
+    const bool wanted = fit->opts.skipping != HF_SKIP_OFF && fit->opts.metric == HF_EUCLIDEAN &&
+                        fit->opts.max_iter > 1;
+    plan->keep_bounds = wanted && (seeds || nearest <= left / 2);
+    plan->nearest = seeds || plan->keep_bounds ? nearest : 0;
+    if (plan->keep_bounds && !seeds)
+        left -= nearest;
+    const uint64_t all = (uint64_t)fit->n * row;
+    plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+    plan->chunk = plan->chunk < all ? plan->chunk : all;
+    plan->chunk = is_buffered(fit) ? (plan->chunk < row ? row : plan->chunk) : 0;
+    return HF_OK;
+}
+
+hf_status hf_fit_workspace(struct hf_fit *fit) {
+    hf_carve carve = {0};
+    struct plan plan = {0};
+    if (!carve_fixed(fit, &carve))
+        return too_much(fit, UINT64_MAX);
+    HF_TRY(plan_memory(fit, carve.used, &plan));
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
+                         hf_align_up((size_t)(plan.chunk / row * row)) + HF_ALIGN;
+    fit->block = hf_alloc(total);
+    size_t centers;
+    const bool fits =
+        hf_mul3_size(fit->k, fit->d, (int64_t)hf_dtype_bytes(fit->center_type), &centers);
+    fit->best = fits ? hf_alloc(centers) : NULL;
+    fit->labels = hf_alloc((size_t)fit->n_all * sizeof(int32_t));
+    if (!fit->block || !fit->best || !fit->labels)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
+                           "the system gave no memory for %llu bytes of workspace, %lld labels and "
+                           "%lld centroids",
+                           (unsigned long long)total, (long long)fit->n_all, (long long)fit->k);
+    carve = (hf_carve){.base = fit->block};
+    carve_fixed(fit, &carve);
+    fit->nearest = plan.nearest ? hf_carve_take(&carve, (size_t)plan.nearest) : NULL;
+    fit->rows.chunk_rows = hf_min64(fit->n, HF_PANEL_ROWS);
+    if (plan.chunk > 0) {
+        fit->rows.chunk_rows = (int64_t)(plan.chunk / row);
+        fit->rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
+    }
+    fit->skip.kept = plan.keep_bounds;
+    fit->skip.bounds.upper = (float *)fit->nearest;
+    fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
+    fit->fused = fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
+    if (fit->fused)
+        memcpy(fit->kernel_update, "fused", sizeof("fused"));
+    fit->held_bytes = total + (uint64_t)fit->rows.dropped_count * sizeof(int64_t) +
+                      (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
+                      (uint64_t)fit->d * 6 * sizeof(double);
+    return HF_OK;
+}
+
+void hf_fit_free(struct hf_fit *fit) {
+    hf_free(fit->dropped);
+    hf_free(fit->weights);
+    hf_free(fit->col.block);
+    hf_free(fit->block);
+    hf_free(fit->labels);
+    hf_free(fit->best);
+}
