@@ -12,10 +12,10 @@ extern "C" {
 /* A row-major matrix in host memory: element (i, j) lies at data + (i * row_stride + j) * size.
  * A view never owns its memory. A vector of n elements is rows = n, cols = 1. */
 typedef struct hf_array {
-    void *data;
-    hf_dtype dtype;
-    int64_t rows;
-    int64_t cols;
+    void *data;         /* element (0, 0) */
+    hf_dtype dtype;     /* of every element */
+    int64_t rows;       /* at least 0 */
+    int64_t cols;       /* at least 0 */
     int64_t row_stride; /* elements from one row to the next; 0 means cols */
 } hf_array;
 
@@ -33,14 +33,14 @@ static inline hf_array hf_array_view(void *data, hf_dtype dtype, int64_t rows, i
 /* Rows that need not be in memory: a file, a database, a generator. `read` is called from one
  * thread at a time, may be asked for the same rows again and must then give the same bytes. */
 typedef struct hf_source {
-    int64_t rows;
-    int64_t cols;
-    hf_dtype dtype;
+    int64_t rows;   /* in all */
+    int64_t cols;   /* elements of a row */
+    hf_dtype dtype; /* of every element */
     /* Write rows [first, first + count) to dst [count, cols], without gaps. On failure return a
      * status and put a message of at most message_bytes into message. */
     hf_status (*read)(void *user, int64_t first, int64_t count, void *dst, char *message,
                       size_t message_bytes);
-    void *user;
+    void *user; /* first argument of read */
 } hf_source;
 
 #ifdef __cplusplus

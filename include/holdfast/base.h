@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Marks what the shared library exports. */
 #if defined(_WIN32)
 #define HF_API
 #else
@@ -20,15 +21,15 @@ extern "C" {
  * hf_last_error(ctx) says in words what was wrong, where, and what to do. */
 typedef enum hf_status {
     HF_OK = 0,
-    HF_E_ARG = 1,         /* an argument is out of its range, or two arguments contradict each other */
-    HF_E_DATA = 2,        /* the data are unusable: NaN, negative weights, malformed or truncated file */
-    HF_E_IO = 3,          /* the operating system refused to open, read or write */
-    HF_E_NOMEM = 4,       /* out of memory, or more would be needed than the context may use */
+    HF_E_ARG = 1,   /* an argument is out of its range, or two arguments contradict each other */
+    HF_E_DATA = 2,  /* the data are unusable: NaN, negative weights, malformed or truncated file */
+    HF_E_IO = 3,    /* the operating system refused to open, read or write */
+    HF_E_NOMEM = 4, /* out of memory, or more would be needed than the context may use */
     HF_E_UNSUPPORTED = 5, /* not available in this build or on this machine */
     HF_E_DEVICE = 6,      /* the device reported an error */
-    HF_E_CORRUPT = 7,     /* wrong arithmetic or a damaged file was noticed and could not be repaired */
-    HF_E_CANCELLED = 8,   /* a progress callback asked to stop */
-    HF_E_INTERNAL = 9     /* a bug of holdfast: please report it */
+    HF_E_CORRUPT = 7, /* wrong arithmetic or a damaged file was noticed and could not be repaired */
+    HF_E_CANCELLED = 8, /* a progress callback asked to stop */
+    HF_E_INTERNAL = 9   /* a bug of holdfast: please report it */
 } hf_status;
 
 /* Element types. */

@@ -9,13 +9,14 @@
 extern "C" {
 #endif
 
+/* Opaque; made by hf_context_create(). */
 typedef struct hf_context hf_context;
 
 /* All zero means default. */
 typedef struct hf_context_opts {
-    const char *device;   /* "cpu" or "auto"; NULL means auto (the fastest device that is there) */
-    int threads;          /* worker threads, the caller's included; 0 means one per usable core */
-    uint64_t memory_bytes; /* workspace and chunks may take this much; 0 means half of what is free */
+    const char *device;    /* "cpu" or "auto"; NULL means auto (the fastest device there is) */
+    int threads;           /* workers, the caller's thread included; 0 means one per usable core */
+    uint64_t memory_bytes; /* for workspace and chunks; 0 means half of what is free */
 } hf_context_opts;
 
 /* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().

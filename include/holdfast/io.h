@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data files. Reading: .npy, .fvecs, .bvecs, IDX (.gz too), CSV/TSV. Writing: .npy, whole or not at all. */
+ * Data files. Reading: .npy, .fvecs, .bvecs, IDX (.gz too), CSV/TSV. Writing: .npy, whole or not at
+ * all. */
 #ifndef HF_IO_H
 #define HF_IO_H
 
@@ -11,6 +12,7 @@
 extern "C" {
 #endif
 
+/* An open data file; made by hf_dataset_open(). */
 typedef struct hf_dataset hf_dataset;
 
 /* All zero means default. */
@@ -37,6 +39,8 @@ typedef struct hf_open_opts {
  * Free *data with hf_dataset_close(); NULL is allowed there. ctx is used during this call alone. */
 HF_API hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts *opts,
                                  hf_dataset **data);
+
+/* Close a dataset and free its rows. NULL is allowed. */
 HF_API void hf_dataset_close(hf_dataset *data);
 
 /* The rows in memory, or NULL when they are read in chunks. Belongs to the dataset. */

@@ -66,8 +66,7 @@ typedef enum hf_stop {
     HF_STOP_LABELS = 1,   /* no label changed */
     HF_STOP_TOL = 2,      /* the centroids moved less than tol */
     HF_STOP_MAX_ITER = 3, /* max_iter iterations were made */
-    HF_STOP_CANCELLED =
-        4 /* the progress callback said so; the result holds the last full iteration */
+    HF_STOP_CANCELLED = 4 /* by the progress callback; the result holds the last full iteration */
 } hf_stop;
 
 /* One Lloyd iteration as it ended. */
