@@ -22,11 +22,12 @@ struct hf_kernel {
     uint32_t dtypes;  /* HF_DT() bits of the data */
     uint32_t isa;     /* enum hf_isa_id of host rows */
     uint32_t traits;
-    uint32_t guards;  /* protection schemes fused into the kernel; none so far */
+    uint32_t guards; /* protection schemes fused into the kernel; none so far */
     int tile[3];
-    bool (*supports)(const void *args); /* NULL: every call of these dtypes */
+    bool (*supports)(const void *args);                 /* NULL: every call of these dtypes */
     size_t (*workspace)(const void *args, int workers); /* NULL: 0 bytes */
-    /* On the device's stream (host: hf_pool *). No allocation, no print. ws is aligned to HF_ALIGN. */
+    /* On the device's stream (host: hf_pool *). No allocation, no print. ws is aligned to HF_ALIGN.
+     */
     hf_status (*run)(void *stream, const void *args, void *ws);
     /* Predicted nanoseconds of this call on one worker: the cost model. NULL: never preferred. */
     double (*estimate)(const void *args);
@@ -38,7 +39,8 @@ struct hf_kernel_table {
     int count;
 };
 
-/* Row i of an op over all ISAs compiled, also those that this machine cannot run; NULL past the last. */
+/* Row i of an op over all ISAs compiled, also those that this machine cannot run; NULL past the
+ * last. */
 const struct hf_kernel *hf_kernel_at(int op, int i);
 
 /* Can this machine run it? Writes the reason when not; why may be NULL. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The only door to a kernel (guard/run.c): plan, run under the context's protection scheme, wait. */
+ * The only door to a kernel (guard/run.c): plan, run under the context's protection scheme, wait.
+ */
 #ifndef HF_RUN_H
 #define HF_RUN_H
 
