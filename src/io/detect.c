@@ -46,30 +46,29 @@ static bool name_fits(const char *path, const char *endings) {
     return false;
 }
 
-static hf_status fail_unknown(const struct hf_input *in, hf_error *err) {
-    return hf_fail(err, HF_E_DATA,
-                   "%s: the format is not known: neither the content nor the name is that of .npy, "
-                   ".fvecs, .bvecs, IDX or CSV; save the data with numpy.save",
-                   in->name);
-}
-
 hf_status hf_format_detect(const struct hf_input *in, const char *path,
                            const struct hf_format **format, hf_error *err) {
+    /* A name outweighs a likely content, so that a damaged file is reported as what it was meant to be;
+     * content that cannot be of the format outweighs the name. */
+    enum { NAMED = 3, LIKELY = 2 * HF_PROBE_LIKELY };
     int best = 0;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        const int score =
-            2 * (int)formats[i].probe(in) + (name_fits(path, formats[i].endings) ? 1 : 0);
+        const bool named = name_fits(path, formats[i].endings);
+        const int score = 2 * (int)formats[i].probe(in) + (named ? NAMED : 0);
         if (score > best) {
             best = score;
             *format = &formats[i];
         }
     }
-    if (best >= 2 * (int)HF_PROBE_LIKELY)
-        return HF_OK;
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign && best < LIKELY; i++)
         if (in->head_bytes >= foreign[i].bytes &&
             memcmp(in->head, foreign[i].magic, foreign[i].bytes) == 0)
             return hf_fail(err, HF_E_DATA, "%s: cannot be read: its content is %s", in->name,
                            foreign[i].advice);
-    return best == 0 ? fail_unknown(in, err) : HF_OK;
+    if (best >= NAMED)
+        return HF_OK;
+    return hf_fail(err, HF_E_DATA,
+                   "%s: the format is not known: neither the content nor the name is that of .npy, "
+                   ".fvecs, .bvecs, IDX or CSV; save the data with numpy.save",
+                   in->name);
 }

@@ -14,8 +14,10 @@ static int64_t first_dim(const struct hf_input *in) {
 
 static enum hf_probe probe(const struct hf_input *in, int64_t element_bytes) {
     const int64_t dim = first_dim(in);
-    return in->gz == NULL && dim > 0 && in->size % (4 + dim * element_bytes) == 0 ? HF_PROBE_LIKELY
-                                                                                  : HF_PROBE_NO;
+    if (dim < 1)
+        return HF_PROBE_NO;
+    const bool fits = in->gz == NULL && in->size % (4 + dim * element_bytes) == 0;
+    return fits ? HF_PROBE_LIKELY : HF_PROBE_MAYBE;
 }
 
 enum hf_probe hf_fvecs_probe(const struct hf_input *in) { return probe(in, 4); }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define HEADER_BYTES 128
-#define GATHER_BYTES ((size_t)256 << 10)
 
 static const char *type_code(hf_dtype dtype) {
     switch (dtype) {
@@ -54,36 +53,15 @@ static void make_header(char header[HEADER_BYTES], const hf_array *a, bool vecto
     header[HEADER_BYTES - 1] = '\n';
 }
 
-/* Rows with gaps between them, through a buffer so that the system sees few writes. */
-static hf_status write_strided(hf_file *file, const hf_array *a, size_t row_bytes, hf_error *err) {
-    const size_t stride = (size_t)a->row_stride * hf_dtype_bytes(a->dtype);
-    if (row_bytes > GATHER_BYTES) {
-        for (int64_t i = 0; i < a->rows; i++)
-            HF_TRY(hf_file_write(file, (const char *)a->data + (size_t)i * stride, row_bytes, err));
-        return HF_OK;
-    }
-    char *buffer = hf_alloc(GATHER_BYTES);
-    if (buffer == NULL)
-        return hf_fail(err, HF_E_NOMEM, "no memory for a write buffer");
-    const int64_t block = row_bytes > 0 ? (int64_t)(GATHER_BYTES / row_bytes) : a->rows;
-    hf_status status = HF_OK;
-    for (int64_t done = 0; done < a->rows && status == HF_OK; done += block) {
-        const int64_t now = a->rows - done < block ? a->rows - done : block;
-        for (int64_t i = 0; i < now; i++)
-            memcpy(buffer + (size_t)i * row_bytes,
-                   (const char *)a->data + (size_t)(done + i) * stride, row_bytes);
-        status = hf_file_write(file, buffer, (size_t)now * row_bytes, err);
-    }
-    hf_free(buffer);
-    return status;
-}
-
 static hf_status write_rows(hf_file *file, const hf_array *a, size_t row_bytes, hf_error *err) {
     if (a->rows == 0 || a->cols == 0)
         return HF_OK;
     if (a->row_stride == 0 || a->row_stride == a->cols)
         return hf_file_write(file, a->data, (size_t)a->rows * row_bytes, err);
-    return write_strided(file, a, row_bytes, err);
+    const size_t stride = (size_t)a->row_stride * hf_dtype_bytes(a->dtype);
+    for (int64_t i = 0; i < a->rows; i++)
+        HF_TRY(hf_file_write(file, (const char *)a->data + (size_t)i * stride, row_bytes, err));
+    return HF_OK;
 }
 
 static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err) {
