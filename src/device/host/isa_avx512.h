@@ -73,6 +73,7 @@ ALWAYS_INLINE void vf_transpose(vf r[VW]) {
 ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
+ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) { return _mm512_cmpneq_epi32_mask(a, b); } /* bit: lanes differ */
 ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) { return _mm512_mask_mov_epi32(b, m, a); } /* m ? a : b */
 
 ALWAYS_INLINE vd vd_load(const double *p) { return _mm512_loadu_pd(p); }

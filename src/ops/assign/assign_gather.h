@@ -34,8 +34,8 @@ ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shif
     return vf_mul(vf_sub(x, vf_load(shift)), scale);
 }
 
-/* One row to out [d_pad], zeros behind d; returns |x'|^2. dtype is a constant where this is inlined. */
-ALWAYS_INLINE float gather_row_as(const struct job *job, const char *row, hf_dtype dtype, float *out) {
+/* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is inlined. */
+ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dtype, float *out) {
     const size_t size = hf_dtype_bytes(dtype);
     const vf scale = vf_set1(job->scale);
     vf sum = vf_set1(0);
@@ -55,24 +55,55 @@ ALWAYS_INLINE float gather_row_as(const struct job *job, const char *row, hf_dty
         const vf x = vf_load(lanes);
         vf_store(out + j, x);
         sum = vf_fma(x, x, sum);
+        j += VW;
     }
-    return vf_sum(sum);
+    for (; j < job->d_pad; j += VW)
+        vf_store(out + j, vf_set1(0));
+    return sum;
 }
 
-static float gather_row(const struct job *job, int64_t i, float *out) {
-    const hf_array *x = &job->a->x;
-    const char *row = hf_array_row(x, i);
-    switch (x->dtype) {
+/* Slots [slot, slot + VW) of the block to w->rows, zeros where there is no row; |x'|^2 of each. */
+ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot, hf_dtype dtype) {
+    const struct block *b = &w->block;
+    const int left = b->rows - slot;
+    const int count = left < 0 ? 0 : left < VW ? left : VW;
+    for (int i = 0; i < count; i++)
+        vf_store(w->parts + i * VW, gather_row(job, job_row(job, b->row[slot + i]), dtype,
+                                               w->rows + i * job->d_pad));
+    if (count < VW) {
+        const size_t empty = (size_t)(VW - count);
+        memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);
+        memset(w->rows + count * job->d_pad, 0, sizeof(float) * (size_t)job->d_pad * empty);
+    }
+    vf r[VW];
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        r[i] = vf_load(w->parts + i * VW);
+    vf_transpose(r);
+    vf sum = r[0];
+    UNROLL(16)
+    for (int i = 1; i < VW; i++)
+        sum = vf_add(sum, r[i]);
+    vf_store(b->norm2 + slot, sum);
+}
+
+static void gather_panel(const struct job *job, struct worker *w, int slot) {
+    switch (job->a->x.dtype) {
     case HF_F32:
-        return gather_row_as(job, row, HF_F32, out);
+        gather_panel_as(job, w, slot, HF_F32);
+        break;
     case HF_F64:
-        return gather_row_as(job, row, HF_F64, out);
+        gather_panel_as(job, w, slot, HF_F64);
+        break;
     case HF_F16:
-        return gather_row_as(job, row, HF_F16, out);
+        gather_panel_as(job, w, slot, HF_F16);
+        break;
     case HF_BF16:
-        return gather_row_as(job, row, HF_BF16, out);
+        gather_panel_as(job, w, slot, HF_BF16);
+        break;
     default:
-        return gather_row_as(job, row, HF_U8, out);
+        gather_panel_as(job, w, slot, HF_U8);
+        break;
     }
 }
 

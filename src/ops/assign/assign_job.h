@@ -52,6 +52,7 @@ struct pair {
 struct worker {
     void *x;              /* packed rows of the block */
     float *rows;          /* [VW, d_pad] x' on the way there */
+    float *parts;         /* [VW, VW] and |x'|^2 in VW parts */
     void *scratch;        /* of the tile file */
     struct block block;
     int64_t *full;        /* rows waiting for all centroids */
@@ -73,7 +74,8 @@ struct worker {
 
 struct job {
     const struct hf_assign_args *a;
-    int64_t n, k, d, d_pad; /* d_pad: d up to a multiple of VW */
+    int64_t n, k, d, d_pad; /* d_pad: d up to a multiple of TILE_PAD */
+    size_t row_bytes;       /* from one row of x to the next */
     float *shift;           /* [d_pad] float32 */
     float scale;
     int whole;              /* rows are exact in bf16 */
@@ -93,5 +95,10 @@ struct job {
     int n_workers;
     _Atomic int64_t next_row;
 };
+
+/* Row i of the data. */
+static inline const char *job_row(const struct job *job, int64_t i) {
+    return (const char *)job->a->x.data + (size_t)i * job->row_bytes;
+}
 
 #endif

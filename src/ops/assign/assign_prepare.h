@@ -44,6 +44,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     struct worker v = {.block = b, .slot64 = -1};
     v.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
     v.rows = hf_carve_take(carve, sizeof(float) * VW * (size_t)job->d_pad);
+    v.parts = hf_carve_take(carve, sizeof(float) * VW * VW);
     v.scratch = hf_carve_take(carve, tile_scratch_bytes(job));
     v.full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
     v.partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
@@ -75,7 +76,8 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, int wor
     job->n = a->x.rows;
     job->k = a->c.rows;
     job->d = a->x.cols;
-    job->d_pad = (job->d + VW - 1) / VW * VW;
+    job->d_pad = (job->d + TILE_PAD - 1) / TILE_PAD * TILE_PAD;
+    job->row_bytes = hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
     job->whole = a->filter.whole && (a->metric == HF_EUCLIDEAN || !a->filter.shift);
     job->block_rows = prepare_block_rows(job);

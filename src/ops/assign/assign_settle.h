@@ -15,11 +15,28 @@ struct verdict {
     uint32_t near_enough; /* bit: the row is in the filter's range */
 };
 
+/* own: at most |x' - c'| of the best. e0, d0: errors with |c'| <= cmax. */
+ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf own, vf e0, vf d0,
+                                struct verdict *out) {
+    const vf q_low = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 - job->bound.qerr));
+    const vf zero = vf_set1(0);
+    const vf two = vf_set1(2);
+    const vf unit = vf_set1(1 / job->scale);
+    const vf low = vf_set1(1 - 0x1p-20f);
+    const vf sight = vf_set1(OUT_OF_SIGHT);
+    const vf l2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e0)));
+    const vf m2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->best + slot), e0)));
+    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d0), sight);
+    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d0), sight);
+    vf_store(out->upper, vf_mul(vf_mul(own, vf_set1(1 + 0x1p-20f)), unit));
+    vf_store(out->lower, vf_mul(vf_max(others, zero), unit));
+    vf_store(out->least, vf_mul(vf_max(any, zero), unit));
+}
+
 ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
     const vf q = vf_load(b->norm2 + slot);
     const vf best = vf_load(b->best + slot);
-    const vf next = vf_load(b->next + slot);
     const vf eps = vf_set1(f->eps);
     const vf eta = vf_set1(f->eta);
     const vf delta = vf_set1(f->delta);
@@ -29,7 +46,6 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     const vf zero = vf_set1(0);
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
     const vf q_up = vf_mul(q, vf_set1(1 + f->qerr));
-    const vf q_low = vf_mul(q, vf_set1(1 - f->qerr));
     /* with |c'| <= cmax */
     const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), eta);
     const vf d0 = vf_fma(delta, vf_add(norm, cmax), tiny);
@@ -44,36 +60,29 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     if (job->a->metric != HF_EUCLIDEAN)
         margin = vf_mul(vf_set1(2), vf_fma(vf_mul(vf_set1(4), delta), vf_mul(norm, cmax), e));
     vf_store(out->threshold, vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
-    const vf unit = vf_set1(1 / job->scale);
-    const vf up = vf_set1(1 + 0x1p-20f);
-    const vf low = vf_set1(1 - 0x1p-20f);
-    const vf l2 = vf_sub(q_low, vf_mul(vf_set1(2), vf_add(next, e0)));
-    const vf m2 = vf_sub(q_low, vf_mul(vf_set1(2), vf_add(best, e0)));
-    vf_store(out->upper, vf_mul(vf_mul(vf_add(root, d), up), unit));
-    const vf sight = vf_set1(OUT_OF_SIGHT);
-    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d0), sight);
-    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d0), sight);
-    vf_store(out->lower, vf_mul(vf_max(others, zero), unit));
-    vf_store(out->least, vf_mul(vf_max(any, zero), unit));
+    if (job->a->bounds)
+        judge_bounds(job, b, slot, vf_add(root, d), e0, d0, out);
     out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) & vm_bits(vf_lt(q, vf_set1(FAR_ROW))) &
                        vm_bits(vf_lt(vf_set1(LOST), best));
 }
 
-/* Row i has this label now. */
-static void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i, int32_t label) {
     const struct hf_assign_args *a = job->a;
     const int32_t old = a->labels[i];
-    if (old == label)
-        return;
     a->labels[i] = label;
     w->stats.changed++;
     if (!a->sums)
         return;
     const double weight = a->weights ? a->weights[i] : 1;
-    const void *row = hf_array_row(&a->x, i);
+    const void *row = job_row(job, i);
     w->has_sums = 1;
     update_move_row(&w->sums, row, a->x.dtype,
                     update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, old, label);
+}
+/* Row i has this label now. */
+ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+    if (job->a->labels[i] != label)
+        settle_change(job, w, i, label);
 }
 
 /* The filter does not see the later ones of equal centroids: a row of the first has them at its own
@@ -91,6 +100,23 @@ static void leave_open(struct worker *w, int64_t row, float threshold, float low
     w->open[w->n_open++] = o;
 }
 
+/* The common case: VW rows in sequence, all decided. false: nothing was done. */
+ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot, const struct verdict *v) {
+    const struct block *b = &w->block;
+    const uint32_t all = (uint32_t)((1u << VW) - 1);
+    const uint32_t clear = job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
+    const int64_t first = b->row[slot];
+    if ((clear & v->near_enough) != all || b->row[slot + VW - 1] != first + VW - 1)
+        return 0;
+    const int32_t *labels = job->a->labels + first;
+    uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(labels));
+    for (; changed; changed &= changed - 1)
+        settle_change(job, w, first + __builtin_ctz(changed), b->arg[slot + __builtin_ctz(changed)]);
+    for (int i = 0; job->a->bounds && i < VW; i++)
+        settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
+    return 1;
+}
+
 /* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
 static void settle_block(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
@@ -98,6 +124,8 @@ static void settle_block(const struct job *job, struct worker *w) {
         struct verdict v;
         judge(job, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        if (count == VW && settle_all(job, w, slot, &v))
+            continue;
         for (int i = 0; i < count; i++) {
             const int s = slot + i;
             const int known = (int)(v.near_enough >> i & 1);
@@ -105,7 +133,7 @@ static void settle_block(const struct job *job, struct worker *w) {
                 settle_row(job, w, b->row[s], b->arg[s]);
                 settle_bounds(job, b->row[s], b->arg[s], v.upper[i], v.lower[i]);
             } else {
-                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY, known ? v.least[i] : 0);
+                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY, known && job->a->bounds ? v.least[i] : 0);
             }
         }
     }

@@ -18,20 +18,10 @@
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros. */
 static void load_block(const struct job *job, struct worker *w) {
-    struct block *b = &w->block;
-    const int lanes = (b->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    for (int slot = 0; slot < lanes; slot += VW) {
-        for (int i = 0; i < VW; i++) {
-            float *out = w->rows + i * job->d_pad;
-            if (slot + i < b->rows)
-                b->norm2[slot + i] = gather_row(job, b->row[slot + i], out);
-            else
-                memset(out, 0, sizeof(float) * (size_t)job->d_pad);
-        }
+    for (int slot = 0; slot < w->block.rows || slot % TILE_ROWS; slot += VW) {
+        gather_panel(job, w, slot);
         tile_pack_panel(job, w, slot, w->rows);
     }
-    for (int slot = b->rows; slot < lanes; slot++)
-        b->norm2[slot] = 0;
 }
 
 /* Take `count` rows from the end of a queue, pack them, find the best two centroids of each. */
@@ -42,10 +32,10 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
     b->rows = count;
     load_block(job, w);
-    for (int slot = 0; slot < b->capacity; slot++) {
-        b->best[slot] = -FLT_MAX;
-        b->next[slot] = -FLT_MAX;
-        b->arg[slot] = 0;
+    for (int slot = 0; slot < count; slot += VW) {
+        vf_store(b->best + slot, vf_set1(-FLT_MAX));
+        vf_store(b->next + slot, vf_set1(-FLT_MAX));
+        vi_store(b->arg + slot, vi_set1(0));
     }
     tile_argmax(job, w, p);
 }

@@ -13,7 +13,7 @@ static float skip_own_distance(const struct job *job, struct worker *w, int64_t 
     const double *c = job->c64 + (int64_t)label * job->d;
     vd sum = vd_set1(0);
     int64_t j = 0;
-    hf_to_f64(w->x64, hf_array_row(x, i), x->dtype, job->d);
+    hf_to_f64(w->x64, job_row(job, i), x->dtype, job->d);
     w->slot64 = -1;
     for (; j + VDW <= job->d; j += VDW) {
         const vd diff = vd_sub(vd_load(w->x64 + j), vd_load(c + j));

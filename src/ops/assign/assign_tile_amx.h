@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiles on AMX: 32 rows by 32 centroids, float32 split into bf16 parts. x' = xh + xl + rest, the same for
- * c', and x'.c' ~ xh.ch + xl.ch + xh.cl; data that are whole numbers have no xl. The parts are laid end to
- * end as one deep dot product, so that only its end is padded to 32:
- *   packed rows       [panel of 16][step][16 pairs of features][16 rows][2]  bf16, parts xh, xl, xh
- *   packed centroids  [group][2][step][16 centroids][32 features]            bf16, parts ch, ch, cl
+ * c', and x'.c' ~ (xh + xl).ch + xh.cl; data that are whole numbers have no xl. The parts of a row lie end
+ * to end, [xh | xl], so that only their end is padded to 32; a tile of 32 of them meets the tiles of
+ * [ch | ch] ("high") and, as far as xh reaches, of [cl | cl] ("low"):
+ *   packed rows       [panel of 16][step][16 pairs of features][16 rows][2]      bf16
+ *   packed centroids  [group][half][high steps, then low steps][16 centroids][32] bf16
  * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles. */
 #ifndef HF_ASSIGN_TILE_AMX_H
 #define HF_ASSIGN_TILE_AMX_H
@@ -14,6 +15,7 @@
 
 #define TILE_K 32
 #define TILE_ROWS 32
+#define TILE_PAD 32            /* x' and c' are padded with zeros to a multiple of this */
 #define STEP 32                /* bf16 features of a tile */
 #define STEP_BYTES 1024        /* of a tile */
 #define SCORES (4 * 256)       /* of a 32 x 32 block */
@@ -34,22 +36,27 @@ static void tile_end(void) {
     _tile_release();
 }
 
+/* Parts of a row: its high half, and what that leaves. */
 static int tile_parts(const struct job *job) {
-    return job->whole ? 2 : 3;
-}
-
-static int64_t tile_depth(const struct job *job) {
-    return tile_parts(job) * job->d;
+    return job->whole ? 1 : 2;
 }
 
 static int64_t tile_steps(const struct job *job) {
-    return (tile_depth(job) + STEP - 1) / STEP;
+    return (tile_parts(job) * job->d + STEP - 1) / STEP;
+}
+
+static int64_t tile_low_steps(const struct job *job) {
+    return (job->d + STEP - 1) / STEP;
+}
+
+static int64_t tile_all_steps(const struct job *job) {
+    return tile_steps(job) + tile_low_steps(job);
 }
 
 /* Parts left out: rest of c' (2^-18) and, for split rows, rest of x' and xl.cl, each at most 2^-18 of
  * |x'||c'|. A step adds 32 products in chains of 16 and one to the total; twice that covers any order. */
 static double tile_dot_error(const struct job *job) {
-    const double chain = 2 * (18.0 + (double)tile_steps(job));
+    const double chain = 2 * (18.0 + (double)tile_all_steps(job));
     return (job->whole ? 1.02 : 3.06) * 0x1p-18 + 1.02 * chain * 0x1p-24;
 }
 
@@ -58,7 +65,7 @@ static size_t tile_row_bytes(const struct job *job) {
 }
 
 static size_t tile_group_bytes(const struct job *job) {
-    return 2 * (size_t)tile_steps(job) * STEP_BYTES;
+    return 2 * (size_t)tile_all_steps(job) * STEP_BYTES;
 }
 
 /* A start tile [16][16] for every 16 centroids. */
@@ -67,48 +74,55 @@ static size_t tile_start_bytes(const struct job *job, int64_t groups) {
     return 2 * STEP_BYTES * (size_t)groups;
 }
 
-/* One row of parts per row of a panel, and two blocks of scores. */
-static size_t tile_scratch_bytes(const struct job *job) {
-    return 16 * sizeof(uint16_t) * STEP * (size_t)tile_steps(job) + 2 * SCORES * sizeof(float);
+/* bf16 values of one row of parts: both parts and what the last store of 32 runs over. */
+static int64_t tile_parts_stride(const struct job *job) {
+    return (tile_steps(job) + 1) * STEP;
 }
 
-/* hi[i] + lo[i] ~ x[i]: bf16 parts of count values. */
-static void tile_split(const float *x, int64_t count, uint16_t *hi, uint16_t *lo) {
-    for (int64_t j = 0; j < count; j += 16) {
-        const int64_t left = count - j;
-        const __mmask16 m = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
-        const __m512 v = _mm512_maskz_loadu_ps(m, x + j);
-        const __m256i h = (__m256i)_mm512_cvtneps_pbh(v);
-        const __m512 back = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-        _mm256_mask_storeu_epi16(hi + j, m, h);
-        if (lo)
-            _mm256_mask_storeu_epi16(lo + j, m, (__m256i)_mm512_cvtneps_pbh(_mm512_sub_ps(v, back)));
+/* 16 rows of parts, and two blocks of scores. */
+static size_t tile_scratch_bytes(const struct job *job) {
+    return 16 * sizeof(uint16_t) * (size_t)tile_parts_stride(job) + 2 * SCORES * sizeof(float);
+}
+
+ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
+}
+
+/* high[j] = bf16 of x[j], for d up to a multiple of 32 values. */
+static void tile_high(const float *x, int64_t d, uint16_t *high) {
+    for (int64_t j = 0; j < d; j += STEP)
+        _mm512_storeu_si512(high + j, (__m512i)_mm512_cvtne2ps_pbh(vf_load(x + j + 16), vf_load(x + j)));
+}
+
+/* low[j] = bf16 of what high[j] leaves of x[j]. */
+static void tile_low(const float *x, int64_t d, uint16_t *low) {
+    for (int64_t j = 0; j < d; j += STEP) {
+        const vf a = vf_load(x + j);
+        const vf b = vf_load(x + j + 16);
+        const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+        const vf rest_a = vf_sub(a, tile_widen(_mm512_castsi512_si256(high)));
+        const vf rest_b = vf_sub(b, tile_widen(_mm512_extracti64x4_epi64(high, 1)));
+        _mm512_storeu_si512(low + j, (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a));
     }
 }
 
-/* The parts of one vector [d] end to end, zeros up to the last tile. The last part is hi or lo. */
-static void tile_lay_parts(const struct job *job, const float *x, int last_is_lo, uint16_t *row) {
-    const int64_t d = job->d;
-    uint16_t *last = row + (tile_parts(job) - 1) * d;
-    uint16_t *lo = last_is_lo ? last : job->whole ? NULL : row + d;
-    tile_split(x, d, row, lo);
-    if (lo != row + d && tile_parts(job) == 3)
-        memcpy(row + d, row, sizeof(uint16_t) * (size_t)d);
-    if (!last_is_lo)
-        memcpy(last, row, sizeof(uint16_t) * (size_t)d);
-    const int64_t room = tile_steps(job) * STEP;
-    memset(row + tile_depth(job), 0, sizeof(uint16_t) * (size_t)(room - tile_depth(job)));
-}
-
-/* Centroid `slot` of a pack: c' [d] and its start score. */
+/* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p, int64_t slot,
                                const float *c, float start) {
-    const int64_t steps = tile_steps(job);
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
     uint16_t *parts = w->scratch;
-    tile_lay_parts(job, c, 1, parts);
-    char *tile = (char *)p->tiles + (size_t)(slot / 16 * steps) * STEP_BYTES + (size_t)(slot % 16) * 64;
-    for (int64_t s = 0; s < steps; s++)
+    char *tile = (char *)p->tiles + (size_t)(slot / 16 * (high + low)) * STEP_BYTES + (size_t)(slot % 16) * 64;
+    tile_high(c, job->d, parts);
+    if (tile_parts(job) == 2)
+        tile_high(c, job->d, parts + job->d);
+    for (int64_t s = 0; s < high; s++)
         memcpy(tile + s * STEP_BYTES, parts + s * STEP, 64);
+    tile_low(c, job->d, parts);
+    if (tile_parts(job) == 2) /* xl.cl where it comes for free: on the tile that xh and xl share */
+        tile_low(c, job->d, parts + job->d);
+    for (int64_t s = 0; s < low; s++)
+        memcpy(tile + (high + s) * STEP_BYTES, parts + s * STEP, 64);
     for (int i = 0; i < 16; i++)
         p->start[slot * 16 + i] = start;
 }
@@ -116,31 +130,36 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
 /* 16 rows starting at slot `first`, x' as [16][d_pad] in rows. */
 static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
     const int64_t steps = tile_steps(job);
-    uint16_t *parts = w->scratch; /* [16][steps * STEP] */
-    for (int i = 0; i < 16; i++)
-        tile_lay_parts(job, rows + i * job->d_pad, 0, parts + i * steps * STEP);
+    const int64_t stride = tile_parts_stride(job);
+    uint16_t *parts = w->scratch; /* [16][stride] */
+    for (int i = 0; i < 16; i++) {
+        tile_high(rows + i * job->d_pad, job->d, parts + i * stride);
+        if (tile_parts(job) == 2)
+            tile_low(rows + i * job->d_pad, job->d, parts + i * stride + job->d);
+    }
     char *dst = (char *)w->x + (size_t)(first / 16 * steps) * STEP_BYTES;
     for (int64_t s = 0; s < steps; s++) {
         vf r[16];
         UNROLL(16)
         for (int i = 0; i < 16; i++)
-            r[i] = vf_load((const float *)(parts + (i * steps + s) * STEP));
+            r[i] = vf_load((const float *)(const void *)(parts + i * stride + s * STEP));
         vf_transpose(r);
         UNROLL(16)
         for (int i = 0; i < 16; i++)
-            vf_store((float *)(dst + s * STEP_BYTES) + i * 16, r[i]);
+            vf_store((float *)(void *)(dst + s * STEP_BYTES) + i * 16, r[i]);
     }
 }
 
 /* Scores of 32 rows against the 32 centroids of a group: out [2 centroid halves][2 row halves][16][16]. */
-ALWAYS_INLINE void tile_scores(const char *x, const char *c, const float *start, int64_t steps, float *out) {
-    const char *y = x + steps * STEP_BYTES;
-    const char *e = c + steps * STEP_BYTES;
+ALWAYS_INLINE void tile_scores(const char *x, const char *c, const float *start, int64_t high, int64_t low,
+                               float *out) {
+    const char *y = x + high * STEP_BYTES;
+    const char *e = c + (high + low) * STEP_BYTES;
     _tile_loadd(0, start, 64);
     _tile_loadd(1, start, 64);
     _tile_loadd(2, start + 256, 64);
     _tile_loadd(3, start + 256, 64);
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = 0; s < high; s++) {
         _tile_loadd(4, c + s * STEP_BYTES, 64);
         _tile_loadd(6, x + s * STEP_BYTES, 64);
         _tile_loadd(5, e + s * STEP_BYTES, 64);
@@ -149,6 +168,14 @@ ALWAYS_INLINE void tile_scores(const char *x, const char *c, const float *start,
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
+        if (s < low) {
+            _tile_loadd(4, c + (high + s) * STEP_BYTES, 64);
+            _tile_loadd(5, e + (high + s) * STEP_BYTES, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
     _tile_stored(0, out, 64);
     _tile_stored(1, out + 256, 64);
@@ -182,7 +209,8 @@ ALWAYS_INLINE void tile_filter(const struct job *job, struct worker *w, const st
 
 /* The vector work on one block of scores runs while the tiles make the next. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
-    const int64_t steps = tile_steps(job);
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     float *scores = (float *)((char *)w->scratch + tile_scratch_bytes(job)) - 2 * SCORES;
     int64_t last_group = -1;
@@ -192,7 +220,7 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
         for (int i = 0; i < tiles; i++) {
             tile_scores((const char *)w->x + (size_t)i * TILE_ROWS * tile_row_bytes(job),
                         (const char *)p->tiles + (size_t)g * tile_group_bytes(job), p->start + g * 512,
-                        steps, scores + side * SCORES);
+                        high, low, scores + side * SCORES);
             side ^= 1;
             if (last_group >= 0 && collect)
                 tile_filter(job, w, p, scores + side * SCORES, last_tile * TILE_ROWS, last_group * TILE_K);

@@ -10,6 +10,7 @@
 
 #define TILE_K (VREGS == 32 ? 12 : 6)
 #define TILE_ROWS (2 * VW)
+#define TILE_PAD VW    /* x' and c' are padded with zeros to a multiple of this */
 #define TILE_DEPTH 128 /* features summed in one chain: keeps the error bound short */
 
 static double tile_dot_error(const struct job *job) {
