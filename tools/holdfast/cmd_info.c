@@ -35,8 +35,10 @@ enum { PARTS = sizeof(missing_parts) / sizeof(missing_parts[0]) };
 static const hf_dev_shape example = {.dtype = HF_F32, .n = 100000, .k = 256, .d = 64};
 
 static const char *isa_reason(const hf_dev_isa *isa) {
+    const char *hidden = getenv("HF_ISA_MAX");
     if (!isa->runnable)
-        return "CPU or operating system lack it, or HF_ISA_MAX hides it";
+        return hidden ? "hidden by HF_ISA_MAX, or missing in the CPU or operating system"
+                      : "missing in the CPU, or not enabled by the operating system";
     return isa->compiled ? "" : "no kernel of this build uses it, or the compiler cannot make it";
 }
 

@@ -10,7 +10,6 @@ enum option_key {
     KEY_DISTANCES,
     KEY_METRIC,
     KEY_PRECISION,
-    KEY_THREADS,
     KEY_MEMORY,
     KEY_DEVICE,
     KEY_JSON
@@ -26,7 +25,7 @@ static const struct argp_option table[] = {
     {NULL, 0, NULL, 0, "How to compute:", 2},
     {"metric", KEY_METRIC, "NAME", 0, "euclidean (default), cosine or dot", 2},
     {"precision", KEY_PRECISION, "NAME", 0, "exact (default) or fast", 2},
-    {"threads", KEY_THREADS, "T", 0, "Threads (default: one for each usable core)", 2},
+    {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 2},
     {"memory", KEY_MEMORY, "BYTES", 0,
      "Memory for data and workspace, such as 512M or 2GiB (default: half of what is free); larger "
      "files are read in chunks",
@@ -87,7 +86,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         job->precision =
             (hf_precision)tool_choice(state, "--precision", arg, kmeans_precision_names);
         return 0;
-    case KEY_THREADS:
+    case 't':
         job->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
         return 0;
     case KEY_MEMORY:

@@ -25,7 +25,6 @@ enum option_key {
     KEY_CENTROIDS,
     KEY_SKIPPING,
     KEY_NAN,
-    KEY_THREADS,
     KEY_MEMORY,
     KEY_DEVICE,
     KEY_CHECKPOINT,
@@ -74,7 +73,7 @@ static const struct argp_option table[] = {
      "f32 (default; f64 for f64 data), or same: rounded to the data's own 16-bit type", 4},
     {"skipping", KEY_SKIPPING, "NAME", 0,
      "Leave out work that cannot change the result: auto (default), off or on", 4},
-    {"threads", KEY_THREADS, "T", 0, "Threads (default: one for each usable core)", 4},
+    {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0,
      "Memory for data and workspace, such as 512M or 2GiB (default: half of what is free); larger "
      "files are read in chunks",
@@ -161,7 +160,7 @@ static bool set_number(struct kmeans_options *o, struct argp_state *state, int k
     case KEY_TOL:
         set_tol(o, state, arg);
         return true;
-    case KEY_THREADS:
+    case 't':
         o->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
         return true;
     case KEY_MEMORY:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, version, usage errors, and that the manual knows every verb and option."""
+import re
+import sys
+import os
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import DONE, ROOT, USAGE, check, equal, holdfast, loads, main, test  # noqa: E402
+
+VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/commands.def")).read(), re.M)
+
+
+@test
+def top_level():
+    text = holdfast("--help").out
+    for verb in VERBS:
+        check(re.search(rf"^  {verb} ", text, re.M), f"--help does not list {verb}")
+    for code in ("0", "1", "2", "3", "4", "5", "130"):
+        check(re.search(rf"^  {code} ", text, re.M), f"--help does not explain exit code {code}")
+    equal(holdfast("help").out, text)
+    check(re.fullmatch(r"holdfast \d+\.\d+\.\d+\n", holdfast("--version").out), "version")
+
+
+@test
+def no_verb():
+    result = holdfast(code=USAGE)
+    check("Usage:" in result.err and result.out == "", str(result))
+
+
+@test
+def unknown_verb():
+    for wrong, right in (("kmean", "kmeans"), ("k-means", "kmeans"), ("pedict", "predict"), ("inf", "info")):
+        result = holdfast(wrong, code=USAGE)
+        check(f"did you mean '{right}'" in result.err, str(result))
+    result = holdfast("xylophone", code=USAGE)
+    check("did you mean" not in result.err and "holdfast --help" in result.err, str(result))
+
+
+@test
+def each_verb():
+    for verb in VERBS:
+        result = holdfast(verb, "--help")
+        check(result.out.startswith(f"Usage: holdfast {verb}") and result.err == "", str(result))
+        check(f"holdfast {verb}" in holdfast(verb, "--usage").out, f"--usage of {verb}")
+        result = holdfast(verb, "--no-such-option", code=USAGE)
+        check("no-such-option" in result.err and result.out == "", str(result))
+
+
+@test
+def manual_is_complete():
+    with open(os.path.join(ROOT, "man", "holdfast.1"), encoding="utf-8") as f:
+        manual = f.read().replace("\\-", "-")
+    for verb in VERBS:
+        check(re.search(rf"holdfast {verb}\b", manual), f"the manual does not mention {verb}")
+        for option in re.findall(r"^ .*?(--[a-z][a-z-]*)", holdfast(verb, "--help").out, re.M):
+            check(option in manual, f"the manual does not mention {option} of {verb}")
+
+
+@test
+def info():
+    text = holdfast("info").out
+    for word in ("build", "CPU", "cores", "instruction sets", "avx2", "devices", "cuda", "environment",
+                 "kernels of assign", "assign_ref"):
+        check(word in text, f"info does not say {word}")
+    report = loads(holdfast("info", "--json").out)
+    check(report["host"]["cores"] >= 1 and report["host"]["l1_bytes"] > 0, "host")
+    names = [isa["name"] for isa in report["instruction_sets"]]
+    equal(names[0], "scalar")
+    for isa in report["instruction_sets"]:
+        check((isa["why_not"] == "") == (isa["compiled"] and isa["runs_here"]), f"reason of {isa}")
+    ops = {op["op"]: op for op in report["ops"]}
+    check(any(row["reference"] and row["runs_here"] for row in ops["assign"]["kernels"]), "reference")
+    check(ops["assign"]["planned"] in [row["name"] for row in ops["assign"]["kernels"]], "plan")
+    check(all(d["available"] or d["text"] for d in report["devices"]), "missing devices have a reason")
+    holdfast("info", "more", code=USAGE)
+
+
+@test
+def info_obeys_isa_max():
+    report = loads(holdfast("info", "--json", env={"HF_ISA_MAX": "scalar"}).out)
+    equal([isa["name"] for isa in report["instruction_sets"] if isa["runs_here"]], ["scalar"])
+    equal(report["environment"]["HF_ISA_MAX"], "scalar")
+
+
+if __name__ == "__main__":
+    main()
