@@ -23,14 +23,14 @@ struct hf_filter {
 /* Two bounds a row, in units of the Euclidean distance (not squared), rounded outwards, and what is
  * needed to use them (Hamerly 2010). Euclidean metric only. */
 struct hf_assign_bounds {
-    float *upper; /* [n] at least d(x, centroid of its label) */
-    float *lower; /* [n] at most d(x, any other centroid) */
-    bool valid;   /* they hold for the centroids before the last move: use them to skip */
-    const float *drift;        /* [k] at least how far centroid j moved since; 0 only if it did not */
-    int32_t drift_max_index;   /* centroid with the largest drift */
+    float *upper;       /* [n] at least d(x, centroid of its label) */
+    float *lower;       /* [n] at most d(x, any other centroid) */
+    bool valid;         /* they hold for the centroids before the last move: use them to skip */
+    const float *drift; /* [k] at least how far centroid j moved since; 0 only if it did not */
+    int32_t drift_max_index;       /* centroid with the largest drift */
     float drift_max, drift_second; /* the two largest drifts */
-    const float *half;         /* [k] at most half the distance to the nearest other centroid, or NULL */
-    const int32_t *moved;      /* [n_moved] ascending: centroids with drift > 0 */
+    const float *half;    /* [k] at most half the distance to the nearest other centroid, or NULL */
+    const int32_t *moved; /* [n_moved] ascending: centroids with drift > 0 */
     int64_t n_moved;
 };
 
@@ -43,17 +43,18 @@ struct hf_assign_stats {
 };
 
 struct hf_assign_args {
-    hf_array x;                /* [n, d] any data type */
-    hf_array c;                /* [k, d] F32 or F64 */
+    hf_array x; /* [n, d] any data type */
+    hf_array c; /* [k, d] F32 or F64 */
     hf_metric metric;
-    bool exact;                /* false: take the filter's answer */
+    bool exact; /* false: take the filter's answer */
     struct hf_filter filter;
-    int32_t *labels;           /* [n] in: the last labels, or -1; out: the labels */
-    int32_t *old_labels;       /* [n] out: the labels that came in; NULL when not wanted */
+    int32_t *labels;                 /* [n] in: the last labels, or -1; out: the labels */
+    int32_t *old_labels;             /* [n] out: the labels that came in; NULL when not wanted */
     struct hf_assign_bounds *bounds; /* NULL: none are kept */
-    struct hf_sums *sums;      /* fused update (see update.h): rows whose label changed are moved from their
+    struct hf_sums
+        *sums; /* fused update (see update.h): rows whose label changed are moved from their
                                   old cluster to the new one; NULL: not fused */
-    const double *weights;     /* [n] for sums, NULL means 1 */
+    const double *weights;         /* [n] for sums, NULL means 1 */
     struct hf_assign_stats *stats; /* counters are added to it; not NULL */
 };
 

@@ -9,10 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { NORMAL, BLOBS, LATTICE, DUPLICATES, OFFSET, COLUMNS, HUGE_SPREAD, EQUAL, WILD_CENTROID, ZERO_ROWS, KINDS };
+enum kind {
+    NORMAL,
+    BLOBS,
+    LATTICE,
+    DUPLICATES,
+    OFFSET,
+    COLUMNS,
+    HUGE_SPREAD,
+    EQUAL,
+    WILD_CENTROID,
+    ZERO_ROWS,
+    KINDS
+};
 
-static const char *const kind_names[KINDS] = {"normal",  "blobs",       "lattice", "duplicates",    "offset",
-                                              "columns", "huge-spread", "equal",   "wild-centroid", "zero-rows"};
+static const char *const kind_names[KINDS] = {
+    "normal",  "blobs",       "lattice", "duplicates",    "offset",
+    "columns", "huge-spread", "equal",   "wild-centroid", "zero-rows"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 100, 129, 300};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
@@ -79,7 +92,8 @@ static double get(const hf_array *a, int64_t i, int64_t j) {
 }
 
 /* rows x d of `dtype`; the base is off by one element so that nothing is aligned. */
-static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t rows, int64_t cols, int64_t stride) {
+static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t rows, int64_t cols,
+                        int64_t stride) {
     const size_t size = hf_dtype_bytes(dtype);
     char *p = hf_case_alloc(c, size * (size_t)(rows * stride + 1), false);
     if (!p)
@@ -92,13 +106,15 @@ static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t 
 static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_args *a) {
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t j = 0; j < s->d; j++)
-            put(&a->x, i, j, s->kind == DUPLICATES && i > 4 ? get(&a->x, i % 5, j) : value(rng, s, i, j));
+            put(&a->x, i, j,
+                s->kind == DUPLICATES && i > 4 ? get(&a->x, i % 5, j) : value(rng, s, i, j));
     for (int64_t k = 0; k < s->k; k++) { /* centroids near rows, some on them, some equal */
         const int64_t row = pick(rng, s->n);
         const double nudge = pick(rng, 3) ? 0.1 : 0;
         for (int64_t j = 0; j < s->d; j++) {
             const double x = get(&a->x, row, j);
-            put(&a->c, k, j, x + nudge * hf_rng_next_normal(rng) * (s->kind == OFFSET ? 1 : fabs(x)));
+            put(&a->c, k, j,
+                x + nudge * hf_rng_next_normal(rng) * (s->kind == OFFSET ? 1 : fabs(x)));
         }
     }
     if (s->kind == WILD_CENTROID)
@@ -146,8 +162,13 @@ static bool make_sums(struct hf_rng *rng, struct hf_case *c, struct hf_assign_ar
     int64_t *weight = hf_case_alloc(c, sizeof(int64_t) * (size_t)(k * limbs), true);
     if (!s || !mult || !weights || !sum || !count || !weight)
         return false;
-    *s = (struct hf_sums){.k = k, .d = d, .limbs = limbs, .bits = hf_fixed_bits(a->x.rows), .mult = mult,
-                          .sum = sum, .count = count};
+    *s = (struct hf_sums){.k = k,
+                          .d = d,
+                          .limbs = limbs,
+                          .bits = hf_fixed_bits(a->x.rows),
+                          .mult = mult,
+                          .sum = sum,
+                          .count = count};
     for (int64_t j = 0; j < d; j++) {
         double most = 0;
         for (int64_t i = 0; i < a->x.rows; i++)
@@ -205,7 +226,8 @@ static void bound_rows(struct hf_assign_args *a, const hf_array *last) {
 }
 
 /* Bounds as they stand after some centroids moved a little. */
-static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a, bool valid) {
+static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a,
+                        bool valid) {
     const int64_t k = a->c.rows;
     struct hf_assign_bounds *b = hf_case_alloc(c, sizeof *b, false);
     float *drift = hf_case_alloc(c, sizeof(float) * (size_t)k, false);
@@ -216,7 +238,8 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
     if (!b || !drift || !moved || !upper || !lower ||
         !make_matrix(c, &last, a->c.dtype, k, a->c.cols, a->c.row_stride))
         return false;
-    *b = (struct hf_assign_bounds){.upper = upper, .lower = lower, .drift = drift, .moved = moved, .valid = valid};
+    *b = (struct hf_assign_bounds){
+        .upper = upper, .lower = lower, .drift = drift, .moved = moved, .valid = valid};
     a->bounds = b;
     if (!valid)
         return true;
@@ -248,8 +271,11 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     if (id >= CASES)
         return false;
     struct hf_assign_args *a = c->args;
-    struct shape s = {.n = heights[pick(rng, 8)], .k = counts[pick(rng, 9)], .d = depths[pick(rng, 13)],
-                      .kind = (enum kind)(id % KINDS), .dtype = dtypes[id / KINDS % 5]};
+    struct shape s = {.n = heights[pick(rng, 8)],
+                      .k = counts[pick(rng, 9)],
+                      .d = depths[pick(rng, 13)],
+                      .kind = (enum kind)(id % KINDS),
+                      .dtype = dtypes[id / KINDS % 5]};
     a->metric = (hf_metric)(id / 50 % 7 < 5 ? 0 : id / 50 % 7 - 4);
     a->exact = id % 41 != 40;
     s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
@@ -272,9 +298,11 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         return false;
     if (pick(rng, 2))
         a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
-    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s", kind_names[s.kind], (int)s.n, (int)s.k,
-             (int)s.d, hf_dtype_name(s.dtype), (int)a->metric, a->sums ? " sums" : "",
-             a->bounds ? a->bounds->valid ? " bounds" : " fresh-bounds" : "", a->exact ? "" : " fast");
+    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s", kind_names[s.kind],
+             (int)s.n, (int)s.k, (int)s.d, hf_dtype_name(s.dtype), (int)a->metric,
+             a->sums ? " sums" : "",
+             a->bounds ? a->bounds->valid ? " bounds" : " fresh-bounds" : "",
+             a->exact ? "" : " fast");
     return true;
 }
 
@@ -285,14 +313,15 @@ static bool label_right(const struct hf_assign_args *a, int64_t i, int32_t want,
         return false;
     double scale = 0; /* fast: within the widest filter error of the best */
     for (int64_t j = 0; j < a->x.cols; j++) {
-        const double t = fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) + fabs(get(&a->c, want, j));
+        const double t =
+            fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) + fabs(get(&a->c, want, j));
         scale += t * t;
     }
     return fabs(distance_of(a, &a->c, i, got) - distance_of(a, &a->c, i, want)) <= 0x1p-12 * scale;
 }
 
-static bool bounds_right(const struct hf_assign_args *a, int64_t i, int32_t label, float upper, float lower,
-                         char *why, size_t bytes) {
+static bool bounds_right(const struct hf_assign_args *a, int64_t i, int32_t label, float upper,
+                         float lower, char *why, size_t bytes) {
     double others = INFINITY;
     for (int64_t k = 0; k < a->c.rows; k++)
         if (k != label)
@@ -300,12 +329,14 @@ static bool bounds_right(const struct hf_assign_args *a, int64_t i, int32_t labe
     const double own = sqrt(distance_of(a, &a->c, i, label));
     if ((double)upper >= own && (double)lower <= others)
         return true;
-    snprintf(why, bytes, "row %d: bounds %g, %g but distances %g, %g", (int)i, (double)upper, (double)lower, own, others);
+    snprintf(why, bytes, "row %d: bounds %g, %g but distances %g, %g", (int)i, (double)upper,
+             (double)lower, own, others);
     return false;
 }
 
 /* Out buffers in order: stats, labels, [sum, count, weight], [upper, lower], [old labels]. */
-static bool assign_compare(const void *args, void *const *ref, void *const *got, char *why, size_t bytes) {
+static bool assign_compare(const void *args, void *const *ref, void *const *got, char *why,
+                           size_t bytes) {
     const struct hf_assign_args *a = args;
     const int32_t *want = ref[1];
     const int32_t *labels = got[1];
@@ -321,7 +352,10 @@ static bool assign_compare(const void *args, void *const *ref, void *const *got,
         const size_t sizes[3] = {8 * cells * (size_t)a->sums->d, 8 * (size_t)a->sums->k, 8 * cells};
         for (int i = 0; i < 3; i++, at++) {
             if (a->exact && memcmp(ref[at], got[at], sizes[i])) {
-                snprintf(why, bytes, "the %s differ", i == 0 ? "sums" : i == 1 ? "counts" : "weights");
+                snprintf(why, bytes, "the %s differ",
+                         i == 0   ? "sums"
+                         : i == 1 ? "counts"
+                                  : "weights");
                 return false;
             }
         }
@@ -365,13 +399,15 @@ static bool assign_make_bench(struct hf_rng *rng, const struct hf_key *key, stru
     for (int64_t i = 0; i < key->n; i++) {
         const int64_t k = pick(rng, key->k);
         for (int64_t j = 0; j < key->d; j++) {
-            const double noise = hf_rng_next_unit(rng) + hf_rng_next_unit(rng) + hf_rng_next_unit(rng) - 1.5;
+            const double noise =
+                hf_rng_next_unit(rng) + hf_rng_next_unit(rng) + hf_rng_next_unit(rng) - 1.5;
             put(&a->x, i, j, get(&a->c, k, j) + 4 * noise);
         }
         a->labels[i] = -1;
     }
     a->filter.scale = key->dtype == HF_U8 ? 0x1p-8 : 0x1p-5;
-    snprintf(c->name, sizeof c->name, "blobs n=%lld k=%lld d=%lld", (long long)key->n, (long long)key->k, (long long)key->d);
+    snprintf(c->name, sizeof c->name, "blobs n=%lld k=%lld d=%lld", (long long)key->n,
+             (long long)key->k, (long long)key->d);
     return true;
 }
 

@@ -60,7 +60,8 @@ static void exact_offer(const struct job *job, struct worker *w, int slot, int32
 }
 
 /* Distances of one slot to `count` <= CHAINS centroids. */
-static void exact_batch(const struct job *job, struct worker *w, int slot, const int32_t *k, int count) {
+static void exact_batch(const struct job *job, struct worker *w, int slot, const int32_t *k,
+                        int count) {
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
     for (int i = 0; i < count; i++)

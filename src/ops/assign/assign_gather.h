@@ -63,13 +63,14 @@ ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dty
 }
 
 /* Slots [slot, slot + VW) of the block to w->rows, zeros where there is no row; |x'|^2 of each. */
-ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot, hf_dtype dtype) {
+ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot,
+                                   hf_dtype dtype) {
     const struct block *b = &w->block;
     const int left = b->rows - slot;
     const int count = left < 0 ? 0 : left < VW ? left : VW;
     for (int i = 0; i < count; i++)
-        vf_store(w->parts + i * VW, gather_row(job, job_row(job, b->row[slot + i]), dtype,
-                                               w->rows + i * job->d_pad));
+        vf_store(w->parts + i * VW,
+                 gather_row(job, job_row(job, b->row[slot + i]), dtype, w->rows + i * job->d_pad));
     if (count < VW) {
         const size_t empty = (size_t)(VW - count);
         memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);

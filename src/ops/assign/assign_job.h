@@ -11,12 +11,12 @@
 #include "ops/reference.h"
 #include <stdatomic.h>
 
-#define LOST (-3e38f)     /* score of a centroid that the filter never picks */
-#define WILD 0x1p60       /* |c'| from here on is out of the filter's range */
-#define FAR_ROW 0x1p50f   /* so is a row whose nearest centroid is this far */
+#define LOST (-3e38f)        /* score of a centroid that the filter never picks */
+#define WILD 0x1p60          /* |c'| from here on is out of the filter's range */
+#define FAR_ROW 0x1p50f      /* so is a row whose nearest centroid is this far */
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
-#define PAIRS_MAX 2048    /* candidates waiting for float64 */
-#define CHAINS 8          /* float64 distances evaluated side by side */
+#define PAIRS_MAX 2048       /* candidates waiting for float64 */
+#define CHAINS 8             /* float64 distances evaluated side by side */
 
 /* Centroids packed for the tiles: all of them, or those that moved. */
 struct pack {
@@ -45,31 +45,33 @@ struct open_row {
 };
 
 struct pair {
-    int32_t slot;     /* row of the block */
+    int32_t slot; /* row of the block */
     int32_t centroid;
 };
 
 struct worker {
-    void *x;              /* packed rows of the block */
-    float *rows;          /* [VW, d_pad] x' on the way there */
-    float *parts;         /* [VW, VW] and |x'|^2 in VW parts */
-    void *scratch;        /* of the tile file */
+    void *x;       /* packed rows of the block */
+    float *rows;   /* [VW, d_pad] x' on the way there */
+    float *parts;  /* [VW, VW] and |x'|^2 in VW parts */
+    void *scratch; /* of the tile file */
     struct block block;
-    int64_t *full;        /* rows waiting for all centroids */
-    int64_t *partial;     /* rows waiting for the moved centroids */
+    int64_t *full;         /* rows waiting for all centroids */
+    int64_t *partial;      /* rows waiting for the moved centroids */
     struct open_row *open; /* rows that the filter left open */
     int n_full, n_partial, n_open;
-    struct pair *pairs;   /* [PAIRS_MAX] */
+    struct pair *pairs; /* [PAIRS_MAX] */
     int n_pairs;
-    double *least;        /* [capacity] least float64 distance of a slot */
-    int32_t *least_arg;   /* [capacity] its centroid */
-    double *x64;          /* [d] a row, */
-    double *squares;      /* [d, CHAINS] and the terms of its distances */
-    double norm64;        /* |x| of x64 (cosine) */
-    int slot64;           /* slot that x64 holds, -1: none */
-    struct hf_sums sums;  /* this worker's share */
+    double *least;       /* [capacity] least float64 distance of a slot */
+    int32_t *least_arg;  /* [capacity] its centroid */
+    double *x64;         /* [d] a row, */
+    double *squares;     /* [d, CHAINS] and the terms of its distances */
+    double norm64;       /* |x| of x64 (cosine) */
+    int slot64;          /* slot that x64 holds, -1: none */
+    struct hf_sums sums; /* this worker's share */
     int has_sums;
     struct hf_assign_stats stats;
+    const char *soon, *soon_end; /* rows of the next block: fetched into cache while tiles run */
+    size_t soon_step;            /* bytes each time */
 };
 
 struct job {
@@ -78,23 +80,37 @@ struct job {
     size_t row_bytes;       /* from one row of x to the next */
     float *shift;           /* [d_pad] float32 */
     float scale;
-    int whole;              /* rows are exact in bf16 */
-    int usable;             /* 0: every row goes to float64 */
+    int whole;  /* rows are exact in bf16 */
+    int usable; /* 0: every row goes to float64 */
     struct filter_bound bound;
     struct pack all, moved;
-    double *c64;            /* [k, d] */
-    double *c_norm;         /* [k] |c| (cosine) */
-    double *c_length;       /* [k] |c'|; Inf where that is out of range */
-    uint8_t *c_twin;        /* [k] 1: a later centroid equals this one */
-    uint64_t *c_hash;       /* [k] of the bits of c64 */
-    int32_t *hash_slot;     /* [hash_size] for finding equal centroids */
+    double *c64;        /* [k, d] */
+    double *c_norm;     /* [k] |c| (cosine) */
+    double *c_length;   /* [k] |c'|; Inf where that is out of range */
+    uint8_t *c_twin;    /* [k] 1: a later centroid equals this one */
+    uint64_t *c_hash;   /* [k] of the bits of c64 */
+    int32_t *hash_slot; /* [hash_size] for finding equal centroids */
     int64_t hash_size;
-    double c_scale;         /* power of two that c' is scaled by (dot) */
+    double c_scale; /* power of two that c' is scaled by (dot) */
     int block_rows;
     struct worker *workers;
     int n_workers;
     _Atomic int64_t next_row;
 };
+
+/* The tiles will call job_prefetch() `times` times. */
+static inline void job_prefetch_plan(struct worker *w, int64_t times) {
+    const size_t bytes = (size_t)(w->soon_end - w->soon);
+    w->soon_step = hf_align_up(bytes / (size_t)times + 1);
+}
+
+static inline void job_prefetch(struct worker *w) {
+    const char *stop = w->soon + w->soon_step;
+    if (stop > w->soon_end)
+        stop = w->soon_end;
+    for (; w->soon < stop; w->soon += HF_ALIGN)
+        __builtin_prefetch(w->soon, 0, 2);
+}
 
 /* Row i of the data. */
 static inline const char *job_row(const struct job *job, int64_t i) {

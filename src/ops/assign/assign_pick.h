@@ -12,7 +12,8 @@ struct pick {
 };
 
 ALWAYS_INLINE struct pick pick_load(const struct block *b, int slot) {
-    const struct pick p = {vf_load(b->best + slot), vf_load(b->next + slot), vi_load(b->arg + slot)};
+    const struct pick p = {vf_load(b->best + slot), vf_load(b->next + slot),
+                           vi_load(b->arg + slot)};
     return p;
 }
 
@@ -31,8 +32,8 @@ ALWAYS_INLINE void pick_score(struct pick *p, vf score, int32_t k) {
 
 static void exact_drain(const struct job *job, struct worker *w);
 
-static NOINLINE void pick_candidate_bits(const struct job *job, struct worker *w, const struct pack *p,
-                                         int slot, uint64_t bits, int64_t k) {
+static NOINLINE void pick_candidate_bits(const struct job *job, struct worker *w,
+                                         const struct pack *p, int slot, uint64_t bits, int64_t k) {
     const int32_t centroid = p->index ? p->index[k] : (int32_t)k;
     for (; bits; bits &= bits - 1) {
         const int lane = slot + __builtin_ctzll(bits);
@@ -47,8 +48,8 @@ static NOINLINE void pick_candidate_bits(const struct job *job, struct worker *w
 }
 
 /* bits: which rows from `slot` on may have centroid k of the pack as their nearest. */
-ALWAYS_INLINE void pick_candidates(const struct job *job, struct worker *w, const struct pack *p, int slot,
-                                   uint64_t bits, int64_t k) {
+ALWAYS_INLINE void pick_candidates(const struct job *job, struct worker *w, const struct pack *p,
+                                   int slot, uint64_t bits, int64_t k) {
     if (__builtin_expect(bits != 0, 0) && k < p->count)
         pick_candidate_bits(job, w, p, slot, bits, k);
 }

@@ -61,7 +61,8 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
         if (own_sums) {
             v.sums.sum = hf_carve_take(carve, sizeof(int64_t) * k * d * (size_t)s->limbs);
             v.sums.count = hf_carve_take(carve, sizeof(int64_t) * k);
-            v.sums.weight = s->weight ? hf_carve_take(carve, sizeof(int64_t) * k * (size_t)s->limbs) : NULL;
+            v.sums.weight =
+                s->weight ? hf_carve_take(carve, sizeof(int64_t) * k * (size_t)s->limbs) : NULL;
         }
     }
     if (carve->base)
@@ -77,7 +78,8 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, int wor
     job->k = a->c.rows;
     job->d = a->x.cols;
     job->d_pad = (job->d + TILE_PAD - 1) / TILE_PAD * TILE_PAD;
-    job->row_bytes = hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
+    job->row_bytes =
+        hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
     job->whole = a->filter.whole && (a->metric == HF_EUCLIDEAN || !a->filter.shift);
     job->block_rows = prepare_block_rows(job);
@@ -151,7 +153,8 @@ static void drop_equal(struct job *job) {
         for (; job->hash_slot[at] >= 0; at = (at + 1) & mask) {
             const int64_t other = job->hash_slot[at];
             if (job->c_hash[other] == job->c_hash[k] &&
-                memcmp(job->c64 + other * job->d, job->c64 + k * job->d, sizeof(double) * (size_t)job->d) == 0)
+                memcmp(job->c64 + other * job->d, job->c64 + k * job->d,
+                       sizeof(double) * (size_t)job->d) == 0)
                 break;
         }
         if (job->hash_slot[at] >= 0) {
@@ -172,7 +175,9 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
         tile_pack_centroid(job, w, p, slot, c, LOST);
         return;
     }
-    const double unit = job->a->metric != HF_COSINE ? 1 : job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
+    const double unit = job->a->metric != HF_COSINE ? 1
+                        : job->c_norm[k] > 0        ? 1 / job->c_norm[k]
+                                                    : 0;
     double sum = 0;
     for (int64_t j = 0; j < job->d; j++) {
         c[j] = (float)(centred(job, k, j) * unit);

@@ -21,7 +21,8 @@ struct ref_job {
     _Atomic int64_t changed;
 };
 
-static size_t carve_job(struct ref_job *job, const struct hf_assign_args *a, int workers, void *ws) {
+static size_t carve_job(struct ref_job *job, const struct hf_assign_args *a, int workers,
+                        void *ws) {
     hf_carve carve = {ws, 0};
     const size_t d = (size_t)a->x.cols;
     job->old_labels = hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
@@ -36,7 +37,8 @@ static size_t ref_workspace(const void *args, int workers) {
 }
 
 /* Bounds of row i from its least and second least distance, widened by what float64 may be off. */
-static void write_bounds(struct hf_assign_bounds *b, int64_t i, int64_t d, double least, double second) {
+static void write_bounds(struct hf_assign_bounds *b, int64_t i, int64_t d, double least,
+                         double second) {
     const double slack = (double)(d + 4) * 0x1p-52;
     const double up = sqrt(least) * (1 + slack);
     const double low = sqrt(second) * (1 - slack);

@@ -11,13 +11,13 @@ struct verdict {
     float threshold[VW]; /* a centroid scoring less cannot be the nearest */
     float upper[VW];     /* distances in units of the data, bounds kept by the caller */
     float lower[VW];
-    float least[VW];     /* at most the distance to any centroid */
+    float least[VW];      /* at most the distance to any centroid */
     uint32_t near_enough; /* bit: the row is in the filter's range */
 };
 
 /* own: at most |x' - c'| of the best. e0, d0: errors with |c'| <= cmax. */
-ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf own, vf e0, vf d0,
-                                struct verdict *out) {
+ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf own,
+                                vf e0, vf d0, struct verdict *out) {
     const vf q_low = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 - job->bound.qerr));
     const vf zero = vf_set1(0);
     const vf two = vf_set1(2);
@@ -33,7 +33,8 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     vf_store(out->least, vf_mul(vf_max(any, zero), unit));
 }
 
-ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot, struct verdict *out) {
+ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
+                         struct verdict *out) {
     const struct filter_bound *f = &job->bound;
     const vf q = vf_load(b->norm2 + slot);
     const vf best = vf_load(b->best + slot);
@@ -62,11 +63,12 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     vf_store(out->threshold, vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
     if (job->a->bounds)
         judge_bounds(job, b, slot, vf_add(root, d), e0, d0, out);
-    out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) & vm_bits(vf_lt(q, vf_set1(FAR_ROW))) &
-                       vm_bits(vf_lt(vf_set1(LOST), best));
+    out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) &
+                       vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(vf_set1(LOST), best));
 }
 
-static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
+                                   int32_t label) {
     const struct hf_assign_args *a = job->a;
     const int32_t old = a->labels[i];
     a->labels[i] = label;
@@ -77,7 +79,8 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     const void *row = job_row(job, i);
     w->has_sums = 1;
     update_move_row(&w->sums, row, a->x.dtype,
-                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, old, label);
+                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, old,
+                    label);
 }
 /* Row i has this label now. */
 ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
@@ -87,7 +90,8 @@ ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i
 
 /* The filter does not see the later ones of equal centroids: a row of the first has them at its own
  * distance. */
-static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper, float lower) {
+static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper,
+                          float lower) {
     if (job->a->bounds) {
         job->a->bounds->upper[i] = upper;
         job->a->bounds->lower[i] = job->c_twin[label] ? 0 : lower;
@@ -101,17 +105,20 @@ static void leave_open(struct worker *w, int64_t row, float threshold, float low
 }
 
 /* The common case: VW rows in sequence, all decided. false: nothing was done. */
-ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot, const struct verdict *v) {
+ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
+                             const struct verdict *v) {
     const struct block *b = &w->block;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
-    const uint32_t clear = job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
+    const uint32_t clear =
+        job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
     const int64_t first = b->row[slot];
     if ((clear & v->near_enough) != all || b->row[slot + VW - 1] != first + VW - 1)
         return 0;
     const int32_t *labels = job->a->labels + first;
     uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(labels));
     for (; changed; changed &= changed - 1)
-        settle_change(job, w, first + __builtin_ctz(changed), b->arg[slot + __builtin_ctz(changed)]);
+        settle_change(job, w, first + __builtin_ctz(changed),
+                      b->arg[slot + __builtin_ctz(changed)]);
     for (int i = 0; job->a->bounds && i < VW; i++)
         settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
     return 1;
@@ -133,7 +140,8 @@ static void settle_block(const struct job *job, struct worker *w) {
                 settle_row(job, w, b->row[s], b->arg[s]);
                 settle_bounds(job, b->row[s], b->arg[s], v.upper[i], v.lower[i]);
             } else {
-                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY, known && job->a->bounds ? v.least[i] : 0);
+                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY,
+                           known && job->a->bounds ? v.least[i] : 0);
             }
         }
     }

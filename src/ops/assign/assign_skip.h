@@ -54,7 +54,8 @@ static void skip_scan(const struct job *job, struct worker *w, int64_t begin, in
             b->lower[i] = lower;
             w->stats.skipped++;
         } else if (drift == 0 && job->moved.count > 0) {
-            w->partial[w->n_partial++] = i; /* its lower bound is still that of the centroids that stayed */
+            w->partial[w->n_partial++] =
+                i; /* its lower bound is still that of the centroids that stayed */
         } else {
             w->full[w->n_full++] = i;
         }

@@ -15,10 +15,10 @@
 
 #define TILE_K 32
 #define TILE_ROWS 32
-#define TILE_PAD 32            /* x' and c' are padded with zeros to a multiple of this */
-#define STEP 32                /* bf16 features of a tile */
-#define STEP_BYTES 1024        /* of a tile */
-#define SCORES (4 * 256)       /* of a 32 x 32 block */
+#define TILE_PAD 32      /* x' and c' are padded with zeros to a multiple of this */
+#define STEP 32          /* bf16 features of a tile */
+#define STEP_BYTES 1024  /* of a tile */
+#define SCORES (4 * 256) /* of a 32 x 32 block */
 
 /* Tile registers: 0-3 scores, 4-5 centroids, 6-7 rows; all 16 rows of 64 bytes. */
 static const struct {
@@ -28,26 +28,18 @@ static const struct {
 } tile_config __attribute__((aligned(64))) = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
-static void tile_begin(void) {
-    _tile_loadconfig(&tile_config);
-}
+static void tile_begin(void) { _tile_loadconfig(&tile_config); }
 
-static void tile_end(void) {
-    _tile_release();
-}
+static void tile_end(void) { _tile_release(); }
 
 /* Parts of a row: its high half, and what that leaves. */
-static int tile_parts(const struct job *job) {
-    return job->whole ? 1 : 2;
-}
+static int tile_parts(const struct job *job) { return job->whole ? 1 : 2; }
 
 static int64_t tile_steps(const struct job *job) {
     return (tile_parts(job) * job->d + STEP - 1) / STEP;
 }
 
-static int64_t tile_low_steps(const struct job *job) {
-    return (job->d + STEP - 1) / STEP;
-}
+static int64_t tile_low_steps(const struct job *job) { return (job->d + STEP - 1) / STEP; }
 
 static int64_t tile_all_steps(const struct job *job) {
     return tile_steps(job) + tile_low_steps(job);
@@ -75,9 +67,7 @@ static size_t tile_start_bytes(const struct job *job, int64_t groups) {
 }
 
 /* bf16 values of one row of parts: both parts and what the last store of 32 runs over. */
-static int64_t tile_parts_stride(const struct job *job) {
-    return (tile_steps(job) + 1) * STEP;
-}
+static int64_t tile_parts_stride(const struct job *job) { return (tile_steps(job) + 1) * STEP; }
 
 /* 16 rows of parts, and two blocks of scores. */
 static size_t tile_scratch_bytes(const struct job *job) {
@@ -91,7 +81,8 @@ ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
 /* high[j] = bf16 of x[j], for d up to a multiple of 32 values. */
 static void tile_high(const float *x, int64_t d, uint16_t *high) {
     for (int64_t j = 0; j < d; j += STEP)
-        _mm512_storeu_si512(high + j, (__m512i)_mm512_cvtne2ps_pbh(vf_load(x + j + 16), vf_load(x + j)));
+        _mm512_storeu_si512(high + j,
+                            (__m512i)_mm512_cvtne2ps_pbh(vf_load(x + j + 16), vf_load(x + j)));
 }
 
 /* low[j] = bf16 of what high[j] leaves of x[j]. */
@@ -107,12 +98,13 @@ static void tile_low(const float *x, int64_t d, uint16_t *low) {
 }
 
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
-static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p, int64_t slot,
-                               const float *c, float start) {
+static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
+                               int64_t slot, const float *c, float start) {
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
     uint16_t *parts = w->scratch;
-    char *tile = (char *)p->tiles + (size_t)(slot / 16 * (high + low)) * STEP_BYTES + (size_t)(slot % 16) * 64;
+    char *tile = (char *)p->tiles + (size_t)(slot / 16 * (high + low)) * STEP_BYTES +
+                 (size_t)(slot % 16) * 64;
     tile_high(c, job->d, parts);
     if (tile_parts(job) == 2)
         tile_high(c, job->d, parts + job->d);
@@ -150,11 +142,42 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
     }
 }
 
-/* Scores of 32 rows against the 32 centroids of a group: out [2 centroid halves][2 row halves][16][16]. */
-ALWAYS_INLINE void tile_scores(const char *x, const char *c, const float *start, int64_t high, int64_t low,
-                               float *out) {
+/* A 32 x 32 block of scores that waits for its vector work. */
+struct tile_wait {
+    const float *scores; /* [2 centroid halves][2 row halves][16][16]; NULL: none */
+    int slot;            /* first row of the block */
+    int64_t k;           /* first centroid */
+};
+
+/* Vector work on centroids [from, to) of a waiting block: best two of each row, or candidates. */
+ALWAYS_INLINE void tile_digest(const struct job *job, struct worker *w, const struct pack *p,
+                               int collect, const struct tile_wait *wait, struct pick pick[2],
+                               int from, int to) {
+    for (int t = from; t < to; t++) {
+        const float *row = wait->scores + t / 16 * 512 + t % 16 * 16;
+        const vf a = vf_load(row);
+        const vf b = vf_load(row + 256);
+        if (collect) {
+            const uint64_t bits =
+                vm_bits(vf_le(pick[0].best, a)) | (uint64_t)vm_bits(vf_le(pick[1].best, b)) << 16;
+            pick_candidates(job, w, p, wait->slot, bits, wait->k + t);
+        } else {
+            pick_score(&pick[0], a, (int32_t)(wait->k + t));
+            pick_score(&pick[1], b, (int32_t)(wait->k + t));
+        }
+    }
+}
+
+/* Tiles on 32 rows by 32 centroids; meanwhile the vector units digest the block made before. */
+ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect, const char *x, const char *c, const float *start,
+                              float *out, const struct tile_wait *wait) {
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
     const char *y = x + high * STEP_BYTES;
     const char *e = c + (high + low) * STEP_BYTES;
+    const int share = wait->scores ? (int)((TILE_K + high - 1) / high) : 0;
+    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
     _tile_loadd(0, start, 64);
     _tile_loadd(1, start, 64);
     _tile_loadd(2, start + 256, 64);
@@ -176,65 +199,46 @@ ALWAYS_INLINE void tile_scores(const char *x, const char *c, const float *start,
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
+        const int from = (int)s * share;
+        if (from < TILE_K)
+            tile_digest(job, w, p, collect, wait, pick, from,
+                        from + share < TILE_K ? from + share : TILE_K);
+        job_prefetch(w);
     }
     _tile_stored(0, out, 64);
     _tile_stored(1, out + 256, 64);
     _tile_stored(2, out + 512, 64);
     _tile_stored(3, out + 768, 64);
-}
-
-ALWAYS_INLINE void tile_pick(struct worker *w, const float *scores, int slot, int64_t k) {
-    for (int half = 0; half < 2; half++) {
-        struct pick best = pick_load(&w->block, slot + 16 * half);
-        for (int c = 0; c < 2; c++) {
-            UNROLL(16)
-            for (int t = 0; t < 16; t++)
-                pick_score(&best, vf_load(scores + (2 * c + half) * 256 + 16 * t), (int32_t)(k + 16 * c + t));
-        }
-        pick_store(&w->block, slot + 16 * half, &best);
+    if (share && !collect) {
+        pick_store(&w->block, wait->slot, &pick[0]);
+        pick_store(&w->block, wait->slot + 16, &pick[1]);
     }
 }
 
-ALWAYS_INLINE void tile_filter(const struct job *job, struct worker *w, const struct pack *p,
-                               const float *scores, int slot, int64_t k) {
-    const vf low0 = vf_load(w->block.best + slot);
-    const vf low1 = vf_load(w->block.best + slot + 16);
-    for (int t = 0; t < 32; t++) {
-        const float *row = scores + t / 16 * 512 + t % 16 * 16;
-        const uint64_t bits0 = vm_bits(vf_le(low0, vf_load(row)));
-        const uint64_t bits1 = vm_bits(vf_le(low1, vf_load(row + 256)));
-        pick_candidates(job, w, p, slot, bits0 | bits1 << 16, k + t);
-    }
-}
-
-/* The vector work on one block of scores runs while the tiles make the next. */
-ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
-    const int64_t high = tile_steps(job);
-    const int64_t low = tile_low_steps(job);
+ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    float *scores = (float *)((char *)w->scratch + tile_scratch_bytes(job)) - 2 * SCORES;
-    int64_t last_group = -1;
-    int last_tile = 0;
-    int side = 0;
+    float *scores = (float *)(void *)((char *)w->scratch + tile_scratch_bytes(job)) - 2 * SCORES;
+    struct tile_wait wait = {NULL, 0, 0};
+    job_prefetch_plan(w, p->groups * tiles * tile_steps(job));
     for (int64_t g = 0; g < p->groups; g++) {
         for (int i = 0; i < tiles; i++) {
-            tile_scores((const char *)w->x + (size_t)i * TILE_ROWS * tile_row_bytes(job),
-                        (const char *)p->tiles + (size_t)g * tile_group_bytes(job), p->start + g * 512,
-                        high, low, scores + side * SCORES);
-            side ^= 1;
-            if (last_group >= 0 && collect)
-                tile_filter(job, w, p, scores + side * SCORES, last_tile * TILE_ROWS, last_group * TILE_K);
-            else if (last_group >= 0)
-                tile_pick(w, scores + side * SCORES, last_tile * TILE_ROWS, last_group * TILE_K);
-            last_group = g;
-            last_tile = i;
+            float *out = wait.scores == scores ? scores + SCORES : scores;
+            tile_block(job, w, p, collect,
+                       (const char *)w->x + (size_t)i * TILE_ROWS * tile_row_bytes(job),
+                       (const char *)p->tiles + (size_t)g * tile_group_bytes(job),
+                       p->start + g * 512, out, &wait);
+            wait = (struct tile_wait){out, i * TILE_ROWS, g * TILE_K};
         }
     }
-    side ^= 1;
-    if (last_group >= 0 && collect)
-        tile_filter(job, w, p, scores + side * SCORES, last_tile * TILE_ROWS, last_group * TILE_K);
-    else if (last_group >= 0)
-        tile_pick(w, scores + side * SCORES, last_tile * TILE_ROWS, last_group * TILE_K);
+    if (!wait.scores)
+        return;
+    struct pick pick[2] = {pick_load(&w->block, wait.slot), pick_load(&w->block, wait.slot + 16)};
+    tile_digest(job, w, p, collect, &wait, pick, 0, TILE_K);
+    if (collect)
+        return;
+    pick_store(&w->block, wait.slot, &pick[0]);
+    pick_store(&w->block, wait.slot + 16, &pick[1]);
 }
 
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {

@@ -19,9 +19,7 @@ static double tile_dot_error(const struct job *job) {
     return (chain + d / TILE_DEPTH + 3) * 0x1p-24;
 }
 
-static size_t tile_row_bytes(const struct job *job) {
-    return sizeof(float) * (size_t)job->d_pad;
-}
+static size_t tile_row_bytes(const struct job *job) { return sizeof(float) * (size_t)job->d_pad; }
 
 static size_t tile_group_bytes(const struct job *job) {
     return hf_align_up(sizeof(float) * TILE_K * (size_t)job->d);
@@ -37,15 +35,13 @@ static size_t tile_scratch_bytes(const struct job *job) {
     return HF_ALIGN;
 }
 
-static void tile_begin(void) {
-}
+static void tile_begin(void) {}
 
-static void tile_end(void) {
-}
+static void tile_end(void) {}
 
 /* Centroid `slot` of a pack: c' [d] and its start score. */
-static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p, int64_t slot,
-                               const float *c, float start) {
+static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
+                               int64_t slot, const float *c, float start) {
     (void)w;
     char *base = (char *)p->tiles + (size_t)(slot / TILE_K) * tile_group_bytes(job);
     float *dst = (float *)base + slot % TILE_K;
@@ -79,7 +75,8 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
     }
 }
 
-ALWAYS_INLINE void tile_chain(vf *s0, vf *s1, const float *x, const float *y, const float *c, int64_t depth) {
+ALWAYS_INLINE void tile_chain(vf *s0, vf *s1, const float *x, const float *y, const float *c,
+                              int64_t depth) {
     for (int64_t j = 0; j < depth; j++) {
         const vf v = vf_load(x + j * VW);
         const vf w = vf_load(y + j * VW);
@@ -119,9 +116,12 @@ ALWAYS_INLINE void tile_scores(vf s0[TILE_K], vf s1[TILE_K], const float *x, con
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    job_prefetch_plan(w, p->groups * tiles);
     for (int64_t g = 0; g < p->groups; g++) {
-        const float *c = (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
+        const float *c =
+            (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
         for (int i = 0; i < tiles; i++) {
+            job_prefetch(w);
             vf s0[TILE_K];
             vf s1[TILE_K];
             tile_scores(s0, s1, (const float *)w->x + (size_t)i * TILE_ROWS * (size_t)d, c,
@@ -145,7 +145,8 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int64_t g = 0; g < p->groups; g++) {
-        const float *c = (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
+        const float *c =
+            (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job));
         for (int i = 0; i < tiles; i++) {
             vf s0[TILE_K];
             vf s1[TILE_K];
