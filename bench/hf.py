@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hf_kmeans_fit() of the shared library, called in-process; mirrors include/holdfast/*.h."""
+import ctypes as C
+
+import numpy as np
+
+DTYPES = {np.dtype("f4"): 1, np.dtype("f8"): 2, np.dtype("f2"): 3, np.dtype("u1"): 5}
+SKIP = {"auto": 0, "off": 1, "on": 2}
+INIT_GIVEN = 3
+
+
+class Array(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("dtype", C.c_int), ("rows", C.c_int64), ("cols", C.c_int64),
+                ("row_stride", C.c_int64)]
+
+
+class ContextOpts(C.Structure):
+    _fields_ = [("device", C.c_char_p), ("threads", C.c_int), ("memory_bytes", C.c_uint64)]
+
+
+class Iteration(C.Structure):
+    _fields_ = [("inertia", C.c_double), ("shift", C.c_double), ("seconds", C.c_double),
+                ("changed", C.c_int64), ("rows_skipped", C.c_int64), ("rows_partial", C.c_int64),
+                ("rows_rechecked", C.c_int64), ("empty", C.c_int64)]
+
+
+class Opts(C.Structure):
+    _fields_ = [("k", C.c_int64), ("metric", C.c_int), ("init", C.c_int),
+                ("centroids", C.POINTER(Array)), ("n_init", C.c_int), ("seed", C.c_uint64),
+                ("max_iter", C.c_int), ("tol", C.c_double), ("weights", C.POINTER(Array)),
+                ("empty", C.c_int), ("precision", C.c_int), ("store", C.c_int),
+                ("skipping", C.c_int), ("nan", C.c_int), ("checkpoint", C.c_char_p),
+                ("checkpoint_every", C.c_int), ("resume", C.c_char_p), ("progress", C.c_void_p),
+                ("progress_user", C.c_void_p)]
+
+
+class Result(C.Structure):
+    _fields_ = [("n", C.c_int64), ("k", C.c_int64), ("d", C.c_int64), ("centroids", Array),
+                ("labels", C.POINTER(C.c_int32)), ("inertia", C.c_double), ("iterations", C.c_int),
+                ("restart", C.c_int), ("stop", C.c_int), ("converged", C.c_int),
+                ("rows_dropped", C.c_int64), ("history", C.POINTER(Iteration)),
+                ("seconds_init", C.c_double), ("seconds_iterate", C.c_double),
+                ("seconds_finish", C.c_double), ("seconds_total", C.c_double),
+                ("workspace_bytes", C.c_uint64), ("chunk_rows", C.c_int64),
+                ("kernel_assign", C.c_char * 64), ("kernel_update", C.c_char * 64),
+                ("guard", C.c_char * 16), ("faults_detected", C.c_int64),
+                ("faults_corrected", C.c_int64), ("reruns", C.c_int64)]
+
+
+def view(a):
+    if not a.flags.c_contiguous:
+        raise ValueError("rows must follow each other without gaps")
+    return Array(a.ctypes.data, DTYPES[a.dtype], a.shape[0], a.shape[1], a.shape[1])
+
+
+class Holdfast:
+    """A context with a number of threads."""
+
+    def __init__(self, library, threads):
+        lib = self.lib = C.CDLL(library)
+        lib.hf_last_error.restype = C.c_char_p
+        lib.hf_last_error.argtypes = [C.c_void_p]
+        lib.hf_version.restype = C.c_char_p
+        lib.hf_kmeans_fit.argtypes = [C.c_void_p, C.POINTER(Array), C.POINTER(Opts),
+                                      C.POINTER(Result)]
+        lib.hf_kmeans_result_clear.argtypes = [C.POINTER(Result)]
+        lib.hf_context_create.argtypes = [C.POINTER(C.c_void_p), C.POINTER(ContextOpts)]
+        self.ctx = C.c_void_p()
+        opts = ContextOpts(None, threads, 0)
+        self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(opts)))
+        self.version = lib.hf_version().decode()
+
+    def _check(self, status):
+        if status:
+            raise RuntimeError(f"holdfast: {self.lib.hf_last_error(self.ctx).decode()} "
+                               f"(status {status})")
+
+    def fit(self, x, init, max_iter, tol, skipping):
+        """Lloyd from the centroids `init`; tol as the library takes it. A dict."""
+        xv, iv = view(x), view(init)
+        opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
+                    tol=tol, skipping=SKIP[skipping])
+        r = Result()
+        self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
+        if (r.n, r.k, r.d) != (x.shape[0], init.shape[0], x.shape[1]):
+            raise RuntimeError("the library's result struct is not the one bench/hf.py mirrors")
+        history = [{f: getattr(r.history[i], f) for f, _ in Iteration._fields_}
+                   for i in range(r.iterations)]
+        ctype = C.c_double if r.centroids.dtype == 2 else C.c_float
+        shape = (r.k, r.centroids.row_stride or r.d)
+        centroids = np.ctypeslib.as_array(C.cast(r.centroids.data, C.POINTER(ctype)), shape)
+        out = {"labels": np.ctypeslib.as_array(r.labels, (r.n,)).copy(),
+               "centroids": centroids[:, :r.d].copy(), "inertia": r.inertia,
+               "iterations": r.iterations, "converged": bool(r.converged), "history": history,
+               "seconds": {"init": r.seconds_init, "iterate": r.seconds_iterate,
+                           "finish": r.seconds_finish, "total": r.seconds_total},
+               "kernels": [r.kernel_assign.decode(), r.kernel_update.decode()]}
+        self.lib.hf_kmeans_result_clear(C.byref(r))
+        return out
