@@ -71,8 +71,8 @@ static void round_trip(void **state) {
     }
 }
 
-/* Half way between h and h + 1 it goes to the even one, a float beside that to the nearer one. Above the
- * largest finite value, "h + 1" is what would follow if the exponent went on. */
+/* Half way between h and h + 1 it goes to the even one, a float beside that to the nearer one.
+ * Above the largest finite value, "h + 1" is what would follow if the exponent went on. */
 static void rounds_to_nearest_even(void **state) {
     (void)state;
     for (size_t t = 0; t < 2; t++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Results are compared with exact integer arithmetic: a float64 is the nearest to T * 2^e when twice its
- * distance from T, counted in units of 2^e, is at most the gap to its neighbour. */
+ * Results are compared with exact integer arithmetic: a float64 is the nearest to T * 2^e when
+ * twice its distance from T, counted in units of 2^e, is at most the gap to its neighbour. */
 #include "unit.h"
 
 #include "base/fixed.h"
@@ -103,7 +103,8 @@ static void value_at_the_edges(void **state) {
     /* one unit of the second limb above the tie decides */
     const int64_t above[2] = {up[0], 1};
     assert_true(hf_fixed_value(above, 2, 50, 1.0) == 0x1p53 + 2.0);
-    /* subnormal results and results that vanish: mult is 2^1023, so the units are 2^-1023 and 2^-1073 */
+    /* subnormal results and results that vanish: mult is 2^1023, so the units are 2^-1023 and
+     * 2^-1073 */
     assert_true(hf_fixed_value(one, 2, 50, 0x1p1023) == 0x1p-1023);
     const int64_t low1[2] = {0, 1}, low3[2] = {0, 3};
     assert_true(hf_fixed_value(low1, 2, 50, 0x1p1023) == 0x1p-1073);
@@ -121,8 +122,8 @@ static void add_term(int64_t sum[2], double v, int bits, double mult, int64_t si
     sum[1] += sign * (int64_t)rint((scaled - q0) * ldexp(1.0, bits));
 }
 
-/* Sums of n values are within n half units of the second limb, whatever their order, and rows that are
- * taken out again leave no trace. */
+/* Sums of n values are within n half units of the second limb, whatever their order, and rows that
+ * are taken out again leave no trace. */
 static void sums_are_free_of_order(void **state) {
     (void)state;
     enum { N = 1000 };

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Vectors of philox4x32-10 that its authors publish with Random123 (kat_vectors): the first two words. */
+/* Vectors of philox4x32-10 that its authors publish with Random123 (kat_vectors): the first two
+ * words. */
 static void known_answers(void **state) {
     (void)state;
     assert_int_equal(hf_rng_bits(0, 0, 0), 0xe169c58d6627e8d5u);
@@ -16,7 +17,8 @@ static void known_answers(void **state) {
                      0x94fdccebd16cfe09u);
 }
 
-/* Chi-squared of `bins` counts that should be equal; its mean is bins - 1, its deviation sqrt(2 bins). */
+/* Chi-squared of `bins` counts that should be equal; its mean is bins - 1, its deviation sqrt(2
+ * bins). */
 static double chi_squared(const int *count, int bins, int total) {
     const double expect = (double)total / bins;
     double sum = 0.0;

@@ -2,11 +2,11 @@
  * Sums whose result does not depend on the order of the terms: values become integers on a common
  * scale first. docs/numerics.md states the errors.
  *
- * Two kinds:
- *   column sums  limb 0 of v is q0 = rint(v * mult), limb 1 is q1 = rint((v * mult - q0) * 2^bits),
- *                with mult = 2^(bits - e), |v| <= 2^e, |q| <= 2^bits, 2^bits * n < 2^62, bits <=
- * 50; sums are int64 and exact, so rows can also be taken out again scalar sums  hf_wide, 128 bits
- * on a scale fixed by an upper bound of the terms */
+ * Column sums: limb 0 of v is q0 = rint(v * mult), limb 1 is q1 = rint((v * mult - q0) * 2^bits),
+ * with mult = 2^(bits - e), |v| <= 2^e, |q| <= 2^bits, 2^bits * n < 2^62, bits <= 50. The sums are
+ * int64 and exact, so rows can also be taken out again.
+ *
+ * Scalar sums: hf_wide, 128 bits on a scale fixed by an upper bound of the terms. */
 #ifndef HF_FIXED_H
 #define HF_FIXED_H
 

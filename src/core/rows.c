@@ -22,11 +22,13 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
     const hf_status status =
         rows->source->read(rows->source->user, first, count, dst, message, sizeof message);
     message[sizeof message - 1] = '\0';
-    if (status != HF_OK)
-        return hf_ctx_fail(rows->ctx, status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
-                           first + count - 1,
-                           message[0] != '\0' ? message : hf_status_text(status));
-    return HF_OK;
+    if (status == HF_OK)
+        return HF_OK;
+    const char *what = message[0] != '\0' ? message : hf_status_text(status);
+    if (count == 1)
+        return hf_ctx_fail(rows->ctx, status, "reading row %" PRId64 ": %s", first, what);
+    return hf_ctx_fail(rows->ctx, status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
+                       first + count - 1, what);
 }
 
 /* How many of the dropped rows stand before row `raw`. */

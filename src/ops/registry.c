@@ -66,8 +66,11 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
 bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
     if (kernel->device != HF_DEV_HOST || (hf_cpu_isas() >> kernel->isa & 1) != 0)
         return true;
+    const bool there = (hf_cpu_isas_there() >> kernel->isa & 1) != 0;
     if (why != NULL)
-        (void)snprintf(why, why_bytes, "%s is not there: CPU, operating system or HF_ISA_MAX",
+        (void)snprintf(why, why_bytes,
+                       there ? "%s is hidden by HF_ISA_MAX"
+                             : "this CPU or its operating system has no %s",
                        hf_isa_name((int)kernel->isa));
     return false;
 }

@@ -22,15 +22,11 @@ int hf_isa_find(const char *name) {
     return -1;
 }
 
-static uint32_t look(void) {
+uint32_t hf_cpu_isas_there(void) {
     uint32_t isas = 0;
 #define ISA(name, flags, test) isas |= (uint32_t)((test) ? 1 : 0) << HF_ISA_ID_##name;
 #include "device/host/isa.def"
 #undef ISA
-    const char *max = getenv("HF_ISA_MAX");
-    const int id = max != NULL ? hf_isa_find(max) : -1;
-    if (id >= 0)
-        isas &= (2u << id) - 1;
     return isas;
 }
 
@@ -39,7 +35,9 @@ uint32_t hf_cpu_isas(void) {
     static _Atomic uint32_t kept;
     uint32_t isas = atomic_load(&kept);
     if (isas == 0) {
-        isas = look();
+        const char *max = getenv("HF_ISA_MAX");
+        const int id = max != NULL ? hf_isa_find(max) : -1;
+        isas = hf_cpu_isas_there() & (id >= 0 ? (2u << id) - 1 : UINT32_MAX);
         atomic_store(&kept, isas);
     }
     return isas;

@@ -13,8 +13,10 @@ enum hf_isa_id {
 
 #include <stdint.h>
 
-/* Bits (1 << hf_isa_id) of the sets this machine can run. HF_ISA_MAX=name in the environment hides
- * those listed after name; read once. */
+/* Bits (1 << hf_isa_id) of the sets this machine can run. */
+uint32_t hf_cpu_isas_there(void);
+/* Those of them to use: HF_ISA_MAX=name in the environment hides the ones listed after name. Read
+ * once. */
 uint32_t hf_cpu_isas(void);
 /* "avx2"; NULL for an id out of range. Its id from a name, or -1. */
 const char *hf_isa_name(int id);

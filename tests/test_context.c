@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "comm/comm.h"
+#include "core/array.h"
+#include "core/context.h"
+#include "device/device.h"
+#include "guard/guard.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void assert_says(const char *text, const char *a, const char *b) {
+    if (strstr(text, a) == NULL || strstr(text, b) == NULL)
+        fail_msg("\"%s\" lacks \"%s\" or \"%s\"", text, a, b);
+}
+
+static void defaults(void **state) {
+    (void)state;
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_string_equal(hf_last_error(NULL), "");
+    assert_string_equal(hf_last_error(ctx), "");
+    assert_string_equal(hf_context_device(ctx), "cpu");
+    assert_int_equal(hf_context_threads(ctx), hf_usable_cores());
+    assert_true(hf_context_memory(ctx) >= 1 << 20);
+    hf_context_destroy(ctx);
+    hf_context_destroy(NULL);
+}
+
+static void options(void **state) {
+    (void)state;
+    static const char *const names[] = {"cpu", "auto"};
+    for (int i = 0; i < 2; i++) {
+        const hf_context_opts opts = {names[i], 3, (uint64_t)5 << 20};
+        hf_context *ctx = NULL;
+        assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+        assert_string_equal(hf_context_device(ctx), "cpu");
+        assert_int_equal(hf_context_threads(ctx), 3);
+        assert_int_equal(ctx->device->workers(ctx->stream), 3);
+        assert_int_equal(hf_context_memory(ctx), (uint64_t)5 << 20);
+        hf_context_destroy(ctx);
+    }
+}
+
+static void bad_options(void **state) {
+    (void)state;
+    static const struct {
+        hf_context_opts opts;
+        const char *a, *b;
+    } bad[] = {
+        {{"cpu", -1, 0}, "threads is -1", "1 to 1024"},
+        {{"cpu", 1025, 0}, "threads is 1025", "1 to 1024"},
+        {{"abacus", 0, 0}, "'abacus'", "holdfast info"},
+        {{"", 0, 0}, "''", "holdfast info"},
+        {{"cpu", 0, 1000}, "memory_bytes is 1000", "at least 1048576"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        hf_context *ctx = (hf_context *)&ctx;
+        assert_int_equal(hf_context_create(&ctx, &bad[i].opts), HF_E_ARG);
+        assert_null(ctx);
+        assert_says(hf_last_error(NULL), bad[i].a, bad[i].b);
+    }
+    assert_int_equal(hf_context_create(NULL, NULL), HF_E_ARG);
+    assert_says(hf_last_error(NULL), "ctx", "NULL");
+    assert_int_equal(setenv("HF_ISA_MAX", "avx9", 1), 0);
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, NULL), HF_E_ARG);
+    assert_int_equal(unsetenv("HF_ISA_MAX"), 0);
+    assert_says(hf_last_error(NULL), "HF_ISA_MAX=avx9", "holdfast info");
+}
+
+static void *fail_elsewhere(void *arg) {
+    const hf_context_opts opts = {"abacus", 0, 0};
+    hf_context *ctx = NULL;
+    (void)hf_context_create(&ctx, &opts);
+    *(int *)arg = strstr(hf_last_error(NULL), "abacus") != NULL;
+    return NULL;
+}
+
+/* What another thread did wrong does not show here. */
+static void errors_belong_to_threads(void **state) {
+    (void)state;
+    hf_context *ctx = NULL;
+    int told = 0;
+    pthread_t thread;
+    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &told), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(told, 1);
+    assert_string_equal(hf_last_error(NULL), "");
+    hf_context_destroy(ctx);
+}
+
+static void workspace(void **state) {
+    (void)state;
+    const hf_context_opts opts = {"cpu", 1, (uint64_t)2 << 20};
+    hf_context *ctx = NULL;
+    void *a = NULL, *b = NULL;
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    assert_int_equal(hf_workspace(ctx, 1000, &a), HF_OK);
+    assert_int_equal((uintptr_t)a % HF_ALIGN, 0);
+    memset(a, 1, 1000);
+    assert_int_equal(hf_workspace(ctx, 500, &b), HF_OK);
+    assert_ptr_equal(a, b);
+    assert_int_equal(hf_workspace(ctx, (size_t)2 << 20, &b), HF_OK);
+    memset(b, 1, (size_t)2 << 20);
+    assert_int_equal(ctx->workspace_peak, (size_t)2 << 20);
+    a = b;
+    assert_int_equal(hf_workspace(ctx, ((size_t)2 << 20) + 1, &b), HF_E_NOMEM);
+    assert_says(hf_last_error(ctx), "2097153 bytes", "2097152");
+    assert_int_equal(hf_workspace(ctx, 10, &b), HF_OK);
+    assert_ptr_equal(a, b);
+    hf_context_destroy(ctx);
+}
+
+static void arrays(void **state) {
+    (void)state;
+    float x[12] = {0};
+    hf_error err = {""};
+    hf_array a = hf_array_view(x, HF_F32, 3, 4);
+    assert_int_equal(hf_array_check(&a, "x", &err), HF_OK);
+    assert_ptr_equal(hf_array_row(&a, 2), x + 8);
+    a.row_stride = 0;
+    assert_int_equal(hf_array_check(&a, "x", &err), HF_OK);
+    assert_int_equal(hf_array_stride(&a), 4);
+    const hf_array slice = hf_array_slice(&a, 1, 2);
+    assert_ptr_equal(slice.data, x + 4);
+    assert_int_equal(slice.rows, 2);
+    assert_int_equal(slice.cols, 4);
+    const struct {
+        hf_array a;
+        const char *says;
+    } bad[] = {
+        {{NULL, HF_F32, 3, 4, 4}, "NULL"},
+        {{&err, HF_DTYPE_NONE, 3, 4, 4}, "dtype 0"},
+        {{&err, (hf_dtype)7, 3, 4, 4}, "dtype 7"},
+        {{&err, HF_F32, 0, 4, 4}, "0 x 4"},
+        {{&err, HF_F32, 3, -1, 4}, "3 x -1"},
+        {{&err, HF_F32, 3, 4, 3}, "row_stride of 3"},
+        {{&err, HF_F32, 3, 4, -4}, "row_stride of -4"},
+        {{&err, HF_F32, INT64_MAX, 4, 4}, "more bytes"},
+        {{&err, HF_F64, (int64_t)1 << 30, 4, (int64_t)1 << 30}, "more bytes"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(hf_array_check(&bad[i].a, "weights", &err), HF_E_ARG);
+        assert_says(err.text, "weights", bad[i].says);
+    }
+    assert_int_equal(hf_array_check(NULL, "weights", &err), HF_E_ARG);
+}
+
+static void devices(void **state) {
+    (void)state;
+    int count = 0;
+    for (const struct hf_device *d = hf_device_at(0); d != NULL; d = hf_device_at(++count)) {
+        char text[200] = "";
+        assert_ptr_equal(hf_device_find(d->name), d);
+        (void)d->probe(text, sizeof text);
+        assert_true(strlen(text) > 0);
+    }
+    assert_true(count >= 1);
+    assert_null(hf_device_at(-1));
+    const struct hf_device *cpu = hf_device_find("cpu");
+    hf_error err = {""};
+    void *stream = NULL;
+    assert_int_equal(cpu->open(2, &stream, &err), HF_OK);
+    char *p = cpu->alloc(100);
+    assert_int_equal(cpu->copy(stream, p, "text", 5), HF_OK);
+    assert_int_equal(cpu->sync(stream), HF_OK);
+    assert_string_equal(p, "text");
+    cpu->release(p);
+    cpu->close(stream);
+}
+
+static void alone(void **state) {
+    (void)state;
+    const hf_comm *comm = hf_comm_self();
+    int64_t sums[2] = {3, -4};
+    double most = 2.5;
+    assert_int_equal(comm->rank(comm), 0);
+    assert_int_equal(comm->size(comm), 1);
+    assert_int_equal(comm->allreduce(comm, sums, 2, HF_COMM_SUM_I64), HF_OK);
+    assert_int_equal(comm->allreduce(comm, &most, 1, HF_COMM_MAX_F64), HF_OK);
+    assert_true(sums[0] == 3 && sums[1] == -4 && most == 2.5);
+    assert_int_equal(comm->bcast(comm, sums, sizeof sums, 0), HF_OK);
+    assert_int_equal(comm->bcast(comm, sums, sizeof sums, 1), HF_E_ARG);
+    assert_int_equal(comm->barrier(comm), HF_OK);
+    comm->close(comm);
+    assert_string_equal(hf_scheme_name(HF_SCHEME_NONE), "none");
+    assert_null(hf_scheme_name(HF_SCHEME_COUNT));
+    assert_null(hf_scheme_name(-1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),    cmocka_unit_test(options),
+        cmocka_unit_test(bad_options), cmocka_unit_test(errors_belong_to_threads),
+        cmocka_unit_test(workspace),   cmocka_unit_test(arrays),
+        cmocka_unit_test(devices),     cmocka_unit_test(alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Planning on the op `range`, whose rows serve every call, so that only the rules decide. */
+#include "unit.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "core/plan.h"
+#include "core/tune.h"
+#include "device/host/isa.h"
+#include "ops/range/range.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TUNE_FILE "test_plan.tune"
+#define ROWS 200
+#define COLS 9
+
+static hf_context *ctx;
+static float x[ROWS * COLS];
+static double least[COLS], most[COLS];
+static uint8_t row_bad[ROWS];
+static bool whole;
+static int64_t bad_rows;
+static struct hf_range_args args;
+static const struct hf_kernel *reference, *other; /* other is NULL where only the reference runs */
+
+static int set_up(void **state) {
+    (void)state;
+    const struct hf_kernel *row = NULL;
+    for (int i = 0; (row = hf_kernel_at(HF_OP_RANGE, i)) != NULL; i++) {
+        if (row->traits & HF_TRAIT_REFERENCE)
+            reference = row;
+        else if (hf_kernel_runs_here(row, NULL, 0))
+            other = row;
+    }
+    for (int i = 0; i < ROWS * COLS; i++)
+        x[i] = (float)i;
+    args = (struct hf_range_args){
+        hf_array_view(x, HF_F32, ROWS, COLS), least, most, &whole, row_bad, &bad_rows};
+    return setenv("HF_TUNE_FILE", TUNE_FILE, 1);
+}
+
+/* Every test begins with a fresh context, no tuning file and nothing forced. */
+static int fresh(void **state) {
+    (void)state;
+    (void)unlink(TUNE_FILE);
+    (void)unsetenv("HF_KERNEL_RANGE");
+    const hf_context_opts opts = {"cpu", 2, 0};
+    return hf_context_create(&ctx, &opts) == HF_OK ? 0 : -1;
+}
+
+static int done(void **state) {
+    (void)state;
+    hf_context_destroy(ctx);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    (void)unlink(TUNE_FILE);
+    return 0;
+}
+
+static const struct hf_kernel *plan(const char **source) {
+    const struct hf_kernel *kernel = NULL;
+    assert_int_equal(hf_plan(ctx, HF_OP_RANGE, &args, &kernel, source), HF_OK);
+    return kernel;
+}
+
+static void registry(void **state) {
+    (void)state;
+    for (int op = 0; op < HF_OP_COUNT; op++) {
+        const struct hf_op *o = hf_op_at(op);
+        int references = 0, rows = 0;
+        assert_int_equal(hf_op_find(o->name), op);
+        const struct hf_kernel *row = NULL;
+        for (; (row = hf_kernel_at(op, rows)) != NULL; rows++) {
+            const size_t len = strlen(o->name);
+            assert_true(strncmp(row->name, o->name, len) == 0 && row->name[len] == '_');
+            assert_true(row->isa < HF_ISA_COUNT && row->dtypes != 0 && row->run != NULL);
+            references += (row->traits & HF_TRAIT_REFERENCE) != 0;
+            for (int i = 0; i < rows; i++)
+                assert_string_not_equal(row->name, hf_kernel_at(op, i)->name);
+        }
+        assert_int_equal(references, 1);
+        assert_null(hf_kernel_at(op, rows + 1));
+        assert_null(hf_kernel_at(op, -1));
+    }
+    assert_null(hf_op_at(-1));
+    assert_null(hf_op_at(HF_OP_COUNT));
+    assert_null(hf_kernel_at(HF_OP_COUNT, 0));
+    assert_int_equal(hf_op_find("no-such-op"), -1);
+}
+
+static void model(void **state) {
+    (void)state;
+    const char *source = NULL;
+    const struct hf_kernel *kernel = plan(&source);
+    assert_true((kernel != reference) == (other != NULL));
+    assert_string_equal(source, other != NULL ? "model" : "reference");
+    assert_ptr_equal(plan(NULL), kernel);
+}
+
+static void forced(void **state) {
+    (void)state;
+    const char *source = NULL;
+    const struct hf_kernel *kernel = NULL;
+    assert_int_equal(setenv("HF_KERNEL_RANGE", reference->name, 1), 0);
+    assert_ptr_equal(plan(&source), reference);
+    assert_string_equal(source, "forced");
+    assert_int_equal(setenv("HF_KERNEL_RANGE", "range_abacus", 1), 0);
+    assert_int_equal(hf_plan(ctx, HF_OP_RANGE, &args, &kernel, NULL), HF_E_ARG);
+    assert_null(kernel);
+    assert_non_null(strstr(hf_last_error(ctx), "HF_KERNEL_RANGE=range_abacus"));
+    assert_int_equal(setenv("HF_KERNEL_RANGE", "", 1), 0);
+    (void)plan(&source);
+    assert_string_not_equal(source, "forced");
+}
+
+/* A row that exists but cannot run here is refused, with the reason. */
+static void forced_elsewhere(void **state) {
+    (void)state;
+    const struct hf_kernel *row = NULL, *kernel = NULL;
+    int i = 0;
+    while ((row = hf_kernel_at(HF_OP_RANGE, i)) != NULL && hf_kernel_runs_here(row, NULL, 0))
+        i++;
+    if (row == NULL) {
+        print_message("skipped: every row of this build runs here\n");
+        skip();
+    }
+    assert_int_equal(setenv("HF_KERNEL_RANGE", row->name, 1), 0);
+    assert_int_equal(hf_plan(ctx, HF_OP_RANGE, &args, &kernel, NULL), HF_E_ARG);
+    assert_non_null(strstr(hf_last_error(ctx), hf_isa_name((int)row->isa)));
+}
+
+static struct hf_tune_entry entry(const struct hf_kernel *kernel, int64_t n, int64_t d, double ns) {
+    const struct hf_key key = {HF_F32, n, 1, d};
+    struct hf_tune_entry e = {.key = hf_tune_bucket(HF_OP_RANGE, &key), .ns = ns};
+    (void)snprintf(e.kernel, sizeof e.kernel, "%s", kernel->name);
+    hf_tune_fingerprint(e.fingerprint);
+    return e;
+}
+
+static void save(struct hf_tune_entry *entries, int count) {
+    const struct hf_tune tune = {entries, count};
+    assert_int_equal(hf_tune_save(TUNE_FILE, &tune, NULL), HF_OK);
+}
+
+static void tuned(void **state) {
+    (void)state;
+    const char *source = NULL;
+    struct hf_tune_entry e = entry(reference, ROWS, COLS, 100.0);
+    save(&e, 1);
+    assert_ptr_equal(plan(&source), reference);
+    assert_string_equal(source, "tuned");
+    if (other == NULL)
+        return;
+    /* the environment comes first */
+    assert_int_equal(setenv("HF_KERNEL_RANGE", other->name, 1), 0);
+    assert_ptr_equal(plan(&source), other);
+    assert_string_equal(source, "forced");
+}
+
+/* The closest entry counts, of those the fastest; far ones and those of other machines do not. */
+static void closest_measurement(void **state) {
+    (void)state;
+    if (other == NULL) {
+        print_message("skipped: only the reference runs here\n");
+        skip();
+    }
+    struct hf_tune_entry e[] = {
+        entry(other, 2 * ROWS, COLS, 1.0),
+        entry(reference, ROWS, COLS, 100.0),
+        entry(other, ROWS, COLS, 101.0),
+    };
+    save(e, 3);
+    assert_ptr_equal(plan(NULL), reference);
+    (void)done(NULL);
+    assert_int_equal(fresh(NULL), 0);
+    const char *source = NULL;
+    struct hf_tune_entry far[] = {entry(reference, 8 * ROWS, COLS, 1.0),
+                                  entry(reference, ROWS, COLS, 1.0)};
+    (void)snprintf(far[1].fingerprint, sizeof far[1].fingerprint, "another-machine");
+    save(far, 2);
+    assert_ptr_equal(plan(&source), other);
+    assert_string_equal(source, "model");
+}
+
+static void write_text(const char *text) {
+    hf_file *file = NULL;
+    assert_int_equal(hf_file_create(&file, TUNE_FILE, NULL), HF_OK);
+    assert_int_equal(hf_file_write(file, text, strlen(text), NULL), HF_OK);
+    assert_int_equal(hf_file_commit(file, NULL), HF_OK);
+}
+
+/* Lines from other versions, of other machines, or of no sense at all change nothing. */
+static void strange_lines(void **state) {
+    (void)state;
+    char here[HF_TUNE_NAME_BYTES], text[2000];
+    hf_tune_fingerprint(here);
+    assert_null(strchr(here, ' '));
+    (void)snprintf(text, sizeof text,
+                   "# comment\n\nrange\nrange f32 7 0 3 %s %s\nrange f32 -7 0 3 %s %s 1\n"
+                   "range f32 7 0 3 %s %s -1\nrange f32 7 0 3 %s %s nan\n"
+                   "fold f32 7 0 3 %s %s 1\nrange f99 7 0 3 %s %s 1\nrange f32 7 0 99 %s %s 1\n"
+                   "range f32 7 0 3 %s range_of_the_future 1",
+                   here, reference->name, here, reference->name, here, reference->name, here,
+                   reference->name, here, reference->name, here, reference->name, here,
+                   reference->name, here);
+    write_text(text);
+    struct hf_tune tune;
+    assert_int_equal(hf_tune_load(TUNE_FILE, &tune, NULL), HF_OK);
+    assert_int_equal(tune.count, 1); /* the last one: which rows exist is not the file's business */
+    hf_tune_clear(&tune);
+    const char *source = NULL;
+    (void)plan(&source);
+    assert_string_not_equal(source, "tuned");
+}
+
+static void file_round_trip(void **state) {
+    (void)state;
+    struct hf_tune_entry e[] = {entry(reference, 1, 1, 12.0),
+                                entry(reference, (int64_t)1 << 40, 1000, 3e12)};
+    struct hf_tune tune;
+    assert_int_equal(hf_tune_load("no/such/file", &tune, NULL), HF_OK);
+    assert_int_equal(tune.count, 0);
+    save(e, 2);
+    assert_int_equal(hf_tune_load(TUNE_FILE, &tune, NULL), HF_OK);
+    assert_int_equal(tune.count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal(&tune.entry[i].key, &e[i].key, sizeof e[i].key);
+        assert_string_equal(tune.entry[i].kernel, e[i].kernel);
+        assert_string_equal(tune.entry[i].fingerprint, e[i].fingerprint);
+        assert_true(tune.entry[i].ns == e[i].ns);
+    }
+    assert_int_equal(tune.entry[1].key.log2n, 40);
+    assert_int_equal(tune.entry[1].key.log2d, 9);
+    hf_tune_clear(&tune);
+    hf_error err = {""};
+    assert_int_equal(hf_tune_load("/proc/self", &tune, &err), HF_E_IO);
+    assert_int_equal(hf_tune_save("no/such/file", &tune, &err), HF_E_IO);
+    assert_non_null(strstr(err.text, "no/such/file"));
+}
+
+static void explained(void **state) {
+    (void)state;
+    struct hf_plan_candidate c[32];
+    const struct hf_kernel *kernel = plan(NULL);
+    const int count = hf_plan_explain(ctx, HF_OP_RANGE, &args, c, 32);
+    int chosen = 0;
+    assert_true(count >= 1 && count <= 32);
+    for (int i = 0; i < count; i++) {
+        assert_ptr_equal(c[i].kernel, hf_kernel_at(HF_OP_RANGE, i));
+        assert_int_equal(c[i].usable, hf_kernel_runs_here(c[i].kernel, NULL, 0));
+        assert_int_equal(c[i].chosen, c[i].kernel == kernel);
+        assert_true(strlen(c[i].why) > 0);
+        chosen += c[i].chosen;
+    }
+    assert_int_equal(chosen, 1);
+    assert_int_equal(setenv("HF_KERNEL_RANGE", "range_abacus", 1), 0);
+    c[0].chosen = true;
+    assert_int_equal(hf_plan_explain(ctx, HF_OP_RANGE, &args, c, 1), count);
+    assert_false(c[0].chosen);
+}
+
+/* hf_run() goes through the plan and says afterwards which row ran. */
+static void run_follows_the_plan(void **state) {
+    (void)state;
+    assert_int_equal(setenv("HF_KERNEL_RANGE", reference->name, 1), 0);
+    for (int j = 0; j < COLS; j++) {
+        least[j] = (double)INFINITY;
+        most[j] = -(double)INFINITY;
+    }
+    whole = true;
+    assert_int_equal(hf_range(ctx, &args), HF_OK);
+    assert_ptr_equal(ctx->last_kernel[HF_OP_RANGE], reference);
+    assert_true(least[2] == 2.0 && most[2] == (ROWS - 1) * COLS + 2);
+    assert_int_equal(setenv("HF_KERNEL_RANGE", "range_abacus", 1), 0);
+    assert_int_equal(hf_range(ctx, &args), HF_E_ARG);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(registry, fresh, done),
+        cmocka_unit_test_setup_teardown(model, fresh, done),
+        cmocka_unit_test_setup_teardown(forced, fresh, done),
+        cmocka_unit_test_setup_teardown(forced_elsewhere, fresh, done),
+        cmocka_unit_test_setup_teardown(tuned, fresh, done),
+        cmocka_unit_test_setup_teardown(closest_measurement, fresh, done),
+        cmocka_unit_test_setup_teardown(strange_lines, fresh, done),
+        cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
+        cmocka_unit_test_setup_teardown(explained, fresh, done),
+        cmocka_unit_test_setup_teardown(run_follows_the_plan, fresh, done),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
