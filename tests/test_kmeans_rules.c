@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a fit promises besides its labels: stops, means, weights, empty clusters, storage; and that
+ * predict and transform agree with it. */
+#include "kmeans_brute.h"
+
+static hf_kmeans_result fit_ok(hf_context *ctx, const struct problem *p, const hf_kmeans_opts *o) {
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, &r));
+    check_result(p, o, &r);
+    return r;
+}
+
+/* Centroid j is the mean of its rows, to the rounding of its storage and of the sums. */
+static void check_means(const struct problem *p, const hf_kmeans_result *r) {
+    const double unit = r->centroids.dtype == HF_F64 ? 0x1p-44 : 0x1p-23;
+    for (int64_t l = 0; l < r->k; l++)
+        for (int64_t f = 0; f < p->d; f++) {
+            long double sum = 0;
+            double largest = 0;
+            int64_t count = 0;
+            for (int64_t i = 0; i < p->n; i++) {
+                largest = fmax(largest, fabs(p->x64[i * p->d + f]));
+                if (r->labels[i] != l)
+                    continue;
+                sum += (long double)p->x64[i * p->d + f];
+                count++;
+            }
+            assert_true(count > 0);
+            const double c = hf_load_f64(r->centroids.data, r->centroids.dtype, l * p->d + f);
+            assert_true(fabs(c - (double)(sum / (long double)count)) <= unit * largest);
+        }
+}
+
+static void inertia_falls_and_centroids_are_means(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F64, HF_F16};
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(1, 3000, 12, 10, 2);
+    for (int t = 0; t < 3; t++) {
+        struct problem p = problem_from(v, 3000, 12, types[t], 0);
+        const hf_kmeans_opts o = {.k = 16, .init = HF_INIT_RANDOM, .tol = -1, .seed = 2};
+        hf_kmeans_result r = fit_ok(ctx, &p, &o);
+        assert_int_equal(r.stop, HF_STOP_LABELS);
+        assert_int_equal(r.converged, 1);
+        assert_int_equal(r.history[0].changed, 3000);
+        for (int i = 1; i < r.iterations; i++)
+            assert_true(r.history[i].inertia <= r.history[i - 1].inertia * (1 + 1e-9));
+        assert_int_equal(r.history[r.iterations - 1].changed, 0);
+        assert_true(r.history[r.iterations - 1].shift == 0);
+        assert_true(fabs(r.history[r.iterations - 1].inertia - r.inertia) <= 1e-9 * r.inertia);
+        check_means(&p, &r);
+        hf_kmeans_result_clear(&r);
+        problem_free(&p);
+    }
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+static void one_cluster_and_one_each(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(2, 50, 4, 3, 9);
+    struct problem p = problem_from(v, 50, 4, HF_F64, 0);
+    hf_kmeans_opts o = {.k = 1};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    check_means(&p, &r);
+    assert_int_equal(r.iterations, 2);
+    hf_kmeans_result_clear(&r);
+    for (int init = HF_INIT_KMEANSPP; init <= HF_INIT_RANDOM; init++) {
+        o = (hf_kmeans_opts){.k = 50, .init = (hf_init)init, .seed = 3};
+        r = fit_ok(ctx, &p, &o);
+        assert_true(r.inertia == 0);
+        hf_kmeans_result_clear(&r);
+    }
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+static void stops(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(3, 4000, 8, 20, 1);
+    struct problem p = problem_from(v, 4000, 8, HF_F32, 0);
+    hf_kmeans_opts o = {.k = 30, .seed = 1, .max_iter = 3, .tol = -1};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    assert_int_equal(r.stop, HF_STOP_MAX_ITER);
+    assert_int_equal(r.iterations, 3);
+    hf_kmeans_result_clear(&r);
+    /* the first iteration whose shift is at most tol * mean variance, as scikit-learn has it */
+    o = (hf_kmeans_opts){.k = 30, .seed = 1, .tol = 1e-3};
+    r = fit_ok(ctx, &p, &o);
+    assert_int_equal(r.stop, HF_STOP_TOL);
+    double variance = 0;
+    for (int64_t j = 0; j < 8; j++) {
+        double sum = 0;
+        double square = 0;
+        for (int64_t i = 0; i < 4000; i++)
+            sum += p.x64[i * 8 + j] / 4000;
+        for (int64_t i = 0; i < 4000; i++)
+            square += (p.x64[i * 8 + j] - sum) * (p.x64[i * 8 + j] - sum) / 4000;
+        variance += square / 8;
+    }
+    for (int i = 0; i < r.iterations; i++)
+        assert_int_equal(r.history[i].shift <= 1e-3 * variance, i == r.iterations - 1);
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+/* An integer weight is that many copies of the row. */
+static void weights_are_copies(void **state) {
+    (void)state;
+    enum { N = 700, D = 5, K = 8 };
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(4, N, D, 6, 4);
+    for (int i = 0; i < N * D; i++)
+        v[i] = rint(v[i] * 8);
+    int32_t w[N];
+    int64_t copies = 0;
+    for (int i = 0; i < N; i++)
+        copies += w[i] = i % 4 + (i < K);
+    double *many = must_alloc((size_t)(copies * D) * sizeof(double));
+    int64_t at = 0;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < w[i]; c++)
+            memcpy(many + at++ * D, v + i * D, D * sizeof(double));
+    struct problem p = problem_from(v, N, D, HF_F32, 0);
+    struct problem q = problem_from(many, copies, D, HF_F32, 0);
+    const hf_array weights = hf_array_view(w, HF_I32, N, 1);
+    const hf_array start = hf_array_view(v, HF_F64, K, D);
+    hf_kmeans_opts o = {.k = K, .init = HF_INIT_GIVEN, .centroids = &start, .tol = -1};
+    hf_kmeans_result b = fit_ok(ctx, &q, &o);
+    o.weights = &weights;
+    hf_kmeans_result a = fit_ok(ctx, &p, &o);
+    assert_true(a.inertia == b.inertia);
+    assert_memory_equal(a.centroids.data, b.centroids.data, K * D * sizeof(float));
+    at = 0;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < w[i]; c++)
+            assert_int_equal(a.labels[i], b.labels[at++]);
+    hf_kmeans_result_clear(&a);
+    hf_kmeans_result_clear(&b);
+    problem_free(&p);
+    problem_free(&q);
+    free(many);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+/* Of n_init restarts the best is kept: each alone is not better. */
+static void restarts_keep_the_best(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(5, 600, 2, 25, 8);
+    struct problem p = problem_from(v, 600, 2, HF_F32, 0);
+    double best = INFINITY;
+    int best_restart = 0;
+    for (int n = 1; n <= 6; n++) {
+        const hf_kmeans_opts o = {.k = 25, .init = HF_INIT_RANDOM, .n_init = n, .seed = 2};
+        hf_kmeans_result r = fit_ok(ctx, &p, &o);
+        assert_true(r.inertia <= best);
+        best_restart = r.inertia < best ? n - 1 : best_restart;
+        assert_int_equal(r.restart, best_restart);
+        best = r.inertia;
+        hf_kmeans_result_clear(&r);
+    }
+    assert_true(best_restart > 0);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+/* Three centroids among the rows, the others far away. */
+static hf_array far_start(const struct problem *p, double *start, int64_t k) {
+    for (int64_t i = 0; i < k * p->d; i++)
+        start[i] = i < 3 * p->d ? p->x64[i] : 1e3 + (double)i;
+    return hf_array_view(start, HF_F64, k, p->d);
+}
+
+static void empty_clusters(void **state) {
+    (void)state;
+    enum { N = 500, D = 3, K = 12 };
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(6, N, D, 10, 6);
+    struct problem p = problem_from(v, N, D, HF_F32, 0);
+    double start[K * D];
+    const hf_array given = far_start(&p, start, K);
+    hf_kmeans_opts o = {.k = K, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 1};
+    /* after one iteration, the i-th empty cluster holds the i-th farthest row */
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    assert_int_equal(r.history[0].empty, K - 3);
+    bool taken[N] = {false};
+    for (int e = 3; e < K; e++) {
+        int farthest = -1;
+        double most = -1;
+        for (int i = 0; i < N; i++) {
+            double distance;
+            brute_label(HF_EUCLIDEAN, p.x64 + i * D, start, 3, D, &distance);
+            if (!taken[i] && distance > most) {
+                most = distance;
+                farthest = i;
+            }
+        }
+        taken[farthest] = true;
+        for (int j = 0; j < D; j++)
+            assert_true(fabs((double)((float *)r.centroids.data)[e * D + j] -
+                             p.x64[farthest * D + j]) <= 0x1p-22 * fabs(p.x64[farthest * D + j]));
+    }
+    hf_kmeans_result_clear(&r);
+    o.max_iter = 0;
+    r = fit_ok(ctx, &p, &o);
+    int64_t count[K] = {0};
+    for (int i = 0; i < N; i++)
+        count[r.labels[i]]++;
+    for (int l = 0; l < K; l++)
+        assert_true(count[l] > 0);
+    hf_kmeans_result_clear(&r);
+
+    o.empty = HF_EMPTY_SPLIT;
+    o.tol = -1;
+    r = fit_ok(ctx, &p, &o);
+    memset(count, 0, sizeof(count));
+    for (int i = 0; i < N; i++)
+        count[r.labels[i]]++;
+    for (int l = 0; l < K; l++)
+        assert_true(count[l] > 0);
+    hf_kmeans_result_clear(&r);
+
+    o.empty = HF_EMPTY_KEEP;
+    r = fit_ok(ctx, &p, &o);
+    for (int i = 3 * D; i < K * D; i++)
+        assert_true(((float *)r.centroids.data)[i] == (float)start[i]);
+    assert_int_equal(r.history[r.iterations - 1].empty, K - 3);
+    hf_kmeans_result_clear(&r);
+
+    o.empty = HF_EMPTY_ERROR;
+    memset(&r, 0x5a, sizeof(r));
+    assert_int_equal(hf_kmeans_fit(ctx, &p.x, &o, &r), HF_E_DATA);
+    assert_non_null(strstr(hf_last_error(ctx), "cluster 3 "));
+    assert_non_null(strstr(hf_last_error(ctx), "iteration 1"));
+    assert_int_equal(((unsigned char *)&r)[0], 0x5a);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+/* More clusters than distinct rows, in every metric and policy: it ends, and soon. */
+static void nothing_to_relocate(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double v[40 * 2];
+    for (int i = 0; i < 80; i++)
+        v[i] = i / 2 % 3 + 1 + i % 2;
+    struct problem p = problem_from(v, 40, 2, HF_F32, 0);
+    for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++)
+        for (int empty = HF_EMPTY_RELOCATE; empty <= HF_EMPTY_KEEP; empty++) {
+            const hf_kmeans_opts o = {
+                .k = 9, .metric = (hf_metric)metric, .empty = (hf_empty)empty, .tol = -1};
+            hf_kmeans_result r = fit_ok(ctx, &p, &o);
+            if (metric == HF_EUCLIDEAN && empty != HF_EMPTY_SPLIT)
+                assert_true(r.stop == HF_STOP_LABELS && r.inertia == 0);
+            hf_kmeans_result_clear(&r);
+        }
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
+/* Rows of weight 0 alone do not make a cluster. */
+static void weightless_cluster(void **state) {
+    (void)state;
+    enum { N = 90, D = 2, K = 4 };
+    hf_context *ctx = open_context(1, 0);
+    double *v = blobs(7, N, D, 1, 0);
+    float w[N];
+    for (int i = 0; i < N; i++) {
+        w[i] = i < 30 ? 0 : 1;
+        v[i * D] += i < 30 ? 100 : 0;
+    }
+    struct problem p = problem_from(v, N, D, HF_F32, 0);
+    const hf_array weights = hf_array_view(w, HF_F32, N, 1);
+    double start[K * D];
+    for (int l = 0; l < K; l++)
+        memcpy(start + l * D, p.x64 + (l == 0 ? 0 : 29 + l) * D, D * sizeof(double));
+    const hf_array given = hf_array_view(start, HF_F64, K, D);
+    const hf_kmeans_opts o = {
+        .k = K, .init = HF_INIT_GIVEN, .centroids = &given, .weights = &weights, .tol = -1};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    assert_int_equal(r.history[0].empty, 1);
+    for (int l = 0; l < K; l++) {
+        double weight = 0;
+        for (int i = 0; i < N; i++)
+            weight += r.labels[i] == l ? (double)w[i] : 0;
+        assert_true(weight > 0);
+    }
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+static void stored_as_the_data(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F16, HF_BF16};
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(8, 800, 6, 9, 5);
+    for (int t = 0; t < 2; t++) {
+        struct problem p = problem_from(v, 800, 6, types[t], 0);
+        const hf_kmeans_opts o = {.k = 11, .store = HF_CENTROIDS_SAME, .seed = 4};
+        hf_kmeans_result r = fit_ok(ctx, &p, &o);
+        for (int i = 0; i < 11 * 6; i++) {
+            const double c = (double)((float *)r.centroids.data)[i];
+            assert_true(c == hf_round_to(c, types[t]));
+        }
+        hf_kmeans_result_clear(&r);
+        problem_free(&p);
+    }
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+static void directions_have_length_one(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(9, 800, 6, 9, 5);
+    memset(v + 6 * 13, 0, 6 * sizeof(double)); /* a row without direction */
+    struct problem p = problem_from(v, 800, 6, HF_F64, 0);
+    const hf_kmeans_opts o = {.k = 7, .metric = HF_COSINE, .tol = -1, .seed = 4};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    for (int l = 0; l < 7; l++) {
+        double square = 0;
+        for (int j = 0; j < 6; j++)
+            square += pow(((double *)r.centroids.data)[l * 6 + j], 2);
+        assert_true(fabs(square - 1) < 1e-14);
+    }
+    for (int i = 1; i < r.iterations; i++)
+        assert_true(r.history[i].inertia <= r.history[i - 1].inertia + 1e-9);
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+struct received {
+    double *all;
+    int64_t k, next;
+    int64_t stop_at; /* row; -1: never */
+};
+
+static int receive(void *user, int64_t first, int64_t count, const double *distances) {
+    struct received *r = user;
+    assert_int_equal(first, r->next);
+    r->next += count;
+    memcpy(r->all + first * r->k, distances, (size_t)(count * r->k) * sizeof(double));
+    return r->stop_at >= 0 && r->next > r->stop_at;
+}
+
+static hf_status read_f32(void *user, int64_t first, int64_t count, void *dst, char *message,
+                          size_t message_bytes) {
+    (void)message;
+    (void)message_bytes;
+    const struct problem *p = user;
+    memcpy(dst, (const float *)p->x.data + first * p->d, (size_t)(count * p->d) * sizeof(float));
+    return HF_OK;
+}
+
+static void predict_and_transform(void **state) {
+    (void)state;
+    enum { N = 3000, D = 9, K = 14 };
+    double *v = blobs(10, N, D, 12, 3);
+    struct problem p = problem_from(v, N, D, HF_F32, 0);
+    const hf_source source = {.rows = N, .cols = D, .dtype = HF_F32, .read = read_f32, .user = &p};
+    int32_t *labels = must_alloc(N * sizeof(int32_t));
+    double *distances = must_alloc(N * sizeof(double));
+    struct received got = {.all = must_alloc(N * K * sizeof(double)), .k = K};
+    for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++)
+        for (int streamed = 0; streamed < 2; streamed++) {
+            hf_context *ctx = open_context(2, streamed ? 1 << 20 : 0);
+            hf_context *big = open_context(2, 0);
+            const hf_kmeans_opts o = {.k = K, .metric = (hf_metric)metric, .seed = 1};
+            hf_kmeans_result r = fit_ok(big, &p, &o);
+            const hf_array *x = streamed ? NULL : &p.x;
+            const hf_source *s = streamed ? &source : NULL;
+            double inertia;
+            FIT_OK(ctx, hf_kmeans_predict(ctx, x, s, &r.centroids, o.metric, HF_EXACT, NULL, labels,
+                                          distances, &inertia));
+            assert_memory_equal(labels, r.labels, N * sizeof(int32_t));
+            assert_true(fabs(inertia - r.inertia) <= 1e-13 * fabs(r.inertia));
+            got.next = 0;
+            got.stop_at = -1;
+            FIT_OK(ctx, hf_kmeans_transform(ctx, x, s, &r.centroids, o.metric, receive, &got));
+            assert_int_equal(got.next, N);
+            double *c = centers64(&r.centroids);
+            for (int i = 0; i < N; i++)
+                for (int l = 0; l < K; l++) {
+                    double d = brute_distance(o.metric, p.x64 + i * D, c + l * D, D);
+                    if (l == labels[i])
+                        assert_true(d == distances[i]);
+                    d = metric == HF_EUCLIDEAN ? sqrt(d) : d;
+                    assert_true(got.all[i * K + l] == d);
+                }
+            got.next = 0;
+            got.stop_at = 0;
+            assert_int_equal(hf_kmeans_transform(ctx, x, s, &r.centroids, o.metric, receive, &got),
+                             HF_E_CANCELLED);
+            free(c);
+            hf_kmeans_result_clear(&r);
+            hf_context_destroy(ctx);
+            hf_context_destroy(big);
+        }
+    free(got.all);
+    free(distances);
+    free(labels);
+    problem_free(&p);
+    free(v);
+}
+
+/* The filter's answer may differ, but never by more than rounding of float32 allows. */
+static void fast_is_close(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(11, 5000, 16, 20, 1);
+    struct problem p = problem_from(v, 5000, 16, HF_F32, 0);
+    const hf_kmeans_opts o = {.k = 20, .precision = HF_FAST, .seed = 3};
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &r));
+    double *c = centers64(&r.centroids);
+    for (int64_t i = 0; i < p.n; i++) {
+        double least;
+        brute_label(HF_EUCLIDEAN, p.x64 + i * 16, c, 20, 16, &least);
+        const double own = brute_distance(HF_EUCLIDEAN, p.x64 + i * 16, c + r.labels[i] * 16, 16);
+        assert_true(own <= least + 1e-3);
+    }
+    free(c);
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(inertia_falls_and_centroids_are_means),
+                                       cmocka_unit_test(one_cluster_and_one_each),
+                                       cmocka_unit_test(stops),
+                                       cmocka_unit_test(weights_are_copies),
+                                       cmocka_unit_test(restarts_keep_the_best),
+                                       cmocka_unit_test(empty_clusters),
+                                       cmocka_unit_test(nothing_to_relocate),
+                                       cmocka_unit_test(weightless_cluster),
+                                       cmocka_unit_test(stored_as_the_data),
+                                       cmocka_unit_test(directions_have_length_one),
+                                       cmocka_unit_test(predict_and_transform),
+                                       cmocka_unit_test(fast_is_close)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
