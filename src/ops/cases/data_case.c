@@ -20,7 +20,7 @@ static const struct hf_data_shape large[] = {
     {HF_DATA_BLOBS, HF_F32, 3000, 40, 64, 0, 0},    {HF_DATA_OFFSET, HF_F32, 2100, 20, 33, 3, 1},
     {HF_DATA_BLOBS, HF_F64, 900, 17, 200, 0, 0},    {HF_DATA_WHOLE, HF_U8, 5000, 33, 70, 0, 0},
     {HF_DATA_NORMAL, HF_F16, 1500, 150, 300, 0, 0}, {HF_DATA_NORMAL, HF_F32, 1400, 700, 400, 0, 0},
-    {HF_DATA_BLOBS, HF_BF16, 9000, 4000, 20, 0, 0}, {HF_DATA_NORMAL, HF_F32, 5000, 300, 2, 0, 0}};
+    {HF_DATA_BLOBS, HF_BF16, 9000, 6000, 20, 0, 0}, {HF_DATA_NORMAL, HF_F32, 5000, 300, 2, 0, 0}};
 
 int64_t hf_data_pick(int64_t id, int purpose, int64_t count) {
     return (int64_t)hf_rng_below(SEED, (uint64_t)purpose, (uint64_t)id, (uint64_t)count);
@@ -115,7 +115,9 @@ static double element(struct hf_rng *rng, const struct hf_data_shape *s, int64_t
     case HF_DATA_EXPONENTS:
         return z * pow(10, decades(s->dtype, 140) * (2 * hf_rng_next_unit(rng) - 1));
     case HF_DATA_ZEROS:
-        return i % 3 ? z : j % 2 ? 0.0 : -0.0;
+        if (i % 3 == 0)
+            return hf_rng_next(rng) % 2 ? 0.0 : -0.0;
+        return j % 3 ? z : j % 2 ? fabs(z) : -fabs(z);
     default:
         return z;
     }

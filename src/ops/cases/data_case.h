@@ -14,7 +14,7 @@ enum hf_data_kind {
     HF_DATA_OFFSET,    /* 1e4 + N(0, 1) */
     HF_DATA_SCALES,    /* columns from 1e-20 to 1e20 where the type can */
     HF_DATA_EXPONENTS, /* elements from 1e-140 to 1e140 where the type can */
-    HF_DATA_ZEROS,     /* every third row 0, with signs */
+    HF_DATA_ZEROS,     /* every third row 0 of either sign; columns whose minimum or maximum is 0 */
     HF_DATA_KINDS
 };
 
