@@ -97,7 +97,8 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
     while (run->number < fit->opts.n_init) {
         const hf_status status = run_one(fit, run, best);
         if (status == HF_E_CANCELLED && best->number >= 0) {
-            best->stop = HF_STOP_CANCELLED; /* while seeding: what is finished stands */
+            best->stop = HF_STOP_CANCELLED; /* while seeding: what is finished stands, but for */
+            *fresh = false;                 /* the labels, which the seeding wrote over */
             return HF_OK;
         }
         HF_TRY(status);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Data larger than the memory allowed: the most that is resident stays within chunk budget, labels,
+ * centroids and 64 MiB. One fit a process, as the peak never falls. */
+#include "kmeans_brute.h"
+
+#include "base/mem.h"
+
+enum { D = 32, K = 50 };
+#define ROWS ((int64_t)3000000)
+#define BUDGET ((uint64_t)48 << 20)
+#define ALLOWANCE ((uint64_t)64 << 20)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* Row i is cloud i % K with some noise, made from its number alone: 366 MiB that are never there. */
+static hf_status generate(void *user, int64_t first, int64_t count, void *dst, char *message,
+                          size_t message_bytes) {
+    (void)user;
+    (void)message;
+    (void)message_bytes;
+    float *v = dst;
+    for (int64_t i = first; i < first + count; i++) {
+        uint64_t h = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        for (int64_t j = 0; j < D; j++) {
+            h ^= h >> 29;
+            h *= 0xbf58476d1ce4e5b9u;
+            *v++ = (float)((i % K) * (j + 1) % 37) * 10 + (float)(h >> 40) * 0x1p-24f;
+        }
+    }
+    return HF_OK;
+}
+
+static void peak_is_bounded(void **state) {
+    (void)state;
+    if (SANITIZED) {
+        print_message("skipped: a sanitizer's own memory is counted too\n");
+        skip();
+    }
+    hf_context *ctx = open_context(2, BUDGET);
+    const hf_source source = {.rows = ROWS, .cols = D, .dtype = HF_F32, .read = generate};
+    const hf_kmeans_opts o = {.k = K, .init = HF_INIT_RANDOM, .max_iter = 3, .tol = -1};
+    const uint64_t before = hf_mem_peak();
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &r));
+    const uint64_t outputs = (uint64_t)ROWS * sizeof(int32_t) + (uint64_t)(K * D) * sizeof(float);
+    const uint64_t peak = hf_mem_peak();
+    print_message(
+        "peak %.1f MiB, of it %.1f MiB before, %.1f MiB labels and centroids, budget %.1f "
+        "MiB, chunks of %lld rows\n",
+        (double)peak / 0x1p20, (double)before / 0x1p20, (double)outputs / 0x1p20,
+        (double)BUDGET / 0x1p20, (long long)r.chunk_rows);
+    assert_true(peak <= BUDGET + outputs + ALLOWANCE);
+    assert_true(r.workspace_bytes <= BUDGET + ALLOWANCE);
+    assert_true(r.chunk_rows < ROWS);
+    hf_kmeans_result_clear(&r);
+    hf_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
