@@ -36,7 +36,7 @@ NOINLINE static void seed_flush(const struct seed_job *job, struct seed_worker *
     double sum[BATCH];
     for (int p = 0; p < BATCH; p++) { /* places that are free repeat the last pair */
         const int from = p < w->pairs ? p : w->pairs - 1;
-        x[p] = hf_array_row(&a->x, w->pair_row[from]);
+        x[p] = seed_row(job, w->pair_row[from]);
         c[p] = hf_array_row(&a->candidates, w->pair_l[from]);
     }
     if (a->metric == HF_COSINE) {

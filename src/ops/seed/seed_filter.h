@@ -83,47 +83,61 @@ static void seed_filter_candidates(struct seed_job *job) {
         seed_filter_candidate(job, l);
 }
 
-/* VW features from j on as the filter sees them. */
-ALWAYS_INLINE vf seed_stored(const struct seed_job *job, const void *row, hf_dtype dtype, int64_t j,
-                             const double *shift64, const float *shift) {
+/* What the conversion of a row needs, in registers. */
+struct seed_view {
+    const float *shift;
+    const double *shift64;
+    float scale;
+    double scale64;
+};
+
+/* VW features from j on as the filter sees them; row is that of feature `from`. */
+ALWAYS_INLINE vf seed_stored(struct seed_view view, const void *row, hf_dtype dtype, int64_t from,
+                             int64_t j) {
     if (dtype != HF_F64)
-        return vf_mul(vf_sub(seed_load_vf(row, dtype, j), vf_load(shift)),
-                      vf_set1((float)job->scale));
+        return vf_mul(vf_sub(seed_load_vf(row, dtype, j - from), vf_load(view.shift + j)),
+                      vf_set1(view.scale));
     double t[VW];
-    const vd scale = vd_set1(job->scale);
-    vd_store(t, vd_mul(vd_sub(vd_load((const double *)row + j), vd_load(shift64)), scale));
-    vd_store(t + VDW,
-             vd_mul(vd_sub(vd_load((const double *)row + j + VDW), vd_load(shift64 + VDW)), scale));
+    const double *x = (const double *)row + (j - from);
+    const vd scale = vd_set1(view.scale64);
+    vd_store(t, vd_mul(vd_sub(vd_load(x), vd_load(view.shift64 + j)), scale));
+    vd_store(t + VDW, vd_mul(vd_sub(vd_load(x + VDW), vd_load(view.shift64 + j + VDW)), scale));
     return vf_from_f64(t);
 }
 
 /* dst [dp] = the row as the filter sees it; returns nx. */
 ALWAYS_INLINE float seed_store_row(const struct seed_job *job, const void *row, hf_dtype dtype,
-                                   float *dst) {
-    vf s0 = vf_set1(0);
-    vf s1 = s0;
-    vf s2 = s0;
-    vf s3 = s0;
+                                   float *restrict dst) {
+    const struct seed_view view = {job->shift, job->shift64, (float)job->scale, job->scale};
+    const int64_t d = job->d;
+    vf s[4];
+    UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        s[i] = vf_set1(0);
     int64_t j = 0;
-    for (; j + VW <= job->d; j += VW) {
-        const vf t = seed_stored(job, row, dtype, j, job->shift64 + j, job->shift + j);
-        vf_store(dst + j, t);
-        const vf s = vf_fma(t, t, s0);
-        s0 = s1;
-        s1 = s2;
-        s2 = s3;
-        s3 = s;
+    for (; j + 4 * VW <= d; j += 4 * VW) {
+        UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const vf t = seed_stored(view, row, dtype, 0, j + i * VW);
+            vf_store(dst + j + i * VW, t);
+            s[i] = vf_fma(t, t, s[i]);
+        }
     }
-    if (j < job->d) {
+    for (; j + VW <= d; j += VW) {
+        const vf t = seed_stored(view, row, dtype, 0, j);
+        vf_store(dst + j, t);
+        s[0] = vf_fma(t, t, s[0]);
+    }
+    if (j < d) {
         char tail[VW * 8] = {0};
         const size_t size = hf_dtype_bytes(dtype);
-        memcpy(tail, (const char *)row + (size_t)j * size, (size_t)(job->d - j) * size);
-        const vf t = seed_stored(job, tail, dtype, 0, job->shift64 + j, job->shift + j);
+        memcpy(tail, (const char *)row + (size_t)j * size, (size_t)(d - j) * size);
+        const vf t = seed_stored(view, tail, dtype, j, j);
         vf_store(dst + j, t);
-        s0 = vf_fma(t, t, s0);
+        s[1] = vf_fma(t, t, s[1]);
     }
     float part[4];
-    vf_sum4(part, s0, s1, s2, s3);
+    vf_sum4(part, s[0], s[1], s[2], s[3]);
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
@@ -157,8 +171,10 @@ ALWAYS_INLINE float seed_row_limit(const struct seed_job *job, double nearest, f
     return (float)(limit - fabs(limit) * 0x1p-22);
 }
 
-/* dots [rows of the tile][GROUP] of TILE rows and GROUP candidates. */
-ALWAYS_INLINE void seed_tile(const float *x, const float *c, int64_t dp, float *dots) {
+/* dots [rows of the tile][GROUP] of TILE rows and GROUP candidates. next: rows that are wanted soon, step
+ * bytes of them for each vector, brought into the cache meanwhile. */
+ALWAYS_INLINE void seed_tile(const float *x, const float *c, int64_t dp, const char *const *next,
+                             int64_t step, float *dots) {
     vf acc[TILE][GROUP];
     UNROLL(8)
     for (int r = 0; r < TILE; r++) {
@@ -166,11 +182,14 @@ ALWAYS_INLINE void seed_tile(const float *x, const float *c, int64_t dp, float *
         for (int l = 0; l < GROUP; l++)
             acc[r][l] = vf_set1(0);
     }
-    for (int64_t j = 0; j < dp; j += VW) {
+    int64_t at = 0;
+    for (int64_t j = 0; j < dp; j += VW, at += step) {
         vf v[TILE];
         UNROLL(8)
         for (int r = 0; r < TILE; r++)
             v[r] = vf_load(x + r * dp + j);
+        for (int r = 0; next && r < TILE; r++)
+            __builtin_prefetch(next[r] + at);
         UNROLL(4)
         for (int l = 0; l < GROUP; l++) {
             const vf cv = vf_load(c + l * dp + j);

@@ -21,8 +21,10 @@
 
 struct seed_job {
     const struct hf_seed_args *args;
-    int64_t d, dp;              /* features, and the same rounded up to VW */
-    int64_t l, lp;              /* candidates, and the same rounded up to GROUP */
+    int64_t d, dp; /* features, and the same rounded up to VW */
+    int64_t l, lp; /* candidates, and the same rounded up to GROUP */
+    const char *x; /* the rows, row_bytes apart */
+    int64_t row_bytes;
     int64_t strip;              /* rows converted at once, a multiple of TILE */
     double scale, slack, floor; /* of the filter, see seed_filter.h */
     float *shift;               /* [dp] of float32 filters, 0 behind d */
@@ -44,6 +46,10 @@ struct seed_worker {
     int pairs;
     int32_t picked[HF_SEED_GRAIN]; /* rows of the range that may be brought nearer */
 };
+
+ALWAYS_INLINE const char *seed_row(const struct seed_job *job, int64_t i) {
+    return job->x + i * job->row_bytes;
+}
 
 /* VW elements as float32; not for float64. */
 ALWAYS_INLINE vf seed_load_vf(const void *row, hf_dtype dtype, int64_t j) {

@@ -35,6 +35,9 @@ static void seed_carve_worker(const struct seed_job *job, hf_carve *carve, struc
 static size_t seed_layout(struct seed_job *job, const struct hf_seed_args *a, void *base,
                           int workers) {
     *job = (struct seed_job){.args = a, .d = a->x.cols, .l = a->candidates.rows};
+    job->x = a->x.data;
+    job->row_bytes =
+        (a->x.row_stride ? a->x.row_stride : job->d) * (int64_t)hf_dtype_bytes(a->x.dtype);
     job->dp = (job->d + VW - 1) / VW * VW;
     job->lp = (job->l + GROUP - 1) / GROUP * GROUP;
     const int64_t bytes = job->l > MANY ? STRIP_BYTES_MANY : STRIP_BYTES_FEW;
@@ -78,7 +81,7 @@ static void seed_convert(const struct seed_job *job, struct seed_worker *w, int6
     const struct hf_seed_args *a = job->args;
     for (int r = 0; r < rows; r++) {
         const int64_t i = begin + picked[r];
-        const float nx = seed_store_any(job, hf_array_row(&a->x, i), w->x + r * job->dp);
+        const float nx = seed_store_any(job, seed_row(job, i), w->x + r * job->dp);
         const float limit = seed_row_limit(job, a->nearest[i], nx);
         for (int l = 0; l < GROUP; l++)
             w->x_limit[r * GROUP + l] = limit;
@@ -103,13 +106,29 @@ static void seed_compare(const struct seed_job *job, struct seed_worker *w, int6
     }
 }
 
+/* The rows of the first group of tiles, while those of the next strip (`soon` of them) are fetched. */
+static void seed_first_group(const struct seed_job *job, struct seed_worker *w, int64_t begin,
+                             const int32_t *picked, int rows, int soon) {
+    const int64_t step = (int64_t)hf_dtype_bytes(job->args->x.dtype) * VW;
+    for (int r = 0; r < rows; r += TILE) {
+        const char *next[TILE];
+        for (int i = 0; i < TILE; i++) {
+            const int ahead = r + i < soon ? rows + r + i : 0;
+            next[i] = seed_row(job, begin + picked[ahead]);
+        }
+        seed_tile(w->x + r * job->dp, job->c, job->dp, next, step, w->dots + r * GROUP);
+    }
+}
+
 static void seed_strip(const struct seed_job *job, struct seed_worker *w, int64_t begin,
-                       const int32_t *picked, int rows) {
+                       const int32_t *picked, int rows, int soon) {
     seed_convert(job, w, begin, picked, rows);
-    for (int64_t g = 0; g < job->lp / GROUP; g++) {
+    seed_first_group(job, w, begin, picked, rows, soon);
+    seed_compare(job, w, begin, picked, rows, 0);
+    for (int64_t g = 1; g < job->lp / GROUP; g++) {
         const float *c = job->c + g * GROUP * job->dp;
         for (int r = 0; r < rows; r += TILE)
-            seed_tile(w->x + r * job->dp, c, job->dp, w->dots + r * GROUP);
+            seed_tile(w->x + r * job->dp, c, job->dp, NULL, 0, w->dots + r * GROUP);
         seed_compare(job, w, begin, picked, rows, g);
     }
 }
@@ -124,8 +143,9 @@ static void seed_range(void *job_, int worker, int64_t begin, int64_t end) {
     memset(w->gain, 0, (size_t)job->l * sizeof *w->gain);
     const int count = seed_pick(job, w, begin, end);
     for (int at = 0; at < count; at += (int)job->strip) {
-        const int rows = count - at < job->strip ? count - at : (int)job->strip;
-        seed_strip(job, w, begin, w->picked + at, rows);
+        const int left = count - at;
+        const int rows = left < job->strip ? left : (int)job->strip;
+        seed_strip(job, w, begin, w->picked + at, rows, left - rows);
     }
     seed_flush(job, w);
     if (a->commit)
