@@ -10,8 +10,12 @@ hf_array hf_centers(const struct hf_fit *fit, void *centers) {
     return hf_array_view(centers, fit->center_type, fit->k, fit->d);
 }
 
-/* Sum of column f of cluster j. */
-static double sum_at(const struct hf_sums *s, int64_t j, int64_t f) {
+/* Sum of column f of cluster j. With one limb it is a multiple of a power of two. */
+static inline double sum_at(const struct hf_fit *fit, int64_t j, int64_t f) {
+    const struct hf_sums *s = &fit->sums;
+    const double unit = fit->col.unit[f];
+    if (unit > 0)
+        return (double)s->sum[j * s->d + f] * unit;
     const int64_t limb[HF_MAX_LIMBS] = {s->sum[j * s->d + f],
                                         s->limbs > 1 ? s->sum[(s->k + j) * s->d + f] : 0};
     return hf_fixed_value(limb, s->limbs, s->bits, s->mult[f]);
@@ -58,20 +62,20 @@ static void keep_center(const struct hf_fit *fit, void *next, int64_t j) {
 static bool direction(const struct hf_fit *fit, void *next, int64_t j) {
     double square = 0;
     for (int64_t f = 0; f < fit->d; f++) {
-        const double v = sum_at(&fit->sums, j, f);
+        const double v = sum_at(fit, j, f);
         square += v * v;
     }
     const double length = sqrt(square);
     if (length == 0)
         return false;
     for (int64_t f = 0; f < fit->d; f++)
-        hf_center_put(fit, next, j * fit->d + f, sum_at(&fit->sums, j, f) / length);
+        hf_center_put(fit, next, j * fit->d + f, sum_at(fit, j, f) / length);
     return true;
 }
 
 static bool mean(const struct hf_fit *fit, void *next, int64_t j, double weight) {
     for (int64_t f = 0; f < fit->d; f++)
-        hf_center_put(fit, next, j * fit->d + f, sum_at(&fit->sums, j, f) / weight);
+        hf_center_put(fit, next, j * fit->d + f, sum_at(fit, j, f) / weight);
     return true;
 }
 
@@ -106,7 +110,7 @@ static double euclidean_part(const struct hf_fit *fit, int64_t j, double weight)
     for (int64_t f = 0; f < fit->d; f++) {
         const double shift = fit->col.shift[f];
         const double c = hf_center_at(fit->current, fit->center_type, j * fit->d + f) - shift;
-        part += c * (weight * c - 2 * (sum_at(&fit->sums, j, f) - weight * shift));
+        part += c * (weight * c - 2 * (sum_at(fit, j, f) - weight * shift));
     }
     return part;
 }
@@ -117,7 +121,7 @@ static double product_part(const struct hf_fit *fit, int64_t j, double weight) {
     double square = 0;
     for (int64_t f = 0; f < fit->d; f++) {
         const double c = hf_center_at(fit->current, fit->center_type, j * fit->d + f);
-        dot += sum_at(&fit->sums, j, f) * c;
+        dot += sum_at(fit, j, f) * c;
         square += c * c;
     }
     if (fit->opts.metric == HF_DOT)

@@ -29,6 +29,8 @@ struct hf_history {
     int count, room;
 };
 
+#define HF_COLUMN_ARRAYS 7
+
 /* What prepare.c finds out about the data. */
 struct hf_columns {
     double *block;     /* owns the arrays below */
@@ -37,7 +39,8 @@ struct hf_columns {
     double *variance;  /* [d] */
     double *shift;     /* [d] of the filter; zeros unless the metric is Euclidean */
     double *mult;      /* [d] scale of the sums */
-    bool whole;        /* all values are whole numbers */
+    double *unit; /* [d] 1 / mult where that gives a sum exactly: one limb, no underflow; else 0 */
+    bool whole;   /* all values are whole numbers */
 };
 
 struct hf_fit {

@@ -17,7 +17,8 @@
 #define DEFAULT_TOL 1e-4
 #define LARGEST 1e150                   /* squares of larger values overflow */
 #define SCAN_BYTES ((uint64_t)32 << 20) /* most memory for reading ahead while scanning */
-#define LIMB_SPREAD 10 /* log2 of the largest value over the root mean square that one limb bears  \
+#define LIMB_SPREAD                                                                                \
+    10 /* log2 of the largest value over the root mean square that one limb bears  \
                         */
 
 struct scan {
@@ -259,6 +260,8 @@ static void choose_sums(struct hf_fit *fit) {
         const int e = fit->opts.metric == HF_COSINE ? hf_fixed_exponent(fit->weight_max) + 1
                                                     : hf_fixed_exponent(largest * fit->weight_max);
         col->mult[f] = hf_fixed_mult(s->bits, e);
+        const bool plain = s->limbs == 1 && col->mult[f] < 0x1p900 && col->mult[f] > 0x1p-900;
+        col->unit[f] = plain ? 1 / col->mult[f] : 0;
     }
 }
 
@@ -362,13 +365,13 @@ static hf_status scan_workspace(struct scan *s, void **block) {
 
 static hf_status take_columns(struct hf_fit *fit) {
     struct hf_columns *col = &fit->col;
-    col->block = hf_alloc_zero((size_t)fit->d * 6 * sizeof(double));
+    col->block = hf_alloc_zero((size_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double));
     if (!col->block)
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for what is known of %lld columns",
                            (long long)fit->d);
-    double **const arrays[] = {&col->min,      &col->max,   &col->mean,
-                               &col->variance, &col->shift, &col->mult};
-    for (int i = 0; i < 6; i++)
+    double **const arrays[HF_COLUMN_ARRAYS] = {&col->min,   &col->max,  &col->mean, &col->variance,
+                                               &col->shift, &col->mult, &col->unit};
+    for (int i = 0; i < HF_COLUMN_ARRAYS; i++)
         *arrays[i] = col->block + i * fit->d;
     return HF_OK;
 }

@@ -169,7 +169,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
         memcpy(fit->kernel_update, "fused", sizeof("fused"));
     fit->held_bytes = total + (uint64_t)fit->rows.dropped_count * sizeof(int64_t) +
                       (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
-                      (uint64_t)fit->d * 6 * sizeof(double);
+                      (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
     return HF_OK;
 }
 
