@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * seed: what greedy k-means++ and k-means|| need: how much each candidate centroid would lower the
- * sum of the distances to the nearest centroid. All results are free of order and of the kernel. */
+ * sum of the distances to the nearest centroid. Results depend neither on the threads nor on the
+ * kernel, but for the order of the list of pairs. */
 #ifndef HF_SEED_H
 #define HF_SEED_H
 

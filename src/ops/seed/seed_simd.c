@@ -180,7 +180,6 @@ static const struct hf_kernel rows[] = {
      .device = HF_DEV_HOST,
      .dtypes = HF_DT_DATA,
      .isa = HF_ISA_ID,
-     .traits = HF_TRAIT_FIXED_ORDER,
      .tile = {TILE, GROUP, VW},
      .workspace = seed_workspace,
      .run = seed_run,
