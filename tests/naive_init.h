@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Initialisation as its description has it, and nothing else: no filter, no lists, no blocks, no bounds.
- * For test_init.c. */
+ * Initialisation as its description has it, and nothing else: no filter, no lists, no blocks, no
+ * bounds. For test_init.c. */
 #ifndef HF_TEST_NAIVE_INIT_H
 #define HF_TEST_NAIVE_INIT_H
 

@@ -213,8 +213,8 @@ static void test_parallel(void **state) {
     }
 }
 
-/* Points at 1000^g, many copies of each: the rounds of k-means|| find more than k candidates, but few
- * points; k-means++ on all rows finds the others. */
+/* Points at 1000^g, many copies of each: the rounds of k-means|| find more than k candidates, but
+ * few points; k-means++ on all rows finds the others. */
 static void test_few_points(void **state) {
     (void)state;
     double *v = need(1080 * sizeof *v);

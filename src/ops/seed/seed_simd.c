@@ -106,7 +106,7 @@ static void seed_compare(const struct seed_job *job, struct seed_worker *w, int6
     }
 }
 
-/* The rows of the first group of tiles, while those of the next strip (`soon` of them) are fetched. */
+/* The first group of candidates, while the rows of the next strip (`soon` of them) are fetched. */
 static void seed_first_group(const struct seed_job *job, struct seed_worker *w, int64_t begin,
                              const int32_t *picked, int rows, int soon) {
     const int64_t step = (int64_t)hf_dtype_bytes(job->args->x.dtype) * VW;
