@@ -171,7 +171,7 @@ ALWAYS_INLINE float seed_row_limit(const struct seed_job *job, double nearest, f
     return (float)(limit - fabs(limit) * 0x1p-22);
 }
 
-/* dots [rows of the tile][GROUP] of TILE rows and GROUP candidates. next: rows that are wanted soon,
+/* dots [rows of the tile][GROUP] of TILE rows and GROUP candidates. next: rows wanted soon,
  * `step` bytes of them for each vector, brought into the cache meanwhile. */
 ALWAYS_INLINE void seed_tile(const float *x, const float *c, int64_t dp, const char *const *next,
                              int64_t step, float *dots) {
