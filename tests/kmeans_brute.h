@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * k-means as a textbook has it, in float64, written apart from the library, and data to try it on. */
+ * k-means as a textbook has it, in float64, written apart from the library, and data to try. */
 #ifndef KMEANS_BRUTE_H
 #define KMEANS_BRUTE_H
 

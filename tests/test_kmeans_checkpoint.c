@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fit that was stopped goes on to the bits of one that was not; a damaged checkpoint is refused. */
+ * A fit that was stopped goes on to the bits of one that was not; damaged files are refused. */
 #include "kmeans_brute.h"
 
 #include "algo/kmeans/checkpoint.h"

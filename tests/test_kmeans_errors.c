@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wrong input is refused with words that name what, where and the remedy, and outputs stay untouched. */
+ * Wrong input is refused with words that name what, where and the remedy.
+ * Outputs stay as they were. */
 #include "kmeans_brute.h"
 
 enum { N = 60, D = 4 };

@@ -36,8 +36,8 @@ static double *rows_as_centers(const struct problem *p, int64_t k, int64_t step)
     return c;
 }
 
-/* The whole way, iteration by iteration, is that of the brute force. Whole-number data have exact sums
- * in both, so the centroids must agree to the bit; cities agree in every label. */
+/* The whole way, iteration by iteration, is that of the brute force. Whole-number data have
+ * exact sums in both, so the centroids must agree to the bit; cities agree in every label. */
 static void real_data_same_path(void **state) {
     (void)state;
     const int64_t rows[] = {1797, 8000, 3000, 800};

@@ -16,7 +16,7 @@ enum { D = 32, K = 50 };
 #define SANITIZED 0
 #endif
 
-/* Row i is cloud i % K with some noise, made from its number alone: 366 MiB that are never there. */
+/* Row i is cloud i % K with some noise, made from its number: 366 MiB that are never there. */
 static hf_status generate(void *user, int64_t first, int64_t count, void *dst, char *message,
                           size_t message_bytes) {
     (void)user;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Repeatable means the same bits: for any number of threads, any chunk, any place of the data, with or
- * without skipping, alone or in a batch. */
+ * Repeatable means the same bits: for any number of threads, any chunk, any place of the data,
+ * with or without skipping, alone or in a batch. */
 #include "kmeans_brute.h"
 
 /* Rows of a problem, handed out on demand. */
@@ -231,8 +231,8 @@ static hf_kmeans_result fit_given(struct problem *p, hf_array *start) {
     return fit_with(p, &o, 2, 0);
 }
 
-/* Another order of rows gives the same centroids and, in that order, the same labels, and so do columns:
- * whole numbers, whose sums are the same in any order. */
+/* Another order of rows gives the same centroids and, in that order, the same labels, and so do
+ * columns: whole numbers, whose sums are the same in any order. */
 static void rows_and_columns_permuted(void **state) {
     (void)state;
     enum { N = 2000, D = 6, K = 11 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every public call with its n-th request for memory refused, for every n: HF_E_NOMEM in words, outputs
- * as they were, and success once nothing is refused. Leaks are for AddressSanitizer to find. */
+ * Every public call with its n-th request for memory refused, for every n: HF_E_NOMEM in words,
+ * outputs as they were, and success once nothing is refused. Leaks are for AddressSanitizer to
+ * find. */
 #include "kmeans_brute.h"
 
 #include <errno.h>

@@ -123,7 +123,8 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
                        hf_mul_size(batch, (int64_t)sizeof(*b.status), &states);
     b.fits = sized ? hf_alloc_zero(results) : NULL;
     b.status = sized ? hf_alloc_zero(states) : NULL;
-    b.ctx = hf_alloc_zero((size_t)workers * sizeof(*b.ctx));
+    b.ctx = hf_alloc_zero((size_t)workers *
+                          sizeof(hf_context *)); /* NOLINT(bugprone-sizeof-expression) */
     b.errors = hf_alloc_zero((size_t)workers * sizeof(*b.errors));
     b.failed = hf_alloc_zero((size_t)workers * sizeof(*b.failed));
     hf_status status = HF_OK;
@@ -132,7 +133,7 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
             hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a batch of %lld fits", (long long)batch);
     else
         status = run_batch(ctx, &b, workers, batch);
-    if (status == HF_OK)
+    if (status == HF_OK && b.fits)
         memcpy(fits, b.fits, results);
     for (int64_t i = 0; status != HF_OK && b.fits && i < batch; i++)
         hf_kmeans_result_clear(&b.fits[i]);

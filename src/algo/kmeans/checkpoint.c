@@ -17,6 +17,8 @@
 #define HISTORY_BYTES 64 /* 8 numbers an iteration */
 #define RELOCATION_BYTES 16
 
+static const unsigned char magic[8] = HF_CHECKPOINT_MAGIC; /* without the 0 at its end */
+
 static uint64_t get_u64(const unsigned char *p) {
     uint64_t v = 0;
     for (int i = 7; i >= 0; i--)
@@ -109,7 +111,7 @@ static bool relocations_make_sense(const struct hf_checkpoint *c) {
 hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
                               hf_error *err) {
     const unsigned char *p = data;
-    if (bytes < BODY_AT + CRC_BYTES || memcmp(p, HF_CHECKPOINT_MAGIC, 8) != 0)
+    if (bytes < BODY_AT + CRC_BYTES || memcmp(p, magic, sizeof(magic)) != 0)
         return hf_fail(err, HF_E_CORRUPT, "not a k-means checkpoint of holdfast");
     if (get_u32(p + 8) != HF_CHECKPOINT_VERSION)
         return hf_fail(err, HF_E_CORRUPT,
@@ -193,9 +195,13 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
     const struct hf_checkpoint own = describe(fit);
     const char *differs = NULL;
     const char *text;
+    unsigned char a[8];
+    unsigned char b[8];
 #define FIELD(member, type, what)                                                                  \
     text = what;                                                                                   \
-    if (!differs && text && memcmp(&own.member, &found->member, sizeof(type)))                     \
+    write_field(a, &own.member);                                                                   \
+    write_field(b, &found->member);                                                                \
+    if (!differs && text && memcmp(a, b, 8) != 0)                                                  \
         differs = text;
     HF_CHECKPOINT_FIELDS(FIELD)
 #undef FIELD
@@ -208,7 +214,7 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
         fit->opts.resume, differs ? differs : "centroid type");
 }
 
-/* ---- history: 6 integers and 2 float64 an iteration */
+/* ---- history: 3 float64 and 5 integers an iteration */
 
 static void put_iteration(unsigned char *p, const hf_kmeans_iteration *it) {
     write_field(p, &it->inertia);
@@ -281,7 +287,7 @@ static void emit_head(struct writer *w, const struct hf_fit *fit, const struct h
     const uint64_t bytes = BODY_AT + sets * (uint64_t)(fit->k * fit->d * c->element_bytes) +
                            (uint64_t)(c->iteration + c->best_iterations) * HISTORY_BYTES +
                            (uint64_t)c->relocated * RELOCATION_BYTES + CRC_BYTES;
-    memcpy(head, HF_CHECKPOINT_MAGIC, 8);
+    memcpy(head, magic, sizeof(magic));
     put_u32(head + 8, HF_CHECKPOINT_VERSION);
     put_u32(head + 12, (uint32_t)c->element_bytes);
     put_u64(head + 16, bytes);
@@ -346,12 +352,12 @@ static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct 
     const size_t centers = (size_t)(c->k * c->d * c->element_bytes);
     run->number = (int)c->restart;
     run->iteration = (int)c->iteration;
-    if (c->iteration > 0) {
+    if (c->current && c->previous) {
         memcpy(fit->current, c->current, centers);
         memcpy(fit->previous, c->previous, centers);
     }
     best->number = (int)c->best_restart;
-    if (c->best_restart >= 0) {
+    if (c->best) {
         memcpy(fit->best, c->best, centers);
         best->inertia = c->best_inertia;
         best->stop = (hf_stop)c->best_stop;
@@ -372,7 +378,7 @@ hf_status hf_checkpoint_resume(struct hf_fit *fit, struct hf_restart *run,
     void *data = NULL;
     size_t bytes = 0;
     HF_TRY(hf_file_read_all(path, fit->ctx->memory_bytes, &data, &bytes, &fit->ctx->error));
-    struct hf_checkpoint c;
+    struct hf_checkpoint c = {0};
     hf_error why = {{0}};
     hf_status status = hf_checkpoint_parse(data, bytes, &c, &why);
     if (status != HF_OK)

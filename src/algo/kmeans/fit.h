@@ -139,8 +139,8 @@ static inline double hf_center_at(const void *centers, hf_dtype center_type, int
     return center_type == HF_F64 ? ((const double *)centers)[i]
                                  : (double)((const float *)centers)[i];
 }
-/* Store v, rounded, as element i of centroids. */
-void hf_center_put(const struct hf_fit *fit, void *centers, int64_t i, double v);
+/* Store v, rounded, as element i of the centroids dst. */
+void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v);
 /* fit->previous becomes the new centroids, then the two are swapped. Empty clusters stay. */
 void hf_centers_update(struct hf_fit *fit);
 /* Sum of the squared moves between fit->previous and fit->current. */

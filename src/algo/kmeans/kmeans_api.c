@@ -88,6 +88,7 @@ void hf_kmeans_result_clear(hf_kmeans_result *fit) {
     memset(fit, 0, sizeof(*fit));
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): outputs, written behind args */
 hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source *source,
                             const hf_array *centroids, hf_metric metric, hf_precision precision,
                             const hf_array *weights, int32_t *labels, double *distances,
@@ -115,6 +116,7 @@ hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source 
                                          .inertia = inertia};
     return hf_predict(ctx, &args);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
                               const hf_array *centroids, hf_metric metric, hf_transform_sink sink,

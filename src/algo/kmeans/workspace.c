@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include <string.h>
 
-#define FUSED_BYTES (512 * 1024) /* sums up to this size stay in cache while rows are assigned */
+#define FUSED_BYTES                                                                                \
+    ((int64_t)512 << 10) /* sums up to this size stay in cache while rows are assigned */
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels, where there is room */
 
