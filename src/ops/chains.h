@@ -18,32 +18,86 @@ enum chain_kind {
 };
 
 ALWAYS_INLINE vd chain_term(enum chain_kind kind, const void *x, hf_dtype x_type, const void *c,
-                            hf_dtype c_type, int64_t j, int n) {
-    const vd a = vd_load_as_n(x, x_type, j, n);
+                            hf_dtype c_type, int64_t j) {
+    const vd a = vd_load_as(x, x_type, j);
     if (kind == CHAIN_SQUARE)
         return vd_mul(a, a);
-    const vd b = vd_load_as_n(c, c_type, j, n);
+    const vd b = vd_load_as(c, c_type, j);
     if (kind == CHAIN_PRODUCT)
         return vd_mul(a, b);
     const vd diff = vd_sub(a, b);
     return vd_mul(diff, diff);
 }
 
-/* Terms of features j .. j + n - 1 onto the sums of all rows. A missing feature adds +0, which
- * changes no sum: none of them is ever -0. */
+/* Terms of features j .. j + VDW - 1 onto the sums of all rows. */
 ALWAYS_INLINE void chain_step(vd sum[CHAIN_GROUPS], enum chain_kind kind, const void *const *x,
-                              hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t j,
-                              int n) {
+                              hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t j) {
     UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) {
         vd term[VDW];
         UNROLL(VDW) for (int r = 0; r < VDW; r++) {
             const int row = g * VDW + r;
             const void *centre = kind == CHAIN_SQUARE ? NULL : c[row];
-            term[r] = chain_term(kind, x[row], x_type, centre, c_type, j, n);
+            term[r] = chain_term(kind, x[row], x_type, centre, c_type, j);
         }
         vd_transpose(term);
         UNROLL(VDW) for (int r = 0; r < VDW; r++) sum[g] = vd_add(sum[g], term[r]);
     }
+}
+
+ALWAYS_INLINE void chain_gather_as(double *dst, const void *const *x, hf_dtype dtype, int64_t j,
+                                   int n) {
+    for (int r = 0; r < CHAIN_ROWS; r++)
+        vd_store(dst + r * VDW, vd_load_as_n(x[r], dtype, j, n));
+}
+
+/* Features j .. j + n - 1 of every row as float64 [CHAIN_ROWS][VDW], n <= VDW, filled up with 0 */
+NOINLINE static void chain_gather(double *dst, const void *const *x, hf_dtype dtype, int64_t j,
+                                  int n) {
+    switch (dtype) {
+    case HF_F64:
+        chain_gather_as(dst, x, HF_F64, j, n);
+        break;
+    case HF_F16:
+        chain_gather_as(dst, x, HF_F16, j, n);
+        break;
+    case HF_BF16:
+        chain_gather_as(dst, x, HF_BF16, j, n);
+        break;
+    case HF_U8:
+        chain_gather_as(dst, x, HF_U8, j, n);
+        break;
+    default:
+        chain_gather_as(dst, x, HF_F32, j, n);
+        break;
+    }
+}
+
+/* Terms of the last features j .. d - 1, fewer than VDW, onto out, for all types: one copy of this code
+ * instead of one for each pair of types. A missing feature adds +0, which changes no sum: none of
+ * them is ever -0. */
+NOINLINE static void chain_tail(double out[CHAIN_ROWS], enum chain_kind kind, const void *const *x,
+                                hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t j,
+                                int64_t d) {
+    double x_buffer[CHAIN_ROWS * VDW];
+    double c_buffer[CHAIN_ROWS * VDW];
+    const void *x_row[CHAIN_ROWS];
+    const void *c_row[CHAIN_ROWS];
+    vd sum[CHAIN_GROUPS];
+    chain_gather(x_buffer, x, x_type, j, (int)(d - j));
+    if (kind != CHAIN_SQUARE)
+        chain_gather(c_buffer, c, c_type, j, (int)(d - j));
+    for (int r = 0; r < CHAIN_ROWS; r++) {
+        x_row[r] = x_buffer + r * VDW;
+        c_row[r] = c_buffer + r * VDW;
+    }
+    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) sum[g] = vd_load(out + g * VDW);
+    if (kind == CHAIN_SQUARE)
+        chain_step(sum, CHAIN_SQUARE, x_row, HF_F64, c_row, HF_F64, 0);
+    else if (kind == CHAIN_PRODUCT)
+        chain_step(sum, CHAIN_PRODUCT, x_row, HF_F64, c_row, HF_F64, 0);
+    else
+        chain_step(sum, CHAIN_DIFFERENCE, x_row, HF_F64, c_row, HF_F64, 0);
+    UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) vd_store(out + g * VDW, sum[g]);
 }
 
 /* out[r] = ordered sum of the terms of x[r] and c[r], r < CHAIN_ROWS. Rows may repeat. */
@@ -53,10 +107,10 @@ ALWAYS_INLINE void chain_sums(double out[CHAIN_ROWS], enum chain_kind kind, cons
     UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) sum[g] = vd_set1(0);
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
-        chain_step(sum, kind, x, x_type, c, c_type, j, VDW);
-    if (j < d)
-        chain_step(sum, kind, x, x_type, c, c_type, j, (int)(d - j));
+        chain_step(sum, kind, x, x_type, c, c_type, j);
     UNROLL(CHAIN_GROUPS) for (int g = 0; g < CHAIN_GROUPS; g++) vd_store(out + g * VDW, sum[g]);
+    if (j < d)
+        chain_tail(out, kind, x, x_type, c, c_type, j, d);
 }
 
 /* Ordered sums of squares of CHAIN_ROWS rows of any data type. */
