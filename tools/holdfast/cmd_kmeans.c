@@ -194,8 +194,8 @@ static void print_word(FILE *out, const char *word) {
 }
 
 /* How to go on: the same command, and the last --resume counts. */
-static void print_resume(const struct job *job, int argc, char **argv) {
-    fputs("holdfast: interrupted; go on with:\n ", stderr);
+static void print_resume(const struct job *job, const char *what, int argc, char **argv) {
+    fprintf(stderr, "holdfast: %s; go on with:\n ", what);
     for (int i = 0; i < argc; i++) {
         fputc(' ', stderr);
         if (i == 0)
@@ -211,13 +211,15 @@ static void print_resume(const struct job *job, int argc, char **argv) {
 /* Files, report, summary; the exit code of a fit that went well. */
 static int finish(struct job *job, int argc, char **argv) {
     const struct kmeans_options *o = &job->options;
-    const bool cut = job->fit.stop == HF_STOP_CANCELLED || (interrupt_seen() && o->fit.n_init > 1);
-    const bool checkpointed = cut && o->fit.checkpoint && access(o->fit.checkpoint, F_OK) == 0;
+    const bool cut = job->fit.stop == HF_STOP_CANCELLED;
+    const bool saved = o->fit.checkpoint && access(o->fit.checkpoint, F_OK) == 0;
     json_t *root = NULL;
-    job->report.checkpointed = checkpointed;
+    job->report.checkpointed = cut && saved;
     int code = o->out_dir ? write_files(job, &root) : EXIT_DONE;
     if (code != EXIT_DONE) {
         tool_error("what %s held before was left as it was", o->out_dir);
+        if (saved)
+            print_resume(job, "the fit itself is not lost", argc, argv);
         json_decref(root);
         return code;
     }
@@ -229,8 +231,8 @@ static int finish(struct job *job, int argc, char **argv) {
         json_decref(root);
     if (!o->quiet)
         report_summary(&job->report, o->json ? stderr : stdout);
-    if (cut && checkpointed)
-        print_resume(job, argc, argv);
+    if (cut && saved)
+        print_resume(job, "interrupted", argc, argv);
     else if (cut)
         tool_error("interrupted");
     return code == EXIT_DONE && cut ? EXIT_INTERRUPTED : code;

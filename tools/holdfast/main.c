@@ -35,7 +35,7 @@ static void print_help(FILE *out) {
           "  3    bad input: a file cannot be read or is malformed, or an option contradicts the "
           "data\n"
           "  4    out of resources: memory, disk space, threads, a device\n"
-          "  5    corrupted: a damaged or foreign checkpoint, or arithmetic that went wrong\n"
+          "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
           "  130  interrupted: SIGINT or SIGTERM; results so far were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"

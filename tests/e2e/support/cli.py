@@ -2,6 +2,7 @@
 """What the end-to-end tests share. The command is $HOLDFAST, data lie in $HF_TEST_DATA, scratch files
 below $HF_TEST_BUILD. Only the standard library is needed, so that nothing is skipped for want of numpy."""
 import array
+import ctypes
 import json
 import os
 import random
@@ -80,6 +81,26 @@ class Result:
     def __str__(self):
         return (f"holdfast {' '.join(self.args)}\nexit code {self.code}\n--- stdout\n{self.out[-3000:]}"
                 f"\n--- stderr\n{self.err[-3000:]}")
+
+
+def give_up_override():
+    """For preexec_fn: root, too, must obey file permissions. Drops CAP_DAC_OVERRIDE and
+    CAP_DAC_READ_SEARCH from the bounding set, so that the program started has neither."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in (1, 2):
+        if libc.prctl(24, capability, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
+def obedient():
+    """Keywords for holdfast() that make permissions count; Skip where that cannot be had."""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        subprocess.run(["true"], preexec_fn=give_up_override, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise Skip("runs as root, which may read and write everywhere") from None
+    return {"preexec_fn": give_up_override}
 
 
 def environment(extra=None):

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: exit code 3, a message that names file, place and remedy, nothing on standard output, no crash,
+no files."""
+import gzip
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import (CORRUPT, FASHION, INPUT, RESOURCES, USAGE, blobs, check, content, equal, holdfast, main,  # noqa: E402
+                 npy_header, obedient, pack, scratch, test, write_npy)
+
+ROWS = blobs(50, 3, 4)
+
+
+def good():
+    path = scratch("good.npy")
+    return path if os.path.exists(path) else write_npy(path, ROWS)
+
+
+def write(name, data):
+    with open(scratch(name), "wb") as f:
+        f.write(data)
+    return scratch(name)
+
+
+def refused(*args, words=(), code=INPUT, **more):
+    """The message is on standard error and holds all the words; no files appear."""
+    out = scratch("refused")
+    result = holdfast("kmeans", *args, "-o", out, "--json", code=code, **more)
+    for word in words:
+        check(word in result.err, f"the message lacks {word!r}\n{result}")
+    check(result.err.startswith("holdfast: ") and result.out == "", str(result))
+    check(not os.path.exists(out), f"{out} was made")
+    return result
+
+
+@test
+def no_such_file():
+    refused(scratch("nowhere.npy"), "-k", 2, words=["nowhere.npy", "No such file"])
+    refused(scratch(), "-k", 2, words=["irectory"])
+    refused(good(), "-k", 2, "--weights", scratch("w.npy"), words=["w.npy", "No such file"])
+    refused(good(), "-k", 2, "--init", scratch("c.npy"), words=["c.npy", "No such file"])
+    refused(good(), "-k", 2, "--resume", scratch("r.hfc"), words=["r.hfc", "No such file"])
+
+
+@test
+def unreadable_file():
+    path = write_npy(scratch("secret.npy"), ROWS)
+    os.chmod(path, 0)
+    refused(path, "-k", 2, words=["secret.npy", "ermission"], **obedient())
+    refused(good(), "-k", 2, "--weights", path, words=["secret.npy", "ermission"], **obedient())
+    refused(good(), "-k", 2, "--resume", path, words=["secret.npy", "ermission"], **obedient())
+
+
+@test
+def truncated_npy():
+    data = content(good())
+    for cut in (0, 5, 9, 60, 127, 130, len(data) - 1):
+        refused(write("cut.npy", data[:cut]), "-k", 2, words=["cut.npy"])
+
+
+@test
+def hostile_npy():
+    body = pack([v for r in ROWS for v in r], "f32")
+    def header(text):
+        text = text + " " * (-(len(text) + 11) % 64) + "\n"
+        return b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text.encode()
+    for name, data in (
+            ("dtype", header("{'descr': '<c8', 'fortran_order': False, 'shape': (50, 3), }") + body),
+            ("object", header("{'descr': '|O', 'fortran_order': False, 'shape': (50, 3), }") + body),
+            ("huge", header("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 3), }") + body),
+            ("product", header("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }") + body),
+            ("negative", header("{'descr': '<f4', 'fortran_order': False, 'shape': (-50, 3), }") + body),
+            ("three", header("{'descr': '<f4', 'fortran_order': False, 'shape': (5, 10, 3), }")[:-1] + b"\n" + body),
+            ("no-columns", header("{'descr': '<f4', 'fortran_order': False, 'shape': (50, 0), }") + body),
+            ("no-rows", header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }") + body),
+            ("no-dict", header("(50, 3)") + body),
+            ("code", header("__import__('os').abort()") + body),
+            ("version", b"\x93NUMPY\x09\0" + npy_header("f32", (50, 3))[8:] + body),
+            ("length", b"\x93NUMPY\x02\0" + struct.pack("<I", 2 ** 32 - 1) + body)):
+        path = write(name + ".npy", data)
+        result = holdfast("kmeans", path, "-k", 2, "--quiet", code=None)
+        if name == "three" and result.code == 0:
+            continue  # read as [5, 30]
+        check(result.code in (INPUT, RESOURCES), f"{name}\n{result}")
+        check(name + ".npy" in result.err or "d < 1" in result.err, str(result))
+
+
+@test
+def bad_vecs():
+    row = struct.pack("<i3f", 3, 1, 2, 3)
+    for name, data in (("width", row + struct.pack("<i2f", 2, 1, 2) + row), ("cut", row * 5 + row[:7]),
+                       ("zero", struct.pack("<i", 0) * 4), ("negative", struct.pack("<i", -3) + row),
+                       ("empty", b"")):
+        refused(write(name + ".fvecs", data), "-k", 1, words=[name + ".fvecs"])
+
+
+@test
+def bad_idx():
+    good_idx = struct.pack(">BBBBII", 0, 0, 8, 2, 10, 3) + bytes(30)
+    for name, data in (("cut", good_idx[:-1]), ("type", good_idx[:2] + b"\x07" + good_idx[3:]),
+                       ("header", good_idx[:7]),
+                       ("huge", struct.pack(">BBBBIIII", 0, 0, 8, 4, *[2 ** 32 - 1] * 4) + bytes(30))):
+        refused(write(name + "-idx2-ubyte", data), "-k", 1, words=[name + "-idx2-ubyte"])
+    packed = gzip.compress(good_idx * 10)
+    refused(write("broken.gz", packed[:-9]), "-k", 1, words=["broken.gz"])
+    damaged = bytearray(content(FASHION))
+    damaged[len(damaged) // 2] ^= 0x10
+    refused(write("damaged.gz", bytes(damaged)), "-k", 1, words=["damaged.gz"])
+
+
+@test
+def bad_csv():
+    for name, text, place in (
+            ("word", "1,2,3\n4,five,6\n7,8,9\n", "line 2"), ("ragged", "1,2,3\n4,5\n7,8,9\n", "line 2"),
+            ("missing", "1,2,3\n4,,6\n", "line 2"), ("empty", "", "empty.csv"),
+            ("only-header", "a,b,c\n", "only-header.csv"), ("nul", "1,2\n3,\0004\n", "line 2")):
+        refused(write(name + ".csv", text.encode()), "-k", 1, words=[name + ".csv", place])
+
+
+@test
+def not_a_data_file():
+    refused(write("noise.bin", bytes(range(256)) * 4), "-k", 1, words=["noise.bin"])
+
+
+@test
+def nan_is_named():
+    rows = [list(r) for r in ROWS]
+    rows[33][1] = float("nan")
+    refused(write_npy(scratch("n.npy"), rows), "-k", 2, words=["33", "--nan drop"])
+
+
+@test
+def all_rows_nan():
+    path = write_npy(scratch("all-nan.npy"), [[float("nan")] * 3] * 5)
+    refused(path, "-k", 1, "--nan", "drop")
+
+
+@test
+def options_against_data():
+    refused(good(), "-k", 51, words=["51", "50"])
+    refused(good(), "-k", 2147483647, words=["2147483647"])
+    start = write_npy(scratch("start.npy"), [r[:2] for r in ROWS[:4]])
+    refused(good(), "-k", 4, "--init", start)
+    start = write_npy(scratch("start3.npy"), ROWS[:3])
+    refused(good(), "-k", 4, "--init", start)
+    refused(good(), "-k", 4, "--init", write_npy(scratch("nan-start.npy"), [[float("nan")] * 3] * 4))
+
+
+@test
+def bad_weights():
+    for name, weights in (("short", [1.0] * 49), ("negative", [1.0] * 49 + [-1.0]), ("zero", [0.0] * 50),
+                          ("nan", [1.0] * 49 + [float("nan")]), ("inf", [float("inf")] + [1.0] * 49)):
+        refused(good(), "-k", 2, "--weights", write_npy(scratch(name + "-w.npy"), weights))
+    refused(good(), "-k", 2, "--weights", write_npy(scratch("wide-w.npy"), ROWS))
+
+
+@test
+def too_little_memory():
+    path = write_npy(scratch("wide.npy"), [[float(i + j) for j in range(2000)] for i in range(300)])
+    refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["memory"])
+    refused(path, "-k", 300, "--memory", "64K", code=USAGE, words=["1048576"])
+    refused(FASHION, "-k", 5, "--memory", "1M", code=RESOURCES, words=["t10k-images"])
+
+
+@test
+def forced_kernel_that_is_not_there():
+    result = holdfast("kmeans", good(), "-k", 2, env={"HF_KERNEL_ASSIGN": "assign_nothing"}, code=INPUT)
+    check("assign_nothing" in result.err and "holdfast info" in result.err, str(result))
+
+
+@test
+def foreign_files_as_checkpoint():
+    for name, data in (("empty.hfc", b""), ("noise.hfc", bytes(range(256)) * 20), ("npy.hfc", content(good()))):
+        refused(good(), "-k", 2, "--resume", write(name, data), code=CORRUPT, words=[name])
+
+
+@test
+def damaged_checkpoint():
+    checkpoint = scratch("c.hfc")
+    holdfast("kmeans", good(), "-k", 4, "--init", "random", "--max-iter", 1, "--checkpoint", checkpoint,
+             "--every", 1, "-q")
+    data = content(checkpoint)
+    holdfast("kmeans", good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume", checkpoint, "-q")
+    for at in range(0, len(data), max(1, len(data) // 40)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        refused(good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume",
+                write("damaged.hfc", bytes(damaged)), code=CORRUPT, words=["damaged.hfc"])
+    for cut in (1, len(data) // 2, len(data) - 1):
+        refused(good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume",
+                write("cut.hfc", data[:cut]), code=CORRUPT, words=["cut.hfc"])
+    for other in (["-k", 5], ["-k", 4, "--seed", 9], ["-k", 4, "--metric", "cosine"]):
+        refused(good(), *other, "--resume", checkpoint, words=["c.hfc", "another"])
+
+
+@test
+def one_line_each():
+    result = holdfast("kmeans", good(), "-k", 99, "-q", code=INPUT)
+    equal(result.err.count("\n"), 1, "lines of the message")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing is lost: kill -9 at any moment and resume, Ctrl-C and resume, give the bytes of an uninterrupted
+run."""
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import (CITIES, HOLDFAST, INTERRUPTED, check, content, environment, equal, fit, holdfast, loads,  # noqa: E402
+                 main, read_npy, same_files, scratch, test)
+
+# Some hundred iterations of a few milliseconds each.
+FIT = ["kmeans", CITIES, "-k", "100", "--tol", "0", "--max-iter", "80", "--seed", "11", "--threads", "2",
+       "--init", "random", "--skipping", "off"]
+KILLS = 20
+
+
+def history(report):
+    return [(r["inertia"], r["shift"], r["changed"], r["empty"]) for r in report["history"]]
+
+
+def start(*args):
+    return subprocess.Popen([HOLDFAST, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=environment())
+
+
+@test
+def kill_and_resume():
+    """Each kill strikes at a random moment of the whole run; the next run goes on from what is there."""
+    reference = scratch("reference")
+    begin = time.monotonic()
+    report = loads(holdfast(*FIT, "-q", "--json", "-o", reference).out)
+    duration = time.monotonic() - begin
+    rng = random.Random(20)
+    early = late = 0
+    for number in range(KILLS):
+        checkpoint, out = scratch(f"kill-{number}.hfc"), scratch(f"kill-{number}")
+        process = start(*FIT, "-q", "-o", out, "--checkpoint", checkpoint, "--every", 1)
+        time.sleep(rng.random() * duration * 1.2)
+        process.kill()
+        process.communicate()
+        late += process.returncode == 0
+        early += not os.path.exists(checkpoint)
+        for leftover in os.listdir(out) if os.path.exists(out) else []:
+            check(process.returncode == 0 or leftover.startswith(".holdfast-") or leftover.startswith("checkpoint")
+                  or content(f"{out}/{leftover}") == content(f"{reference}/{leftover}")
+                  or leftover == "report.json", f"half a file: {leftover}")
+        resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
+        again = loads(holdfast(*FIT, "-q", "--json", "-o", out, *resume).out)
+        same_files(reference, out)
+        equal(history(again), history(report), "history")
+        equal(again["result"], report["result"], "result")
+    print(f"{KILLS} kills within {duration * 1.2:.2f} s: {early} before the first checkpoint, {late} after the end")
+    check(early + late < KILLS, "no kill struck a run under way")
+
+
+@test
+def killed_again_and_again():
+    """One fit, killed many times, each time going on from the same file."""
+    reference, out, checkpoint = scratch("chain-reference"), scratch("chain"), scratch("chain.hfc")
+    begin = time.monotonic()
+    holdfast(*FIT, "-q", "-o", reference)
+    duration = time.monotonic() - begin
+    rng = random.Random(3)
+    for _ in range(6):
+        resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
+        process = start(*FIT, "-q", "-o", out, "--checkpoint", checkpoint, "--every", 1, *resume)
+        time.sleep(rng.random() * duration * 0.5)
+        process.kill()
+        process.communicate()
+    resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
+    holdfast(*FIT, "-q", "-o", out, *resume)
+    same_files(reference, out)
+
+
+def interrupt(args, number, after="iteration 3:"):
+    """Start, send a signal once a line of the progress was seen; exit code, standard output and error."""
+    process = subprocess.Popen([HOLDFAST, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=environment())
+    seen = b""
+    while after.encode() not in seen:
+        line = process.stderr.readline()
+        check(line, f"ended before {after!r}: {seen[-300:]}")
+        seen += line
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out.decode(), (seen + err).decode()
+
+
+@test
+def ctrl_c():
+    reference = scratch("c-reference")
+    fit(*FIT[1:], out=reference)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = scratch(f"out dir {int(number)}")  # a blank, so that the command must be quoted
+        code, text, err = interrupt([*FIT, "-o", out], number)
+        equal(code, INTERRUPTED, err)
+        equal(sorted(os.listdir(out)), ["centroids.npy", "checkpoint.hfc", "labels.npy", "report.json"])
+        report = loads(content(out + "/report.json").decode())
+        equal(report["result"]["stop"], "cancelled")
+        check(3 <= report["result"]["iterations"] < 80, "iterations")
+        equal(len(report["history"]), report["result"]["iterations"])
+        equal(read_npy(out + "/labels.npy")[1], (report["data"]["rows"],))
+        check("checkpoint.hfc" in text, "the summary names the checkpoint")
+        # labels are those of the centroids written
+        holdfast("predict", CITIES, "--centroids", out + "/centroids.npy", "-o", scratch("l.npy"), "-q")
+        equal(content(scratch("l.npy")), content(out + "/labels.npy"), "labels")
+        # the command printed goes on
+        command = shlex.split(re.search(r"go on with:\n +(.*)\n", err).group(1))
+        equal(command[:2], ["holdfast", "kmeans"])
+        holdfast(*command[1:], "-q")
+        same_files(reference, out)
+        equal(sorted(os.listdir(out)), ["centroids.npy", "labels.npy", "report.json"])
+
+
+@test
+def ctrl_c_with_a_named_checkpoint():
+    checkpoint, out = scratch("named.hfc"), scratch("named")
+    code, text, err = interrupt([*FIT, "--json", "--checkpoint", checkpoint], signal.SIGINT)
+    equal(code, INTERRUPTED, err)
+    equal(loads(text)["result"]["stop"], "cancelled")
+    check("--resume " + checkpoint in err, err)
+    fit(*FIT[1:], "--resume", checkpoint, out=out)
+    reference = scratch("named-reference")
+    fit(*FIT[1:], out=reference)
+    same_files(reference, out)
+
+
+@test
+def ctrl_c_without_files():
+    code, text, err = interrupt(FIT, signal.SIGINT)
+    equal(code, INTERRUPTED, err)
+    check("interrupted" in err and "--resume" not in err and "inertia" in text, err)
+
+
+@test
+def second_signal_kills():
+    process = subprocess.Popen([HOLDFAST, *FIT, "-k", "3000", "-q"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=environment())
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    check(process.returncode in (-signal.SIGINT, INTERRUPTED), str(process.returncode))
+
+
+@test
+def old_results_survive_a_kill():
+    out, saved = scratch("survive"), scratch("survive-saved")
+    fit(CITIES, "-k", 5, "--max-iter", 3, out=out)
+    shutil.copytree(out, saved)
+    process = start(*FIT, "-q", "-o", out, "--checkpoint", scratch("survive.hfc"), "--every", 1)
+    while not os.path.exists(scratch("survive.hfc")):
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    same_files(out, saved, "centroids.npy", "labels.npy", "report.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data larger than the memory allowed: peak memory is bounded, the bytes of the result are the same."""
+import array
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import check, equal, fit, holdfast, loads, main, npy_header, same_files, scratch, test  # noqa: E402
+
+ROWS, COLS, K = 2400000, 64, 16  # 586 MiB
+BUDGET = 64 << 20
+SLACK = 64 << 20  # above budget, labels and centroids
+
+
+def big_file():
+    """Blocks of one block of random values, each shifted by another amount."""
+    path = scratch("big.npy")
+    if os.path.exists(path):
+        return path
+    rng = random.Random(8)
+    rows = 20000
+    block = array.array("f", (rng.random() * 8 + (i // COLS) % K for i in range(rows * COLS)))
+    with open(path, "wb") as f:
+        f.write(npy_header("f32", (ROWS, COLS)))
+        for number in range(ROWS // rows):
+            at = number * 640 % (rows * COLS)
+            f.write(block[at:].tobytes() + block[:at].tobytes())
+    equal(os.path.getsize(path) > 600e6, True)
+    return path
+
+
+def peak_allowed():
+    return BUDGET + 4 * ROWS + 4 * K * COLS + SLACK
+
+
+def check_peak(report):
+    peak = report["memory"]["peak_bytes"]
+    print(f"peak {peak / 2 ** 20:.0f} MiB of {peak_allowed() / 2 ** 20:.0f} MiB allowed, "
+          f"data {ROWS * COLS * 4 / 2 ** 20:.0f} MiB")
+    check(report["data"]["streamed"], "was not read in chunks")
+    check(peak <= peak_allowed(), f"peak memory {peak} above {peak_allowed()}")
+
+
+@test
+def fit_larger_than_memory():
+    args = [big_file(), "-k", K, "--init", "random", "--max-iter", 3]
+    small, whole = scratch("small"), scratch("whole")
+    check_peak(fit(*args, "--memory", "64M", out=small))
+    report = fit(*args, "--memory", "4G", out=whole)
+    same_files(small, whole)
+    equal(report["data"]["streamed"], False)
+
+
+@test
+def predict_larger_than_memory():
+    labels = scratch("labels.npy")
+    report = loads(holdfast("predict", big_file(), "--centroids", scratch("small/centroids.npy"), "-o", labels,
+                            "--memory", "64M", "--json", "-q").out)
+    check_peak(report)
+    with open(labels, "rb") as a, open(scratch("small/labels.npy"), "rb") as b:
+        equal(a.read() == b.read(), True, "labels of predict and of the fit")
+
+
+if __name__ == "__main__":
+    main()

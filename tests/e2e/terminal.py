@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bar on a terminal: one line, at most ten times a second, no colours with NO_COLOR."""
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import CITIES, HOLDFAST, check, environment, equal, main, test  # noqa: E402
+
+FIT = ["kmeans", CITIES, "-k", "300", "--tol", "0", "--max-iter", "200", "--threads", "2", "--skipping", "off"]
+
+
+def on_terminal(args, columns=100, env=None):
+    """What a run writes to a terminal of that width, and how long it took."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    begin = time.monotonic()
+    process = subprocess.Popen([HOLDFAST, *args], stdout=subprocess.DEVNULL, stderr=slave,
+                               env=environment({"TERM": "xterm", **(env or {})}))
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:  # the other end was closed
+            break
+        if not piece:
+            break
+        text += piece
+    equal(process.wait(), 0, text[-300:])
+    os.close(master)
+    return text.decode(), time.monotonic() - begin
+
+
+def visible(text):
+    return re.sub(r"\033\[[0-9;]*[A-Za-z]", "", text)
+
+
+@test
+def bar():
+    text, seconds = on_terminal(FIT)
+    draws = [visible(part) for part in text.split("\r") if visible(part)]
+    check(draws and "\n" not in text, f"no single line: {text[-300:]!r}")
+    check(len(draws) <= seconds * 10 + 2, f"{len(draws)} draws in {seconds:.2f} s")
+    check(all(len(d) < 100 for d in draws), "lines wrap")
+    last = next(d for d in reversed(draws) if "iteration" in d)
+    for word in ("/200", "[", "at most", "left", "inertia", "shift", "changed"):
+        check(word in last, f"{word} is not in {last!r}")
+    check("\033[36m" in text and text.endswith("\r\033[K"), "colour, and taken away at the end")
+    check(any("rows/s" in visible(d) for d in on_terminal(FIT, 160)[0].split("\r")), "no rate")
+
+
+@test
+def no_color():
+    text, _ = on_terminal(FIT, env={"NO_COLOR": "1"})
+    check("\033[36m" not in text and "iteration" in text, "NO_COLOR")
+
+
+@test
+def narrow():
+    text, _ = on_terminal(FIT, 30)
+    check(all(len(visible(part)) < 30 for part in text.split("\r")), "lines wrap")
+
+
+@test
+def dumb():
+    text, _ = on_terminal(["kmeans", CITIES, "-k", "5", "--max-iter", "4"], env={"TERM": "dumb"})
+    check("\033" not in text and "iteration 1:" in text, repr(text[:200]))
+
+
+@test
+def quiet():
+    text, _ = on_terminal(["kmeans", CITIES, "-k", "5", "--max-iter", "4", "--quiet"])
+    equal(text, "")
+
+
+@test
+def several_runs():
+    text, _ = on_terminal([*FIT, "--n-init", "3"])
+    check("run 1/3" in text or "run 2/3" in text, repr(text[-300:]))
+
+
+if __name__ == "__main__":
+    main()
