@@ -439,6 +439,40 @@ static void fast_is_close(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Memory that changes under a fit, as a faulty machine would do it: one bit of one row. */
+static int flip_a_bit(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                      int64_t done, int64_t total) {
+    (void)restart;
+    (void)it;
+    (void)done;
+    (void)total;
+    if (iteration == 2)
+        *(uint32_t *)user ^= 1u << 18;
+    return 0;
+}
+
+static void changed_memory_is_noticed(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(12, 2000, 8, 12, 2);
+    for (int skipping = HF_SKIP_OFF; skipping <= HF_SKIP_ON; skipping++)
+        for (int row = 0; row < 2000; row += 371) {
+            struct problem p = problem_from(v, 2000, 8, HF_F32, 0);
+            const hf_kmeans_opts o = {.k = 12,
+                                      .init = HF_INIT_RANDOM,
+                                      .tol = -1,
+                                      .skipping = (hf_skipping)skipping,
+                                      .progress = flip_a_bit,
+                                      .progress_user = (float *)p.x.data + row * 8 + 3};
+            hf_kmeans_result r = {0};
+            assert_int_equal(hf_kmeans_fit(ctx, &p.x, &o, &r), HF_E_CORRUPT);
+            assert_null(r.labels);
+            problem_free(&p);
+        }
+    free(v);
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(inertia_falls_and_centroids_are_means),
                                        cmocka_unit_test(one_cluster_and_one_each),
@@ -451,6 +485,7 @@ int main(void) {
                                        cmocka_unit_test(stored_as_the_data),
                                        cmocka_unit_test(directions_have_length_one),
                                        cmocka_unit_test(predict_and_transform),
-                                       cmocka_unit_test(fast_is_close)};
+                                       cmocka_unit_test(fast_is_close),
+                                       cmocka_unit_test(changed_memory_is_noticed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
