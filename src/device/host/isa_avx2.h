@@ -35,7 +35,9 @@ ALWAYS_INLINE vm vf_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 ALWAYS_INLINE uint32_t vm_bits(vm m) { return (uint32_t)_mm256_movemask_ps(m); }
 
 ALWAYS_INLINE vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
-ALWAYS_INLINE vf vf_gather(const float *base, vi index) { return _mm256_i32gather_ps(base, index, 4); }
+ALWAYS_INLINE vf vf_gather(const float *base, vi index) {
+    return _mm256_i32gather_ps(base, index, 4);
+}
 ALWAYS_INLINE float vf_sum(vf a) {
     const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
@@ -89,7 +91,9 @@ ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return (uint32_t)_mm256_movemask_pd(m); }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm256_sqrt_pd(a); }
-ALWAYS_INLINE vd vd_rint(vd a) { return _mm256_round_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ALWAYS_INLINE vd vd_rint(vd a) {
+    return _mm256_round_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 
 ALWAYS_INLINE vl vl_load(const int64_t *p) { return _mm256_loadu_si256((const void *)p); }
 ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm256_storeu_si256((void *)p, a); }
@@ -99,9 +103,12 @@ ALWAYS_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
 ALWAYS_INLINE vl vd_bits(vd a) { return _mm256_castpd_si256(a); }
 
 ALWAYS_INLINE vd vd_from_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
-ALWAYS_INLINE vd vd_from_f16(const uint16_t *p) { return _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64((const void *)p))); }
+ALWAYS_INLINE vd vd_from_f16(const uint16_t *p) {
+    return _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64((const void *)p)));
+}
 ALWAYS_INLINE vd vd_from_bf16(const uint16_t *p) {
-    return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64((const void *)p)), 16)));
+    return _mm256_cvtps_pd(
+        _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64((const void *)p)), 16)));
 }
 ALWAYS_INLINE vd vd_from_u8(const uint8_t *p) {
     int32_t four;
@@ -111,15 +118,19 @@ ALWAYS_INLINE vd vd_from_u8(const uint8_t *p) {
 ALWAYS_INLINE vf vf_from_f64(const double *p) {
     return _mm256_set_m128(_mm256_cvtpd_ps(vd_load(p + 4)), _mm256_cvtpd_ps(vd_load(p)));
 }
-ALWAYS_INLINE vf vf_from_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p)); }
+ALWAYS_INLINE vf vf_from_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+}
 ALWAYS_INLINE vf vf_from_bf16(const uint16_t *p) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
 }
 ALWAYS_INLINE vf vf_from_u8(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)));
 }
 
-/* A part of a vector: the first n lanes, 1 <= n < VDW; the others are 0 and their memory is left alone. */
+/* A part of a vector: the first n lanes, 1 <= n < VDW; the others are 0 and their memory is left
+ * alone. */
 ALWAYS_INLINE __m128i lanes16_(const uint16_t *p, int n) {
     uint64_t bits = p[0];
     if (n > 1)
@@ -159,7 +170,8 @@ ALWAYS_INLINE vd vd_from_f16_n(const uint16_t *p, int n) {
     return _mm256_cvtps_pd(_mm_cvtph_ps(lanes16_(p, n)));
 }
 ALWAYS_INLINE vd vd_from_bf16_n(const uint16_t *p, int n) {
-    return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(lanes16_(p, n)), 16)));
+    return _mm256_cvtps_pd(
+        _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(lanes16_(p, n)), 16)));
 }
 ALWAYS_INLINE vd vd_from_u8_n(const uint8_t *p, int n) {
     int32_t bits = p[0];
@@ -180,7 +192,9 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
     r[2] = _mm256_permute2f128_pd(a, c, 0x31);
     r[3] = _mm256_permute2f128_pd(b, d, 0x31);
 }
-ALWAYS_INLINE vf vf_rint(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ALWAYS_INLINE vf vf_rint(vf a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 ALWAYS_INLINE vm vf_ne(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vdm vd_ne(vd a, vd b) { return _mm256_cmp_pd(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }

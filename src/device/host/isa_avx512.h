@@ -36,7 +36,9 @@ ALWAYS_INLINE vm vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ)
 ALWAYS_INLINE uint32_t vm_bits(vm m) { return m; } /* bit i is lane i */
 
 ALWAYS_INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-ALWAYS_INLINE vf vf_gather(const float *base, vi index) { return _mm512_i32gather_ps(index, base, 4); }
+ALWAYS_INLINE vf vf_gather(const float *base, vi index) {
+    return _mm512_i32gather_ps(index, base, 4);
+}
 ALWAYS_INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
 
 /* r[i] lane j becomes r[j] lane i. */
@@ -73,8 +75,12 @@ ALWAYS_INLINE void vf_transpose(vf r[VW]) {
 ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
-ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) { return _mm512_cmpneq_epi32_mask(a, b); } /* bit: lanes differ */
-ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) { return _mm512_mask_mov_epi32(b, m, a); } /* m ? a : b */
+ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) {
+    return _mm512_cmpneq_epi32_mask(a, b);
+} /* bit: lanes differ */
+ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) {
+    return _mm512_mask_mov_epi32(b, m, a);
+} /* m ? a : b */
 
 ALWAYS_INLINE vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
 ALWAYS_INLINE void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
@@ -88,7 +94,9 @@ ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return m; }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm512_sqrt_pd(a); }
-ALWAYS_INLINE vd vd_rint(vd a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ALWAYS_INLINE vd vd_rint(vd a) {
+    return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 
 ALWAYS_INLINE vl vl_load(const int64_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm512_storeu_si512(p, a); }
@@ -99,7 +107,9 @@ ALWAYS_INLINE vl vd_bits(vd a) { return _mm512_castpd_si512(a); }
 
 /* VDW elements of each data type to float64, exactly. */
 ALWAYS_INLINE vd vd_from_f32(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
-ALWAYS_INLINE vd vd_from_f16(const uint16_t *p) { return _mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128((const void *)p))); }
+ALWAYS_INLINE vd vd_from_f16(const uint16_t *p) {
+    return _mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)));
+}
 ALWAYS_INLINE vd vd_from_bf16(const uint16_t *p) {
     return _mm512_cvtps_pd(_mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16)));
@@ -109,22 +119,33 @@ ALWAYS_INLINE vd vd_from_u8(const uint8_t *p) {
 }
 /* VW elements of each data type to float32; f64 rounds to nearest. */
 ALWAYS_INLINE vf vf_from_f64(const double *p) {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(vd_load(p))), _mm512_cvtpd_ps(vd_load(p + 8)), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(vd_load(p))),
+                              _mm512_cvtpd_ps(vd_load(p + 8)), 1);
 }
-ALWAYS_INLINE vf vf_from_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+ALWAYS_INLINE vf vf_from_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
 ALWAYS_INLINE vf vf_from_bf16(const uint16_t *p) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
 }
 ALWAYS_INLINE vf vf_from_u8(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
 }
 
-/* A part of a vector: the first n lanes, 1 <= n < VDW; the others are 0 and their memory is left alone. */
+/* A part of a vector: the first n lanes, 1 <= n < VDW; the others are 0 and their memory is left
+ * alone. */
 ALWAYS_INLINE vdm vd_lanes_(int n) { return (vdm)((1u << n) - 1); }
-ALWAYS_INLINE vd vd_load_n(const double *p, int n) { return _mm512_maskz_loadu_pd(vd_lanes_(n), p); }
+ALWAYS_INLINE vd vd_load_n(const double *p, int n) {
+    return _mm512_maskz_loadu_pd(vd_lanes_(n), p);
+}
 ALWAYS_INLINE void vd_store_n(double *p, vd a, int n) { _mm512_mask_storeu_pd(p, vd_lanes_(n), a); }
-ALWAYS_INLINE vl vl_load_n(const int64_t *p, int n) { return _mm512_maskz_loadu_epi64(vd_lanes_(n), p); }
-ALWAYS_INLINE void vl_store_n(int64_t *p, vl a, int n) { _mm512_mask_storeu_epi64(p, vd_lanes_(n), a); }
+ALWAYS_INLINE vl vl_load_n(const int64_t *p, int n) {
+    return _mm512_maskz_loadu_epi64(vd_lanes_(n), p);
+}
+ALWAYS_INLINE void vl_store_n(int64_t *p, vl a, int n) {
+    _mm512_mask_storeu_epi64(p, vd_lanes_(n), a);
+}
 ALWAYS_INLINE vd vd_from_f32_n(const float *p, int n) {
     return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(vd_lanes_(n), p));
 }
@@ -136,7 +157,8 @@ ALWAYS_INLINE vd vd_from_bf16_n(const uint16_t *p, int n) {
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(vd_lanes_(n), p)), 16)));
 }
 ALWAYS_INLINE vd vd_from_u8_n(const uint8_t *p, int n) {
-    return _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)vd_lanes_(n), p)));
+    return _mm512_cvtepi32_pd(
+        _mm256_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)vd_lanes_(n), p)));
 }
 /* Rows become columns: r [VDW][VDW]. */
 ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
@@ -157,11 +179,15 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
         r[i + 4] = _mm512_shuffle_f64x2(b[i], b[i + 4], 0xdd);
     }
 }
-ALWAYS_INLINE vf vf_rint(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ALWAYS_INLINE vf vf_rint(vf a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 ALWAYS_INLINE vm vf_ne(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vdm vd_ne(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ); }
 ALWAYS_INLINE vd vd_div(vd a, vd b) { return _mm512_div_pd(a, b); }
-ALWAYS_INLINE vd vd_select(vdm m, vd a, vd b) { return _mm512_mask_mov_pd(b, m, a); } /* m ? a : b */
+ALWAYS_INLINE vd vd_select(vdm m, vd a, vd b) {
+    return _mm512_mask_mov_pd(b, m, a);
+} /* m ? a : b */
 
 /* out [4] = the sums of the lanes of a, b, c, d, each added as a tree. */
 ALWAYS_INLINE void vf_sum4(float *out, vf a, vf b, vf c, vf d) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads by element type on top of the verbs of isa_<x>.h. dtype is a constant at every call: the switch
- * is gone after inlining. */
+ * Loads by element type on top of the verbs of isa_<x>.h. dtype is a constant at every call: the
+ * switch is gone after inlining. */
 #ifndef HF_ISA_LOAD_H
 #define HF_ISA_LOAD_H
 
