@@ -270,6 +270,17 @@ class Run:
     def tol(ours):
         return 1e-4  # both scale it by the mean variance of the columns
 
+    def look_at_ceilings(self):
+        """Measure them again, the best of all looks counts: other work on the machine lowers them."""
+        got = ceilings(self.args, "", self.cpus) if self.peak else None
+        if not got:
+            return
+        new = got["ceiling"]
+        self.peak = dict(fma_f32={isa: max(rate, self.peak["fma_f32"][isa])
+                                  for isa, rate in new["fma_f32"].items()},
+                         amx_bf16=max(new["amx_bf16"], self.peak["amx_bf16"]),
+                         read_bytes=max(new["read_bytes"], self.peak["read_bytes"]))
+
     def measure(self, row, budget):
         kinds = [f"holdfast:{mode}" for mode in self.modes] + row["rivals"]
         x, init, what = self.load(row, kinds)
@@ -277,6 +288,7 @@ class Run:
         print(f"\n{row['name']}: {n:,} x {d}, K={k}, {what}", flush=True)
         tasks = self.tasks_of(row, kinds)
         answers = self.rounds(row, tasks, budget)
+        self.look_at_ceilings()
         entry = dict(name=row["name"], n=n, d=d, k=k, dtype="f32", data=what,
                      threads=self.args.threads, fit=bool(row.get("fit")), wrong_labels={},
                      samples={key: a for key, a in answers.items()})
