@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Instruction sets, from src/device/host/isa.def. Sets HF_ISAS (those compiled), HF_ISA_FLAGS_<isa> and
-# HF_ISA_DEFINITIONS (HF_HAVE_ISA_<isa>=1 for each of them, and HF_ISAS_LEFT_OUT="name: reason; ...").
+# Instruction sets, from src/device/host/isa.def. Sets HF_ISAS (those compiled), HF_ISA_FLAGS_<isa>
+# and HF_ISA_DEFINITIONS (HF_HAVE_ISA_<isa>=1 for each, HF_ISAS_LEFT_OUT="name: reason, ...").
 include(CheckCCompilerFlag)
 
 set(HF_ISA_DEF "${PROJECT_SOURCE_DIR}/src/device/host/isa.def")

@@ -23,8 +23,7 @@ run() {
         grep -v '^\[' "build/$preset.log" | tail -60
         return
     }
-    # Time limits and parallel runs do not go together with two cores: one test after the other, since
-    # most use all cores themselves.
+    # One test after the other: most use all cores themselves.
     ctest --test-dir "build/$preset" --output-on-failure --test-output-size-passed 4194304 \
         --test-output-size-failed 4194304 --output-junit "$report" "$@"
 }
