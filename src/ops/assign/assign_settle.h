@@ -104,6 +104,15 @@ static void leave_open(struct worker *w, int64_t row, float threshold, float low
     w->open[w->n_open++] = o;
 }
 
+/* Are VW rows in sequence? Queues are not sorted: each one counts. */
+ALWAYS_INLINE int in_sequence(const int64_t *row) {
+    int64_t off = 0;
+    UNROLL(16)
+    for (int i = 1; i < VW; i++)
+        off |= row[i] - row[0] - i;
+    return off == 0;
+}
+
 /* The common case: VW rows in sequence, all decided. false: nothing was done. */
 ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
                              const struct verdict *v) {
@@ -112,7 +121,7 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     const uint32_t clear =
         job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
     const int64_t first = b->row[slot];
-    if ((clear & v->near_enough) != all || b->row[slot + VW - 1] != first + VW - 1)
+    if ((clear & v->near_enough) != all || !in_sequence(b->row + slot))
         return 0;
     const int32_t *labels = job->a->labels + first;
     uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(labels));
