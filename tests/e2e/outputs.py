@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (DONE, FAILED, HOLDFAST, RESOURCES, Skip, blobs, check, check_result, content, equal, fit, holdfast,  # noqa: E402
-                 main, obedient, same_files, scratch, test, write_npy)
+from cli import (DONE, FAILED, HOLDFAST, RESOURCES, Skip, blobs, check, check_result, content,  # noqa: E402
+                 equal, fit, holdfast, main, obedient, same_files, scratch, test, write_npy)
 
 ROWS = blobs(3000, 4, 5, seed=5)
 NAMES = ("centroids.npy", "labels.npy", "report.json")
