@@ -105,7 +105,7 @@ static inline void expect_error(const char *path, const hf_open_opts *opts, hf_s
     }
 }
 
-/* All rows through the source, a few at a time, then single rows backwards; equal to the loaded ones. */
+/* All rows through the source, a few at a time, then single rows backwards: as they were loaded. */
 static inline void expect_same_streamed(const char *path, const hf_array *a) {
     const hf_open_opts opts = {.stream = 1};
     hf_dataset *d = open_opts(path, &opts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What all formats share: telling them apart, files that are none, files that change, lack of memory. */
+ * What all formats share: telling them apart, files that are none or change, lack of memory. */
 #include "test_io.h"
 
 #include <errno.h>

@@ -138,7 +138,7 @@ static void test_bad_gz(void **state) {
     expect_error(make_file("bits.gz", file, packed), NULL, HF_E_DATA, "bits.gz: ");
 }
 
-/* A header that promises more than deflate can hold, one beyond the limit, and one that only lies. */
+/* A header that promises more than deflate can hold, and one beyond the limit. */
 static void test_bombs(void **state) {
     (void)state;
     static unsigned char file[MAX_FILE];

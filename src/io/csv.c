@@ -49,7 +49,7 @@ enum hf_probe hf_csv_probe(const struct hf_input *in) {
 }
 
 /* The next field from *p on; *p moves past its delimiter. Returns whether another field follows. */
-static bool next_field(const struct csv *c, char **p, char *end, struct field *f) {
+static bool next_field(const struct csv *c, char **p, const char *end, struct field *f) {
     char *q = *p;
     while (q < end && (*q == ' ' || (*q == '\t' && c->delimiter != '\t')))
         q++;
@@ -121,7 +121,19 @@ static hf_status fail_field(const struct csv *c, const struct field *f, int64_t 
                    c->name, (long long)c->lines.number, (long long)col + 1, text, remedy);
 }
 
-static hf_status add_block(struct csv *c, size_t value_bytes) {
+static hf_status fail_memory(const struct csv *c) {
+    return hf_fail(
+        c->err, HF_E_NOMEM,
+        "%s: line %lld: the numbers so far take %llu bytes and %llu are allowed, and text "
+        "is not read in chunks; save the data as .npy, or allow more memory",
+        c->name, (long long)c->lines.number, (unsigned long long)c->bytes,
+        (unsigned long long)c->limit);
+}
+
+/* The block that the next value goes to; NULL when there is no memory for a new one. */
+static struct block *block_with_room(struct csv *c, size_t value_bytes) {
+    if (c->last != NULL && c->last->used < c->last->room)
+        return c->last;
     const uint64_t left = c->limit > c->bytes ? c->limit - c->bytes : 0;
     size_t room = c->last == NULL ? BLOCK_FIRST : c->last->room * 2;
     if (room > BLOCK_MAX)
@@ -130,29 +142,24 @@ static hf_status add_block(struct csv *c, size_t value_bytes) {
         room = (size_t)left / value_bytes * value_bytes;
     struct block *b = room > 0 ? hf_alloc(sizeof *b + room) : NULL;
     if (b == NULL)
-        return hf_fail(
-            c->err, HF_E_NOMEM,
-            "%s: line %lld: the numbers so far take %llu bytes and %llu are allowed, and text is "
-            "not read in chunks; save the data as .npy, or allow more memory",
-            c->name, (long long)c->lines.number, (unsigned long long)c->bytes,
-            (unsigned long long)c->limit);
+        return NULL;
     *b = (struct block){.next = NULL, .used = 0, .room = room};
     if (c->last != NULL)
         c->last->next = b;
     else
         c->first = b;
     c->last = b;
-    return HF_OK;
+    return b;
 }
 
 static hf_status add_value(struct csv *c, double v) {
     const float narrow = (float)v;
     const size_t bytes = c->float64 ? sizeof v : sizeof narrow;
-    if (c->last == NULL || c->last->used == c->last->room)
-        HF_TRY(add_block(c, bytes));
-    memcpy(c->last->data + c->last->used, c->float64 ? (const void *)&v : (const void *)&narrow,
-           bytes);
-    c->last->used += bytes;
+    struct block *b = block_with_room(c, bytes);
+    if (b == NULL)
+        return fail_memory(c);
+    memcpy(b->data + b->used, c->float64 ? (const void *)&v : (const void *)&narrow, bytes);
+    b->used += bytes;
     c->bytes += bytes;
     return HF_OK;
 }

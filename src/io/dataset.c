@@ -24,9 +24,8 @@ static hf_status read_source(void *user, int64_t first, int64_t count, void *dst
     hf_error err = {""};
     hf_status status = HF_OK;
     if (first < 0 || count < 0 || first > d->table.rows - count)
-        status =
-            hf_fail(&err, HF_E_ARG, "%s: rows %lld to %lld were asked for, it has %lld", d->in.name,
-                    (long long)first, (long long)first + count, (long long)d->table.rows);
+        status = hf_fail(&err, HF_E_ARG, "%s: %lld rows from row %lld were asked for, it has %lld",
+                         d->in.name, (long long)count, (long long)first, (long long)d->table.rows);
     if (status == HF_OK && count > 0)
         status = hf_table_read(&d->table, &d->in, d->scratch, first, count, dst, &err);
     if (status == HF_OK)

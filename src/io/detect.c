@@ -48,8 +48,8 @@ static bool name_fits(const char *path, const char *endings) {
 
 hf_status hf_format_detect(const struct hf_input *in, const char *path,
                            const struct hf_format **format, hf_error *err) {
-    /* A name outweighs a likely content, so that a damaged file is reported as what it was meant to be;
-     * content that cannot be of the format outweighs the name. */
+    /* A name outweighs a likely content, so that a damaged file is reported as what it was meant to
+     * be; content that cannot be of the format outweighs the name. */
     enum { NAMED = 3, LIKELY = 2 * HF_PROBE_LIKELY };
     int best = 0;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {

@@ -43,7 +43,7 @@ static hf_status read_sizes(struct hf_input *in, int dims, struct hf_table *t, h
     bool fits = true;
     t->cols = 1;
     for (int i = 0; i < dims; i++) {
-        const unsigned char *p = sizes + 4 * i;
+        const unsigned char *p = sizes + 4 * (size_t)i;
         const int64_t size = (int64_t)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
                                        (uint32_t)p[2] << 8 | (uint32_t)p[3]);
         if (size == 0)

@@ -84,13 +84,14 @@ static hf_status read_plain(struct hf_input *in, int64_t offset, void *dst, size
     *got = 0;
     while (*got < bytes) {
         const size_t left = bytes - *got;
-        const ssize_t n = pread(in->fd, (char *)dst + *got, left < READ_MAX ? left : READ_MAX,
-                                (off_t)(offset + (int64_t)*got));
+        const int64_t at = offset + (int64_t)*got;
+        const ssize_t n =
+            pread(in->fd, (char *)dst + *got, left < READ_MAX ? left : READ_MAX, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return hf_fail(err, HF_E_IO, "%s: reading failed at byte %lld: %s", in->name,
-                           (long long)(offset + (int64_t)*got), strerror(errno));
+                           (long long)at, strerror(errno));
         if (n == 0)
             return HF_OK;
         *got += (size_t)n;
@@ -156,17 +157,17 @@ hf_status hf_input_read_all_of(struct hf_input *in, int64_t offset, void *dst, s
     HF_TRY(hf_input_read(in, offset, dst, bytes, &got, err));
     if (got == bytes)
         return HF_OK;
-    const long long end = (long long)(offset + (int64_t)got);
-    if (in->gz == NULL && offset + (int64_t)bytes <= in->size)
-        return hf_fail(
-            err, HF_E_IO,
-            "%s: became shorter while it was being read: ends at byte %lld, had %lld; run "
-            "again when nothing writes to it",
-            in->name, end, (long long)in->size);
+    const int64_t end = offset + (int64_t)got;
+    const int64_t wanted = offset + (int64_t)bytes;
+    if (in->gz == NULL && wanted <= in->size)
+        return hf_fail(err, HF_E_IO,
+                       "%s: became shorter while it was being read: ends at byte %lld, had %lld; "
+                       "run again when nothing writes to it",
+                       in->name, (long long)end, (long long)in->size);
     return hf_fail(err, HF_E_DATA,
                    "%s: ends after %lld bytes where at least %lld are needed; the file is cut off: "
                    "write or copy it again",
-                   in->name, end, (long long)(offset + (int64_t)bytes));
+                   in->name, (long long)end, (long long)wanted);
 }
 
 hf_status hf_input_expect_size(struct hf_input *in, int64_t total, const char *what,

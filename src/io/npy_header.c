@@ -11,10 +11,11 @@ struct parser {
 };
 
 static hf_status fail(const struct parser *ps, const char *wanted) {
+    const int64_t at = ps->offset + (ps->p - ps->start);
     return hf_fail(ps->err, HF_E_DATA,
                    "%s: damaged .npy header: %s expected at byte %lld; save the array again with "
                    "numpy.save",
-                   ps->name, wanted, (long long)(ps->offset + (ps->p - ps->start)));
+                   ps->name, wanted, (long long)at);
 }
 
 static void skip_space(struct parser *ps) {

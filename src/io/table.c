@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct {
-    unsigned char bytes;
+    size_t bytes;
     hf_dtype dtype;
     bool same; /* the element in memory is that in the file, but for the order of its bytes */
     const char *name;
@@ -37,7 +37,7 @@ hf_dtype hf_wire_dtype(enum hf_wire wire) { return wires[wire].dtype; }
 
 bool hf_table_size(const struct hf_table *t, int64_t *bytes, int64_t *memory) {
     int64_t row, all, in_memory;
-    const int64_t wire = wires[t->wire].bytes;
+    const int64_t wire = (int64_t)wires[t->wire].bytes;
     const int64_t element = (int64_t)hf_dtype_bytes(wires[t->wire].dtype);
     if (t->rows < 0 || t->cols < 0 || __builtin_mul_overflow(t->cols, wire, &row) ||
         __builtin_add_overflow(row, t->prefix, &row) ||
@@ -181,12 +181,13 @@ static hf_status check_prefix(const struct job *j, const unsigned char *p, int64
     if (dim == j->t->cols)
         return HF_OK;
     const int64_t row_bytes = j->t->prefix + j->t->cols * (int64_t)j->wire_bytes;
-    return hf_fail(j->err, HF_E_DATA,
-                   "%s: row %lld (counted from 0, at byte %lld) says it has %lld elements, the "
-                   "first row has %lld; "
-                   "all rows must have one length: the file is damaged or of another format",
-                   j->in->name, (long long)row, (long long)(j->t->offset + row * row_bytes),
-                   (long long)(int32_t)dim, (long long)j->t->cols);
+    const int64_t at = j->t->offset + row * row_bytes;
+    return hf_fail(
+        j->err, HF_E_DATA,
+        "%s: row %lld (counted from 0, at byte %lld) says it has %lld elements, the first "
+        "row has %lld; all rows must have one length: the file is damaged or of another "
+        "format",
+        j->in->name, (long long)row, (long long)at, (long long)(int32_t)dim, (long long)j->t->cols);
 }
 
 /* Rows with prefixes: many at once through the scratch memory, or one by one where they are long.
@@ -247,9 +248,10 @@ static hf_status read_fortran(const struct job *all, int64_t first, int64_t coun
 
 hf_status hf_table_read(const struct hf_table *t, struct hf_input *in, unsigned char *scratch,
                         int64_t first, int64_t count, void *dst, hf_error *err) {
+    unsigned char *const room = scratch;
     const struct job j = {.t = t,
                           .in = in,
-                          .scratch = scratch,
+                          .scratch = room,
                           .scratch_bytes = HF_TABLE_SCRATCH,
                           .wire_bytes = wires[t->wire].bytes,
                           .memory_bytes = hf_dtype_bytes(wires[t->wire].dtype),

@@ -66,7 +66,7 @@ static hf_status write_rows(hf_file *file, const hf_array *a, size_t row_bytes, 
 
 static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err) {
     size_t all;
-    if (a == NULL || type_code(a->dtype) == NULL)
+    if (type_code(a->dtype) == NULL)
         return hf_fail(err, HF_E_ARG, "hf_write_npy: an array with an element type is needed");
     const int64_t element = (int64_t)hf_dtype_bytes(a->dtype);
     const int64_t stride = a->row_stride == 0 ? a->cols : a->row_stride;
@@ -86,8 +86,8 @@ static hf_status write_npy(hf_context *ctx, const char *path, const hf_array *a,
         return HF_E_ARG;
     hf_error *err = &ctx->error;
     size_t row_bytes = 0;
-    if (path == NULL || path[0] == '\0')
-        return hf_fail(err, HF_E_ARG, "hf_write_npy: a file name is needed");
+    if (path == NULL || path[0] == '\0' || a == NULL)
+        return hf_fail(err, HF_E_ARG, "hf_write_npy: a file name and an array are needed");
     HF_TRY(check_array(a, &row_bytes, err));
     char header[HEADER_BYTES];
     make_header(header, a, vector);
