@@ -21,12 +21,11 @@ def formatter():
 def main():
     tool = formatter()
     sources = files(".c", ".h")
-    problems = []
-    for path in sources:
-        done = subprocess.run([tool, "--dry-run", path], cwd=ROOT, capture_output=True, text=True)
-        places = re.findall(r":(\d+):\d+: warning", done.stderr)
-        if places:
-            problems.append(f"{path}: line {places[0]}: make fmt would change this")
+    done = subprocess.run([tool, "--dry-run", *sources], cwd=ROOT, capture_output=True, text=True)
+    first = {}
+    for path, line in re.findall(r"^(.+?):(\d+):\d+: warning", done.stderr, re.M):
+        first.setdefault(path, line)
+    problems = [f"{path}: line {line}: make fmt would change this" for path, line in first.items()]
     finish(problems, f"format of {len(sources)} files")
 
 
