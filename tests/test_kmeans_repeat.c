@@ -130,6 +130,32 @@ static void skipping_changes_nothing(void **state) {
         }
 }
 
+/* Many rows, clusters and iterations: the queues of the skipping kernel fill, drain and mix rows that
+ * looked at all centroids with rows that looked at the moved ones. */
+static void skipping_on_cities(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(1, 0);
+    struct problem p = problem_open(ctx, "geo-cities/latlon_f32.npy", INT64_MAX);
+    hf_context_destroy(ctx);
+    for (uint64_t seed = 3; seed < 6; seed++) {
+        hf_kmeans_opts o = {.k = 1024,
+                            .init = HF_INIT_RANDOM,
+                            .seed = seed,
+                            .tol = -1,
+                            .max_iter = 50,
+                            .skipping = HF_SKIP_OFF};
+        hf_kmeans_result off = fit_with(&p, &o, 2, 0);
+        o.skipping = HF_SKIP_ON;
+        for (int threads = 1; threads <= 7; threads += 3) {
+            hf_kmeans_result on = fit_with(&p, &o, threads, 0);
+            assert_same_fit(&off, &on);
+            hf_kmeans_result_clear(&on);
+        }
+        hf_kmeans_result_clear(&off);
+    }
+    problem_free(&p);
+}
+
 /* Rows with NaN or Inf are left out: as if they had never been there. */
 static void dropped_rows(void **state) {
     (void)state;
@@ -317,6 +343,6 @@ int main(void) {
         cmocka_unit_test(threads_and_memory),       cmocka_unit_test(any_chunk),
         cmocka_unit_test(skipping_changes_nothing), cmocka_unit_test(dropped_rows),
         cmocka_unit_test(batch_is_single_fits),     cmocka_unit_test(rows_and_columns_permuted),
-        cmocka_unit_test(clusters_permuted)};
+        cmocka_unit_test(clusters_permuted),        cmocka_unit_test(skipping_on_cities)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

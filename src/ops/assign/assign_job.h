@@ -77,6 +77,7 @@ struct worker {
 struct job {
     const struct hf_assign_args *a;
     int64_t n, k, d, d_pad; /* d_pad: d up to a multiple of TILE_PAD */
+    int any_twin;           /* some centroids are equal */
     size_t row_bytes;       /* from one row of x to the next */
     float *shift;           /* [d_pad] float32 */
     float scale;
@@ -105,11 +106,13 @@ static inline void job_prefetch_plan(struct worker *w, int64_t times) {
 }
 
 static inline void job_prefetch(struct worker *w) {
-    const char *stop = w->soon + w->soon_step;
-    if (stop > w->soon_end)
-        stop = w->soon_end;
+    if (w->soon == w->soon_end)
+        return;
+    const size_t left = (size_t)(w->soon_end - w->soon);
+    const char *stop = left < w->soon_step ? w->soon_end : w->soon + w->soon_step;
     for (; w->soon < stop; w->soon += HF_ALIGN)
         __builtin_prefetch(w->soon, 0, 2);
+    w->soon = w->soon < w->soon_end ? w->soon : w->soon_end;
 }
 
 /* Row i of the data. */

@@ -160,6 +160,7 @@ static void drop_equal(struct job *job) {
         if (job->hash_slot[at] >= 0) {
             job->c_length[k] = INFINITY;
             job->c_twin[job->hash_slot[at]] = 1;
+            job->any_twin = 1;
         } else {
             job->hash_slot[at] = (int32_t)k;
         }

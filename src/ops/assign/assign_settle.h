@@ -128,8 +128,13 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     for (; changed; changed &= changed - 1)
         settle_change(job, w, first + __builtin_ctz(changed),
                       b->arg[slot + __builtin_ctz(changed)]);
-    for (int i = 0; job->a->bounds && i < VW; i++)
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    for (int i = 0; job->any_twin && bounds && i < VW; i++)
         settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
+    if (!job->any_twin && bounds) {
+        vf_store(bounds->upper + first, vf_load(v->upper));
+        vf_store(bounds->lower + first, vf_load(v->lower));
+    }
     return 1;
 }
 

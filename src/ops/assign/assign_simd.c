@@ -133,9 +133,9 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
         tile_begin();
         int64_t first = take_rows(job, w);
         while (first < job->n) {
-            const int64_t end = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
+            const int64_t stop = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
             const int64_t soon = take_rows(job, w);
-            queue_rows(job, w, first, end);
+            queue_rows(job, w, first, stop);
             drain(job, w, 0);
             first = soon;
         }
