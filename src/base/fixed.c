@@ -2,6 +2,7 @@
 #include "base/fixed.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
 /* |term| <= 2^86 units and 2^40 terms keep a hf_wide below 2^126. */
@@ -70,7 +71,9 @@ double hf_fixed_value(const int64_t sum[HF_MAX_LIMBS], int limbs, int bits, doub
 }
 
 hf_wide hf_wide_zero(double bound) {
-    const hf_wide zero = {0, hf_fixed_exponent(bound) - WIDE_TERM_BITS, 0.0};
+    /* Where the bound itself overflowed, terms may too: those are counted in `special`. */
+    const double most = isfinite(bound) ? bound : DBL_MAX;
+    const hf_wide zero = {0, hf_fixed_exponent(most) - WIDE_TERM_BITS, 0.0};
     return zero;
 }
 

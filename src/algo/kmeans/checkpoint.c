@@ -108,6 +108,24 @@ static bool relocations_make_sense(const struct hf_checkpoint *c) {
     return true;
 }
 
+static bool centers_are_finite(const struct hf_checkpoint *c) {
+    const unsigned char *const parts[3] = {c->current, c->previous, c->best};
+    for (int part = 0; part < 3; part++) {
+        const unsigned char *p = parts[part];
+        for (int64_t i = 0; p && i < c->k * c->d; i++, p += c->element_bytes) {
+            float f = 0;
+            double v = 0;
+            if (c->element_bytes == 4)
+                memcpy(&f, p, sizeof(f));
+            else
+                memcpy(&v, p, sizeof(v));
+            if (!isfinite(f) || !isfinite(v))
+                return false;
+        }
+    }
+    return true;
+}
+
 hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
                               hf_error *err) {
     const unsigned char *p = data;
@@ -131,7 +149,7 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
     HF_CHECKPOINT_FIELDS(FIELD)
 #undef FIELD
     if ((c.element_bytes != 4 && c.element_bytes != 8) || !fields_make_sense(&c) ||
-        !find_parts(p, end, &c) || !relocations_make_sense(&c))
+        !find_parts(p, end, &c) || !relocations_make_sense(&c) || !centers_are_finite(&c))
         return hf_fail(err, HF_E_CORRUPT, "the checkpoint contradicts itself");
     *out = c;
     return HF_OK;
