@@ -49,7 +49,7 @@ bench:           ## compare with other libraries: see bench/README.md
 	@scripts/deps.sh build
 	cmake --preset release -DHF_TESTS=OFF
 	cmake --build --preset release
-	bench/compare.sh
+	bench/run.sh --build build/release
 
 docs:            ## API reference, into build/release/api
 	@scripts/deps.sh docs

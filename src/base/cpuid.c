@@ -78,9 +78,9 @@ static void look_name(void) {
     uint32_t words[12] = {0};
     if ((uint32_t)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
         return;
-    for (uint32_t i = 0; i < 3; i++)
-        (void)__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
-                          &words[4 * i + 3]);
+    for (size_t i = 0; i < 3; i++)
+        (void)__get_cpuid(0x80000002u + (uint32_t)i, &words[4 * i], &words[4 * i + 1],
+                          &words[4 * i + 2], &words[4 * i + 3]);
     char brand[sizeof words + 1] = {0};
     memcpy(brand, words, sizeof words);
     const char *first = brand + strspn(brand, " ");

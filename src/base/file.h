@@ -8,7 +8,7 @@
 typedef struct hf_file hf_file;
 
 /* Begin to write `path`: a temporary file in the same folder. */
-hf_status hf_file_create(hf_file **file, const char *path, hf_error *err);
+hf_status hf_file_create(hf_file **out, const char *path, hf_error *err);
 hf_status hf_file_write(hf_file *file, const void *data, size_t bytes, hf_error *err);
 /* fsync, rename over path, fsync the folder; frees file whatever happens. On failure the temporary
  * file is removed and what was at path is untouched. */

@@ -34,7 +34,7 @@ int hf_canary_broken(const char *p) {
 
 /* canary | bytes | canary; NULL when out of memory */
 static char *guarded_alloc(size_t bytes, char **ptr) {
-    char *block = bytes > SIZE_MAX - 2 * HF_CANARY_BYTES
+    char *block = bytes > SIZE_MAX - 2 * (size_t)HF_CANARY_BYTES
                       ? NULL
                       : hf_alloc_zero(bytes + 2 * (size_t)HF_CANARY_BYTES);
     if (!block)

@@ -72,9 +72,9 @@ NOINLINE static void chain_gather(double *dst, const void *const *x, hf_dtype dt
     }
 }
 
-/* Terms of the last features j .. d - 1, fewer than VDW, onto out, for all types: one copy of this code
- * instead of one for each pair of types. A missing feature adds +0, which changes no sum: none of
- * them is ever -0. */
+/* Terms of the last features j .. d - 1, fewer than VDW, onto out, for all types: one copy of this
+ * code instead of one for each pair of types. A missing feature adds +0, which changes no sum: none
+ * of them is ever -0. */
 NOINLINE static void chain_tail(double out[CHAIN_ROWS], enum chain_kind kind, const void *const *x,
                                 hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t j,
                                 int64_t d) {

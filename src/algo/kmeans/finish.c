@@ -59,7 +59,7 @@ static hf_status check_nothing_left(const struct hf_fit *fit) {
     return left == 0 ? HF_OK
                      : hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                                    "the sums of the clusters are not those of their rows: the "
-                                   "machine or a kernel computes wrongly (holdfast test)");
+                                   "machine or a kernel computes wrongly");
 }
 
 double hf_inertia_bound(const struct hf_fit *fit) {

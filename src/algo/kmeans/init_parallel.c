@@ -6,6 +6,7 @@
 #include "algo/kmeans/init_state.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ static hf_status gather(const struct hf_init_state *s, const struct pool *pool, 
     double *part = hf_alloc((size_t)GATHER_ROWS * (size_t)s->d * sizeof *part);
     if (!part)
         return no_memory(s, pool->count);
+    assert(in->x);
     hf_status status = HF_OK;
     for (int64_t first = 0; first < pool->count && status == HF_OK; first += GATHER_ROWS) {
         const int64_t left = pool->count - first;
@@ -160,6 +162,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
     if (status == HF_OK)
         status = hf_init_greedy(&in->state);
     s->count = in->state.count;
+    assert(pool->row);
     for (int64_t t = 0; t < s->count && status == HF_OK; t++)
         s->chosen[t] = pool->row[in->state.chosen[t]];
     s->labelled = false; /* s->label counts the candidates */
@@ -169,6 +172,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
 
 /* The candidates are the centroids: there are fewer than k. */
 static hf_status adopt(struct hf_init_state *s, const struct pool *pool) {
+    assert(pool->row);
     memcpy(s->chosen, pool->row, (size_t)pool->count * sizeof *s->chosen);
     s->count = pool->count;
     return hf_rows_gather(s->rows, s->chosen, s->count, s->centroids);
@@ -178,7 +182,7 @@ static hf_status run(struct hf_init_state *s, struct pool *pool) {
     HF_TRY(pool_add(s, pool, s->chosen[0]));
     for (int round = 0; round < ROUNDS && s->total > 0; round++) {
         HF_TRY(sample(s, pool, round));
-        HF_TRY(hf_init_progress(s, s->k * (round + 1) / (2 * ROUNDS)));
+        HF_TRY(hf_init_progress(s, s->k * ((int64_t)round + 1) / ((int64_t)2 * ROUNDS)));
     }
     if (pool->count < s->k)
         return adopt(s, pool);

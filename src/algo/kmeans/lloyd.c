@@ -27,7 +27,7 @@ static hf_status check_labels(const struct hf_fit *fit, int64_t first, int64_t c
         out |= (uint32_t)fit->labels[i] >= (uint32_t)fit->k;
     return out ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                              "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
-                             "kernel computes wrongly (holdfast test)",
+                             "kernel computes wrongly",
                              (long long)first, (long long)(first + count - 1),
                              (long long)fit->k - 1)
                : HF_OK;
@@ -141,7 +141,7 @@ static hf_status check_counts(const struct hf_fit *fit, int iteration) {
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                        "iteration %d: the clusters hold %lld rows%s, not %lld: the machine or a "
-                       "kernel computes wrongly (holdfast test)",
+                       "kernel computes wrongly",
                        iteration, (long long)total, negative ? ", some less than none" : "",
                        (long long)fit->n);
 }
@@ -159,7 +159,7 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                        "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: the "
-                       "machine or a kernel computes wrongly (holdfast test)",
+                       "machine or a kernel computes wrongly",
                        run->iteration + 1, last->inertia, inertia);
 }
 

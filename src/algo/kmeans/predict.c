@@ -138,7 +138,7 @@ static double distance_bound(const struct predict *p) {
             c = fmax(c, fabs(hf_load_f64(hf_array_row(&a->centroids, j), a->centroids.dtype, f)));
         bound += a->metric == HF_DOT ? x * c : (x + c) * (x + c);
     }
-    return 2 * bound * weight;
+    return fmin(2 * bound * weight, 0x1p1000); /* terms beyond it count as infinite */
 }
 
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {

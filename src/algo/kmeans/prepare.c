@@ -328,7 +328,8 @@ static void choose_slack(struct hf_fit *fit) {
         slack += heavy * 16 * unit * (largest + reach) * reach;
         slack += fit->weight_sum * 64 * DBL_EPSILON * (largest + reach) * reach;
     }
-    fit->slack = slack + fit->total_square * 1e-12;
+    const double terms = (double)(fit->k + fit->d) * DBL_EPSILON; /* of adding the clusters up */
+    fit->slack = slack + fit->total_square * (1e-12 + terms);
 }
 
 static hf_status scan_workspace(struct scan *s, void **block) {

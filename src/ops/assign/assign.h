@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * assign: the nearest centroid of each row, exactly, with nothing of size n x k.
  *
- * Reference (hf_metric in kmeans.h): d(x, c) in float64, features in order, one rounding per operation;
- * the label is the lowest index with the least d. SIMD and tile rows use a float32 or bf16 filter with a
- * proven bound (docs/numerics.md) and evaluate d only where the filter leaves a doubt. */
+ * Reference (hf_metric in kmeans.h): d(x, c) in float64, features in order, one rounding per
+ * operation; the label is the lowest index with the least d. SIMD and tile rows use a float32 or
+ * bf16 filter with a proven bound (docs/numerics.md) and evaluate d only where the filter leaves a
+ * doubt. */
 #ifndef HF_ASSIGN_H
 #define HF_ASSIGN_H
 
@@ -12,8 +13,8 @@
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
 
-/* How the filter sees the data: (x - shift) * scale. Never changes a result, only how many rows are left
- * open. Euclidean only; other metrics use shift = 0. */
+/* How the filter sees the data: (x - shift) * scale. Never changes a result, only how many rows are
+ * left open. Euclidean only; other metrics use shift = 0. */
 struct hf_filter {
     const double *shift; /* [d], NULL means 0 */
     double scale;        /* a power of two; |(x - shift) * scale| <= 1 for all data */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the filter may be off. docs/numerics.md gives the derivation in full.
  *
- * The filter works on x' = fl((x - shift) * scale) and c' = fl((c - shift) * scale) in float32 and computes
- * the score t_k = x'.c'_k - |c'_k|^2 / 2, so that |x' - c'_k|^2 = |x'|^2 - 2 t_k (dot and cosine: no half
- * norm). With u = 2^-24:
+ * The filter works on x' = fl((x - shift) * scale) and c' = fl((c - shift) * scale) in float32 and
+ * computes the score t_k = x'.c'_k - |c'_k|^2 / 2, so that |x' - c'_k|^2 = |x'|^2 - 2 t_k (dot and
+ * cosine: no half norm). With u = 2^-24:
  *   score     |t^_k - t_k| <= E(C) = eps (|x'| C + C^2 / 2) + eta   for |c'_k| <= C
  *   rounding  | |x' - c'_k| - scale |x - c_k| | <= D(C) = (1.01u + kappa) (|x'| + C) + tiny
- * eps is the dot product's relative error (chain length times u; for split bf16 also the parts left out)
- * plus 8u for the arithmetic of the bound itself, kappa = (d + 8) 2^-53 covers the reference's own
- * rounding, eta and tiny the underflow. */
+ * eps is the dot product's relative error (chain length times u; for split bf16 also the parts left
+ * out) plus 8u for the arithmetic of the bound itself, kappa = (d + 8) 2^-53 covers the reference's
+ * own rounding, eta and tiny the underflow. */
 #ifndef HF_ASSIGN_BOUND_H
 #define HF_ASSIGN_BOUND_H
 
@@ -30,7 +30,8 @@ static inline struct filter_bound filter_bound_make(double dot_error, int64_t d,
     b.delta = (float)(1.02 * 0x1p-24 + (double)(d + 8) * 0x1p-52);
     b.eta = (float)((double)d * 0x1p-118 * (1 + cmax) * (1 + cmax));
     b.tiny = (float)((double)d * 0x1p-126);
-    b.qerr = (float)((double)(d / 8 + 8) * 0x1p-24);
+    b.qerr = (float)((double)(d / 8 + 24) *
+                     0x1p-24); /* chains of d / VW, then VW lanes; VW is 8 or 16 */
     b.cmax = (float)(cmax * (1 + 0x1p-20));
     return b;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Test cases of assign: kinds of data that hurt a filter, every dtype and metric, bounds, fused sums. */
+ * Test cases of assign: kinds of data that hurt a filter, every dtype and metric, bounds, fused
+ * sums. */
 #include "base/dtype.h"
 #include "core/case.h"
 #include "ops/assign/assign.h"
@@ -20,18 +21,20 @@ enum kind {
     EQUAL,
     WILD_CENTROID,
     ZERO_ROWS,
+    STAMPS,
+    EXTREME,
     KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-    "normal",  "blobs",       "lattice", "duplicates",    "offset",
-    "columns", "huge-spread", "equal",   "wild-centroid", "zero-rows"};
+    "normal",      "blobs", "lattice",       "duplicates", "offset", "columns",
+    "huge-spread", "equal", "wild-centroid", "zero-rows",  "stamps", "extreme"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 100, 129, 300};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
-#define CASES 420
+#define CASES 500
 
 struct shape {
     int64_t n, k, d, stride;
@@ -59,6 +62,8 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return z * pow(2, (double)pick(rng, 60) - 30);
     case EQUAL:
         return 3;
+    case STAMPS: /* whole numbers near each other and far from 0: milliseconds */
+        return 1.6e12 + (double)pick(rng, 251);
     case ZERO_ROWS:
         return i % 3 == 0 ? 0 : z;
     default:
@@ -117,6 +122,9 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
                 x + nudge * hf_rng_next_normal(rng) * (s->kind == OFFSET ? 1 : fabs(x)));
         }
     }
+    for (int64_t k = 0; s->kind == EXTREME && k < s->k; k++) /* the reference over- or underflows */
+        for (int64_t j = 0; j < s->d; j++)
+            put(&a->c, k, j, get(&a->c, k, j) * (s->n % 2 ? 1e300 : k % 2 ? 1e-160 : 1e-310));
     if (s->kind == WILD_CENTROID)
         for (int64_t j = 0; j < s->d; j++)
             put(&a->c, 0, j, j % 2 ? -1e30 : 1e30);
@@ -283,6 +291,8 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         s.d = 2;
     }
     s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
+    if (s.kind == STAMPS || s.kind == EXTREME)
+        s.dtype = HF_F64;
     const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROID || s.kind == HUGE_SPREAD;
     if (float_range && (s.dtype == HF_F16 || s.dtype == HF_U8))
         s.dtype = HF_F32;

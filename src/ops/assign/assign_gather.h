@@ -34,7 +34,8 @@ ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shif
     return vf_mul(vf_sub(x, vf_load(shift)), scale);
 }
 
-/* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is inlined. */
+/* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is
+ * inlined. */
 ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dtype, float *out) {
     const size_t size = hf_dtype_bytes(dtype);
     const vf scale = vf_set1(job->scale);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What happens to scores: the best two of each row, or the candidates over its threshold. Lane = row. */
+ * What happens to scores: the best two of each row, or the candidates over its threshold. Lane =
+ * row. */
 #ifndef HF_ASSIGN_PICK_H
 #define HF_ASSIGN_PICK_H
 

@@ -65,8 +65,21 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
                 s->weight ? hf_carve_take(carve, sizeof(int64_t) * k * (size_t)s->limbs) : NULL;
         }
     }
-    if (carve->base)
+    if (carve->base && w)
         *w = v;
+}
+
+/* Are rows exact in bf16 once centred? The shift is used in float32: one that does not survive that
+ * would leave rows with fractions or beyond 256. */
+static int rows_are_whole(const struct hf_assign_args *a) {
+    if (!a->filter.whole || !a->filter.shift)
+        return a->filter.whole;
+    if (a->metric != HF_EUCLIDEAN)
+        return 0;
+    for (int64_t j = 0; j < a->x.cols; j++)
+        if ((double)(float)a->filter.shift[j] != a->filter.shift[j])
+            return 0;
+    return 1;
 }
 
 /* Lay out everything a call needs; returns the bytes. ws NULL measures. */
@@ -81,7 +94,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, int wor
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
-    job->whole = a->filter.whole && (a->metric == HF_EUCLIDEAN || !a->filter.shift);
+    job->whole = rows_are_whole(a);
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
@@ -142,8 +155,8 @@ static void prepare_read(void *user, int worker, int64_t begin, int64_t end) {
     }
 }
 
-/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it keeps data
- * with many equal rows from drowning in candidates. */
+/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it
+ * keeps data with many equal rows from drowning in candidates. */
 static void drop_equal(struct job *job) {
     const uint64_t mask = (uint64_t)job->hash_size - 1;
     memset(job->c_twin, 0, (size_t)job->k);
@@ -232,6 +245,17 @@ static double scale_centroids(const struct hf_assign_args *a) {
     return ldexp(1, e < -1000 ? 1000 : e > 1000 ? -1000 : -e);
 }
 
+/* Dot and cosine: do the reference's products and norms stay clear of overflow and underflow, which
+ * the scaled filter does not see? */
+static int centroids_in_range(const struct job *job) {
+    if (job->a->metric == HF_DOT)
+        return job->c_scale >= 0x1p-400 && job->c_scale <= 0x1p400;
+    for (int64_t k = 0; job->a->metric == HF_COSINE && k < job->k; k++)
+        if (job->c_norm[k] != 0 && !(job->c_norm[k] > 0x1p-400 && job->c_norm[k] < 0x1p400))
+            return 0;
+    return 1;
+}
+
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
     const int centre = a->metric == HF_EUCLIDEAN && a->filter.shift;
@@ -244,6 +268,7 @@ static void prepare(struct job *job, hf_pool *pool) {
         job->scale = 1;
     job->c_scale = a->metric == HF_DOT ? scale_centroids(a) : 1;
     hf_parallel_for(pool, job->k, 16, prepare_read, job);
+    job->usable &= centroids_in_range(job);
     drop_equal(job);
     double cmax = 0;
     for (int64_t k = 0; k < job->k; k++)

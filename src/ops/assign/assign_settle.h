@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From scores to labels: which rows the filter decides, and what is written for a row once decided. */
+ * From scores to labels: which rows the filter decides, and what is written for a row once decided.
+ */
 #ifndef HF_ASSIGN_SETTLE_H
 #define HF_ASSIGN_SETTLE_H
 
@@ -45,9 +46,10 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     const vf cmax = vf_set1(f->cmax);
     const vf half = vf_set1(0.5f);
     const vf zero = vf_set1(0);
-    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
     const vf q_up = vf_mul(q, vf_set1(1 + f->qerr));
-    /* with |c'| <= cmax */
+    const vf norm = vf_mul(vf_sqrt(q_up), vf_set1(1 + 0x1p-10f));
+    /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
+     * a tiny |x'|^2 it alone keeps the rows open. */
     const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), eta);
     const vf d0 = vf_fma(delta, vf_add(norm, cmax), tiny);
     const vf u0 = vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e0))), zero);
@@ -162,8 +164,8 @@ static void settle_block(const struct job *job, struct worker *w) {
     b->rows = 0;
 }
 
-/* After tile_argmax over the moved centroids of rows whose own centroid stayed: a row keeps its label
- * unless a moved centroid may have come nearer; then it looks at all. */
+/* After tile_argmax over the moved centroids of rows whose own centroid stayed: a row keeps its
+ * label unless a moved centroid may have come nearer; then it looks at all. */
 static void settle_partial(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
     struct hf_assign_bounds *bounds = job->a->bounds;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * assign on vectors and matrix tiles; compiled once per instruction set. A worker takes rows, skips what
- * the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the few rows
- * that stay open for a second pass that names their candidates, which float64 then decides. */
+ * assign on vectors and matrix tiles; compiled once per instruction set. A worker takes rows, skips
+ * what the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the
+ * few rows that stay open for a second pass that names their candidates, which float64 then
+ * decides. */
 #include "core/kernel.h"
 #include "ops/assign/assign_job.h"
 
@@ -16,7 +17,8 @@
 #include "ops/assign/assign_skip.h"
 #include <float.h>
 
-/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros. */
+/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros.
+ */
 static void load_block(const struct job *job, struct worker *w) {
     for (int slot = 0; slot < w->block.rows || slot % TILE_ROWS; slot += VW) {
         gather_panel(job, w, slot);
@@ -180,8 +182,8 @@ static size_t simd_workspace(const void *args, int workers) {
     return carve_job(&job, args, workers, NULL);
 }
 
-/* Cost model: nanoseconds of a score and of a row, fitted to one core with AMX at about 3.3 GHz and one
- * with AVX2 at about 3.4 GHz. */
+/* Cost model: nanoseconds of a score and of a row, fitted to one core with AMX at about 3.3 GHz and
+ * one with AVX2 at about 3.4 GHz. */
 static double simd_estimate(const void *args) {
     const struct hf_assign_args *a = args;
     const double n = (double)a->x.rows;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which rows need distances at all: one upper and one lower bound a row (Hamerly, Making k-means even
- * faster, SDM 2010), moved by how far the centroids went. */
+ * Which rows need distances at all: one upper and one lower bound a row (Hamerly, Making k-means
+ * even faster, SDM 2010), moved by how far the centroids went. */
 #ifndef HF_ASSIGN_SKIP_H
 #define HF_ASSIGN_SKIP_H
 
@@ -10,7 +10,8 @@
 #define SKIP_UP (1 + 0x1p-22f) /* one rounding of a sum outwards */
 #define SKIP_LOW (1 - 0x1p-22f)
 
-/* At least the distance of row i to its own centroid; float64 sums, so 2^-20 covers every rounding. */
+/* At least the distance of row i to its own centroid; float64 sums, so 2^-20 covers every rounding.
+ */
 ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32_t label,
                                          hf_dtype dtype) {
     const void *x = job_row(job, i);
@@ -91,7 +92,7 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
     const vf upper = vf_load(b->upper + i);
     const vf lower = vf_load(b->lower + i);
     const vf far = vf_mul(vf_add(upper, drift), vf_set1(SKIP_UP));
-    const vf near = vf_max(zero, vf_mul(vf_sub(lower, others), vf_set1(SKIP_LOW)));
+    const vf near = vf_max(vf_mul(vf_sub(lower, others), vf_set1(SKIP_LOW)), zero); /* 0 for NaN */
     const vf up = vf_select(vf_lt(zero, drift), far, upper);
     const vf low = vf_select(vf_lt(zero, others), near, lower);
     const vm skip = vf_lt(up, b->half ? vf_max(low, vf_gather(b->half, label)) : low);

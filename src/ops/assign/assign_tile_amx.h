@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles on AMX: 32 rows by 32 centroids, float32 split into bf16 parts. x' = xh + xl + rest, the same for
- * c', and x'.c' ~ (xh + xl).ch + xh.cl; data that are whole numbers have no xl. The parts of a row lie end
- * to end, [xh | xl], so that only their end is padded to 32; a tile of 32 of them meets the tiles of
- * [ch | ch] ("high") and, as far as xh reaches, of [cl | cl] ("low"):
+ * Tiles on AMX: 32 rows by 32 centroids, float32 split into bf16 parts. x' = xh + xl + rest, the
+ * same for c', and x'.c' ~ (xh + xl).ch + xh.cl; data that are whole numbers have no xl. The parts
+ * of a row lie end to end, [xh | xl], so that only their end is padded to 32; a tile of 32 of them
+ * meets the tiles of [ch | ch] ("high") and, as far as xh reaches, of [cl | cl] ("low"):
  *   packed rows       [panel of 16][step][16 pairs of features][16 rows][2]      bf16
  *   packed centroids  [group][half][high steps, then low steps][16 centroids][32] bf16
  * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles. */
@@ -45,8 +45,9 @@ static int64_t tile_all_steps(const struct job *job) {
     return tile_steps(job) + tile_low_steps(job);
 }
 
-/* Parts left out: rest of c' (2^-18) and, for split rows, rest of x' and xl.cl, each at most 2^-18 of
- * |x'||c'|. A step adds 32 products in chains of 16 and one to the total; twice that covers any order. */
+/* Parts left out: rest of c' (2^-18) and, for split rows, rest of x' and xl.cl, each at most 2^-18
+ * of |x'||c'|. A step adds 32 products in chains of 16 and one to the total; twice that covers any
+ * order. */
 static double tile_dot_error(const struct job *job) {
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
     return (job->whole ? 1.02 : 3.06) * 0x1p-18 + 1.02 * chain * 0x1p-24;

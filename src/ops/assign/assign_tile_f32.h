@@ -112,7 +112,8 @@ ALWAYS_INLINE void tile_scores(vf s0[TILE_K], vf s1[TILE_K], const float *x, con
     }
 }
 
-/* Scores of all rows of the block against all centroids of the pack; keep the best two of each row. */
+/* Scores of all rows of the block against all centroids of the pack; keep the best two of each row.
+ */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;

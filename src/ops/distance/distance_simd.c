@@ -112,12 +112,13 @@ static void row_norms(double norm[TILE_ROWS], const double *x, int64_t d) {
 ALWAYS_INLINE void tile_sums(vd sum[TILE_ROWS][TILE_PANELS], bool euclidean, const double *x,
                              const double *c, int64_t d) {
     UNROLL(TILE_ROWS)
-    for (int r = 0; r < TILE_ROWS; r++) UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++)
-        sum[r][p] = vd_set1(0);
+    for (int r = 0; r < TILE_ROWS; r++)
+        UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++) sum[r][p] = vd_set1(0);
     for (int64_t j = 0; j < d; j++) {
         vd cj[TILE_PANELS];
         UNROLL(TILE_PANELS)
-        for (int p = 0; p < TILE_PANELS; p++) cj[p] = vd_load(c + (p * d + j) * VDW);
+        for (int p = 0; p < TILE_PANELS; p++)
+            cj[p] = vd_load(c + (p * d + j) * VDW);
         UNROLL(TILE_ROWS) for (int r = 0; r < TILE_ROWS; r++) {
             const vd xj = vd_set1(x[r * d + j]);
             UNROLL(TILE_PANELS) for (int p = 0; p < TILE_PANELS; p++) {

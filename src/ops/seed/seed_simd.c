@@ -10,6 +10,7 @@
 #include "ops/estimate.h"
 #include "ops/seed/seed_exact.h"
 #include "ops/seed/seed_filter.h"
+#include <assert.h>
 
 #define STRIP_BYTES_FEW 16384   /* few candidates: a strip stays in the first cache ... */
 #define STRIP_BYTES_MANY 131072 /* ... many: it meets them from the second */
@@ -139,6 +140,7 @@ static void seed_range(void *job_, int worker, int64_t begin, int64_t end) {
     hf_carve carve = {job->workers + (size_t)worker * job->worker_bytes, 0};
     struct seed_worker *w = NULL;
     seed_carve_worker(job, &carve, &w);
+    assert(w);
     w->pairs = 0;
     memset(w->gain, 0, (size_t)job->l * sizeof *w->gain);
     const int count = seed_pick(job, w, begin, end);
