@@ -130,8 +130,8 @@ static void skipping_changes_nothing(void **state) {
         }
 }
 
-/* Many rows, clusters and iterations: the queues of the skipping kernel fill, drain and mix rows that
- * looked at all centroids with rows that looked at the moved ones. */
+/* Many rows, clusters and iterations: the queues of the skipping kernel fill, drain and mix rows
+ * that looked at all centroids with rows that looked at the moved ones. */
 static void skipping_on_cities(void **state) {
     (void)state;
     hf_context *ctx = open_context(1, 0);

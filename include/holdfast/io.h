@@ -29,10 +29,10 @@ typedef struct hf_open_opts {
  * format is told from the content, then from the name. [n, h, w] becomes [n, h * w], one dimension
  * becomes [n, 1]; .npy may be in Fortran order and of either byte order.
  * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
- * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than 53
- * bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32; a value too large
- * for F32 is an error. CSV: delimiter , ; tab or spaces; a first line without numbers is a header;
- * lines that begin with # are comments.
+ * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than
+ * 53 bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32; a value too
+ * large for F32 is an error. CSV: delimiter , ; tab or spaces; a first line without numbers is a
+ * header; lines that begin with # are comments.
  * HF_E_IO    cannot be opened or read
  * HF_E_DATA  malformed; the message names file, place and remedy
  * HF_E_NOMEM larger than allowed and not to be read in chunks
@@ -51,9 +51,9 @@ HF_API const hf_source *hf_dataset_source(const hf_dataset *data);
 /* "npy", "fvecs", "bvecs", "idx" or "csv"; belongs to the library. */
 HF_API const char *hf_dataset_format(const hf_dataset *data);
 
-/* Write a matrix as .npy (format 1.0, C order; BF16 is written as the '<V2' numpy and ml_dtypes use).
- * One column is a vector: its shape in the file is (n,). The file appears whole or not at all:
- * temporary file beside it, fsync, rename.
+/* Write a matrix as .npy (format 1.0, C order; BF16 is written as the '<V2' numpy and ml_dtypes
+ * use). One column is a vector: its shape in the file is (n,). The file appears whole or not at
+ * all: temporary file beside it, fsync, rename.
  * HF_E_ARG a has an unknown type or impossible sizes; HF_E_IO with the system's words */
 HF_API hf_status hf_write_npy(hf_context *ctx, const char *path, const hf_array *a);
 

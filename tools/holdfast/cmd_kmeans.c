@@ -58,7 +58,7 @@ static int load(struct job *job) {
         return code;
     o->fit.weights = job->weights ? hf_dataset_array(job->weights) : NULL;
     o->fit.centroids = job->centroids ? hf_dataset_array(job->centroids) : NULL;
-    if (o->fit.k == 0)
+    if (o->fit.k == 0 && o->fit.centroids)
         o->fit.k = o->fit.centroids->rows;
     const hf_array *x = hf_dataset_array(job->data);
     if (x) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outputs.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ static int os_failure(const char *what, const char *path, const char *remedy) {
 }
 
 char *outputs_path(const char *dir, const char *name) {
+    assert(dir);
     const size_t length = strlen(dir);
     const char *slash = length > 0 && dir[length - 1] == '/' ? "" : "/";
     char *path;

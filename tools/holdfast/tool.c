@@ -138,7 +138,7 @@ json_t *tool_json_real(double value) { return isfinite(value) ? json_real(value)
 
 json_t *tool_json_name(const char *name) {
     json_t *exact = name ? json_string(name) : json_null();
-    char *copy = exact ? NULL : strdup(name);
+    char *copy = exact || !name ? NULL : strdup(name);
     if (!copy)
         return exact;
     for (char *p = copy; *p; p++)
