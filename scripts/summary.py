@@ -23,7 +23,7 @@ def reasons(text):
     """What lines say that tell why something was skipped; not cmocka's own list nor tallies."""
     lines = (m.group(0).strip() for m in REASON.finditer(text))
     return [s.removeprefix("skipped: ") for s in lines
-            if not s.startswith("[") and not TALLY.match(s)]
+            if not s.startswith("[") and "SKIPPED TEST(S)" not in s and not TALLY.match(s)]
 
 
 def counts(text, status):
