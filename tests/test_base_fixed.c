@@ -156,20 +156,37 @@ static void sums_are_free_of_order(void **state) {
     }
 }
 
+/* Terms of any size, taken out again in another order: what is left is exact. */
 static void wide_terms(void **state) {
     (void)state;
-    for (int i = 0; i < 200000; i++) {
-        const int e = (int)(hf_rng_next(&rng) % 1800) - 850;
-        const double bound = ldexp(1.0, e);
-        const double v =
-            ldexp(hf_rng_next_unit(&rng) - 0.5, e + 1 - (int)(hf_rng_next(&rng) % 150));
-        hf_wide sum = hf_wide_zero(bound);
-        hf_wide_add(&sum, v);
-        /* v * 2^-exponent is exact in float64 here, so that rint() is the one rounding wanted */
-        assert_true(sum.sum == (i128)rint(ldexp(v, -sum.exponent)));
-        assert_nearest(hf_wide_value(&sum), sum.sum, sum.exponent);
-        sum.sum = random_i128((int)(hf_rng_next(&rng) % 126));
-        assert_nearest(hf_wide_value(&sum), sum.sum, sum.exponent);
+    for (int i = 0; i < 20000; i++) {
+        double v[12];
+        hf_wide sum = {.special = 0};
+        for (int t = 0; t < 12; t++) {
+            v[t] = ldexp(hf_rng_next_unit(&rng) - 0.5, (int)(hf_rng_next(&rng) % 2080) - 1060);
+            hf_wide_add(&sum, v[t]);
+        }
+        const int left = (int)(hf_rng_next(&rng) % 12);
+        for (int t = 11; t >= 0; t--)
+            if (t != left)
+                hf_wide_add(&sum, -v[t]);
+        assert_true(hf_wide_value(&sum) == v[left]);
+    }
+}
+
+/* Integers below 2^100 against exact arithmetic. */
+static void wide_is_nearest(void **state) {
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        i128 exact = 0;
+        hf_wide sum = {.special = 0};
+        for (int t = 0; t < 9; t++) {
+            const int64_t whole = (int64_t)(hf_rng_next(&rng) >> 11) - ((int64_t)1 << 52);
+            const int shift = (int)(hf_rng_next(&rng) % 45);
+            exact += (i128)whole * ((i128)1 << shift);
+            hf_wide_add(&sum, ldexp((double)whole, shift));
+        }
+        assert_nearest(hf_wide_value(&sum), exact, 0);
     }
 }
 
@@ -177,45 +194,50 @@ static void wide_is_free_of_order(void **state) {
     (void)state;
     enum { N = 5000 };
     static double v[N];
+    static hf_wide all, part[7];
     for (int i = 0; i < N; i++)
-        v[i] = ldexp(hf_rng_next_unit(&rng), (int)(hf_rng_next(&rng) % 100) - 99);
-    hf_wide all = hf_wide_zero(1.0), part[7];
-    for (int p = 0; p < 7; p++)
-        part[p] = hf_wide_zero(1.0);
+        v[i] = ldexp(hf_rng_next_unit(&rng) - 0.3, (int)(hf_rng_next(&rng) % 400) - 99);
     for (uint64_t i = 0; i < N; i++) {
         hf_wide_add(&all, v[i]);
         hf_wide_add(&part[i % 7], v[hf_rng_permute(1, 1, N, i)]);
     }
     for (int p = 1; p < 7; p++)
         hf_wide_merge(&part[0], &part[p]);
-    assert_true(all.sum == part[0].sum);
+    assert_memory_equal(all.bin, part[0].bin, sizeof all.bin);
     assert_true(hf_wide_value(&all) == hf_wide_value(&part[0]));
 }
 
 static void wide_at_the_edges(void **state) {
     (void)state;
-    hf_wide zero = hf_wide_zero(0.0);
+    hf_wide zero = {.special = 0};
     hf_wide_add(&zero, 0.0);
     hf_wide_add(&zero, -0.0);
     assert_true(hf_wide_value(&zero) == 0.0);
-    /* as many of the largest terms as are allowed */
+    /* one huge term does not swallow a small one, and 2^40 of the largest fit */
+    hf_wide mixed = {.special = 0};
+    hf_wide_add(&mixed, 1e300);
+    hf_wide_add(&mixed, 3.0);
+    hf_wide_add(&mixed, -1e300);
+    assert_true(hf_wide_value(&mixed) == 3.0);
     const double most = 0x1.fffffffffffffp-1;
-    hf_wide sum = hf_wide_zero(1.0);
+    hf_wide sum = {.special = 0};
     hf_wide_add(&sum, most);
     for (int i = 0; i < 40; i++) {
         const hf_wide same = sum;
         hf_wide_merge(&sum, &same);
     }
     assert_true(hf_wide_value(&sum) == ldexp(most, 40));
-    hf_wide large = hf_wide_zero(0x1.fffffffffffffp1023);
+    hf_wide large = {.special = 0};
     hf_wide_add(&large, 0x1.fffffffffffffp1023);
     assert_true(hf_wide_value(&large) == 0x1.fffffffffffffp1023);
     hf_wide_add(&large, 0x1.fffffffffffffp1023);
     assert_true(hf_wide_value(&large) == (double)INFINITY);
-    hf_wide tiny = hf_wide_zero(0x1p-1074);
+    hf_wide_add(&large, -0x1.fffffffffffffp1023);
+    assert_true(hf_wide_value(&large) == 0x1.fffffffffffffp1023);
+    hf_wide tiny = {.special = 0};
     hf_wide_add(&tiny, -0x1p-1074);
     assert_true(hf_wide_value(&tiny) == -0x1p-1074);
-    hf_wide special = hf_wide_zero(1.0), other = hf_wide_zero(1.0);
+    hf_wide special = {.special = 0}, other = {.special = 0};
     hf_wide_add(&special, (double)INFINITY);
     hf_wide_add(&special, 1.0);
     assert_true(hf_wide_value(&special) == (double)INFINITY);
@@ -229,7 +251,8 @@ int main(void) {
         cmocka_unit_test(bits_of_a_limb),         cmocka_unit_test(exponents),
         cmocka_unit_test(value_is_nearest),       cmocka_unit_test(value_at_the_edges),
         cmocka_unit_test(sums_are_free_of_order), cmocka_unit_test(wide_terms),
-        cmocka_unit_test(wide_is_free_of_order),  cmocka_unit_test(wide_at_the_edges),
+        cmocka_unit_test(wide_is_nearest),        cmocka_unit_test(wide_is_free_of_order),
+        cmocka_unit_test(wide_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

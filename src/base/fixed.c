@@ -2,11 +2,10 @@
 #include "base/fixed.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
-/* |term| <= 2^86 units and 2^40 terms keep a hf_wide below 2^126. */
-#define WIDE_TERM_BITS 86
 /* Least exponent of a float64's last bit, and its mantissa's bits. */
 #define MIN_EXPONENT (-1074)
 #define MANTISSA 53
@@ -70,40 +69,62 @@ double hf_fixed_value(const int64_t sum[HF_MAX_LIMBS], int limbs, int bits, doub
     return scaled((i128)sum[0] * ((i128)1 << bits) + sum[1], 1 - e - bits);
 }
 
-hf_wide hf_wide_zero(double bound) {
-    /* Where the bound itself overflowed, terms may too: those are counted in `special`. */
-    const double most = isfinite(bound) ? bound : DBL_MAX;
-    const hf_wide zero = {0, hf_fixed_exponent(most) - WIDE_TERM_BITS, 0.0};
-    return zero;
-}
-
 void hf_wide_add(hf_wide *sum, double v) {
-    if (v == 0.0)
-        return;
-    int e = 0;
-    const double m = frexp(v, &e);
-    const int shift = e - MANTISSA - sum->exponent;
-    if (!isfinite(v) || shift > WIDE_TERM_BITS - MANTISSA + 1) {
-        assert(!isfinite(v) && "term above the bound of its hf_wide");
-        sum->special += isnan(v) ? v : copysign((double)INFINITY, v);
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const int biased = (int)(bits >> 52 & 0x7ff);
+    const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    if (biased == 0x7ff) {
+        sum->special += v;
         return;
     }
-    const int64_t whole = (int64_t)ldexp(m, MANTISSA); /* v = whole * 2^(e - 53) */
-    const u128 mag = (u128)(whole < 0 ? -whole : whole);
-    i128 q = 0;
-    if (shift >= 0)
-        q = (i128)(mag << shift);
-    else if (shift >= -MANTISSA - 1)
-        q = (i128)shift_round(mag, -shift);
-    sum->sum += whole < 0 ? -q : q;
+    /* v = mantissa * 2^(max(biased, 1) - 1075) */
+    const i128 mantissa = (i128)(biased ? fraction | UINT64_C(1) << 52 : fraction << 1);
+    const i128 term = mantissa << biased % 32;
+    sum->bin[biased / 32] += bits >> 63 ? -term : term;
 }
 
 void hf_wide_merge(hf_wide *sum, const hf_wide *other) {
-    assert(sum->exponent == other->exponent);
-    sum->sum += other->sum;
+    for (int i = 0; i < HF_WIDE_BINS; i++)
+        sum->bin[i] += other->bin[i];
     sum->special += other->special;
 }
 
+#define DIGITS (HF_WIDE_BINS + 4) /* the carries of the last bin */
+
+/* The sum as base 2^32 digits, lowest first, of its absolute value; returns whether it is negative. */
+static bool wide_digits(const hf_wide *sum, uint32_t digit[DIGITS]) {
+    bool negative = false;
+    for (int pass = 0; pass < 2; pass++) {
+        i128 carry = 0;
+        for (int i = 0; i < DIGITS; i++) {
+            const i128 bin = i < HF_WIDE_BINS ? sum->bin[i] : 0;
+            carry += negative ? -bin : bin;
+            digit[i] = (uint32_t)carry;
+            carry >>= 32;
+        }
+        if (carry >= 0)
+            break;
+        negative = true;
+    }
+    return negative;
+}
+
 double hf_wide_value(const hf_wide *sum) {
-    return sum->special != 0.0 ? sum->special : scaled(sum->sum, sum->exponent);
+    uint32_t digit[DIGITS];
+    if (sum->special != 0.0)
+        return sum->special;
+    const bool negative = wide_digits(sum, digit);
+    int top = DIGITS - 1;
+    while (top > 0 && digit[top] == 0)
+        top--;
+    i128 lead = 0; /* three digits, and whether anything follows */
+    const int low = top >= 2 ? top - 2 : 0;
+    for (int i = top; i >= low; i--)
+        lead = lead << 32 | digit[i];
+    bool rest = false;
+    for (int i = 0; i < low; i++)
+        rest |= digit[i] != 0;
+    const double v = scaled(lead << 1 | rest, 32 * low - 1075 - 1);
+    return negative ? -v : v;
 }

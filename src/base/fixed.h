@@ -32,19 +32,18 @@ double hf_fixed_value(const int64_t sum[HF_MAX_LIMBS], int limbs, int bits, doub
 
 __extension__ typedef __int128 hf_int128;
 
+#define HF_WIDE_BINS 64
+
+/* An exact sum of up to 2^40 float64 of any size: bin i holds the terms whose biased exponent is 32 i
+ * to 32 i + 31, in units of 2^(32 i - 1075). All zero is an empty sum. */
 typedef struct hf_wide {
-    hf_int128 sum;
-    int exponent;   /* a unit of sum is 2^exponent */
+    hf_int128 bin[HF_WIDE_BINS];
     double special; /* 0, or the sum of the terms that were not finite */
 } hf_wide;
 
-/* An empty sum for at most 2^40 terms of absolute value <= bound (finite, >= 0). Terms are rounded
- * to multiples of about bound * 2^-86, to nearest even. */
-hf_wide hf_wide_zero(double bound);
 void hf_wide_add(hf_wide *sum, double v);
-/* Both on one scale. */
 void hf_wide_merge(hf_wide *sum, const hf_wide *other);
-/* The float64 nearest to the sum; Inf or NaN when a term was. */
+/* The float64 nearest to the sum; Inf or NaN when a term was, or when it is beyond float64. */
 double hf_wide_value(const hf_wide *sum);
 
 #endif

@@ -114,7 +114,7 @@ hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to) {
  * that lies on its centroid is not worth moving; a cluster for which none is left stays as it is.
  */
 static hf_status relocate(struct hf_fit *fit) {
-    struct search s = {.fit = fit, .ignored = hf_wide_zero(hf_inertia_bound(fit))};
+    struct search s = {.fit = fit};
     HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, search_panel, &s));
     sort_far(&s);
     int64_t at = 0;

@@ -62,29 +62,8 @@ static hf_status check_nothing_left(const struct hf_fit *fit) {
                                    "machine or a kernel computes wrongly");
 }
 
-double hf_inertia_bound(const struct hf_fit *fit) {
-    if (fit->opts.metric == HF_COSINE)
-        return 4 * fit->weight_max;
-    double bound = 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        double low = fit->col.min[f];
-        double high = fit->col.max[f];
-        const double x = fmax(fabs(low), fabs(high));
-        double c = 0;
-        for (int64_t j = 0; j < fit->k; j++) {
-            const double v = hf_center_at(fit->current, fit->center_type, j * fit->d + f);
-            low = fmin(low, v);
-            high = fmax(high, v);
-            c = fmax(c, fabs(v));
-        }
-        bound += fit->opts.metric == HF_DOT ? x * c : (high - low) * (high - low);
-    }
-    return 2 * bound * fit->weight_max;
-}
-
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {
-    struct finish f = {
-        .fit = fit, .fresh = fresh, .verify = verify, .sum = hf_wide_zero(hf_inertia_bound(fit))};
+    struct finish f = {.fit = fit, .fresh = fresh, .verify = verify};
     if (!fresh)
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, finish_panel, &f));

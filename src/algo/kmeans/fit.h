@@ -165,8 +165,6 @@ hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to);
 /* Labels (unless fresh) and exact inertia of fit->current; verify: also check that the sums are
  * those of the labels that came in. */
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
-/* At least weight * |d(x, c)| for every row and centroid of fit->current. */
-double hf_inertia_bound(const struct hf_fit *fit);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */
 void hf_expand_labels(const struct hf_fit *fit);
 

@@ -124,23 +124,6 @@ static void choose_filter(struct predict *p) {
     p->filter.whole = p->whole && largest <= 256;
 }
 
-/* At least weight * |d| for every row and centroid. */
-static double distance_bound(const struct predict *p) {
-    const struct hf_predict_args *a = p->args;
-    double weight = a->weights ? 0 : 1;
-    for (int64_t i = 0; a->weights && i < a->n; i++)
-        weight = fmax(weight, hf_load_f64(hf_array_row(a->weights, i), a->weights->dtype, 0));
-    double bound = a->metric == HF_COSINE ? 2 : 0;
-    for (int64_t f = 0; a->metric != HF_COSINE && f < a->d; f++) {
-        const double x = fmax(fabs(p->min[f]), fabs(p->max[f]));
-        double c = 0;
-        for (int64_t j = 0; j < a->centroids.rows; j++)
-            c = fmax(c, fabs(hf_load_f64(hf_array_row(&a->centroids, j), a->centroids.dtype, f)));
-        bound += a->metric == HF_DOT ? x * c : (x + c) * (x + c);
-    }
-    return fmin(2 * bound * weight, 0x1p1000); /* terms beyond it count as infinite */
-}
-
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {
     struct predict *p = job;
     const struct hf_predict_args *a = p->args;
@@ -179,7 +162,6 @@ static hf_status predict_all(struct predict *p) {
     p->whole = true;
     HF_TRY(hf_panels_each(&p->rows, p->panel, range_panel, p));
     choose_filter(p);
-    p->sum = hf_wide_zero(distance_bound(p));
     return hf_panels_each(&p->rows, p->panel, predict_panel, p);
 }
 

@@ -282,17 +282,13 @@ static hf_status measure_square(struct scan *s) {
     struct hf_fit *fit = s->fit;
     const struct hf_columns *col = &fit->col;
     double total = 0;
-    double reach = 0;
     for (int64_t f = 0; f < fit->d; f++) {
         const double off = col->mean[f] - col->shift[f];
-        const double most = fmax(col->max[f] - col->shift[f], col->shift[f] - col->min[f]);
         total += col->variance[f] + off * off;
-        reach += most * most;
     }
     fit->total_square = total * (double)fit->n;
     if (!fit->weights)
         return HF_OK;
-    s->square = hf_wide_zero(reach * fit->weight_max * 2);
     HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, square_chunk, s));
     fit->total_square = hf_wide_value(&s->square);
     return HF_OK;

@@ -23,18 +23,19 @@ enum kind {
     ZERO_ROWS,
     STAMPS,
     EXTREME,
+    BEYOND,
     KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-    "normal",      "blobs", "lattice",       "duplicates", "offset", "columns",
-    "huge-spread", "equal", "wild-centroid", "zero-rows",  "stamps", "extreme"};
+    "normal", "blobs",         "lattice",   "duplicates", "offset",  "columns", "huge-spread",
+    "equal",  "wild-centroid", "zero-rows", "stamps",     "extreme", "beyond"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 100, 129, 300};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
-#define CASES 500
+#define CASES 560
 
 struct shape {
     int64_t n, k, d, stride;
@@ -62,6 +63,8 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return z * pow(2, (double)pick(rng, 60) - 30);
     case EQUAL:
         return 3;
+    case BEYOND: /* the scale is out of the filter's range, and float32 would overflow */
+        return z * (s->n % 2 ? 1e39 : 1e100);
     case STAMPS: /* whole numbers near each other and far from 0: milliseconds */
         return 1.6e12 + (double)pick(rng, 251);
     case ZERO_ROWS:
@@ -291,7 +294,7 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         s.d = 2;
     }
     s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
-    if (s.kind == STAMPS || s.kind == EXTREME)
+    if (s.kind == STAMPS || s.kind == EXTREME || s.kind == BEYOND)
         s.dtype = HF_F64;
     const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROID || s.kind == HUGE_SPREAD;
     if (float_range && (s.dtype == HF_F16 || s.dtype == HF_U8))
@@ -327,8 +330,8 @@ static bool label_right(const struct hf_assign_args *a, int64_t i, int32_t want,
         return false;
     double scale = 0; /* fast: within the widest filter error of the best */
     for (int64_t j = 0; j < a->x.cols; j++) {
-        const double t =
-            fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) + fabs(get(&a->c, want, j));
+        const double t = fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) +
+                         fabs(get(&a->c, want, j)) + fabs(a->filter.shift[j]);
         scale += t * t;
     }
     return fabs(distance_of(a, &a->c, i, got) - distance_of(a, &a->c, i, want)) <= 0x1p-12 * scale;

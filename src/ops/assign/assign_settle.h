@@ -6,6 +6,7 @@
 
 #include "ops/assign/assign_exact.h"
 #include "ops/update/update_row.h"
+#include <float.h>
 
 /* What the filter knows of VW rows (assign_bound.h). */
 struct verdict {
@@ -25,13 +26,14 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     const vf unit = vf_set1(1 / job->scale);
     const vf low = vf_set1(1 - 0x1p-20f);
     const vf sight = vf_set1(OUT_OF_SIGHT);
+    const vf most = vf_set1(FLT_MAX);
     const vf l2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e0)));
     const vf m2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->best + slot), e0)));
     const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d0), sight);
     const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d0), sight);
     vf_store(out->upper, vf_mul(vf_mul(own, vf_set1(1 + 0x1p-20f)), unit));
-    vf_store(out->lower, vf_mul(vf_max(others, zero), unit));
-    vf_store(out->least, vf_mul(vf_max(any, zero), unit));
+    vf_store(out->lower, vf_min(vf_mul(vf_max(others, zero), unit), most));
+    vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
 }
 
 ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,

@@ -57,11 +57,14 @@ static void settle_open(const struct job *job, struct worker *w) {
     }
     w->n_pairs = 0;
     w->slot64 = -1;
-    load_block(job, w);
-    tile_collect(job, w, &job->all);
-    exact_drain(job, w);
+    if (job->usable) {
+        load_block(job, w);
+        tile_collect(job, w, &job->all);
+        exact_drain(job, w);
+    }
     for (int s = 0; s < b->rows; s++) {
-        if (w->least_arg[s] == INT32_MAX)
+        /* Rows out of the filter's range look at all centroids, whatever its scores said. */
+        if (!(open[s].threshold > -FLT_MAX) || w->least_arg[s] == INT32_MAX)
             exact_all(job, w, s);
         settle_row(job, w, b->row[s], w->least_arg[s]);
         settle_bounds(job, b->row[s], w->least_arg[s],

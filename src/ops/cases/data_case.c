@@ -190,14 +190,6 @@ double hf_data_max_abs(const hf_array *x, int64_t j) {
     return max;
 }
 
-double hf_data_distance_bound(const hf_array *x, const hf_array *c, hf_metric metric) {
-    if (metric == HF_COSINE)
-        return 4;
-    const double a = hf_data_max_abs(x, -1);
-    const double b = hf_data_max_abs(c, -1);
-    return 1.01 * (double)x->cols * (metric == HF_DOT ? a * b : (a + b) * (a + b));
-}
-
 struct hf_data_shape hf_data_bench(const struct hf_key *key) {
     return (struct hf_data_shape){
         .kind = HF_DATA_BLOBS, .dtype = key->dtype, .n = key->n, .k = key->k, .d = key->d};

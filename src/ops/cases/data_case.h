@@ -54,9 +54,6 @@ double *hf_data_weights(struct hf_rng *rng, struct hf_case *c, int64_t count);
 /* Largest |element| of column j; of the whole matrix for j < 0. */
 double hf_data_max_abs(const hf_array *x, int64_t j);
 
-/* Not less than the absolute value of any reference distance between a row of x and one of c. */
-double hf_data_distance_bound(const hf_array *x, const hf_array *c, hf_metric metric);
-
 /* The shape of a benchmark problem: blobs without gaps. */
 struct hf_data_shape hf_data_bench(const struct hf_key *key);
 

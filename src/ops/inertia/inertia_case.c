@@ -4,14 +4,10 @@
 
 enum { METRIC = 10, WEIGHTS, DISTANCES, CENTROIDS }; /* purposes of hf_data_pick() */
 
-#define MAX_WEIGHT 10 /* of hf_data_weights() */
-
 static bool make_sum(struct hf_case *c, struct hf_inertia_args *args) {
     args->sum = hf_case_alloc(c, sizeof *args->sum, true);
     if (c->failed)
         return false;
-    *args->sum =
-        hf_wide_zero(MAX_WEIGHT * hf_data_distance_bound(&args->x, &args->c, args->metric));
     hf_wide_add(args->sum, 0.25);
     return true;
 }

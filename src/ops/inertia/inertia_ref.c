@@ -53,7 +53,7 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
     struct inertia_job job = {p, ws};
     const int workers = hf_pool_workers(stream);
     for (int w = 0; w < workers; w++)
-        worker_at(&job, w)->sum = (hf_wide){.exponent = job.args->sum->exponent};
+        worker_at(&job, w)->sum = (hf_wide){.special = 0};
     hf_parallel_for(stream, job.args->x.rows, GRAIN, sum_rows, &job);
     for (int w = 0; w < workers; w++)
         hf_wide_merge(job.args->sum, &worker_at(&job, w)->sum);

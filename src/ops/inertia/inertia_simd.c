@@ -17,7 +17,6 @@ const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
 #else
 
 #define GRAIN (CHAIN_ROWS * 32) /* rows */
-#define WIDE_MAX_SHIFT 33       /* of a mantissa: terms are below 2^86 units */
 
 /* Workspace: a sum for each worker, each on a line of its own, then for HF_COSINE the norms of the
  * centroids [k]. */
@@ -121,21 +120,6 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
             hf_cosine_distance(distance[r], sqrt(square[r]), job->norm[args->labels[first + r]]);
 }
 
-/* hf_wide_add() for terms whose last bit is at least a unit of the sum: all but tiny ones. */
-static inline void wide_add(hf_wide *sum, double v) {
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    const int biased = (int)(bits >> 52 & 0x7ff);
-    const int shift = biased - 1075 - sum->exponent;
-    if (biased == 0 || shift < 0 || shift > WIDE_MAX_SHIFT) {
-        hf_wide_add(sum, v);
-        return;
-    }
-    const int64_t mantissa = (int64_t)((bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52);
-    const hf_int128 term = (hf_int128)mantissa << shift;
-    sum->sum += bits >> 63 ? -term : term;
-}
-
 static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
     const struct inertia_job *job = job_;
     const struct hf_inertia_args *args = job->args;
@@ -147,7 +131,7 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
         for (int r = 0; r < count; r++) {
             if (args->distances)
                 args->distances[first + r] = distance[r];
-            wide_add(sum, args->weights ? args->weights[first + r] * distance[r] : distance[r]);
+            hf_wide_add(sum, args->weights ? args->weights[first + r] * distance[r] : distance[r]);
         }
     }
 }
@@ -161,7 +145,7 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
                               .sums = ws};
     job.norm = (double *)(void *)(job.sums + (size_t)workers * hf_align_up(sizeof(hf_wide)));
     for (int w = 0; w < workers; w++)
-        *worker_sum(&job, w) = (hf_wide){.exponent = args->sum->exponent};
+        memset(worker_sum(&job, w), 0, sizeof(hf_wide));
     if (args->metric == HF_COSINE)
         hf_parallel_for(stream, args->c.rows, GRAIN, centroid_norms, &job);
     hf_parallel_for(stream, args->x.rows, GRAIN, sum_rows, &job);
