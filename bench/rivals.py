@@ -78,7 +78,8 @@ class Contender:
 
     def __init__(self, kind, args, cpus, isa_max=""):
         self.kind, self.why, self.version = kind, "", None
-        env = dict(os.environ, PYTHONPATH=HERE, PYTHONDONTWRITEBYTECODE="1", HF_TUNE_FILE="/dev/null")
+        path = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
+        env = dict(os.environ, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", HF_TUNE_FILE="/dev/null")
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             env[name] = str(args.threads)
         env.pop("HF_ISA_MAX", None)
