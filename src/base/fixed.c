@@ -92,7 +92,8 @@ void hf_wide_merge(hf_wide *sum, const hf_wide *other) {
 
 #define DIGITS (HF_WIDE_BINS + 4) /* the carries of the last bin */
 
-/* The sum as base 2^32 digits, lowest first, of its absolute value; returns whether it is negative. */
+/* The sum as base 2^32 digits, lowest first, of its absolute value; returns whether it is negative.
+ */
 static bool wide_digits(const hf_wide *sum, uint32_t digit[DIGITS]) {
     bool negative = false;
     for (int pass = 0; pass < 2; pass++) {

@@ -34,8 +34,8 @@ __extension__ typedef __int128 hf_int128;
 
 #define HF_WIDE_BINS 64
 
-/* An exact sum of up to 2^40 float64 of any size: bin i holds the terms whose biased exponent is 32 i
- * to 32 i + 31, in units of 2^(32 i - 1075). All zero is an empty sum. */
+/* An exact sum of up to 2^40 float64 of any size: bin i holds the terms whose biased exponent is
+ * 32 i to 32 i + 31, in units of 2^(32 i - 1075). All zero is an empty sum. */
 typedef struct hf_wide {
     hf_int128 bin[HF_WIDE_BINS];
     double special; /* 0, or the sum of the terms that were not finite */

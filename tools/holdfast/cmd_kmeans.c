@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct job {
@@ -88,12 +89,42 @@ static int choose_checkpoint(struct job *job) {
     return EXIT_DONE;
 }
 
-static int prepare(struct job *job) {
-    const struct kmeans_options *o = &job->options;
-    if (o->fit.resume && access(o->fit.resume, R_OK) != 0) {
-        tool_error("--resume %s: %s", o->fit.resume, strerror(errno));
+/* No output may replace an input. --init is no such input for -o: going on from DIR/centroids.npy into
+ * the same DIR is what one may want. */
+static int spare_inputs(const struct kmeans_options *o) {
+    static const char *const names[] = {"centroids.npy", "labels.npy", "report.json",
+                                        "centroids.png"};
+    const char *const inputs[] = {o->data, o->weights_file, o->init_file};
+    int code = tool_spare(o->checkpoint, inputs, 3);
+    for (int i = 0; i < 4 && code == EXIT_DONE && o->out_dir; i++) {
+        char *path = outputs_path(o->out_dir, names[i]);
+        code = tool_spare(path, inputs, 2);
+        free(path);
+    }
+    return code;
+}
+
+/* A pipe or a device would be read for ever. */
+static int check_resume(const char *path) {
+    struct stat about;
+    if (access(path, R_OK) != 0 || stat(path, &about) != 0) {
+        tool_error("--resume %s: %s", path, strerror(errno));
         return EXIT_INPUT;
     }
+    if (S_ISREG(about.st_mode))
+        return EXIT_DONE;
+    tool_error("--resume %s: not a regular file: name a checkpoint", path);
+    return EXIT_INPUT;
+}
+
+static int prepare(struct job *job) {
+    const struct kmeans_options *o = &job->options;
+    const int checked = o->fit.resume ? check_resume(o->fit.resume) : EXIT_DONE;
+    if (checked != EXIT_DONE)
+        return checked;
+    const int spared = spare_inputs(o);
+    if (spared != EXIT_DONE)
+        return spared;
     errno = 0;
     const hf_status status = hf_context_create(&job->ctx, &o->context);
     if (status != HF_OK)

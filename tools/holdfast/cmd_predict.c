@@ -113,7 +113,12 @@ static int load(struct job *job) {
     hf_status status = hf_context_create(&job->ctx, &job->context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
-    int code = tool_open(job->ctx, job->data_file, NULL, &job->data);
+    const char *const inputs[] = {job->data_file, job->centroids_file};
+    int code = tool_spare(job->labels_file, inputs, 2);
+    if (code == EXIT_DONE)
+        code = tool_spare(job->distances_file, inputs, 2);
+    if (code == EXIT_DONE)
+        code = tool_open(job->ctx, job->data_file, NULL, &job->data);
     if (code == EXIT_DONE)
         code = tool_open(job->ctx, job->centroids_file, "--centroids", &job->centroids);
     if (code != EXIT_DONE)

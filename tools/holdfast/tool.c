@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,6 +65,22 @@ int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage) {
     const char *text = hf_last_error(ctx);
     tool_error("%s", text && text[0] ? text : hf_status_text(status));
     return tool_exit_code(status, os_error, stage);
+}
+
+int tool_spare(const char *output, const char *const *inputs, int count) {
+    struct stat out;
+    struct stat in;
+    if (!output || stat(output, &out) != 0)
+        return EXIT_DONE;
+    for (int i = 0; i < count; i++) {
+        if (!inputs[i] || stat(inputs[i], &in) != 0 || in.st_dev != out.st_dev ||
+            in.st_ino != out.st_ino)
+            continue;
+        tool_error("%s would be overwritten, but it is read from as %s: name another output",
+                   output, inputs[i]);
+        return EXIT_USAGE;
+    }
+    return EXIT_DONE;
 }
 
 int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data) {

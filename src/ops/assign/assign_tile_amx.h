@@ -98,6 +98,13 @@ static void tile_low(const float *x, int64_t d, uint16_t *low) {
     }
 }
 
+/* What lies behind the parts of a row up to the end of its last tile must be 0, not what was there
+ * before. */
+static void tile_clear_end(const struct job *job, uint16_t *row) {
+    const int64_t used = tile_parts(job) * job->d;
+    memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
+}
+
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
@@ -109,11 +116,13 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
     tile_high(c, job->d, parts);
     if (tile_parts(job) == 2)
         tile_high(c, job->d, parts + job->d);
+    tile_clear_end(job, parts);
     for (int64_t s = 0; s < high; s++)
         memcpy(tile + s * STEP_BYTES, parts + s * STEP, 64);
     tile_low(c, job->d, parts);
     if (tile_parts(job) == 2) /* xl.cl where it comes for free: on the tile that xh and xl share */
         tile_low(c, job->d, parts + job->d);
+    tile_clear_end(job, parts);
     for (int64_t s = 0; s < low; s++)
         memcpy(tile + (high + s) * STEP_BYTES, parts + s * STEP, 64);
     for (int i = 0; i < 16; i++)
@@ -129,6 +138,7 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
         tile_high(rows + i * job->d_pad, job->d, parts + i * stride);
         if (tile_parts(job) == 2)
             tile_low(rows + i * job->d_pad, job->d, parts + i * stride + job->d);
+        tile_clear_end(job, parts + i * stride);
     }
     char *dst = (char *)w->x + (size_t)(first / 16 * steps) * STEP_BYTES;
     for (int64_t s = 0; s < steps; s++) {
