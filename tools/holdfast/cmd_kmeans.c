@@ -89,8 +89,8 @@ static int choose_checkpoint(struct job *job) {
     return EXIT_DONE;
 }
 
-/* No output may replace an input. --init is no such input for -o: going on from DIR/centroids.npy into
- * the same DIR is what one may want. */
+/* No output may replace an input. --init is no such input for -o: going on from
+ * DIR/centroids.npy into the same DIR is what one may want. */
 static int spare_inputs(const struct kmeans_options *o) {
     static const char *const names[] = {"centroids.npy", "labels.npy", "report.json",
                                         "centroids.png"};

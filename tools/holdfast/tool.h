@@ -42,7 +42,8 @@ int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage);
  * exit code. */
 int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data);
 
-/* Refuse to write where one of `count` inputs (NULL: none) is read from: EXIT_USAGE and a message. */
+/* Refuse to write where one of `count` inputs (NULL: none) is read from: EXIT_USAGE and a
+ * message. */
 int tool_spare(const char *output, const char *const *inputs, int count);
 
 /* Values of options; a malformed one ends the program through argp_error (exit code 2). */
