@@ -132,8 +132,7 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
 }
 
 /* Bounds pay when they settle at least 1 / worth() of the rows: keeping and testing them costs
- * about as
- * much as (1000 + 20 d) / (d + 8) centroids do (measured with AVX-512). */
+ * about as much as (1000 + 20 d) / (d + 8) centroids do (measured with AVX-512). */
 static double worth(const struct hf_fit *fit) {
     const double d = (double)fit->d;
     return (double)fit->k * (d + 8) / (1000 + 20 * d);
