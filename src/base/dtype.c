@@ -148,3 +148,28 @@ double hf_round_to(double v, hf_dtype dtype) {
         return v;
     }
 }
+
+void hf_store_f64(void *data, hf_dtype dtype, int64_t i, double v) {
+    switch (dtype) {
+    case HF_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case HF_F64:
+        ((double *)data)[i] = v;
+        break;
+    case HF_F16:
+        ((uint16_t *)data)[i] = hf_f32_to_f16((float)v);
+        break;
+    case HF_BF16:
+        ((uint16_t *)data)[i] = hf_f32_to_bf16((float)v);
+        break;
+    case HF_U8:
+        ((uint8_t *)data)[i] = (uint8_t)v;
+        break;
+    case HF_I32:
+        ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    default:
+        break;
+    }
+}

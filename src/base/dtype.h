@@ -13,6 +13,9 @@ uint16_t hf_f32_to_bf16(float f);
 /* Element i of a packed vector of any type as float64. */
 double hf_load_f64(const void *data, hf_dtype dtype, int64_t i);
 
+/* Its twin: v as element i, converted as C does where the type is an integer. */
+void hf_store_f64(void *data, hf_dtype dtype, int64_t i, double v);
+
 /* count elements of any type to float64, exactly. */
 void hf_to_f64(double *dst, const void *src, hf_dtype dtype, int64_t count);
 

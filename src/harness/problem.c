@@ -9,28 +9,6 @@
 #define PLAN_ROWS 1024
 #define NORMAL_TABLE 65536 /* normal numbers drawn once, then picked at random */
 
-static void store(void *data, hf_dtype dtype, int64_t i, double v) {
-    switch (dtype) {
-    case HF_F32:
-        ((float *)data)[i] = (float)v;
-        break;
-    case HF_F64:
-        ((double *)data)[i] = v;
-        break;
-    case HF_F16:
-        ((uint16_t *)data)[i] = hf_f32_to_f16((float)v);
-        break;
-    case HF_BF16:
-        ((uint16_t *)data)[i] = hf_f32_to_bf16((float)v);
-        break;
-    case HF_U8:
-        ((uint8_t *)data)[i] = (uint8_t)v;
-        break;
-    default:
-        break;
-    }
-}
-
 struct column {
     double min, max, sum, square;
     bool whole;
@@ -74,7 +52,7 @@ static bool make_normal(const hf_array *x, struct hf_rng *rng) {
             double v = mean + sqrt(var > 0 ? var : 0) * table[hf_rng_next(rng) % NORMAL_TABLE];
             v = c->whole ? nearbyint(v) : v;
             v = v < c->min ? c->min : v > c->max ? c->max : v;
-            store(x->data, x->dtype, element(x, i, j), v);
+            hf_store_f64(x->data, x->dtype, element(x, i, j), v);
         }
     hf_free(columns);
     hf_free(table);

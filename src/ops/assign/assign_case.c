@@ -74,25 +74,13 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
     }
 }
 
+/* Within the range of the type. */
 static void put(hf_array *a, int64_t i, int64_t j, double v) {
-    const int64_t at = i * a->row_stride + j;
-    switch (a->dtype) {
-    case HF_F32:
-        ((float *)a->data)[at] = (float)v;
-        break;
-    case HF_F64:
-        ((double *)a->data)[at] = v;
-        break;
-    case HF_F16:
-        ((uint16_t *)a->data)[at] = hf_f32_to_f16((float)fmax(-6e4, fmin(6e4, v)));
-        break;
-    case HF_BF16:
-        ((uint16_t *)a->data)[at] = hf_f32_to_bf16((float)v);
-        break;
-    default:
-        ((uint8_t *)a->data)[at] = (uint8_t)fmin(255, fabs(v) * 10);
-        break;
-    }
+    if (a->dtype == HF_F16)
+        v = fmax(-6e4, fmin(6e4, v));
+    else if (a->dtype == HF_U8)
+        v = fmin(255, fabs(v) * 10);
+    hf_store_f64(a->data, a->dtype, i * a->row_stride + j, v);
 }
 
 static double get(const hf_array *a, int64_t i, int64_t j) {

@@ -73,26 +73,6 @@ void hf_data_name(struct hf_case *c, const struct hf_data_shape *s, const char *
     va_end(list);
 }
 
-static void store(void *data, hf_dtype dtype, int64_t i, double v) {
-    switch (dtype) {
-    case HF_F64:
-        ((double *)data)[i] = v;
-        break;
-    case HF_F16:
-        ((uint16_t *)data)[i] = hf_f32_to_f16((float)v);
-        break;
-    case HF_BF16:
-        ((uint16_t *)data)[i] = hf_f32_to_bf16((float)v);
-        break;
-    case HF_U8:
-        ((uint8_t *)data)[i] = (uint8_t)v;
-        break;
-    default:
-        ((float *)data)[i] = (float)v;
-        break;
-    }
-}
-
 /* Decades that an element of the type may span on either side of 1 */
 static double decades(hf_dtype dtype, double wish) {
     const double most = dtype == HF_F64 ? 140 : dtype == HF_F16 ? 4 : 30;
@@ -140,7 +120,7 @@ hf_array hf_data_rows(struct hf_rng *rng, struct hf_case *c, const struct hf_dat
                 v = fmin(fmax(rint(v * 3 + 20), 0), 255);
             if (s->dtype == HF_F16)
                 v = fmin(fmax(v, -6e4), 6e4);
-            store(x.data, s->dtype, i * stride + j, v);
+            hf_store_f64(x.data, s->dtype, i * stride + j, v);
         }
     return x;
 }
@@ -157,7 +137,7 @@ hf_array hf_data_centroids(struct hf_rng *rng, struct hf_case *c, const struct h
         for (int64_t j = 0; j < s->d; j++) {
             const double va = hf_load_f64(a, x->dtype, j);
             const double vb = hf_load_f64(b, x->dtype, j);
-            store(m.data, dtype, l * s->d + j, l % 2 ? va : (va + vb) / 2);
+            hf_store_f64(m.data, dtype, l * s->d + j, l % 2 ? va : (va + vb) / 2);
         }
     }
     return m;
