@@ -34,7 +34,7 @@ static void options(void **state) {
     (void)state;
     static const char *const names[] = {"cpu", "auto"};
     for (int i = 0; i < 2; i++) {
-        const hf_context_opts opts = {names[i], 3, (uint64_t)5 << 20};
+        const hf_context_opts opts = {names[i], 3, (uint64_t)5 << 20, NULL};
         hf_context *ctx = NULL;
         assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
         assert_string_equal(hf_context_device(ctx), "cpu");
@@ -51,11 +51,11 @@ static void bad_options(void **state) {
         hf_context_opts opts;
         const char *a, *b;
     } bad[] = {
-        {{"cpu", -1, 0}, "threads is -1", "1 to 1024"},
-        {{"cpu", 1025, 0}, "threads is 1025", "1 to 1024"},
-        {{"abacus", 0, 0}, "'abacus'", "holdfast info"},
-        {{"", 0, 0}, "''", "holdfast info"},
-        {{"cpu", 0, 1000}, "memory_bytes is 1000", "at least 1048576"},
+        {{"cpu", -1, 0, NULL}, "threads is -1", "1 to 1024"},
+        {{"cpu", 1025, 0, NULL}, "threads is 1025", "1 to 1024"},
+        {{"abacus", 0, 0, NULL}, "'abacus'", "holdfast info"},
+        {{"", 0, 0, NULL}, "''", "holdfast info"},
+        {{"cpu", 0, 1000, NULL}, "memory_bytes is 1000", "at least 1048576"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         hf_context *ctx = (hf_context *)&ctx;
@@ -73,7 +73,7 @@ static void bad_options(void **state) {
 }
 
 static void *fail_elsewhere(void *arg) {
-    const hf_context_opts opts = {"abacus", 0, 0};
+    const hf_context_opts opts = {.device = "abacus"};
     hf_context *ctx = NULL;
     (void)hf_context_create(&ctx, &opts);
     *(int *)arg = strstr(hf_last_error(NULL), "abacus") != NULL;
@@ -96,7 +96,7 @@ static void errors_belong_to_threads(void **state) {
 
 static void workspace(void **state) {
     (void)state;
-    const hf_context_opts opts = {"cpu", 1, (uint64_t)2 << 20};
+    const hf_context_opts opts = {"cpu", 1, (uint64_t)2 << 20, NULL};
     hf_context *ctx = NULL;
     void *a = NULL, *b = NULL;
     assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
@@ -154,23 +154,38 @@ static void arrays(void **state) {
 static void devices(void **state) {
     (void)state;
     int count = 0;
+    int index = -1;
     for (const struct hf_device *d = hf_device_at(0); d != NULL; d = hf_device_at(++count)) {
         char text[200] = "";
-        assert_ptr_equal(hf_device_find(d->name), d);
-        (void)d->probe(text, sizeof text);
+        assert_ptr_equal(hf_device_find(d->name, &index), d);
+        assert_int_equal(index, 0);
+        assert_ptr_equal(hf_device_of(d->id), d);
+        (void)d->probe(0, text, sizeof text);
         assert_true(strlen(text) > 0);
+        assert_int_equal(d->probe(d->count(), text, sizeof text), HF_E_UNSUPPORTED);
     }
     assert_true(count >= 1);
     assert_null(hf_device_at(-1));
-    const struct hf_device *cpu = hf_device_find("cpu");
+    const struct hf_device *cpu = hf_device_find("cpu", &index);
+    assert_ptr_equal(hf_device_find("cpu:3", &index), cpu);
+    assert_int_equal(index, 3);
+    assert_null(hf_device_find("cpu:", &index));
+    assert_null(hf_device_find("cpu:1x", &index));
+    assert_null(hf_device_find("gpu", &index));
+    const struct hf_device_opts opts = {.threads = 2};
     hf_error err = {""};
     void *stream = NULL;
-    assert_int_equal(cpu->open(2, &stream, &err), HF_OK);
-    char *p = cpu->alloc(100);
+    assert_int_equal(cpu->open(&opts, &stream, &err), HF_OK);
+    char *p = cpu->alloc(stream, 100);
     assert_int_equal(cpu->copy(stream, p, "text", 5), HF_OK);
     assert_int_equal(cpu->sync(stream), HF_OK);
     assert_string_equal(p, "text");
-    cpu->release(p);
+    assert_int_equal(cpu->fill(stream, p, 7, 3), HF_OK);
+    assert_true(p[0] == 7 && p[2] == 7 && p[3] == 't');
+    assert_int_equal(cpu->copy_rows(stream, p + 10, 2, p, 1, 1, 4), HF_OK);
+    assert_true(p[10] == 7 && p[16] == 't');
+    assert_false(cpu->owns(stream, p));
+    cpu->release(stream, p);
     cpu->close(stream);
 }
 

@@ -42,7 +42,7 @@ static void refuse_each(hf_status (*call)(void)) {
 }
 
 static hf_status make_context(void) {
-    const hf_context_opts opts = {"cpu", 3, 0};
+    const hf_context_opts opts = {.device = "cpu", .threads = 3};
     hf_context *ctx = NULL;
     const hf_status status = hf_context_create(&ctx, &opts);
     assert_true((status == HF_OK) == (ctx != NULL));

@@ -47,7 +47,7 @@ static int fresh(void **state) {
     (void)state;
     (void)unlink(TUNE_FILE);
     (void)unsetenv("HF_KERNEL_RANGE");
-    const hf_context_opts opts = {"cpu", 2, 0};
+    const hf_context_opts opts = {.device = "cpu", .threads = 2};
     return hf_context_create(&ctx, &opts) == HF_OK ? 0 : -1;
 }
 

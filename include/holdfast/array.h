@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* A row-major matrix in host memory: element (i, j) lies at data + (i * row_stride + j) * size.
- * A view never owns its memory. A vector of n elements is rows = n, cols = 1. */
+/* A row-major matrix: element (i, j) lies at data + (i * row_stride + j) * size. It may lie in host
+ * memory or in that of the context's device. A view never owns its memory. A vector of n elements
+ * is rows = n, cols = 1. */
 typedef struct hf_array {
     void *data;         /* element (0, 0) */
     hf_dtype dtype;     /* of every element */

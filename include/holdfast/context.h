@@ -14,9 +14,13 @@ typedef struct hf_context hf_context;
 
 /* All zero means default. */
 typedef struct hf_context_opts {
-    const char *device;    /* "cpu" or "auto"; NULL means auto (the fastest device there is) */
+    const char *device;    /* "cpu", "cuda" (the first GPU), "cuda:1" or "auto"; NULL means auto
+                              (the fastest device there is) */
     int threads;           /* workers, the caller's thread included; 0 means one per usable core */
-    uint64_t memory_bytes; /* for workspace and chunks; 0 means half of what is free */
+    uint64_t memory_bytes; /* of the device, for workspace and chunks; 0 means half of what is free,
+                              on a GPU nine tenths */
+    void *stream;          /* work on this stream of the caller (cudaStream_t) of that very device;
+                              borrowed until the context goes. NULL means one of its own */
 } hf_context_opts;
 
 /* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().
@@ -33,7 +37,7 @@ HF_API void hf_context_destroy(hf_context *ctx);
  * belongs to the context and lives until its next call. NULL asks about hf_context_create(). */
 HF_API const char *hf_last_error(const hf_context *ctx);
 
-/* "cpu"; belongs to the library. */
+/* "cpu", "cuda:0"; belongs to the context. */
 HF_API const char *hf_context_device(const hf_context *ctx);
 
 /* Worker threads in use, at least 1. */

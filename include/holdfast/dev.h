@@ -19,8 +19,8 @@ HF_API const char *hf_dev_op_name(int i);
 typedef struct hf_dev_kernel {
     const char *op;
     const char *name;
-    const char *device; /* "cpu" */
-    const char *isa;    /* "scalar", "avx2", ... */
+    const char *device; /* "cpu", "cuda" */
+    const char *isa;    /* "scalar", "avx2", ..., "sm_90" */
     char dtypes[48];    /* "f32 f64 u8" */
     int tile[3];        /* 0 where it means nothing */
     int reference;      /* plain float64, what the others are compared with */
@@ -43,7 +43,7 @@ typedef struct hf_dev_isa {
 HF_API int hf_dev_isa_at(int i, hf_dev_isa *info);
 
 typedef struct hf_dev_device {
-    const char *name;
+    char name[24]; /* "cpu", "cuda:0"; "cuda" when it is not in this build */
     int available;
     char text[200]; /* what it is, or why it is not there */
 } hf_dev_device;

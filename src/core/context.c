@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "device/host/isa.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_THREADS 1024
 #define MIN_MEMORY ((uint64_t)1 << 20)
@@ -28,21 +30,42 @@ static hf_status check_opts(const hf_context_opts *opts) {
     return HF_OK;
 }
 
-static hf_status find_device(const char *name, const struct hf_device **device) {
-    *device = hf_device_find(name);
+static hf_status find_device(const char *name, const struct hf_device **device, int *index) {
+    const struct hf_absent *absent = NULL;
+    for (int i = 0; name != NULL && (absent = hf_device_absent(i)) != NULL; i++)
+        if (strncmp(name, absent->name, strlen(absent->name)) == 0)
+            return hf_fail(&create_error, HF_E_UNSUPPORTED, "device %s is not in this build: %s",
+                           name, absent->why);
+    *device = hf_device_find(name, index);
     if (*device == NULL)
         return hf_fail(&create_error, HF_E_ARG,
                        "no device is called '%s'; use \"auto\" or one that `holdfast info` lists",
                        name != NULL ? name : "auto");
     char text[200] = "";
-    if ((*device)->probe(text, sizeof text) != HF_OK)
-        return hf_fail(&create_error, HF_E_UNSUPPORTED, "device %s is not available: %s",
-                       (*device)->name, text);
+    const hf_status status = (*device)->probe(*index, text, sizeof text);
+    if (status != HF_OK)
+        return hf_fail(&create_error, status, "device %s is not available: %s",
+                       name != NULL ? name : "auto", text);
     return HF_OK;
 }
 
+static void name_context(hf_context *ctx, int index) {
+    if (hf_ctx_is_host(ctx))
+        (void)snprintf(ctx->name, sizeof ctx->name, "%s", ctx->device->name);
+    else
+        (void)snprintf(ctx->name, sizeof ctx->name, "%s:%d", ctx->device->name, index);
+}
+
+/* Half of the host's memory, which others need too; most of a device's own. */
+static void choose_memory(hf_context *ctx, uint64_t asked) {
+    const uint64_t there = ctx->device->memory(ctx->stream);
+    ctx->memory_bytes = asked != 0 ? asked : hf_ctx_is_host(ctx) ? there / 2 : there / 10 * 9;
+    if (ctx->memory_bytes < MIN_MEMORY)
+        ctx->memory_bytes = MIN_MEMORY;
+}
+
 hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
-    static const hf_context_opts defaults = {NULL, 0, 0};
+    static const hf_context_opts defaults = {NULL, 0, 0, NULL};
     create_error.text[0] = '\0';
     if (ctx == NULL)
         return hf_fail(&create_error, HF_E_ARG, "ctx is NULL; give a place for the new context");
@@ -50,8 +73,9 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
     if (opts == NULL)
         opts = &defaults;
     const struct hf_device *device = NULL;
+    int index = 0;
     HF_TRY(check_opts(opts));
-    HF_TRY(find_device(opts->device, &device));
+    HF_TRY(find_device(opts->device, &device, &index));
     hf_context *c = hf_alloc_zero(sizeof *c);
     if (c == NULL)
         return hf_fail(&create_error, HF_E_NOMEM, "no memory for a context");
@@ -59,14 +83,15 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
     c->threads = opts->threads != 0 ? opts->threads : hf_usable_cores();
     if (c->threads > MAX_THREADS)
         c->threads = MAX_THREADS;
-    c->memory_bytes = opts->memory_bytes != 0 ? opts->memory_bytes : hf_mem_available() / 2;
-    if (c->memory_bytes < MIN_MEMORY)
-        c->memory_bytes = MIN_MEMORY;
-    const hf_status status = device->open(c->threads, &c->stream, &create_error);
+    const struct hf_device_opts open = {
+        .index = index, .threads = c->threads, .stream = opts->stream};
+    const hf_status status = device->open(&open, &c->stream, &create_error);
     if (status != HF_OK) {
         hf_free(c);
         return status;
     }
+    name_context(c, index);
+    choose_memory(c, opts->memory_bytes);
     *ctx = c;
     return HF_OK;
 }
@@ -74,7 +99,7 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
 void hf_context_destroy(hf_context *ctx) {
     if (ctx == NULL)
         return;
-    ctx->device->release(ctx->workspace);
+    ctx->device->release(ctx->stream, ctx->workspace);
     ctx->device->close(ctx->stream);
     hf_tune_clear(&ctx->tune);
     hf_free(ctx);
@@ -84,7 +109,7 @@ const char *hf_last_error(const hf_context *ctx) {
     return ctx != NULL ? ctx->error.text : create_error.text;
 }
 
-const char *hf_context_device(const hf_context *ctx) { return ctx->device->name; }
+const char *hf_context_device(const hf_context *ctx) { return ctx->name; }
 
 int hf_context_threads(const hf_context *ctx) { return ctx->threads; }
 
@@ -97,9 +122,9 @@ hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws) {
                                "the kernel needs %zu bytes of workspace, the context may use %llu; "
                                "raise memory_bytes or use fewer threads",
                                bytes, (unsigned long long)ctx->memory_bytes);
-        ctx->device->release(ctx->workspace);
+        ctx->device->release(ctx->stream, ctx->workspace);
         ctx->workspace_bytes = 0;
-        ctx->workspace = ctx->device->alloc(bytes);
+        ctx->workspace = ctx->device->alloc(ctx->stream, bytes);
         if (ctx->workspace == NULL)
             return hf_ctx_fail(ctx, HF_E_NOMEM,
                                "no memory for %zu bytes of kernel workspace; close other programs "
@@ -111,4 +136,22 @@ hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws) {
     }
     *ws = ctx->workspace;
     return HF_OK;
+}
+
+void *hf_ctx_alloc(hf_context *ctx, size_t bytes) { return ctx->device->alloc(ctx->stream, bytes); }
+
+void hf_ctx_release(hf_context *ctx, void *p) { ctx->device->release(ctx->stream, p); }
+
+hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes) {
+    const hf_status status = ctx->device->copy(ctx->stream, dst, src, bytes);
+    return status == HF_OK ? HF_OK
+                           : hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
+                                         ctx->device->error_text(ctx->stream));
+}
+
+hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes) {
+    const hf_status status = ctx->device->fill(ctx->stream, dst, byte, bytes);
+    return status == HF_OK ? HF_OK
+                           : hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
+                                         ctx->device->error_text(ctx->stream));
 }

@@ -12,9 +12,10 @@
 
 struct hf_context {
     const struct hf_device *device;
-    void *stream; /* of the device; the host's is its hf_pool */
-    int threads;
-    uint64_t memory_bytes;
+    void *stream;          /* of the device; the host's is its hf_pool */
+    char name[24];         /* "cpu", "cuda:0" */
+    int threads;           /* of the host */
+    uint64_t memory_bytes; /* of the device */
     hf_error error;
     void *workspace; /* grown by hf_workspace(), kept until the context goes */
     size_t workspace_bytes;
@@ -27,6 +28,19 @@ struct hf_context {
 /* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call.
  * HF_E_NOMEM when the context's memory limit or the machine does not allow it. */
 hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
+
+/* Memory of the device for arrays that kernels work on; NULL when there is none. The host reads and
+ * writes it through hf_ctx_copy() alone; on the CPU it is plain memory. */
+void *hf_ctx_alloc(hf_context *ctx, size_t bytes);
+void hf_ctx_release(hf_context *ctx, void *p); /* p may be NULL */
+
+/* Copy between any two places, host or device; fill memory of the device. Done on return where the
+ * host takes part. Failures are said on the context. */
+hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes);
+hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);
+
+/* Can the host read what hf_ctx_alloc() gives? */
+static inline bool hf_ctx_is_host(const hf_context *ctx) { return ctx->device->id == HF_DEV_HOST; }
 
 /* A failure, said on the context. */
 #define hf_ctx_fail(ctx, ...) hf_fail(&(ctx)->error, __VA_ARGS__)

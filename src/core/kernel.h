@@ -8,6 +8,10 @@
 #include <holdfast/array.h>
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define HF_DT(dtype) (1u << (dtype))
 #define HF_DT_DATA (HF_DT(HF_F32) | HF_DT(HF_F64) | HF_DT(HF_F16) | HF_DT(HF_BF16) | HF_DT(HF_U8))
 
@@ -20,14 +24,14 @@ struct hf_kernel {
     const char *name; /* op_dtype_tile_isa[_idea] */
     int device;       /* enum hf_device_id */
     uint32_t dtypes;  /* HF_DT() bits of the data */
-    uint32_t isa;     /* enum hf_isa_id of host rows */
+    uint32_t isa;     /* enum hf_isa_id of host rows; least compute capability of CUDA rows: 80 */
     uint32_t traits;
     uint32_t guards; /* protection schemes fused into the kernel; none so far */
     int tile[3];
     bool (*supports)(const void *args);                 /* NULL: every call of these dtypes */
     size_t (*workspace)(const void *args, int workers); /* NULL: 0 bytes */
-    /* On the device's stream (host: hf_pool *). No allocation, no print. ws is aligned to HF_ALIGN.
-     */
+    /* On the device's stream (host: hf_pool *, CUDA: struct hf_cuda *). No allocation, no print. ws
+     * is memory of the device, aligned to HF_ALIGN. */
     hf_status (*run)(void *stream, const void *args, void *ws);
     /* Predicted nanoseconds of this call on one worker: the cost model. NULL: never preferred. */
     double (*estimate)(const void *args);
@@ -39,11 +43,15 @@ struct hf_kernel_table {
     int count;
 };
 
-/* Row i of an op over all ISAs compiled, also those that this machine cannot run; NULL past the
- * last. */
+/* Row i of an op over all backends and ISAs compiled, also those that this machine cannot run; NULL
+ * past the last. */
 const struct hf_kernel *hf_kernel_at(int op, int i);
 
 /* Can this machine run it? Writes the reason when not; why may be NULL. */
 bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,29 +4,68 @@
 #define HF_DEVICE_H
 
 #include "base/status.h"
+#include <stdbool.h>
 
 #define HF_MAX_OPS 32
 
-enum hf_device_id { HF_DEV_HOST = 0, HF_DEV_COUNT };
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-struct hf_device {
-    const char *name; /* "cpu" */
-    int id;
-    /* Is it there? Writes one line about it, or why not. */
-    hf_status (*probe)(char *text, size_t text_bytes);
-    /* threads > 0 */
-    hf_status (*open)(int threads, void **stream, hf_error *err);
-    void (*close)(void *stream);
-    int (*workers)(const void *stream);
-    void *(*alloc)(size_t bytes);
-    void (*release)(void *p);
-    hf_status (*copy)(void *stream, void *dst, const void *src, size_t bytes);
-    hf_status (*sync)(void *stream);
+enum hf_device_id { HF_DEV_HOST = 0, HF_DEV_CUDA, HF_DEV_COUNT };
+
+struct hf_device_opts {
+    int index;    /* which of the backend's devices */
+    int threads;  /* of the host; > 0 */
+    void *stream; /* the caller's own stream of the backend, NULL: a new one. Host: must be NULL */
 };
 
-/* The device called name ("cpu"), or the best one for "auto" and NULL; NULL if there is none. */
-const struct hf_device *hf_device_find(const char *name);
-/* Device i, NULL past the last. */
+struct hf_device {
+    const char *name; /* "cpu", "cuda" */
+    int id;
+    /* How many there are; at least 1 for the CPU. */
+    int (*count)(void);
+    /* Is device `index` there? Writes one line about it, or why not. */
+    hf_status (*probe)(int index, char *text, size_t text_bytes);
+    hf_status (*open)(const struct hf_device_opts *opts, void **stream, hf_error *err);
+    void (*close)(void *stream);
+    int (*workers)(const void *stream);
+    /* Bytes of its memory that are free now. */
+    uint64_t (*memory)(void *stream);
+    /* Memory of the device, aligned to HF_ALIGN; NULL when there is none. In order with the stream.
+     */
+    void *(*alloc)(void *stream, size_t bytes);
+    void (*release)(void *stream, void *p); /* p may be NULL */
+    /* Does p point to memory of this device that the host cannot read? */
+    bool (*owns)(const void *stream, const void *p);
+    /* Between memory of the host and of the device, any way round. When one side is the host's, the
+     * copy is done on return. */
+    hf_status (*copy)(void *stream, void *dst, const void *src, size_t bytes);
+    /* The same for `rows` rows of row_bytes, whose beginnings lie dst_step and src_step apart. */
+    hf_status (*copy_rows)(void *stream, void *dst, size_t dst_step, const void *src,
+                           size_t src_step, size_t row_bytes, int64_t rows);
+    hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
+    /* Wait until all is done. */
+    hf_status (*sync)(void *stream);
+    /* What the last call that failed with HF_E_DEVICE said; "" when none did. */
+    const char *(*error_text)(const void *stream);
+};
+
+/* The device called name ("cpu", "cuda", "cuda:1"), or the best one that is there for "auto" and
+ * NULL; NULL if the name is unknown. *index is the number behind the colon, 0 without one. */
+const struct hf_device *hf_device_find(const char *name, int *index);
+/* Backend i in the order of device.def, NULL past the last. */
 const struct hf_device *hf_device_at(int i);
 
+struct hf_absent {
+    const char *name, *why;
+};
+/* Backend i of those that this build lacks, NULL past the last. */
+const struct hf_absent *hf_device_absent(int i);
+/* The backend with this id, NULL when it is not in this build. */
+const struct hf_device *hf_device_of(int id);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

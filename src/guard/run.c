@@ -27,8 +27,9 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
     hf_status status = kernel->run(ctx->stream, args, ws);
     if (status == HF_OK)
         status = ctx->device->sync(ctx->stream);
-    if (status != HF_OK)
-        return hf_ctx_fail(ctx, status, "kernel %s failed: %s", kernel->name,
-                           hf_status_text(status));
-    return HF_OK;
+    if (status == HF_OK)
+        return HF_OK;
+    const char *said = ctx->device->error_text(ctx->stream);
+    return hf_ctx_fail(ctx, status, "kernel %s failed: %s%s%s", kernel->name,
+                       hf_status_text(status), *said ? ": " : "", said);
 }

@@ -195,13 +195,33 @@ bool hf_case_same(const struct hf_case *c, void *const *copies, char *why, size_
     return true;
 }
 
-bool hf_bench_ws_init(struct hf_bench_ws *ws, size_t bytes) {
-    ws->bytes = bytes;
-    ws->block = guarded_alloc(bytes, &ws->ptr);
-    return ws->block != NULL;
+bool hf_bench_ws_init(struct hf_bench_ws *ws, const struct hf_device *device, void *stream,
+                      size_t bytes, int poison) {
+    char canary[HF_CANARY_BYTES];
+    hf_canary_fill(canary);
+    *ws = (struct hf_bench_ws){.device = device, .stream = stream, .bytes = bytes};
+    ws->block = device->alloc(stream, bytes + (size_t)2 * HF_CANARY_BYTES);
+    if (!ws->block)
+        return false;
+    ws->ptr = ws->block + HF_CANARY_BYTES;
+    return device->copy(stream, ws->block, canary, HF_CANARY_BYTES) == HF_OK &&
+           device->fill(stream, ws->ptr, poison, bytes) == HF_OK &&
+           device->copy(stream, ws->ptr + bytes, canary, HF_CANARY_BYTES) == HF_OK;
+}
+
+int hf_bench_ws_broken(const struct hf_bench_ws *ws) {
+    for (int side = -1; side <= 1; side += 2) {
+        char canary[HF_CANARY_BYTES];
+        const char *from = side < 0 ? ws->block : ws->ptr + ws->bytes;
+        if (ws->device->copy(ws->stream, canary, from, HF_CANARY_BYTES) != HF_OK ||
+            hf_canary_broken(canary) >= 0)
+            return side;
+    }
+    return 0;
 }
 
 void hf_bench_ws_clear(struct hf_bench_ws *ws) {
-    hf_free(ws->block);
+    if (ws->block)
+        ws->device->release(ws->stream, ws->block);
     memset(ws, 0, sizeof *ws);
 }

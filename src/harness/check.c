@@ -17,14 +17,20 @@ struct row_state {
     char why_not[160];
 };
 
+/* Where a row runs. */
+struct lane {
+    const struct hf_device *device;
+    void *stream;
+};
+
 struct check {
     const hf_dev_check_opts *opts;
     hf_dev_check_fn each;
     void *user;
     hf_dev_tally *tally;
-    const struct hf_device *device;
-    void *stream[WORKER_COUNTS];
-    struct row_state *rows; /* [subject->count] */
+    struct lane host[WORKER_COUNTS]; /* by number of workers */
+    struct lane cuda;                /* device is NULL without a GPU */
+    struct row_state *rows;          /* [subject->count] */
     int64_t cases;
 };
 
@@ -44,33 +50,48 @@ static void tell(const struct check *check, const struct hf_subject *subject, co
         check->each(check->user, &event);
 }
 
+static hf_status open_lane(struct lane *lane, int workers) {
+    const struct hf_device_opts opts = {.threads = workers};
+    lane->stream = NULL;
+    return lane->device->open(&opts, &lane->stream, NULL);
+}
+
+static void close_lane(struct lane *lane) {
+    if (lane->stream)
+        lane->device->close(lane->stream);
+    lane->stream = NULL;
+}
+
 /* One run on fresh outputs and a workspace full of `poison`. */
-static bool run_once(void *stream, int workers, const struct hf_kernel *row, struct hf_case *c,
-                     int poison, char *why, size_t why_bytes) {
+static bool run_once(struct lane lane, const struct hf_kernel *row, struct hf_case *c, int poison,
+                     char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
-    if (!hf_bench_ws_init(&ws, row->workspace ? row->workspace(c->args, workers) : 0)) {
+    const int workers = lane.device->workers(lane.stream);
+    const size_t bytes = row->workspace ? row->workspace(c->args, workers) : 0;
+    if (!hf_bench_ws_init(&ws, lane.device, lane.stream, bytes, poison)) {
         snprintf(why, why_bytes, "no memory for its workspace");
         return false;
     }
-    memset(ws.ptr, poison, ws.bytes);
     hf_case_restore(c);
     hf_case_fence(c, true);
-    const hf_status status = row->run(stream, c->args, ws.bytes > 0 ? ws.ptr : NULL);
+    hf_status status = row->run(lane.stream, c->args, ws.bytes > 0 ? ws.ptr : NULL);
+    if (status == HF_OK)
+        status = lane.device->sync(lane.stream);
     hf_case_fence(c, false);
     const bool intact = hf_case_intact(c, why, why_bytes);
-    const int before = hf_canary_broken(ws.ptr - HF_CANARY_BYTES);
-    const int after = hf_canary_broken(ws.ptr + ws.bytes);
+    const int broken = hf_bench_ws_broken(&ws);
     hf_bench_ws_clear(&ws);
     if (!intact)
         return false;
-    if (before >= 0 || after >= 0) {
-        snprintf(why, why_bytes, "wrote out of bounds: %s its workspace",
-                 before >= 0 ? "before" : "past the end of");
+    if (status != HF_OK) {
+        snprintf(why, why_bytes, "returned \"%s\" %s", hf_status_text(status),
+                 lane.device->error_text(lane.stream));
         return false;
     }
-    if (status != HF_OK)
-        snprintf(why, why_bytes, "returned \"%s\"", hf_status_text(status));
-    return status == HF_OK;
+    if (broken != 0)
+        snprintf(why, why_bytes, "wrote out of bounds: %s its workspace",
+                 broken < 0 ? "before" : "past the end of");
+    return broken == 0;
 }
 
 /* Are the outputs right, given those of the reference? */
@@ -81,6 +102,10 @@ static bool compare_outs(const struct hf_subject *subject, const struct hf_case 
     void *got[HF_CASE_BUFS] = {0};
     hf_case_outs(c, got);
     return subject->cases->compare(c->args, ref, got, why, why_bytes);
+}
+
+static struct lane lane_of(const struct check *check, const struct hf_kernel *row, int count) {
+    return row->device == HF_DEV_HOST ? check->host[count] : check->cuda;
 }
 
 /* All worker counts, and two workers twice. Workspaces start as NaNs, then as something else, so
@@ -97,8 +122,9 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     char text[200] = "";
     int workers = 0;
     for (int r = 0; ok && r < (fixed ? 4 : 3); r++) {
-        workers = worker_counts[order[r]];
-        ok = run_once(check->stream[order[r]], workers, row, c, poison[r], text, sizeof text) &&
+        const struct lane lane = lane_of(check, row, order[r]);
+        workers = lane.device->workers(lane.stream);
+        ok = run_once(lane, row, c, poison[r], text, sizeof text) &&
              compare_outs(subject, c, ref, text, sizeof text);
         if (!ok || !fixed)
             continue;
@@ -117,15 +143,18 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     return ok;
 }
 
-bool hf_check_row_once(void *stream, const struct hf_subject *subject, const struct hf_kernel *row,
-                       const struct hf_kernel *reference, struct hf_case *c, char *why,
-                       size_t why_bytes) {
-    const int workers = hf_device_at(row->device)->workers(stream);
-    if (!run_once(stream, workers, reference, c, 0xFF, why, why_bytes))
+bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
+                       const struct hf_kernel *row, const struct hf_kernel *reference,
+                       struct hf_case *c, char *why, size_t why_bytes) {
+    const struct lane lane = {ctx->device, ctx->stream};
+    struct lane plain = {hf_device_of(HF_DEV_HOST), NULL};
+    if (open_lane(&plain, 1) != HF_OK)
         return false;
-    void **ref = hf_case_copy_outs(c);
-    const bool ok = ref && run_once(stream, workers, row, c, 0xFF, why, why_bytes) &&
-                    compare_outs(subject, c, ref, why, why_bytes);
+    bool ok = run_once(plain, reference, c, 0xFF, why, why_bytes);
+    close_lane(&plain);
+    void **ref = ok ? hf_case_copy_outs(c) : NULL;
+    ok = ref && run_once(lane, row, c, 0xFF, why, why_bytes) &&
+         compare_outs(subject, c, ref, why, why_bytes);
     hf_case_copies_free(c, ref);
     return ok;
 }
@@ -167,7 +196,7 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     char why[256];
     const struct hf_kernel *reference = reference_for(subject, c->args);
     check->cases++;
-    if (!reference || !run_once(check->stream[0], 1, reference, c, 0xFF, why, sizeof why)) {
+    if (!reference || !run_once(check->host[0], reference, c, 0xFF, why, sizeof why)) {
         check->tally->failed++;
         tell(check, subject, reference ? reference->name : "(reference)", c->name, HF_DEV_FAILED,
              check->cases, reference ? why : "no reference row takes this case");
@@ -218,23 +247,27 @@ static hf_status end(void *state, const struct hf_subject *subject) {
     return HF_OK;
 }
 
-static void close_streams(struct check *check) {
+static void close_lanes(struct check *check) {
     for (int i = 0; i < WORKER_COUNTS; i++)
-        if (check->stream[i])
-            check->device->close(check->stream[i]);
+        close_lane(&check->host[i]);
+    close_lane(&check->cuda);
 }
 
-static hf_status open_streams(struct check *check) {
-    check->device = hf_device_at(HF_DEV_HOST);
-    for (int i = 0; i < WORKER_COUNTS; i++) {
-        const hf_status status = check->device->open(worker_counts[i], &check->stream[i], NULL);
-        if (status == HF_OK)
-            continue;
-        check->stream[i] = NULL;
-        close_streams(check);
-        return status;
+/* A GPU that is not there is no failure: its rows are skipped with the reason. */
+static hf_status open_lanes(struct check *check) {
+    char text[200];
+    hf_status status = HF_OK;
+    for (int i = 0; status == HF_OK && i < WORKER_COUNTS; i++) {
+        check->host[i].device = hf_device_of(HF_DEV_HOST);
+        status = open_lane(&check->host[i], worker_counts[i]);
     }
-    return HF_OK;
+    check->cuda.device = hf_device_of(HF_DEV_CUDA);
+    if (status == HF_OK && check->cuda.device &&
+        check->cuda.device->probe(0, text, sizeof text) == HF_OK)
+        status = open_lane(&check->cuda, 1);
+    if (status != HF_OK)
+        close_lanes(check);
+    return status;
 }
 
 static bool any_row_named(const hf_dev_check_opts *opts) {
@@ -262,10 +295,10 @@ static struct hf_walk check_walk(struct check *check) {
 hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
                            hf_dev_check_fn each, void *user, hf_dev_tally *tally) {
     struct check check = {.opts = opts, .each = each, .user = user, .tally = tally};
-    HF_TRY(open_streams(&check));
+    HF_TRY(open_lanes(&check));
     const struct hf_walk walk = check_walk(&check);
     const hf_status status = hf_walk_subject(&walk, subject, 0);
-    close_streams(&check);
+    close_lanes(&check);
     return status;
 }
 
@@ -277,9 +310,9 @@ hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void
     *tally = (hf_dev_tally){0};
     if (!any_row_named(check.opts))
         return HF_E_ARG;
-    HF_TRY(open_streams(&check));
+    HF_TRY(open_lanes(&check));
     const struct hf_walk walk = check_walk(&check);
     const hf_status status = hf_walk_ops(&walk);
-    close_streams(&check);
+    close_lanes(&check);
     return status;
 }

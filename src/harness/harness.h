@@ -50,13 +50,19 @@ int hf_canary_broken(const char *p);
 /* Does the row take this case: type, shape? */
 bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const void *args);
 
-/* Workspace with canaries around exactly the bytes that the row asked for. */
+/* Workspace of a device with canaries around exactly the bytes that the row asked for, filled with
+ * `poison`. */
 struct hf_bench_ws {
+    const struct hf_device *device;
+    void *stream;
     char *block;
     char *ptr;
     size_t bytes;
 };
-bool hf_bench_ws_init(struct hf_bench_ws *ws, size_t bytes);
+bool hf_bench_ws_init(struct hf_bench_ws *ws, const struct hf_device *device, void *stream,
+                      size_t bytes, int poison);
+/* 0: both canaries are whole; -1, 1: the one before, past the end was overwritten. */
+int hf_bench_ws_broken(const struct hf_bench_ws *ws);
 void hf_bench_ws_clear(struct hf_bench_ws *ws);
 
 /* A walk: `run` gets every case of every subject that passes the filter. */
@@ -77,10 +83,10 @@ hf_status hf_walk_ops(const struct hf_walk *walk);
 hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
                            hf_dev_check_fn each, void *user, hf_dev_tally *tally);
 
-/* Is the row right on this very case? Used before a row is timed for tuning. */
-bool hf_check_row_once(void *stream, const struct hf_subject *subject, const struct hf_kernel *row,
-                       const struct hf_kernel *reference, struct hf_case *c, char *why,
-                       size_t why_bytes);
+/* Is the row, run on the context's device, right on this very case? Used before a row is timed. */
+bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
+                       const struct hf_kernel *row, const struct hf_kernel *reference,
+                       struct hf_case *c, char *why, size_t why_bytes);
 
 /* The benchmark problem of a shape. `normal` replaces the rows by normal numbers without structure
  * in the range of the old ones. `plan_only` makes few rows and then says that there are shape->n:

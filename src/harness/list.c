@@ -29,6 +29,9 @@ static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
                                      hf_dtype_name((hf_dtype)t));
 }
 
+/* The compute capabilities that rows are written for. */
+static const char *sm_name(uint32_t sm) { return sm == 90 ? "sm_90" : sm == 80 ? "sm_80" : "sm"; }
+
 int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
     const int id = hf_op_find(op);
     const struct hf_kernel *row = id < 0 || i < 0 ? NULL : hf_kernel_at(id, i);
@@ -37,8 +40,8 @@ int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
         return 0;
     info->op = hf_op_at(id)->name;
     info->name = row->name;
-    info->device = hf_device_at(row->device)->name;
-    info->isa = isa_rows[row->isa].name;
+    info->device = hf_device_of(row->device)->name;
+    info->isa = row->device == HF_DEV_HOST ? isa_rows[row->isa].name : sm_name(row->isa);
     list_dtypes(row->dtypes, info->dtypes, sizeof info->dtypes);
     memcpy(info->tile, row->tile, sizeof info->tile);
     info->reference = (row->traits & HF_TRAIT_REFERENCE) != 0;
@@ -72,12 +75,26 @@ int hf_dev_isa_at(int i, hf_dev_isa *info) {
 }
 
 int hf_dev_device_at(int i, hf_dev_device *info) {
-    const struct hf_device *device = i < 0 ? NULL : hf_device_at(i);
+    const struct hf_device *device = NULL;
     memset(info, 0, sizeof *info);
-    if (!device)
+    for (int b = 0; i >= 0 && (device = hf_device_at(b)) != NULL; b++) {
+        const int there = device->count();
+        const int shown = there > 0 ? there : 1; /* one line says why there is none */
+        if (i < shown) {
+            if (device->id == HF_DEV_HOST)
+                snprintf(info->name, sizeof info->name, "%s", device->name);
+            else
+                snprintf(info->name, sizeof info->name, "%s:%d", device->name, i);
+            info->available = device->probe(i, info->text, sizeof info->text) == HF_OK;
+            return 1;
+        }
+        i -= shown;
+    }
+    const struct hf_absent *absent = i < 0 ? NULL : hf_device_absent(i);
+    if (!absent)
         return 0;
-    info->name = device->name;
-    info->available = device->probe(info->text, sizeof info->text) == HF_OK;
+    snprintf(info->name, sizeof info->name, "%s", absent->name);
+    snprintf(info->text, sizeof info->text, "not in this build: %s", absent->why);
     return 1;
 }
 

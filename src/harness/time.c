@@ -59,7 +59,8 @@ static const struct hf_kernel *reference_of(const struct hf_subject *subject, co
 
 static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
     const char *name = job->opts->kernel;
-    if (!hf_kernel_runs_here(row, NULL, 0) || !hf_row_takes(row, job->subject->op, job->c.args))
+    if (row->device != job->ctx->device->id || !hf_kernel_runs_here(row, NULL, 0) ||
+        !hf_row_takes(row, job->subject->op, job->c.args))
         return false;
     if (!name)
         return row == job->planned;
@@ -79,8 +80,8 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
     HF_TRY(hf_problem_make(job->subject, &small, job->opts->seed, job->opts->normal, false, &c,
                            &job->ctx->error));
     const struct hf_kernel *reference = reference_of(job->subject, c.args);
-    *ok = reference &&
-          hf_check_row_once(job->ctx->stream, job->subject, row, reference, &c, why, sizeof why);
+    *ok =
+        reference && hf_check_row_once(job->ctx, job->subject, row, reference, &c, why, sizeof why);
     hf_case_clear(&c);
     return HF_OK;
 }
@@ -88,6 +89,7 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
 static hf_status choose_rows(struct timing_job *job) {
     const struct hf_subject *subject = job->subject;
     size_t ws_bytes = 0;
+    const int workers = job->ctx->device->workers(job->ctx->stream);
     job->entrants = hf_alloc_zero((size_t)subject->count * sizeof *job->entrants);
     if (!job->entrants)
         return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
@@ -98,7 +100,7 @@ static hf_status choose_rows(struct timing_job *job) {
             HF_TRY(trusted(job, row, &ok));
         if (!ok)
             continue;
-        const size_t need = row->workspace ? row->workspace(job->c.args, job->ctx->threads) : 0;
+        const size_t need = row->workspace ? row->workspace(job->c.args, workers) : 0;
         ws_bytes = need > ws_bytes ? need : ws_bytes;
         job->entrants[job->count].row = row;
         job->entrants[job->count++].sample = hf_alloc_zero(MAX_ROUNDS * sizeof(double));
@@ -112,7 +114,7 @@ static hf_status choose_rows(struct timing_job *job) {
                            subject->op->name, job->opts->kernel ? " named " : "",
                            job->opts->kernel ? job->opts->kernel : "",
                            job->opts->checked_only ? " and is right on it" : "", subject->op->name);
-    job->ws = hf_alloc(ws_bytes);
+    job->ws = hf_ctx_alloc(job->ctx, ws_bytes);
     return job->ws ? HF_OK
                    : hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory for the workspace of %s",
                                  subject->op->name);
@@ -216,7 +218,7 @@ static hf_status time_subject(struct timing_job *job, int op, const hf_dev_ceili
     for (int e = 0; e < job->count; e++)
         hf_free(job->entrants[e].sample);
     hf_free(job->entrants);
-    hf_free(job->ws);
+    hf_ctx_release(job->ctx, job->ws);
     hf_case_clear(&job->c);
     return status;
 }

@@ -3,6 +3,9 @@
 #include "core/kernel.h"
 #include "core/op.h"
 #include "device/host/isa.h"
+#if HF_HAVE_CUDA
+#include "device/cuda/cuda.h"
+#endif
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +43,20 @@ static isa_tables *const tables[HF_ISA_COUNT] = {
 #undef ISA
 };
 
+/* HF_CUDA_OP_<name> is 1 for ops that have a <op>_cuda.cu in this build. */
+#define CUDA_TABLE_(have, name) PICK(IF_##have &hf_##name##_rows_cuda)
+#define CUDA_TABLE(have, name) CUDA_TABLE_(have, name)
+
+#define OP(NAME, name) extern const struct hf_kernel_table hf_##name##_rows_cuda;
+#include "ops/ops.def"
+#undef OP
+
+static const struct hf_kernel_table *const cuda_tables[HF_OP_COUNT] = {
+#define OP(NAME, name) CUDA_TABLE(HF_CUDA_OP_##name, name),
+#include "ops/ops.def"
+#undef OP
+};
+
 const struct hf_op *hf_op_at(int id) { return id >= 0 && id < HF_OP_COUNT ? ops[id] : NULL; }
 
 int hf_op_find(const char *name) {
@@ -60,17 +77,30 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
             return &table->rows[i];
         i -= table->count;
     }
-    return NULL;
+    const struct hf_kernel_table *cuda = cuda_tables[op];
+    return cuda != NULL && i < cuda->count ? &cuda->rows[i] : NULL;
+}
+
+static bool host_row_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+    if ((hf_cpu_isas() >> kernel->isa & 1) != 0)
+        return true;
+    const bool there = (hf_cpu_isas_there() >> kernel->isa & 1) != 0;
+    (void)snprintf(why, why_bytes,
+                   there ? "%s is hidden by HF_ISA_MAX"
+                         : "this CPU or its operating system has no %s",
+                   hf_isa_name((int)kernel->isa));
+    return false;
 }
 
 bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
-    if (kernel->device != HF_DEV_HOST || (hf_cpu_isas() >> kernel->isa & 1) != 0)
-        return true;
-    const bool there = (hf_cpu_isas_there() >> kernel->isa & 1) != 0;
-    if (why != NULL)
-        (void)snprintf(why, why_bytes,
-                       there ? "%s is hidden by HF_ISA_MAX"
-                             : "this CPU or its operating system has no %s",
-                       hf_isa_name((int)kernel->isa));
-    return false;
+    char unread[160];
+    if (why == NULL) {
+        why = unread;
+        why_bytes = sizeof unread;
+    }
+#if HF_HAVE_CUDA
+    if (kernel->device == HF_DEV_CUDA)
+        return hf_cuda_runs(kernel->isa, why, why_bytes);
+#endif
+    return host_row_runs(kernel, why, why_bytes);
 }

@@ -24,7 +24,6 @@ enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
 static const struct part {
     const char *name, *why_not;
 } missing_parts[] = {
-    {"cuda", "GPU kernels are not part of this version"},
     {"opencl", "OpenCL kernels are not part of this version"},
     {"mpi", "running on several machines is not part of this version"},
 };

@@ -11,19 +11,27 @@
 
 extern const struct hf_device hf_host_device;
 
-static hf_status host_probe(char *text, size_t text_bytes) {
+static int host_count(void) { return 1; }
+
+static hf_status host_probe(int index, char *text, size_t text_bytes) {
+    if (index != 0) {
+        (void)snprintf(text, text_bytes, "there is one CPU device, number 0");
+        return HF_E_UNSUPPORTED;
+    }
     (void)snprintf(text, text_bytes, "%s", hf_cpu_name());
     return HF_OK;
 }
 
-static hf_status host_open(int threads, void **stream, hf_error *err) {
+static hf_status host_open(const struct hf_device_opts *opts, void **stream, hf_error *err) {
+    if (opts->stream != NULL)
+        return hf_fail(err, HF_E_ARG, "the CPU takes no stream; leave it NULL");
     /* asks for the tile registers, which threads started later inherit */
     (void)hf_cpu_isas();
-    hf_pool *pool = hf_pool_create(threads);
+    hf_pool *pool = hf_pool_create(opts->threads);
     if (pool == NULL)
         return hf_fail(err, HF_E_NOMEM,
                        "cannot start %d threads; ask for fewer, or raise the limit (ulimit -u)",
-                       threads);
+                       opts->threads);
     *stream = pool;
     return HF_OK;
 }
@@ -32,9 +40,47 @@ static void host_close(void *stream) { hf_pool_destroy(stream); }
 
 static int host_workers(const void *stream) { return hf_pool_workers(stream); }
 
+static uint64_t host_memory(void *stream) {
+    (void)stream;
+    return hf_mem_available();
+}
+
+static void *host_alloc(void *stream, size_t bytes) {
+    (void)stream;
+    return hf_alloc(bytes);
+}
+
+static void host_release(void *stream, void *p) {
+    (void)stream;
+    hf_free(p);
+}
+
+static bool host_owns(const void *stream, const void *p) {
+    (void)stream;
+    (void)p;
+    return false; /* nothing that the host cannot read */
+}
+
 static hf_status host_copy(void *stream, void *dst, const void *src, size_t bytes) {
     (void)stream;
-    memcpy(dst, src, bytes);
+    if (bytes > 0)
+        memcpy(dst, src, bytes);
+    return HF_OK;
+}
+
+static hf_status host_copy_rows(void *stream, void *dst, size_t dst_step, const void *src,
+                                size_t src_step, size_t row_bytes, int64_t rows) {
+    (void)stream;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((char *)dst + (size_t)i * dst_step, (const char *)src + (size_t)i * src_step,
+               row_bytes);
+    return HF_OK;
+}
+
+static hf_status host_fill(void *stream, void *dst, int byte, size_t bytes) {
+    (void)stream;
+    if (bytes > 0)
+        memset(dst, byte, bytes);
     return HF_OK;
 }
 
@@ -43,15 +89,26 @@ static hf_status host_sync(void *stream) {
     return HF_OK;
 }
 
+static const char *host_error_text(const void *stream) {
+    (void)stream;
+    return "";
+}
+
 const struct hf_device hf_host_device = {
     .name = "cpu",
     .id = HF_DEV_HOST,
+    .count = host_count,
     .probe = host_probe,
     .open = host_open,
     .close = host_close,
     .workers = host_workers,
-    .alloc = hf_alloc,
-    .release = hf_free,
+    .memory = host_memory,
+    .alloc = host_alloc,
+    .release = host_release,
+    .owns = host_owns,
     .copy = host_copy,
+    .copy_rows = host_copy_rows,
+    .fill = host_fill,
     .sync = host_sync,
+    .error_text = host_error_text,
 };

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA backend: HF_CUDA=ON needs nvcc, OFF leaves it out, AUTO takes it where it is. Sets
+# HF_CUDA_DEFINITIONS (HF_HAVE_CUDA, HF_CUDA_LEFT_OUT, HF_CUDA_OP_<op>=1 for each <op>_cuda.cu) and
+# offers hf_add_cuda_objects(). Files named *_sm90*.cu are compiled for 9.0a alone (wgmma,
+# setmaxnreg), all others for 8.0, 9.0 and, as PTX, what comes later.
+set(HF_CUDA AUTO CACHE STRING "NVIDIA GPUs: ON, OFF or AUTO")
+set_property(CACHE HF_CUDA PROPERTY STRINGS ON OFF AUTO)
+
+set(HF_HAVE_CUDA 0)
+set(why "configured with HF_CUDA=OFF")
+if(HF_CUDA STREQUAL "AUTO" AND HF_SANITIZE)
+  set(why "builds with sanitizers leave it out")
+elseif(HF_CUDA)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(HF_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda/bin /opt/cuda/bin)
+    if(HF_NVCC)
+      set(CMAKE_CUDA_COMPILER "${HF_NVCC}")
+    endif()
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  check_language(CUDA)
+  set(why "no CUDA compiler (nvcc) was found")
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit QUIET)
+    set(why "nvcc was found, but not the CUDA toolkit's headers and libraries")
+    if(CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_LESS 12.3)
+      set(why "the CUDA toolkit is older than 12.3")
+    elseif(CUDAToolkit_FOUND)
+      set(HF_HAVE_CUDA 1)
+    endif()
+  endif()
+  if(HF_CUDA STREQUAL "ON" AND NOT HF_HAVE_CUDA)
+    message(FATAL_ERROR "HF_CUDA=ON: ${why}")
+  endif()
+endif()
+
+if(NOT HF_HAVE_CUDA)
+  message(STATUS "CUDA left out: ${why}")
+  set(HF_CUDA_DEFINITIONS "HF_HAVE_CUDA=0" "HF_CUDA_LEFT_OUT=\"${why}\"")
+  function(hf_add_cuda_objects objects)
+  endfunction()
+  return()
+endif()
+
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+
+set(HF_CUDA_DEFINITIONS "HF_HAVE_CUDA=1")
+set(HF_CUDA_LIBRARIES CUDA::cudart_static)
+file(GLOB HF_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/*/*.cu"
+     "${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu")
+foreach(source IN LISTS HF_CUDA_SOURCES)
+  if(source MATCHES "/ops/([a-z]+)/([a-z]+)_cuda\\.cu$" AND CMAKE_MATCH_1 STREQUAL CMAKE_MATCH_2)
+    list(APPEND HF_CUDA_DEFINITIONS "HF_CUDA_OP_${CMAKE_MATCH_1}=1")
+  endif()
+endforeach()
+file(GLOB HF_CUDA_HOST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/device/cuda/*.c")
+
+# What every .cu file is compiled with. Warnings of the host compiler and of both passes of nvcc.
+add_library(hf_cuda_flags INTERFACE)
+set(host_flags -Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
+target_compile_options(
+  hf_cuda_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags};-Xptxas=-warn-spills>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${HF_WERROR}>>:-Werror=all-warnings>")
+target_include_directories(hf_cuda_flags INTERFACE "${PROJECT_SOURCE_DIR}/include"
+                                                   "${PROJECT_SOURCE_DIR}/src")
+target_compile_definitions(hf_cuda_flags INTERFACE ${HF_ISA_DEFINITIONS} ${HF_CUDA_DEFINITIONS})
+
+# Append the objects of the backend to ${objects}.
+function(hf_add_cuda_objects objects)
+  set(all ${${objects}})
+  set(hopper ${HF_CUDA_SOURCES})
+  list(FILTER hopper INCLUDE REGEX "_sm90[^/]*\\.cu$")
+  set(general ${HF_CUDA_SOURCES})
+  list(FILTER general EXCLUDE REGEX "_sm90[^/]*\\.cu$")
+  add_library(hf_cuda_host OBJECT ${HF_CUDA_HOST_SOURCES})
+  target_link_libraries(hf_cuda_host PRIVATE hf_flags CUDA::toolkit)
+  list(APPEND all $<TARGET_OBJECTS:hf_cuda_host>)
+  foreach(part IN ITEMS general hopper)
+    if(${part})
+      add_library(hf_cuda_${part} OBJECT ${${part}})
+      target_link_libraries(hf_cuda_${part} PRIVATE hf_cuda_flags)
+      list(APPEND all $<TARGET_OBJECTS:hf_cuda_${part}>)
+    endif()
+  endforeach()
+  if(hopper)
+    set_target_properties(hf_cuda_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  endif()
+  set(${objects} ${all} PARENT_SCOPE)
+endfunction()

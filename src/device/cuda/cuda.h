@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The stream of a CUDA context: what kernel->run() gets as `void *stream`. */
+#ifndef HF_CUDA_H
+#define HF_CUDA_H
+
+#include "device/device.h"
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hf_cuda {
+    cudaStream_t stream;
+    bool owned;         /* the stream is ours, not the caller's */
+    cudaMemPool_t pool; /* stream-ordered memory that stays with the context */
+    int device;         /* CUDA's number */
+    int sm;             /* compute capability: 90 for 9.0 */
+    int sms;            /* multiprocessors */
+    int smem;           /* most dynamic shared memory of a block, bytes */
+    int64_t l2;         /* bytes of second-level cache */
+    uint64_t memory;    /* bytes of device memory */
+    char name[64];
+    char error[256]; /* what the last failure said */
+};
+
+/* Ours to theirs: HF_OK, HF_E_NOMEM, HF_E_UNSUPPORTED or HF_E_DEVICE; the words go to cuda->error.
+ * what: "copy", the kernel's name, ... */
+hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *what);
+
+/* After a launch: did it start? */
+hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel);
+
+/* Device memory from the context's pool, in stream order; NULL when there is none. */
+void *hf_cuda_alloc(struct hf_cuda *cuda, size_t bytes);
+void hf_cuda_release(struct hf_cuda *cuda, void *p);
+
+/* Is p memory that kernels may use and the host must not read? */
+bool hf_cuda_owns(const void *p);
+
+/* Can a row that needs compute capability `sm` (75, 80, ...; 90 means exactly 9.x) run on a device
+ * of this machine? Writes why not. */
+bool hf_cuda_runs(uint32_t sm, char *why, size_t why_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NVIDIA GPUs through the CUDA runtime, which is linked in statically: a machine without a driver
+ * runs the rest of the library and is told what is missing. */
+#include "base/mem.h"
+#include "device/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OLDEST_SM 80
+
+extern const struct hf_device hf_cuda_device;
+
+hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *what) {
+    if (error == cudaSuccess)
+        return HF_OK;
+    (void)cudaGetLastError(); /* forget it, unless it is sticky */
+    (void)snprintf(cuda->error, sizeof cuda->error, "%s: %s (%s)", what, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+    if (error == cudaErrorMemoryAllocation)
+        return HF_E_NOMEM;
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return HF_E_UNSUPPORTED;
+    return HF_E_DEVICE;
+}
+
+hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel) {
+    return hf_cuda_check(cuda, cudaGetLastError(), kernel);
+}
+
+static int cuda_count(void) {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess)
+        return count;
+    (void)cudaGetLastError();
+    return 0;
+}
+
+/* Why there is no device, in words that say what to do. */
+static void explain_none(char *text, size_t text_bytes) {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    (void)cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver) {
+        int driver = 0;
+        (void)cudaDriverGetVersion(&driver);
+        if (driver == 0)
+            (void)snprintf(text, text_bytes,
+                           "no NVIDIA driver is installed, or it cannot be loaded here");
+        else
+            (void)snprintf(text, text_bytes,
+                           "the NVIDIA driver is too old: it supports CUDA %d.%d, this build needs "
+                           "%d.%d; update the driver",
+                           driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                           CUDART_VERSION % 1000 / 10);
+    } else if (error == cudaSuccess || error == cudaErrorNoDevice) {
+        (void)snprintf(text, text_bytes, "no NVIDIA GPU is visible (is CUDA_VISIBLE_DEVICES set?)");
+    } else {
+        (void)snprintf(text, text_bytes, "the NVIDIA driver answers: %s",
+                       cudaGetErrorString(error));
+    }
+}
+
+static hf_status cuda_probe(int index, char *text, size_t text_bytes) {
+    const int count = cuda_count();
+    if (count == 0) {
+        explain_none(text, text_bytes);
+        return HF_E_UNSUPPORTED;
+    }
+    if (index < 0 || index >= count) {
+        (void)snprintf(text, text_bytes, "there %s %d, numbered from 0", count == 1 ? "is" : "are",
+                       count);
+        return HF_E_UNSUPPORTED;
+    }
+    struct cudaDeviceProp prop;
+    const cudaError_t error = cudaGetDeviceProperties(&prop, index);
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)snprintf(text, text_bytes, "the driver answers: %s", cudaGetErrorString(error));
+        return HF_E_DEVICE;
+    }
+    (void)snprintf(text, text_bytes, "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB",
+                   prop.name, prop.major, prop.minor, prop.multiProcessorCount,
+                   (double)prop.totalGlobalMem / (double)(1 << 30));
+    if (prop.major * 10 + prop.minor >= OLDEST_SM)
+        return HF_OK;
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, text_bytes - used, "; %d.%d or later is needed", OLDEST_SM / 10,
+                   OLDEST_SM % 10);
+    return HF_E_UNSUPPORTED;
+}
+
+/* All contexts of a process share CUDA's own context of the device; memory freed stays in the pool.
+ */
+static hf_status open_pool(struct hf_cuda *cuda) {
+    struct cudaMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    props.location.id = cuda->device;
+    HF_TRY(hf_cuda_check(cuda, cudaMemPoolCreate(&cuda->pool, &props), "memory pool"));
+    uint64_t keep = UINT64_MAX;
+    return hf_cuda_check(
+        cuda, cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrReleaseThreshold, &keep),
+        "memory pool");
+}
+
+static hf_status describe(struct hf_cuda *cuda) {
+    struct cudaDeviceProp prop;
+    HF_TRY(hf_cuda_check(cuda, cudaGetDeviceProperties(&prop, cuda->device), "device properties"));
+    cuda->sm = prop.major * 10 + prop.minor;
+    cuda->sms = prop.multiProcessorCount;
+    cuda->smem = (int)prop.sharedMemPerBlockOptin;
+    cuda->l2 = prop.l2CacheSize;
+    cuda->memory = prop.totalGlobalMem;
+    (void)snprintf(cuda->name, sizeof cuda->name, "%.60s", prop.name);
+    return HF_OK;
+}
+
+static void cuda_close(void *stream) {
+    struct hf_cuda *cuda = stream;
+    if (cuda->stream != NULL)
+        (void)cudaStreamSynchronize(cuda->stream);
+    if (cuda->owned && cuda->stream != NULL)
+        (void)cudaStreamDestroy(cuda->stream);
+    if (cuda->pool != NULL)
+        (void)cudaMemPoolDestroy(cuda->pool);
+    (void)cudaGetLastError();
+    hf_free(cuda);
+}
+
+static hf_status open_all(struct hf_cuda *cuda, void *stream) {
+    HF_TRY(hf_cuda_check(cuda, cudaSetDevice(cuda->device), "device"));
+    HF_TRY(describe(cuda));
+    HF_TRY(open_pool(cuda));
+    cuda->owned = stream == NULL;
+    cuda->stream = stream;
+    if (!cuda->owned)
+        return HF_OK;
+    return hf_cuda_check(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking),
+                         "stream");
+}
+
+static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_error *err) {
+    struct hf_cuda *cuda = hf_alloc_zero(sizeof *cuda);
+    if (cuda == NULL)
+        return hf_fail(err, HF_E_NOMEM, "no memory to open device cuda:%d", opts->index);
+    cuda->device = opts->index;
+    const hf_status status = open_all(cuda, opts->stream);
+    if (status != HF_OK) {
+        (void)hf_fail(err, status, "device cuda:%d cannot be opened: %s", opts->index, cuda->error);
+        cuda_close(cuda);
+        return status;
+    }
+    *stream = cuda;
+    return HF_OK;
+}
+
+static int cuda_workers(const void *stream) {
+    (void)stream;
+    return 1;
+}
+
+static uint64_t cuda_memory(void *stream) {
+    struct hf_cuda *cuda = stream;
+    size_t free_bytes = 0, total = 0;
+    if (hf_cuda_check(cuda, cudaMemGetInfo(&free_bytes, &total), "memory") != HF_OK)
+        return 0;
+    uint64_t held = 0, used = 0; /* what the pool holds and nobody uses is free as well */
+    (void)cudaMemPoolGetAttribute(cuda->pool, cudaMemPoolAttrReservedMemCurrent, &held);
+    (void)cudaMemPoolGetAttribute(cuda->pool, cudaMemPoolAttrUsedMemCurrent, &used);
+    return free_bytes + (held - used);
+}
+
+void *hf_cuda_alloc(struct hf_cuda *cuda, size_t bytes) {
+    void *p = NULL;
+    const cudaError_t error =
+        cudaMallocFromPoolAsync(&p, bytes > 0 ? bytes : 1, cuda->pool, cuda->stream);
+    return hf_cuda_check(cuda, error, "allocation") == HF_OK ? p : NULL;
+}
+
+void hf_cuda_release(struct hf_cuda *cuda, void *p) {
+    if (p != NULL)
+        (void)hf_cuda_check(cuda, cudaFreeAsync(p, cuda->stream), "release");
+}
+
+static void *cuda_alloc(void *stream, size_t bytes) { return hf_cuda_alloc(stream, bytes); }
+
+static void cuda_release(void *stream, void *p) { hf_cuda_release(stream, p); }
+
+bool hf_cuda_owns(const void *p) {
+    struct cudaPointerAttributes attr;
+    if (p == NULL)
+        return false;
+    if (cudaPointerGetAttributes(&attr, p) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return false;
+    }
+    return attr.type == cudaMemoryTypeDevice;
+}
+
+static bool cuda_owns(const void *stream, const void *p) {
+    (void)stream;
+    return hf_cuda_owns(p);
+}
+
+/* A copy that the host takes part in is waited for. */
+static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *src) {
+    if (hf_cuda_owns(dst) && hf_cuda_owns(src))
+        return HF_OK;
+    return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "copy");
+}
+
+static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t bytes) {
+    struct hf_cuda *cuda = stream;
+    if (bytes == 0)
+        return HF_OK;
+    HF_TRY(hf_cuda_check(cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda->stream),
+                         "copy"));
+    return finish_copy(cuda, dst, src);
+}
+
+static hf_status cuda_copy_rows(void *stream, void *dst, size_t dst_step, const void *src,
+                                size_t src_step, size_t row_bytes, int64_t rows) {
+    struct hf_cuda *cuda = stream;
+    if (rows == 0 || row_bytes == 0)
+        return HF_OK;
+    if (dst_step == row_bytes && src_step == row_bytes)
+        return cuda_copy(stream, dst, src, row_bytes * (size_t)rows);
+    HF_TRY(hf_cuda_check(cuda,
+                         cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, (size_t)rows,
+                                           cudaMemcpyDefault, cuda->stream),
+                         "copy"));
+    return finish_copy(cuda, dst, src);
+}
+
+static hf_status cuda_fill(void *stream, void *dst, int byte, size_t bytes) {
+    struct hf_cuda *cuda = stream;
+    if (bytes == 0)
+        return HF_OK;
+    return hf_cuda_check(cuda, cudaMemsetAsync(dst, byte, bytes, cuda->stream), "fill");
+}
+
+static hf_status cuda_sync(void *stream) {
+    struct hf_cuda *cuda = stream;
+    return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
+}
+
+static const char *cuda_error_text(const void *stream) {
+    return ((const struct hf_cuda *)stream)->error;
+}
+
+bool hf_cuda_runs(uint32_t sm, char *why, size_t why_bytes) {
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) != cudaSuccess) {
+        (void)cudaGetLastError();
+        explain_none(why, why_bytes);
+        return false;
+    }
+    const uint32_t here = (uint32_t)(major * 10 + minor);
+    const bool hopper = sm == 90; /* its instructions exist on 9.0 alone */
+    if (hopper ? here == 90 : here >= sm)
+        return true;
+    (void)snprintf(why, why_bytes, "needs compute capability %u.%u%s, the GPU has %u.%u", sm / 10,
+                   sm % 10, hopper ? "" : " or later", here / 10, here % 10);
+    return false;
+}
+
+const struct hf_device hf_cuda_device = {
+    .name = "cuda",
+    .id = HF_DEV_CUDA,
+    .count = cuda_count,
+    .probe = cuda_probe,
+    .open = cuda_open,
+    .close = cuda_close,
+    .workers = cuda_workers,
+    .memory = cuda_memory,
+    .alloc = cuda_alloc,
+    .release = cuda_release,
+    .owns = cuda_owns,
+    .copy = cuda_copy,
+    .copy_rows = cuda_copy_rows,
+    .fill = cuda_fill,
+    .sync = cuda_sync,
+    .error_text = cuda_error_text,
+};

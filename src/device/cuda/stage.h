@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arguments of a call that lie in host memory, seen by the device. A kernel row begins with
+ * hf_stage_begin(), asks for a device view of every pointer of its arguments, launches, and returns
+ * hf_stage_end(). Pointers to device memory pass through at no cost, and then nothing waits. */
+#ifndef HF_STAGE_H
+#define HF_STAGE_H
+
+#include "device/cuda/cuda.h"
+#include <holdfast/array.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HF_STAGE_ITEMS 24
+
+struct hf_stage {
+    struct hf_cuda *cuda;
+    hf_status status; /* the first failure; the calls below then return NULL */
+    int count;
+    struct hf_stage_item {
+        void *host, *device;
+        size_t bytes;
+        bool back; /* copied to the host at the end */
+    } item[HF_STAGE_ITEMS];
+};
+
+void hf_stage_begin(struct hf_stage *stage, void *stream);
+
+/* A device view of `bytes` bytes at p: read only, written only, or both. NULL for NULL. */
+const void *hf_stage_in(struct hf_stage *stage, const void *p, size_t bytes);
+void *hf_stage_out(struct hf_stage *stage, void *p, size_t bytes);
+void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes);
+
+/* A device view of a matrix; a staged copy has no gaps between rows. */
+hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a);
+
+/* Copy back what was written, free the copies, wait if there is anything to wait for. */
+hf_status hf_stage_end(struct hf_stage *stage, hf_status launched);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
