@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign on NVIDIA GPUs as the loop sees it: every pointer is device memory unless said otherwise,
+ * everything runs in the order of cuda->stream, nothing waits or allocates.
+ *
+ * Once for the data:      hf_assign_rows_bytes(), hf_assign_rows_prepare()
+ * Once per set of centroids: hf_assign_step_bytes(), hf_assign_step()
+ *
+ * `batch` problems of one shape lie one behind the other: x [batch, n, d], centroids [batch, k, d],
+ * labels [batch, n]. A row number counts through all of them: problem * n + row. */
+#ifndef HF_ASSIGN_CUDA_H
+#define HF_ASSIGN_CUDA_H
+
+#include "device/cuda/cuda.h"
+#include <holdfast/array.h>
+#include <holdfast/kmeans.h>
+
+/* What does not change from one set of centroids to the next. */
+struct hf_assign_problem {
+    hf_array x;       /* [batch * n, d] device memory, any data type, any row stride */
+    int64_t batch, k; /* n is x.rows / batch */
+    hf_dtype c_type;  /* of the centroids: HF_F32 or HF_F64 */
+    hf_metric metric;
+    bool exact;          /* false: take the filter's answer */
+    const double *shift; /* [d] device memory or NULL, one for all problems; Euclidean only */
+    double scale;        /* hf_filter.scale; 0 means 1 */
+};
+
+/* Rows as the filter wants them, and what is known of each. Filled by hf_assign_rows_prepare(). */
+struct hf_assign_rows {
+    struct hf_assign_problem problem;
+    int64_t n;       /* rows of a problem */
+    int kind;        /* which kernels the steps use (assign_cuda.cu) */
+    bool raw;        /* x16 is x itself */
+    double scale16;  /* x' = (x - shift) * scale16 */
+    const void *x16; /* [batch * n, ld] f16, zeros behind column d; NULL where no kernel wants it */
+    int64_t ld;      /* elements from row to row */
+    const float *norm; /* [batch * n] at least |x16|; Inf: a row that the filter must not decide */
+    const float *loss; /* [batch * n] at least |x' - x16|, NULL: 0 */
+};
+
+/* Counters of a step. Written (not added to) by hf_assign_step(). */
+struct hf_assign_counts {
+    unsigned long long changed;   /* labels that differ from the old ones */
+    unsigned long long rechecked; /* rows that went to float64 */
+    unsigned long long pairs;     /* float64 distances evaluated */
+};
+
+struct hf_assign_step {
+    const void *c;                   /* [batch, k, d] c_type, without gaps */
+    const int32_t *old_labels;       /* [batch * n] or NULL: all -1 */
+    int32_t *labels;                 /* [batch * n] out: the labels; must not be old_labels */
+    struct hf_assign_counts *counts; /* [batch] out */
+    int32_t *moved;       /* [batch * n] out or NULL: numbers of the rows whose label changed, */
+    int32_t *moved_count; /* [1] out: and how many, in no fixed order; NULL with moved */
+    const int32_t *stop;  /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
+};
+
+/* Bytes (a multiple of HF_ALIGN) that the prepared rows need beside x; 0 is possible. */
+size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);
+
+/* memory: hf_assign_rows_bytes(), 256-byte aligned, must live as long as the rows are used. */
+hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
+                                 void *memory, struct hf_assign_rows *rows);
+
+/* Workspace of a step: contents need not survive from one to the next. problem->x.data is not
+ * looked at. */
+size_t hf_assign_step_bytes(const struct hf_assign_problem *problem);
+
+/* Labels of all rows. ws: hf_assign_step_bytes(), 256-byte aligned. */
+hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, void *ws);
+
+#endif
