@@ -7,6 +7,7 @@
 #include "algo/kmeans/skip.h"
 #include "core/rows.h"
 #include "ops/assign/assign.h"
+#include "ops/means.h"
 #include <holdfast/kmeans.h>
 
 #define HF_PANEL_ROWS ((int64_t)1 << 18) /* most rows of one call of an op */
@@ -135,10 +136,8 @@ void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
 /* ---- centers.c: from sums to centroids */
 /* A view of [k, d] centroids. */
 hf_array hf_centers(const struct hf_fit *fit, void *centers);
-static inline double hf_center_at(const void *centers, hf_dtype center_type, int64_t i) {
-    return center_type == HF_F64 ? ((const double *)centers)[i]
-                                 : (double)((const float *)centers)[i];
-}
+/* What its centroids are, for ops/means.h. */
+struct hf_center_rule hf_fit_rule(const struct hf_fit *fit);
 /* Store v, rounded, as element i of the centroids dst. */
 void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v);
 /* fit->previous becomes the new centroids, then the two are swapped. Empty clusters stay. */
