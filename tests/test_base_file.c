@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "hf-file-XXXXXX";
@@ -31,7 +32,7 @@ static int entries(void) {
     assert_non_null(dir);
     int count = 0;
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
-        count += e->d_name[0] != '.';
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     (void)closedir(dir);
     return count;
 }
@@ -47,7 +48,7 @@ static int remove_folder(void **state) {
     if (dir == NULL)
         return -1;
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
-        if (e->d_name[0] != '.')
+        if (e->d_name[0] != '.' || strlen(e->d_name) > 2)
             (void)unlink(at(e->d_name));
     (void)closedir(dir);
     return rmdir(folder);
@@ -167,6 +168,99 @@ static void keeps_links_and_permissions(void **state) {
     assert_int_equal(st.st_mode & 07777, 0640);
 }
 
+/* A link is followed even where nothing is yet, into the folder it leads to. */
+static void follows_links_to_nothing(void **state) {
+    (void)state;
+    hf_error err = {""};
+    hf_file *file = NULL;
+    struct stat st;
+    assert_int_equal(mkdir(at("sub"), 0777), 0);
+    assert_int_equal(symlink("sub/second", at("first")), 0);
+    assert_int_equal(symlink("third", at("sub/second")), 0);
+    assert_int_equal(write_text(at("first"), "far", &err), HF_OK);
+    assert_content(at("sub/third"), "far");
+    assert_int_equal(lstat(at("first"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(symlink("circle", at("circle")), 0);
+    assert_int_equal(hf_file_create(&file, at("circle"), &err), HF_E_IO);
+    assert_says(&err, "circle", "links");
+    assert_int_equal(unlink(at("sub/second")), 0);
+    assert_int_equal(unlink(at("sub/third")), 0);
+    assert_int_equal(rmdir(at("sub")), 0);
+}
+
+/* Leave the temporary file of a writer behind that was killed, or is still at it. */
+static pid_t writer(const char *path, bool killed) {
+    int ready[2];
+    char byte = 0;
+    hf_error err = {""};
+    hf_file *file = NULL;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (hf_file_create(&file, path, &err) != HF_OK ||
+            hf_file_write(file, "x", 1, &err) != HF_OK)
+            _exit(1);
+        if (write(ready[1], "r", 1) == 1)
+            (void)pause();
+        _exit(0);
+    }
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void)close(ready[0]);
+    if (killed) {
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    return child;
+}
+
+static void leftovers_of_killed_writers_go(void **state) {
+    (void)state;
+    hf_error err = {""};
+    const char *path = at("restless");
+    const int before = entries();
+    for (int i = 0; i < 3; i++)
+        (void)writer(path, true);
+    assert_int_equal(entries(), before + 1); /* each removed the one before */
+    const pid_t alive = writer(path, false);
+    assert_int_equal(write_text(path, "done", &err), HF_OK);
+    assert_content(path, "done");
+    assert_int_equal(entries(), before + 2); /* the file, and what the living one writes */
+    assert_int_equal(kill(alive, SIGKILL), 0);
+    assert_int_equal(waitpid(alive, NULL, 0), alive);
+    assert_int_equal(write_text(path, "again", &err), HF_OK);
+    assert_int_equal(entries(), before + 1);
+    assert_content(path, "again");
+}
+
+static void several_appear_together(void **state) {
+    (void)state;
+    static const char *const names[] = {"set-a", "set-b", "set-c"};
+    hf_error err = {""};
+    hf_file *files[3];
+    int appeared = -1;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(hf_file_create(&files[i], at(names[i]), &err), HF_OK);
+            assert_int_equal(hf_file_write(files[i], round == 0 ? "one" : "two", 3, &err), HF_OK);
+        }
+        /* a folder that came in the way later stops the second time after the first file */
+        if (round == 1) {
+            assert_int_equal(unlink(at("set-b")), 0);
+            assert_int_equal(mkdir(at("set-b"), 0777), 0);
+        }
+        const hf_status status = hf_file_commit_all(files, 3, &appeared, &err);
+        assert_int_equal(status, round == 0 ? HF_OK : HF_E_IO);
+        assert_int_equal(appeared, round == 0 ? 3 : 1);
+        assert_content(at("set-a"), round == 0 ? "one" : "two");
+        assert_content(at("set-c"), "one");
+    }
+    assert_says(&err, "set-b", "folder");
+    assert_int_equal(rmdir(at("set-b")), 0);
+}
+
 static void refusals_name_path_and_remedy(void **state) {
     (void)state;
     hf_error err = {""};
@@ -279,6 +373,9 @@ int main(void) {
         cmocka_unit_test(two_writers),
         cmocka_unit_test(pieces),
         cmocka_unit_test(keeps_links_and_permissions),
+        cmocka_unit_test(follows_links_to_nothing),
+        cmocka_unit_test(leftovers_of_killed_writers_go),
+        cmocka_unit_test(several_appear_together),
         cmocka_unit_test(refusals_name_path_and_remedy),
         cmocka_unit_test(no_room),
         cmocka_unit_test(reading),

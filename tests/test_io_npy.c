@@ -416,6 +416,61 @@ static void test_write_refuses(void **state) {
     assert_int_equal(st.st_size, 0);
 }
 
+static bool there(const char *name) { return access(in_folder(name), F_OK) == 0; }
+
+static void test_file_set(void **state) {
+    (void)state;
+    hf_file_set *set = NULL;
+    int64_t bytes = 0;
+    uint32_t crc = 0;
+    int appeared = -1;
+    float x[2] = {1, 2};
+    const hf_array a = hf_array_view(x, HF_F32, 2, 1);
+    assert_int_equal(hf_file_set_create(ctx, &set), HF_OK);
+    assert_int_equal(hf_file_set_npy(set, in_folder("set.npy"), &a), HF_OK);
+    assert_int_equal(hf_file_set_npy_matrix(set, in_folder("set2.npy"), &a), HF_OK);
+    assert_int_equal(hf_file_set_file(set, in_folder("set.txt"), "123456789", 9), HF_OK);
+    /* what cannot be added leaves the set as it was */
+    assert_int_equal(hf_file_set_file(set, in_folder("no/set.txt"), "x", 1), HF_E_IO);
+    assert_int_equal(hf_file_set_file(set, "", "x", 1), HF_E_ARG);
+    assert_int_equal(hf_file_set_npy(set, in_folder("set.npy"), NULL), HF_E_ARG);
+    assert_int_equal(hf_file_set_at(set, 0, &bytes, &crc), 1);
+    assert_int_equal(bytes, 128 + 8);
+    assert_int_equal(hf_file_set_at(set, 2, &bytes, &crc), 1);
+    assert_int_equal(bytes, 9);
+    assert_int_equal(crc, 0xcbf43926u); /* the check value of CRC-32 */
+    assert_int_equal(hf_file_set_at(set, 3, &bytes, &crc), 0);
+    assert_false(there("set.npy") || there("set2.npy") || there("set.txt"));
+    assert_int_equal(hf_file_set_commit(set, &appeared), HF_OK);
+    assert_int_equal(appeared, 3);
+    assert_true(there("set.npy") && there("set2.npy") && there("set.txt"));
+    assert_int_equal(hf_file_set_commit(set, &appeared), HF_OK); /* nothing is left to do */
+    assert_int_equal(appeared, 0);
+    assert_int_equal(hf_file_set_file(set, in_folder("late.txt"), "x", 1), HF_OK);
+    hf_file_set_destroy(set);
+    assert_false(there("late.txt") || there(".late.txt.0.holdfast"));
+    assert_int_equal(hf_file_set_create(ctx, &set), HF_OK);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(hf_file_set_file(set, in_folder("many.txt"), "x", 1), HF_OK);
+    assert_int_equal(hf_file_set_file(set, in_folder("many.txt"), "x", 1), HF_E_ARG);
+    hf_file_set_destroy(set);
+    hf_file_set_destroy(NULL);
+    assert_int_equal(hf_file_set_create(NULL, &set), HF_E_ARG);
+    assert_int_equal(hf_file_set_create(ctx, NULL), HF_E_ARG);
+    assert_int_equal(hf_file_set_npy(NULL, "x", &a), HF_E_ARG);
+    assert_int_equal(hf_file_set_commit(NULL, NULL), HF_E_ARG);
+}
+
+static void test_write_check(void **state) {
+    (void)state;
+    assert_int_equal(hf_write_check(ctx, in_folder("would.npy")), HF_OK);
+    assert_false(there("would.npy") || there(".would.npy.0.holdfast"));
+    assert_int_equal(hf_write_check(ctx, in_folder("no/such/folder.npy")), HF_E_IO);
+    assert_int_equal(hf_write_check(ctx, folder), HF_E_IO);
+    assert_int_equal(hf_write_check(ctx, ""), HF_E_ARG);
+    assert_int_equal(hf_write_check(NULL, "x"), HF_E_ARG);
+}
+
 /* Files that NumPy itself wrote; see data/io/README.md. */
 static void test_numpy_wrote(void **state) {
     (void)state;
@@ -447,6 +502,8 @@ int main(void) {
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_write_refuses),
+        cmocka_unit_test(test_file_set),
+        cmocka_unit_test(test_write_check),
         cmocka_unit_test(test_numpy_wrote),
     };
     return cmocka_run_group_tests_name("io_npy", tests, io_setup, io_teardown);

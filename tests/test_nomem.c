@@ -181,6 +181,19 @@ static hf_status write_and_open(hf_context *ctx) {
 
 static hf_status write_text(hf_context *ctx) { return hf_write_file(ctx, file, "text", 4); }
 
+static hf_status write_set(hf_context *ctx) {
+    hf_file_set *set = NULL;
+    hf_status status = hf_file_set_create(ctx, &set);
+    if (status == HF_OK)
+        status = hf_file_set_npy(set, file, &data.x);
+    if (status == HF_OK)
+        status = hf_file_set_file(set, file, "text", 4);
+    if (status == HF_OK)
+        status = hf_file_set_commit(set, NULL);
+    hf_file_set_destroy(set);
+    return status;
+}
+
 static hf_status open_file(hf_context *ctx, const char *name, int stream) {
     char path[512];
     snprintf(path, sizeof(path), "%s/%s", HF_TEST_DATA, name);
@@ -206,9 +219,9 @@ static hf_status open_csv(hf_context *ctx) { return open_file(ctx, "digits-64d/d
 static void all_calls(void **state) {
     (void)state;
     static call_fn *const calls[] = {
-        fit_defaults, fit_streamed,  fit_parallel_init, fit_relocating, fit_resumed,
-        fit_batch,    predict_array, predict_source,    transform,      write_and_open,
-        write_text,   open_npy,      open_fvecs,        open_idx,       open_csv};
+        fit_defaults,  fit_streamed,   fit_parallel_init, fit_relocating, fit_resumed, fit_batch,
+        predict_array, predict_source, transform,         write_and_open, write_text,  write_set,
+        open_npy,      open_fvecs,     open_idx,          open_csv};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (int threads = 1; threads <= 2; threads++)
             refuse_each(calls[i], threads);

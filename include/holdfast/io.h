@@ -63,6 +63,34 @@ HF_API hf_status hf_write_npy_matrix(hf_context *ctx, const char *path, const hf
 /* Write `bytes` bytes to path, whole or not at all, as above. */
 HF_API hf_status hf_write_file(hf_context *ctx, const char *path, const void *data, size_t bytes);
 
+/* Could a file be written at path? Begins one and gives it up. Not checked: room on the disk. */
+HF_API hf_status hf_write_check(hf_context *ctx, const char *path);
+
+/* Up to 16 files that appear together; made by hf_file_set_create(). Each lies complete under a
+ * hidden name beside its place until hf_file_set_commit() renames them all, in the order they were
+ * added: put last the file that says that the others are there. */
+typedef struct hf_file_set hf_file_set;
+
+/* Begin a set. ctx must outlive it. Free it with hf_file_set_destroy(). */
+HF_API hf_status hf_file_set_create(hf_context *ctx, hf_file_set **set);
+
+/* Give up what was not committed, and free the set. NULL is allowed. */
+HF_API void hf_file_set_destroy(hf_file_set *set);
+
+/* Add a file as hf_write_npy(), hf_write_npy_matrix() and hf_write_file() would write it. On
+ * failure the set is as it was before. */
+HF_API hf_status hf_file_set_npy(hf_file_set *set, const char *path, const hf_array *a);
+HF_API hf_status hf_file_set_npy_matrix(hf_file_set *set, const char *path, const hf_array *a);
+HF_API hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data,
+                                  size_t bytes);
+
+/* Size and CRC-32 (that of gzip and zlib) of the i-th file added; 0 past the last one. */
+HF_API int hf_file_set_at(const hf_file_set *set, int i, int64_t *bytes, uint32_t *crc32);
+
+/* Rename all. *appeared (NULL allowed) counts those that have their names: on failure none, unless
+ * the system refused a rename after others were done. The set is empty afterwards. */
+HF_API hf_status hf_file_set_commit(hf_file_set *set, int *appeared);
+
 #ifdef __cplusplus
 }
 #endif

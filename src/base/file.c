@@ -9,21 +9,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)256 << 10)
-#define CREATE_TRIES 100
+#define MAX_WRITERS 100 /* of one file at the same time */
+#define MAX_LINKS 40    /* that lead to a file, as in the kernel */
 
 struct hf_file {
     int fd;
-    size_t used; /* of buffer */
-    char path[PATH_MAX];
-    char temp[PATH_MAX];
+    bool staged;         /* complete and on the disk, but for its name */
+    size_t used;         /* of buffer */
+    char name[PATH_MAX]; /* as the caller said it, for messages */
+    char path[PATH_MAX]; /* the same, links followed */
+    char temp[PATH_MAX]; /* beside path */
     char buffer[BUFFER_BYTES];
 };
 
@@ -44,7 +48,11 @@ static const char *remedy(int error) {
     case ENOTDIR:
         return "check the path; folders are not created";
     case EISDIR:
-        return "it is a folder; name a file";
+        return "it is a folder: remove it or name a file";
+    case EEXIST:
+        return "remove the hidden files of that name that end in .holdfast: killed runs left them";
+    case ELOOP:
+        return "its links lead in a circle; remove them or name another file";
     case ENAMETOOLONG:
         return "choose a shorter name";
     case EMFILE:
@@ -63,21 +71,44 @@ static hf_status os_error(hf_error *err, const char *verb, const char *path, int
                    strerror_r(error, text, sizeof text), remedy(error));
 }
 
-/* Where a symbolic link points to, so that it stays one; else path itself. Something that is there
- * and no plain file (/dev/null, a pipe) must not be replaced by one. */
+/* The length of the folder in front of the last part of a path, its slash included. */
+static int folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (int)(slash - path) + 1 : 0;
+}
+
+/* Replace file->path by what it links to, so that links stay links, also those to a file that is
+ * not there yet. Returns an error of the operating system or 0. */
+static int follow_links(hf_file *file) {
+    char target[PATH_MAX];
+    char whole[PATH_MAX];
+    for (int hops = 0; hops < MAX_LINKS; hops++) {
+        const ssize_t length = readlink(file->path, target, sizeof target - 1);
+        if (length < 0)
+            return 0; /* no link; what else may be wrong shows when the file is made */
+        target[length] = '\0';
+        const int folder = target[0] == '/' ? 0 : folder_length(file->path);
+        const int used = snprintf(whole, sizeof whole, "%.*s%s", folder, file->path, target);
+        if (used < 0 || (size_t)used >= sizeof whole)
+            return ENAMETOOLONG;
+        memcpy(file->path, whole, (size_t)used + 1);
+    }
+    return ELOOP;
+}
+
+/* Something that is there and no plain file (/dev/null, a pipe) must not be replaced by one. */
 static hf_status resolve(hf_file *file, const char *path, mode_t *mode, hf_error *err) {
     struct stat st;
     *mode = 0;
-    if (realpath(path, file->path) == NULL) {
-        if (errno != ENOENT)
-            return os_error(err, "write", path, errno);
-        if (strlen(path) >= sizeof file->path)
-            return os_error(err, "write", path, ENAMETOOLONG);
-        (void)snprintf(file->path, sizeof file->path, "%s", path);
-        return HF_OK;
-    }
+    if (strlen(path) >= sizeof file->path)
+        return os_error(err, "write", path, ENAMETOOLONG);
+    (void)snprintf(file->name, sizeof file->name, "%s", path);
+    (void)snprintf(file->path, sizeof file->path, "%s", path);
+    const int error = follow_links(file);
+    if (error != 0)
+        return os_error(err, "write", path, error);
     if (stat(file->path, &st) != 0)
-        return os_error(err, "write", path, errno);
+        return errno == ENOENT ? HF_OK : os_error(err, "write", path, errno);
     if (S_ISDIR(st.st_mode))
         return os_error(err, "write", path, EISDIR);
     if (!S_ISREG(st.st_mode))
@@ -87,19 +118,57 @@ static hf_status resolve(hf_file *file, const char *path, mode_t *mode, hf_error
     return HF_OK;
 }
 
+/* ---- temporary files. Their writer holds a lock on them, which ends with it however it ends: one
+ * that can be locked was left by a writer that was killed. */
+
+/* Remove file->temp if its writer is gone. Whoever holds the lock of what temp names, and nobody
+ * else, may rename or remove it, hence the second look at the name under the lock. */
+static bool drop_stale(const hf_file *file) {
+    struct stat held, named;
+    int fd = open(file->temp, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) /* it has the permissions of a read-only target */
+        fd = open(file->temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT;
+    const bool gone = flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 &&
+                      lstat(file->temp, &named) == 0 && S_ISREG(held.st_mode) &&
+                      held.st_dev == named.st_dev && held.st_ino == named.st_ino &&
+                      held.st_uid == geteuid() && unlink(file->temp) == 0;
+    (void)close(fd);
+    return gone;
+}
+
+/* False when another writer took the new file for a stale one before it was locked. A file system
+ * without locks never has stale files removed. */
+static bool lock_temp(int fd) {
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno != EWOULDBLOCK;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+/* One of a few names in the same folder, so that leftovers are found without looking for them. */
 static int open_temp(hf_file *file) {
-    static _Atomic unsigned serial;
-    for (int i = 0; i < CREATE_TRIES; i++) {
-        const int len = snprintf(file->temp, sizeof file->temp, "%s.%ld-%u.tmp", file->path,
-                                 (long)getpid(), atomic_fetch_add(&serial, 1));
+    const int folder = folder_length(file->path);
+    int number = 0;
+    for (int tries = 0; number < MAX_WRITERS && tries < 10 * MAX_WRITERS; tries++) {
+        const int len = snprintf(file->temp, sizeof file->temp, "%.*s.%s.%d.holdfast", folder,
+                                 file->path, file->path + folder, number);
         if (len < 0 || (size_t)len >= sizeof file->temp) {
             errno = ENAMETOOLONG;
             return -1;
         }
         const int fd = open(file->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || (errno != EEXIST && errno != EINTR))
+        if (fd >= 0 && lock_temp(fd))
             return fd;
+        if (fd >= 0)
+            (void)close(fd);
+        else if (errno == EEXIST)
+            number += drop_stale(file) ? 0 : 1;
+        else if (errno != EINTR)
+            return -1;
     }
+    errno = EEXIST;
     return -1;
 }
 
@@ -108,6 +177,7 @@ hf_status hf_file_create(hf_file **out, const char *path, hf_error *err) {
     if (file == NULL)
         return hf_fail(err, HF_E_NOMEM, "cannot write %s: out of memory", path);
     file->used = 0;
+    file->staged = false;
     mode_t mode = 0;
     hf_status status = resolve(file, path, &mode, err);
     if (status == HF_OK) {
@@ -131,7 +201,7 @@ static hf_status write_out(hf_file *file, const char *data, size_t bytes, hf_err
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return os_error(err, "write", file->path, done < 0 ? errno : ENOSPC);
+            return os_error(err, "write", file->name, done < 0 ? errno : ENOSPC);
         data += done;
         bytes -= (size_t)done;
     }
@@ -156,42 +226,62 @@ hf_status hf_file_write(hf_file *file, const void *data, size_t bytes, hf_error 
 }
 
 /* Make the rename last. Some file systems cannot sync a folder, and then need not. */
-static hf_status sync_folder(const char *path, hf_error *err) {
+static hf_status sync_folder(const hf_file *file, hf_error *err) {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    const int len = slash != NULL ? (int)(slash - path) + 1 : 0;
-    (void)snprintf(folder, sizeof folder, "%.*s.", len, path);
+    (void)snprintf(folder, sizeof folder, "%.*s.", folder_length(file->path), file->path);
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return errno == EACCES ? HF_OK : os_error(err, "sync the folder of", path, errno);
+        return errno == EACCES ? HF_OK : os_error(err, "sync the folder of", file->name, errno);
     int error = fsync(fd) != 0 ? errno : 0;
     (void)close(fd);
     if (error == EINVAL || error == ENOTSUP || error == EROFS)
         error = 0;
-    return error != 0 ? os_error(err, "sync the folder of", path, error) : HF_OK;
+    return error != 0 ? os_error(err, "sync the folder of", file->name, error) : HF_OK;
+}
+
+hf_status hf_file_stage(hf_file *file, hf_error *err) {
+    if (file->staged)
+        return HF_OK;
+    HF_TRY(flush(file, err));
+    if (fsync(file->fd) != 0 && errno != EINVAL)
+        return os_error(err, "write", file->name, errno);
+    file->staged = true;
+    return HF_OK;
+}
+
+hf_status hf_file_commit_all(hf_file *const *files, int count, int *appeared, hf_error *err) {
+    hf_status status = HF_OK;
+    int moved = 0;
+    for (int i = 0; i < count && status == HF_OK; i++)
+        status = hf_file_stage(files[i], err);
+    while (status == HF_OK && moved < count) {
+        if (rename(files[moved]->temp, files[moved]->path) == 0)
+            moved++;
+        else
+            status = os_error(err, "replace", files[moved]->name, errno);
+    }
+    for (int i = 0; i < moved && status == HF_OK; i++)
+        status = sync_folder(files[i], err);
+    for (int i = 0; i < count; i++) {
+        if (i >= moved)
+            (void)unlink(files[i]->temp);
+        (void)close(files[i]->fd); /* and with it the lock: not before the name is right */
+        hf_free(files[i]);
+    }
+    *appeared = moved;
+    return status;
 }
 
 hf_status hf_file_commit(hf_file *file, hf_error *err) {
-    hf_status status = flush(file, err);
-    if (status == HF_OK && fsync(file->fd) != 0 && errno != EINVAL)
-        status = os_error(err, "write", file->path, errno);
-    if (close(file->fd) != 0 && status == HF_OK && errno != EINTR)
-        status = os_error(err, "write", file->path, errno);
-    if (status == HF_OK && rename(file->temp, file->path) != 0)
-        status = os_error(err, "replace", file->path, errno);
-    if (status != HF_OK)
-        (void)unlink(file->temp);
-    else
-        status = sync_folder(file->path, err);
-    hf_free(file);
-    return status;
+    int appeared;
+    return hf_file_commit_all(&file, 1, &appeared, err);
 }
 
 void hf_file_abort(hf_file *file) {
     if (file == NULL)
         return;
-    (void)close(file->fd);
     (void)unlink(file->temp);
+    (void)close(file->fd);
     hf_free(file);
 }
 

@@ -8,8 +8,30 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 #define HEADER_BYTES 128
+#define SET_MAX 16
+
+/* A file of a set, whole in its temporary file. */
+struct staged {
+    hf_file *file;
+    int64_t bytes;
+    uint32_t crc32;
+};
+
+struct hf_file_set {
+    hf_context *ctx;
+    int count;
+    struct staged staged[SET_MAX];
+};
+
+static hf_status put(struct staged *s, const void *data, size_t bytes, hf_error *err) {
+    HF_TRY(hf_file_write(s->file, data, bytes, err));
+    s->crc32 = (uint32_t)crc32_z(s->crc32, data, bytes);
+    s->bytes += (int64_t)bytes;
+    return HF_OK;
+}
 
 static const char *type_code(hf_dtype dtype) {
     switch (dtype) {
@@ -53,14 +75,14 @@ static void make_header(char header[HEADER_BYTES], const hf_array *a, bool vecto
     header[HEADER_BYTES - 1] = '\n';
 }
 
-static hf_status write_rows(hf_file *file, const hf_array *a, size_t row_bytes, hf_error *err) {
+static hf_status put_rows(struct staged *s, const hf_array *a, size_t row_bytes, hf_error *err) {
     if (a->rows == 0 || a->cols == 0)
         return HF_OK;
     if (a->row_stride == 0 || a->row_stride == a->cols)
-        return hf_file_write(file, a->data, (size_t)a->rows * row_bytes, err);
+        return put(s, a->data, (size_t)a->rows * row_bytes, err);
     const size_t stride = (size_t)a->row_stride * hf_dtype_bytes(a->dtype);
     for (int64_t i = 0; i < a->rows; i++)
-        HF_TRY(hf_file_write(file, (const char *)a->data + (size_t)i * stride, row_bytes, err));
+        HF_TRY(put(s, (const char *)a->data + (size_t)i * stride, row_bytes, err));
     return HF_OK;
 }
 
@@ -81,47 +103,136 @@ static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err
     return hf_mul_size(a->cols, element, row_bytes) ? HF_OK : HF_E_INTERNAL;
 }
 
-static hf_status write_npy(hf_context *ctx, const char *path, const hf_array *a, bool vector) {
-    if (ctx == NULL)
-        return HF_E_ARG;
-    hf_error *err = &ctx->error;
+/* A place in the set, and the file begun. */
+static hf_status begin(hf_file_set *set, const char *path, struct staged **s) {
+    hf_error *err = &set->ctx->error;
+    if (set->count == SET_MAX)
+        return hf_fail(err, HF_E_ARG, "a file set holds at most %d files", SET_MAX);
+    *s = &set->staged[set->count];
+    **s = (struct staged){NULL, 0, 0};
+    HF_TRY(hf_file_create(&(*s)->file, path, err));
+    return HF_OK;
+}
+
+/* The file joins the set if it came whole onto the disk. */
+static hf_status end(hf_file_set *set, struct staged *s, hf_status status) {
+    if (status == HF_OK)
+        status = hf_file_stage(s->file, &set->ctx->error);
+    if (status == HF_OK)
+        set->count++;
+    else
+        hf_file_abort(s->file);
+    return status;
+}
+
+static hf_status add_npy(hf_file_set *set, const char *path, const hf_array *a, bool vector) {
+    hf_error *err = &set->ctx->error;
+    struct staged *s = NULL;
     size_t row_bytes = 0;
     if (path == NULL || path[0] == '\0' || a == NULL)
         return hf_fail(err, HF_E_ARG, "hf_write_npy: a file name and an array are needed");
     HF_TRY(check_array(a, &row_bytes, err));
     char header[HEADER_BYTES];
     make_header(header, a, vector);
-    hf_file *file = NULL;
-    HF_TRY(hf_file_create(&file, path, err));
-    hf_status status = hf_file_write(file, header, sizeof header, err);
+    HF_TRY(begin(set, path, &s));
+    hf_status status = put(s, header, sizeof header, err);
     if (status == HF_OK)
-        status = write_rows(file, a, row_bytes, err);
-    if (status == HF_OK)
-        return hf_file_commit(file, err);
-    hf_file_abort(file);
+        status = put_rows(s, a, row_bytes, err);
+    return end(set, s, status);
+}
+
+static hf_status add_data(hf_file_set *set, const char *path, const void *data, size_t bytes) {
+    struct staged *s = NULL;
+    if (path == NULL || path[0] == '\0' || (data == NULL && bytes > 0))
+        return hf_ctx_fail(set->ctx, HF_E_ARG, "hf_write_file: a file name and data are needed");
+    HF_TRY(begin(set, path, &s));
+    return end(set, s, bytes > 0 ? put(s, data, bytes, &set->ctx->error) : HF_OK);
+}
+
+/* ---- sets */
+
+hf_status hf_file_set_create(hf_context *ctx, hf_file_set **set) {
+    if (set != NULL)
+        *set = NULL;
+    if (ctx == NULL)
+        return HF_E_ARG;
+    if (set == NULL)
+        return hf_ctx_fail(ctx, HF_E_ARG, "hf_file_set_create: no place for the set");
+    *set = hf_alloc_zero(sizeof **set);
+    if (*set == NULL)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a file set");
+    (*set)->ctx = ctx;
+    return HF_OK;
+}
+
+void hf_file_set_destroy(hf_file_set *set) {
+    for (int i = 0; set != NULL && i < set->count; i++)
+        hf_file_abort(set->staged[i].file);
+    hf_free(set);
+}
+
+hf_status hf_file_set_npy(hf_file_set *set, const char *path, const hf_array *a) {
+    return set == NULL ? HF_E_ARG : add_npy(set, path, a, a != NULL && a->cols == 1);
+}
+
+hf_status hf_file_set_npy_matrix(hf_file_set *set, const char *path, const hf_array *a) {
+    return set == NULL ? HF_E_ARG : add_npy(set, path, a, false);
+}
+
+hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data, size_t bytes) {
+    return set == NULL ? HF_E_ARG : add_data(set, path, data, bytes);
+}
+
+int hf_file_set_at(const hf_file_set *set, int i, int64_t *bytes, uint32_t *crc32) {
+    if (set == NULL || i < 0 || i >= set->count)
+        return 0;
+    *bytes = set->staged[i].bytes;
+    *crc32 = set->staged[i].crc32;
+    return 1;
+}
+
+hf_status hf_file_set_commit(hf_file_set *set, int *appeared) {
+    hf_file *files[SET_MAX] = {NULL};
+    int moved = 0;
+    if (set == NULL)
+        return HF_E_ARG;
+    for (int i = 0; i < set->count; i++)
+        files[i] = set->staged[i].file;
+    const hf_status status = hf_file_commit_all(files, set->count, &moved, &set->ctx->error);
+    set->count = 0;
+    if (appeared != NULL)
+        *appeared = moved;
     return status;
+}
+
+/* ---- single files: sets of one */
+
+static hf_status commit_one(hf_file_set *set, hf_status status) {
+    return status == HF_OK ? hf_file_set_commit(set, NULL) : status;
 }
 
 hf_status hf_write_npy(hf_context *ctx, const char *path, const hf_array *a) {
-    return write_npy(ctx, path, a, a != NULL && a->cols == 1);
+    hf_file_set set = {.ctx = ctx};
+    return ctx == NULL ? HF_E_ARG : commit_one(&set, hf_file_set_npy(&set, path, a));
 }
 
 hf_status hf_write_npy_matrix(hf_context *ctx, const char *path, const hf_array *a) {
-    return write_npy(ctx, path, a, false);
+    hf_file_set set = {.ctx = ctx};
+    return ctx == NULL ? HF_E_ARG : commit_one(&set, hf_file_set_npy_matrix(&set, path, a));
 }
 
 hf_status hf_write_file(hf_context *ctx, const char *path, const void *data, size_t bytes) {
+    hf_file_set set = {.ctx = ctx};
+    return ctx == NULL ? HF_E_ARG : commit_one(&set, hf_file_set_file(&set, path, data, bytes));
+}
+
+hf_status hf_write_check(hf_context *ctx, const char *path) {
+    hf_file *file = NULL;
     if (ctx == NULL)
         return HF_E_ARG;
-    if (path == NULL || path[0] == '\0' || (data == NULL && bytes > 0))
-        return hf_ctx_fail(ctx, HF_E_ARG, "hf_write_file: a file name and data are needed");
-    hf_file *file = NULL;
+    if (path == NULL || path[0] == '\0')
+        return hf_ctx_fail(ctx, HF_E_ARG, "hf_write_check: a file name is needed");
     HF_TRY(hf_file_create(&file, path, &ctx->error));
-    hf_status status = HF_OK;
-    if (bytes > 0)
-        status = hf_file_write(file, data, bytes, &ctx->error);
-    if (status == HF_OK)
-        return hf_file_commit(file, &ctx->error);
     hf_file_abort(file);
-    return status;
+    return HF_OK;
 }
