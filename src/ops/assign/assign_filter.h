@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The filter of `assign` on Hopper's tensor cores: 16-bit scores of all pairs of rows and centroids,
- * of which nothing but each row's best (and how close the runner-up came) is kept.
+ * The filter of `assign` on Hopper's tensor cores: 16-bit scores of all pairs of rows and
+ * centroids, of which nothing but each row's best (and how close the runner-up came) is kept.
  *
  *   score(i, j) = x16_i . c16_j + bias_j,   bias_j = -|c'_j|^2 / 2 (Euclidean), 0 (cosine, dot)
  *
- * in float32; c'_j = (c_j - shift) * scale (cosine: c_j / |c_j|; dot: c_j * scale) and c16_j is c'_j
- * rounded to x16's type. With x'_i the row that x16_i stands for,
+ * in float32; c'_j = (c_j - shift) * scale (cosine: c_j / |c_j|; dot: c_j * scale) and c16_j is
+ * c'_j rounded to x16's type. With x'_i the row that x16_i stands for,
  *
  *   E_i = |x16_i| RC + loss_i CM + acc (|x16_i| CM + max|bias|) + slack
  *
- * bounds the error of each score of row i: RC = max |c'_j - c16_j| and CM = max |c'_j| are measured by
- * pack, acc pays for the accumulation, slack for the reference's own float64 roundings. A row is
- * decided when second < best - 2 E_i; else it is open, and every centroid that can be the nearest one
- * scores at least threshold_i = best - 2 E_i. NaN and Inf leave a row open.
+ * bounds the error of each score of row i: RC = max |c'_j - c16_j| and CM = max |c'_j| are measured
+ * by pack, acc pays for the accumulation, slack for the reference's own float64 roundings. A row is
+ * decided when second < best - 2 E_i; else it is open, and every centroid that can be the nearest
+ * one scores at least threshold_i = best - 2 E_i. NaN and Inf leave a row open.
  *
- * All pointers are device memory; everything is queued on cuda->stream and nothing waits. Calls that
- * share `packed` must be in stream order (it holds scratch). Needs compute capability 9.0. */
+ * All pointers are device memory; everything is queued on cuda->stream and nothing waits. Calls
+ * that share `packed` must be in stream order (it holds scratch). Needs compute capability 9.0.
+ */
 #ifndef HF_ASSIGN_FILTER_H
 #define HF_ASSIGN_FILTER_H
 
@@ -41,7 +42,8 @@ struct hf_filter_rows {
     const int32_t *count; /* [batch] how many of them: read on the device. NULL without list */
     int64_t n, ld;        /* ld in elements, a multiple of 8 */
     int d, batch;
-    bool bf16;
+    bool bf16;           /* x16 is bf16, else f16 */
+    const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
 
 /* Centroids to pack. */
@@ -58,6 +60,7 @@ struct hf_filter_centroids {
     bool
         raw; /* x16 is x itself (Euclidean): c' = (c - shift), bias = (|shift|^2 - |c|^2) / 2; scale
                   says how large x is all the same */
+    const int32_t *stop;
 };
 
 /* Open rows. Problem b has its own list: entries [b * cap, b * cap + min(count[b], cap)). */
@@ -65,7 +68,7 @@ struct hf_filter_open {
     int32_t
         *count;   /* [batch] added to (zero it before); may pass cap: rows beyond are not listed */
     int32_t *row; /* [batch, cap] within the problem */
-    float *threshold; /* [batch, cap]; NaN where even the best is unknown */
+    float *threshold; /* [batch, cap]; NaN where nothing is known */
     int32_t *emitted; /* [batch, cap] set to 0 for each row listed; NULL: not wanted */
     int64_t cap;
 };
@@ -79,7 +82,7 @@ struct hf_filter_out {
     struct hf_filter_open open; /* TOP2 */
 };
 
-/* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n up to 2^31 - 1. */
+/* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
 
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */
@@ -102,10 +105,10 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);
 
-/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): slots[e, 0..15] of
- * entry e = b * cap + i gets centroids that score at least threshold[e], in any order, and emitted[e]
- * grows by how many there are: more than HF_FILTER_SLOTS means that some were not listed. Rows whose
- * threshold is NaN emit nothing. */
+/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): slots[e, 0..15]
+ * of entry e = b * cap + i gets centroids that score at least threshold[e], in any order, and
+ * emitted[e] grows by how many there are: more than HF_FILTER_SLOTS means that some were not
+ * listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_open *open, int32_t *slots);
