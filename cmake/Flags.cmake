@@ -14,7 +14,7 @@ string(REPLACE "-O3" "-O2" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
 # Fused multiply-add only where the source says so: results must not depend on the compiler.
 add_compile_options(-ffp-contract=off)
 # Glibc's own extensions (affinity, file locks) are used in src/base.
-add_compile_definitions(_GNU_SOURCE=)
+add_compile_definitions($<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
 
 add_library(hf_warnings INTERFACE)
 target_compile_options(

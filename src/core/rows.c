@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/array.h"
+#include "core/resident.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -113,7 +114,7 @@ hf_status hf_rows_each(const struct hf_rows *rows, hf_rows_fn *fn, void *job) {
 hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64_t count,
                          double *dst) {
     void *row = NULL;
-    if (rows->array == NULL) {
+    if (rows->array == NULL || !hf_ctx_is_host(rows->ctx)) {
         row = hf_alloc((size_t)rows->d * hf_dtype_bytes(rows->dtype));
         if (row == NULL)
             return hf_ctx_fail(rows->ctx, HF_E_NOMEM, "no memory for a row of %" PRId64 " columns",
@@ -124,7 +125,7 @@ hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64
         const int64_t raw = raw_number(rows, index[i]);
         const void *from = row;
         if (rows->array != NULL)
-            from = hf_array_row(rows->array, raw);
+            status = hf_host_row(rows->ctx, rows->array, raw, row, &from);
         else
             status = read_raw(rows, raw, 1, row);
         if (status == HF_OK)

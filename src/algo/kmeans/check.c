@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"
+#include "core/resident.h"
 #include "ops/reference.h"
 #include <math.h>
 
@@ -165,11 +166,18 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
 
 hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t first,
                      const char *remedy) {
-    const void *row = hf_array_row(chunk, i);
+    void *scratch = hf_alloc((size_t)chunk->cols * hf_dtype_bytes(chunk->dtype));
+    const void *row = NULL;
+    if (!scratch || hf_host_row(ctx, chunk, i, scratch, &row) != HF_OK) {
+        hf_free(scratch);
+        return hf_ctx_fail(ctx, HF_E_DATA, "row %lld of the data holds NaN or Inf: %s",
+                           (long long)(first + i), remedy);
+    }
     int64_t column = 0;
     while (column + 1 < chunk->cols && isfinite(hf_load_f64(row, chunk->dtype, column)))
         column++;
     const double v = hf_load_f64(row, chunk->dtype, column);
+    hf_free(scratch);
     return hf_ctx_fail(
         ctx, HF_E_DATA, "row %lld, column %lld of the data (counted from 0) is %s: %s",
         (long long)(first + i), (long long)column, isnan(v) ? "NaN" : "infinite", remedy);

@@ -115,7 +115,7 @@ hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to) {
  */
 static hf_status relocate(struct hf_fit *fit) {
     struct search s = {.fit = fit};
-    HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, search_panel, &s));
+    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, search_panel, &s));
     sort_far(&s);
     int64_t at = 0;
     for (int64_t j = 0; j < fit->k; j++) {

@@ -66,7 +66,7 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
     struct finish f = {.fit = fit, .fresh = fresh, .verify = verify};
     if (!fresh)
         HF_TRY(hf_skip_arm(fit, &f.bounds));
-    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, finish_panel, &f));
+    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
     hf_skip_reset(&fit->skip);
     if (verify)
         HF_TRY(check_nothing_left(fit));
@@ -76,7 +76,7 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
 
 void hf_expand_labels(const struct hf_fit *fit) {
     int64_t from = fit->n;
-    int64_t skip = fit->rows.dropped_count;
+    int64_t skip = fit->n_all - fit->n;
     for (int64_t i = fit->n_all; i-- > 0 && skip > 0;) {
         const bool dropped = fit->dropped[skip - 1] == i;
         skip -= dropped;

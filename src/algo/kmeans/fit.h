@@ -5,12 +5,13 @@
 #define HF_FIT_H
 
 #include "algo/kmeans/skip.h"
+#include "core/resident.h"
 #include "core/rows.h"
 #include "ops/assign/assign.h"
 #include "ops/means.h"
 #include <holdfast/kmeans.h>
 
-#define HF_PANEL_ROWS ((int64_t)1 << 18) /* most rows of one call of an op */
+#define HF_PANEL_ROWS ((int64_t)1 << 18) /* most rows of one call of an op on the CPU */
 #define HF_SCAN_ROWS ((int64_t)1 << 14)  /* the same where each row needs a float64 of scratch */
 
 /* A row that was taken out of its cluster to found another. */
@@ -55,10 +56,13 @@ struct hf_fit {
     hf_dtype center_type; /* F32 or F64 */
 
     struct hf_rows rows;
-    int64_t *dropped;  /* owned, what rows.dropped points to */
-    double *weights;   /* [n] owned; NULL means 1 */
-    double weight_max; /* 1 without weights */
-    double weight_sum; /* n without weights */
+    struct hf_resident resident; /* of the rows, where the device is not the host */
+    int64_t panel_rows;          /* most rows of one call of an op */
+    int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
+    int64_t *dropped;            /* owned, what rows.dropped points to */
+    double *weights;             /* [n] owned; NULL means 1 */
+    double weight_max;           /* 1 without weights */
+    double weight_sum;           /* n without weights */
     struct hf_columns col;
     struct hf_filter filter;
     double tol;          /* on the sum of the squared centroid moves; < 0: never */
@@ -72,8 +76,8 @@ struct hf_fit {
     struct hf_sums sums;
     double *nearest; /* [n] scratch of the initialisation, over the bounds; NULL if not kept */
     struct hf_skip skip;
-    int32_t *panel_labels;          /* [HF_PANEL_ROWS or n] */
-    double *panel_distances;        /* [HF_SCAN_ROWS or n]; only with HF_EMPTY_RELOCATE */
+    int32_t *panel_labels;          /* [panel_rows or n] */
+    double *panel_distances;        /* [scan_rows or n]; only with HF_EMPTY_RELOCATE */
     struct hf_far_row *far;         /* [k] likewise */
     struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
     int64_t relocated_count;

@@ -6,6 +6,7 @@
 #include "algo/kmeans/predict.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "core/resident.h"
 #include <string.h>
 
 /* Move what a finished fit holds into the result. */
@@ -37,35 +38,70 @@ static void hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
     best->history.it = NULL;
 }
 
+/* Arguments that may lie on the device, where the host looks at them. */
+struct brought {
+    hf_array centroids, weights;
+    void *owned[2];
+};
+
+static hf_status bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
+                       struct brought *b) {
+    HF_TRY(hf_host_view(ctx, centroids, "centroids", &b->centroids, &b->owned[0]));
+    return hf_host_view(ctx, weights, "weights", &b->weights, &b->owned[1]);
+}
+
+static void put_away(struct brought *b) {
+    hf_free(b->owned[0]);
+    hf_free(b->owned[1]);
+}
+
+static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
+    const double begin = hf_now_s();
+    struct hf_restart best = {.number = -1};
+    hf_status status = hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident);
+    const bool resident = fit->x == &fit->resident.array;
+    fit->panel_rows = resident ? fit->n_all : HF_PANEL_ROWS;
+    fit->scan_rows = resident ? fit->n_all : HF_SCAN_ROWS;
+    if (status == HF_OK)
+        status = hf_prepare(fit);
+    fit->seconds_init = hf_now_s() - begin;
+    if (status == HF_OK)
+        status = hf_fit_workspace(fit);
+    if (status == HF_OK)
+        status = hf_restarts(fit, &best);
+    if (status == HF_OK) {
+        hand_over(fit, &best, result);
+        result->seconds_total = hf_now_s() - begin;
+    }
+    hf_free(best.history.it);
+    hf_fit_free(fit);
+    return status;
+}
+
 static hf_status fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
                           const hf_kmeans_opts *opts, hf_kmeans_result *result) {
-    const double begin = hf_now_s();
     if (!ctx)
         return HF_E_ARG;
     if (!result)
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
     struct hf_shape shape;
+    struct brought brought = {0};
     struct hf_fit fit = {.ctx = ctx, .x = x, .source = source};
-    struct hf_restart best = {.number = -1};
-    HF_TRY(hf_check_rows(ctx, x, source, &shape));
-    HF_TRY(hf_check_opts(ctx, opts, &shape, &fit.opts));
-    fit.n_all = shape.n;
-    fit.d = shape.d;
-    fit.k = opts->k;
-    fit.dtype = shape.dtype;
-    fit.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
-    hf_status status = hf_prepare(&fit);
-    fit.seconds_init = hf_now_s() - begin;
+    hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
+    hf_status status = hf_check_rows(ctx, x, source, &shape);
     if (status == HF_OK)
-        status = hf_fit_workspace(&fit);
+        status = bring(ctx, &seen.centroids, &seen.weights, &brought);
     if (status == HF_OK)
-        status = hf_restarts(&fit, &best);
+        status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.opts);
     if (status == HF_OK) {
-        hand_over(&fit, &best, result);
-        result->seconds_total = hf_now_s() - begin;
+        fit.n_all = shape.n;
+        fit.d = shape.d;
+        fit.k = seen.k;
+        fit.dtype = shape.dtype;
+        fit.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
+        status = fit_checked(&fit, result);
     }
-    hf_free(best.history.it);
-    hf_fit_free(&fit);
+    put_away(&brought);
     return status;
 }
 
@@ -88,6 +124,60 @@ void hf_kmeans_result_clear(hf_kmeans_result *fit) {
     memset(fit, 0, sizeof(*fit));
 }
 
+/* Outputs that lie on the device are written on the host first. */
+static hf_status predict_outputs(hf_context *ctx, struct hf_predict_args *args) {
+    int32_t *const labels = args->labels;
+    double *const distances = args->distances;
+    const bool away = ctx->device->owns(ctx->stream, labels);
+    const bool far = ctx->device->owns(ctx->stream, distances);
+    const size_t n = (size_t)args->n;
+    void *own_labels = away ? hf_alloc(n * sizeof(int32_t)) : NULL;
+    void *own_distances = far ? hf_alloc(n * sizeof(double)) : NULL;
+    hf_status status = HF_OK;
+    if ((away && !own_labels) || (far && !own_distances))
+        status = hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for %lld labels", (long long)args->n);
+    args->labels = away ? own_labels : labels;
+    args->distances = far ? own_distances : distances;
+    if (status == HF_OK)
+        status = hf_predict(ctx, args);
+    if (status == HF_OK && away)
+        status = hf_ctx_copy(ctx, labels, own_labels, n * sizeof(int32_t));
+    if (status == HF_OK && far)
+        status = hf_ctx_copy(ctx, distances, own_distances, n * sizeof(double));
+    hf_free(own_labels);
+    hf_free(own_distances);
+    return status;
+}
+
+/* Check and stage what predict and transform have in common, then run one of them. */
+static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
+                              const hf_array *centroids, hf_transform_sink sink, void *user) {
+    struct hf_shape shape;
+    struct hf_resident resident = {0};
+    struct brought brought = {0};
+    hf_status status = hf_check_rows(ctx, args->x, args->source, &shape);
+    if (status == HF_OK)
+        status = hf_check_metric(ctx, args->metric, args->precision);
+    if (status == HF_OK)
+        status = bring(ctx, &centroids, &args->weights, &brought);
+    if (status == HF_OK)
+        status = hf_check_centroids(ctx, centroids, -1, shape.d);
+    if (status == HF_OK)
+        status = hf_check_weights(ctx, args->weights, shape.n);
+    if (status == HF_OK)
+        status = hf_resident_take(ctx, &args->x, &args->source, &resident);
+    if (status == HF_OK) {
+        args->n = shape.n;
+        args->d = shape.d;
+        args->dtype = shape.dtype;
+        args->centroids = *centroids;
+        status = sink ? hf_transform(ctx, args, sink, user) : predict_outputs(ctx, args);
+    }
+    hf_resident_clear(ctx, &resident);
+    put_away(&brought);
+    return status;
+}
+
 /* NOLINTBEGIN(readability-non-const-parameter): outputs, written behind args */
 hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source *source,
                             const hf_array *centroids, hf_metric metric, hf_precision precision,
@@ -97,24 +187,15 @@ hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source 
         return HF_E_ARG;
     if (!labels)
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the labels (labels is NULL)");
-    struct hf_shape shape;
-    HF_TRY(hf_check_rows(ctx, x, source, &shape));
-    HF_TRY(hf_check_metric(ctx, metric, precision));
-    HF_TRY(hf_check_centroids(ctx, centroids, -1, shape.d));
-    HF_TRY(hf_check_weights(ctx, weights, shape.n));
-    const struct hf_predict_args args = {.x = x,
-                                         .source = source,
-                                         .n = shape.n,
-                                         .d = shape.d,
-                                         .dtype = shape.dtype,
-                                         .centroids = *centroids,
-                                         .metric = metric,
-                                         .precision = precision,
-                                         .weights = weights,
-                                         .labels = labels,
-                                         .distances = distances,
-                                         .inertia = inertia};
-    return hf_predict(ctx, &args);
+    struct hf_predict_args args = {.x = x,
+                                   .source = source,
+                                   .metric = metric,
+                                   .precision = precision,
+                                   .weights = weights,
+                                   .labels = labels,
+                                   .distances = distances,
+                                   .inertia = inertia};
+    return predict_rows(ctx, &args, centroids, NULL, NULL);
 }
 /* NOLINTEND(readability-non-const-parameter) */
 
@@ -126,18 +207,8 @@ hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_sourc
     if (!sink)
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "there is no function to take the distances (sink is NULL)");
-    struct hf_shape shape;
-    HF_TRY(hf_check_rows(ctx, x, source, &shape));
-    HF_TRY(hf_check_metric(ctx, metric, HF_EXACT));
-    HF_TRY(hf_check_centroids(ctx, centroids, -1, shape.d));
-    const struct hf_predict_args args = {.x = x,
-                                         .source = source,
-                                         .n = shape.n,
-                                         .d = shape.d,
-                                         .dtype = shape.dtype,
-                                         .centroids = *centroids,
-                                         .metric = metric};
-    return hf_transform(ctx, &args, sink, user);
+    struct hf_predict_args args = {.x = x, .source = source, .metric = metric};
+    return predict_rows(ctx, &args, centroids, sink, user);
 }
 
 const char *hf_stop_text(hf_stop stop) {

@@ -103,7 +103,7 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_assign_stats *stats) {
     if (comm->rank(comm) > 0)
         clear_sums(&fit->sums);
     HF_TRY(hf_skip_arm(fit, &p.bounds));
-    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, assign_panel, &p));
+    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, assign_panel, &p));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
     return reduce(fit, stats);

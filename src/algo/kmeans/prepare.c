@@ -24,10 +24,10 @@
 struct scan {
     struct hf_fit *fit;
     struct hf_range_args range;
-    uint8_t *bad; /* [HF_PANEL_ROWS or fewer] */
+    uint8_t *bad; /* [panel_rows or fewer] */
     int64_t bad_rows;
     int64_t dropped, room;               /* used and allocated of fit->dropped */
-    int32_t *zeros;                      /* [HF_SCAN_ROWS or n] */
+    int32_t *zeros;                      /* [scan_rows or n] */
     int64_t *sum, *sum_square;           /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
     hf_wide square;
@@ -83,7 +83,7 @@ static hf_status scan_range(struct scan *s) {
                                       .whole = &col->whole,
                                       .row_bad = s->bad,
                                       .bad_rows = &s->bad_rows};
-    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, range_chunk, s));
+    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, range_chunk, s));
     fit->n = fit->n_all - s->dropped;
     if (fit->n < 1)
         return hf_ctx_fail(fit->ctx, HF_E_DATA, "all %lld rows hold NaN or Inf: nothing to cluster",
@@ -173,7 +173,7 @@ static hf_status scan_moments(struct scan *s) {
         s->mult_square[f] = hf_fixed_mult(bits, hf_fixed_exponent(reach * reach));
     }
     memset(s->sum, 0, (size_t)d * 4 * sizeof(int64_t)); /* both sums */
-    HF_TRY(hf_panels_each(&fit->rows, HF_PANEL_ROWS, moments_chunk, s));
+    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
     for (int64_t f = 0; f < d; f++) {
         const int64_t sum[HF_MAX_LIMBS] = {s->sum[f], s->sum[d + f]};
         const int64_t square[HF_MAX_LIMBS] = {s->sum_square[f], s->sum_square[d + f]};
@@ -289,7 +289,7 @@ static hf_status measure_square(struct scan *s) {
     fit->total_square = total * (double)fit->n;
     if (!fit->weights)
         return HF_OK;
-    HF_TRY(hf_panels_each(&fit->rows, HF_SCAN_ROWS, square_chunk, s));
+    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, square_chunk, s));
     fit->total_square = hf_wide_value(&s->square);
     return HF_OK;
 }
@@ -331,8 +331,9 @@ static void choose_slack(struct hf_fit *fit) {
 static hf_status scan_workspace(struct scan *s, void **block) {
     struct hf_fit *fit = s->fit;
     const size_t row = (size_t)fit->d * hf_dtype_bytes(fit->dtype);
-    int64_t chunk = hf_min64(fit->n_all, HF_PANEL_ROWS);
-    const bool buffered = fit->source != NULL || fit->opts.nan == HF_NAN_DROP;
+    int64_t chunk = hf_min64(fit->n_all, fit->panel_rows);
+    const bool buffered =
+        fit->source != NULL || (fit->opts.nan == HF_NAN_DROP && fit->x != &fit->resident.array);
     if (buffered) {
         const uint64_t allowed = fit->ctx->memory_bytes / 4;
         const uint64_t bytes = allowed < SCAN_BYTES ? allowed : SCAN_BYTES;
@@ -345,7 +346,7 @@ static hf_status scan_workspace(struct scan *s, void **block) {
         carve.used = 0;
         fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
         s->bad = hf_carve_take(&carve, (size_t)chunk);
-        s->zeros = hf_carve_take(&carve, (size_t)hf_min64(fit->n_all, HF_SCAN_ROWS) * 4);
+        s->zeros = hf_carve_take(&carve, (size_t)hf_min64(fit->n_all, fit->scan_rows) * 4);
         s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
         s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
         s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
@@ -356,7 +357,7 @@ static hf_status scan_workspace(struct scan *s, void **block) {
                                (unsigned long long)carve.used);
     }
     *block = carve.base;
-    memset(s->zeros, 0, (size_t)hf_min64(fit->n_all, HF_SCAN_ROWS) * 4);
+    memset(s->zeros, 0, (size_t)hf_min64(fit->n_all, fit->scan_rows) * 4);
     return HF_OK;
 }
 
@@ -373,12 +374,20 @@ static hf_status take_columns(struct hf_fit *fit) {
     return HF_OK;
 }
 
+/* Rows on the device are copied without the dropped ones, others are skipped when read. */
+static hf_status leave_out(struct hf_fit *fit, int64_t dropped) {
+    fit->rows.n = fit->n;
+    if (dropped > 0 && fit->x == &fit->resident.array)
+        return hf_resident_drop(fit->ctx, &fit->resident, fit->dropped, dropped);
+    fit->rows.dropped = fit->dropped;
+    fit->rows.dropped_count = dropped;
+    return HF_OK;
+}
+
 static hf_status scan(struct scan *s) {
     struct hf_fit *fit = s->fit;
     HF_TRY(scan_range(s));
-    fit->rows.n = fit->n;
-    fit->rows.dropped = fit->dropped;
-    fit->rows.dropped_count = s->dropped;
+    HF_TRY(leave_out(fit, s->dropped));
     HF_TRY(take_weights(fit));
     HF_TRY(check_magnitude(fit));
     HF_TRY(scan_moments(s));

@@ -56,13 +56,13 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     s->count = hf_carve_take(carve, k * sizeof(int64_t));
     s->weight = fit->weights ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
     fit->panel_labels =
-        hf_carve_take(carve, (size_t)hf_min64(fit->n, HF_PANEL_ROWS) * sizeof(int32_t));
+        hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
     hf_skip_carve(&fit->skip, carve, fit->k);
     if (fit->opts.empty == HF_EMPTY_RELOCATE) {
         fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
         fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
         fit->panel_distances =
-            hf_carve_take(carve, (size_t)hf_min64(fit->n, HF_SCAN_ROWS) * sizeof(double));
+            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
         fit->row = hf_carve_take(carve, (size_t)fit->d * sizeof(double));
     }
     if (fit->opts.empty == HF_EMPTY_SPLIT)
@@ -157,7 +157,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     carve = (hf_carve){.base = fit->block};
     carve_fixed(fit, &carve);
     fit->nearest = plan.nearest ? hf_carve_take(&carve, (size_t)plan.nearest) : NULL;
-    fit->rows.chunk_rows = hf_min64(fit->n, HF_PANEL_ROWS);
+    fit->rows.chunk_rows = hf_min64(fit->n, fit->panel_rows);
     if (plan.chunk > 0) {
         fit->rows.chunk_rows = (int64_t)(plan.chunk / row);
         fit->rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
@@ -175,6 +175,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
 }
 
 void hf_fit_free(struct hf_fit *fit) {
+    hf_resident_clear(fit->ctx, &fit->resident);
     hf_free(fit->dropped);
     hf_free(fit->weights);
     hf_free(fit->col.block);

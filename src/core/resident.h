@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where the data of a problem lie: brought to the device once, so that no call copies them again,
+ * and the small arguments brought to the host, which looks at them. On the CPU nothing moves. */
+#ifndef HF_RESIDENT_H
+#define HF_RESIDENT_H
+
+#include "core/context.h"
+#include <holdfast/array.h>
+
+/* Rows on the device: `array` is a view of them, `owned` the copy, if one was made. */
+struct hf_resident {
+    void *owned;
+    hf_array array;
+};
+
+/* Let *x point to r->array and *source be NULL when the rows lie on the device or fit there; else
+ * leave both: each call then copies its rows. Free with hf_resident_clear(), on failure too. */
+hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
+                           struct hf_resident *r);
+
+/* Leave the rows dropped[0..count), ascending, out of r->array, on the device. */
+hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t *dropped,
+                           int64_t count);
+
+void hf_resident_clear(hf_context *ctx, struct hf_resident *r);
+
+/* A view of `a` that the host can read: `a` itself, or a copy that *owned points to (hf_free()).
+ * what: "weights". NULL gives NULL. */
+hf_status hf_host_view(hf_context *ctx, const hf_array **a, const char *what, hf_array *copy,
+                       void **owned);
+
+/* Row i of `a`, where the host can read it: in place or in `scratch` [cols]. */
+hf_status hf_host_row(hf_context *ctx, const hf_array *a, int64_t i, void *scratch,
+                      const void **row);
+
+#endif
