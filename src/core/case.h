@@ -17,9 +17,10 @@ struct hf_case {
     struct hf_case_buf {
         char *ptr;
         size_t bytes;
-        bool out;    /* written by the kernel: compared with the reference */
-        char *block; /* what was allocated, canaries included */
-        char *saved; /* content as the case maker left it */
+        bool out;     /* written by the kernel: compared with the reference */
+        char *block;  /* what was allocated, canaries included */
+        char *saved;  /* content as the case maker left it */
+        char *device; /* where hf_case_move() put it, or NULL */
     } buf[HF_CASE_BUFS];
     int bufs;
     bool failed; /* out of memory, or of buf[] */

@@ -47,6 +47,10 @@ struct hf_device {
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
     /* Wait until all is done. */
     hf_status (*sync)(void *stream);
+    /* Note the time when the stream gets here, as beginning (which = 0) or end (1) of a span. */
+    hf_status (*mark)(void *stream, int which);
+    /* Wait for the end; seconds of the span, < 0 when that failed. */
+    double (*span)(void *stream);
     /* What the last call that failed with HF_E_DEVICE said; "" when none did. */
     const char *(*error_text)(const void *stream);
 };

@@ -36,6 +36,12 @@ void **hf_case_copy_outs(const struct hf_case *c);
 void hf_case_copies_free(const struct hf_case *c, void **copies);
 /* The out buffers themselves, in order of allocation; returns how many. */
 int hf_case_outs(const struct hf_case *c, void *outs[HF_CASE_BUFS]);
+/* On a GPU: move the arrays to the device and let the arguments point there. Structs that hold
+ * pointers stay on the host. The case is no longer good for anything but running. */
+hf_status hf_case_move(struct hf_case *c, size_t args_size, hf_context *ctx);
+void hf_case_unmove(struct hf_case *c, hf_context *ctx);
+/* hf_case_restore() wherever the buffers are. */
+hf_status hf_case_restore_on(struct hf_case *c, hf_context *ctx);
 /* Out-of-bounds reads of the canaries are errors where AddressSanitizer is there. */
 void hf_case_fence(const struct hf_case *c, bool on);
 /* Are the canaries and the inputs as they were? Says what is not. */

@@ -122,14 +122,14 @@ static hf_status choose_rows(struct timing_job *job) {
 
 static hf_status run_row(struct timing_job *job, const struct hf_kernel *row, double *seconds) {
     hf_context *ctx = job->ctx;
-    hf_case_restore(&job->c);
-    const double start = hf_now_s();
-    hf_status status = row->run(ctx->stream, job->c.args, job->ws);
-    if (status == HF_OK)
-        status = ctx->device->sync(ctx->stream);
-    *seconds = hf_now_s() - start;
-    if (status != HF_OK)
-        return hf_ctx_fail(ctx, status, "%s failed: %s", row->name, hf_status_text(status));
+    HF_TRY(hf_case_restore_on(&job->c, ctx));
+    HF_TRY(ctx->device->mark(ctx->stream, 0));
+    const hf_status status = row->run(ctx->stream, job->c.args, job->ws);
+    HF_TRY(ctx->device->mark(ctx->stream, 1));
+    *seconds = ctx->device->span(ctx->stream);
+    if (status != HF_OK || *seconds < 0)
+        return hf_ctx_fail(ctx, status != HF_OK ? status : HF_E_DEVICE, "%s failed: %s %s",
+                           row->name, hf_status_text(status), ctx->device->error_text(ctx->stream));
     return HF_OK;
 }
 
@@ -212,6 +212,8 @@ static hf_status time_subject(struct timing_job *job, int op, const hf_dev_ceili
     if (status == HF_OK)
         status = choose_rows(job);
     if (status == HF_OK)
+        status = hf_case_move(&job->c, job->subject->op->args_size, ctx);
+    if (status == HF_OK)
         status = run_rounds(job);
     if (status == HF_OK)
         report(job, ceiling, each, user);
@@ -219,6 +221,7 @@ static hf_status time_subject(struct timing_job *job, int op, const hf_dev_ceili
         hf_free(job->entrants[e].sample);
     hf_free(job->entrants);
     hf_ctx_release(job->ctx, job->ws);
+    hf_case_unmove(&job->c, ctx);
     hf_case_clear(&job->c);
     return status;
 }

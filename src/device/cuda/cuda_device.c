@@ -121,6 +121,9 @@ static void cuda_close(void *stream) {
     struct hf_cuda *cuda = stream;
     if (cuda->stream != NULL)
         (void)cudaStreamSynchronize(cuda->stream);
+    for (int i = 0; i < 2; i++)
+        if (cuda->mark[i] != NULL)
+            (void)cudaEventDestroy(cuda->mark[i]);
     if (cuda->owned && cuda->stream != NULL)
         (void)cudaStreamDestroy(cuda->stream);
     if (cuda->pool != NULL)
@@ -246,6 +249,23 @@ static hf_status cuda_sync(void *stream) {
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
 }
 
+static hf_status cuda_mark(void *stream, int which) {
+    struct hf_cuda *cuda = stream;
+    if (cuda->mark[which] == NULL)
+        HF_TRY(hf_cuda_check(cuda, cudaEventCreate(&cuda->mark[which]), "event"));
+    return hf_cuda_check(cuda, cudaEventRecord(cuda->mark[which], cuda->stream), "event");
+}
+
+static double cuda_span(void *stream) {
+    struct hf_cuda *cuda = stream;
+    float ms = -1;
+    if (hf_cuda_check(cuda, cudaEventSynchronize(cuda->mark[1]), "event") != HF_OK ||
+        hf_cuda_check(cuda, cudaEventElapsedTime(&ms, cuda->mark[0], cuda->mark[1]), "event") !=
+            HF_OK)
+        return -1;
+    return (double)ms * 1e-3;
+}
+
 static const char *cuda_error_text(const void *stream) {
     return ((const struct hf_cuda *)stream)->error;
 }
@@ -283,5 +303,7 @@ const struct hf_device hf_cuda_device = {
     .copy_rows = cuda_copy_rows,
     .fill = cuda_fill,
     .sync = cuda_sync,
+    .mark = cuda_mark,
+    .span = cuda_span,
     .error_text = cuda_error_text,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The CPU. Its stream is a pool of threads, and every call is done when it returns. */
+#include "base/clock.h"
 #include "base/cpuid.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -89,6 +90,19 @@ static hf_status host_sync(void *stream) {
     return HF_OK;
 }
 
+static _Thread_local double marks[2];
+
+static hf_status host_mark(void *stream, int which) {
+    (void)stream;
+    marks[which] = hf_now_s();
+    return HF_OK;
+}
+
+static double host_span(void *stream) {
+    (void)stream;
+    return marks[1] - marks[0];
+}
+
 static const char *host_error_text(const void *stream) {
     (void)stream;
     return "";
@@ -110,5 +124,7 @@ const struct hf_device hf_host_device = {
     .copy_rows = host_copy_rows,
     .fill = host_fill,
     .sync = host_sync,
+    .mark = host_mark,
+    .span = host_span,
     .error_text = host_error_text,
 };
