@@ -4,6 +4,7 @@
 #ifndef HF_DEV_H
 #define HF_DEV_H
 
+#include <holdfast/array.h>
 #include <holdfast/base.h>
 #include <holdfast/context.h>
 
@@ -171,6 +172,15 @@ typedef struct hf_dev_time_opts {
 HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
                              const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
                              hf_dev_timing_fn each, void *user);
+
+/* Time op assign on the caller's own data, in host or device memory: `rounds` calls after one that
+ * warms up, seconds[rounds] of device time each.
+ *   x [n, d], centroids [k, d] F32 or F64, labels [n] out; metric, exact as in kmeans.h
+ *   kernel     out: the row that served
+ *   rechecked  out: rows that float64 decided */
+HF_API hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf_array *centroids,
+                                    int metric, int exact, int32_t *labels, int rounds,
+                                    double *seconds, char kernel[64], int64_t *rechecked);
 
 /* Where the planner looks for a tuning file: $HF_TUNE_FILE, else holdfast/cpu.tune in
  * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */
