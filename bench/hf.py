@@ -5,6 +5,8 @@ import ctypes as C
 import numpy as np
 
 DTYPES = {np.dtype("f4"): 1, np.dtype("f8"): 2, np.dtype("f2"): 3, np.dtype("u1"): 5}
+TORCH_DTYPES = {"torch.float32": 1, "torch.float64": 2, "torch.float16": 3, "torch.bfloat16": 4,
+                "torch.uint8": 5}
 SKIP = {"auto": 0, "off": 1, "on": 2}
 INIT_GIVEN = 3
 
@@ -15,7 +17,8 @@ class Array(C.Structure):
 
 
 class ContextOpts(C.Structure):
-    _fields_ = [("device", C.c_char_p), ("threads", C.c_int), ("memory_bytes", C.c_uint64)]
+    _fields_ = [("device", C.c_char_p), ("threads", C.c_int), ("memory_bytes", C.c_uint64),
+                ("stream", C.c_void_p)]
 
 
 class Iteration(C.Structure):
@@ -48,15 +51,20 @@ class Result(C.Structure):
 
 
 def view(a):
+    """Of a numpy array, or of a torch tensor wherever it lies."""
+    if hasattr(a, "data_ptr"):
+        if not a.is_contiguous():
+            raise ValueError("rows must follow each other without gaps")
+        return Array(a.data_ptr(), TORCH_DTYPES[str(a.dtype)], a.shape[0], a.shape[1], a.shape[1])
     if not a.flags.c_contiguous:
         raise ValueError("rows must follow each other without gaps")
     return Array(a.ctypes.data, DTYPES[a.dtype], a.shape[0], a.shape[1], a.shape[1])
 
 
 class Holdfast:
-    """A context with a number of threads."""
+    """A context with a number of threads, on the CPU or another device."""
 
-    def __init__(self, library, threads):
+    def __init__(self, library, threads, device="cpu"):
         lib = self.lib = C.CDLL(library)
         lib.hf_last_error.restype = C.c_char_p
         lib.hf_last_error.argtypes = [C.c_void_p]
@@ -66,7 +74,7 @@ class Holdfast:
         lib.hf_kmeans_result_clear.argtypes = [C.POINTER(Result)]
         lib.hf_context_create.argtypes = [C.POINTER(C.c_void_p), C.POINTER(ContextOpts)]
         self.ctx = C.c_void_p()
-        opts = ContextOpts(None, threads, 0)
+        opts = ContextOpts(device.encode(), threads, 0, None)
         self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(opts)))
         self.version = lib.hf_version().decode()
 
@@ -75,15 +83,20 @@ class Holdfast:
             raise RuntimeError(f"holdfast: {self.lib.hf_last_error(self.ctx).decode()} "
                                f"(status {status})")
 
-    def fit(self, x, init, max_iter, tol, skipping):
-        """Lloyd from the centroids `init`; tol as the library takes it. A dict."""
+    def fit(self, x, init, max_iter, tol, skipping, **more):
+        """Lloyd from the centroids `init`; tol as the library takes it; more: other members of
+        hf_kmeans_opts. A dict."""
         xv, iv = view(x), view(init)
         opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
-                    tol=tol, skipping=SKIP[skipping])
+                    tol=tol, skipping=SKIP[skipping], **more)
         r = Result()
         self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
         if (r.n, r.k, r.d) != (x.shape[0], init.shape[0], x.shape[1]):
             raise RuntimeError("the library's result struct is not the one bench/hf.py mirrors")
+        return self._take(r)
+
+    def _take(self, r):
+        """A dict of what a fit gave; frees it."""
         history = [{f: getattr(r.history[i], f) for f, _ in Iteration._fields_}
                    for i in range(r.iterations)]
         ctype = C.c_double if r.centroids.dtype == 2 else C.c_float
@@ -97,3 +110,26 @@ class Holdfast:
                "kernels": [r.kernel_assign.decode(), r.kernel_update.decode()]}
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out
+
+    def fit_batch(self, xs, inits, max_iter, tol, **more):
+        """Problems of one shape from the same centroids `inits` [k, d]; seconds of the whole call."""
+        views = (Array * len(xs))(*[view(x) for x in xs])
+        iv = view(inits)
+        opts = Opts(k=inits.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
+                    tol=tol, **more)
+        results = (Result * len(xs))()
+        self.lib.hf_kmeans_fit_batch.argtypes = [C.c_void_p, C.POINTER(Array), C.c_int64,
+                                                 C.POINTER(Opts), C.POINTER(Result)]
+        self._check(self.lib.hf_kmeans_fit_batch(self.ctx, views, len(xs), C.byref(opts), results))
+        return [self._take(r) for r in results]
+
+    def time_assign(self, x, centroids, labels, rounds, exact=True, metric=0):
+        """(seconds of each round on the device, kernel, rows rechecked); libholdfast_dev only."""
+        call = self.lib.hf_dev_time_assign
+        call.argtypes = [C.c_void_p, C.POINTER(Array), C.POINTER(Array), C.c_int, C.c_int, C.c_void_p,
+                         C.c_int, C.POINTER(C.c_double), C.c_char_p, C.POINTER(C.c_int64)]
+        xv, cv = view(x), view(centroids)
+        seconds, name, rechecked = (C.c_double * rounds)(), C.create_string_buffer(64), C.c_int64()
+        self._check(call(self.ctx, C.byref(xv), C.byref(cv), metric, int(exact), labels.data_ptr(),
+                         rounds, seconds, name, C.byref(rechecked)))
+        return list(seconds), name.value.decode(), rechecked.value
