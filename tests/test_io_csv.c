@@ -29,6 +29,9 @@ static void test_forms(void **state) {
         "1,2,3\n4,5,6\n",
         "1,2,3\n4,5,6",
         "1,2,3\r\n4,5,6\r\n",
+        "1,2,3\r4,5,6\r",
+        "1,2,3\r4,5,6",
+        "# c\ra,b,c\r\r1,2,3\n4,5,6\r\n\r",
         "1;2;3\n4;5;6\n",
         "1\t2\t3\n4\t5\t6\n",
         "1 2 3\n4 5 6\n",
@@ -83,6 +86,8 @@ static void test_bad(void **state) {
         {"1,2\n\n# c\n3,\n", "line 4, column 2: the field is empty"},
         {"1,2\n,3\n", "line 2, column 1: the field is empty"},
         {"1,2\n3,4,5\n", "line 2 has 3 fields|have 2"},
+        {"a,b\r1,2\r3\r", "line 3 has 1 fields|have 2"},
+        {"1\r\n2\r\nx\r\n", "line 3, column 1"},
         {"a,b\n1,2\n3\n", "line 3 has 1 fields|have 2"},
         {"a,b\n1,2,3\n", "line 2 has 3 fields|have 2"},
         {"a,b\n", "only a header"},
@@ -215,6 +220,26 @@ static void test_large(void **state) {
     free(text);
 }
 
+/* Every kind of line end at every place of the buffer that lines are read through. */
+static void test_line_ends(void **state) {
+    (void)state;
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    enum { ROOM = 64 << 10, TAIL = 40 };
+    static char text[ROOM + 2 * TAIL];
+    for (int e = 0; e < 3; e++)
+        for (int shift = -4; shift <= 4; shift++) {
+            const size_t first = (size_t)(ROOM + shift);
+            memset(text, ' ', first);
+            text[0] = '7';
+            const int used = sprintf(text + first, "%s8%s9%s", ends[e], ends[e], ends[e]);
+            hf_dataset *d = open_loaded(make_file("ends.csv", text, first + (size_t)used));
+            const hf_array *a = hf_dataset_array(d);
+            assert_int_equal(a->rows, 3);
+            assert_true(at(a, 0, 0) == 7 && at(a, 1, 0) == 8 && at(a, 2, 0) == 9);
+            hf_dataset_close(d);
+        }
+}
+
 static void test_real(void **state) {
     (void)state;
     hf_dataset *d = open_loaded(HF_TEST_DATA "/digits-64d/digits.csv.gz");
@@ -228,10 +253,10 @@ static void test_real(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_bad),    cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_locale), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_forms),     cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_bad),       cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_locale),    cmocka_unit_test(test_large),
+        cmocka_unit_test(test_line_ends), cmocka_unit_test(test_real),
     };
     return cmocka_run_group_tests_name("io_csv", tests, io_setup, io_teardown);
 }

@@ -229,7 +229,10 @@ static void test_every_length(void **state) {
         for (int e = 0; e < 6; e++)
             put(&f, 0x3f800000, 4, false);
         for (size_t cut = 1; cut < f.used; cut++)
-            expect_error(make_file("cut.npy", f.bytes, cut), NULL, HF_E_DATA, "cut.npy: ");
+            expect_error(make_file("cut.npy", f.bytes, cut), NULL, HF_E_DATA,
+                         cut < 8 ? "cut.npy: |cut off" : "cut.npy: ");
+        for (size_t cut = 1; cut < 7; cut++) /* whatever its name */
+            expect_error(make_file("cut", f.bytes, cut), NULL, HF_E_DATA, "cut: |cut off");
         expect_error(make_file("cut.npy", f.bytes, f.used - 1), NULL, HF_E_DATA,
                      "151 bytes|152|cut off");
         f.bytes[f.used] = 0;

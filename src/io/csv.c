@@ -125,7 +125,7 @@ static hf_status fail_memory(const struct csv *c) {
     return hf_fail(
         c->err, HF_E_NOMEM,
         "%s: line %lld: the numbers so far take %llu bytes and %llu are allowed, and text "
-        "is not read in chunks; save the data as .npy, or allow more memory",
+        "is not read in chunks; save the data as .npy, or raise memory_bytes",
         c->name, (long long)c->lines.number, (unsigned long long)c->bytes,
         (unsigned long long)c->limit);
 }

@@ -33,7 +33,7 @@ static hf_status make_room(struct hf_lines *l, hf_error *err) {
         return hf_fail(
             err, HF_E_NOMEM,
             "%s: line %lld is longer than %zu bytes and no more memory is allowed for it; is "
-            "this a text file? Save the data as .npy, or allow more memory",
+            "this a text file? Save the data as .npy, or raise memory_bytes",
             l->in->name, (long long)l->number + 1, l->room);
     if (waiting > 0)
         memcpy(buffer, l->buffer, waiting);
@@ -57,27 +57,43 @@ static bool has_mark(const char *p, const char *end) {
     return end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0;
 }
 
+/* Where the first line end in [p, end) begins, or end. */
+static char *find_end(char *p, const char *end) {
+    while (p < end && *p != '\n' && *p != '\r')
+        p++;
+    return p;
+}
+
+/* Bytes of the line end at l->buffer + at; 0 when what is read so far does not tell, because a CR
+ * comes last and LF may follow. */
+static size_t end_bytes(const struct hf_lines *l, size_t at) {
+    if (l->buffer[at] == '\n')
+        return 1;
+    if (at + 1 == l->end)
+        return l->file_end ? 1 : 0;
+    return l->buffer[at + 1] == '\n' ? 2 : 1;
+}
+
 hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *err) {
     *line = NULL;
     *end = NULL;
-    size_t seen = 0;
-    char *stop = NULL;
+    size_t seen = 0; /* bytes of the line without an end in them */
+    size_t ending = 0;
     for (;;) {
-        const size_t waiting = l->end - l->begin;
-        if (waiting > seen)
-            stop = memchr(l->buffer + l->begin + seen, '\n', waiting - seen);
-        if (stop != NULL || l->file_end)
+        if (l->end > l->begin)
+            seen = (size_t)(find_end(l->buffer + l->begin + seen, l->buffer + l->end) -
+                            (l->buffer + l->begin));
+        if (l->begin + seen < l->end)
+            ending = end_bytes(l, l->begin + seen);
+        if (ending > 0 || l->file_end)
             break;
-        seen = waiting;
         HF_TRY(read_more(l, err));
     }
-    if (stop == NULL && l->begin == l->end)
+    if (l->begin == l->end)
         return HF_OK;
     char *from = l->buffer + l->begin;
-    char *to = stop != NULL ? stop : l->buffer + l->end;
-    l->begin = (size_t)(to - l->buffer) + (stop != NULL ? 1 : 0);
-    if (to > from && to[-1] == '\r')
-        to--;
+    char *to = from + seen;
+    l->begin += seen + ending;
     if (l->number == 0 && has_mark(from, to))
         from += 3;
     l->number++;

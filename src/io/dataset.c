@@ -76,7 +76,7 @@ static hf_status check_packed(const hf_dataset *d, int64_t file_bytes, int64_t m
         return hf_fail(
             err, HF_E_NOMEM,
             "%s: its rows take %lld bytes and %llu are allowed, and a compressed file is not "
-            "read in chunks; unpack it with gunzip, or allow more memory",
+            "read in chunks; unpack it with gunzip, or raise memory_bytes",
             d->in.name, (long long)memory, (unsigned long long)limit);
     return HF_OK;
 }

@@ -13,9 +13,10 @@
 #define MAGIC_BYTES 6
 #define HEADER_MAX ((int64_t)1 << 20) /* a plain array needs about 100 bytes */
 
+/* A file that ends inside the signature is one that was cut off: no text begins with its byte. */
 enum hf_probe hf_npy_probe(const struct hf_input *in) {
-    const bool yes = in->head_bytes >= MAGIC_BYTES && memcmp(in->head, MAGIC, MAGIC_BYTES) == 0;
-    return yes ? HF_PROBE_SURE : HF_PROBE_NO;
+    const size_t bytes = in->head_bytes < MAGIC_BYTES ? in->head_bytes : MAGIC_BYTES;
+    return memcmp(in->head, MAGIC, bytes) == 0 ? HF_PROBE_SURE : HF_PROBE_NO;
 }
 
 static const struct {
