@@ -278,10 +278,62 @@ static void unwritable_place(void **state) {
     free(v);
 }
 
+/* checkpoint_every < 0: a fit that ends by itself writes nothing, not even to a place where it
+ * could not; one that is cancelled does, and goes on. */
+static void only_when_cancelled(void **state) {
+    (void)state;
+    double *v = blobs(3, 900, 6, 8, 1);
+    struct problem p = problem_from(v, 900, 6, HF_F32, 0);
+    hf_kmeans_opts o = {
+        .k = 15, .seed = 2, .n_init = 2, .checkpoint = "/nowhere/at/all", .checkpoint_every = -1};
+    hf_kmeans_result whole = fit_all(&p, &o, 2);
+    struct stopper stopper = {.restart = 1, .iteration = 3};
+    o.progress = stop_there;
+    o.progress_user = &stopper;
+    o.checkpoint = path;
+    unlink(path);
+    hf_kmeans_result part = fit_all(&p, &o, 2);
+    assert_int_equal(part.stop, HF_STOP_CANCELLED);
+    assert_int_equal(access(path, F_OK), 0);
+    o.progress = NULL;
+    o.resume = path;
+    hf_kmeans_result rest = fit_all(&p, &o, 2);
+    assert_same_fit(&whole, &rest);
+    hf_kmeans_result_clear(&rest);
+    hf_kmeans_result_clear(&part);
+    hf_kmeans_result_clear(&whole);
+    problem_free(&p);
+    free(v);
+}
+
+/* What a cancelled fit has is handed out even where its checkpoint cannot be written. */
+static void cancelled_and_unwritable(void **state) {
+    (void)state;
+    double *v = blobs(3, 900, 6, 8, 1);
+    struct problem p = problem_from(v, 900, 6, HF_F32, 0);
+    struct stopper stopper = {.restart = 0, .iteration = 2};
+    const hf_kmeans_opts o = {.k = 15,
+                              .checkpoint = "/nowhere/at/all",
+                              .progress = stop_there,
+                              .progress_user = &stopper};
+    hf_context *ctx = open_context(2, 0);
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &r));
+    assert_int_equal(r.stop, HF_STOP_CANCELLED);
+    assert_int_equal(r.iterations, 2);
+    assert_non_null(strstr(hf_last_error(ctx), "/nowhere/at/all"));
+    check_result(&p, &o, &r);
+    hf_kmeans_result_clear(&r);
+    hf_context_destroy(ctx);
+    problem_free(&p);
+    free(v);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_at_every_iteration), cmocka_unit_test(resume_after_relocation),
         cmocka_unit_test(go_on_past_max_iter),       cmocka_unit_test(other_problem_is_refused),
-        cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(unwritable_place)};
+        cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(unwritable_place),
+        cmocka_unit_test(only_when_cancelled),       cmocka_unit_test(cancelled_and_unwritable)};
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

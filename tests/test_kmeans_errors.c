@@ -63,7 +63,6 @@ static void bad_options(void **state) {
                  {{.k = 3, .nan = (hf_nan)2}, "NaN 2"},
                  {{.k = 3, .n_init = -1}, "n_init (-1)"},
                  {{.k = 3, .max_iter = -1}, "max_iter (-1)"},
-                 {{.k = 3, .checkpoint_every = -1}, "checkpoint_every (-1)"},
                  {{.k = 3, .tol = NAN}, "tol"},
                  {{.k = 3, .store = HF_CENTROIDS_SAME}, "f16 or bf16|f32"},
                  {{.k = 3, .init = HF_INIT_GIVEN}, "centroids"},
@@ -108,14 +107,14 @@ static void bad_centroids_and_weights(void **state) {
     hf_array given = hf_array_view(c, HF_F32, 3, D);
     hf_kmeans_opts o = {.k = 3, .init = HF_INIT_GIVEN, .centroids = &given};
     given.rows = 2;
-    fit_fails(&data.x, &o, HF_E_ARG, "2 centroids|3 clusters");
+    fit_fails(&data.x, &o, HF_E_ARG, "given centroids: 2|3 clusters");
     given = hf_array_view(c, HF_F32, 3, D - 1);
     fit_fails(&data.x, &o, HF_E_ARG, "3 columns|4");
     given = hf_array_view(c, HF_U8, 3, D);
     fit_fails(&data.x, &o, HF_E_ARG, "u8");
     given = hf_array_view(c, HF_F32, 3, D);
     c[2 * D + 1] = INFINITY;
-    fit_fails(&data.x, &o, HF_E_DATA, "centroid 2, column 1");
+    fit_fails(&data.x, &o, HF_E_DATA, "given centroids: row 2, column 1");
     double large[3 * D] = {1e300};
     given = hf_array_view(large, HF_F64, 3, D);
     fit_fails(&data.x, &o, HF_E_ARG, "centroid 0, column 0|too large");
@@ -124,11 +123,11 @@ static void bad_centroids_and_weights(void **state) {
     o = (hf_kmeans_opts){.k = 3, .weights = &weights};
     for (int i = 0; i < N; i++)
         w[i] = 0;
-    fit_fails(&data.x, &o, HF_E_DATA, "all weights are 0");
+    fit_fails(&data.x, &o, HF_E_DATA, "given weights: all are 0");
     w[7] = -1;
-    fit_fails(&data.x, &o, HF_E_DATA, "weight 7|-1");
+    fit_fails(&data.x, &o, HF_E_DATA, "given weights: number 7|-1");
     w[7] = NAN;
-    fit_fails(&data.x, &o, HF_E_DATA, "weight 7|nan");
+    fit_fails(&data.x, &o, HF_E_DATA, "given weights: number 7|nan");
     w[7] = 1;
     weights.rows = N - 1;
     fit_fails(&data.x, &o, HF_E_ARG, "[59, 1]|60 rows");
@@ -142,7 +141,7 @@ static void not_finite(void **state) {
     const float was = v[13 * D + 2];
     hf_kmeans_opts o = {.k = 60};
     v[13 * D + 2] = NAN;
-    fit_fails(&data.x, &o, HF_E_DATA, "row 13, column 2|NaN|--nan drop");
+    fit_fails(&data.x, &o, HF_E_DATA, "row 13, column 2|NaN|HF_NAN_DROP");
     o.nan = HF_NAN_DROP;
     fit_fails(&data.x, &o, HF_E_ARG, "60 clusters|59 of 60 rows");
     int32_t labels[N];

@@ -105,7 +105,8 @@ typedef struct hf_kmeans_opts {
     hf_skipping skipping;        /* of work that bounds prove needless */
     hf_nan nan;                  /* what happens to rows with NaN or Inf */
     const char *checkpoint;      /* file written as the fit goes on; NULL means none */
-    int checkpoint_every;        /* iterations between two writes; 0 means 10 */
+    int checkpoint_every;        /* iterations between two writes; 0 means 10, < 0 means that
+                                    only a fit that is cancelled writes */
     const char *resume;          /* a checkpoint of the same data and options to go on from */
     hf_kmeans_progress progress; /* called after each iteration; NULL means none */
     void *progress_user;         /* its first argument */
@@ -146,7 +147,8 @@ typedef struct hf_kmeans_result {
  * HF_E_DATA     NaN or Inf in x, weights negative or all zero, empty cluster with HF_EMPTY_ERROR
  * HF_E_NOMEM    the workspace does not fit the context's memory limit
  * HF_E_IO, HF_E_CORRUPT  a checkpoint could not be written, or is damaged or of another problem
- * Reaching max_iter and being cancelled are HF_OK; see fit->stop. */
+ * Reaching max_iter and being cancelled are HF_OK; see fit->stop. When the checkpoint of a fit that
+ * was cancelled cannot be written, hf_last_error() says why, and the result is there all the same. */
 HF_API hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
                                hf_kmeans_result *fit);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/check.h"
+#include "algo/kmeans/checkpoint.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"
@@ -56,23 +57,25 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
     if (!c || !c->data)
         return hf_ctx_fail(ctx, HF_E_ARG, "no centroids were given");
     if (c->dtype != HF_F32 && c->dtype != HF_F64)
-        return hf_ctx_fail(ctx, HF_E_ARG, "centroids of type %s: give f32 or f64",
+        return hf_ctx_fail(ctx, HF_E_ARG, "given centroids: of type %s where f32 or f64 is needed",
                            hf_dtype_name(c->dtype));
-    HF_TRY(check_shape(ctx, "centroids", c->rows, c->cols, c->row_stride, c->dtype));
+    HF_TRY(check_shape(ctx, "given centroids", c->rows, c->cols, c->row_stride, c->dtype));
     if (c->cols != d)
-        return hf_ctx_fail(ctx, HF_E_ARG, "the centroids have %lld columns but the data have %lld",
+        return hf_ctx_fail(ctx, HF_E_ARG, "given centroids: %lld columns, but the data have %lld",
                            (long long)c->cols, (long long)d);
     if (k >= 0 && c->rows != k)
-        return hf_ctx_fail(ctx, HF_E_ARG, "%lld centroids were given for %lld clusters",
+        return hf_ctx_fail(ctx, HF_E_ARG, "given centroids: %lld of them for %lld clusters",
                            (long long)c->rows, (long long)k);
     if (c->rows > INT32_MAX)
-        return hf_ctx_fail(ctx, HF_E_ARG, "%lld centroids: at most 2147483647 are possible",
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "given centroids: %lld, but at most 2147483647 are possible",
                            (long long)c->rows);
     for (int64_t j = 0; j < c->rows; j++)
         for (int64_t f = 0; f < d; f++)
             if (!isfinite(hf_load_f64(hf_array_row(c, j), c->dtype, f)))
                 return hf_ctx_fail(ctx, HF_E_DATA,
-                                   "centroid %lld, column %lld (counted from 0) is NaN or infinite",
+                                   "given centroids: row %lld, column %lld (counted from 0) is NaN "
+                                   "or infinite: give finite numbers",
                                    (long long)j, (long long)f);
     return HF_OK;
 }
@@ -81,25 +84,28 @@ hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
     if (!w)
         return HF_OK;
     if (!w->data || (w->dtype != HF_F32 && w->dtype != HF_F64 && w->dtype != HF_I32))
-        return hf_ctx_fail(ctx, HF_E_ARG, "weights must be f32, f64 or i32, not %s",
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "given weights: of type %s where f32, f64 or i32 is needed",
                            w->data ? hf_dtype_name(w->dtype) : "NULL");
-    HF_TRY(check_shape(ctx, "weights", w->rows, w->cols, w->row_stride, w->dtype));
+    HF_TRY(check_shape(ctx, "given weights", w->rows, w->cols, w->row_stride, w->dtype));
     if (w->rows != n || w->cols != 1)
         return hf_ctx_fail(ctx, HF_E_ARG,
-                           "weights of shape [%lld, %lld] for %lld rows: they must be [%lld, 1]",
+                           "given weights: of shape [%lld, %lld], but the data have %lld rows: "
+                           "they must be [%lld, 1]",
                            (long long)w->rows, (long long)w->cols, (long long)n, (long long)n);
     bool some = false;
     for (int64_t i = 0; i < n; i++) {
         const double v = hf_load_f64(hf_array_row(w, i), w->dtype, 0);
         if (!(v >= 0) || isinf(v))
-            return hf_ctx_fail(ctx, HF_E_DATA,
-                               "weight %lld (counted from 0) is %g: weights must be finite and not "
-                               "negative",
-                               (long long)i, v);
+            return hf_ctx_fail(
+                ctx, HF_E_DATA,
+                "given weights: number %lld (counted from 0) is %g: all must be finite and "
+                "not negative",
+                (long long)i, v);
         some |= v > 0;
     }
     return some ? HF_OK
-                : hf_ctx_fail(ctx, HF_E_DATA, "all weights are 0: at least one must not be");
+                : hf_ctx_fail(ctx, HF_E_DATA, "given weights: all are 0, at least one must not be");
 }
 
 hf_status hf_check_metric(hf_context *ctx, hf_metric metric, hf_precision precision) {
@@ -123,12 +129,11 @@ static hf_status check_choices(hf_context *ctx, const hf_kmeans_opts *o) {
         if (choices[i].value > choices[i].last)
             return hf_ctx_fail(ctx, HF_E_ARG, "unknown %s %u: the header lists 0 to %u",
                                choices[i].name, choices[i].value, choices[i].last);
-    if (o->n_init < 0 || o->max_iter < 0 || o->checkpoint_every < 0)
+    if (o->n_init < 0 || o->max_iter < 0)
         return hf_ctx_fail(
             ctx, HF_E_ARG,
-            "n_init (%d), max_iter (%d) and checkpoint_every (%d) must not be negative; "
-            "0 means the default",
-            o->n_init, o->max_iter, o->checkpoint_every);
+            "n_init (%d) and max_iter (%d) must not be negative; 0 means the default", o->n_init,
+            o->max_iter);
     if (isnan(o->tol))
         return hf_ctx_fail(ctx, HF_E_ARG, "tol is NaN: give a number, 0 for the default of 1e-4");
     return HF_OK;
@@ -153,14 +158,15 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
                            "centroids were given but init says to choose them: set init to "
                            "HF_INIT_GIVEN or centroids to NULL");
     if (opts->store == HF_CENTROIDS_SAME && shape->dtype != HF_F16 && shape->dtype != HF_BF16)
-        return hf_ctx_fail(ctx, HF_E_ARG,
-                           "centroids in the data's own type need f16 or bf16 data, these are %s",
+        return hf_ctx_fail(ctx, HF_E_ARG, "HF_CENTROIDS_SAME needs f16 or bf16 data, these are %s",
                            hf_dtype_name(shape->dtype));
     HF_TRY(hf_check_weights(ctx, opts->weights, shape->n));
     *full = *opts;
     full->n_init = opts->n_init == 0 || opts->init == HF_INIT_GIVEN ? 1 : opts->n_init;
     full->max_iter = opts->max_iter ? opts->max_iter : DEFAULT_MAX_ITER;
     full->checkpoint_every = opts->checkpoint_every ? opts->checkpoint_every : DEFAULT_EVERY;
+    if (opts->checkpoint_every < 0)
+        full->checkpoint_every = HF_CHECKPOINT_NEVER;
     return HF_OK;
 }
 

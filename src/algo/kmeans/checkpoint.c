@@ -350,10 +350,8 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
     emit(w, crc, sizeof(crc));
 }
 
-hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
-                              const struct hf_restart *best) {
-    if (!fit->opts.checkpoint)
-        return HF_OK;
+static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *run,
+                            const struct hf_restart *best) {
     struct writer w = {.err = &fit->ctx->error};
     HF_TRY(hf_file_create(&w.file, fit->opts.checkpoint, w.err));
     emit_all(&w, fit, run, best);
@@ -361,6 +359,15 @@ hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart 
         return hf_file_commit(w.file, w.err);
     hf_file_abort(w.file);
     return w.status;
+}
+
+hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
+                              const struct hf_restart *best) {
+    if (!fit->opts.checkpoint ||
+        (fit->opts.checkpoint_every == HF_CHECKPOINT_NEVER && !run->cancelled))
+        return HF_OK;
+    const hf_status status = write_file(fit, run, best);
+    return run->cancelled ? HF_OK : status;
 }
 
 /* ---- resuming */

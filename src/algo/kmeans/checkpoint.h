@@ -18,6 +18,7 @@
 #define HF_CHECKPOINT_H
 
 #include "base/status.h"
+#include <limits.h>
 #include <stdint.h>
 
 struct hf_fit;
@@ -25,6 +26,8 @@ struct hf_restart;
 
 #define HF_CHECKPOINT_MAGIC "HFKMCKPT"
 #define HF_CHECKPOINT_VERSION 1
+/* opts.checkpoint_every of a fit that writes only when it is cancelled: longer than any fit. */
+#define HF_CHECKPOINT_NEVER INT_MAX
 
 /* FIELD(member, type, text): what must be the same on resume has a text for the message, the rest
  * NULL. */
@@ -75,7 +78,8 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
 
 /* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or the
  * beginning of restart run->number when that is 0. best->number < 0: no restart is finished. Does
- * nothing when no file is wanted. */
+ * nothing when no file is wanted. A fit that was cancelled hands out what it has: that it cannot
+ * be saved as well is no failure then, and only told in the context's error. */
 hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
                               const struct hf_restart *best);
 

@@ -149,7 +149,7 @@ hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
         return hf_ctx_fail(
             fit->ctx, HF_E_DATA,
             "cluster %lld (counted from 0) lost all its rows in iteration %d: ask for "
-            "fewer clusters, another seed or init, or --empty relocate",
+            "fewer clusters, another seed or init, or HF_EMPTY_RELOCATE",
             (long long)first, iteration);
     return fit->opts.empty == HF_EMPTY_RELOCATE ? relocate(fit) : HF_OK;
 }

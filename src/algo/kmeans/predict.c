@@ -74,11 +74,12 @@ static hf_status take_memory(struct predict *p, bool transform) {
     carve(p, &c, transform);
     const uint64_t outputs = transform ? 0 : (uint64_t)a->n * (a->distances ? 12 : 4);
     if (c.used - outputs > p->ctx->memory_bytes)
-        return hf_ctx_fail(
-            p->ctx, HF_E_NOMEM,
-            "%llu bytes are needed but the context allows %llu: raise its memory_bytes "
-            "(--memory)",
-            (unsigned long long)(c.used - outputs), (unsigned long long)p->ctx->memory_bytes);
+        return hf_ctx_fail(p->ctx, HF_E_NOMEM,
+                           "predicting needs %llu bytes beside data, labels and centroids, but "
+                           "memory_bytes allows "
+                           "%llu: raise it",
+                           (unsigned long long)(c.used - outputs),
+                           (unsigned long long)p->ctx->memory_bytes);
     c = (hf_carve){.base = p->block = hf_alloc(c.used)};
     if (!p->block)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,

@@ -63,7 +63,7 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
             continue;
         if (s->fit->opts.nan == HF_NAN_ERROR)
             return hf_bad_row(s->fit->ctx, chunk, i, first,
-                              "repair it, or leave such rows out (--nan drop, HF_NAN_DROP)");
+                              "repair it, or leave such rows out (HF_NAN_DROP)");
         HF_TRY(drop_row(s, first + i));
     }
     return HF_OK;

@@ -99,8 +99,8 @@ struct plan {
 static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
     return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                        "k-means with %lld rows, %lld columns and %lld clusters needs %llu bytes "
-                       "beside data, labels and centroids, but the context allows %llu: raise its "
-                       "memory_bytes (--memory), or ask for fewer clusters or another init",
+                       "beside data, labels and centroids, but memory_bytes allows %llu: raise it, "
+                       "or ask for fewer clusters or another init",
                        (long long)fit->n, (long long)fit->d, (long long)fit->k,
                        (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
 }
