@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * range on CUDA: one pass over x. A thread keeps the extremes of its columns in registers; whether
+ * a row is bad is settled by the block that holds the whole row. Rows too long for a block are
+ * looked at twice. */
+#include "core/kernel.h"
+#include "device/cuda/pack.cuh"
+#include "device/cuda/reduce.cuh"
+#include "device/cuda/stage.h"
+#include "ops/range/range.h"
+
+#define THREADS 256
+#define FLIGHT_BYTES 64 /* loads of a thread that are under way at once */
+#define WARP 32
+
+/* What blocks have in common. Zeroed at the start. */
+struct range_common {
+    hf_u64 bad_rows;
+    unsigned fraction; /* some value is not a whole number */
+};
+
+struct range_job {
+    const char *x;
+    int64_t row_bytes, n, d;
+    uint8_t *row_bad;
+    hf_u64 *low, *high; /* [d] hf_order_key(): of -min and of max */
+    struct range_common *common;
+};
+
+template <hf_dtype T> __device__ __forceinline__ bool is_finite(typename hf_element<T>::wide v) {
+    return v * 0 == 0;
+}
+
+/* A bit for each row of this thread: does it take no part? `wild` are those where this thread saw
+ * NaN or Inf; all threads of a row get the same. */
+static __device__ unsigned share_wild(const struct hf_lanes at, unsigned wild) {
+    __shared__ unsigned rows[THREADS];
+    if (at.active && at.lane == 0)
+        rows[at.row] = 0;
+    __syncthreads();
+    if (at.active && wild)
+        atomicOr(&rows[at.row], wild);
+    __syncthreads();
+    return at.active ? rows[at.row] : 0;
+}
+
+/* v of this thread and of those with the same columns, into the first of them. */
+template <bool LOW, typename V> static __device__ V fold_rows(const struct hf_lanes at, V v) {
+    __shared__ V all[THREADS];
+    all[threadIdx.x] = v;
+    __syncthreads();
+    if (at.row == 0)
+        for (int r = 1; r < at.rows; r++) {
+            const V other = all[r * at.lanes + at.lane];
+            v = LOW ? min(v, other) : max(v, other);
+        }
+    __syncthreads();
+    return v;
+}
+
+/* N columns a thread. KNOWN: row_bad is there already. */
+template <hf_dtype T, int N, bool KNOWN>
+static __global__ void __launch_bounds__(THREADS) range_columns(const struct range_job job) {
+    typedef typename hf_element<T>::wide wide;
+    constexpr int SIZE = hf_device_bytes<T> * N;
+    constexpr int UNROLL = FLIGHT_BYTES / SIZE < 8 ? FLIGHT_BYTES / SIZE : 8;
+    constexpr bool ALL_FINITE = T == HF_U8;
+    const struct hf_lanes at = hf_lanes_of(job.d, N);
+    const char *const own = job.x + at.column * (SIZE / N);
+    wide low[N], high[N];
+    bool whole = true;
+    hf_u64 bad = 0;
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+        low[e] = (wide)INFINITY;
+        high[e] = -(wide)INFINITY;
+    }
+    const int64_t step = (int64_t)at.rows * UNROLL;
+    for (int64_t base = blockIdx.x * step; base < job.n; base += gridDim.x * step) {
+        hf_pack<T, N> v[UNROLL];
+        unsigned out = 0, wild = 0; /* a bit for each row: none, or a bad one */
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            const int64_t row = base + u * at.rows + at.row;
+            const bool there = at.active && row < job.n;
+            out |= (unsigned)!there << u;
+            v[u] = *(const hf_pack<T, N> *)(own + (there ? row : base) * job.row_bytes);
+            if (KNOWN && there)
+                wild |= (unsigned)job.row_bad[row] << u;
+        }
+        if constexpr (!KNOWN && !ALL_FINITE) {
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                wide zero = 0;
+#pragma unroll
+                for (int e = 0; e < N; e++)
+                    zero = fma(hf_widen<T>(v[u].e[e]), (wide)0, zero);
+                wild |= (unsigned)(zero != 0) << u;
+            }
+            wild &= ~out;
+            if (__syncthreads_or((int)wild))
+                wild = share_wild(at, wild);
+            if (at.lane == 0)
+                for (int u = 0; u < UNROLL; u++)
+                    if (!(out >> u & 1))
+                        job.row_bad[base + u * at.rows + at.row] = wild >> u & 1;
+            bad += at.lane == 0 ? __popc(wild) : 0;
+        }
+        out |= wild;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (out >> u & 1)
+                continue;
+#pragma unroll
+            for (int e = 0; e < N; e++) {
+                const wide t = hf_widen<T>(v[u].e[e]);
+                low[e] = min(low[e], t);
+                high[e] = max(high[e], t);
+            }
+            if (!ALL_FINITE && whole)
+#pragma unroll
+                for (int e = 0; e < N; e++)
+                    whole = whole && hf_widen<T>(v[u].e[e]) == rint(hf_widen<T>(v[u].e[e]));
+        }
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+        const double least = (double)fold_rows<true>(at, low[e]);
+        const double most = (double)fold_rows<false>(at, high[e]);
+        if (at.row != 0)
+            continue;
+        atomicMax(&job.low[at.column + e], hf_order_key(-least));
+        atomicMax(&job.high[at.column + e], hf_order_key(most));
+    }
+    if (__syncthreads_or(!whole) && threadIdx.x == 0)
+        job.common->fraction = 1;
+    if (bad > 0)
+        atomicAdd(&job.common->bad_rows, bad);
+}
+
+/* A warp looks at a row. */
+template <hf_dtype T> static __global__ void range_rows(const struct range_job job) {
+    const int64_t warps = (int64_t)gridDim.x * (blockDim.x / WARP);
+    hf_u64 bad = 0;
+    for (int64_t i = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP; i < job.n;
+         i += warps) {
+        bool finite = true;
+        for (int64_t j = threadIdx.x % WARP; j < job.d; j += WARP)
+            finite = finite &&
+                     is_finite<T>(hf_widen<T>(
+                         ((const typename hf_element<T>::type *)(job.x + i * job.row_bytes))[j]));
+        finite = __all_sync(0xffffffffu, finite);
+        bad += !finite;
+        if (threadIdx.x % WARP == 0)
+            job.row_bad[i] = !finite;
+    }
+    if (threadIdx.x % WARP == 0 && bad > 0)
+        atomicAdd(&job.common->bad_rows, bad);
+}
+
+/* Onto what came in. Adding +0 turns -0 into +0, as in the reference. */
+static __global__ void range_end(const struct range_job job, double *low, double *high, bool *whole,
+                                 int64_t *bad_rows) {
+    const int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (j < job.d) {
+        low[j] = fmin(low[j], -hf_order_value(job.low[j]) + 0.0);
+        high[j] = fmax(high[j], hf_order_value(job.high[j]) + 0.0);
+    }
+    if (j == 0) {
+        *whole = *whole && job.common->fraction == 0;
+        *bad_rows += (int64_t)job.common->bad_rows;
+    }
+}
+
+template <hf_dtype T, int N>
+static void launch_columns(struct hf_cuda *cuda, const struct range_job &job) {
+    const int64_t packs = (job.d + N - 1) / N;
+    const int64_t most = (job.n * packs + THREADS - 1) / THREADS;
+    if (T != HF_U8 && packs > THREADS) {
+        range_rows<T><<<cuda->sms * 8, THREADS, 0, cuda->stream>>>(job);
+        range_columns<T, N, true>
+            <<<hf_lanes_grid(cuda, range_columns<T, N, true>, THREADS, packs, most), THREADS, 0,
+               cuda->stream>>>(job);
+    } else {
+        range_columns<T, N, false>
+            <<<hf_lanes_grid(cuda, range_columns<T, N, false>, THREADS, packs, most), THREADS, 0,
+               cuda->stream>>>(job);
+    }
+}
+
+template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, const struct range_job &job) {
+    constexpr int N = 16 / hf_device_bytes<T>;
+    if (((uintptr_t)job.x | (uintptr_t)job.row_bytes) % 16 == 0 && job.d % N == 0)
+        launch_columns<T, N>(cuda, job);
+    else
+        launch_columns<T, 1>(cuda, job);
+}
+
+static size_t common_bytes(int64_t d) {
+    return sizeof(struct range_common) + 2 * (size_t)d * sizeof(hf_u64);
+}
+
+static size_t range_workspace(const void *p, int workers) {
+    (void)workers;
+    return common_bytes(((const struct hf_range_args *)p)->x.cols);
+}
+
+static hf_status range_run(void *stream, const void *p, void *ws) {
+    const struct hf_range_args *args = (const struct hf_range_args *)p;
+    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+    struct hf_stage stage;
+    hf_stage_begin(&stage, stream);
+    const hf_array x = hf_stage_array(&stage, &args->x);
+    const size_t column_bytes = (size_t)x.cols * sizeof(double);
+    double *low = (double *)hf_stage_inout(&stage, args->min, column_bytes);
+    double *high = (double *)hf_stage_inout(&stage, args->max, column_bytes);
+    bool *whole = (bool *)hf_stage_inout(&stage, args->whole, sizeof *whole);
+    int64_t *bad_rows = (int64_t *)hf_stage_inout(&stage, args->bad_rows, sizeof *bad_rows);
+    struct range_job job;
+    job.row_bad = (uint8_t *)hf_stage_out(&stage, args->row_bad, (size_t)x.rows);
+    if (stage.status != HF_OK)
+        return hf_stage_end(&stage, HF_OK);
+    job.x = (const char *)x.data;
+    job.row_bytes = (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);
+    job.n = x.rows;
+    job.d = x.cols;
+    job.common = (struct range_common *)ws;
+    job.low = (hf_u64 *)(job.common + 1);
+    job.high = job.low + job.d;
+    cudaError_t error = cudaMemsetAsync(ws, 0, common_bytes(job.d), cuda->stream);
+    if (error == cudaSuccess && x.dtype == HF_U8)
+        error = cudaMemsetAsync(job.row_bad, 0, (size_t)x.rows, cuda->stream);
+    hf_status status = hf_cuda_check(cuda, error, "range");
+    if (status == HF_OK) {
+        hf_for_dtype(x.dtype, [&](auto type) { launch_type<decltype(type)::value>(cuda, job); });
+        range_end<<<(unsigned)((job.d + THREADS - 1) / THREADS), THREADS, 0, cuda->stream>>>(
+            job, low, high, whole, bad_rows);
+        status = hf_cuda_launched(cuda, "range");
+    }
+    return hf_stage_end(&stage, status);
+}
+
+static double range_estimate(const void *p) {
+    const struct hf_range_args *args = (const struct hf_range_args *)p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype));
+}
+
+static const struct hf_kernel rows[] = {{"range_any_cuda",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {0, 0, 0},
+                                         NULL,
+                                         range_workspace,
+                                         range_run,
+                                         range_estimate}};
+
+extern "C" {
+extern const struct hf_kernel_table hf_range_rows_cuda;
+const struct hf_kernel_table hf_range_rows_cuda = {rows, 1};
+}
