@@ -2,7 +2,7 @@
 # A thin front of CMake; everything it does can be had from cmake, ctest and scripts/ as well.
 PREFIX ?= /usr/local
 BUILD := build/release
-SOURCES = $(shell git ls-files '*.c' '*.h')
+SOURCES = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 
 .PHONY: help deps build test demo install fmt tidy asan tsan bench docs clean
 

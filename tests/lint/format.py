@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All C sources are formatted as clang-format 14 does with .clang-format; `make fmt` mends."""
+"""All C and CUDA sources are formatted as clang-format 14 does with .clang-format; `make fmt` mends."""
 import re
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def formatter():
 
 def main():
     tool = formatter()
-    sources = files(".c", ".h")
+    sources = files(".c", ".h", ".cu", ".cuh")
     done = subprocess.run([tool, "--dry-run", *sources], cwd=ROOT, capture_output=True, text=True)
     first = {}
     for path, line in re.findall(r"^(.+?):(\d+):\d+: warning", done.stderr, re.M):

@@ -20,6 +20,8 @@ signal sigaction longjmp
 ALLOCATING = set("malloc calloc realloc free posix_memalign aligned_alloc".split())
 # Where the user's own tuning file lies (XDG Base Directory Specification).
 ENVIRONMENT = {"src/core/tune.c": ("XDG_CONFIG_HOME", "HOME")}
+# C names, and those of C++ functions in CUDA sources; inline and generated ones of nvcc are local.
+OURS = re.compile(r"hf_|_Z\w*?\d+hf_")
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(\s*([^)]*)\)")
 
 
@@ -63,13 +65,13 @@ def check_archive(archive):
             allowed = member == "mem.c.o" and name in ALLOCATING
             if name in FORBIDDEN and not allowed:
                 yield f"{member}: calls {name}"
-        elif not symbol.startswith("hf_"):
+        elif not OURS.match(symbol):
             yield f"{member}: {symbol} is external and not hf_*"
 
 
 def check_environment():
     """Only HF_* variables are read, besides those of ENVIRONMENT; realpath() gets a buffer."""
-    for path in files(".c", ".h", under=("src/",)):
+    for path in files(".c", ".h", ".cu", ".cuh", under=("src/",)):
         for argument in GETENV.findall(text(path)):
             literal = re.match(r'"(\w+)"$', argument.strip())
             if literal and literal.group(1) in ENVIRONMENT.get(path, ()):

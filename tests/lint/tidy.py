@@ -30,7 +30,7 @@ def commands(build, only):
     chosen = {}
     for entry in entries:
         path = os.path.relpath(entry["file"], ROOT)
-        if not path.startswith(("src/", "tools/")) or (only and path not in only):
+        if not re.match(r"(src|tools)/.*\.c$", path) or (only and path not in only):
             continue
         if path not in chosen or "-DHF_ISA=avx512 " in entry["command"]:
             chosen[path] = entry
