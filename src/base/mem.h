@@ -6,6 +6,10 @@
 #include "base/status.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Uninitialised / zeroed memory; NULL when there is none or `bytes` is over SIZE_MAX / 2. bytes = 0
  * gives a pointer that must be freed all the same. */
 void *hf_alloc(size_t bytes);
@@ -36,4 +40,7 @@ uint64_t hf_mem_available(void);
 /* Largest resident set of the process so far, in bytes. */
 uint64_t hf_mem_peak(void);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

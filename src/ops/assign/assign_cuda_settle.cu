@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
+ * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
+#include "base/mem.h"
+#include "ops/assign/assign_cuda_exact.cuh"
+#include "ops/assign/assign_cuda_settle.h"
+
+#define WARPS 4       /* of a block of settle_pairs */
+#define PAIR_ROWS 8   /* rows a warp takes at a time */
+#define SHORT_ROWS 32 /* up to so many columns each lane reads its own pair */
+#define PITCH 33      /* doubles from lane to lane of shared memory: no bank conflicts */
+
+#define COMPARE_THREADS 256
+#define COMPARE_EACH 8 /* rows of a thread */
+
+struct pairs_job {
+    const void *x; /* [batch, n, d] */
+    int64_t n, k, d, stride;
+    int64_t batch;
+    const void *c; /* [batch, k, d] */
+    bool c_f64;
+    hf_metric metric;
+    const float *norm_x; /* [batch, n] |x16|, NULL: not known */
+    const double *norm;  /* [batch, k] */
+    int32_t *labels;
+    struct hf_settle s;
+    const int32_t *stop;
+};
+
+__device__ static double load_c(const void *c, bool f64, int64_t i) {
+    return f64 ? static_cast<const double *>(c)[i]
+               : static_cast<double>(static_cast<const float *>(c)[i]);
+}
+
+/* Which rows a warp looks at, one in each of the first PAIR_ROWS lanes, and their candidates. */
+struct pair_rows {
+    int64_t entry; /* of the open list */
+    int32_t row;   /* within the problem */
+    int count;     /* candidates, 0: none of this warp's business */
+    int end;       /* candidates up to and with this row */
+    int total;     /* of all rows */
+};
+
+__device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_t b, int64_t first,
+                                             int count, int lane) {
+    struct pair_rows r = {};
+    const bool there = lane < PAIR_ROWS && first + lane < count;
+    r.entry = b * job.s.open.cap + first + (there ? lane : 0);
+    r.row = job.s.open.row[r.entry];
+    const int emitted = there ? job.s.open.emitted[r.entry] : 1;
+    /* a row of zeros is at the same distance from all, unless lengths matter */
+    const bool zero =
+        job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
+    if (there && zero)
+        job.labels[b * job.n + r.row] = 0;
+    else if (there && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
+        r.count = emitted;
+    else if (there)
+        job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
+    r.end = r.count;
+    for (int step = 1; step < PAIR_ROWS; step *= 2) {
+        const int before = __shfl_up_sync(~0u, r.end, step);
+        r.end += lane >= step ? before : 0;
+    }
+    r.total = __shfl_sync(~0u, r.end, PAIR_ROWS - 1);
+    return r;
+}
+
+/* The ordered sum of the pair of this lane (rows and centroids of all lanes in row, arg). */
+template <hf_dtype X, bool PRODUCT>
+__device__ static double pair_sum(const struct pairs_job &job, const char *x, const char *c,
+                                  int64_t row, int64_t arg, int pairs, double *term) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int64_t c_bytes = job.c_f64 ? 8 : 4;
+    double sum = 0;
+    if (job.d <= SHORT_ROWS) {
+        const char *xr = x + row * job.stride * hf_device_bytes<X>;
+        const char *cr = c + arg * job.d * c_bytes;
+        for (int64_t j = 0; j < job.d; j++)
+            sum = __dadd_rn(
+                sum, hf_exact_term<PRODUCT>(hf_device_load<X>(xr, j), load_c(cr, job.c_f64, j)));
+        return sum;
+    }
+    for (int64_t first = 0; first < job.d; first += 32) {
+        const int64_t j = first + lane < job.d ? first + lane : job.d - 1;
+#pragma unroll 8
+        for (int p = 0; p < pairs; p++) {
+            const int64_t r = __shfl_sync(~0u, static_cast<int32_t>(row), p);
+            const int64_t a = __shfl_sync(~0u, static_cast<int32_t>(arg), p);
+            term[p * PITCH + lane] = hf_exact_term<PRODUCT>(
+                hf_device_load<X>(x + r * job.stride * hf_device_bytes<X>, j),
+                load_c(c + a * job.d * c_bytes, job.c_f64, j));
+        }
+        __syncwarp();
+        const int width = static_cast<int>(job.d - first < 32 ? job.d - first : 32);
+        for (int t = 0; t < width; t++)
+            sum = __dadd_rn(sum, term[lane * PITCH + t]);
+        __syncwarp();
+    }
+    return sum;
+}
+
+/* The candidates of PAIR_ROWS open rows to labels; returns how many there were. */
+template <hf_dtype X, bool PRODUCT>
+__device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
+                                    int count, double *term) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const struct pair_rows r = take_rows(job, b, first, count, lane);
+    const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
+    const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (job.c_f64 ? 8 : 4);
+    struct hf_winner best = hf_winner_none();
+    for (int done = 0; done < r.total; done += 32) {
+        const int pairs = r.total - done < 32 ? r.total - done : 32;
+        const int mine = done + (lane < pairs ? lane : 0);
+        int owner = 0;
+        for (int i = 0; i < PAIR_ROWS - 1; i++)
+            owner += __shfl_sync(~0u, r.end, i) <= mine;
+        const int slot = mine - (__shfl_sync(~0u, r.end, owner) - __shfl_sync(~0u, r.count, owner));
+        const int64_t entry = __shfl_sync(~0u, r.entry, owner);
+        const int32_t row = __shfl_sync(~0u, r.row, owner);
+        const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
+        const double sum = pair_sum<X, PRODUCT>(job, x, c, row, arg, pairs, term);
+        double norm_x = 0, norm_c = 0;
+        if (job.metric == HF_COSINE) {
+            norm_x = hf_exact_norm<X>(x + row * job.stride * hf_device_bytes<X>, job.d);
+            norm_c = job.norm[b * job.k + arg];
+        }
+        const double distance = hf_exact_finish(job.metric, sum, norm_x, norm_c);
+        for (int i = 0; i < HF_FILTER_SLOTS; i++) {
+            const int from = r.end - r.count + i - done; /* lane of candidate i of this row */
+            const double its = __shfl_sync(~0u, distance, from & 31);
+            const int32_t who = __shfl_sync(~0u, arg, from & 31);
+            if (i < r.count && from >= 0 && from < 32)
+                hf_winner_offer(&best, its, who);
+        }
+    }
+    if (r.count > 0)
+        job.labels[b * job.n + r.row] = hf_winner_label(best);
+    return r.total;
+}
+
+template <hf_dtype X, bool PRODUCT>
+__global__ void __launch_bounds__(WARPS * 32, 4) settle_pairs(const struct pairs_job job) {
+    __shared__ double term[WARPS][32 * PITCH];
+    if (job.stop && *job.stop)
+        return;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int64_t step = static_cast<int64_t>(gridDim.x) * WARPS * PAIR_ROWS;
+    for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
+        const int64_t listed = job.s.open.count[b];
+        const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
+        unsigned long long pairs = 0;
+        for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * PAIR_ROWS; i < count;
+             i += step)
+            pairs += static_cast<unsigned>(pairs_of_rows<X, PRODUCT>(job, b, i, count, term[warp]));
+        if (threadIdx.x % 32 == 0 && pairs > 0)
+            atomicAdd(&job.s.tally[b].pairs, pairs);
+    }
+}
+
+hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct hf_settle *s) {
+    const struct hf_assign_problem *p = &rows->problem;
+    struct pairs_job job = {};
+    job.x = p->x.data;
+    job.n = rows->n;
+    job.k = p->k;
+    job.d = p->x.cols;
+    job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
+    job.batch = p->batch;
+    job.c = step->c;
+    job.c_f64 = p->c_type == HF_F64;
+    job.metric = p->metric;
+    job.norm_x = rows->kind == HF_ASSIGN_TENSOR ? rows->norm : NULL;
+    job.norm = s->norm;
+    job.labels = step->labels;
+    job.s = *s;
+    job.stop = step->stop;
+    const int64_t most = (rows->n + WARPS * PAIR_ROWS - 1) / (WARPS * PAIR_ROWS);
+    const int64_t share = (cuda->sms * 6 + p->batch - 1) / p->batch;
+    const dim3 grid((unsigned)(most < share ? most : share),
+                    (unsigned)(p->batch < 65535 ? p->batch : 65535));
+    hf_for_dtype(p->x.dtype, [&](auto type) {
+        constexpr hf_dtype X = decltype(type)::value;
+        if (p->metric == HF_EUCLIDEAN)
+            settle_pairs<X, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+        else
+            settle_pairs<X, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+    });
+    return hf_cuda_launched(cuda, "assign: settle pairs");
+}
+
+struct compare_job {
+    const int32_t *old_labels, *labels;
+    int64_t n, k, batch;
+    bool dense; /* every row went to float64 */
+    struct hf_settle s;
+    struct hf_assign_counts *counts;
+    int32_t *moved, *moved_count;
+    const int32_t *stop;
+};
+
+/* Bit i: the label of this thread's row i changed. */
+__device__ static unsigned changed_rows(const struct compare_job &job, int64_t first, int64_t end) {
+    unsigned bits = 0;
+    for (int i = 0; i < COMPARE_EACH; i++) {
+        const int64_t row = first + i * COMPARE_THREADS;
+        if (row < end && job.labels[row] != (job.old_labels ? job.old_labels[row] : -1))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+/* Append the changed rows of the block; returns their number to thread 0. */
+__device__ static int list_moved(const struct compare_job &job, int64_t first, unsigned bits) {
+    __shared__ int start[COMPARE_THREADS / 32 + 1];
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int count = static_cast<int>(__reduce_add_sync(~0u, __popc(bits)));
+    __syncthreads();
+    if (lane == 0)
+        start[warp + 1] = count;
+    __syncthreads();
+    int total = 0;
+    if (threadIdx.x == 0) {
+        for (int w = 1; w <= COMPARE_THREADS / 32; w++)
+            total += start[w];
+        start[0] = job.moved && total > 0 ? atomicAdd(job.s.moved, total) : 0;
+        for (int w = 1; w <= COMPARE_THREADS / 32; w++)
+            start[w] += start[w - 1];
+    }
+    __syncthreads();
+    if (!job.moved || count == 0)
+        return total;
+    int at = start[warp];
+    for (int i = 0; i < COMPARE_EACH; i++) {
+        const unsigned who = __ballot_sync(~0u, bits >> i & 1);
+        if (bits >> i & 1)
+            job.moved[at + __popc(who & ((1u << lane) - 1))] =
+                static_cast<int32_t>(first + i * COMPARE_THREADS);
+        at += __popc(who);
+    }
+    return total;
+}
+
+/* What the caller is told of problem b once all of its blocks have counted. */
+__device__ static void report(const struct compare_job &job, int64_t b) {
+    const volatile struct hf_assign_counts *tally = job.s.tally + b;
+    struct hf_assign_counts *to = job.counts + b;
+    const int64_t open = job.s.open.count[b];
+    to->changed = tally->changed;
+    to->rechecked = static_cast<unsigned long long>(job.dense ? job.n : open);
+    to->pairs = tally->pairs +
+                static_cast<unsigned long long>(job.k * (job.dense ? job.n : job.s.rest_count[b]));
+}
+
+__global__ void __launch_bounds__(COMPARE_THREADS) compare_labels(const struct compare_job job) {
+    if (job.stop && *job.stop)
+        return;
+    for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
+        const int64_t begin = static_cast<int64_t>(blockIdx.x) * COMPARE_THREADS * COMPARE_EACH;
+        const int64_t first = b * job.n + begin + threadIdx.x;
+        const unsigned bits = changed_rows(job, first, (b + 1) * job.n);
+        const int changed = list_moved(job, first, bits);
+        if (threadIdx.x == 0) {
+            atomicAdd(&job.s.tally[b].changed, static_cast<unsigned long long>(changed));
+            __threadfence();
+            if (atomicAdd(job.s.tickets + b, 1) == static_cast<int>(gridDim.x) - 1) {
+                __threadfence();
+                report(job, b);
+            }
+        }
+    }
+    if (threadIdx.x == 0 && job.moved) {
+        __threadfence();
+        const int blocks = static_cast<int>(gridDim.x * gridDim.y);
+        if (atomicAdd(job.s.tickets + job.batch, 1) == blocks - 1) {
+            __threadfence();
+            *job.moved_count = *static_cast<volatile int32_t *>(job.s.moved);
+        }
+    }
+}
+
+hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                            const struct hf_assign_step *step, const struct hf_settle *s) {
+    const int64_t batch = rows->problem.batch;
+    struct compare_job job = {};
+    job.old_labels = step->old_labels;
+    job.labels = step->labels;
+    job.n = rows->n;
+    job.k = rows->problem.k;
+    job.batch = batch;
+    job.dense = rows->kind == HF_ASSIGN_DENSE;
+    job.s = *s;
+    job.counts = step->counts;
+    job.moved = step->moved;
+    job.moved_count = step->moved_count;
+    job.stop = step->stop;
+    const int64_t each = COMPARE_THREADS * COMPARE_EACH;
+    const dim3 grid((unsigned)((rows->n + each - 1) / each),
+                    (unsigned)(batch < 65535 ? batch : 65535));
+    compare_labels<<<grid, COMPARE_THREADS, 0, cuda->stream>>>(job);
+    return hf_cuda_launched(cuda, "assign: compare labels");
+}
+
+size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
+    hf_carve carve = {(char *)ws, 0};
+    const size_t batch = (size_t)problem->batch;
+    const size_t rows = (size_t)problem->x.rows;
+    const size_t items = batch < HF_SETTLE_ITEMS ? HF_SETTLE_ITEMS / batch : 1;
+    *s = (struct hf_settle){};
+    s->items = (int64_t)items;
+    s->parts = (int64_t)items * HF_SETTLE_TILE;
+    s->open.cap = problem->x.rows / problem->batch;
+    s->open.row = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
+    s->open.threshold = (float *)hf_carve_take(&carve, sizeof(float) * rows);
+    s->open.emitted = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
+    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows * HF_FILTER_SLOTS);
+    s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
+    if (problem->metric == HF_COSINE)
+        s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
+    s->least = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)s->parts);
+    s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
+    /* the counters in one piece, widest first */
+    const size_t tally = sizeof(struct hf_assign_counts) * batch;
+    const size_t words = tally / sizeof(int32_t) + batch * (3 + items) + 2;
+    s->n_counters = (int64_t)words;
+    s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
+    if (s->counters != NULL) {
+        s->tally = (struct hf_assign_counts *)s->counters;
+        s->open.count = s->counters + tally / sizeof(int32_t);
+        s->rest_count = s->open.count + batch;
+        s->tickets = s->rest_count + batch; /* [batch] of compare_labels and one more, */
+        s->split = s->tickets + batch + 1;  /* [batch, items] of the dense kernel */
+        s->moved = s->split + batch * items;
+    }
+    return carve.used;
+}

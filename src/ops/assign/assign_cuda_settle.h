@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From scores to labels on a GPU: float64 decides the rows that the filter left open, then labels
+ * are compared with the old ones. Kernels count on the device; nothing waits. */
+#ifndef HF_ASSIGN_CUDA_SETTLE_H
+#define HF_ASSIGN_CUDA_SETTLE_H
+
+#include "ops/assign/assign_cuda.h"
+#include "ops/assign/assign_filter.h"
+
+#define HF_SETTLE_TILE 32    /* rows of a tile of the dense kernel */
+#define HF_SETTLE_ITEMS 1024 /* blocks it is worth while to split few tiles into */
+
+/* Workspace of the steps below, for all problems of a batch. */
+struct hf_settle {
+    struct hf_filter_open open; /* [batch, n] rows that the filter left open */
+    int32_t *slots;             /* [batch, n, HF_FILTER_SLOTS] their candidates */
+    int32_t *rest;              /* [batch, n] rows that need all centroids */
+    double *norm;               /* [batch, k] |c|, cosine only */
+    double *least;              /* [batch, parts] least distance of a row to a part of centroids */
+    int32_t *least_arg;         /* [batch, parts] its centroid */
+    int64_t items, parts;       /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
+    int32_t *counters;          /* [n_counters] all zero when a step begins: open.count and */
+    int64_t n_counters;
+    struct hf_assign_counts *tally; /* [batch] */
+    int32_t *rest_count;            /* [batch] */
+    int32_t *tickets;               /* [batch + 1] blocks that have compared their labels */
+    int32_t *split;                 /* [batch, items] parts of a tile that are done */
+    int32_t *moved;                 /* [1] */
+};
+
+/* Lay it out from ws; returns the bytes. ws NULL measures. */
+size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s);
+
+/* |c| of all centroids (cosine; nothing else needs it). */
+hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct hf_settle *s);
+
+/* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
+hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct hf_settle *s);
+
+/* Labels of listed rows from the distances to all centroids. list [batch, n], count [batch], both
+ * NULL: all rows. */
+hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct hf_settle *s,
+                          const int32_t *list, const int32_t *count);
+
+/* Compare labels with the old ones; counters and the list of moved rows to the caller. */
+hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                            const struct hf_assign_step *step, const struct hf_settle *s);
+
+#endif
