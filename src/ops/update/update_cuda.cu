@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * update on CUDA: see update_cuda.cuh. One launch, whose blocks wait for each other. */
+#include "ops/update/update_cuda.cuh"
+#include "core/array.h"
+#include "core/kernel.h"
+#include "device/cuda/reduce.cuh"
+#include "device/cuda/stage.h"
+
+#define FACTOR_THREADS 128
+#define PIECES_PER_WARP 4 /* about, so that warps finish together */
+
+struct carve {
+    char *base;
+    size_t used;
+};
+
+static void *carve_take(struct carve *c, size_t bytes) {
+    char *p = c->base != NULL ? c->base + c->used : NULL;
+    c->used += (bytes + 255) / 256 * 256;
+    return p;
+}
+
+size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int64_t clusters,
+                               void *memory, struct hf_update_scratch *scratch) {
+    struct carve c = {(char *)memory, 0};
+    const int64_t warps = (int64_t)cuda->sms * HF_UPDATE_BLOCKS * (HF_UPDATE_THREADS / UPDATE_WARP);
+    int64_t piece = entries / (warps * PIECES_PER_WARP);
+    piece = piece < HF_UPDATE_LEAST_PIECE ? HF_UPDATE_LEAST_PIECE : (piece + 7) / 8 * 8;
+    scratch->piece_rows = (int32_t)piece;
+    const size_t pieces = (size_t)(entries / piece + (clusters < entries ? clusters : entries) + 1);
+    const size_t each = sizeof(uint32_t);
+    scratch->taken = (unsigned long long *)carve_take(&c, sizeof *scratch->taken);
+    scratch->barrier = (unsigned *)carve_take(&c, sizeof *scratch->barrier);
+    scratch->held = (uint32_t *)carve_take(&c, (size_t)clusters * each);
+    scratch->start = (uint32_t *)carve_take(&c, (size_t)clusters * each);
+    scratch->first_piece = (uint32_t *)carve_take(&c, (size_t)clusters * each);
+    scratch->rank = (uint32_t *)carve_take(&c, (size_t)entries * each);
+    scratch->order = (uint32_t *)carve_take(&c, (size_t)entries * each);
+    scratch->pieces = (struct hf_update_piece *)carve_take(&c, pieces * sizeof *scratch->pieces);
+    return c.used;
+}
+
+hf_status hf_update_scratch_clear(struct hf_cuda *cuda, const struct hf_update_scratch *scratch,
+                                  int64_t clusters) {
+    const size_t bytes =
+        (size_t)((char *)(scratch->held + clusters) - (char *)scratch->taken); /* the first three */
+    return hf_cuda_check(cuda, cudaMemsetAsync(scratch->taken, 0, bytes, cuda->stream),
+                         "clear of update");
+}
+
+/* ---- factors of the cosine metric */
+
+template <hf_dtype T>
+static __global__ void __launch_bounds__(FACTOR_THREADS)
+    update_factors(const struct hf_update_job job, double *factor) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= job.batch * job.n)
+        return;
+    const char *x = job.x + i * job.row_bytes;
+    double sum = 0;
+    for (int64_t j = 0; j < job.d; j++) {
+        const double v = hf_device_load<T>(x, j);
+        sum = __dadd_rn(sum, __dmul_rn(v, v));
+    }
+    const double weight = job.weights != NULL ? job.weights[i] : 1;
+    factor[i] = sum > 0 ? __ddiv_rn(weight, __dsqrt_rn(sum)) : 0;
+}
+
+hf_status hf_update_factors(struct hf_cuda *cuda, const struct hf_update_job *job, double *factor) {
+    const int64_t blocks = (job->batch * job->n + FACTOR_THREADS - 1) / FACTOR_THREADS;
+    hf_for_dtype(job->dtype, [&](auto type) {
+        update_factors<decltype(type)::value>
+            <<<(unsigned)blocks, FACTOR_THREADS, 0, cuda->stream>>>(*job, factor);
+    });
+    return hf_cuda_launched(cuda, "update_factors");
+}
+
+/* ---- the op */
+
+template <hf_dtype T>
+static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
+    update_sorted(const struct hf_update_job job, const int32_t *old_labels,
+                  const int32_t *labels) {
+    extern __shared__ uint32_t bins[];
+    struct update_source from;
+    from.labels = labels;
+    from.old_labels = old_labels;
+    from.list = NULL;
+    from.moves = old_labels != NULL;
+    from.entries = (uint32_t)(from.moves ? 2 * job.n : job.n);
+    update_many<T>(job, from, bins);
+    hf_grid_wait(job.scratch.barrier);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        *job.scratch.taken = 0;
+}
+
+template <hf_dtype T>
+static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
+    update_direct(const struct hf_update_job job, const int32_t *old_labels,
+                  const int32_t *labels) {
+    update_few<T>(job, NULL, job.n, old_labels, labels);
+}
+
+/* What the two rows of the op share, and where they part. */
+struct call {
+    struct hf_update_job job;
+    const int32_t *old_labels, *labels;
+    bool sorted;
+};
+
+template <hf_dtype T> static hf_status launch_direct(struct hf_cuda *cuda, struct call &call) {
+    const int64_t per_block = HF_UPDATE_THREADS / update_group(call.job.d, 1);
+    const int64_t most = (int64_t)cuda->sms * HF_UPDATE_BLOCKS;
+    const int64_t blocks = (call.job.n + per_block - 1) / per_block;
+    update_direct<T>
+        <<<(unsigned)(blocks < most ? blocks : most), HF_UPDATE_THREADS, 0, cuda->stream>>>(
+            call.job, call.old_labels, call.labels);
+    return hf_cuda_launched(cuda, "update_direct");
+}
+
+template <hf_dtype T> static hf_status launch_sorted(struct hf_cuda *cuda, struct call &call) {
+    HF_TRY(hf_update_scratch_clear(cuda, &call.job.scratch, call.job.k));
+    const dim3 grid((unsigned)cuda->sms * HF_UPDATE_BLOCKS);
+    void *args[] = {&call.job, &call.old_labels, &call.labels};
+    return hf_cuda_check(
+        cuda,
+        cudaLaunchCooperativeKernel((const void *)update_sorted<T>, grid, dim3(HF_UPDATE_THREADS),
+                                    args, hf_update_bins_bytes(call.job.k), cuda->stream),
+        "update_sorted");
+}
+
+static hf_status launch(struct hf_cuda *cuda, struct call &call) {
+    hf_status status = HF_OK;
+    hf_for_dtype(call.job.dtype, [&](auto type) {
+        constexpr hf_dtype T = decltype(type)::value;
+        status = call.sorted ? launch_sorted<T>(cuda, call) : launch_direct<T>(cuda, call);
+    });
+    return status;
+}
+
+static size_t factor_bytes(const struct hf_update_args *args) {
+    const size_t bytes = args->metric == HF_COSINE ? (size_t)args->x.rows * sizeof(double) : 0;
+    return (bytes + 255) / 256 * 256;
+}
+
+static int64_t entry_count(const struct hf_update_args *args) {
+    return args->old_labels != NULL ? 2 * args->x.rows : args->x.rows;
+}
+
+/* Whatever the device, the scratch is no larger than for one with a single multiprocessor. */
+static size_t sorted_workspace(const void *p, int workers) {
+    (void)workers;
+    const struct hf_update_args *args = (const struct hf_update_args *)p;
+    struct hf_cuda least;
+    least.sms = 1;
+    struct hf_update_scratch scratch;
+    const int64_t clusters = args->sums->k;
+    const int64_t entries = entry_count(args);
+    const size_t measured = hf_update_scratch_carve(&least, entries, clusters, NULL, &scratch);
+    const size_t pieces = (size_t)(entries / HF_UPDATE_LEAST_PIECE + 1);
+    return factor_bytes(args) + measured + pieces * sizeof(struct hf_update_piece) + 1024;
+}
+
+static size_t direct_workspace(const void *p, int workers) {
+    (void)workers;
+    return factor_bytes((const struct hf_update_args *)p);
+}
+
+static void fill_job(struct hf_stage *stage, const struct hf_update_args *args,
+                     struct hf_update_job *job) {
+    const struct hf_sums *s = args->sums;
+    const hf_array x = hf_stage_array(stage, &args->x);
+    job->x = (const char *)x.data;
+    job->row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
+    job->dtype = x.dtype;
+    job->batch = 1;
+    job->n = x.rows;
+    job->k = s->k;
+    job->d = s->d;
+    job->limbs = s->limbs;
+    job->bits = s->bits;
+    job->mult_stride = 0;
+    const size_t sums = (size_t)(s->limbs * s->k) * sizeof(int64_t);
+    job->mult = (const double *)hf_stage_in(stage, s->mult, (size_t)s->d * sizeof(double));
+    job->weight_mult = (const double *)hf_stage_in(stage, &s->weight_mult, sizeof(double));
+    job->weights = (const double *)hf_stage_in(stage, args->weights,
+                                               args->weights ? (size_t)x.rows * sizeof(double) : 0);
+    job->factor = job->weights;
+    job->sum = (int64_t *)hf_stage_inout(stage, s->sum, sums * (size_t)s->d);
+    job->count = (int64_t *)hf_stage_inout(stage, s->count, (size_t)s->k * sizeof(int64_t));
+    job->weight = (int64_t *)hf_stage_inout(stage, s->weight, s->weight ? sums : 0);
+}
+
+static hf_status run(void *stream, const void *p, void *ws, bool sorted) {
+    const struct hf_update_args *args = (const struct hf_update_args *)p;
+    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+    struct hf_stage stage;
+    struct call call;
+    hf_stage_begin(&stage, stream);
+    fill_job(&stage, args, &call.job);
+    const size_t label_bytes = (size_t)call.job.n * sizeof(int32_t);
+    call.sorted = sorted;
+    call.labels = (const int32_t *)hf_stage_in(&stage, args->labels, label_bytes);
+    call.old_labels = (const int32_t *)hf_stage_in(&stage, args->old_labels,
+                                                   args->old_labels != NULL ? label_bytes : 0);
+    if (stage.status != HF_OK)
+        return hf_stage_end(&stage, HF_OK);
+    hf_status status = HF_OK;
+    if (args->metric == HF_COSINE) {
+        status = hf_update_factors(cuda, &call.job, (double *)ws);
+        call.job.factor = (const double *)ws;
+    }
+    if (sorted)
+        hf_update_scratch_carve(cuda, entry_count(args), call.job.k,
+                                (char *)ws + factor_bytes(args), &call.job.scratch);
+    if (status == HF_OK)
+        status = launch(cuda, call);
+    return hf_stage_end(&stage, status);
+}
+
+static hf_status sorted_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, ws, true);
+}
+
+static hf_status direct_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, ws, false);
+}
+
+static bool update_supports(const void *p) {
+    const struct hf_update_args *args = (const struct hf_update_args *)p;
+    return args->x.rows <= INT32_MAX / 2 && args->sums->k < INT32_MAX &&
+           args->x.cols < INT32_MAX / 256;
+}
+
+/* A pass over the rows, the sorting, and four waits of all blocks for each other. */
+static double sorted_estimate(const void *p) {
+    const struct hf_update_args *args = (const struct hf_update_args *)p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    return 8000 + hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype) +
+                                  64 * (double)args->x.rows);
+}
+
+/* 8 bytes of atomic additions for each value and limb, twice where rows move. */
+static double direct_estimate(const void *p) {
+    const struct hf_update_args *args = (const struct hf_update_args *)p;
+    const double values = (double)args->x.rows * (double)args->x.cols;
+    const double sides = args->old_labels != NULL ? 2 : 1;
+    return hf_cuda_pass_ns(values * 16 * args->sums->limbs * sides);
+}
+
+static const struct hf_kernel rows[] = {{"update_any_cuda_sorted",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {0, 0, 0},
+                                         update_supports,
+                                         sorted_workspace,
+                                         sorted_run,
+                                         sorted_estimate},
+                                        {"update_any_cuda_direct",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {0, 0, 0},
+                                         update_supports,
+                                         direct_workspace,
+                                         direct_run,
+                                         direct_estimate}};
+
+extern "C" {
+extern const struct hf_kernel_table hf_update_rows_cuda;
+const struct hf_kernel_table hf_update_rows_cuda = {rows, 2};
+}
