@@ -165,7 +165,8 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     fit->skip.kept = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->nearest;
     fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
-    fit->fused = fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
+    fit->fused = hf_ctx_is_host(fit->ctx) &&
+                 fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
     if (fit->fused)
         memcpy(fit->kernel_update, "fused", sizeof("fused"));
     fit->held_bytes = total + (uint64_t)fit->rows.dropped_count * sizeof(int64_t) +

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A fit on a GPU gives the bits of the fit on the CPU: labels, centroids, inertia, iterations, and
+ * the course of the fit. Skipped, with the reason, where there is no GPU. */
+#include "kmeans_brute.h"
+
+static hf_context *gpu;
+
+static hf_context *open_on(const char *device) {
+    const hf_context_opts opts = {.device = device, .threads = 2};
+    hf_context *ctx = NULL;
+    return hf_context_create(&ctx, &opts) == HF_OK ? ctx : NULL;
+}
+
+static void expect_same(const hf_kmeans_result *a, const hf_kmeans_result *b, const char *what) {
+    char text[160];
+    const size_t centroids = (size_t)(a->k * a->d) * hf_dtype_bytes(a->centroids.dtype);
+    snprintf(text, sizeof text, "%s (%s, %s)", what, b->kernel_assign, b->kernel_update);
+    if (a->iterations != b->iterations || a->stop != b->stop || a->restart != b->restart)
+        fail_msg("%s: %d iterations (%s) on the CPU, %d (%s) on the GPU", text, a->iterations,
+                 hf_stop_text(a->stop), b->iterations, hf_stop_text(b->stop));
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->labels[i] != b->labels[i])
+            fail_msg("%s: row %d: label %d on the CPU, %d on the GPU", text, (int)i, a->labels[i],
+                     b->labels[i]);
+    if (memcmp(a->centroids.data, b->centroids.data, centroids) != 0)
+        fail_msg("%s: the centroids differ", text);
+    if (memcmp(&a->inertia, &b->inertia, sizeof a->inertia) != 0)
+        fail_msg("%s: inertia %.17g on the CPU, %.17g on the GPU", text, a->inertia, b->inertia);
+    for (int i = 0; i < a->iterations; i++) {
+        const hf_kmeans_iteration *p = &a->history[i];
+        const hf_kmeans_iteration *q = &b->history[i];
+        if (p->inertia != q->inertia || p->shift != q->shift || p->changed != q->changed ||
+            p->empty != q->empty)
+            fail_msg("%s: iteration %d: inertia %.17g and %.17g, shift %g and %g, changed %d and "
+                     "%d",
+                     text, i + 1, p->inertia, q->inertia, p->shift, q->shift, (int)p->changed,
+                     (int)q->changed);
+    }
+}
+
+static void both(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
+    hf_context *cpu = open_context(2, 0);
+    hf_kmeans_result a = {0};
+    hf_kmeans_result b = {0};
+    FIT_OK(cpu, hf_kmeans_fit(cpu, x, opts, &a));
+    FIT_OK(gpu, hf_kmeans_fit(gpu, x, opts, &b));
+    expect_same(&a, &b, what);
+    hf_kmeans_result_clear(&a);
+    hf_kmeans_result_clear(&b);
+    hf_context_destroy(cpu);
+}
+
+static void all_types_and_metrics(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
+    const int64_t shapes[][3] = {
+        {3000, 12, 16}, {5000, 64, 100}, {2000, 128, 257}, {700, 3, 5}, {900, 200, 30}};
+    for (int s = 0; s < 5; s++) {
+        const int64_t n = shapes[s][0], d = shapes[s][1];
+        double *v = blobs(40 + (uint64_t)s, n, d, 20, 3);
+        for (int t = 0; t < 5; t++)
+            for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++) {
+                struct problem p = problem_from(v, n, d, types[t], t == 1 ? 3 : 0);
+                const hf_kmeans_opts o = {.k = shapes[s][2],
+                                          .metric = (hf_metric)metric,
+                                          .init = HF_INIT_RANDOM,
+                                          .seed = 5,
+                                          .max_iter = 25};
+                char what[80];
+                snprintf(what, sizeof what, "%s metric %d d=%d k=%d", hf_dtype_name(types[t]),
+                         metric, (int)d, (int)o.k);
+                both(&p.x, &o, what);
+                problem_free(&p);
+            }
+        free(v);
+    }
+}
+
+static void starts_and_restarts(void **state) {
+    (void)state;
+    double *v = blobs(3, 6000, 20, 30, 2);
+    struct problem p = problem_from(v, 6000, 20, HF_F32, 0);
+    for (int init = HF_INIT_KMEANSPP; init <= HF_INIT_RANDOM; init++) {
+        const hf_kmeans_opts o = {
+            .k = 40, .init = (hf_init)init, .seed = 9, .n_init = 3, .max_iter = 20};
+        both(&p.x, &o, "restarts");
+    }
+    problem_free(&p);
+    free(v);
+}
+
+static void weights_and_stores(void **state) {
+    (void)state;
+    double *v = blobs(4, 4000, 32, 30, 2);
+    double *w = must_alloc(4000 * sizeof(double));
+    struct hf_rng rng = {.seed = 8};
+    for (int i = 0; i < 4000; i++)
+        w[i] = i % 7 ? 10 * hf_rng_next_unit(&rng) : 0;
+    const hf_array weights = hf_array_view(w, HF_F64, 4000, 1);
+    struct problem p = problem_from(v, 4000, 32, HF_F16, 0);
+    for (int same = 0; same < 2; same++)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            const hf_kmeans_opts o = {.k = 50,
+                                      .init = HF_INIT_RANDOM,
+                                      .seed = 3,
+                                      .store = same ? HF_CENTROIDS_SAME : HF_CENTROIDS_WIDE,
+                                      .weights = weighted ? &weights : NULL};
+            both(&p.x, &o, weighted ? "weights" : "stores");
+        }
+    problem_free(&p);
+    free(w);
+    free(v);
+}
+
+/* Starts far from all rows lose them at once. */
+static void empty_clusters(void **state) {
+    (void)state;
+    double *v = blobs(6, 2000, 8, 5, 3);
+    double *c = must_alloc(12 * 8 * sizeof(double));
+    for (int i = 0; i < 12 * 8; i++)
+        c[i] = i < 5 * 8 ? v[i] : 1000 + i;
+    const hf_array start = hf_array_view(c, HF_F64, 12, 8);
+    struct problem p = problem_from(v, 2000, 8, HF_F32, 0);
+    for (int empty = HF_EMPTY_RELOCATE; empty <= HF_EMPTY_KEEP; empty++) {
+        const hf_kmeans_opts o = {.k = 12,
+                                  .init = HF_INIT_GIVEN,
+                                  .centroids = &start,
+                                  .empty = (hf_empty)empty,
+                                  .max_iter = 40};
+        both(&p.x, &o, empty == HF_EMPTY_RELOCATE ? "relocate" : "split or keep");
+    }
+    problem_free(&p);
+    free(c);
+    free(v);
+}
+
+static void hostile(void **state) {
+    (void)state;
+    double *v = blobs(7, 3000, 10, 8, 1);
+    for (int kind = 0; kind < 4; kind++) {
+        double *u = must_alloc(3000 * 10 * sizeof(double));
+        for (int i = 0; i < 30000; i++)
+            u[i] = kind == 0   ? 1e4 + v[i]
+                   : kind == 1 ? v[i] * pow(10, 4 * (i % 10) - 20)
+                   : kind == 2 ? rint(v[i] / 2)
+                               : v[i] * 1e100;
+        struct problem p = problem_from(u, 3000, 10, kind == 3 ? HF_F64 : HF_F32, 0);
+        const hf_kmeans_opts o = {.k = 30, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = 30};
+        both(&p.x, &o, "hostile");
+        problem_free(&p);
+        free(u);
+    }
+    free(v);
+}
+
+static void rows_with_nan_dropped(void **state) {
+    (void)state;
+    double *v = blobs(9, 3000, 16, 10, 2);
+    for (int i = 0; i < 3000; i += 97)
+        v[i * 16 + i % 16] = i % 2 ? NAN : INFINITY;
+    struct problem p = problem_from(v, 3000, 16, HF_F32, 0);
+    const hf_kmeans_opts o = {.k = 10, .init = HF_INIT_RANDOM, .nan = HF_NAN_DROP};
+    both(&p.x, &o, "dropped rows");
+    hf_kmeans_result r = {0};
+    const hf_kmeans_opts strict = {.k = 10};
+    assert_int_equal(hf_kmeans_fit(gpu, &p.x, &strict, &r), HF_E_DATA);
+    assert_non_null(strstr(hf_last_error(gpu), "row 0, column 0"));
+    problem_free(&p);
+    free(v);
+}
+
+static int stop_at_three(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                         int64_t done, int64_t total) {
+    (void)user, (void)restart, (void)it, (void)done, (void)total;
+    return iteration >= 3;
+}
+
+/* A fit that begins on one device and goes on, from its checkpoint, on the other. */
+static void resume_elsewhere(void **state) {
+    (void)state;
+    double *v = blobs(10, 5000, 24, 40, 1);
+    struct problem p = problem_from(v, 5000, 24, HF_F32, 0);
+    hf_context *cpu = open_context(2, 0);
+    hf_context *const from[] = {cpu, gpu};
+    hf_context *const to[] = {gpu, cpu};
+    char path[512];
+    snprintf(path, sizeof path, "%s/device_resume.hfc", HF_TEST_BUILD);
+    hf_kmeans_opts o = {.k = 40, .init = HF_INIT_RANDOM, .seed = 4, .checkpoint_every = 1};
+    hf_kmeans_result whole = {0};
+    FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &whole));
+    assert_true(whole.iterations > 5);
+    for (int way = 0; way < 2; way++) {
+        hf_kmeans_result part = {0};
+        hf_kmeans_result rest = {0};
+        o.checkpoint = path;
+        o.progress = stop_at_three;
+        FIT_OK(from[way], hf_kmeans_fit(from[way], &p.x, &o, &part));
+        assert_int_equal(part.stop, HF_STOP_CANCELLED);
+        o.checkpoint = NULL;
+        o.progress = NULL;
+        o.resume = path;
+        FIT_OK(to[way], hf_kmeans_fit(to[way], &p.x, &o, &rest));
+        o.resume = NULL;
+        expect_same(&whole, &rest, way ? "GPU, then CPU" : "CPU, then GPU");
+        hf_kmeans_result_clear(&part);
+        hf_kmeans_result_clear(&rest);
+    }
+    remove(path);
+    hf_kmeans_result_clear(&whole);
+    hf_context_destroy(cpu);
+    problem_free(&p);
+    free(v);
+}
+
+struct distances {
+    double *at;
+    int64_t k;
+};
+
+static int take_distances(void *user, int64_t first, int64_t count, const double *distances) {
+    struct distances *d = user;
+    memcpy(d->at + first * d->k, distances, (size_t)(count * d->k) * sizeof(double));
+    return 0;
+}
+
+static void predict_and_transform(void **state) {
+    (void)state;
+    double *v = blobs(11, 3000, 40, 20, 2);
+    struct problem p = problem_from(v, 3000, 40, HF_F32, 0);
+    const hf_array c = hf_array_view(p.x.data, HF_F32, 33, 40);
+    hf_context *cpu = open_context(2, 0);
+    hf_context *const both_of[] = {cpu, gpu};
+    int32_t *labels[2];
+    double *away[2], inertia[2];
+    struct distances all[2];
+    for (int i = 0; i < 2; i++) {
+        labels[i] = must_alloc(3000 * sizeof(int32_t));
+        away[i] = must_alloc(3000 * sizeof(double));
+        all[i] = (struct distances){must_alloc(3000 * 33 * sizeof(double)), 33};
+        FIT_OK(both_of[i], hf_kmeans_predict(both_of[i], &p.x, NULL, &c, HF_EUCLIDEAN, HF_EXACT,
+                                             NULL, labels[i], away[i], &inertia[i]));
+        FIT_OK(both_of[i], hf_kmeans_transform(both_of[i], &p.x, NULL, &c, HF_EUCLIDEAN,
+                                               take_distances, &all[i]));
+    }
+    assert_memory_equal(labels[0], labels[1], 3000 * sizeof(int32_t));
+    assert_memory_equal(away[0], away[1], 3000 * sizeof(double));
+    assert_memory_equal(all[0].at, all[1].at, 3000 * 33 * sizeof(double));
+    assert_memory_equal(&inertia[0], &inertia[1], sizeof(double));
+    for (int i = 0; i < 2; i++) {
+        free(labels[i]);
+        free(away[i]);
+        free(all[i].at);
+    }
+    hf_context_destroy(cpu);
+    problem_free(&p);
+    free(v);
+}
+
+static void batches(void **state) {
+    (void)state;
+    enum { B = 6 };
+    struct problem p[B];
+    hf_array x[B];
+    hf_kmeans_result a[B], b[B];
+    hf_context *cpu = open_context(2, 0);
+    for (int i = 0; i < B; i++) {
+        double *v = blobs(20 + (uint64_t)i, 1500, 32, 12, 1 + i);
+        p[i] = problem_from(v, 1500, 32, HF_F16, 0);
+        x[i] = p[i].x;
+        free(v);
+    }
+    const hf_kmeans_opts o = {.k = 20, .init = HF_INIT_RANDOM, .seed = 6, .max_iter = 30};
+    FIT_OK(cpu, hf_kmeans_fit_batch(cpu, x, B, &o, a));
+    FIT_OK(gpu, hf_kmeans_fit_batch(gpu, x, B, &o, b));
+    for (int i = 0; i < B; i++) {
+        expect_same(&a[i], &b[i], "batch");
+        hf_kmeans_result_clear(&a[i]);
+        hf_kmeans_result_clear(&b[i]);
+        problem_free(&p[i]);
+    }
+    hf_context_destroy(cpu);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_types_and_metrics),
+        cmocka_unit_test(starts_and_restarts),
+        cmocka_unit_test(weights_and_stores),
+        cmocka_unit_test(empty_clusters),
+        cmocka_unit_test(hostile),
+        cmocka_unit_test(rows_with_nan_dropped),
+        cmocka_unit_test(resume_elsewhere),
+        cmocka_unit_test(predict_and_transform),
+        cmocka_unit_test(batches),
+    };
+    gpu = open_on("cuda");
+    if (!gpu) {
+        printf("skipped: %s\n", hf_last_error(NULL));
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    hf_context_destroy(gpu);
+    return failed;
+}
