@@ -18,9 +18,9 @@ struct hf_lines {
 void hf_lines_begin(struct hf_lines *l, struct hf_input *in, uint64_t limit);
 void hf_lines_end(struct hf_lines *l);
 
-/* The next line without its end (LF, CR LF or CR) as [*line, *end), valid until the next call; *end may
- * be written to. *line is NULL past the last. A byte order mark before the first line is dropped.
- */
+/* The next line without its end (LF, CR LF or CR) as [*line, *end), valid until the next call;
+ * *end may be written to. *line is NULL past the last. A byte order mark before the first line is
+ * dropped. */
 hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 no files."""
 import gzip
 import os
+import re
 import struct
 import sys
 
@@ -31,6 +32,8 @@ def refused(*args, words=(), code=INPUT, **more):
     for word in words:
         check(word in result.err, f"the message lacks {word!r}\n{result}")
     check(result.err.startswith("holdfast: ") and result.out == "", str(result))
+    check(not re.search(r"HF_(?!KERNEL|ISA|TUNE)|memory_bytes|given (weights|centroids)", result.err),
+          f"speaks of the library\n{result}")
     check(not os.path.exists(out), f"{out} was made")
     return result
 
@@ -128,7 +131,11 @@ def not_a_data_file():
 def nan_is_named():
     rows = [list(r) for r in ROWS]
     rows[33][1] = float("nan")
-    refused(write_npy(scratch("n.npy"), rows), "-k", 2, words=["33", "--nan drop"])
+    path = write_npy(scratch("n.npy"), rows)
+    refused(path, "-k", 2, words=["row 33, column 1 of " + path, "NaN", "--nan drop"])
+    out = scratch("predicted.npy")
+    result = holdfast("predict", path, "--centroids", good(), "-o", out, code=INPUT)
+    check("row 33, column 1 of " + path in result.err and "--nan" not in result.err, str(result))
 
 
 @test
@@ -142,25 +149,38 @@ def options_against_data():
     refused(good(), "-k", 51, words=["51", "50"])
     refused(good(), "-k", 2147483647, words=["2147483647"])
     start = write_npy(scratch("start.npy"), [r[:2] for r in ROWS[:4]])
-    refused(good(), "-k", 4, "--init", start)
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 2 columns", "3"])
     start = write_npy(scratch("start3.npy"), ROWS[:3])
-    refused(good(), "-k", 4, "--init", start)
-    refused(good(), "-k", 4, "--init", write_npy(scratch("nan-start.npy"), [[float("nan")] * 3] * 4))
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 3 of them for 4 clusters"])
+    start = write_npy(scratch("nan-start.npy"), [[0.0] * 3] * 3 + [[0, float("nan"), 0]])
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": row 3, column 1"])
+    start = write_npy(scratch("u8-start.npy"), [[1, 2, 3]] * 4, "u8")
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start, "u8", "f32"])
+    start = write_npy(scratch("large-start.npy"), [[1e300] * 3] * 4, "f64")
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start, "too large"])
+    refused(good(), "-k", 4, "--centroids", "same", words=["--centroids same", "f32"])
+    bad = write_npy(scratch("nan-centroids.npy"), [[0, 0, float("inf")]])
+    result = holdfast("predict", good(), "--centroids", bad, "-o", scratch("l.npy"), code=INPUT)
+    check("--centroids " + bad + ": row 0, column 2" in result.err, str(result))
 
 
 @test
 def bad_weights():
-    for name, weights in (("short", [1.0] * 49), ("negative", [1.0] * 49 + [-1.0]), ("zero", [0.0] * 50),
-                          ("nan", [1.0] * 49 + [float("nan")]), ("inf", [float("inf")] + [1.0] * 49)):
-        refused(good(), "-k", 2, "--weights", write_npy(scratch(name + "-w.npy"), weights))
-    refused(good(), "-k", 2, "--weights", write_npy(scratch("wide-w.npy"), ROWS))
+    for name, weights, word in (
+            ("short", [1.0] * 49, "[49, 1]"), ("negative", [1.0] * 49 + [-1.0], "number 49"),
+            ("zero", [0.0] * 50, "all are 0"), ("nan", [1.0] * 49 + [float("nan")], "number 49"),
+            ("inf", [float("inf")] + [1.0] * 49, "number 0"), ("wide", ROWS, "[50, 3]")):
+        path = write_npy(scratch(name + "-w.npy"), weights)
+        refused(good(), "-k", 2, "--weights", path, words=["--weights " + path + ": ", word])
 
 
 @test
 def too_little_memory():
     path = write_npy(scratch("wide.npy"), [[float(i + j) for j in range(2000)] for i in range(300)])
-    refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["memory"])
-    refused(path, "-k", 300, "--memory", "64K", code=USAGE, words=["1048576"])
+    refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["--memory allows 1048576"])
+    for little in ("1", "64K", "1048575"):
+        result = holdfast("kmeans", path, "-k", 300, "--memory", little, code=USAGE)
+        check(f"--memory {little}: must lie between 1M" in result.err, str(result))
     refused(FASHION, "-k", 5, "--memory", "1M", code=RESOURCES, words=["t10k-images"])
 
 

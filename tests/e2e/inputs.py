@@ -6,8 +6,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, DIGITS, FASHION, SIFT, blobs, check_result, content, equal, fit, main, matrix,  # noqa: E402
-                 npy_header, pack, same_files, scratch, test, write_npy)
+from cli import (CITIES, DIGITS, FASHION, SIFT, blobs, check, check_result, content, equal, fit,  # noqa: E402
+                 holdfast, loads, main, matrix, npy_header, pack, same_files, scratch, test, write_npy)
 
 ROWS = blobs(400, 7, 5, seed=2)
 WHOLE = [[abs(int(v)) % 256 for v in row] for row in ROWS]
@@ -84,6 +84,7 @@ def csv_and_tsv():
     for name, text in (
             ("plain.csv", "\n".join(",".join(r) for r in lines) + "\n"),
             ("no-newline.csv", "\n".join(",".join(r) for r in lines)),
+            ("old-mac.csv", "\r".join(",".join(r) for r in lines) + "\r"),
             ("dos.csv", "\r\n".join(",".join(r) for r in lines) + "\r\n"),
             ("header.csv", "\n".join(",".join(r) for r in [names] + lines) + "\n"),
             ("tabs.tsv", "\n".join("\t".join(r) for r in [names] + lines) + "\n")):
@@ -182,6 +183,20 @@ def name_that_is_not_utf8():
     os.link(write_npy(scratch("plain.npy"), ROWS), path)
     report = fit(path, "-k", 2)
     equal(os.path.basename(report["data"]["path"]), "na?ve ?.npy")
+    # in every place that holds a name
+    odd = os.fsdecode(os.fsencode(scratch()) + b"/\xff\xc3\x28\xed\xa0\x80\xf5\x1b")
+    os.link(scratch("plain.npy"), odd + ".npy")
+    weights = write_npy(odd + "w.npy", [1.0] * 400)
+    start = write_npy(odd + "c.npy", ROWS[:2])
+    args = [odd + ".npy", "--init", start, "--weights", weights, "--max-iter", 2]
+    report = fit(*args, "--checkpoint", odd + ".hfc", out=odd)
+    equal(loads(content(odd + "/report.json").decode()), report)
+    report = fit(*args, "--resume", odd + ".hfc", out=odd)
+    check(all("?" in report["options"][name] for name in ("init_file", "weights", "resume")), "names")
+    result = holdfast("predict", odd + ".npy", "--centroids", start, "-o", odd + "l.npy", "--distances",
+                      odd + "d.npy", "--json", "-q")
+    check("?" in loads(result.out)["distances"], str(result))
+    loads(holdfast("info", "--json", env={"HF_TUNE_FILE": odd}).out)
 
 
 @test

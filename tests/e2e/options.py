@@ -293,7 +293,10 @@ def malformed_options():
             (["-k", "3", "--seed", "18446744073709551616"], "--seed"), (["-k", "3", "--memory", "2X"], "512M"),
             (["-k", "3", "--memory", "0"], "--memory"), (["-k", "3", "--memory", "1e30G"], "--memory"),
             (["-k", "3", "--threads", "0"], "--threads"), (["-k", "3", "--threads", "2000"], "1024"),
-            (["-k", "3", "--device", "cuda:0"], "cpu"), (["-k", "3", "--empty", "x"], "relocate"),
+            (["-k", "3", "--device", "gpu"], "holdfast info"), (["-k", "3", "--empty", "x"], "relocate"),
+            (["-k", "3", "-o", ""], "-o: the name is empty"), (["-k", "3", "--weights", ""], "--weights"),
+            (["-k", "3", "--checkpoint", ""], "--checkpoint"), (["-k", "3", "--resume", ""], "--resume"),
+            (["-k", "3", "--init", ""], "--init"), (["-k", "3", "--memory", "1"], "--memory 1: "),
             (["-k", "3", "--precision", "x"], "fast"), (["-k", "3", "--centroids", "f8"], "same"),
             (["-k", "3", "--nan", "x"], "drop"), (["-k", "3", "--skipping", "x"], "auto"),
             (["-k", "3", "--every", "5"], "--checkpoint"), (["-k", "3", "--picture", "28"], "28x28"),
@@ -302,6 +305,7 @@ def malformed_options():
         check(word in result.err and result.out == "", f"the message lacks {word}\n{result}")
     result = holdfast("kmeans", "-k", "3", code=USAGE)
     check("data file" in result.err, str(result))
+    check("DATA: the name is empty" in holdfast("kmeans", "", "-k", "3", code=USAGE).err, "empty name")
 
 
 @test

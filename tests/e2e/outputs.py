@@ -2,12 +2,17 @@
 """Outputs appear whole or not at all: full disk, size limits, folders that cannot be written to."""
 import os
 import resource
+import shlex
+import signal
 import subprocess
 import sys
+import time
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (DONE, FAILED, HOLDFAST, RESOURCES, Skip, blobs, check, check_result, content,  # noqa: E402
-                 equal, fit, holdfast, main, obedient, same_files, scratch, test, write_npy)
+from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, Skip, blobs, check, check_result, content,  # noqa: E402
+                 environment, equal, fit, holdfast, loads, main, obedient, same_files, scratch,
+                 start, test, write_npy)
 
 ROWS = blobs(3000, 4, 5, seed=5)
 NAMES = ("centroids.npy", "labels.npy", "report.json")
@@ -24,9 +29,8 @@ def snapshot(folder):
 
 
 def unchanged(folder, before):
-    """Names and contents, hidden and temporary files included; only a checkpoint may be new."""
-    after = [name for name in os.listdir(folder) if name != "checkpoint.hfc"]
-    equal(sorted(after), sorted(before), "files in " + folder)
+    """Names and contents, hidden and temporary files included."""
+    equal(sorted(os.listdir(folder)), sorted(before), "files in " + folder)
     now = snapshot(folder)
     equal({name: now[name] for name in before}, before, "contents of " + folder)
 
@@ -65,11 +69,14 @@ def file_size_limit():
     check("too large" in result.err and "was left as it was" in result.err, str(result))
     unchanged(out, before)
     fresh = scratch("limit-fresh")
-    result = holdfast("kmeans", data(), "-k", 4, "-o", fresh, "-q", code=RESOURCES, preexec_fn=limit)
-    equal(os.listdir(fresh), ["checkpoint.hfc"])
+    checkpoint = scratch("limit.hfc")
+    result = holdfast("kmeans", data(), "-k", 4, "-o", fresh, "-q", "--checkpoint", checkpoint, code=RESOURCES,
+                      preexec_fn=limit)
+    check(not os.path.exists(fresh), "made in vain")
+    check(fresh + "/labels.npy" in result.err, f"not the name that the user knows\n{result}")
     # the fit is saved: it ends at once where there is room
-    check("--resume " + fresh + "/checkpoint.hfc" in result.err, str(result))
-    fit(data(), "-k", 4, "--resume", fresh + "/checkpoint.hfc", out=fresh)
+    check("--resume " + checkpoint in result.err, str(result))
+    fit(data(), "-k", 4, "--resume", checkpoint, out=fresh)
     reference = scratch("limit-reference")
     fit(data(), "-k", 4, out=reference)
     same_files(fresh, reference)
@@ -102,7 +109,8 @@ def full_disk():
             except OSError:
                 pass
         result = holdfast("kmeans", data(), "-k", 4, "-o", out, "-q", code=RESOURCES)
-        check("No space left" in result.err, str(result))
+        check("No space left" in result.err and out + "/" in result.err, str(result))
+        check(".holdfast" not in result.err, f"the name of a temporary file\n{result}")
         unchanged(out, before)
         result = holdfast("kmeans", data(), "-k", 4, "--init", "random", "--checkpoint",
                           os.path.join(folder, "c.hfc"), "--every", 1, "-q", code=RESOURCES)
@@ -110,6 +118,15 @@ def full_disk():
         result = holdfast("predict", data(), "--centroids", os.path.join(out, "centroids.npy"), "-o",
                           os.path.join(out, "labels.npy"), "-q", code=RESOURCES)
         check("No space left" in result.err, str(result))
+        unchanged(out, before)
+        # room for the labels, none for the distances
+        os.remove(os.path.join(folder, "ballast"))
+        with open(os.path.join(folder, "ballast"), "wb") as f:
+            f.write(bytes(os.statvfs(folder).f_bavail * 4096 - 20000))
+        result = holdfast("predict", data(), "--centroids", os.path.join(out, "centroids.npy"), "-o",
+                          os.path.join(out, "labels.npy"), "--distances", os.path.join(out, "d.npy"), "-q",
+                          code=RESOURCES)
+        check("No space left" in result.err and "d.npy" in result.err, str(result))
         unchanged(out, before)
     on_small_disk("size=64k", work)
 
@@ -173,6 +190,111 @@ def a_folder_where_a_file_should_be():
 
 
 @test
+def links_are_followed():
+    out, far = scratch("links"), scratch("far")
+    os.makedirs(out)
+    os.makedirs(far)
+    fit(data(), "-k", 3, out=scratch("links-reference"))
+    write_npy(far + "/old.npy", [0])
+    os.symlink("../far/old.npy", out + "/labels.npy")
+    os.symlink(far + "/new.npy", out + "/centroids.npy")  # nothing there yet
+    fit(data(), "-k", 3, out=out)
+    check(os.path.islink(out + "/labels.npy") and os.path.islink(out + "/centroids.npy"), "links were replaced")
+    equal(sorted(os.listdir(far)), ["new.npy", "old.npy"])
+    same_files(out, scratch("links-reference"))
+    holdfast("predict", data(), "--centroids", out + "/centroids.npy", "-o", out + "/labels.npy", "-q")
+    check(os.path.islink(out + "/labels.npy"), "the link was replaced")
+    same_files(out, scratch("links-reference"))
+
+
+def belongs(folder):
+    """Names of the files that are those that report.json tells of."""
+    files = loads(content(folder + "/report.json").decode())["files"]
+    same = []
+    for name, about in files.items():
+        data_there = content(os.path.join(folder, name))
+        if (len(data_there), f"{zlib.crc32(data_there):08x}") == (about["bytes"], about["crc32"]):
+            same.append(name)
+    equal(sorted(files), sorted(n for n in NAMES if n != "report.json"))
+    return sorted(same)
+
+
+@test
+def report_tells_its_files():
+    out = scratch("told")
+    fit(data(), "-k", 3, out=out)
+    equal(belongs(out), ["centroids.npy", "labels.npy"])
+    equal(loads(holdfast("kmeans", data(), "-k", 3, "--json", "-q").out)["files"], None)
+
+
+def killer():
+    """The library that kills at a rename."""
+    path = scratch("kill.so")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support", "kill_at_rename.c")
+    built = subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", "-o", path, source, "-ldl"],
+                           capture_output=True)
+    if built.returncode != 0:
+        raise Skip("no compiler for a library to preload: " + built.stderr.decode()[:200])
+    probe = subprocess.run([HOLDFAST, "--version"], env=environment({"LD_PRELOAD": path}), capture_output=True)
+    if probe.returncode != 0:
+        raise Skip("a sanitizer does not let another library come first")
+    return path
+
+
+@test
+def kill_between_renames():
+    """The files appear one by one, the report last: what was killed in between shows in it. The next run
+    leaves no trace of that."""
+    library = killer()
+    out, first, second = scratch("torn"), scratch("torn-3"), scratch("torn-4")
+    fit(data(), "-k", 3, out=first)
+    fit(data(), "-k", 4, out=second)
+    for number in (1, 2, 3):
+        fit(data(), "-k", 3, out=out)
+        result = holdfast("kmeans", data(), "-k", 4, "-o", out, "-q", code=-signal.SIGKILL,
+                          env={"LD_PRELOAD": library, "KILL_AT": str(number)})
+        equal(belongs(out), ["centroids.npy", "labels.npy"][number - 1:], f"kill {number}\n{result}")
+        check(len(os.listdir(out)) > 3, "nothing was staged")
+        for i, name in enumerate(["centroids.npy", "labels.npy", "report.json"]):
+            whose = second if i < number - 1 else first
+            if name != "report.json":
+                same_files(out, whose, name)
+        fit(data(), "-k", 4, out=out)
+        equal(sorted(os.listdir(out)), list(NAMES), "leftovers")
+        equal(belongs(out), ["centroids.npy", "labels.npy"])
+
+
+@test
+def two_runs_in_one_folder():
+    out = scratch("shared")
+    process = start("kmeans", CITIES, "-k", 300, "--tol", 0, "--max-iter", 3000, "--skipping", "off", "-o", out)
+    while b"iteration 1:" not in process.stderr.readline():
+        check(process.poll() is None, "ended")
+    result = holdfast("kmeans", data(), "-k", 3, "-o", out, "-q", code=FAILED)
+    check("another run" in result.err and out in result.err, str(result))
+    equal(os.listdir(out), [], "files")
+    process.kill()
+    process.communicate()
+    fit(data(), "-k", 3, out=out)  # the lock went with the process
+    equal(sorted(os.listdir(out)), list(NAMES))
+
+
+@test
+def no_checkpoint_that_was_not_asked_for():
+    """Where it would go does not even have to be writable."""
+    out = scratch("unasked")
+    os.makedirs(out + "/checkpoint.hfc")
+    fit(data(), "-k", 4, out=out)
+    check_result(out, ROWS)
+
+
+@test
+def checkpoint_place_is_tried_first():
+    result = holdfast("kmeans", data(), "-k", 3, "--checkpoint", scratch("no/such/c.hfc"), code=FAILED)
+    check("no/such/c.hfc" in result.err and "iteration" not in result.err, str(result))
+
+
+@test
 def full_standard_output():
     if not os.path.exists("/dev/full"):
         raise Skip("no /dev/full here")
@@ -192,6 +314,25 @@ def closed_standard_output():
     reference = scratch("open")
     fit(data(), "-k", 3, out=reference)
     same_files(out, reference)
+    for args in (["--help"], ["--version"], ["kmeans", "--help"], ["kmeans", "--usage"], ["info"], ["info", "--json"],
+                 ["kmeans", data(), "-k", "3", "--json", "-q"]):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", HOLDFAST, *args], capture_output=True)
+        equal((done.returncode, done.stderr.count(b"standard output could not be written")), (FAILED, 1), args)
+
+
+@test
+def closed_streams_do_not_become_files():
+    """What is printed must not end up in a file that got the number of a stream."""
+    reference = scratch("streams-open")
+    fit(CITIES, "-k", 5, "--max-iter", 5, out=reference)
+    for closed in ("2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        out = scratch("streams" + str(len(closed)))
+        done = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", HOLDFAST, "kmeans", CITIES, "-k", "5",
+                               "--max-iter", "5", "-o", out, "--checkpoint", out + ".hfc", "--every", "1"],
+                              stdout=subprocess.DEVNULL)
+        check(done.returncode in (DONE, FAILED), closed)
+        same_files(out, reference)
+        check(content(out + ".hfc")[:8] == b"HFKMCKPT", "checkpoint")
 
 
 @test

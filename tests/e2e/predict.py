@@ -6,8 +6,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, DIGITS, INPUT, USAGE, blobs, check, close, content, equal, fit, holdfast, loads,  # noqa: E402
-                 main, nearest, pack, read_npy, scratch, test, write_npy)
+from cli import (CITIES, DIGITS, FAILED, INPUT, USAGE, blobs, check, close, content, equal, fit,  # noqa: E402
+                 holdfast, loads, main, nearest, pack, read_npy, scratch, test, write_npy)
 
 ROWS = blobs(500, 6, 7, seed=9)
 CENTRES = blobs(7, 6, 7, seed=10)
@@ -99,10 +99,25 @@ def usage():
                        ([data(), data(), "--centroids", centres(), *out], "one data file"),
                        ([data(), "--centroids", centres(), *out, "--distances", out[1]], "same file"),
                        ([data(), "--centroids", centres(), *out, "--metric", "l1"], "cosine"),
-                       ([data(), "--centroids", centres(), *out, "--device", "gpu"], "cpu")):
+                       ([data(), "--centroids", centres(), *out, "--device", "gpu"], "holdfast info"),
+                       ([data(), "--centroids", centres(), "-o", ""], "-o: the name is empty")):
         result = holdfast("predict", *args, code=USAGE)
         check(word in result.err, f"lacks {word}\n{result}")
     check(not os.path.exists(out[1]), "no file")
+
+
+@test
+def both_outputs_or_none():
+    """Places are tried before the work; links to one file are one file."""
+    labels = scratch("both.npy")
+    args = ["predict", data(), "--centroids", centres(), "-o", labels, "-q"]
+    result = holdfast(*args, "--distances", scratch("no/such.npy"), code=FAILED)
+    check("no/such.npy" in result.err and not os.path.exists(labels), str(result))
+    holdfast(*args)
+    os.symlink("both.npy", scratch("alias.npy"))
+    result = holdfast(*args, "--distances", scratch("alias.npy"), code=USAGE)
+    check("same file" in result.err and "alias.npy" in result.err, str(result))
+    equal(read_npy(labels)[0], "i32")
 
 
 @test

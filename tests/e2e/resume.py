@@ -12,8 +12,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, HOLDFAST, INTERRUPTED, check, content, environment, equal, fit, holdfast, loads,  # noqa: E402
-                 main, read_npy, same_files, scratch, test)
+from cli import (CITIES, DONE, HOLDFAST, INTERRUPTED, check, content, environment, equal, fit, holdfast,  # noqa: E402
+                 loads, main, read_npy, same_files, scratch, start, test)
 
 # Some hundred iterations of a few milliseconds each.
 FIT = ["kmeans", CITIES, "-k", "100", "--tol", "0", "--max-iter", "80", "--seed", "11", "--threads", "2",
@@ -23,11 +23,6 @@ KILLS = 20
 
 def history(report):
     return [(r["inertia"], r["shift"], r["changed"], r["empty"]) for r in report["history"]]
-
-
-def start(*args):
-    return subprocess.Popen([HOLDFAST, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env=environment())
 
 
 @test
@@ -48,12 +43,13 @@ def kill_and_resume():
         late += process.returncode == 0
         early += not os.path.exists(checkpoint)
         for leftover in os.listdir(out) if os.path.exists(out) else []:
-            check(process.returncode == 0 or leftover.startswith(".holdfast-") or leftover.startswith("checkpoint")
+            check(process.returncode == 0 or leftover.endswith(".holdfast")
                   or content(f"{out}/{leftover}") == content(f"{reference}/{leftover}")
                   or leftover == "report.json", f"half a file: {leftover}")
         resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
         again = loads(holdfast(*FIT, "-q", "--json", "-o", out, *resume).out)
         same_files(reference, out)
+        equal(sorted(os.listdir(out)), ["centroids.npy", "labels.npy", "report.json"], "leftovers")
         equal(history(again), history(report), "history")
         equal(again["result"], report["result"], "result")
     print(f"{KILLS} kills within {duration * 1.2:.2f} s: {early} before the first checkpoint, {late} after the end")
@@ -137,6 +133,60 @@ def ctrl_c_without_files():
     code, text, err = interrupt(FIT, signal.SIGINT)
     equal(code, INTERRUPTED, err)
     check("interrupted" in err and "--resume" not in err and "inertia" in text, err)
+
+
+@test
+def ctrl_c_during_initialisation():
+    """There is no result yet: older files stay, and nobody is told of files that are not there."""
+    out, saved = scratch("early"), scratch("early-saved")
+    fit(CITIES, "-k", 5, "--max-iter", 3, out=out)
+    shutil.copytree(out, saved)
+    process = start("kmeans", CITIES, "-k", 20000, "-q", "-o", out, "--checkpoint", scratch("early.hfc"))
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    text, err = process.communicate(timeout=120)
+    equal((process.returncode, text), (INTERRUPTED, b""), err)
+    check(b"first centroids" in err and b"no result" in err and b"--resume" not in err, err)
+    check(not os.path.exists(scratch("early.hfc")), "no checkpoint")
+    same_files(out, saved, "centroids.npy", "labels.npy", "report.json")
+    equal(len(os.listdir(out)), 3)
+
+
+@test
+def ctrl_c_where_no_checkpoint_can_be_written():
+    """The result is written all the same, and an old checkpoint is not passed off as this run's."""
+    out = scratch("blocked")
+    os.makedirs(out + "/checkpoint.hfc")
+    code, text, err = interrupt([*FIT, "-o", out], signal.SIGINT)
+    equal(code, INTERRUPTED, err)
+    check("no checkpoint" in err and "checkpoint.hfc" in err and "go on with" not in err, err)
+    check("checkpoint.hfc" not in text, text)
+    equal(sorted(os.listdir(out)), ["centroids.npy", "checkpoint.hfc", "labels.npy", "report.json"])
+    equal(loads(content(out + "/report.json").decode())["result"]["stop"], "cancelled")
+
+
+@test
+def ignored_signals_stay_ignored():
+    """A shell starts background jobs with SIGINT ignored: Ctrl-C is meant for others."""
+    process = start(*FIT, "-q", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    time.sleep(0.15)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    equal((process.returncode, err), (DONE, b""))
+
+
+@test
+def only_its_own_checkpoint_is_removed():
+    out = scratch("own")
+    code, _, err = interrupt([*FIT, "-o", out], signal.SIGINT)
+    equal(code, INTERRUPTED, err)
+    saved = content(out + "/checkpoint.hfc")
+    fit(CITIES, "-k", 5, "--max-iter", 3, out=out)  # another fit, not resumed from it
+    equal(content(out + "/checkpoint.hfc"), saved, "the checkpoint of the other fit")
+    holdfast(*FIT, "-q", "-o", out, "--resume", out + "/checkpoint.hfc")
+    check(not os.path.exists(out + "/checkpoint.hfc"), "it was used up")
+    fit(*FIT[1:], "--every", 5, out=out)
+    check(not os.path.exists(out + "/checkpoint.hfc"), "written and removed by the same run")
 
 
 @test

@@ -4,25 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum key {
-    KEY_OP = 256,
-    KEY_SHAPE,
-    KEY_SUITE,
-    KEY_DTYPE,
-    KEY_KERNEL,
-    KEY_ROUNDS,
-    KEY_DATA,
-    KEY_BUDGET,
-    KEY_JSON
-};
+enum key { KEY_KERNEL = 256, KEY_DATA, KEY_JSON };
 
 struct bench {
     struct shapes shapes;
-    const char *shape_text[SHAPES_MAX]; /* parsed when --op and --dtype are known */
-    int shape_texts;
-    const char *suite;
-    hf_context_opts context;
-    hf_dev_time_opts time;
     bool json;
     hf_context *ctx;
     hf_dev_ceiling ceiling;
@@ -30,73 +15,35 @@ struct bench {
 };
 
 static const struct argp_option options[] = {
-    {"op", KEY_OP, "OP", 0, "Op to time (assign); with --suite only its lines of this op", 0},
-    {"shape", KEY_SHAPE, "N,K,D", 0, "Rows, centroids and columns; may be given more than once", 0},
-    {"suite", KEY_SUITE, "FILE", 0, "Shapes from a file with lines 'op dtype N K D'", 0},
-    {"dtype", KEY_DTYPE, "TYPE", 0, "f32 (default), f64, f16, bf16 or u8", 0},
     {"kernel", KEY_KERNEL, "NAME", 0, "Row to time, or 'all'; default: the one that would be used",
      0},
-    {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
-    {"rounds", KEY_ROUNDS, "R", 0, "Rounds in which rows take turns (7, more for short calls)", 0},
-    {"budget", KEY_BUDGET, "SECONDS", 0, "Time for one shape, after 3 rounds (10)", 0},
     {"data", KEY_DATA, "KIND", 0, "blobs (default) or normal: without structure", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 0},
     {0},
 };
 
-static void add_shapes(struct bench *b, struct argp_state *state) {
-    const char *op = b->shapes.op ? b->shapes.op : "assign";
-    shapes_check_op(state, op);
-    for (int i = 0; i < b->shape_texts; i++)
-        shapes_add(&b->shapes, state, op, b->shape_text[i]);
-    if (b->shape_texts == 0 && !b->suite)
-        shapes_default(&b->shapes, state);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state) {
     static const char *const kinds[] = {"blobs", "normal", NULL};
     struct bench *b = state->input;
     switch (key) {
-    case KEY_OP:
-        b->shapes.op = arg;
-        break;
-    case KEY_SHAPE:
-        if (b->shape_texts == SHAPES_MAX)
-            argp_error(state, "more than %d shapes", SHAPES_MAX);
-        b->shape_text[b->shape_texts++] = arg;
-        break;
-    case KEY_SUITE:
-        b->suite = arg;
-        break;
-    case KEY_DTYPE:
-        b->shapes.dtype = shapes_dtype(state, arg);
-        break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &b->shapes;
+        return 0;
     case KEY_KERNEL:
-        b->time.kernel = arg;
-        break;
-    case 't':
-        b->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
-        break;
-    case KEY_ROUNDS:
-        b->time.rounds = (int)tool_int(state, "--rounds", arg, 1, 501);
-        break;
-    case KEY_BUDGET:
-        b->time.budget_s = tool_real(state, "--budget", arg, 0.001, 1e6);
-        break;
+        b->shapes.time.kernel = arg;
+        return 0;
     case KEY_DATA:
-        b->time.normal = tool_choice(state, "--data", arg, kinds);
-        break;
+        b->shapes.time.normal = tool_choice(state, "--data", arg, kinds);
+        return 0;
     case KEY_JSON:
         b->json = true;
-        break;
-    case ARGP_KEY_END:
-        add_shapes(b, state);
-        break;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    return 0;
 }
+
+static const struct argp_child children[] = {{&shapes_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
     options,
@@ -108,7 +55,7 @@ static const struct argp argp = {
     "the same "
     "run. More than 100 % of multiply-add is possible with matrix tiles.\v"
     "A * marks the row that would be used. --kernel all leaves out the reference.",
-    NULL,
+    children,
     NULL,
     NULL};
 
@@ -167,7 +114,7 @@ static json_t *ceiling_json(const hf_dev_ceiling *ceiling) {
 
 static int run(struct bench *b) {
     errno = 0;
-    hf_status status = hf_context_create(&b->ctx, &b->context);
+    hf_status status = hf_context_create(&b->ctx, &b->shapes.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
     status = hf_dev_measure_ceiling(b->ctx, &b->ceiling);
@@ -179,7 +126,8 @@ static int run(struct bench *b) {
     for (int i = 0; i < b->shapes.count; i++) {
         const struct shaped_call *call = &b->shapes.call[i];
         errno = 0;
-        status = hf_dev_time(b->ctx, call->op, &call->shape, &b->time, &b->ceiling, take_timing, b);
+        status = hf_dev_time(b->ctx, call->op, &call->shape, &b->shapes.time, &b->ceiling,
+                             take_timing, b);
         if (status != HF_OK)
             return tool_fail(b->ctx, status, STAGE_COMPUTE);
         fflush(stdout);
@@ -190,15 +138,14 @@ static int run(struct bench *b) {
     hf_dev_host_info(&host);
     return tool_json_print(json_pack("{s:s, s:s, s:i, s:s, s:o, s:O}", "version", hf_version(),
                                      "cpu", host.cpu, "threads", hf_context_threads(b->ctx), "data",
-                                     b->time.normal ? "normal" : "blobs", "ceiling",
+                                     b->shapes.time.normal ? "normal" : "blobs", "ceiling",
                                      ceiling_json(&b->ceiling), "rows", b->rows));
 }
 
 int cmd_bench(int argc, char **argv) {
     static struct bench b;
-    b.shapes.dtype = HF_F32;
     tool_parse(&argp, argc, argv, &b);
-    int code = b.suite ? shapes_read(&b.shapes, b.suite) : EXIT_DONE;
+    int code = shapes_read(&b.shapes);
     if (code == EXIT_DONE)
         code = run(&b);
     json_decref(b.rows);

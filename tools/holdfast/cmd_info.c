@@ -20,7 +20,7 @@ static const struct variable {
 
 enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
 
-/* What a build of holdfast may have and this one has not. */
+/* What holdfast is to have and has not yet. */
 static const struct part {
     const char *name, *why_not;
 } missing_parts[] = {

@@ -6,7 +6,6 @@
 #include "progress.h"
 #include "report.h"
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +13,8 @@
 
 struct job {
     struct kmeans_options options;
-    char *checkpoint; /* owned: DIR/checkpoint.hfc when no other was named */
+    char *checkpoint;   /* owned: DIR/checkpoint.hfc when no other was named */
+    struct stat before; /* of the checkpoint file as the fit began; all 0 if there was none */
     hf_context *ctx;
     hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
     struct outputs outputs;
@@ -76,28 +76,60 @@ static int load(struct job *job) {
 static int choose_checkpoint(struct job *job) {
     struct kmeans_options *o = &job->options;
     o->fit.checkpoint = o->checkpoint;
-    if (o->checkpoint || !o->out_dir)
+    if (!o->checkpoint && !o->out_dir)
         return EXIT_DONE;
-    job->checkpoint = outputs_path(o->out_dir, "checkpoint.hfc");
-    if (!job->checkpoint) {
-        tool_error("out of memory");
-        return EXIT_RESOURCES;
+    if (!o->checkpoint) {
+        job->checkpoint = outputs_path(o->out_dir, "checkpoint.hfc");
+        if (!job->checkpoint) {
+            tool_error("out of memory");
+            return EXIT_RESOURCES;
+        }
+        o->fit.checkpoint = job->checkpoint;
+        if (o->fit.checkpoint_every == 0)
+            o->fit.checkpoint_every = -1;
     }
-    o->fit.checkpoint = job->checkpoint;
-    if (o->fit.checkpoint_every == 0)
-        o->fit.checkpoint_every = INT_MAX;
-    return EXIT_DONE;
+    if (stat(o->fit.checkpoint, &job->before) != 0)
+        memset(&job->before, 0, sizeof job->before);
+    return o->checkpoint || o->fit.checkpoint_every > 0 ? tool_writable(job->ctx, o->fit.checkpoint)
+                                                        : EXIT_DONE;
+}
+
+/* Did this run write the checkpoint? Each one is a new file. */
+static bool checkpoint_written(const struct job *job) {
+    struct stat now;
+    const struct stat *old = &job->before;
+    if (!job->options.fit.checkpoint || stat(job->options.fit.checkpoint, &now) != 0)
+        return false;
+    return now.st_ino != old->st_ino || now.st_dev != old->st_dev ||
+           now.st_mtim.tv_sec != old->st_mtim.tv_sec || now.st_mtim.tv_nsec != old->st_mtim.tv_nsec;
+}
+
+/* The fit is over, so nobody needs DIR/checkpoint.hfc, if it is this fit's: written by this run or
+ * what it went on from. */
+static void drop_checkpoint(const struct job *job) {
+    struct stat resumed;
+    const char *resume = job->options.fit.resume;
+    const bool same = resume && stat(resume, &resumed) == 0 &&
+                      resumed.st_ino == job->before.st_ino && resumed.st_dev == job->before.st_dev;
+    if (job->checkpoint && (same || checkpoint_written(job)))
+        unlink(job->checkpoint);
+}
+
+/* The files of a run; without a picture all but the last. */
+static const char *const file_names[] = {"centroids.npy", "labels.npy", "report.json",
+                                         "centroids.png", NULL};
+static const char *const *names_of_files(const struct kmeans_options *o) {
+    static const char *const plain[] = {"centroids.npy", "labels.npy", "report.json", NULL};
+    return o->picture_height ? file_names : plain;
 }
 
 /* No output may replace an input. --init is no such input for -o: going on from
  * DIR/centroids.npy into the same DIR is what one may want. */
 static int spare_inputs(const struct kmeans_options *o) {
-    static const char *const names[] = {"centroids.npy", "labels.npy", "report.json",
-                                        "centroids.png"};
     const char *const inputs[] = {o->data, o->weights_file, o->init_file};
     int code = tool_spare(o->checkpoint, inputs, 3);
-    for (int i = 0; i < 4 && code == EXIT_DONE && o->out_dir; i++) {
-        char *path = outputs_path(o->out_dir, names[i]);
+    for (int i = 0; file_names[i] && code == EXIT_DONE && o->out_dir; i++) {
+        char *path = outputs_path(o->out_dir, file_names[i]);
         code = tool_spare(path, inputs, 2);
         free(path);
     }
@@ -133,8 +165,32 @@ static int prepare(struct job *job) {
     int code = load(job);
     job->report.seconds_load = tool_now() - begin;
     if (code == EXIT_DONE && o->out_dir)
-        code = outputs_open(&job->outputs, o->out_dir);
+        code = outputs_open(&job->outputs, job->ctx, o->out_dir, names_of_files(o));
     return code == EXIT_DONE ? choose_checkpoint(job) : code;
+}
+
+/* Name the file that a message is about. */
+static int fit_failed(const struct job *job, hf_status status) {
+    const struct kmeans_options *o = &job->options;
+    char weights[4200] = "";
+    char centroids[4200] = "";
+    char first[4300] = "";
+    char data[4200];
+    snprintf(data, sizeof data, "of %s", o->data);
+    if (o->weights_file)
+        snprintf(weights, sizeof weights, "--weights %s", o->weights_file);
+    if (o->init_file) {
+        snprintf(centroids, sizeof centroids, "--init %s", o->init_file);
+        snprintf(first, sizeof first, "--init %s: centroid", o->init_file);
+    }
+    const struct tool_word words[] = {
+        {"of the data", data},
+        {"given weights", weights},
+        {"given centroids", centroids},
+        {o->init_file ? "initial centroid" : NULL, first},
+        {NULL, NULL},
+    };
+    return tool_fail_with(job->ctx, status, job->read_failed ? STAGE_READ : STAGE_COMPUTE, words);
 }
 
 static int fit(struct job *job) {
@@ -159,12 +215,11 @@ static int fit(struct job *job) {
     progress_close(&progress);
     errno = os_error;
     if (status == HF_E_CANCELLED) {
-        tool_error("interrupted before the first iteration ended; nothing was written");
+        tool_error("interrupted while choosing the first centroids: there is no result yet, and "
+                   "nothing was written");
         return EXIT_INTERRUPTED;
     }
-    return status == HF_OK
-               ? EXIT_DONE
-               : tool_fail(job->ctx, status, job->read_failed ? STAGE_READ : STAGE_COMPUTE);
+    return status == HF_OK ? EXIT_DONE : fit_failed(job, status);
 }
 
 static int write_picture(struct job *job) {
@@ -173,7 +228,7 @@ static int write_picture(struct job *job) {
     int code = picture_draw(&picture, &job->fit.centroids, o->picture_height, o->picture_width);
     if (code != EXIT_DONE)
         return code;
-    code = outputs_file(&job->outputs, job->ctx, "centroids.png", picture.png, picture.bytes);
+    code = outputs_file(&job->outputs, "centroids.png", picture.png, picture.bytes);
     free(picture.png);
     return code;
 }
@@ -186,24 +241,26 @@ static int write_report(struct job *job, json_t *root) {
     }
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the end, which a file does not need */
-    const int code = outputs_file(&job->outputs, job->ctx, "report.json", text, length + 1);
+    const int code = outputs_file(&job->outputs, "report.json", text, length + 1);
     free(text);
     return code;
 }
 
-/* All files or none: they move into place together at the end. */
+/* All files or none: they move into place together at the end, the report last. */
 static int write_files(struct job *job, json_t **root) {
     const double begin = tool_now();
     const hf_array labels = hf_array_view(job->fit.labels, HF_I32, job->fit.n, 1);
-    int code = outputs_matrix(&job->outputs, job->ctx, "centroids.npy", &job->fit.centroids);
+    int code = outputs_matrix(&job->outputs, "centroids.npy", &job->fit.centroids);
     if (code == EXIT_DONE)
-        code = outputs_vector(&job->outputs, job->ctx, "labels.npy", &labels);
+        code = outputs_vector(&job->outputs, "labels.npy", &labels);
     if (code == EXIT_DONE && job->options.picture_height)
         code = write_picture(job);
+    if (code != EXIT_DONE)
+        return code;
     job->report.seconds_write = tool_now() - begin;
+    job->report.files = outputs_json(&job->outputs);
     *root = report_json(&job->report);
-    if (code == EXIT_DONE)
-        code = write_report(job, *root);
+    code = write_report(job, *root);
     return code == EXIT_DONE ? outputs_publish(&job->outputs) : code;
 }
 
@@ -243,19 +300,19 @@ static void print_resume(const struct job *job, const char *what, int argc, char
 static int finish(struct job *job, int argc, char **argv) {
     const struct kmeans_options *o = &job->options;
     const bool cut = job->fit.stop == HF_STOP_CANCELLED;
-    const bool saved = o->fit.checkpoint && access(o->fit.checkpoint, F_OK) == 0;
+    const bool saved = checkpoint_written(job);
     json_t *root = NULL;
     job->report.checkpointed = cut && saved;
     int code = o->out_dir ? write_files(job, &root) : EXIT_DONE;
     if (code != EXIT_DONE) {
-        tool_error("what %s held before was left as it was", o->out_dir);
+        outputs_explain(&job->outputs);
         if (saved)
             print_resume(job, "the fit itself is not lost", argc, argv);
         json_decref(root);
         return code;
     }
-    if (job->checkpoint && !cut)
-        unlink(job->checkpoint); /* the fit is over: nobody needs it */
+    if (!cut)
+        drop_checkpoint(job);
     if (o->json)
         code = tool_json_print(root ? root : report_json(&job->report));
     else
@@ -264,6 +321,9 @@ static int finish(struct job *job, int argc, char **argv) {
         report_summary(&job->report, o->json ? stderr : stdout);
     if (cut && saved)
         print_resume(job, "interrupted", argc, argv);
+    else if (cut && o->fit.checkpoint)
+        tool_error("interrupted, and there is no checkpoint to go on from: %s",
+                   hf_last_error(job->ctx));
     else if (cut)
         tool_error("interrupted");
     return code == EXIT_DONE && cut ? EXIT_INTERRUPTED : code;

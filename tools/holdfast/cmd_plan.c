@@ -3,7 +3,7 @@
 #include "shapes.h"
 #include <errno.h>
 
-enum key { KEY_DTYPE = 256, KEY_EXPLAIN, KEY_JSON };
+enum key { KEY_DTYPE = 256, KEY_EXPLAIN, KEY_JSON, KEY_DEVICE };
 
 struct plan {
     struct shapes shapes;
@@ -16,6 +16,7 @@ struct plan {
 static const struct argp_option options[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32 (default), f64, f16, bf16 or u8", 0},
     {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
+    {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 0},
     {"explain", KEY_EXPLAIN, NULL, 0, "List every row and why it was chosen or lost", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object, rows included", 0},
     {0},
@@ -36,6 +37,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case 't':
         p->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
+        break;
+    case KEY_DEVICE:
+        p->context.device = arg;
         break;
     case KEY_EXPLAIN:
         p->explain = true;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum option_key {
     KEY_CENTROIDS = 256,
@@ -26,11 +27,8 @@ static const struct argp_option table[] = {
     {"metric", KEY_METRIC, "NAME", 0, "euclidean (default), cosine or dot", 2},
     {"precision", KEY_PRECISION, "NAME", 0, "exact (default) or fast", 2},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 2},
-    {"memory", KEY_MEMORY, "BYTES", 0,
-     "Memory for data and workspace, such as 512M or 2GiB (default: half of what is free); larger "
-     "files are read in chunks",
-     2},
-    {"device", KEY_DEVICE, "NAME", 0, "cpu or auto (default)", 2},
+    {"memory", KEY_MEMORY, "BYTES", 0, TOOL_MEMORY_HELP, 2},
+    {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 2},
     {0}};
 
 struct job {
@@ -65,16 +63,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     struct job *job = state->input;
     switch (key) {
     case 'o':
-        job->labels_file = arg;
+        job->labels_file = tool_path(state, "-o", arg);
         return 0;
     case 'q':
         job->quiet = true;
         return 0;
     case KEY_CENTROIDS:
-        job->centroids_file = arg;
+        job->centroids_file = tool_path(state, "--centroids", arg);
         return 0;
     case KEY_DISTANCES:
-        job->distances_file = arg;
+        job->distances_file = tool_path(state, "--distances", arg);
         return 0;
     case KEY_JSON:
         job->json = true;
@@ -93,12 +91,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         job->context.memory_bytes = tool_bytes(state, "--memory", arg);
         return 0;
     case KEY_DEVICE:
-        job->context.device = tool_device(state, arg);
+        job->context.device = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (job->data_file)
             argp_error(state, "one data file at a time, not also '%s'", arg);
-        job->data_file = arg;
+        job->data_file = tool_path(state, "DATA", arg);
         return 0;
     case ARGP_KEY_END:
         check(job, state);
@@ -106,6 +104,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+/* Two names of one file would leave only one of the outputs. */
+static int check_outputs(const struct job *job) {
+    struct stat a, b;
+    if (!job->labels_file || !job->distances_file || stat(job->labels_file, &a) != 0 ||
+        stat(job->distances_file, &b) != 0 || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
+        return EXIT_DONE;
+    tool_error("-o %s and --distances %s are the same file: name another", job->labels_file,
+               job->distances_file);
+    return EXIT_USAGE;
 }
 
 static int load(struct job *job) {
@@ -117,6 +126,12 @@ static int load(struct job *job) {
     int code = tool_spare(job->labels_file, inputs, 2);
     if (code == EXIT_DONE)
         code = tool_spare(job->distances_file, inputs, 2);
+    if (code == EXIT_DONE)
+        code = check_outputs(job);
+    if (code == EXIT_DONE)
+        code = tool_writable(job->ctx, job->labels_file);
+    if (code == EXIT_DONE)
+        code = tool_writable(job->ctx, job->distances_file);
     if (code == EXIT_DONE)
         code = tool_open(job->ctx, job->data_file, NULL, &job->data);
     if (code == EXIT_DONE)
@@ -142,13 +157,25 @@ static int load(struct job *job) {
     return EXIT_RESOURCES;
 }
 
-static int write_vector(const struct job *job, const char *path, void *data, hf_dtype dtype) {
-    if (!path)
-        return EXIT_DONE;
-    const hf_array a = hf_array_view(data, dtype, job->rows, 1);
+/* Both files or none. */
+static int write_files(const struct job *job) {
+    const hf_array labels = hf_array_view(job->labels, HF_I32, job->rows, 1);
+    const hf_array distances = hf_array_view(job->distances, HF_F64, job->rows, 1);
+    hf_file_set *set = NULL;
+    int appeared = 0;
     errno = 0;
-    const hf_status status = hf_write_npy(job->ctx, path, &a);
-    return status == HF_OK ? EXIT_DONE : tool_fail(job->ctx, status, STAGE_WRITE);
+    hf_status status = hf_file_set_create(job->ctx, &set);
+    if (status == HF_OK && job->distances_file)
+        status = hf_file_set_npy(set, job->distances_file, &distances);
+    if (status == HF_OK && job->labels_file)
+        status = hf_file_set_npy(set, job->labels_file, &labels);
+    if (status == HF_OK)
+        status = hf_file_set_commit(set, &appeared);
+    const int code = status == HF_OK ? EXIT_DONE : tool_fail(job->ctx, status, STAGE_WRITE);
+    if (code != EXIT_DONE && appeared == 1 && job->labels_file)
+        tool_error("%s is new, %s is not", job->distances_file, job->labels_file);
+    hf_file_set_destroy(set);
+    return code;
 }
 
 static int print_json(const struct job *job) {
@@ -187,6 +214,18 @@ static void print_summary(const struct job *job, FILE *out) {
         fprintf(out, "  written   %s\n", job->distances_file);
 }
 
+/* Name the file that a message is about. Nothing is written in there, so that a failure of input or
+ * output is one of reading. */
+static int predict_failed(const struct job *job, hf_status status) {
+    char data[4200];
+    char centroids[4200];
+    snprintf(data, sizeof data, "of %s", job->data_file);
+    snprintf(centroids, sizeof centroids, "--centroids %s", job->centroids_file);
+    const struct tool_word words[] = {
+        {"of the data", data}, {"given centroids", centroids}, {NULL, NULL}};
+    return tool_fail_with(job->ctx, status, STAGE_READ, words);
+}
+
 static int run(struct job *job) {
     const double begin = tool_now();
     int code = load(job);
@@ -199,11 +238,9 @@ static int run(struct job *job) {
                           hf_dataset_array(job->centroids), job->metric, job->precision, NULL,
                           job->labels, job->distances, &job->inertia);
     if (status != HF_OK)
-        return tool_fail(job->ctx, status, STAGE_READ); /* nothing is written in there */
+        return predict_failed(job, status);
     const double predicted = tool_now();
-    code = write_vector(job, job->labels_file, job->labels, HF_I32);
-    if (code == EXIT_DONE)
-        code = write_vector(job, job->distances_file, job->distances, HF_F64);
+    code = write_files(job);
     job->seconds_load = loaded - begin;
     job->seconds_predict = predicted - loaded;
     job->seconds_write = tool_now() - predicted;

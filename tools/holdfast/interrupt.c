@@ -14,10 +14,14 @@ static void on_signal(int number) {
 }
 
 void interrupt_watch(void) {
+    static const int numbers[] = {SIGINT, SIGTERM};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct sigaction old;
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
 }
 
 bool interrupt_seen(void) { return seen != 0; }

@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
-/* From now on SIGINT and SIGTERM set a flag; a second one has its default effect. */
+/* From now on SIGINT and SIGTERM set a flag; a second one has its default effect. A
+ * signal that whoever started the program had set to be ignored (as shells do for background jobs)
+ * stays ignored. */
 void interrupt_watch(void);
 
 /* Was there a signal? */

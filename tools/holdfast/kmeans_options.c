@@ -74,11 +74,8 @@ static const struct argp_option table[] = {
     {"skipping", KEY_SKIPPING, "NAME", 0,
      "Leave out work that cannot change the result: auto (default), off or on", 4},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
-    {"memory", KEY_MEMORY, "BYTES", 0,
-     "Memory for data and workspace, such as 512M or 2GiB (default: half of what is free); larger "
-     "files are read in chunks",
-     4},
-    {"device", KEY_DEVICE, "NAME", 0, "cpu or auto (default)", 4},
+    {"memory", KEY_MEMORY, "BYTES", 0, TOOL_MEMORY_HELP, 4},
+    {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 4},
     {0}};
 
 static void set_init(struct kmeans_options *o, struct argp_state *state, const char *text) {
@@ -180,7 +177,7 @@ static bool set_number(struct kmeans_options *o, struct argp_state *state, int k
 static bool set_file(struct kmeans_options *o, struct argp_state *state, int key, char *arg) {
     switch (key) {
     case 'o':
-        o->out_dir = arg;
+        o->out_dir = tool_path(state, "-o", arg);
         return true;
     case 'q':
         o->quiet = true;
@@ -189,16 +186,16 @@ static bool set_file(struct kmeans_options *o, struct argp_state *state, int key
         set_init(o, state, arg);
         return true;
     case KEY_WEIGHTS:
-        o->weights_file = arg;
+        o->weights_file = tool_path(state, "--weights", arg);
         return true;
     case KEY_DEVICE:
-        o->context.device = tool_device(state, arg);
+        o->context.device = arg;
         return true;
     case KEY_CHECKPOINT:
-        o->checkpoint = arg;
+        o->checkpoint = tool_path(state, "--checkpoint", arg);
         return true;
     case KEY_RESUME:
-        o->fit.resume = arg;
+        o->fit.resume = tool_path(state, "--resume", arg);
         return true;
     case KEY_JSON:
         o->json = true;
@@ -225,7 +222,7 @@ static void check(const struct kmeans_options *o, struct argp_state *state) {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct kmeans_options *o = state->input;
     if (key == ARGP_KEY_ARG && !o->data) {
-        o->data = arg;
+        o->data = tool_path(state, "DATA", arg);
         return 0;
     }
     if (key == ARGP_KEY_ARG)
@@ -247,7 +244,7 @@ void kmeans_options_parse(struct kmeans_options *o, int argc, char **argv) {
         "DATA",
         "Cluster the rows of DATA: .npy, .fvecs, .bvecs, IDX, CSV or TSV, IDX and CSV also as .gz."
         "\vExit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 out of resources, 5 corrupted, "
-        "130 interrupted (results so far were written). Long options may be shortened.",
+        "130 interrupted (results so far, if any, were written). Long options may be shortened.",
         NULL,
         NULL,
         NULL};

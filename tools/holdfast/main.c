@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The command: finds the verb and runs it. */
 #include "tool.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command {
     const char *name;
@@ -36,7 +38,7 @@ static void print_help(FILE *out) {
           "data\n"
           "  4    out of resources: memory, disk space, threads, a device\n"
           "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
-          "  130  interrupted: SIGINT or SIGTERM; results so far were written\n"
+          "  130  interrupted: SIGINT or SIGTERM; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"
           "  holdfast predict more.npy --centroids result/centroids.npy -o labels.npy\n",
@@ -90,7 +92,18 @@ static int run_command(const struct command *command, int argc, char **argv) {
     return command->run(argc, argv);
 }
 
+/* A standard stream that came closed must not become the number of a file that is opened later:
+ * what is printed would end up in it. Opened for reading only, writing to it fails as before. */
+static void occupy_streams(void) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv) {
+    occupy_streams();
     atexit(tool_close_stdout);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported like a full disk */
     argp_err_exit_status = EXIT_USAGE;

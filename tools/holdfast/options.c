@@ -85,8 +85,8 @@ uint64_t tool_bytes(struct argp_state *state, const char *option, const char *te
         return 0;
     }
     const double bytes = ldexp(value, 10 * power);
-    if (!(bytes >= 1) || bytes >= 0x1p63)
-        argp_error(state, "%s %s: must lie between 1 byte and 8 EiB", option, text);
+    if (!(bytes >= 0x1p20) || bytes >= 0x1p63)
+        argp_error(state, "%s %s: must lie between 1M and 8E", option, text);
     return (uint64_t)bytes;
 }
 
@@ -103,8 +103,8 @@ int tool_choice(struct argp_state *state, const char *option, const char *text,
     return 0;
 }
 
-const char *tool_device(struct argp_state *state, const char *text) {
-    if (strcmp(text, "cpu") != 0 && strcmp(text, "auto") != 0)
-        argp_error(state, "--device %s: not supported by this version; must be cpu or auto", text);
+const char *tool_path(struct argp_state *state, const char *option, const char *text) {
+    if (text[0] == '\0')
+        argp_error(state, "%s: the name is empty", option);
     return text;
 }

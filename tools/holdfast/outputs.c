@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,135 +51,117 @@ static int make_folders(char *path, bool *made) {
     return there && S_ISDIR(info.st_mode) ? 0 : -1;
 }
 
-static int make_stage(struct outputs *out) {
-    if (out->stage)
+/* The lock is on the folder itself, leaves nothing behind and ends with the process. Folders that
+ * cannot be opened or locked (some network file systems) are used without. */
+static int lock_folder(struct outputs *out) {
+    out->lock = open(out->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out->lock < 0 || flock(out->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return EXIT_DONE;
-    char name[48];
-    snprintf(name, sizeof name, ".holdfast-%ld", (long)getpid());
-    out->stage = outputs_path(out->dir, name);
-    if (!out->stage)
-        return no_memory();
-    if (mkdir(out->stage, 0777) == 0)
-        return EXIT_DONE;
-    const int code = os_failure("cannot write into", out->dir, "; choose another folder with -o");
-    free(out->stage);
-    out->stage = NULL;
-    return code;
+    tool_error("another run is writing into %s: wait until it ends, or choose another folder with "
+               "-o",
+               out->dir);
+    return EXIT_FAILED;
 }
 
-static void remove_stage(struct outputs *out) {
-    if (!out->stage)
-        return;
-    for (int i = 0; i < out->count; i++) {
-        char *path = outputs_path(out->stage, out->names[i]);
-        if (path)
-            unlink(path);
-        free(path);
-    }
-    rmdir(out->stage);
-    free(out->stage);
-    out->stage = NULL;
-    out->count = 0;
-}
-
-int outputs_open(struct outputs *out, const char *dir) {
-    memset(out, 0, sizeof *out);
-    out->dir = strdup(dir[0] ? dir : ".");
-    if (!out->dir)
-        return no_memory();
-    if (make_folders(out->dir, &out->made_dir) != 0)
-        return os_failure("cannot make the folder", out->dir, "; choose another with -o");
-    const int code = make_stage(out);
-    remove_stage(out); /* nothing stays behind if the run is killed */
-    return code;
-}
-
-/* The path of a file being added; NULL (reported) when it cannot be had. */
-static char *add(struct outputs *out, const char *name, int *code) {
-    *code = make_stage(out);
-    if (*code != EXIT_DONE)
-        return NULL;
-    char *path = outputs_path(out->stage, name);
+/* The path of a file of the run; NULL (reported) when memory is out. */
+static char *path_of(const struct outputs *out, const char *name) {
+    char *path = outputs_path(out->dir, name);
     if (!path)
-        *code = no_memory();
-    else
-        out->names[out->count++] = name;
+        no_memory();
     return path;
 }
 
-/* After the call that wrote path, which is freed. */
-static int written(hf_context *ctx, hf_status status, char *path) {
-    const int code = status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_WRITE);
+/* After a call with path, which is freed. */
+static int finished(const struct outputs *out, hf_status status, char *path) {
+    const int code = status == HF_OK ? EXIT_DONE : tool_fail(out->ctx, status, STAGE_WRITE);
     free(path);
     return code;
 }
 
-int outputs_matrix(struct outputs *out, hf_context *ctx, const char *name, const hf_array *a) {
-    int code;
-    char *path = add(out, name, &code);
+int outputs_open(struct outputs *out, hf_context *ctx, const char *dir, const char *const *names) {
+    *out = (struct outputs){.ctx = ctx, .dir = strdup(dir), .lock = -1};
+    if (!out->dir)
+        return no_memory();
+    if (make_folders(out->dir, &out->made_dir) != 0)
+        return os_failure("cannot make the folder", out->dir, "; choose another with -o");
+    int code = lock_folder(out);
+    for (int i = 0; code == EXIT_DONE && names[i]; i++) {
+        char *path = path_of(out, names[i]);
+        errno = 0;
+        code = path ? finished(out, hf_write_check(ctx, path), path) : EXIT_RESOURCES;
+    }
+    if (code != EXIT_DONE)
+        return code;
     errno = 0;
-    return path ? written(ctx, hf_write_npy_matrix(ctx, path, a), path) : code;
+    const hf_status status = hf_file_set_create(ctx, &out->set);
+    return status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_WRITE);
 }
 
-int outputs_vector(struct outputs *out, hf_context *ctx, const char *name, const hf_array *a) {
-    int code;
-    char *path = add(out, name, &code);
+/* Note the name of a file that the set took. */
+static int added(struct outputs *out, const char *name, hf_status status, char *path) {
+    if (status == HF_OK)
+        out->names[out->count++] = name;
+    return finished(out, status, path);
+}
+
+int outputs_matrix(struct outputs *out, const char *name, const hf_array *a) {
+    char *path = path_of(out, name);
     errno = 0;
-    return path ? written(ctx, hf_write_npy(ctx, path, a), path) : code;
+    return path ? added(out, name, hf_file_set_npy_matrix(out->set, path, a), path)
+                : EXIT_RESOURCES;
 }
 
-int outputs_file(struct outputs *out, hf_context *ctx, const char *name, const void *data,
-                 size_t bytes) {
-    int code;
-    char *path = add(out, name, &code);
+int outputs_vector(struct outputs *out, const char *name, const hf_array *a) {
+    char *path = path_of(out, name);
     errno = 0;
-    return path ? written(ctx, hf_write_file(ctx, path, data, bytes), path) : code;
+    return path ? added(out, name, hf_file_set_npy(out->set, path, a), path) : EXIT_RESOURCES;
 }
 
-/* rename() refuses a folder in the way: find that out before the first file has moved. */
-static int check_target(const char *path) {
-    struct stat info;
-    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return EXIT_DONE;
-    errno = EISDIR;
-    return os_failure("cannot replace", path, "; remove that folder or choose another with -o");
+int outputs_file(struct outputs *out, const char *name, const void *data, size_t bytes) {
+    char *path = path_of(out, name);
+    errno = 0;
+    return path ? added(out, name, hf_file_set_file(out->set, path, data, bytes), path)
+                : EXIT_RESOURCES;
 }
 
-static int move_file(const struct outputs *out, const char *name, bool only_check) {
-    char *from = outputs_path(out->stage, name);
-    char *to = outputs_path(out->dir, name);
-    int code = EXIT_DONE;
-    if (!from || !to)
-        code = no_memory();
-    else if (only_check)
-        code = check_target(to);
-    else if (rename(from, to) != 0)
-        code = os_failure("cannot write", to, "");
-    free(from);
-    free(to);
-    return code;
+json_t *outputs_json(const struct outputs *out) {
+    json_t *files = json_object();
+    int64_t bytes = 0;
+    uint32_t crc32 = 0;
+    for (int i = 0; hf_file_set_at(out->set, i, &bytes, &crc32); i++) {
+        char digits[9];
+        snprintf(digits, sizeof digits, "%08x", (unsigned)crc32);
+        json_object_set_new(files, out->names[i],
+                            json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "crc32", digits));
+    }
+    return files;
 }
 
 int outputs_publish(struct outputs *out) {
-    int code = EXIT_DONE;
-    for (int i = 0; i < out->count && code == EXIT_DONE; i++)
-        code = move_file(out, out->names[i], true);
-    for (int i = 0; i < out->count && code == EXIT_DONE; i++)
-        code = move_file(out, out->names[i], false);
-    if (code != EXIT_DONE)
-        return code;
-    const int folder = open(out->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        fsync(folder); /* not possible on every file system; the files themselves are synced */
-        close(folder);
-    }
-    return EXIT_DONE;
+    errno = 0;
+    const hf_status status = hf_file_set_commit(out->set, &out->appeared);
+    return status == HF_OK ? EXIT_DONE : tool_fail(out->ctx, status, STAGE_WRITE);
+}
+
+void outputs_explain(const struct outputs *out) {
+    if (out->appeared == 0)
+        tool_error("what %s held before was left as it was", out->dir);
+    else if (out->appeared < out->count)
+        tool_error("%s now mixes two results: %d of %d files had been replaced; run again, or keep "
+                   "those whose checksum report.json has",
+                   out->dir, out->appeared, out->count);
+    else
+        tool_error("the files of %s are new, but not sure to outlive a power failure", out->dir);
 }
 
 void outputs_close(struct outputs *out) {
-    remove_stage(out);
+    if (!out->dir)
+        return;
+    hf_file_set_destroy(out->set);
     if (out->made_dir)
         rmdir(out->dir); /* fails, as it should, when something is in it */
+    if (out->lock >= 0)
+        close(out->lock);
     free(out->dir);
     memset(out, 0, sizeof *out);
 }

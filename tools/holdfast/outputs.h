@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of one run: collected in a hidden folder inside DIR, then moved into place together, so
- * that a failure at any point before leaves what DIR held as it was. */
+ * The files of one run into a folder: they appear together at the end, report.json last. A run has
+ * the folder for itself until it ends. */
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
 
@@ -9,27 +9,35 @@
 #define OUTPUTS_MAX 8
 
 struct outputs {
+    hf_context *ctx;
     char *dir;
-    char *stage; /* the hidden folder; NULL when there is none */
     bool made_dir;
-    int count;
+    int lock; /* the folder, opened and locked */
+    hf_file_set *set;
+    int count, appeared;
     const char *names[OUTPUTS_MAX];
 };
 
-/* Make dir (parents too) and see that files can be made in it; an exit code. */
-int outputs_open(struct outputs *out, const char *dir);
+/* Make dir (parents too), lock it, and see that the files `names` (NULL-ended) can be made in it;
+ * an exit code. */
+int outputs_open(struct outputs *out, hf_context *ctx, const char *dir, const char *const *names);
 
 /* Add a file; names must outlive `out`. Failures are reported; an exit code. */
-int outputs_matrix(struct outputs *out, hf_context *ctx, const char *name, const hf_array *a);
-int outputs_vector(struct outputs *out, hf_context *ctx, const char *name, const hf_array *a);
-int outputs_file(struct outputs *out, hf_context *ctx, const char *name, const void *data,
-                 size_t bytes);
+int outputs_matrix(struct outputs *out, const char *name, const hf_array *a);
+int outputs_vector(struct outputs *out, const char *name, const hf_array *a);
+int outputs_file(struct outputs *out, const char *name, const void *data, size_t bytes);
+
+/* Sizes and checksums of the files added so far, by name. */
+json_t *outputs_json(const struct outputs *out);
 
 /* Move all files into place in the order they were added; an exit code. */
 int outputs_publish(struct outputs *out);
 
-/* Remove what was not published and free all; also the folder if outputs_open() made it and it
- * stayed empty. */
+/* After a failure: say what became of the files that dir held before. */
+void outputs_explain(const struct outputs *out);
+
+/* Remove what was not published, unlock and free all; also the folder if outputs_open() made it and
+ * it stayed empty. Does nothing if all of `out` is 0. */
 void outputs_close(struct outputs *out);
 
 /* "dir/name", to be freed; NULL when memory is out. */

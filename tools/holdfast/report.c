@@ -65,10 +65,13 @@ static json_t *json_options(const struct report *r) {
         json_decref(seed);
         seed = json_string(digits);
     }
+    const bool periodic = o->checkpoint || f->checkpoint_every > 0;
+    json_t *every =
+        periodic ? json_integer(f->checkpoint_every ? f->checkpoint_every : 10) : json_null();
     return json_pack(
         "{s:I, s:s, s:o, s:i, s:o, s:i, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:s, "
         "s:o, "
-        "s:i, s:o}",
+        "s:o, s:o}",
         "k", (json_int_t)r->fit->k, "init", init_name(o), "init_file", tool_json_name(o->init_file),
         "n_init", f->n_init, "seed", seed, "max_iter", f->max_iter, "tol",
         tool_json_real(f->tol < 0 ? 0 : f->tol), "metric", kmeans_metric_names[f->metric],
@@ -77,8 +80,7 @@ static json_t *json_options(const struct report *r) {
         kmeans_centroids_names[f->store], "skipping", kmeans_skipping_names[f->skipping], "nan",
         kmeans_nan_names[f->nan], "threads", hf_context_threads(r->ctx), "memory_bytes",
         (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx), "checkpoint",
-        tool_json_name(o->checkpoint), "every", f->checkpoint_every ? f->checkpoint_every : 10,
-        "resume", tool_json_name(f->resume));
+        tool_json_name(o->checkpoint), "every", every, "resume", tool_json_name(f->resume));
 }
 
 static json_t *json_history(const hf_kmeans_result *fit) {
@@ -157,13 +159,15 @@ static json_t *json_costs(const struct report *r) {
                      "total", tool_json_real(tool_now() - r->started));
 }
 
-json_t *report_json(const struct report *r) {
+json_t *report_json(struct report *r) {
     const hf_kmeans_result *fit = r->fit;
+    json_t *files = r->files ? r->files : json_null();
+    r->files = NULL;
     const struct work w = sum_work(fit);
     return json_pack(
         "{s:{s:s, s:s}, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:{s:o, s:o, "
         "s:o, "
-        "s:o, s:I}, s:o, s:{s:I, s:I, s:I}, s:o}",
+        "s:o, s:I}, s:o, s:{s:I, s:I, s:I}, s:o, s:o}",
         "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r), "options",
         json_options(r), "result", json_result(r), "plan", "assign", fit->kernel_assign, "update",
         fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard", "scheme",
@@ -173,7 +177,8 @@ json_t *report_json(const struct report *r) {
         tool_json_real(w.partial), "rechecked", tool_json_real(w.rechecked), "empty_clusters",
         (json_int_t)w.empty, "seconds", json_costs(r), "memory", "peak_bytes",
         (json_int_t)tool_peak_memory(), "workspace_bytes", (json_int_t)fit->workspace_bytes,
-        "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "history", json_history(fit));
+        "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "history", json_history(fit), "files",
+        files);
 }
 
 static void summary_work(const struct report *r, FILE *out) {

@@ -15,10 +15,11 @@ struct report {
     double seconds_load, seconds_write; /* write: all files but report.json itself */
     double started;                     /* tool_now() */
     bool checkpointed;                  /* a checkpoint was left for --resume */
+    json_t *files;                      /* what was written beside the report; NULL: nothing */
 };
 
-/* NULL when memory is out. */
-json_t *report_json(const struct report *r);
+/* NULL when memory is out. Takes r->files. */
+json_t *report_json(struct report *r);
 
 void report_summary(const struct report *r, FILE *out);
 

@@ -42,12 +42,82 @@ void shapes_add(struct shapes *shapes, struct argp_state *state, const char *op,
         argp_error(state, "more than %d shapes", SHAPES_MAX);
 }
 
-void shapes_default(struct shapes *shapes, struct argp_state *state) {
+/* When all options are known. Without any, the shapes that the kernels are judged by. */
+static void add_shapes(struct shapes *shapes, struct argp_state *state) {
     static const char *const texts[] = {"200000,256,64", "1000000,64,16", "60000,1024,784",
                                         "100000,1024,128"};
+    const char *op = shapes->op ? shapes->op : "assign";
+    shapes_check_op(state, op);
+    for (int i = 0; i < shapes->text_count; i++)
+        shapes_add(shapes, state, op, shapes->texts[i]);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        shapes_add(shapes, state, shapes->op ? shapes->op : "assign", texts[i]);
+        if (shapes->text_count == 0 && !shapes->suite)
+            shapes_add(shapes, state, op, texts[i]);
 }
+
+enum option_key {
+    KEY_OP = 0x1000, /* no key of a parent */
+    KEY_SHAPE,
+    KEY_SUITE,
+    KEY_DTYPE,
+    KEY_ROUNDS,
+    KEY_BUDGET,
+    KEY_DEVICE
+};
+
+static const struct argp_option options[] = {
+    {"op", KEY_OP, "OP", 0, "Op to measure (assign); with --suite only its lines of this op", 0},
+    {"shape", KEY_SHAPE, "N,K,D", 0, "Rows, centroids and columns; may be given more than once", 0},
+    {"suite", KEY_SUITE, "FILE", 0, "Shapes from a file with lines 'op dtype N K D'", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0, "f32 (default), f64, f16, bf16 or u8", 0},
+    {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
+    {"rounds", KEY_ROUNDS, "R", 0, "Rounds in which rows take turns (7, more for short calls)", 0},
+    {"budget", KEY_BUDGET, "SECONDS", 0, "Time for one shape, after 3 rounds (10)", 0},
+    {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct shapes *s = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        s->dtype = HF_F32;
+        return 0;
+    case KEY_OP:
+        s->op = arg;
+        return 0;
+    case KEY_SHAPE:
+        if (s->text_count == SHAPES_MAX)
+            argp_error(state, "more than %d shapes", SHAPES_MAX);
+        s->texts[s->text_count++] = arg;
+        return 0;
+    case KEY_SUITE:
+        s->suite = tool_path(state, "--suite", arg);
+        return 0;
+    case KEY_DTYPE:
+        s->dtype = shapes_dtype(state, arg);
+        return 0;
+    case 't':
+        s->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
+        return 0;
+    case KEY_ROUNDS:
+        s->time.rounds = (int)tool_int(state, "--rounds", arg, 1, 501);
+        return 0;
+    case KEY_BUDGET:
+        s->time.budget_s = tool_real(state, "--budget", arg, 0.001, 1e6);
+        return 0;
+    case KEY_DEVICE:
+        s->context.device = arg;
+        return 0;
+    case ARGP_KEY_END:
+        add_shapes(s, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp shapes_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
 static hf_dtype find_dtype(const char *name) {
     for (int t = HF_F32; t <= HF_U8; t++)
@@ -74,10 +144,13 @@ static const char *read_line(struct shapes *shapes, const char *line) {
     return add(shapes, op, &shape) ? NULL : "is one shape too many";
 }
 
-int shapes_read(struct shapes *shapes, const char *path) {
+int shapes_read(struct shapes *shapes) {
+    const char *path = shapes->suite;
     char line[256];
     int number = 0;
     const char *wrong = NULL;
+    if (!path)
+        return EXIT_DONE;
     FILE *file = fopen(path, "r");
     if (!file) {
         tool_error("--suite %s: %s", path, strerror(errno));

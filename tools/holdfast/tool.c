@@ -60,11 +60,22 @@ void tool_error(const char *fmt, ...) {
     va_end(args);
 }
 
-int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage) {
+int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stage,
+                   const struct tool_word *words) {
     const int os_error = errno;
     const char *text = hf_last_error(ctx);
-    tool_error("%s", text && text[0] ? text : hf_status_text(status));
+    tool_error("%s", tool_translate(text && text[0] ? text : hf_status_text(status), words));
     return tool_exit_code(status, os_error, stage);
+}
+
+int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage) {
+    return tool_fail_with(ctx, status, stage, NULL);
+}
+
+int tool_writable(hf_context *ctx, const char *path) {
+    errno = 0;
+    const hf_status status = path ? hf_write_check(ctx, path) : HF_OK;
+    return status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_WRITE);
 }
 
 int tool_spare(const char *output, const char *const *inputs, int count) {
@@ -170,7 +181,10 @@ json_t *tool_json_name(const char *name) {
 static int flush_stdout(void) {
     static bool reported;
     const bool failed_before = ferror(stdout) != 0;
-    errno = failed_before ? ENOSPC : 0; /* the usual cause where the error itself is long gone */
+    /* Where the error itself is long gone, a closed stream still tells; else it was the disk. */
+    errno = 0;
+    if (failed_before && write(STDOUT_FILENO, "", 0) == 0)
+        errno = ENOSPC;
     if (fflush(stdout) == 0 && !failed_before)
         return EXIT_DONE;
     const int os_error = errno;

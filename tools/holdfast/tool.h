@@ -34,13 +34,28 @@ int tool_exit_code(hf_status status, int os_error, enum tool_stage stage);
 /* "holdfast: ..." on standard error. */
 void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* What the library calls something, and what the user of the command knows it as. */
+struct tool_word {
+    const char *library, *command; /* NULL: the end of a list */
+};
+
 /* Report hf_last_error(ctx) or, where that is empty, the status; return the exit code. Set errno to
  * 0 before the call whose status this is. */
 int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage);
 
+/* The same with words of this call put in place of the library's, such as the name of a file. */
+int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stage,
+                   const struct tool_word *words);
+
+/* text in the words of the command; words may be NULL. The result lives until the next call. */
+const char *tool_translate(const char *text, const struct tool_word *words);
+
 /* Open a data file. With an option named it must be in memory as a whole. Failures are reported; an
  * exit code. */
 int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data);
+
+/* Could `path` (NULL: yes) be written? Reported if not; an exit code. */
+int tool_writable(hf_context *ctx, const char *path);
 
 /* Refuse to write where one of `count` inputs (NULL: none) is read from: EXIT_USAGE and a
  * message. */
@@ -58,8 +73,14 @@ uint64_t tool_bytes(struct argp_state *state, const char *option,
 int tool_choice(struct argp_state *state, const char *option, const char *text,
                 const char *const *names);
 
-/* "cpu" or "auto"; anything else is a usage error. */
-const char *tool_device(struct argp_state *state, const char *text);
+/* The name of a file or folder: not empty. */
+const char *tool_path(struct argp_state *state, const char *option, const char *text);
+
+/* Help of --device and --memory, the same for every verb. */
+#define TOOL_DEVICE_HELP "cpu, cuda, cuda:N or auto (default: the fastest; see 'holdfast info')"
+#define TOOL_MEMORY_HELP                                                                           \
+    "Memory for data and workspace, such as 512M or 2GiB (default: half of what is free); larger " \
+    "files are read in chunks"
 
 /* Parse with the verb's own table; never returns on a usage error. */
 void tool_parse(const struct argp *argp, int argc, char **argv, void *input);

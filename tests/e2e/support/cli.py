@@ -154,6 +154,12 @@ def same_files(a, b, *names):
               f"{name} differs between {a} and {b}")
 
 
+def start(*args, **more):
+    """The command in the background, its outputs in pipes."""
+    return subprocess.Popen([HOLDFAST, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=environment(), **more)
+
+
 # ---- .npy
 
 CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q", "u8": "B"}
