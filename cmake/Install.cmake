@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Library, headers, command, man page, pkg-config file and CMake package.
+# Library, headers, command, man page, completion for bash, pkg-config file and CMake package.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS holdfast_shared holdfast_static EXPORT holdfast-targets
@@ -15,6 +15,8 @@ if(TARGET holdfast_cli)
     install(FILES "${PROJECT_SOURCE_DIR}/man/holdfast.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
   endif()
+  install(FILES "${PROJECT_SOURCE_DIR}/tools/holdfast/holdfast.bash"
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME holdfast)
 endif()
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")

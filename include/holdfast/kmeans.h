@@ -148,7 +148,7 @@ typedef struct hf_kmeans_result {
  * HF_E_NOMEM    the workspace does not fit the context's memory limit
  * HF_E_IO, HF_E_CORRUPT  a checkpoint could not be written, or is damaged or of another problem
  * Reaching max_iter and being cancelled are HF_OK; see fit->stop. When the checkpoint of a fit that
- * was cancelled cannot be written, the result is there all the same, and hf_last_error() says why. */
+ * was cancelled cannot be written, the result is there all the same; hf_last_error() tells why. */
 HF_API hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
                                hf_kmeans_result *fit);
 

@@ -57,6 +57,28 @@ def manual_is_complete():
 
 
 @test
+def messages_of_the_library_are_translated():
+    """C names in its messages become options, but for those that no option leads to."""
+    with open(os.path.join(ROOT, "tools", "holdfast", "wording.c"), encoding="utf-8") as f:
+        known = set(re.findall(r'^ *\{"(\w+)",', f.read(), re.M))
+    # given centroids and init always agree here; the other is about the build
+    unreachable = {"HF_INIT_GIVEN", "HF_MAX_OPS"}
+    names = {}
+    for top, _, files in os.walk(os.path.join(ROOT, "src")):
+        for name in [n for n in files if n.endswith((".c", ".cu", ".cuh")) and "harness" not in top]:
+            with open(os.path.join(top, name), encoding="utf-8") as f:
+                # character constants first, so that the one of a quote does not open a string
+                for text in re.findall(r"""'(?:\\.|[^'\\\n])'|"(?:[^"\\\n]|\\.)*\"""", f.read()):
+                    for word in re.findall(r"\bHF_[A-Z_]+|\bmemory_bytes\b", text):
+                        if " " in text:
+                            names.setdefault(word, name)
+    variables = {n for n in names if re.match("HF_(KERNEL_|ISA_MAX|TUNE_FILE|CUDA$)", n)}
+    check({"HF_NAN_DROP", "memory_bytes"} <= set(names), f"messages were not found: {names}")
+    missing = {n: where for n, where in names.items() if n not in known | unreachable | variables}
+    check(not missing, f"not in wording.c: {missing}")
+
+
+@test
 def info():
     text = holdfast("info").out
     for word in ("build", "CPU", "cores", "instruction sets", "avx2", "devices", "cuda", "environment",

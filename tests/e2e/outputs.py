@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs appear whole or not at all: full disk, size limits, folders that cannot be written to."""
 import os
+import re
 import resource
 import shlex
 import signal
@@ -10,8 +11,8 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, Skip, blobs, check, check_result, content,  # noqa: E402
-                 environment, equal, fit, holdfast, loads, main, obedient, same_files, scratch,
+from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, ROOT, Skip, blobs, check, check_result,  # noqa: E402
+                 content, environment, equal, fit, holdfast, loads, main, obedient, same_files, scratch,
                  start, test, write_npy)
 
 ROWS = blobs(3000, 4, 5, seed=5)
@@ -224,6 +225,10 @@ def report_tells_its_files():
     out = scratch("told")
     fit(data(), "-k", 3, out=out)
     equal(belongs(out), ["centroids.npy", "labels.npy"])
+    with open(os.path.join(ROOT, "man", "holdfast.1"), encoding="utf-8") as f:  # what the manual says works
+        code = re.search(r"python3 \\-c '([^']*)'", f.read()).group(1)
+    done = subprocess.run([sys.executable, "-c", code], cwd=out, capture_output=True, text=True, check=True)
+    equal(done.stdout, "centroids.npy belongs to this report\nlabels.npy belongs to this report\n")
     equal(loads(holdfast("kmeans", data(), "-k", 3, "--json", "-q").out)["files"], None)
 
 

@@ -75,7 +75,8 @@ END
 
 check_readme
 cmake --install "$build" --prefix "$prefix" >"$work/log"
-for file in bin/holdfast share/man/man1/holdfast.1 include/holdfast/holdfast.h; do
+for file in bin/holdfast share/man/man1/holdfast.1 share/bash-completion/completions/holdfast \
+    include/holdfast/holdfast.h; do
     [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
 [ ! -e "$prefix/include/holdfast/dev.h" ] || fail "dev.h was installed"

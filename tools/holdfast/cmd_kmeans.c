@@ -5,16 +5,14 @@
 #include "picture.h"
 #include "progress.h"
 #include "report.h"
+#include "resume.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct job {
     struct kmeans_options options;
-    char *checkpoint;   /* owned: DIR/checkpoint.hfc when no other was named */
-    struct stat before; /* of the checkpoint file as the fit began; all 0 if there was none */
+    struct checkpoint checkpoint;
     hf_context *ctx;
     hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
     struct outputs outputs;
@@ -72,49 +70,6 @@ static int load(struct job *job) {
     return check_data(job);
 }
 
-/* Where a checkpoint goes: as told, else into DIR, and there only on Ctrl-C unless --every asks. */
-static int choose_checkpoint(struct job *job) {
-    struct kmeans_options *o = &job->options;
-    o->fit.checkpoint = o->checkpoint;
-    if (!o->checkpoint && !o->out_dir)
-        return EXIT_DONE;
-    if (!o->checkpoint) {
-        job->checkpoint = outputs_path(o->out_dir, "checkpoint.hfc");
-        if (!job->checkpoint) {
-            tool_error("out of memory");
-            return EXIT_RESOURCES;
-        }
-        o->fit.checkpoint = job->checkpoint;
-        if (o->fit.checkpoint_every == 0)
-            o->fit.checkpoint_every = -1;
-    }
-    if (stat(o->fit.checkpoint, &job->before) != 0)
-        memset(&job->before, 0, sizeof job->before);
-    return o->checkpoint || o->fit.checkpoint_every > 0 ? tool_writable(job->ctx, o->fit.checkpoint)
-                                                        : EXIT_DONE;
-}
-
-/* Did this run write the checkpoint? Each one is a new file. */
-static bool checkpoint_written(const struct job *job) {
-    struct stat now;
-    const struct stat *old = &job->before;
-    if (!job->options.fit.checkpoint || stat(job->options.fit.checkpoint, &now) != 0)
-        return false;
-    return now.st_ino != old->st_ino || now.st_dev != old->st_dev ||
-           now.st_mtim.tv_sec != old->st_mtim.tv_sec || now.st_mtim.tv_nsec != old->st_mtim.tv_nsec;
-}
-
-/* The fit is over, so nobody needs DIR/checkpoint.hfc, if it is this fit's: written by this run or
- * what it went on from. */
-static void drop_checkpoint(const struct job *job) {
-    struct stat resumed;
-    const char *resume = job->options.fit.resume;
-    const bool same = resume && stat(resume, &resumed) == 0 &&
-                      resumed.st_ino == job->before.st_ino && resumed.st_dev == job->before.st_dev;
-    if (job->checkpoint && (same || checkpoint_written(job)))
-        unlink(job->checkpoint);
-}
-
 /* The files of a run; without a picture all but the last. */
 static const char *const file_names[] = {"centroids.npy", "labels.npy", "report.json",
                                          "centroids.png", NULL};
@@ -136,22 +91,9 @@ static int spare_inputs(const struct kmeans_options *o) {
     return code;
 }
 
-/* A pipe or a device would be read for ever. */
-static int check_resume(const char *path) {
-    struct stat about;
-    if (access(path, R_OK) != 0 || stat(path, &about) != 0) {
-        tool_error("--resume %s: %s", path, strerror(errno));
-        return EXIT_INPUT;
-    }
-    if (S_ISREG(about.st_mode))
-        return EXIT_DONE;
-    tool_error("--resume %s: not a regular file: name a checkpoint", path);
-    return EXIT_INPUT;
-}
-
 static int prepare(struct job *job) {
     const struct kmeans_options *o = &job->options;
-    const int checked = o->fit.resume ? check_resume(o->fit.resume) : EXIT_DONE;
+    const int checked = o->fit.resume ? resume_check(o->fit.resume) : EXIT_DONE;
     if (checked != EXIT_DONE)
         return checked;
     const int spared = spare_inputs(o);
@@ -166,7 +108,7 @@ static int prepare(struct job *job) {
     job->report.seconds_load = tool_now() - begin;
     if (code == EXIT_DONE && o->out_dir)
         code = outputs_open(&job->outputs, job->ctx, o->out_dir, names_of_files(o));
-    return code == EXIT_DONE ? choose_checkpoint(job) : code;
+    return code == EXIT_DONE ? checkpoint_choose(&job->checkpoint, &job->options, job->ctx) : code;
 }
 
 /* Name the file that a message is about. */
@@ -264,55 +206,23 @@ static int write_files(struct job *job, json_t **root) {
     return code == EXIT_DONE ? outputs_publish(&job->outputs) : code;
 }
 
-/* A word for the shell: in quotes unless it needs none. */
-static void print_word(FILE *out, const char *word) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=./,:@%";
-    if (word[0] && strspn(word, plain) == strlen(word)) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*word, out);
-    fputc('\'', out);
-}
-
-/* How to go on: the same command, and the last --resume counts. */
-static void print_resume(const struct job *job, const char *what, int argc, char **argv) {
-    fprintf(stderr, "holdfast: %s; go on with:\n ", what);
-    for (int i = 0; i < argc; i++) {
-        fputc(' ', stderr);
-        if (i == 0)
-            fputs(argv[0], stderr); /* "holdfast kmeans", two words */
-        else
-            print_word(stderr, argv[i]);
-    }
-    fputs(" --resume ", stderr);
-    print_word(stderr, job->options.fit.checkpoint);
-    fputc('\n', stderr);
-}
-
 /* Files, report, summary; the exit code of a fit that went well. */
 static int finish(struct job *job, int argc, char **argv) {
     const struct kmeans_options *o = &job->options;
     const bool cut = job->fit.stop == HF_STOP_CANCELLED;
-    const bool saved = checkpoint_written(job);
+    const bool saved = checkpoint_written(&job->checkpoint, o);
     json_t *root = NULL;
     job->report.checkpointed = cut && saved;
     int code = o->out_dir ? write_files(job, &root) : EXIT_DONE;
     if (code != EXIT_DONE) {
         outputs_explain(&job->outputs);
         if (saved)
-            print_resume(job, "the fit itself is not lost", argc, argv);
+            resume_print(o->fit.checkpoint, "the fit itself is not lost", argc, argv);
         json_decref(root);
         return code;
     }
     if (!cut)
-        drop_checkpoint(job);
+        checkpoint_drop(&job->checkpoint, o);
     if (o->json)
         code = tool_json_print(root ? root : report_json(&job->report));
     else
@@ -320,7 +230,7 @@ static int finish(struct job *job, int argc, char **argv) {
     if (!o->quiet)
         report_summary(&job->report, o->json ? stderr : stdout);
     if (cut && saved)
-        print_resume(job, "interrupted", argc, argv);
+        resume_print(o->fit.checkpoint, "interrupted", argc, argv);
     else if (cut && o->fit.checkpoint)
         tool_error("interrupted, and there is no checkpoint to go on from: %s",
                    hf_last_error(job->ctx));
@@ -357,6 +267,6 @@ int cmd_kmeans(int argc, char **argv) {
     hf_dataset_close(job.weights);
     hf_dataset_close(job.data);
     hf_context_destroy(job.ctx);
-    free(job.checkpoint);
+    free(job.checkpoint.own);
     return code;
 }

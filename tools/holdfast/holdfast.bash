@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion for bash. Verbs and options are taken from --help, so that they are those of the program
+# at hand; only values of options are listed here.
+
+_holdfast_verbs() { "$1" --help 2>/dev/null | sed -n '/^Verbs:/,/^$/s/^  \([a-z]\{1,\}\) .*/\1/p'; }
+
+# "--long=" where a value follows, "--long" where none does, and the short ones.
+_holdfast_options() {
+    "$1" "$2" --help 2>/dev/null | sed -n 's/^ *\(-[^ ]*\( *--[^ ]*\)\{0,1\}\).*/\1/p' | tr -d ',' |
+        tr ' ' '\n' | sed -n 's/=.*/=/; s/\[$//; /^-/p'
+}
+
+# What may follow an option of a verb: words, or file names.
+_holdfast_values() {
+    case $1:$2 in
+    kmeans:--init) echo kmeans++ kmeans-parallel random ;;
+    kmeans:--centroids) echo f32 same ;;
+    kmeans:--empty) echo relocate split keep error ;;
+    kmeans:--nan) echo error drop ;;
+    kmeans:--skipping) echo auto off on ;;
+    *:--metric) echo euclidean cosine dot ;;
+    *:--precision) echo exact fast ;;
+    *:--dtype) echo f32 f64 f16 bf16 u8 ;;
+    *:--data) echo blobs normal ;;
+    *:--op) "$3" info 2>/dev/null | sed -n 's/^kernels of \([a-z]*\).*/\1/p' ;;
+    *:--device) echo auto && "$3" info 2>/dev/null |
+        sed -n '/^devices/,/^$/s/^  \([^ ]*\) *available.*/\1/p' ;;
+    esac
+}
+
+_holdfast() {
+    local program=$1 verb=${COMP_WORDS[1]-} word=${COMP_WORDS[COMP_CWORD]} previous option
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_verbs "$program") --help --version" -- "$word")
+        return
+    fi
+    # Bash takes = for a word of its own: "--metric", "=", "cos".
+    previous=${COMP_WORDS[COMP_CWORD - 1]}
+    option=$previous
+    if [[ $word == "=" ]]; then
+        option=$previous
+        word=
+    elif [[ $previous == "=" ]]; then
+        option=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [[ $word == -* && $previous != "=" ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_options "$program" "$verb")" -- "$word")
+        if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then
+            compopt -o nospace 2>/dev/null
+        fi
+        return
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_values "$verb" "$option" "$program")" -- "$word")
+    if [[ ${#COMPREPLY[@]} == 0 || $option == --init ]]; then
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word")
+        compopt -o filenames 2>/dev/null
+    fi
+}
+
+complete -F _holdfast holdfast
