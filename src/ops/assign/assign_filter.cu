@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The filter's host side: which kernel, its arguments. */
+#include "ops/assign/assign_filter_launch.h"
+#include <cuda_fp16.h>
+#include <cudaTypedefs.h>
+
+bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
+    return cuda->sm == 90 && n >= 1 && n < INT32_MAX && k >= 1 && k <= 1 << 24 && d >= 1 &&
+           d <= FILTER_MAX_D && batch >= 1;
+}
+
+double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
+    /* Measured on an H200: 1700 multiply-adds a nanosecond and multiprocessor... of the tile's
+     * size, not the problem's, 90 columns more for what is done with each score. */
+    const struct filter_tile tile = filter_tile_of(d);
+    const double pairs = (double)batch * (double)((n + 63) / 64 * 64) *
+                         (double)((k + tile.nt - 1) / tile.nt * tile.nt);
+    const double product = pairs * (tile.dp + (tile.dp < 64 ? 40 : 18)) / (3000.0 * cuda->sms);
+    const double bytes = (double)batch * (double)n * (2.0 * d + 8) / 3500.0;
+    return 8e3 + (product > bytes ? product : bytes);
+}
+
+size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
+    const struct filter_memory m = filter_memory_of(cuda->sms, k, d, batch);
+    return m.tiles + m.info + m.parts + m.counters;
+}
+
+/* The rows as the copy engine sees them: boxes of 64 rows and one slab of columns. */
+static hf_status rows_map(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
+                          CUtensorMap *map) {
+    const struct filter_tile tile = filter_tile_of(rows->d);
+    void *entry = NULL;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    HF_TRY(hf_cuda_check(cuda,
+                         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
+                                                          cudaEnableDefault, &found),
+                         "cuTensorMapEncodeTiled"));
+    if (found != cudaDriverEntryPointSuccess)
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "cuTensorMapEncodeTiled");
+    const cuuint64_t dims[3] = {(cuuint64_t)rows->d, (cuuint64_t)rows->n, (cuuint64_t)rows->batch};
+    const cuuint64_t steps[2] = {(cuuint64_t)rows->ld * 2,
+                                 (cuuint64_t)rows->ld * 2 * (cuuint64_t)rows->n};
+    const cuuint32_t box[3] = {(cuuint32_t)tile.swizzle / 2, FILTER_WG_ROWS, 1};
+    const cuuint32_t every[3] = {1, 1, 1};
+    const CUresult result = ((PFN_cuTensorMapEncodeTiled_v12000)entry)(
+        map, rows->bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
+        (void *)(uintptr_t)rows->x16, dims, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        tile.swizzle == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return hf_cuda_check(cuda, result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue,
+                         "tensor map of the rows");
+}
+
+static uint32_t bias_ones(const struct hf_filter_centroids *c) {
+    const float unit = filter_bias_unit(c);
+    return c->bf16 ? 0x3F80u : (uint32_t)__half_as_ushort(__float2half(unit));
+}
+
+typedef cudaError_t launcher(const struct hf_cuda *, const CUtensorMap &, struct filter_args, int);
+
+static launcher *launcher_of(int dp, bool bf16) {
+    switch (dp) {
+#define CLASS(d)                                                                                   \
+    case d:                                                                                        \
+        return bf16 ? hf_filter_launch<d, true> : hf_filter_launch<d, false>;
+        CLASS(32)
+        CLASS(64)
+        CLASS(96)
+        CLASS(128)
+        CLASS(192)
+        CLASS(256)
+        CLASS(384)
+        CLASS(512)
+#undef CLASS
+    default:
+        return NULL;
+    }
+}
+
+static hf_status run(struct hf_cuda *cuda, struct filter_args a,
+                     const struct hf_filter_centroids *c, void *packed, int mode) {
+    const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
+    const struct filter_tile tile = filter_tile_of(c->d);
+    launcher *const launch = launcher_of(tile.dp, c->bf16);
+    CUtensorMap map = {};
+    if (launch == NULL)
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: more columns than it takes");
+    if (a.rows.list == NULL)
+        HF_TRY(rows_map(cuda, &a.rows, &map));
+    a.tiles = (const uint8_t *)packed;
+    a.info = (const struct filter_info *)(a.tiles + m.tiles);
+    a.parts = (float *)((uint8_t *)packed + m.tiles + m.info);
+    a.counters = (int *)((uint8_t *)packed + m.tiles + m.info + m.parts);
+    a.tiles_per_problem = m.tiles_per_problem;
+    a.infos_per_problem = m.infos_per_problem;
+    a.tile_bytes = tile.bytes;
+    /* A step adds 16 products and the sum so far, aligned to the largest and cut off at least two
+     * bits below float32's last: 17 times 2^-24 (truncation, a carry) a step. */
+    a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-19f;
+    a.slack = (float)(c->d + 8) * 0x1p-53f;
+    a.tiny = c->bf16 ? 0.0f : filter_bias_unit(c) * 0x1p-24f;
+    a.minus_zero = -0.0f;
+    a.one[0] = bias_ones(c) * 0x10001u;
+    a.one[1] = bias_ones(c);
+    return hf_cuda_check(cuda, launch(cuda, map, a, mode), "filter");
+}
+
+static struct filter_args args_of(const struct hf_filter_rows *rows) {
+    struct filter_args a = {};
+    a.rows = *rows;
+    a.limit = rows->n;
+    return a;
+}
+
+hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
+                         const struct hf_filter_centroids *centroids, void *packed,
+                         const struct hf_filter_out *out) {
+    struct filter_args a = args_of(rows);
+    a.out = *out;
+    return run(cuda, a, centroids, packed, FILTER_BEST);
+}
+
+hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
+                         const struct hf_filter_centroids *centroids, void *packed,
+                         const struct hf_filter_out *out) {
+    struct filter_args a = args_of(rows);
+    a.out = *out;
+    return run(cuda, a, centroids, packed, rows->list ? FILTER_LIST : FILTER_TOP2);
+}
+
+hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
+                         const struct hf_filter_centroids *centroids, void *packed,
+                         const struct hf_filter_open *open, int32_t *slots) {
+    struct filter_args a = args_of(rows);
+    a.out.open = *open;
+    a.rows.list = open->row;
+    a.rows.count = open->count;
+    a.limit = open->cap;
+    a.slots = slots;
+    a.split = true;
+    return run(cuda, a, centroids, packed, FILTER_EMIT);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The filter for d up to 512. A block is WGS consumer warpgroups and a producer. A warpgroup keeps
+ * 64 rows in registers, as the A operand, while all tiles of centroids go by (a ring in shared
+ * memory, filled by one bulk copy a tile): D / 16 products of 64 x NT x 16, then the best of each
+ * row is kept while the other warpgroups multiply. One set of accumulators a warpgroup: two, one
+ * kept under the product of the other, were 15 to 25 % slower. Rows have no index and no bias to
+ * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory.
+ *
+ * Warpgroups begin their rows at different tiles, so that loading and finishing rows by one falls
+ * into products of the others. A warpgroup's first rows after a change of problem are cut in two
+ * for that: the second half of their tiles comes at the end. */
+#ifndef HF_ASSIGN_FILTER_KERNEL_CUH
+#define HF_ASSIGN_FILTER_KERNEL_CUH
+
+#include "ops/assign/assign_filter_sweep.cuh"
+
+template <int DP_, bool BF16_> struct filter_shape {
+    static constexpr int DP = DP_;
+    static constexpr bool BF16 = BF16_;
+    static constexpr int NT = DP <= 256 ? 128 : 64;
+    static constexpr int WGS = DP <= 64 ? 4 : DP <= 256 ? 3 : 2;
+    static constexpr int REGS = WGS == 4 ? 112 : WGS == 3 ? 160 : 232; /* of a consumer thread */
+    static constexpr int PRODUCER_REGS = WGS == 2 ? 40 : 32;
+    static constexpr int THREADS = WGS * 128 + 128;
+    static constexpr int SWIZZLE = DP % 64 ? 64 : 128;
+    static constexpr int SLAB = SWIZZLE / 2; /* columns of a slab */
+    static constexpr bool BIAS_STEP = DP <= 128;
+    static constexpr int PIECES = DP > 256 ? 2 : 1; /* rows come in so many pieces */
+    static constexpr int TILE = NT * (DP * 2 + (BIAS_STEP ? FILTER_BIAS_STEP : 4));
+    static constexpr int STAGE = (TILE + 1023) / 1024 * 1024;
+    static constexpr int ROWS = FILTER_WG_ROWS * DP * 2 / PIECES; /* bytes of a piece */
+    static constexpr int BARS = 512;                              /* barriers and small things */
+    static constexpr int ROOM = 232448 - BARS - WGS * ROWS;
+    static constexpr int STAGES = ROOM / STAGE < 8 ? ROOM / STAGE : 8;
+    static constexpr int SHARED = STAGES * STAGE + WGS * ROWS + BARS;
+    static_assert(STAGES >= 2, "a ring needs two stages");
+};
+
+/* Addresses of a block's shared memory. */
+template <class S> struct filter_shared {
+    uint32_t base;
+    __device__ __forceinline__ uint32_t stage(int i) const { return base + (uint32_t)i * S::STAGE; }
+    __device__ __forceinline__ uint32_t rows(int wg) const {
+        return base + (uint32_t)(S::STAGES * S::STAGE + wg * S::ROWS);
+    }
+    __device__ __forceinline__ uint32_t bars() const { return rows(S::WGS); }
+    __device__ __forceinline__ uint32_t full(int i) const { return bars() + (uint32_t)i * 8; }
+    __device__ __forceinline__ uint32_t empty(int i) const {
+        return bars() + (uint32_t)(S::STAGES + i) * 8;
+    }
+    __device__ __forceinline__ uint32_t rows_full(int wg) const {
+        return bars() + (uint32_t)(2 * S::STAGES + wg) * 8;
+    }
+    __device__ __forceinline__ uint32_t rows_empty(int wg) const {
+        return bars() + (uint32_t)(2 * S::STAGES + S::WGS + wg) * 8;
+    }
+    __device__ __forceinline__ uint32_t flag(int wg) const {
+        return bars() + (uint32_t)(2 * S::STAGES + 2 * S::WGS + wg) * 8;
+    }
+    /* The problem's filter_bounds, for each warp its own. */
+    __device__ __forceinline__ uint32_t bounds(int warp) const {
+        return bars() + 256 + (uint32_t)warp * 16;
+    }
+};
+
+/* The tile at which warpgroup wg begins its rows; 0: no cut. */
+template <class S>
+static __device__ __forceinline__ int filter_offset(const struct filter_args &a,
+                                                    const struct filter_segment &s, int wg) {
+    return a.resident || a.split || s.rounds < 2 ? 0 : wg * a.tiles_per_problem / S::WGS;
+}
+
+/* One thread: tiles into the ring. */
+template <class S, bool LIST>
+static __device__ __forceinline__ void filter_produce_tiles(const struct filter_args &a,
+                                                            const struct filter_shared<S> &m) {
+    struct filter_segment s;
+    int stage = 0, last = -1;
+    uint32_t parity = 1;
+    for (int i = 0; filter_segment_at<S::WGS, LIST>(a, i, &s); i++) {
+        if (a.resident && s.problem == last)
+            continue;
+        last = s.problem;
+        const int begin = a.resident ? 0 : s.t0, end = a.resident ? a.tiles_per_problem : s.t1;
+        const uint8_t *tiles = a.tiles + (int64_t)s.problem * a.tiles_per_problem * a.tile_bytes;
+        for (int round = 0; round < (a.resident ? 1 : s.rounds); round++)
+            for (int t = begin; t < end; t++) {
+                hf_mbar_wait(m.empty(stage), parity);
+                hf_mbar_expect(m.full(stage), S::TILE);
+                hf_bulk_copy(m.stage(stage), tiles + (int64_t)t * S::TILE, S::TILE, m.full(stage));
+                const bool wrap = ++stage == (a.resident ? a.tiles_per_problem : S::STAGES);
+                stage = wrap ? 0 : stage;
+                parity ^= wrap;
+            }
+    }
+}
+
+/* One thread for warpgroups `first`, `first` + 3: their rows, in the order of their beginnings. */
+template <class S>
+static __device__ __forceinline__ void filter_produce_rows(const struct filter_args &a,
+                                                           const struct filter_shared<S> &m,
+                                                           const CUtensorMap *map, int first) {
+    struct filter_segment s;
+    uint32_t parity = 3; /* bit 0: of `first`, bit 1: of the other */
+    for (int i = 0; filter_segment_at<S::WGS, false>(a, i, &s); i++)
+        for (int v = 0; v <= s.rounds; v++)
+            for (int wg = first; wg < S::WGS; wg += 3) {
+                const bool again = v == s.rounds;
+                if (again && filter_offset<S>(a, s, wg) == 0)
+                    continue;
+                const uint32_t bit = wg == first ? 1 : 2;
+                const int unit = (s.group + (again ? 0 : v)) * S::WGS + wg;
+                for (int p = 0; p < S::PIECES; p++, parity ^= bit) {
+                    hf_mbar_wait(m.rows_empty(wg), (parity & bit) != 0);
+                    hf_mbar_expect(m.rows_full(wg), S::ROWS);
+                    for (int x = 0; x < S::DP / S::PIECES; x += S::SLAB)
+                        hf_tma_load(m.rows(wg) + (uint32_t)x * 2 * FILTER_WG_ROWS, map,
+                                    p * (S::DP / S::PIECES) + x, unit * FILTER_WG_ROWS, s.problem,
+                                    m.rows_full(wg));
+                }
+            }
+}
+
+/* The A operand of all steps from this warpgroup's rows in shared memory. */
+template <class S>
+static __device__ __forceinline__ void filter_load_rows(const struct filter_shared<S> &m, int wg,
+                                                        uint32_t *parity,
+                                                        uint32_t (&a)[S::DP / 16][4]) {
+    constexpr int steps = S::DP / 16 / S::PIECES;
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5) & 3;
+    const int row = warp * 16 + (lane & 15);
+    const int flip = S::SWIZZLE == 128 ? row & 7 : row >> 1 & 3;
+#pragma unroll
+    for (int p = 0; p < S::PIECES; p++, *parity ^= 1) {
+        hf_mbar_wait(m.rows_full(wg), *parity);
+        uint32_t seen = 0;
+#pragma unroll
+        for (int i = 0; i < steps; i++) {
+            const int slab = i * 16 / S::SLAB, piece = i * 16 % S::SLAB / 8 + (lane >> 4);
+            uint32_t(&r)[4] = a[p * steps + i];
+            hf_ldmatrix(r, m.rows(wg) + (uint32_t)(slab * FILTER_WG_ROWS * S::SWIZZLE +
+                                                   row * S::SWIZZLE + ((piece ^ flip) << 4)));
+            seen ^= r[0] ^ r[1] ^ r[2] ^ r[3];
+        }
+        /* The arrival must wait for what was loaded: without this use of it, it came first (seen:
+         * rows of the next unit in this one). */
+        if (seen == 0x7fedcba9)
+            asm volatile("nanosleep.u32 1;");
+        __syncwarp();
+        if (lane == 0)
+            hf_mbar_arrive(m.rows_empty(wg));
+    }
+}
+
+/* The same for listed rows, from where they are. */
+template <class S>
+static __device__ __forceinline__ void filter_fetch_rows(const struct filter_args &a, int problem,
+                                                         int unit, uint32_t (&r)[S::DP / 16][4]) {
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5) & 3;
+    const int count = filter_rows_of<true>(a, problem);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int i = unit * FILTER_WG_ROWS + warp * 16 + lane / 4 + 8 * half;
+        const int64_t list = a.split ? problem * a.out.open.cap : problem * a.rows.n;
+        const int row = i < count ? a.rows.list[list + i] : -1;
+        const uint16_t *x = (const uint16_t *)a.rows.x16 + (problem * a.rows.n + row) * a.rows.ld;
+#pragma unroll
+        for (int k = 0; k < S::DP / 8; k++) {
+            const int column = k * 8 + 2 * (lane & 3);
+            uint32_t v = 0;
+            if (row >= 0 && column < a.rows.d)
+                v = *(const uint32_t *)(x + column);
+            if (column + 1 == a.rows.d)
+                v &= 0xFFFF;
+            r[k / 2][half + 2 * (k % 2)] = v;
+        }
+    }
+}
+
+/* Begin the scores of one tile; one: A operand of the bias step. */
+template <class S>
+static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t one,
+                                                       const uint32_t (&rows)[S::DP / 16][4],
+                                                       float (&d)[S::NT / 2]) {
+    const uint32_t low = hf_wgmma_low(stage);
+    hf_wgmma_begin();
+    if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
+        const uint32_t ones[4] = {one, one, 0, 0};
+        hf_wgmma_rs<S::NT, S::BF16>(
+            d, ones, hf_wgmma_desc(low + (S::NT * S::DP * 2 >> 4) + (128 >> 4 << 16), 256 >> 4), 0);
+    }
+#pragma unroll
+    for (int k = 0; k < S::DP / 16; k++) {
+        const int at = k * 16 / S::SLAB * S::NT * S::SWIZZLE + k * 16 % S::SLAB * 2;
+        hf_wgmma_rs<S::NT, S::BF16>(
+            d, rows[k],
+            hf_wgmma_desc(low + (uint32_t)(at >> 4) + (1 << 16), hf_wgmma_swizzled(S::SWIZZLE)),
+            S::BIAS_STEP || k != 0);
+    }
+    hf_wgmma_commit();
+}
+
+/* The last of the blocks that share a cut group (per warpgroup) merges all parts; others leave. */
+template <class S>
+static __device__ __forceinline__ bool
+filter_merge(const struct filter_args &a, const struct filter_shared<S> &m,
+             const struct filter_tail &tail, int group, int wg, struct filter_found (&f)[2]) {
+    const int tiles = a.tiles_per_problem;
+    const int first = filter_tail_owner(tail, (int64_t)group * tiles);
+    const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
+    const int own = filter_tail_slot(tail, tiles, group, (int)blockIdx.x);
+    float *parts = a.parts + (int64_t)gridDim.x * 2 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART;
+    const int row = (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
+    const int size = FILTER_WG_ROWS * FILTER_PART;
+    for (int r = 0; r < 2; r++)
+        if ((threadIdx.x & 3) == 0)
+            filter_put_part(parts + (own * FILTER_MAX_WG + wg) * size, row + 8 * r, f[r]);
+    __threadfence();
+    hf_bar_sync(1 + wg, 128);
+    int *const counter = a.counters + group * S::WGS + wg;
+    if ((threadIdx.x & 127) == 0) {
+        const int others = atomicAdd(counter, 1);
+        if (others == last - first)
+            *counter = 0; /* for the next launch */
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(m.flag(wg)), "r"(others) : "memory");
+    }
+    hf_bar_sync(1 + wg, 128);
+    int others;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(others) : "r"(m.flag(wg)) : "memory");
+    if (others != last - first)
+        return false;
+    __threadfence();
+    for (int c = first; c <= last; c++) {
+        if (c == (int)blockIdx.x)
+            continue;
+        const int slot = filter_tail_slot(tail, tiles, group, c);
+        for (int r = 0; r < 2; r++)
+            filter_join_part(parts + (slot * FILTER_MAX_WG + wg) * size, row + 8 * r, &f[r]);
+    }
+    return true;
+}
+
+/* The place of this thread's first row in its unit. */
+static __device__ __forceinline__ int filter_row(void) {
+    return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
+}
+
+/* What one row must be known by before the tiles come: its error bound, or, for emit, its
+ * threshold. i: its place in the problem or its list. */
+template <int MODE>
+static __device__ __forceinline__ float filter_know(const struct filter_args &a, uint32_t bounds,
+                                                    int problem, int i) {
+    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    if (MODE == FILTER_BEST)
+        return 0;
+    if (i >= filter_rows_of<LIST>(a, problem))
+        return MODE == FILTER_EMIT ? NAN : 0;
+    if (MODE == FILTER_EMIT)
+        return a.out.open.threshold[problem * a.out.open.cap + i];
+    const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
+    const int64_t at = problem * a.rows.n + row;
+    const float4 b = hf_lds4(bounds);
+    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
+    return filter_error(a, most, a.rows.norm[at], a.rows.loss ? a.rows.loss[at] : 0.0f);
+}
+
+/* A consumer warp's place in the ring, and the segment it is in. */
+struct filter_place {
+    int stage;
+    uint32_t parity;
+    uint32_t rows_parity;
+    int segment;
+};
+
+/* All tiles [t0, t1) for the rows in registers. */
+template <class S, int MODE>
+static __device__ __forceinline__ void
+filter_sweep(const struct filter_args &a, const struct filter_shared<S> &m, int t0, int t1,
+             int64_t entry, const float (&known)[2], uint32_t one,
+             const uint32_t (&rows)[S::DP / 16][4], struct filter_place *p,
+             struct filter_track *track) {
+    if (a.resident)
+        p->stage = t0;
+    for (int t = t0; t < t1; t++) {
+        float d[S::NT / 2];
+        const int now = p->stage;
+        hf_mbar_wait(m.full(now), p->parity);
+        filter_multiply<S>(m.stage(now), one, rows, d);
+        const bool wrap = now + 1 == S::STAGES && !a.resident;
+        p->stage = wrap ? 0 : now + 1;
+        p->parity ^= wrap;
+        hf_wgmma_wait<0>();
+        hf_wgmma_hold(d);
+        if constexpr (!S::BIAS_STEP)
+            filter_add_bias<S::NT>(d, m.stage(now) + S::NT * S::DP * 2);
+        if constexpr (MODE == FILTER_EMIT) {
+            filter_list<S::NT>(a, d, t, 0, known[0], entry);
+            filter_list<S::NT>(a, d, t, 1, known[1], entry + 8);
+        } else {
+            filter_keep<S::NT, MODE>(d, t, a.minus_zero, track);
+        }
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0 && !a.resident)
+            hf_mbar_arrive(m.empty(now));
+    }
+}
+
+/* After a sweep: keep what was found for later, or end the rows. cut: the sweep was one of two, at
+ * `first` the one whose result waits in `stash`. */
+template <class S, int MODE>
+static __device__ __forceinline__ void
+filter_conclude(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
+                const struct filter_segment &s, int unit, float *stash, bool cut, bool first,
+                const float (&known)[2], const struct filter_track &track) {
+    struct filter_found f[2] = {filter_gather(track, 0), filter_gather(track, 1)};
+    const int row = filter_row();
+    if (cut && first) {
+        for (int r = 0; r < 2 && (threadIdx.x & 3) == 0; r++)
+            filter_put_part(stash, row + 8 * r, f[r]);
+        __syncwarp();
+        return;
+    }
+    for (int r = 0; r < 2 && cut; r++)
+        filter_join_part(stash, row + 8 * r, &f[r]);
+    constexpr bool LIST = MODE == FILTER_LIST;
+    if (s.tail >= 0 && !filter_merge<S>(a, m, filter_tail_of<S::WGS, LIST>(a), s.tail, wg, f))
+        return;
+    for (int r = 0; r < 2; r++)
+        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + row + 8 * r, known[r], f[r]);
+}
+
+/* Visit v of a segment: load a unit's rows, sweep the tiles, conclude. */
+template <class S, int MODE>
+static __device__ __forceinline__ void
+filter_visit(const struct filter_args &a, const struct filter_shared<S> &m, int wg, int v,
+             uint32_t bounds, uint32_t one, struct filter_place *p) {
+    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    constexpr int part = FILTER_WG_ROWS * FILTER_PART;
+    struct filter_segment s;
+    filter_segment_at<S::WGS, LIST>(a, p->segment, &s);
+    const bool again = v == s.rounds;
+    int unit = (s.group + (again ? 0 : v)) * S::WGS + wg;
+    const int i = unit * FILTER_WG_ROWS + filter_row();
+    const float known[2] = {filter_know<MODE>(a, bounds, s.problem, i),
+                            filter_know<MODE>(a, bounds, s.problem, i + 8)};
+    const int64_t entry = MODE == FILTER_EMIT ? s.problem * a.out.open.cap + i : 0;
+    uint32_t rows[S::DP / 16][4];
+    if constexpr (LIST)
+        filter_fetch_rows<S>(a, s.problem, unit, rows);
+    else
+        filter_load_rows<S>(m, wg, &p->rows_parity, rows);
+    /* With an offset: the first visit [0, offset), others [offset, tiles) and, but for the last,
+     * [0, offset). */
+    const int turns = filter_offset<S>(a, s, wg) != 0 && v != 0 && !again ? 2 : 1;
+    for (int turn = 0; turn < turns; turn++) {
+        int t0 = s.t0, t1 = s.t1;
+        int offset = filter_offset<S>(a, s, wg);
+        if (offset != 0 && (v == 0 || turn == 1))
+            t1 = offset;
+        else if (offset != 0)
+            t0 = offset;
+        struct filter_track track;
+        filter_track_begin(&track);
+        filter_sweep<S, MODE>(a, m, t0, t1, entry, known, one, rows, p, &track);
+        if constexpr (MODE != FILTER_EMIT) {
+            /* Not kept over the sweep: the compiler is made to believe that it is another. */
+            asm volatile("" : "+r"(p->segment));
+            filter_segment_at<S::WGS, LIST>(a, p->segment, &s);
+            offset = filter_offset<S>(a, s, wg);
+            unit = (s.group + (v == s.rounds ? 0 : v)) * S::WGS + wg;
+            /* Stash 0 keeps the first visit until the last, stash 1 a first turn. */
+            const bool outer = v == 0 || v == s.rounds;
+            float *const stash =
+                a.parts + (int64_t)(((blockIdx.x * 2 + !outer) * FILTER_MAX_WG + wg) * part);
+            filter_conclude<S, MODE>(a, m, wg, s, unit, stash, offset != 0,
+                                     v != s.rounds && (v == 0 || turn == 0), known, track);
+        }
+    }
+}
+
+/* One consumer warpgroup. */
+template <class S, int MODE>
+static __device__ __forceinline__ void filter_consume(const struct filter_args &a,
+                                                      const struct filter_shared<S> &m, int wg) {
+    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    const int lane = (int)(threadIdx.x & 31);
+    const uint32_t bounds = m.bounds((int)threadIdx.x / 32);
+    uint32_t one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] : 0;
+    asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
+    struct filter_segment s;
+    struct filter_place p = {0, 0, 0, 0};
+    int problem = -1;
+    for (; filter_segment_at<S::WGS, LIST>(a, p.segment, &s); p.segment++) {
+        if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
+            __syncwarp();
+            for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)
+                hf_mbar_arrive(m.empty(t));
+            p.parity ^= 1;
+        }
+        if (s.problem != problem && (MODE == FILTER_TOP2 || MODE == FILTER_LIST)) {
+            const struct filter_bounds b = filter_bounds_of(a, s.problem);
+            __syncwarp();
+            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(bounds), "f"(b.rc),
+                         "f"(b.cm), "f"(b.bias), "f"(b.far)
+                         : "memory");
+            __syncwarp();
+        }
+        problem = s.problem;
+        const int visits = s.rounds + (filter_offset<S>(a, s, wg) != 0);
+        for (int v = 0; v < visits; v++)
+            filter_visit<S, MODE>(a, m, wg, v, bounds, one, &p);
+    }
+}
+
+template <class S, int MODE>
+__global__ void __launch_bounds__(S::THREADS, 1)
+    hf_filter_kernel(const __grid_constant__ CUtensorMap map,
+                     const __grid_constant__ filter_args a) {
+    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    extern __shared__ __align__(1024) uint8_t memory[];
+    if (a.rows.stop && *a.rows.stop)
+        return;
+    struct filter_shared<S> m = {
+        hf_shared(memory)
+    };
+    asm volatile("" : "+r"(m.base)); /* a number, not something to be worked out again */
+    const int wg = (int)__reduce_or_sync(~0u, threadIdx.x >> 7);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < S::STAGES; i++) {
+            hf_mbar_init(m.full(i), 1);
+            hf_mbar_init(m.empty(i), 4 * S::WGS);
+        }
+        for (int i = 0; i < S::WGS; i++) {
+            hf_mbar_init(m.rows_full(i), 1);
+            hf_mbar_init(m.rows_empty(i), 4);
+        }
+        hf_mbar_init_fence();
+    }
+    __syncthreads();
+    if (wg == S::WGS) {
+        hf_regs_lower<S::PRODUCER_REGS>();
+        const int warp = ((int)threadIdx.x >> 5) & 3;
+        if ((threadIdx.x & 31) == 0 && warp == 0)
+            filter_produce_tiles<S, LIST>(a, m);
+        else if ((threadIdx.x & 31) == 0 && warp <= S::WGS && !LIST)
+            filter_produce_rows<S>(a, m, &map, warp - 1);
+    } else {
+        hf_regs_raise<S::REGS>();
+        filter_consume<S, MODE>(a, m, wg);
+    }
+}
+
+#endif

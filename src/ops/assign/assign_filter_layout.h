@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What pack and the filter's kernels agree on: tiles of packed centroids, the memory round them,
+ * the numbers of a launch. */
+#ifndef HF_ASSIGN_FILTER_LAYOUT_H
+#define HF_ASSIGN_FILTER_LAYOUT_H
+
+#include "ops/assign/assign_filter.h"
+#include <math.h>
+
+enum {
+    FILTER_CHUNK = 32,     /* centroids that one block packs, and that one info describes */
+    FILTER_STREAM_DP = 64, /* columns of a slab when d is too large for registers */
+    FILTER_RESIDENT_D = 512,
+    FILTER_MAX_D = 8192,
+    FILTER_BIAS_STEP = 32 /* bytes a centroid: bias as one more step of the product (k = 16) */
+};
+
+/* The tile of centroids for d columns. One tile is what one bulk copy brings: `slabs` of [nt rows,
+ * swizzle bytes] one behind the other, 16-byte pieces of a row swizzled as the copy engine does,
+ * then the bias. */
+struct filter_tile {
+    int dp;         /* columns of a row in the tile: zeros from d on */
+    int nt;         /* centroids */
+    int swizzle;    /* bytes of a row in a slab: 64 or 128 */
+    bool bias_step; /* bias in three 16-bit pieces [nt, 16] for the matrix unit; else float32 [nt]
+                       in the order in which threads read it */
+    int bytes;      /* of the tile */
+};
+
+static inline struct filter_tile filter_tile_of(int d) {
+    static const int classes[] = {32, 64, 96, 128, 192, 256, 384, 512};
+    struct filter_tile tile = {0, 128, 128, false, 0};
+    for (int i = 7; i >= 0; i--)
+        if (d <= classes[i])
+            tile.dp = classes[i];
+    if (tile.dp == 0)
+        tile.dp = (d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP * FILTER_STREAM_DP;
+    else if (tile.dp > 256)
+        tile.nt = 64;
+    if (tile.dp % 64 != 0)
+        tile.swizzle = 64;
+    tile.bias_step = tile.dp <= 128;
+    tile.bytes = tile.nt * (tile.dp * 2 + (tile.bias_step ? FILTER_BIAS_STEP : 4));
+    return tile;
+}
+
+/* What a block of pack measures on its FILTER_CHUNK centroids, rounded up. */
+struct filter_info {
+    float rc;   /* max |c' - c16| */
+    float cm;   /* max |c'|, also >= |c16| - rc */
+    float bias; /* max |bias| */
+    float far;  /* max |c| in the units of x16 before any shift: for the reference's roundings */
+};
+
+/* Bytes of the parts of `packed`, in this order, each a multiple of 256. */
+struct filter_memory {
+    size_t tiles, info, parts, counters;
+    int tiles_per_problem, infos_per_problem;
+};
+
+enum {
+    FILTER_PART = 3,    /* floats that remember a row: best, its centroid, second */
+    FILTER_MAX_WG = 4,  /* consumer warpgroups of a block */
+    FILTER_WG_ROWS = 64 /* rows of a warpgroup: a unit */
+};
+
+static inline size_t filter_pad(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static inline struct filter_memory filter_memory_of(int sms, int k, int d, int batch) {
+    const struct filter_tile tile = filter_tile_of(d);
+    struct filter_memory m;
+    m.tiles_per_problem = (k + tile.nt - 1) / tile.nt;
+    m.infos_per_problem = m.tiles_per_problem * (tile.nt / FILTER_CHUNK);
+    m.tiles = filter_pad((size_t)batch * (size_t)m.tiles_per_problem * (size_t)tile.bytes);
+    m.info = filter_pad((size_t)batch * (size_t)m.infos_per_problem * sizeof(struct filter_info));
+    /* A block keeps two parts for rows under way and leaves up to two for others. */
+    m.parts = filter_pad((size_t)sms * 4 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART * 4);
+    m.counters = filter_pad((size_t)sms * FILTER_MAX_WG * sizeof(int));
+    return m;
+}
+
+/* The unit by which the pieces of a bias are multiplied (a power of two): f16 pieces must neither
+ * overflow nor lose what float32 would keep. `size` bounds |x'|^2 and |c'|^2. */
+static inline float filter_bias_unit(const struct hf_filter_centroids *c) {
+    const double size = c->raw ? c->d / (c->scale * c->scale) : c->d;
+    int e = c->bf16 ? 0 : -24;
+    while (!c->bf16 && e < 15 && size > ldexp(32768, e))
+        e++;
+    return ldexpf(1.0f, e);
+}
+
+#endif

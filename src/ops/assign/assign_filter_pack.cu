@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Centroids into tiles: shifted, scaled, rounded to 16 bits, swizzled, each with its bias; and what
+ * the rounding cost. A block packs 32 centroids, a warp one; float64 throughout. */
+#include "ops/assign/assign_filter_layout.h"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+enum { WARPS = FILTER_CHUNK };
+
+struct pack_args {
+    struct hf_filter_centroids c;
+    struct filter_tile tile;
+    uint8_t *tiles;
+    struct filter_info *info;
+    int *counters;
+    int n_counters, tiles_per_problem, infos_per_problem;
+    double unit; /* of the bias pieces */
+};
+
+/* Sums over the columns of one centroid. */
+struct pack_sums {
+    double square; /* |c'|^2 */
+    double error;  /* |c' - c16|^2 */
+    double reach;  /* sum of (|c| + |shift|)^2, in units of x16 */
+    double raw;    /* sum of c' (c + shift) */
+};
+
+static __device__ double pack_sum(double v) {
+    for (int lane = 16; lane > 0; lane >>= 1)
+        v += __shfl_xor_sync(~0u, v, lane);
+    return v;
+}
+
+static __device__ double pack_load(const struct pack_args &a, int64_t i) {
+    return a.c.f64 ? ((const double *)a.c.c)[i] : (double)((const float *)a.c.c)[i];
+}
+
+/* v rounded to the 16-bit type, and its bits. */
+static __device__ double pack_round(double v, bool bf16, uint16_t *bits) {
+    if (bf16) {
+        const __nv_bfloat16 h = __double2bfloat16(v);
+        *bits = __bfloat16_as_ushort(h);
+        return (double)__bfloat162float(h);
+    }
+    const __half h = __double2half(v);
+    *bits = __half_as_ushort(h);
+    return (double)__half2float(h);
+}
+
+/* 1 / |c| for cosine, the scale for the rest. */
+static __device__ double pack_factor(const struct pack_args &a, int64_t row) {
+    if (a.c.metric != HF_COSINE)
+        return a.c.raw ? 1.0 : a.c.scale;
+    double sum = 0;
+    for (int j = (int)(threadIdx.x & 31); j < a.c.d; j += 32) {
+        const double v = pack_load(a, row * a.c.d + j);
+        sum += v * v;
+    }
+    sum = pack_sum(sum);
+    return sum > 0 ? 1 / sqrt(sum) : 0.0;
+}
+
+/* The eight columns of piece `piece` of a centroid (row < 0: padding) into bits. */
+static __device__ void pack_piece(const struct pack_args &a, int64_t row, int piece, double factor,
+                                  uint16_t (&bits)[8], struct pack_sums *sums) {
+    for (int i = 0; i < 8; i++) {
+        const int j = piece * 8 + i;
+        bits[i] = 0;
+        if (row < 0 || j >= a.c.d)
+            continue;
+        const double c = pack_load(a, row * a.c.d + j);
+        const double shift = a.c.shift ? a.c.shift[j] : 0.0;
+        const double v = (c - shift) * factor;
+        const double lost = v - pack_round(v, a.c.bf16, &bits[i]);
+        const double reach = (fabs(c) + fabs(shift)) * factor;
+        sums->square += v * v;
+        sums->error += lost * lost;
+        sums->reach += reach * reach;
+        sums->raw += v * (c + shift);
+    }
+}
+
+/* The bias of place `slot` in a tile; -inf keeps padding from winning. */
+static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int slot, double bias) {
+    uint8_t *const at = tile + (size_t)a.tile.nt * (size_t)a.tile.dp * 2;
+    if (!a.tile.bias_step) {
+        /* 16 columns in the order of the lanes: lane q has columns 2q, 2q + 1, 2q + 8, 2q + 9. */
+        const int in = slot % 16;
+        const int place = slot / 16 * 16 + in % 8 / 2 * 4 + in / 8 * 2 + in % 2;
+        ((float *)at)[place] = (float)bias;
+        return;
+    }
+    uint16_t piece[16] = {0};
+    double left = bias / a.unit;
+    for (int i = 0; i < 3; i++) {
+        const double part = pack_round(left, a.c.bf16, &piece[i]);
+        left = isinf(part) ? 0.0 : left - part;
+    }
+    uint4 *const out = (uint4 *)(at + slot / 8 * 256 + slot % 8 * 16);
+    out[0] = *(const uint4 *)piece;
+    out[8] = *(const uint4 *)(piece + 8);
+}
+
+static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pack_args a) {
+    __shared__ int most[4];
+    if (a.c.stop && *a.c.stop)
+        return;
+    const int64_t problem = blockIdx.x / a.infos_per_problem;
+    const int chunk = (int)(blockIdx.x - problem * a.infos_per_problem);
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5);
+    const int j = chunk * FILTER_CHUNK + warp, slot = j % a.tile.nt;
+    const int64_t row = j < a.c.k ? problem * a.c.k + j : -1;
+    const int64_t thread = (int64_t)blockIdx.x * (WARPS * 32) + threadIdx.x;
+    for (int64_t i = thread; i < a.c.zeros; i += (int64_t)gridDim.x * (WARPS * 32))
+        a.c.zero[i] = 0;
+    for (int64_t i = thread; i < a.n_counters; i += (int64_t)gridDim.x * (WARPS * 32))
+        a.counters[i] = 0;
+    if (threadIdx.x < 4)
+        most[threadIdx.x] = 0;
+    __syncthreads();
+    uint8_t *const tile =
+        a.tiles + (problem * a.tiles_per_problem + j / a.tile.nt) * (int64_t)a.tile.bytes;
+    const int per_row = a.tile.swizzle / 16;
+    const int flip = a.tile.swizzle == 128 ? slot & 7 : slot >> 1 & 3;
+    const double factor = row < 0 ? 0.0 : pack_factor(a, row);
+    struct pack_sums sums = {0, 0, 0, 0};
+    for (int piece = lane; piece < a.tile.dp / 8; piece += 32) {
+        __align__(16) uint16_t bits[8];
+        pack_piece(a, row, piece, factor, bits, &sums);
+        const int64_t slab = piece / per_row;
+        *(uint4 *)(tile + slab * a.tile.nt * a.tile.swizzle + slot * a.tile.swizzle +
+                   ((piece % per_row ^ flip) << 4)) = *(const uint4 *)bits;
+    }
+    sums.square = pack_sum(sums.square);
+    sums.error = pack_sum(sums.error);
+    sums.reach = pack_sum(sums.reach);
+    sums.raw = pack_sum(sums.raw);
+    if (lane == 0) {
+        double bias = a.c.metric != HF_EUCLIDEAN ? 0.0 : a.c.raw ? -sums.raw / 2 : -sums.square / 2;
+        if (row < 0)
+            bias = -(double)INFINITY;
+        pack_bias(a, tile, slot, bias);
+        /* 2^-51: c - shift and the factor are rounded too. The shares pay for these sums. */
+        const double length = sqrt(sums.square), reach = sqrt(sums.reach);
+        double rc = (sqrt(sums.error) + reach * 0x1p-51) * (1 + 0x1p-30);
+        if (row >= 0 && a.tile.bias_step && fabs(bias) > 65504.0 * a.unit && !a.c.bf16)
+            rc = (double)INFINITY;
+        if (row >= 0) {
+            atomicMax(&most[0], __float_as_int(__double2float_ru(rc)));
+            atomicMax(&most[1], __float_as_int(__double2float_ru(length * (1 + 0x1p-30))));
+            atomicMax(&most[2], __float_as_int(__double2float_ru(fabs(bias) * (1 + 0x1p-30))));
+            atomicMax(&most[3], __float_as_int(__double2float_ru(reach * (1 + 0x1p-30))));
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct filter_info *const info = a.info + problem * a.infos_per_problem + chunk;
+        info->rc = __int_as_float(most[0]);
+        info->cm = __int_as_float(most[1]);
+        info->bias = __int_as_float(most[2]);
+        info->far = __int_as_float(a.c.raw ? most[3] : most[1]);
+    }
+}
+
+hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,
+                         void *packed) {
+    const struct hf_filter_centroids *c = centroids;
+    const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
+    struct pack_args a = {};
+    a.c = *c;
+    a.c.zeros = c->zero ? c->zeros : 0;
+    a.tile = filter_tile_of(c->d);
+    a.tiles = (uint8_t *)packed;
+    a.info = (struct filter_info *)(a.tiles + m.tiles);
+    a.counters = (int *)(a.tiles + m.tiles + m.info + m.parts);
+    a.n_counters = cuda->sms * FILTER_MAX_WG;
+    a.tiles_per_problem = m.tiles_per_problem;
+    a.infos_per_problem = m.infos_per_problem;
+    a.unit = filter_bias_unit(c);
+    const int64_t blocks = (int64_t)c->batch * m.infos_per_problem;
+    pack_kernel<<<(unsigned)blocks, WARPS * 32, 0, cuda->stream>>>(a);
+    return hf_cuda_launched(cuda, "filter_pack");
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Who does what. Rows are cut into units of 64, `wgs` units of one problem are a group: what a
+ * block looks at together. With G groups and B blocks each block takes G / B whole groups, which
+ * lie together; what is left (less than a group a block) is cut along the centroids too, so that
+ * all blocks end at the same time: its pieces are merged by whoever comes last
+ * (assign_filter_rows.cuh). Every role of a block walks through the same segments. */
+#ifndef HF_ASSIGN_FILTER_SCHEDULE_CUH
+#define HF_ASSIGN_FILTER_SCHEDULE_CUH
+
+#include "ops/assign/assign_filter_layout.h"
+
+/* The last two look at listed rows. */
+enum filter_mode { FILTER_BEST, FILTER_TOP2, FILTER_EMIT, FILTER_LIST };
+
+/* The arguments of a filter kernel. */
+struct filter_args {
+    const uint8_t *tiles; /* [batch, tiles_per_problem, tile_bytes] */
+    const struct filter_info *info;
+    float *parts;
+    int *counters;
+    struct hf_filter_rows rows;
+    struct hf_filter_out out;
+    int32_t *slots;
+    int64_t limit; /* most rows of a problem */
+    int tiles_per_problem, infos_per_problem, tile_bytes;
+    bool resident;    /* all tiles of a problem stay in shared memory */
+    bool split;       /* cut along the centroids without merging: emit */
+    float acc, slack; /* shares of the error bound, see filter_error() */
+    float tiny;       /* what the pieces of a bias may lack */
+    float minus_zero; /* -0, which the compiler must not know */
+    uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
+};
+
+struct filter_segment {
+    int problem, group; /* the first group, within the problem */
+    int rounds;         /* groups */
+    int t0, t1;         /* tiles */
+    int tail;           /* number of the group among those that are cut, -1: not cut */
+};
+
+template <bool LIST>
+static __device__ __forceinline__ int filter_rows_of(const struct filter_args &a, int problem) {
+    if constexpr (!LIST)
+        return (int)a.rows.n;
+    const int64_t count = a.rows.count[problem];
+    return (int)(count < a.limit ? count : a.limit);
+}
+
+template <int WGS, bool LIST>
+static __device__ __forceinline__ int filter_groups_of(const struct filter_args &a, int problem) {
+    const unsigned per = WGS * FILTER_WG_ROWS;
+    return (int)(((unsigned)filter_rows_of<LIST>(a, problem) + per - 1) / per);
+}
+
+template <int WGS, bool LIST>
+static __device__ __forceinline__ int filter_groups(const struct filter_args &a) {
+    if constexpr (!LIST)
+        return a.rows.batch * filter_groups_of<WGS, LIST>(a, 0);
+    int groups = 0;
+    for (int p = 0; p < a.rows.batch; p++)
+        groups += filter_groups_of<WGS, LIST>(a, p);
+    return groups;
+}
+
+/* Group g of all: its problem, and the groups of the problems before that. */
+template <int WGS, bool LIST>
+static __device__ __forceinline__ int filter_locate(const struct filter_args &a, int g,
+                                                    int *before) {
+    int size = filter_groups_of<WGS, LIST>(a, 0), p = 0;
+    if constexpr (!LIST) {
+        p = g / size;
+        *before = p * size;
+        return p;
+    }
+    *before = 0;
+    while (g - *before >= size) {
+        *before += size;
+        size = filter_groups_of<WGS, LIST>(a, ++p);
+    }
+    return p;
+}
+
+/* The groups that are cut: from `base` on, in `work` pieces of one tile, over `blocks` blocks. */
+struct filter_tail {
+    int base, blocks;
+    int64_t work;
+};
+
+template <int WGS, bool LIST>
+static __device__ __forceinline__ struct filter_tail filter_tail_of(const struct filter_args &a) {
+    const int groups = filter_groups<WGS, LIST>(a), blocks = (int)gridDim.x;
+    struct filter_tail tail;
+    tail.base = a.split ? 0 : groups / blocks * blocks;
+    tail.work = (int64_t)(groups - tail.base) * a.tiles_per_problem;
+    tail.blocks = tail.work < blocks ? (int)tail.work : blocks;
+    return tail;
+}
+
+/* Where block c's pieces begin. */
+static __device__ __forceinline__ int64_t filter_tail_begin(const struct filter_tail &tail, int c) {
+    return c * tail.work / tail.blocks;
+}
+
+/* The block that has piece x: the last c with c * work / blocks <= x. */
+static __device__ __forceinline__ int filter_tail_owner(const struct filter_tail &tail, int64_t x) {
+    return (int)(((x + 1) * tail.blocks - 1) / tail.work);
+}
+
+/* Where block c leaves its part of cut group `group`: it has pieces of two groups at most. */
+static __device__ __forceinline__ int filter_tail_slot(const struct filter_tail &tail, int tiles,
+                                                       int group, int c) {
+    return 2 * c + (group != (int)(filter_tail_begin(tail, c) / tiles));
+}
+
+/* Segment i of this block, or false. It is worked out anew rather than kept: registers are short.
+ * More problems than blocks, with lists: each block takes whole problems, as searching for groups
+ * would cost too much; some of its segments may be empty. */
+template <int WGS, bool LIST>
+static __device__ __forceinline__ bool filter_segment_at(const struct filter_args &a, int i,
+                                                         struct filter_segment *s) {
+    const int tiles = a.tiles_per_problem, block = (int)blockIdx.x, blocks = (int)gridDim.x;
+    int before;
+    s->tail = -1;
+    s->t0 = 0;
+    s->t1 = tiles;
+    if (LIST && a.rows.batch > 4 * blocks) {
+        s->problem = block + i * blocks;
+        s->group = 0;
+        s->rounds = s->problem < a.rows.batch ? filter_groups_of<WGS, LIST>(a, s->problem) : 0;
+        return s->problem < a.rows.batch;
+    }
+    const int rounds = a.split ? 0 : filter_groups<WGS, LIST>(a) / blocks;
+    if (rounds > 0) {
+        int g = block * rounds;
+        const int end = g + rounds;
+        for (s->problem = filter_locate<WGS, LIST>(a, g, &before); g < end; s->problem++) {
+            const int size = filter_groups_of<WGS, LIST>(a, s->problem);
+            s->group = g - before;
+            s->rounds = size - s->group < end - g ? size - s->group : end - g;
+            g += s->rounds;
+            before += size;
+            if (s->rounds > 0 && i-- == 0)
+                return true;
+        }
+    }
+    const struct filter_tail tail = filter_tail_of<WGS, LIST>(a);
+    if (block >= tail.blocks)
+        return false;
+    int64_t pos = filter_tail_begin(tail, block);
+    const int64_t pos_end = filter_tail_begin(tail, block + 1);
+    const int group = (int)(pos / tiles) + i;
+    pos = i == 0 ? pos : (int64_t)group * tiles;
+    if (pos >= pos_end)
+        return false;
+    s->problem = filter_locate<WGS, LIST>(a, tail.base + group, &before);
+    s->group = tail.base + group - before;
+    s->rounds = 1;
+    s->t0 = (int)(pos - (int64_t)group * tiles);
+    s->t1 = pos_end - pos < tiles - s->t0 ? s->t0 + (int)(pos_end - pos) : tiles;
+    if (!a.split && s->t1 - s->t0 < tiles)
+        s->tail = group;
+    return true;
+}
+
+#endif
