@@ -8,20 +8,37 @@
 #include "ops/assign/assign.h"
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_cuda_settle.h"
+#include "ops/assign/assign_simt.h"
 
-enum hf_assign_kind hf_assign_choose(const struct hf_cuda *cuda,
-                                     const struct hf_assign_problem *problem) {
-    (void)cuda;
-    (void)problem;
-    return HF_ASSIGN_DENSE;
-}
+#define MOST_SMS 256 /* no device has more multiprocessors */
+
+extern "C" const struct hf_kernel_table hf_update_rows_cuda;
 
 struct step_memory {
     struct hf_settle settle;
+    struct hf_simt simt;
+    void *packed; /* the filter's centroids */
 };
 
+/* The next bytes at a multiple of 256. */
+static void *take(hf_carve *carve, size_t bytes) {
+    carve->used = (carve->used + 255) / 256 * 256;
+    return hf_carve_take(carve, bytes);
+}
+
 static size_t step_carve(const struct hf_assign_problem *problem, void *ws, struct step_memory *m) {
-    return hf_settle_carve(problem, ws, &m->settle);
+    struct hf_cuda large = {}; /* what the filter keeps grows with the device */
+    large.sms = MOST_SMS;
+    hf_carve carve = {(char *)ws, 0};
+    const int k = (int)problem->k, d = (int)problem->x.cols, batch = (int)problem->batch;
+    m->packed = take(&carve, hf_filter_pack_bytes(&large, k, d, batch));
+    void *simt = take(&carve, hf_simt_carve(problem, NULL, &m->simt));
+    void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
+    if (ws != NULL) {
+        (void)hf_simt_carve(problem, simt, &m->simt);
+        (void)hf_settle_carve(problem, settle, &m->settle);
+    }
+    return carve.used;
 }
 
 size_t hf_assign_step_bytes(const struct hf_assign_problem *problem) {
@@ -36,14 +53,82 @@ static hf_status clear_counters(struct hf_cuda *cuda, const struct hf_settle *s)
         "assign: clear counters");
 }
 
+static struct hf_filter_rows filter_rows(const struct hf_assign_rows *rows,
+                                         const struct hf_assign_step *step) {
+    struct hf_filter_rows f = {};
+    f.x16 = rows->x16;
+    f.norm = rows->norm;
+    f.loss = rows->loss;
+    f.n = rows->n;
+    f.ld = rows->ld;
+    f.d = (int)rows->problem.x.cols;
+    f.batch = (int)rows->problem.batch;
+    f.stop = step->stop;
+    return f;
+}
+
+static struct hf_filter_centroids filter_centroids(const struct hf_assign_rows *rows,
+                                                   const struct hf_assign_step *step,
+                                                   const struct hf_settle *s) {
+    const struct hf_assign_problem *p = &rows->problem;
+    struct hf_filter_centroids f = {};
+    f.c = step->c;
+    f.shift = rows->shift;
+    f.scale = rows->scale;
+    f.zero = s->counters;
+    f.zeros = s->n_counters;
+    f.k = (int)p->k;
+    f.d = (int)p->x.cols;
+    f.batch = (int)p->batch;
+    f.metric = p->metric;
+    f.f64 = p->c_type == HF_F64;
+    f.raw = rows->raw;
+    f.stop = step->stop;
+    return f;
+}
+
+/* Float64 for the rows that the filter left open. */
+static hf_status settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                             const struct hf_assign_step *step, const struct hf_settle *s) {
+    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
+    return hf_settle_dense(cuda, rows, step, s, s->rest, s->rest_count);
+}
+
+static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                             const struct hf_assign_step *step, const struct step_memory *m) {
+    const struct hf_settle *s = &m->settle;
+    const struct hf_filter_rows x = filter_rows(rows, step);
+    const struct hf_filter_centroids c = filter_centroids(rows, step, s);
+    struct hf_filter_out out = {};
+    out.label = step->labels;
+    out.open = s->open;
+    HF_TRY(hf_filter_pack(cuda, &c, m->packed));
+    if (!rows->problem.exact) {
+        HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
+        return hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count);
+    }
+    HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
+    HF_TRY(hf_filter_emit(cuda, &x, &c, m->packed, &s->open, s->slots));
+    return settle_open(cuda, rows, step, s);
+}
+
 hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, void *ws) {
     struct step_memory m;
     (void)step_carve(&rows->problem, ws, &m);
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
-    HF_TRY(clear_counters(cuda, &m.settle));
-    HF_TRY(hf_settle_dense(cuda, rows, step, &m.settle, NULL, NULL));
-    return hf_settle_compare(cuda, rows, step, &m.settle);
+    const struct hf_settle *s = &m.settle;
+    if (rows->kind == HF_ASSIGN_TENSOR) {
+        HF_TRY(step_tensor(cuda, rows, step, &m));
+    } else if (rows->kind == HF_ASSIGN_SIMT) {
+        HF_TRY(clear_counters(cuda, s));
+        HF_TRY(hf_simt_run(cuda, rows, step, &m.simt, &s->open, s->slots));
+        HF_TRY(settle_open(cuda, rows, step, s));
+    } else {
+        HF_TRY(clear_counters(cuda, s));
+        HF_TRY(hf_settle_dense(cuda, rows, step, s, NULL, NULL));
+    }
+    return hf_settle_compare(cuda, rows, step, s);
 }
 
 /* Counters of a step, added to those of a call. */
@@ -70,7 +155,20 @@ struct row_memory {
     void *update; /* workspace of the row of update */
 };
 
-static struct hf_assign_problem problem_of(const struct hf_assign_args *a) {
+/* Rows whose label changed, to the row of update. */
+static struct hf_update_args update_of(const struct hf_assign_args *a) {
+    struct hf_update_args u = {};
+    u.x = a->x;
+    u.metric = a->metric;
+    u.weights = a->weights;
+    u.old_labels = a->labels; /* stands for what the row puts there */
+    u.labels = a->labels;
+    u.sums = a->sums;
+    return u;
+}
+
+static struct hf_assign_problem problem_of(const struct hf_assign_args *a,
+                                           enum hf_assign_kind kind) {
     struct hf_assign_problem p = {};
     p.x = a->x;
     p.batch = 1;
@@ -80,25 +178,32 @@ static struct hf_assign_problem problem_of(const struct hf_assign_args *a) {
     p.exact = a->exact;
     p.shift = a->metric == HF_EUCLIDEAN ? a->filter.shift : NULL;
     p.scale = a->filter.scale;
+    p.kind = kind;
     return p;
 }
 
-static size_t row_carve(const struct hf_assign_args *a, void *ws, struct row_memory *m) {
+static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind, void *ws,
+                        struct row_memory *m) {
     hf_carve carve = {(char *)ws, 0};
-    const struct hf_assign_problem p = problem_of(a);
+    const struct hf_assign_problem p = problem_of(a, kind);
     m->rows = hf_carve_take(&carve, hf_assign_rows_bytes(&p));
     carve.used = (carve.used + 255) / 256 * 256;
     m->step = hf_carve_take(&carve, hf_assign_step_bytes(&p));
     m->c = hf_carve_take(&carve, hf_dtype_bytes(a->c.dtype) * (size_t)(a->c.rows * a->c.cols));
     m->moved = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
     m->counts = (struct hf_assign_counts *)hf_carve_take(&carve, sizeof *m->counts);
+    if (a->sums != NULL) {
+        const struct hf_update_args u = update_of(a);
+        carve.used = (carve.used + 255) / 256 * 256;
+        m->update = hf_carve_take(&carve, hf_update_rows_cuda.rows[0].workspace(&u, 1));
+    }
     return carve.used + 256;
 }
 
 static size_t row_workspace(const void *args, int workers) {
     struct row_memory m;
     (void)workers;
-    return row_carve((const struct hf_assign_args *)args, NULL, &m);
+    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_AUTO, NULL, &m);
 }
 
 /* The arguments, seen by the device. */
@@ -138,12 +243,12 @@ static hf_status row_copies(struct hf_cuda *cuda, const struct row_views *v,
 }
 
 static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a,
-                            const struct row_views *v, void *ws) {
+                            const struct row_views *v, enum hf_assign_kind kind, void *ws) {
     struct row_memory m;
-    (void)row_carve(a, (void *)(((uintptr_t)ws + 255) / 256 * 256), &m);
+    (void)row_carve(a, kind, (void *)(((uintptr_t)ws + 255) / 256 * 256), &m);
     int32_t *old_labels = v->old_labels != NULL ? v->old_labels : m.moved;
     HF_TRY(row_copies(cuda, v, &m, old_labels));
-    struct hf_assign_problem problem = problem_of(a);
+    struct hf_assign_problem problem = problem_of(a, kind);
     problem.x = v->x;
     struct hf_assign_rows rows;
     HF_TRY(hf_assign_rows_prepare(cuda, &problem, m.rows, &rows));
@@ -157,10 +262,17 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
     if (v->upper != NULL)
         open_bounds<<<(unsigned)((v->x.rows + 255) / 256), 256, 0, cuda->stream>>>(
             v->upper, v->lower, v->x.rows);
-    return hf_cuda_launched(cuda, "assign: counters");
+    HF_TRY(hf_cuda_launched(cuda, "assign: counters"));
+    if (a->sums == NULL)
+        return HF_OK;
+    struct hf_update_args u = update_of(a);
+    u.x = v->x;
+    u.old_labels = old_labels;
+    u.labels = v->labels;
+    return hf_update_rows_cuda.rows[0].run(cuda, &u, m.update);
 }
 
-static hf_status row_run(void *stream, const void *args, void *ws) {
+static hf_status row_run(void *stream, const void *args, enum hf_assign_kind kind, void *ws) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)args;
     struct hf_stage stage;
     struct row_views views;
@@ -168,18 +280,64 @@ static hf_status row_run(void *stream, const void *args, void *ws) {
     row_stage(&stage, a, &views);
     if (stage.status != HF_OK)
         return hf_stage_end(&stage, HF_OK);
-    return hf_stage_end(&stage, row_launch((struct hf_cuda *)stream, a, &views, ws));
+    return hf_stage_end(&stage, row_launch((struct hf_cuda *)stream, a, &views, kind, ws));
+}
+
+static hf_status dense_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_DENSE, ws);
+}
+
+static hf_status simt_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_SIMT, ws);
+}
+
+static hf_status tensor_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_TENSOR, ws);
 }
 
 static bool row_supports(const void *args) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    return a->sums == NULL && a->x.rows < INT32_MAX && a->c.rows < INT32_MAX;
+    if (a->sums != NULL) {
+        const struct hf_update_args u = update_of(a);
+        const struct hf_kernel *update = hf_update_rows_cuda.rows;
+        if (update->supports != NULL && !update->supports(&u))
+            return false;
+    }
+    return a->x.rows < INT32_MAX && a->c.rows < INT32_MAX && a->x.cols < INT32_MAX;
 }
 
-static double row_estimate(const void *args) {
+static bool tensor_supports(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    struct hf_cuda h200 = {};
+    h200.sm = 90;
+    return row_supports(args) &&
+           hf_filter_supports(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+}
+
+/* Launches, and passes over the rows that are made before the kernels. */
+static double row_overhead(const struct hf_assign_args *a) {
+    const double values = (double)a->x.rows * (double)a->x.cols;
+    return 40000 + values * (double)(hf_dtype_bytes(a->x.dtype) + 2) / 2000;
+}
+
+static double dense_estimate(const void *args) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)args;
     const double pairs = (double)a->x.rows * (double)a->c.rows;
-    return 20000 + pairs * (double)a->x.cols * 3 / 10000;
+    return row_overhead(a) + pairs * (double)a->x.cols / 3000;
+}
+
+static double simt_estimate(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    const double pairs = (double)a->x.rows * (double)a->c.rows;
+    return row_overhead(a) + pairs * ((double)a->x.cols + 8) / 12000;
+}
+
+static double tensor_estimate(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    struct hf_cuda h200 = {};
+    h200.sms = 132;
+    return row_overhead(a) +
+           1.1 * hf_filter_estimate_ns(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
 static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
@@ -191,10 +349,32 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          {HF_SETTLE_TILE, 64, 0},
                                          row_supports,
                                          row_workspace,
-                                         row_run,
-                                         row_estimate}};
+                                         dense_run,
+                                         dense_estimate},
+                                        {"assign_f32_128x64_cuda",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {128, 64, 0},
+                                         row_supports,
+                                         row_workspace,
+                                         simt_run,
+                                         simt_estimate},
+                                        {"assign_f16_64x128_sm90",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {64, 128, 0},
+                                         tensor_supports,
+                                         row_workspace,
+                                         tensor_run,
+                                         tensor_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 1};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 3};
 }

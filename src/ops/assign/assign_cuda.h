@@ -14,37 +14,42 @@
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
 
-/* What does not change from one set of centroids to the next. */
-struct hf_assign_problem {
-    hf_array x;       /* [batch * n, d] device memory, any data type, any row stride */
-    int64_t batch, k; /* n is x.rows / batch */
-    hf_dtype c_type;  /* of the centroids: HF_F32 or HF_F64 */
-    hf_metric metric; /* of the distances */
-    bool exact;       /* false: take the filter's answer */
-    const double
-        *shift;   /* [d] or NULL, one for all problems, Euclidean only; host memory is best */
-    double scale; /* hf_filter.scale; 0 means 1 */
-};
-
 /* Which kernels look at all rows and centroids first. */
 enum hf_assign_kind {
+    HF_ASSIGN_AUTO,  /* the best for the device */
     HF_ASSIGN_DENSE, /* none: float64 decides everything */
-    HF_ASSIGN_SIMT,  /* float32 (assign_simt.cu) */
+    HF_ASSIGN_SIMT,  /* float32 (assign_simt.h) */
     HF_ASSIGN_TENSOR /* 16 bits (assign_filter.h) */
+};
+
+/* What does not change from one set of centroids to the next. */
+struct hf_assign_problem {
+    hf_array x;               /* [batch * n, d] device memory, any data type, any row stride */
+    int64_t batch, k;         /* n is x.rows / batch */
+    hf_dtype c_type;          /* of the centroids: HF_F32 or HF_F64 */
+    hf_metric metric;         /* of the distances */
+    bool exact;               /* false: take the filter's answer */
+    const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best */
+    double scale;             /* hf_filter.scale; 0 means 1 */
+    enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
 
 /* Rows as the filter wants them, made by hf_assign_rows_prepare(). */
 struct hf_assign_rows {
     struct hf_assign_problem problem;
-    int64_t n; /* rows of a problem */
-    enum hf_assign_kind kind;
-    bool raw;            /* x16 is x itself */
-    const double *shift; /* [d] device memory or NULL */
-    double scale;        /* x' = (x - shift) * scale; other metrics scale each row by itself */
-    const void *x16; /* [batch * n, ld] f16, zeros behind column d; NULL where no kernel wants it */
-    int64_t ld;      /* elements from row to row */
+    int64_t n;                /* rows of a problem */
+    enum hf_assign_kind kind; /* what the steps use */
+    bool raw;                 /* x16 is x itself */
+    const double *shift;      /* [d] device memory or NULL */
+    const float *shift32;     /* [d] the same in float32, 0 where there is none */
+    double scale;             /* x' = (x - shift) * scale; with HF_ASSIGN_TENSOR and other metrics
+                                 than Euclidean each row has one of its own */
+    const void *x16;          /* [batch * n, ld] f16, zeros behind column d */
+    int64_t ld;               /* elements from row to row */
     const float *norm; /* [batch * n] at least |x16|; Inf: a row that the filter must not decide */
     const float *loss; /* [batch * n] at least |x' - x16|, NULL: 0 */
+    const int32_t *wild;       /* [batch, n] those with an infinite norm, NULL in exact mode, */
+    const int32_t *wild_count; /* [batch] and how many */
 };
 
 /* Counters of a step. Written (not added to) by hf_assign_step(). */
@@ -63,10 +68,6 @@ struct hf_assign_step {
     int32_t *moved_count; /* [1] out: and how many, in no fixed order; NULL with moved */
     const int32_t *stop;  /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
 };
-
-/* The kernels for a problem on this device. */
-enum hf_assign_kind hf_assign_choose(const struct hf_cuda *cuda,
-                                     const struct hf_assign_problem *problem);
 
 /* Bytes (a multiple of HF_ALIGN) that the prepared rows need beside x; 0 is possible. */
 size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);

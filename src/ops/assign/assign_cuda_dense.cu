@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * All float64 reference distances of listed rows, and the least of each row: for rows that no filter
- * can help with. A block takes a tile of rows and goes through the centroids, or, when tiles are few,
- * through a part of them: the last block of a tile then joins the parts. */
+ * All float64 reference distances of listed rows, and the least of each row: for rows that no
+ * filter can help with. A block takes a tile of rows and goes through the centroids, or, when tiles
+ * are few, through a part of them: the last block of a tile then joins the parts. */
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
@@ -77,8 +77,8 @@ __device__ static void tile_sums(const struct dense_job &job, struct dense_share
     }
 }
 
-/* Part `part` of `parts` of the centroids for the rows of a tile: the winner of row r0 + i in best[i]
- * of all threads of that row. */
+/* Part `part` of `parts` of the centroids for the rows of a tile: the winner of row r0 + i in
+ * best[i] of all threads of that row. */
 template <hf_dtype X, bool PRODUCT>
 __device__ static void tile_winners(const struct dense_job &job, struct dense_shared &sm, int64_t b,
                                     int64_t part, int64_t parts, struct hf_winner best[EACH]) {

@@ -5,6 +5,8 @@
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
+#include <float.h>
+
 #define WARPS 4       /* of a block of settle_pairs */
 #define PAIR_ROWS 8   /* rows a warp takes at a time */
 #define SHORT_ROWS 32 /* up to so many columns each lane reads its own pair */
@@ -47,13 +49,14 @@ __device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_
     const bool there = lane < PAIR_ROWS && first + lane < count;
     r.entry = b * job.s.open.cap + first + (there ? lane : 0);
     r.row = job.s.open.row[r.entry];
-    const int emitted = there ? job.s.open.emitted[r.entry] : 1;
+    const int emitted = job.s.open.emitted[r.entry];
+    const bool known = job.s.open.threshold[r.entry] > -FLT_MAX; /* not -Inf, not NaN */
     /* a row of zeros is at the same distance from all, unless lengths matter */
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
     if (there && zero)
         job.labels[b * job.n + r.row] = 0;
-    else if (there && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
+    else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.count = emitted;
     else if (there)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
