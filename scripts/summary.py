@@ -10,20 +10,13 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 
-TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped(?: \(.*\))?$", re.M)
 CMOCKA = {
     "passed": re.compile(r"\[  PASSED  \] (\d+) test"),
     "failed": re.compile(r"\[  FAILED  \] (?:[^:\n]+: )?(\d+) test\(s\), listed"),
     "skipped": re.compile(r"\[  SKIPPED \] (?:[^:\n]+: )?(\d+) test\(s\), listed"),
 }
-REASON = re.compile(r"^.*\bskip(?:ped)?\b:? .*$", re.I | re.M)
-
-
-def reasons(text):
-    """What lines say that tell why something was skipped; not cmocka's own list nor tallies."""
-    lines = (m.group(0).strip() for m in REASON.finditer(text))
-    return [s.removeprefix("skipped: ") for s in lines
-            if not s.startswith("[") and "SKIPPED TEST(S)" not in s and not TALLY.match(s)]
+REASON = re.compile(r"^skipped:? +(\S.*)$", re.M)
 
 
 def counts(text, status):
@@ -69,7 +62,7 @@ def main(paths):
                 if tally[1]:
                     broken.append(f"failed: {build}: {name}")
                 if tally[2]:
-                    for reason in reasons(output) or ["no reason given"]:
+                    for reason in REASON.findall(output) or ["no reason given"]:
                         print(f"skipped: {build}: {name}: {reason}")
         except (OSError, ET.ParseError) as error:
             total[1] += 1
