@@ -7,7 +7,11 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "core/kernel.h"
+#include "core/plan.h"
+#include "ops/lloyd/lloyd.h"
 #include <string.h>
+
+#define MANY 64 /* most iterations between two looks at the state on a device */
 
 struct pass {
     struct hf_fit *fit;
@@ -163,7 +167,8 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
                        run->iteration + 1, last->inertia, inertia);
 }
 
-static hf_status remember(struct hf_fit *fit, struct hf_history *h, const hf_kmeans_iteration *it) {
+static hf_status remember(const struct hf_fit *fit, struct hf_history *h,
+                          const hf_kmeans_iteration *it) {
     if (h->count == h->room) {
         const int room = h->room ? h->room * 2 : 64;
         hf_kmeans_iteration *more = hf_alloc((size_t)room * sizeof(*more));
@@ -180,37 +185,49 @@ static hf_status remember(struct hf_fit *fit, struct hf_history *h, const hf_kme
     return HF_OK;
 }
 
+/* An iteration from the inertia of its labels on: new centroids, shift. */
+static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_iteration *it) {
+    const int number = run->iteration + 1;
+    HF_TRY(check_inertia(fit, run, it->inertia));
+    it->empty = 0;
+    if (it->changed == 0) {
+        run->stop = HF_STOP_LABELS;
+        for (int64_t j = 0; j < fit->k; j++)
+            it->empty += hf_cluster_weight(fit, j) <= 0;
+    } else {
+        HF_TRY(hf_empty_clusters(fit, number, &it->empty));
+        hf_centers_update(fit);
+        if (it->empty > 0)
+            hf_empty_split(fit); /* only if that is the policy */
+        it->shift = hf_centers_shift(fit);
+        if (it->shift <= fit->tol)
+            run->stop = HF_STOP_TOL;
+    }
+    return HF_OK;
+}
+
+static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double begin,
+                      hf_kmeans_iteration *it) {
+    it->seconds = hf_now_s() - begin;
+    HF_TRY(remember(fit, &run->history, it));
+    run->iteration++;
+    return HF_OK;
+}
+
 /* One iteration: labels, sums, inertia, new centroids. */
 static hf_status iterate(struct hf_fit *fit, struct hf_restart *run) {
     const double begin = hf_now_s();
-    const int number = run->iteration + 1;
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, &stats));
-    HF_TRY(check_counts(fit, number));
+    HF_TRY(check_counts(fit, run->iteration + 1));
     it.inertia = hf_centers_inertia(fit);
     it.changed = stats.changed;
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
-    HF_TRY(check_inertia(fit, run, it.inertia));
-    if (stats.changed == 0) {
-        run->stop = HF_STOP_LABELS;
-        for (int64_t j = 0; j < fit->k; j++)
-            it.empty += hf_cluster_weight(fit, j) <= 0;
-    } else {
-        HF_TRY(hf_empty_clusters(fit, number, &it.empty));
-        hf_centers_update(fit);
-        if (it.empty > 0)
-            hf_empty_split(fit); /* only if that is the policy */
-        it.shift = hf_centers_shift(fit);
-        if (it.shift <= fit->tol)
-            run->stop = HF_STOP_TOL;
-    }
-    it.seconds = hf_now_s() - begin;
-    HF_TRY(remember(fit, &run->history, &it));
-    run->iteration = number;
-    return HF_OK;
+    HF_TRY(conclude(fit, run, &it));
+    return keep(fit, run, begin, &it);
 }
 
 static void report(const struct hf_fit *fit, struct hf_restart *run) {
@@ -221,22 +238,136 @@ static void report(const struct hf_fit *fit, struct hf_restart *run) {
         run->cancelled = true;
 }
 
+/* ---- many iterations at once, where the device has a row for that */
+
+/* A run of op lloyd, as its iterations end. */
+struct many {
+    struct hf_fit *fit;
+    struct hf_restart *run;
+    double begin; /* of the iteration that goes on */
+    hf_status status;
+};
+
+static int many_progress(void *user, int iteration, const hf_kmeans_iteration *it) {
+    struct many *m = user;
+    hf_kmeans_iteration own = *it;
+    (void)iteration;
+    m->status = keep(m->fit, m->run, m->begin, &own);
+    m->begin = hf_now_s();
+    if (m->status == HF_OK)
+        report(m->fit, m->run);
+    return m->status != HF_OK || m->run->cancelled;
+}
+
+static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restart *run,
+                                      struct hf_lloyd_state *state, hf_kmeans_iteration *history) {
+    const hf_kmeans_opts *o = &fit->opts;
+    int64_t count = hf_min64(o->max_iter - run->iteration, MANY);
+    if (o->checkpoint)
+        count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
+    *state = (struct hf_lloyd_state){0};
+    if (run->iteration > 0) {
+        state->inertia = run->history.it[run->iteration - 1].inertia;
+        state->empty = run->history.it[run->iteration - 1].empty;
+    }
+    return (struct hf_lloyd_args){.x = *fit->x,
+                                  .batch = 1,
+                                  .exact = o->precision == HF_EXACT,
+                                  .filter = fit->filter,
+                                  .rule = hf_fit_rule(fit),
+                                  .empty = o->empty,
+                                  .first = run->iteration,
+                                  .count = (int)count,
+                                  .tol = &fit->tol,
+                                  .total_square = &fit->total_square,
+                                  .slack = &fit->slack,
+                                  .weights = fit->weights,
+                                  .weight_mult = &fit->sums.weight_mult,
+                                  .sums = &fit->sums,
+                                  .labels = fit->labels,
+                                  .current = fit->current,
+                                  .previous = fit->previous,
+                                  .state = state,
+                                  .history = history};
+}
+
+/* Is there a row of op lloyd for this fit? All rows must lie on the device. */
+static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
+    const struct hf_kernel *kernel = NULL;
+    struct hf_lloyd_state state;
+    hf_kmeans_iteration history;
+    if (hf_ctx_is_host(fit->ctx) || fit->x != &fit->resident.array)
+        return false;
+    const struct hf_lloyd_args args = many_args(fit, run, &state, &history);
+    return hf_plan(fit->ctx, HF_OP_LLOYD, &args, &kernel, NULL) == HF_OK &&
+           !(kernel->traits & HF_TRAIT_REFERENCE);
+}
+
+/* What the device left to the host: `it` has labels, sums and inertia, or is wrong. */
+static hf_status take_over(struct many *m, int event, hf_kmeans_iteration *it) {
+    if (event == HF_LLOYD_COUNTS)
+        HF_TRY(check_counts(m->fit, m->run->iteration + 1));
+    HF_TRY(conclude(m->fit, m->run, it));
+    HF_TRY(keep(m->fit, m->run, m->begin, it));
+    report(m->fit, m->run);
+    return HF_OK;
+}
+
+/* Up to MANY iterations. *many becomes false, and nothing is done, if the device has too little
+ * memory. */
+static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *many) {
+    hf_kmeans_iteration history[MANY] = {0};
+    struct hf_lloyd_state state;
+    struct many m = {.fit = fit, .run = run, .begin = hf_now_s()};
+    struct hf_lloyd_args args = many_args(fit, run, &state, history);
+    const double begin = m.begin;
+    const bool tells = fit->opts.progress != NULL;
+    args.progress = tells ? many_progress : NULL;
+    args.progress_user = &m;
+    hf_skip_reset(&fit->skip);
+    const hf_status status = hf_lloyd_run(fit->ctx, &args);
+    *many = status != HF_E_NOMEM;
+    if (status != HF_OK)
+        return *many ? status : HF_OK;
+    HF_TRY(m.status);
+    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
+    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
+    HF_TRY(check_labels(fit, 0, fit->n));
+    if (state.iterations > 0)
+        fit->relocated_count = 0;
+    const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
+    for (int i = 0; !tells && i < state.iterations; i++)
+        HF_TRY(keep(fit, run, hf_now_s() - each, &history[i]));
+    if (state.stop >= HF_LLOYD_EMPTY)
+        return take_over(&m, state.stop, &history[state.iterations]);
+    if (state.stop != HF_STOP_CANCELLED)
+        run->stop = (hf_stop)state.stop;
+    return HF_OK;
+}
+
+static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run) {
+    HF_TRY(iterate(fit, run));
+    report(fit, run);
+    return HF_OK;
+}
+
 hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best) {
     const hf_kmeans_opts *o = &fit->opts;
     if (run->iteration == 0) {
         clear_state(fit);
         fit->relocated_count = 0;
     }
+    bool many = run->iteration < o->max_iter && has_many(fit, run);
     while (run->stop == HF_STOP_NONE) {
         if (run->iteration >= o->max_iter) {
             run->stop = HF_STOP_MAX_ITER;
             break;
         }
-        HF_TRY(iterate(fit, run));
-        report(fit, run);
+        HF_TRY(many ? iterate_many(fit, run, &many) : iterate_once(fit, run));
         if (run->stop == HF_STOP_NONE && run->cancelled)
             run->stop = HF_STOP_CANCELLED;
-        else if (run->stop == HF_STOP_NONE && run->iteration % o->checkpoint_every == 0)
+        else if (run->stop == HF_STOP_NONE && run->iteration > 0 &&
+                 run->iteration % o->checkpoint_every == 0)
             HF_TRY(hf_checkpoint_write(fit, run, best));
     }
     if (run->stop == HF_STOP_CANCELLED || run->stop == HF_STOP_MAX_ITER)

@@ -20,15 +20,17 @@ static void *carve_take(struct carve *c, size_t bytes) {
     return p;
 }
 
+/* Room for pieces of the least size, whatever the device. */
 size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int64_t clusters,
                                void *memory, struct hf_update_scratch *scratch) {
     struct carve c = {(char *)memory, 0};
-    const int64_t warps = (int64_t)cuda->sms * HF_UPDATE_BLOCKS * (HF_UPDATE_THREADS / UPDATE_WARP);
-    int64_t piece = entries / (warps * PIECES_PER_WARP);
-    piece = piece < HF_UPDATE_LEAST_PIECE ? HF_UPDATE_LEAST_PIECE : (piece + 7) / 8 * 8;
-    scratch->piece_rows = (int32_t)piece;
-    const size_t pieces = (size_t)(entries / piece + (clusters < entries ? clusters : entries) + 1);
+    const int64_t warps = (int64_t)(cuda != NULL ? cuda->sms : 1) * HF_UPDATE_BLOCKS *
+                          (HF_UPDATE_THREADS / UPDATE_WARP);
+    const int64_t piece = (entries / (warps * PIECES_PER_WARP) + 7) / 8 * 8;
+    const int64_t pieces =
+        entries / HF_UPDATE_LEAST_PIECE + (clusters < entries ? clusters : entries) + 1;
     const size_t each = sizeof(uint32_t);
+    scratch->piece_rows = (int32_t)(piece < HF_UPDATE_LEAST_PIECE ? HF_UPDATE_LEAST_PIECE : piece);
     scratch->taken = (unsigned long long *)carve_take(&c, sizeof *scratch->taken);
     scratch->barrier = (unsigned *)carve_take(&c, sizeof *scratch->barrier);
     scratch->held = (uint32_t *)carve_take(&c, (size_t)clusters * each);
@@ -36,7 +38,8 @@ size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int6
     scratch->first_piece = (uint32_t *)carve_take(&c, (size_t)clusters * each);
     scratch->rank = (uint32_t *)carve_take(&c, (size_t)entries * each);
     scratch->order = (uint32_t *)carve_take(&c, (size_t)entries * each);
-    scratch->pieces = (struct hf_update_piece *)carve_take(&c, pieces * sizeof *scratch->pieces);
+    scratch->pieces =
+        (struct hf_update_piece *)carve_take(&c, (size_t)pieces * sizeof *scratch->pieces);
     return c.used;
 }
 
@@ -125,7 +128,7 @@ template <hf_dtype T> static hf_status launch_sorted(struct hf_cuda *cuda, struc
     return hf_cuda_check(
         cuda,
         cudaLaunchCooperativeKernel((const void *)update_sorted<T>, grid, dim3(HF_UPDATE_THREADS),
-                                    args, hf_update_bins_bytes(call.job.k), cuda->stream),
+                                    args, hf_update_bins_bytes(1, call.job.k), cuda->stream),
         "update_sorted");
 }
 
@@ -147,18 +150,12 @@ static int64_t entry_count(const struct hf_update_args *args) {
     return args->old_labels != NULL ? 2 * args->x.rows : args->x.rows;
 }
 
-/* Whatever the device, the scratch is no larger than for one with a single multiprocessor. */
 static size_t sorted_workspace(const void *p, int workers) {
     (void)workers;
     const struct hf_update_args *args = (const struct hf_update_args *)p;
-    struct hf_cuda least;
-    least.sms = 1;
     struct hf_update_scratch scratch;
-    const int64_t clusters = args->sums->k;
-    const int64_t entries = entry_count(args);
-    const size_t measured = hf_update_scratch_carve(&least, entries, clusters, NULL, &scratch);
-    const size_t pieces = (size_t)(entries / HF_UPDATE_LEAST_PIECE + 1);
-    return factor_bytes(args) + measured + pieces * sizeof(struct hf_update_piece) + 1024;
+    return factor_bytes(args) +
+           hf_update_scratch_carve(NULL, entry_count(args), args->sums->k, NULL, &scratch);
 }
 
 static size_t direct_workspace(const void *p, int workers) {

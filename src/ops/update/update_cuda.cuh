@@ -17,9 +17,9 @@
 #define UPDATE_LESS 0x80000000u                /* in hf_update_scratch.order: taken out */
 #define UPDATE_MAGIC_BITS 0x4338000000000000ll /* those of HF_RINT_MAGIC */
 
-/* What is added up. Without moves: row i into cluster labels[i], for i < entries. With moves: entries
- * 2 i and 2 i + 1 take row list[i] (list NULL: i) out of old_labels and into labels. Labels of -1
- * mean no cluster; a row that stays is left out. */
+/* What is added up. Without moves: row i into cluster labels[i], for i < entries. With moves:
+ * entries 2 i and 2 i + 1 take row list[i] (list NULL: i) out of old_labels and into labels. Labels
+ * of -1 mean no cluster; a row that stays is left out. */
 struct update_source {
     const int32_t *labels, *old_labels, *list;
     uint32_t entries;

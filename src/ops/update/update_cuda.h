@@ -52,14 +52,16 @@ struct hf_update_job {
     struct hf_update_scratch scratch;
 };
 
-/* Bytes of scratch for `entries` rows that are added or taken out and `clusters` clusters in all; memory == NULL only measures,
- * else *scratch gets its pointers. */
+/* Bytes of scratch for `entries` rows that are added or taken out and `clusters` clusters in all.
+ * memory, 256-byte aligned: *scratch gets its pointers; NULL (so may cuda be): measure only. */
 size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int64_t clusters,
                                void *memory, struct hf_update_scratch *scratch);
 
-/* Shared memory of a block that runs the steps. */
-static inline size_t hf_update_bins_bytes(int64_t k) {
-    return (size_t)(k < HF_UPDATE_BINS ? k : HF_UPDATE_BINS) * sizeof(uint32_t);
+/* Shared memory of a block that runs the steps: bins for all clusters, else for those of a problem,
+ * else none are used. */
+static inline size_t hf_update_bins_bytes(int64_t batch, int64_t k) {
+    const int64_t all = batch * k <= HF_UPDATE_BINS ? batch * k : k;
+    return (size_t)(all <= HF_UPDATE_BINS ? all : 1) * sizeof(uint32_t);
 }
 
 /* Make a new scratch fit for a first run. */

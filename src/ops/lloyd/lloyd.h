@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lloyd: many whole iterations of k-means, where a device can do them without the host. What an
+ * iteration is stands in algo/kmeans/lloyd.c, which takes over when something happens that this op
+ * only reports. Its reference is the composition of assign, update and ops/means.h. */
+#ifndef HF_LLOYD_H
+#define HF_LLOYD_H
+
+#include "ops/assign/assign.h"
+#include "ops/means.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a problem ended: an hf_stop (NONE: all iterations asked for were made), or an event. With an
+ * event the iteration after the last counted one has labels, sums and its entry of the history, but
+ * no new centroids. */
+enum hf_lloyd_event {
+    HF_LLOYD_EMPTY = 16,  /* some clusters are empty, and the policy is not to keep them */
+    HF_LLOYD_COUNTS = 17, /* the clusters do not hold all rows: wrong arithmetic */
+    HF_LLOYD_ROSE = 18    /* the inertia rose by more than slack: wrong arithmetic */
+};
+
+struct hf_lloyd_state {
+    double inertia;     /* in, out: of the last iteration; not looked at where there is none */
+    int64_t empty;      /* in, out: its empty clusters */
+    int32_t iterations; /* out: made by this call */
+    int32_t stop;       /* out: enum hf_stop or enum hf_lloyd_event */
+};
+
+/* Non-zero stops: the problem ends with HF_STOP_CANCELLED. */
+typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iteration *it);
+
+/* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
+ * others go on, the labels and sums of an ended problem follow its last centroids. */
+struct hf_lloyd_args {
+    hf_array x;    /* [batch * n, d] any data type */
+    int64_t batch; /* at least 1 */
+    bool exact;    /* of the labels */
+    struct hf_filter filter;
+    struct hf_center_rule rule; /* shift [d], unit [batch, d] */
+    hf_empty empty;
+    int first;                  /* iterations made before this call */
+    int count;                  /* iterations of this call at most, at least 1 */
+    const double *tol;          /* [batch] on the sum of the squared moves; < 0: never */
+    const double *total_square; /* [batch] of x - shift; Euclidean */
+    const double *slack;        /* [batch] how much the inertia may rise; Euclidean and exact */
+    const double *weights;      /* [batch * n], NULL means 1 */
+    const double *weight_mult;  /* [batch]; the one in sums is not looked at */
+    struct hf_sums *sums;       /* of the first problem: sum [batch, limbs, k, d], count [batch, k],
+                                   weight [batch, limbs, k] or NULL, mult [batch, d] */
+    int32_t *labels;            /* [batch * n] in: those of the sums, -1: in none. out: likewise */
+    void *current;              /* [batch, k, d] rule.type in: centroids; out: the last ones */
+    void *previous;             /* [batch, k, d] out: those before the last move, if batch is 1 and
+                                   the last iteration moved them; else undefined */
+    struct hf_lloyd_state *state; /* [batch] host memory */
+    hf_kmeans_iteration *history; /* [batch, count] host memory, out; seconds, and what lies beyond
+                                     the last iteration, means nothing */
+    hf_lloyd_progress *progress;  /* after each iteration; batch is 1. NULL: none */
+    void *progress_user;
+};
+
+/* The sums of problem p. */
+static inline struct hf_sums hf_lloyd_sums(const struct hf_lloyd_args *args, int64_t p) {
+    struct hf_sums s = *args->sums;
+    s.mult += p * s.d;
+    s.weight_mult = args->weight_mult[p];
+    s.sum += p * s.limbs * s.k * s.d;
+    s.count += p * s.k;
+    s.weight = s.weight ? s.weight + p * s.limbs * s.k : NULL;
+    return s;
+}
+
+static inline hf_status hf_lloyd_run(hf_context *ctx, const struct hf_lloyd_args *args) {
+    return hf_run(ctx, HF_OP_LLOYD, args);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

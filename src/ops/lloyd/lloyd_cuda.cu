@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lloyd on CUDA: the launches of all iterations are queued ahead, and those that are not needed
+ * any more return at once. The host looks at the state of the run from time to time. */
+#include "core/array.h"
+#include "core/kernel.h"
+#include "device/cuda/reduce.cuh"
+#include "device/cuda/stage.h"
+#include "ops/lloyd/lloyd_cuda.h"
+
+#define AHEAD 8 /* iterations queued between two looks */
+
+/* Everything that a run holds. */
+struct run {
+    const struct hf_lloyd_args *args;
+    struct hf_cuda *cuda;
+    struct hf_stage stage;
+    struct hf_lloyd_job job;
+    struct hf_assign_problem problem;
+    struct hf_assign_rows rows;
+    struct hf_lloyd_control control; /* as last seen */
+    double *factor;
+    void *spare;       /* [batch, k, d] centroids, for a swap */
+    int32_t *moved;    /* [batch * n] */
+    void *rows_memory; /* of assign */
+    void *step_memory; /* likewise */
+};
+
+struct carve {
+    char *base;
+    size_t used;
+};
+
+static void *take(struct carve *c, size_t bytes) {
+    char *p = c->base != NULL ? c->base + c->used : NULL;
+    c->used += (bytes + 255) / 256 * 256;
+    return p;
+}
+
+static size_t center_bytes(const struct hf_lloyd_args *a) {
+    return (size_t)(a->batch * a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
+}
+
+static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
+    struct hf_assign_problem problem;
+    memset(&problem, 0, sizeof problem);
+    problem.x = a->x;
+    problem.batch = a->batch;
+    problem.k = a->sums->k;
+    problem.c_type = a->rule.type;
+    problem.metric = a->rule.metric;
+    problem.exact = a->exact;
+    problem.shift = a->filter.shift;
+    problem.scale = a->filter.scale;
+    return problem;
+}
+
+/* Workspace: measured with base == NULL, then taken. */
+static size_t carve_run(struct run *run, void *base) {
+    const struct hf_lloyd_args *a = run->args;
+    struct hf_lloyd_job *job = &run->job;
+    struct carve c = {(char *)base, 0};
+    const size_t rows = (size_t)a->x.rows;
+    const size_t clusters = (size_t)(a->batch * a->sums->k);
+    const size_t label_bytes = rows * sizeof(int32_t);
+    run->problem = make_problem(a);
+    job->control = (struct hf_lloyd_control *)take(&c, sizeof *job->control);
+    job->counts = (struct hf_assign_counts *)take(&c, (size_t)a->batch * sizeof *job->counts);
+    job->state = (struct hf_lloyd_state *)take(&c, (size_t)a->batch * sizeof *job->state);
+    job->history =
+        (hf_kmeans_iteration *)take(&c, (size_t)(a->batch * a->count) * sizeof *job->history);
+    job->inertia = (double *)take(&c, clusters * sizeof(double));
+    job->shift = (double *)take(&c, clusters * sizeof(double));
+    job->labels[1] = (int32_t *)take(&c, label_bytes);
+    run->moved = (int32_t *)take(&c, label_bytes);
+    run->spare = take(&c, center_bytes(a));
+    const bool cosine = a->rule.metric == HF_COSINE;
+    run->factor = cosine ? (double *)take(&c, rows * sizeof(double)) : NULL;
+    run->rows_memory = take(&c, hf_assign_rows_bytes(&run->problem));
+    run->step_memory = take(&c, hf_assign_step_bytes(&run->problem));
+    void *scratch = take(&c, 0);
+    return c.used + hf_update_scratch_carve(run->cuda, a->x.rows, (int64_t)clusters, scratch,
+                                            &job->update.scratch);
+}
+
+static size_t lloyd_workspace(const void *p, int workers) {
+    (void)workers;
+    struct run run;
+    run.args = (const struct hf_lloyd_args *)p;
+    run.cuda = NULL;
+    return carve_run(&run, NULL);
+}
+
+static const double *stage_doubles(struct run *run, const double *v, int64_t count) {
+    return (const double *)hf_stage_in(&run->stage, v,
+                                       v != NULL ? (size_t)count * sizeof(double) : 0);
+}
+
+static void stage_update(struct run *run) {
+    const struct hf_lloyd_args *a = run->args;
+    const struct hf_sums *s = a->sums;
+    struct hf_update_job *u = &run->job.update;
+    const hf_array x = hf_stage_array(&run->stage, &a->x);
+    const size_t sums = (size_t)(a->batch * s->limbs * s->k) * sizeof(int64_t);
+    run->problem.x = x;
+    u->x = (const char *)x.data;
+    u->row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
+    u->dtype = x.dtype;
+    u->batch = a->batch;
+    u->n = x.rows / a->batch;
+    u->k = s->k;
+    u->d = s->d;
+    u->limbs = s->limbs;
+    u->bits = s->bits;
+    u->mult_stride = s->d;
+    u->weights = stage_doubles(run, a->weights, x.rows);
+    u->factor = run->factor != NULL ? run->factor : u->weights;
+    u->mult = stage_doubles(run, s->mult, a->batch * s->d);
+    u->weight_mult = stage_doubles(run, a->weight_mult, a->batch);
+    u->sum = (int64_t *)hf_stage_inout(&run->stage, s->sum, sums * (size_t)s->d);
+    u->count = (int64_t *)hf_stage_inout(&run->stage, s->count,
+                                         (size_t)(a->batch * s->k) * sizeof(int64_t));
+    u->weight = (int64_t *)hf_stage_inout(&run->stage, s->weight, s->weight ? sums : 0);
+}
+
+static void stage_all(struct run *run) {
+    const struct hf_lloyd_args *a = run->args;
+    struct hf_lloyd_job *job = &run->job;
+    stage_update(run);
+    job->rule = a->rule;
+    job->rule.shift = stage_doubles(run, a->rule.shift, a->sums->d);
+    job->rule.unit = stage_doubles(run, a->rule.unit, a->batch * a->sums->d);
+    job->exact = a->exact;
+    job->empty = a->empty;
+    job->first = a->first;
+    job->count = a->count;
+    job->tol = stage_doubles(run, a->tol, a->batch);
+    job->total_square = stage_doubles(run, a->total_square, a->batch);
+    job->slack = stage_doubles(run, a->slack, a->batch);
+    job->labels[0] =
+        (int32_t *)hf_stage_inout(&run->stage, a->labels, (size_t)a->x.rows * sizeof(int32_t));
+    job->centers[0] = hf_stage_inout(&run->stage, a->current, center_bytes(a));
+    job->centers[1] = hf_stage_out(&run->stage, a->previous, center_bytes(a));
+    job->moved = run->moved;
+}
+
+static hf_status copy(struct run *run, void *dst, const void *src, size_t bytes) {
+    return hf_cuda_check(
+        run->cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, run->cuda->stream), "lloyd");
+}
+
+/* State, prepared rows, and all counters at 0. */
+static hf_status begin(struct run *run) {
+    const struct hf_lloyd_args *a = run->args;
+    struct hf_lloyd_job *job = &run->job;
+    memset(&run->control, 0, sizeof run->control);
+    run->control.running = (int32_t)a->batch;
+    for (int64_t p = 0; p < a->batch; p++) {
+        a->state[p].iterations = 0;
+        a->state[p].stop = HF_STOP_NONE;
+    }
+    HF_TRY(copy(run, job->control, &run->control, sizeof run->control));
+    HF_TRY(copy(run, job->state, a->state, (size_t)a->batch * sizeof *a->state));
+    HF_TRY(hf_cuda_check(run->cuda,
+                         cudaMemsetAsync(job->history, 0,
+                                         (size_t)(a->batch * a->count) * sizeof *job->history,
+                                         run->cuda->stream),
+                         "lloyd"));
+    HF_TRY(hf_update_scratch_clear(run->cuda, &job->update.scratch, a->batch * a->sums->k));
+    if (run->factor != NULL)
+        HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
+    return hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows);
+}
+
+static hf_status queue_step(struct run *run, int number) {
+    const int side = number % 2;
+    struct hf_lloyd_job *job = &run->job;
+    struct hf_assign_step step;
+    memset(&step, 0, sizeof step);
+    step.c = job->centers[side];
+    step.old_labels = job->labels[side];
+    step.labels = job->labels[1 - side];
+    step.counts = job->counts;
+    step.moved = run->moved;
+    step.moved_count = &job->control->moved;
+    step.stop = &job->control->halt;
+    HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
+    return hf_lloyd_conclude(run->cuda, job, side);
+}
+
+/* What the device has done so far. */
+static hf_status look(struct run *run) {
+    HF_TRY(copy(run, &run->control, run->job.control, sizeof run->control));
+    return hf_cuda_check(run->cuda, cudaStreamSynchronize(run->cuda->stream), "lloyd");
+}
+
+/* Tell the caller of the iteration that has just ended; *stop: it asks to end. */
+static hf_status report(struct run *run, int number, bool *stop) {
+    const struct hf_lloyd_args *a = run->args;
+    const size_t state_bytes = sizeof *a->state;
+    HF_TRY(copy(run, a->state, run->job.state, state_bytes));
+    HF_TRY(copy(run, &a->history[number], &run->job.history[number], sizeof *a->history));
+    HF_TRY(look(run));
+    if (a->state->stop >= HF_LLOYD_EMPTY ||
+        !a->progress(a->progress_user, a->first + number + 1, &a->history[number]))
+        return HF_OK;
+    *stop = true;
+    return HF_OK;
+}
+
+static hf_status iterate(struct run *run, bool *cancelled) {
+    const struct hf_lloyd_args *a = run->args;
+    for (int number = 0; number < a->count && !run->control.halt && !*cancelled; number++) {
+        HF_TRY(queue_step(run, number));
+        if (a->progress != NULL)
+            HF_TRY(report(run, number, cancelled));
+        else if (number % AHEAD == AHEAD - 1)
+            HF_TRY(look(run));
+    }
+    return look(run);
+}
+
+/* The last labels and centroids to where the caller has them. */
+static hf_status put_back(struct run *run) {
+    const struct hf_lloyd_args *a = run->args;
+    const struct hf_lloyd_job *job = &run->job;
+    if (run->control.steps % 2 == 1)
+        HF_TRY(copy(run, job->labels[0], job->labels[1], (size_t)a->x.rows * sizeof(int32_t)));
+    if (run->control.moves % 2 == 0)
+        return HF_OK;
+    HF_TRY(copy(run, run->spare, job->centers[0], center_bytes(a)));
+    HF_TRY(copy(run, job->centers[0], job->centers[1], center_bytes(a)));
+    return copy(run, job->centers[1], run->spare, center_bytes(a));
+}
+
+static hf_status end(struct run *run, bool cancelled) {
+    const struct hf_lloyd_args *a = run->args;
+    HF_TRY(put_back(run));
+    HF_TRY(copy(run, a->state, run->job.state, (size_t)a->batch * sizeof *a->state));
+    HF_TRY(copy(run, a->history, run->job.history,
+                (size_t)(a->batch * a->count) * sizeof *a->history));
+    HF_TRY(look(run));
+    if (cancelled && a->state->stop == HF_STOP_NONE)
+        a->state->stop = HF_STOP_CANCELLED;
+    return HF_OK;
+}
+
+static hf_status run_all(struct run *run) {
+    bool cancelled = false;
+    HF_TRY(begin(run));
+    HF_TRY(iterate(run, &cancelled));
+    return end(run, cancelled);
+}
+
+static hf_status lloyd_run(void *stream, const void *p, void *ws) {
+    struct run run;
+    run.args = (const struct hf_lloyd_args *)p;
+    run.cuda = (struct hf_cuda *)stream;
+    hf_stage_begin(&run.stage, stream);
+    carve_run(&run, ws);
+    stage_all(&run);
+    return hf_stage_end(&run.stage, run.stage.status == HF_OK ? run_all(&run) : HF_OK);
+}
+
+static bool lloyd_supports(const void *p) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+    return a->x.rows < INT32_MAX && a->batch * a->sums->k < INT32_MAX &&
+           a->sums->d < INT32_MAX / 256;
+}
+
+/* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
+static double lloyd_estimate(const void *p) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+    const double values = (double)a->x.rows * (double)a->x.cols;
+    const double step = 2 * values * (double)a->sums->k / 6e5 +
+                        2 * hf_cuda_pass_ns(values * (double)hf_dtype_bytes(a->x.dtype));
+    return step * a->count;
+}
+
+static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {0, 0, 0},
+                                         lloyd_supports,
+                                         lloyd_workspace,
+                                         lloyd_run,
+                                         lloyd_estimate}};
+
+extern "C" {
+extern const struct hf_kernel_table hf_lloyd_rows_cuda;
+const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 1};
+}

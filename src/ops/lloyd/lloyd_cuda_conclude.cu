@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One cooperative launch that ends an iteration. Three parts, between which all blocks wait:
+ * the sums follow the labels; a warp computes the centroid of a cluster, how far it moved and its
+ * part of the inertia; a block adds these up for a problem and decides whether it goes on. The
+ * float64 operations and their order are those of ops/means.c. */
+#include "base/scaled.h"
+#include "base/tree.h"
+#include "ops/lloyd/lloyd_cuda.h"
+#include "ops/update/update_cuda.cuh"
+
+#define FEW_VALUES (3 << 19) /* as long as so few values move, they go to memory one by one */
+#define LANES HF_TREE_CLUSTERS
+#define ALL 0xffffffffu
+
+static_assert(HF_TREE_COLUMNS == UPDATE_WARP, "a sum over columns is one of a warp");
+
+/* ---- sums */
+
+static __device__ void clear_sums(const struct hf_update_job &job) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (int64_t i = first; i < job.batch * job.limbs * job.k * job.d; i += step)
+        job.sum[i] = 0;
+    for (int64_t i = first; i < job.batch * job.k; i += step)
+        job.count[i] = 0;
+    for (int64_t i = first; job.weight != NULL && i < job.batch * job.limbs * job.k; i += step)
+        job.weight[i] = 0;
+}
+
+/* The rows whose labels changed are moved; when that is more work than to add up all, all are. */
+template <hf_dtype T>
+static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, uint32_t *shared) {
+    const int64_t rows = job.update.batch * job.update.n;
+    const int64_t moved = job.control->moved;
+    if (moved * job.update.d * job.update.limbs <= FEW_VALUES) {
+        update_few<T>(job.update, job.moved, moved, job.labels[side], job.labels[1 - side]);
+        return;
+    }
+    struct update_source from;
+    from.moves = moved * 2 < rows;
+    from.labels = job.labels[1 - side];
+    from.old_labels = job.labels[side];
+    from.list = job.moved;
+    from.entries = (uint32_t)(from.moves ? 2 * moved : rows);
+    if (!from.moves)
+        clear_sums(job.update); /* the blocks wait before anything is added */
+    update_many<T>(job.update, from, shared);
+}
+
+/* ---- centroids */
+
+/* A cluster, as a warp sees it. */
+struct cluster {
+    const int64_t *sum, *low; /* [d] the limbs */
+    const double *unit, *mult;
+    int64_t at; /* of its centroid in [batch, k, d] */
+    double weight;
+};
+
+/* The sum over the lanes of a warp, in all of them, as hf_tree_fold(). */
+static __device__ __forceinline__ double fold_warp(double v) {
+    for (int half = UPDATE_WARP / 2; half > 0; half /= 2)
+        v = __dadd_rn(v, __shfl_xor_sync(ALL, v, half));
+    return v;
+}
+
+static __device__ __forceinline__ double sum_at(const struct hf_update_job &u,
+                                                const struct cluster &c, int64_t f) {
+    if (c.unit[f] > 0)
+        return __dmul_rn((double)c.sum[f], c.unit[f]);
+    return hf_scaled_limbs(c.sum[f], u.limbs > 1 ? c.low[f] : 0, u.limbs, u.bits, c.mult[f]);
+}
+
+static __device__ double weight_of(const struct hf_update_job &u, int64_t p, int64_t j) {
+    if (u.weight == NULL)
+        return (double)u.count[p * u.k + j];
+    const int64_t *w = u.weight + p * u.limbs * u.k + j;
+    return hf_scaled_limbs(w[0], u.limbs > 1 ? w[u.k] : 0, u.limbs, u.bits, u.weight_mult[p]);
+}
+
+static __device__ __forceinline__ double center_at(const void *centers, hf_dtype type, int64_t i) {
+    return type == HF_F64 ? ((const double *)centers)[i] : (double)((const float *)centers)[i];
+}
+
+/* As hf_round_to(): to float32 with the last bit set when inexact, then to 16 bits. */
+static __device__ __forceinline__ float to_odd(double v) {
+    const float f = __double2float_rz(v);
+    return (double)f == v || isnan(v) ? f : __int_as_float(__float_as_int(f) | 1);
+}
+
+static __device__ __forceinline__ double rounded(double v, hf_dtype store) {
+    switch (store) {
+    case HF_F16:
+        return (double)__half2float(__float2half_rn(to_odd(v)));
+    case HF_BF16:
+        return (double)__bfloat162float(__float2bfloat16_rn(to_odd(v)));
+    case HF_F32:
+        return (double)__double2float_rn(v);
+    default:
+        return v;
+    }
+}
+
+static __device__ __forceinline__ void put_center(void *dst, hf_dtype type, int64_t i, double v) {
+    if (type == HF_F64)
+        ((double *)dst)[i] = v;
+    else
+        ((float *)dst)[i] = (float)v;
+}
+
+/* What the cluster adds to the inertia of the labels against the centroids they came from. */
+static __device__ double inertia_part(const struct hf_lloyd_job &job, const struct cluster &c,
+                                      const void *now) {
+    const hf_metric metric = job.rule.metric;
+    double part = 0, square = 0;
+    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
+        const double sum = sum_at(job.update, c, f);
+        double center = center_at(now, job.rule.type, c.at + f);
+        if (metric == HF_EUCLIDEAN) {
+            const double shift = job.rule.shift[f];
+            center = __dsub_rn(center, shift);
+            const double rest = __dsub_rn(sum, __dmul_rn(c.weight, shift));
+            const double term = __dsub_rn(__dmul_rn(c.weight, center), __dmul_rn(2, rest));
+            part = __dadd_rn(part, __dmul_rn(center, term));
+        } else {
+            part = __dadd_rn(part, __dmul_rn(sum, center));
+            square = __dadd_rn(square, __dmul_rn(center, center));
+        }
+    }
+    part = fold_warp(part);
+    if (metric == HF_EUCLIDEAN)
+        return part;
+    if (metric == HF_DOT)
+        return -part;
+    square = fold_warp(square);
+    return square > 0 ? __dsub_rn(c.weight, __ddiv_rn(part, __dsqrt_rn(square))) : c.weight;
+}
+
+/* What the sum is divided by; 0 or less: the centroid stays. */
+static __device__ double divisor_of(const struct hf_lloyd_job &job, const struct cluster &c) {
+    if (!(c.weight > 0) || job.rule.metric != HF_COSINE)
+        return c.weight;
+    double square = 0;
+    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
+        const double v = sum_at(job.update, c, f);
+        square = __dadd_rn(square, __dmul_rn(v, v));
+    }
+    return __dsqrt_rn(fold_warp(square));
+}
+
+/* The new centroid into next; returns the square of how far it moved. */
+static __device__ double move_center(const struct hf_lloyd_job &job, const struct cluster &c,
+                                     const void *now, void *next) {
+    const double divisor = divisor_of(job, c);
+    double moved = 0;
+    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
+        const double before = center_at(now, job.rule.type, c.at + f);
+        double after = before;
+        if (divisor > 0) {
+            after = rounded(__ddiv_rn(sum_at(job.update, c, f), divisor), job.rule.store);
+            after = job.rule.type == HF_F64 ? after : (double)__double2float_rn(after);
+        }
+        put_center(next, job.rule.type, c.at + f, after);
+        const double diff = __dsub_rn(after, before);
+        moved = __dadd_rn(moved, __dmul_rn(diff, diff));
+    }
+    return fold_warp(moved);
+}
+
+static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
+    const struct hf_update_job &u = job.update;
+    const uint32_t warps = gridDim.x * (blockDim.x / UPDATE_WARP);
+    const uint32_t clusters = (uint32_t)(u.batch * u.k);
+    for (uint32_t g = (blockIdx.x * blockDim.x + threadIdx.x) / UPDATE_WARP; g < clusters;
+         g += warps) {
+        const int64_t p = u.batch == 1 ? 0 : g / (uint32_t)u.k;
+        const int64_t j = g - p * u.k;
+        if (job.state[p].stop != HF_STOP_NONE || job.state[p].iterations == job.count)
+            continue;
+        struct cluster c;
+        c.sum = u.sum + (p * u.limbs * u.k + j) * u.d;
+        c.low = c.sum + u.k * u.d;
+        c.unit = job.rule.unit + p * u.d;
+        c.mult = u.mult + p * u.mult_stride;
+        c.at = (int64_t)g * u.d;
+        c.weight = weight_of(u, p, j);
+        const void *now = job.centers[side];
+        const double inertia = c.weight > 0 ? inertia_part(job, c, now) : 0;
+        const double shift = move_center(job, c, now, job.centers[1 - side]);
+        if (threadIdx.x % UPDATE_WARP == 0) {
+            job.inertia[g] = inertia;
+            job.shift[g] = shift;
+        }
+    }
+}
+
+/* ---- the end */
+
+/* What a block finds out about a problem. */
+struct totals {
+    double inertia, shift;
+    int64_t rows, empty;
+    bool negative;
+};
+
+/* The sum of parts [k] as hf_tree_fold() with HF_TREE_CLUSTERS lanes, in all threads. */
+static __device__ double fold_block(const double *parts, int64_t k, double *lane) {
+    for (int64_t l = threadIdx.x; l < LANES; l += blockDim.x) {
+        double sum = 0;
+        for (int64_t j = l; j < k; j += LANES)
+            sum = __dadd_rn(sum, parts[j]);
+        lane[l] = sum;
+    }
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        for (int i = (int)threadIdx.x; i < half; i += (int)blockDim.x)
+            lane[i] = __dadd_rn(lane[i], lane[i + half]);
+    }
+    __syncthreads();
+    const double sum = lane[0];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ struct totals total_up(const struct hf_lloyd_job &job, int64_t p, double *lane) {
+    __shared__ unsigned long long rows, empty;
+    const struct hf_update_job &u = job.update;
+    struct totals t;
+    if (threadIdx.x == 0)
+        rows = empty = 0;
+    t.inertia = fold_block(job.inertia + p * u.k, u.k, lane);
+    t.shift = fold_block(job.shift + p * u.k, u.k, lane);
+    bool negative = false;
+    unsigned long long own_rows = 0, own_empty = 0;
+    for (int64_t j = threadIdx.x; j < u.k; j += blockDim.x) {
+        const int64_t count = u.count[p * u.k + j];
+        negative |= count < 0;
+        own_rows += (unsigned long long)count;
+        own_empty += weight_of(u, p, j) <= 0;
+    }
+    for (int step = UPDATE_WARP / 2; step > 0; step /= 2) {
+        own_rows += __shfl_xor_sync(ALL, own_rows, step);
+        own_empty += __shfl_xor_sync(ALL, own_empty, step);
+    }
+    if (threadIdx.x % UPDATE_WARP == 0) {
+        atomicAdd(&rows, own_rows);
+        atomicAdd(&empty, own_empty);
+    }
+    t.negative = __syncthreads_or(negative);
+    t.rows = (int64_t)rows;
+    t.empty = (int64_t)empty;
+    __syncthreads();
+    return t;
+}
+
+static __device__ bool has_risen(const struct hf_lloyd_job &job, int64_t p, double inertia) {
+    const struct hf_lloyd_state &state = job.state[p];
+    if (job.first + state.iterations == 0 || job.rule.metric != HF_EUCLIDEAN || !job.exact)
+        return false;
+    if (state.empty > 0 && job.empty == HF_EMPTY_SPLIT)
+        return false;
+    return !(inertia <= __dadd_rn(state.inertia, job.slack[p]));
+}
+
+/* An hf_stop or an hf_lloyd_event. */
+static __device__ int decide(const struct hf_lloyd_job &job, int64_t p, const struct totals &t,
+                             const hf_kmeans_iteration &it) {
+    if (t.rows != job.update.n || t.negative)
+        return HF_LLOYD_COUNTS;
+    if (has_risen(job, p, it.inertia))
+        return HF_LLOYD_ROSE;
+    if (it.changed == 0)
+        return HF_STOP_LABELS;
+    if (t.empty > 0 && job.empty != HF_EMPTY_KEEP)
+        return HF_LLOYD_EMPTY;
+    return t.shift <= job.tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
+}
+
+/* One thread ends the iteration of a problem that goes on; returns whether its centroids moved. */
+static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
+                                     const struct totals &t) {
+    struct hf_lloyd_state &state = job.state[p];
+    const bool euclidean = job.rule.metric == HF_EUCLIDEAN;
+    const double inertia = euclidean ? __dadd_rn(job.total_square[p], t.inertia) : t.inertia;
+    hf_kmeans_iteration it;
+    memset(&it, 0, sizeof it);
+    it.inertia = euclidean && !(inertia > 0) ? 0 : inertia;
+    it.changed = (int64_t)job.counts[p].changed;
+    it.rows_rechecked = (int64_t)job.counts[p].rechecked;
+    it.empty = t.empty;
+    state.stop = decide(job, p, t, it);
+    const bool moved = state.stop == HF_STOP_NONE || state.stop == HF_STOP_TOL;
+    it.shift = moved ? t.shift : 0;
+    job.history[p * job.count + state.iterations] = it;
+    if (state.stop < HF_LLOYD_EMPTY) {
+        state.inertia = it.inertia;
+        state.empty = it.empty;
+        state.iterations++;
+    }
+    const bool ended = state.stop != HF_STOP_NONE || state.iterations == job.count;
+    if (ended && atomicSub(&job.control->running, 1) == 1)
+        job.control->halt = 1;
+    return moved;
+}
+
+/* The centroids of a problem that does not move are carried along. */
+static __device__ void carry_centers(const struct hf_lloyd_job &job, int64_t p, int side) {
+    const int64_t values = job.update.k * job.update.d;
+    for (int64_t i = p * values + threadIdx.x; i < (p + 1) * values; i += blockDim.x) {
+        if (job.rule.type == HF_F64)
+            ((double *)job.centers[1 - side])[i] = ((const double *)job.centers[side])[i];
+        else
+            ((float *)job.centers[1 - side])[i] = ((const float *)job.centers[side])[i];
+    }
+}
+
+/* A block for each problem. */
+static __device__ void end_problems(const struct hf_lloyd_job &job, int side, double *lane) {
+    __shared__ bool moved;
+    for (int64_t p = blockIdx.x; p < job.update.batch; p += gridDim.x) {
+        const bool runs = job.state[p].stop == HF_STOP_NONE && job.state[p].iterations < job.count;
+        __syncthreads();
+        if (runs) {
+            const struct totals t = total_up(job, p, lane);
+            if (threadIdx.x == 0)
+                moved = end_iteration(job, p, t);
+        } else if (threadIdx.x == 0) {
+            moved = false;
+        }
+        __syncthreads();
+        if (!moved && job.update.batch > 1)
+            carry_centers(job, p, side);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        job.control->steps++;
+        job.control->moves += job.update.batch > 1 || moved;
+        *job.update.scratch.taken = 0;
+    }
+}
+
+template <hf_dtype T>
+static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
+    lloyd_conclude(const __grid_constant__ struct hf_lloyd_job job, int side) {
+    extern __shared__ double shared[];
+    if (job.control->halt)
+        return;
+    follow_labels<T>(job, side, (uint32_t *)shared);
+    hf_grid_wait(job.update.scratch.barrier);
+    move_centers(job, side);
+    hf_grid_wait(job.update.scratch.barrier);
+    end_problems(job, side, shared);
+}
+
+hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job, int side) {
+    const dim3 grid((unsigned)cuda->sms * HF_UPDATE_BLOCKS);
+    const size_t bins = hf_update_bins_bytes(job->update.batch, job->update.k);
+    const size_t shared = bins > LANES * sizeof(double) ? bins : LANES * sizeof(double);
+    struct hf_lloyd_job own = *job;
+    void *args[] = {&own, &side};
+    cudaError_t error = cudaSuccess;
+    hf_for_dtype(job->update.dtype, [&](auto type) {
+        error =
+            cudaLaunchCooperativeKernel((const void *)lloyd_conclude<decltype(type)::value>, grid,
+                                        dim3(HF_UPDATE_THREADS), args, shared, cuda->stream);
+    });
+    return hf_cuda_check(cuda, error, "lloyd_conclude");
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reference of lloyd: those of assign and update, and ops/means.h, problem by problem. */
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "core/array.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "ops/lloyd/lloyd.h"
+#include <string.h>
+
+extern const struct hf_kernel_table hf_assign_rows_scalar;
+
+struct ref {
+    const struct hf_lloyd_args *a;
+    void *stream;
+    void *ws;   /* of assign */
+    void *next; /* [k, d] */
+};
+
+static struct hf_assign_args assign_args(const struct hf_lloyd_args *a, int64_t p,
+                                         struct hf_sums *sums, struct hf_assign_stats *stats) {
+    const int64_t n = a->x.rows / a->batch;
+    const int64_t values = sums->k * sums->d;
+    char *centers = (char *)a->current + (size_t)(p * values) * hf_dtype_bytes(a->rule.type);
+    return (struct hf_assign_args){.x = hf_array_slice(&a->x, p * n, n),
+                                   .c = hf_array_view(centers, a->rule.type, sums->k, sums->d),
+                                   .metric = a->rule.metric,
+                                   .exact = a->exact,
+                                   .filter = a->filter,
+                                   .labels = a->labels + p * n,
+                                   .sums = sums,
+                                   .weights = a->weights ? a->weights + p * n : NULL,
+                                   .stats = stats};
+}
+
+/* Labels of problem p for its centroids, and its sums. */
+static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
+                        struct hf_assign_stats *stats) {
+    const struct hf_kernel *row = hf_assign_rows_scalar.rows;
+    const struct hf_assign_args args = assign_args(ref->a, p, sums, stats);
+    return row->run(ref->stream, &args, ref->ws);
+}
+
+static bool counts_are_right(const struct hf_sums *s, int64_t n) {
+    int64_t total = 0;
+    bool negative = false;
+    for (int64_t j = 0; j < s->k; j++) {
+        total += s->count[j];
+        negative |= s->count[j] < 0;
+    }
+    return total == n && !negative;
+}
+
+static bool rose(const struct hf_lloyd_args *a, int64_t p, const hf_kmeans_iteration *it) {
+    const struct hf_lloyd_state *state = &a->state[p];
+    if (a->first + state->iterations == 0 || a->rule.metric != HF_EUCLIDEAN || !a->exact)
+        return false;
+    if (state->empty > 0 && a->empty == HF_EMPTY_SPLIT)
+        return false;
+    return !(it->inertia <= state->inertia + a->slack[p]);
+}
+
+/* New centroids into current, those before into previous. */
+static void move(const struct ref *ref, int64_t p, const struct hf_sums *s,
+                 hf_kmeans_iteration *it) {
+    const struct hf_lloyd_args *a = ref->a;
+    struct hf_center_rule rule = a->rule;
+    rule.unit += p * s->d;
+    const size_t bytes = (size_t)(s->k * s->d) * hf_dtype_bytes(rule.type);
+    char *current = (char *)a->current + (size_t)p * bytes;
+    char *previous = (char *)a->previous + (size_t)p * bytes;
+    hf_centers_next(&rule, s, current, ref->next);
+    it->shift = hf_centers_moved(rule.type, current, ref->next, s->k, s->d);
+    memcpy(previous, current, bytes);
+    memcpy(current, ref->next, bytes);
+}
+
+/* What follows the labels of an iteration. */
+static int conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
+                    hf_kmeans_iteration *it) {
+    const struct hf_lloyd_args *a = ref->a;
+    struct hf_center_rule rule = a->rule;
+    rule.unit += p * s->d;
+    const size_t bytes = (size_t)(s->k * s->d) * hf_dtype_bytes(rule.type);
+    it->inertia =
+        hf_centers_score(&rule, s, (char *)a->current + (size_t)p * bytes, a->total_square[p]);
+    for (int64_t j = 0; j < s->k; j++)
+        it->empty += hf_sums_weight(s, j) <= 0;
+    if (!counts_are_right(s, a->x.rows / a->batch))
+        return HF_LLOYD_COUNTS;
+    if (rose(a, p, it))
+        return HF_LLOYD_ROSE;
+    if (it->changed == 0)
+        return HF_STOP_LABELS;
+    if (it->empty > 0 && a->empty != HF_EMPTY_KEEP)
+        return HF_LLOYD_EMPTY;
+    move(ref, p, s, it);
+    return it->shift <= a->tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
+}
+
+static hf_status iterate(const struct ref *ref, int64_t p) {
+    const struct hf_lloyd_args *a = ref->a;
+    struct hf_lloyd_state *state = &a->state[p];
+    struct hf_sums sums = hf_lloyd_sums(a, p);
+    struct hf_assign_stats stats = {0};
+    HF_TRY(assign(ref, p, &sums, &stats));
+    hf_kmeans_iteration it = {.changed = stats.changed, .rows_rechecked = stats.rechecked};
+    state->stop = conclude(ref, p, &sums, &it);
+    a->history[p * a->count + state->iterations] = it;
+    if (state->stop >= HF_LLOYD_EMPTY)
+        return HF_OK;
+    state->inertia = it.inertia;
+    state->empty = it.empty;
+    state->iterations++;
+    if (a->progress && a->progress(a->progress_user, a->first + state->iterations, &it) &&
+        state->stop == HF_STOP_NONE)
+        state->stop = HF_STOP_CANCELLED;
+    return HF_OK;
+}
+
+static size_t lloyd_workspace(const void *p, int workers) {
+    const struct hf_lloyd_args *a = p;
+    struct hf_sums sums = hf_lloyd_sums(a, 0);
+    struct hf_assign_stats stats;
+    const struct hf_assign_args args = assign_args(a, 0, &sums, &stats);
+    const size_t centers = (size_t)(sums.k * sums.d) * hf_dtype_bytes(a->rule.type);
+    return hf_align_up(hf_assign_rows_scalar.rows->workspace(&args, workers)) + centers;
+}
+
+static hf_status lloyd_run(void *stream, const void *p, void *ws) {
+    const struct hf_lloyd_args *a = p;
+    const size_t centers = (size_t)(a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
+    const size_t all = lloyd_workspace(p, hf_pool_workers(stream));
+    struct ref ref = {a, stream, ws, (char *)ws + all - centers};
+    int32_t steps = 0; /* of the problem that goes on longest, events included */
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct hf_lloyd_state *state = &a->state[b];
+        state->iterations = 0;
+        state->stop = HF_STOP_NONE;
+        while (state->stop == HF_STOP_NONE && state->iterations < a->count)
+            HF_TRY(iterate(&ref, b));
+        const int32_t made = state->iterations + (state->stop >= HF_LLOYD_EMPTY);
+        steps = made > steps ? made : steps;
+    }
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct hf_sums sums = hf_lloyd_sums(a, b);
+        struct hf_assign_stats stats = {0};
+        if (a->state[b].stop == HF_STOP_TOL && a->state[b].iterations < steps)
+            HF_TRY(assign(&ref, b, &sums, &stats));
+    }
+    return HF_OK;
+}
+
+static double lloyd_estimate(const void *p) {
+    const struct hf_lloyd_args *a = p;
+    return 1.5 * (double)a->x.rows * (double)a->sums->k * (double)a->x.cols * a->count;
+}
+
+static const struct hf_kernel rows[] = {{.name = "lloyd_ref",
+                                         .device = HF_DEV_HOST,
+                                         .dtypes = HF_DT_DATA,
+                                         .isa = HF_ISA_ID_scalar,
+                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                         .workspace = lloyd_workspace,
+                                         .run = lloyd_run,
+                                         .estimate = lloyd_estimate}};
+
+const struct hf_kernel_table hf_lloyd_rows_scalar = {rows, 1};
