@@ -23,6 +23,7 @@
 
 struct hf_file {
     int fd;
+    int old;             /* what path names until the rename; -1: nothing */
     bool staged;         /* complete and on the disk, but for its name */
     size_t used;         /* of buffer */
     char name[PATH_MAX]; /* as the caller said it, for messages */
@@ -177,6 +178,7 @@ hf_status hf_file_create(hf_file **out, const char *path, hf_error *err) {
     if (file == NULL)
         return hf_fail(err, HF_E_NOMEM, "cannot write %s: out of memory", path);
     file->used = 0;
+    file->old = -1;
     file->staged = false;
     mode_t mode = 0;
     hf_status status = resolve(file, path, &mode, err);
@@ -225,6 +227,11 @@ hf_status hf_file_write(hf_file *file, const void *data, size_t bytes, hf_error 
     return HF_OK;
 }
 
+static bool same_folder(const hf_file *a, const hf_file *b) {
+    const int length = folder_length(a->path);
+    return length == folder_length(b->path) && memcmp(a->path, b->path, (size_t)length) == 0;
+}
+
 /* Make the rename last. Some file systems cannot sync a folder, and then need not. */
 static hf_status sync_folder(const hf_file *file, hf_error *err) {
     char folder[PATH_MAX];
@@ -239,9 +246,19 @@ static hf_status sync_folder(const hf_file *file, hf_error *err) {
     return error != 0 ? os_error(err, "sync the folder of", file->name, error) : HF_OK;
 }
 
+/* The lock goes with fd, so not before the name is right. The old file goes with its handle: to
+ * give its space back can take long, and would otherwise be a part of the rename. */
+static void release(hf_file *file) {
+    (void)close(file->fd);
+    if (file->old >= 0)
+        (void)close(file->old);
+    hf_free(file);
+}
+
 hf_status hf_file_stage(hf_file *file, hf_error *err) {
     if (file->staged)
         return HF_OK;
+    file->old = open(file->path, O_PATH | O_CLOEXEC);
     HF_TRY(flush(file, err));
     if (fsync(file->fd) != 0 && errno != EINVAL)
         return os_error(err, "write", file->name, errno);
@@ -261,12 +278,12 @@ hf_status hf_file_commit_all(hf_file *const *files, int count, int *appeared, hf
             status = os_error(err, "replace", files[moved]->name, errno);
     }
     for (int i = 0; i < moved && status == HF_OK; i++)
-        status = sync_folder(files[i], err);
+        if (i == 0 || !same_folder(files[i - 1], files[i]))
+            status = sync_folder(files[i], err);
     for (int i = 0; i < count; i++) {
         if (i >= moved)
             (void)unlink(files[i]->temp);
-        (void)close(files[i]->fd); /* and with it the lock: not before the name is right */
-        hf_free(files[i]);
+        release(files[i]);
     }
     *appeared = moved;
     return status;
@@ -281,8 +298,7 @@ void hf_file_abort(hf_file *file) {
     if (file == NULL)
         return;
     (void)unlink(file->temp);
-    (void)close(file->fd);
-    hf_free(file);
+    release(file);
 }
 
 /* Read until the end of the file or until block is full. */
