@@ -12,6 +12,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define HF_MAX_LIMBS 2
 
 /* rint(v) for |v| <= 2^51 is (v + HF_RINT_MAGIC) - HF_RINT_MAGIC in round-to-nearest float64, and
@@ -46,4 +50,7 @@ void hf_wide_merge(hf_wide *sum, const hf_wide *other);
 /* The float64 nearest to the sum; Inf or NaN when a term was, or when it is beyond float64. */
 double hf_wide_value(const hf_wide *sum);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -64,4 +64,26 @@ static __device__ __forceinline__ hf_u64 hf_warp_sum(hf_u64 v) {
     return v;
 }
 
+/* The sum over a block of COUNT threads, for each of them; *before: over the threads in front. */
+template <int COUNT> static __device__ hf_u64 hf_block_scan(hf_u64 v, hf_u64 *before) {
+    __shared__ hf_u64 warps[COUNT / 32];
+    const int lane = (int)threadIdx.x % 32;
+    hf_u64 sum = v;
+    for (int step = 1; step < 32; step *= 2) {
+        const hf_u64 other = __shfl_up_sync(0xffffffffu, sum, step);
+        sum += lane >= step ? other : 0;
+    }
+    __syncthreads(); /* the last call's sums have been read */
+    if (lane == 31)
+        warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    hf_u64 all = 0, front = 0;
+    for (int w = 0; w < COUNT / 32; w++) {
+        front += w < (int)threadIdx.x / 32 ? warps[w] : 0;
+        all += warps[w];
+    }
+    *before = front + sum - v;
+    return all;
+}
+
 #endif

@@ -5,8 +5,10 @@
 #ifndef HF_SEED_H
 #define HF_SEED_H
 
+#include "base/fixed.h"
 #include "core/run.h"
 #include "ops/assign/assign.h"
+#include <float.h>
 #include <holdfast/kmeans.h>
 #include <math.h>
 
@@ -54,6 +56,17 @@ static inline uint64_t hf_seed_quantum(double v, double weight, double unit, dou
     if (scaled < limit)
         return (uint64_t)rint(scaled);
     return weight > 0 ? (uint64_t)limit : 0; /* Inf, or 0 * Inf */
+}
+
+/* The unit that uses the whole range of the integers, given the largest weight * nearest. */
+static inline double hf_seed_scale_of(const double *nearest, const double *weights, int64_t n) {
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double weight = weights ? weights[i] : 1;
+        if (weight > 0)
+            most = fmax(most, weight * nearest[i]);
+    }
+    return hf_fixed_mult(hf_fixed_bits(n), hf_fixed_exponent(fmin(most, DBL_MAX)));
 }
 
 /* A value for reach, given the reference distance between the centroid and the candidate nearest to

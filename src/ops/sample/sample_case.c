@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/cases/data_case.h"
+#include "ops/sample/sample.h"
+#include <math.h>
+
+enum { WEIGHTS = 10, ROWS, COUNT, DISTANCES }; /* purposes of hf_data_pick() */
+
+static void make_distances(struct hf_rng *rng, struct hf_case *c, struct hf_sample_args *a,
+                           int64_t kind) {
+    double *distance = hf_case_alloc(c, (size_t)a->x.rows * sizeof *distance, false);
+    a->distance = distance;
+    for (int64_t i = 0; distance && i < a->x.rows; i++) {
+        const double u = hf_rng_next_unit(rng);
+        distance[i] = kind == 0 ? 0 : kind == 1 ? u * u : kind == 2 ? pow(10, 200 * u) : i % 7 == 0;
+    }
+    if (distance && kind == 4)
+        distance[a->x.rows / 2] = INFINITY;
+}
+
+static void make_outputs(struct hf_case *c, struct hf_sample_args *a, bool with_rows) {
+    const size_t draws = 2 * (size_t)a->count;
+    a->index = hf_case_alloc(c, draws * sizeof *a->index, true);
+    a->near = hf_case_alloc(c, draws * sizeof *a->near, true);
+    a->sums = hf_case_alloc(c, 2 * sizeof *a->sums, true);
+    if (with_rows)
+        a->rows = hf_case_alloc(c, draws * (size_t)a->x.cols * hf_dtype_bytes(a->x.dtype), true);
+}
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    struct hf_sample_args *a = c->args;
+    struct hf_data_shape shape;
+    if (!hf_data_case(id, &shape))
+        return false;
+    static const int64_t counts[] = {1, 2, 5, 100, 3000};
+    const bool weighted = hf_data_pick(id, WEIGHTS, 2) == 1;
+    const bool with_rows = hf_data_pick(id, ROWS, 3) > 0;
+    const int64_t kind = hf_data_pick(id, DISTANCES, 5);
+    a->x = hf_data_rows(rng, c, &shape);
+    a->count = counts[hf_data_pick(id, COUNT, 5)];
+    a->weights = weighted ? hf_data_weights(rng, c, shape.n) : NULL;
+    a->seed = hf_rng_next(rng);
+    a->stream = hf_rng_next(rng);
+    make_distances(rng, c, a, kind);
+    make_outputs(c, a, with_rows);
+    hf_data_name(c, &shape, " draws=%d distances=%d%s%s", (int)a->count, (int)kind,
+                 weighted ? " weights" : "", with_rows ? " rows" : "");
+    return true;
+}
+
+const struct hf_op_cases hf_sample_cases = {make_case, NULL, NULL};
