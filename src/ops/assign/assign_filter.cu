@@ -22,7 +22,7 @@ double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d
 
 size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
     const struct filter_memory m = filter_memory_of(cuda->sms, k, d, batch);
-    return m.tiles + m.info + m.parts + m.counters;
+    return m.tiles + m.info + m.parts + m.counters + m.biases;
 }
 
 /* The rows as the copy engine sees them: boxes of 64 rows and one slab of columns. */
@@ -99,6 +99,7 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-19f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
     a.tiny = c->bf16 ? 0.0f : filter_bias_unit(c) * 0x1p-24f;
+    a.shifted = filter_shifts(c->k) && c->metric == HF_EUCLIDEAN;
     a.minus_zero = -0.0f;
     a.one[0] = bias_ones(c) * 0x10001u;
     a.one[1] = bias_ones(c);
@@ -117,7 +118,10 @@ hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
-    return run(cuda, a, centroids, packed, FILTER_BEST);
+    if (rows->list)
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows");
+    return run(cuda, a, centroids, packed,
+               filter_shifts(centroids->k) ? FILTER_BEST_SCREEN : FILTER_BEST);
 }
 
 hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
@@ -125,7 +129,12 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
-    return run(cuda, a, centroids, packed, rows->list ? FILTER_LIST : FILTER_TOP2);
+    /* Screening does not know the second best of decided rows. */
+    const bool screen = filter_shifts(centroids->k) && out->second == NULL;
+    return run(cuda, a, centroids, packed,
+               rows->list ? FILTER_LIST
+               : screen   ? FILTER_TOP2_SCREEN
+                          : FILTER_TOP2);
 }
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,

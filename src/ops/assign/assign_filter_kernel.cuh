@@ -4,11 +4,7 @@
  * memory, filled by one bulk copy a tile): D / 16 products of 64 x NT x 16, then the best of each
  * row is kept while the other warpgroups multiply. One set of accumulators a warpgroup: two, one
  * kept under the product of the other, were 15 to 25 % slower. Rows have no index and no bias to
- * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory.
- *
- * Warpgroups begin their rows at different tiles, so that loading and finishing rows by one falls
- * into products of the others. A warpgroup's first rows after a change of problem are cut in two
- * for that: the second half of their tiles comes at the end. */
+ * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory. */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -63,13 +59,6 @@ template <class S> struct filter_shared {
     }
 };
 
-/* The tile at which warpgroup wg begins its rows; 0: no cut. */
-template <class S>
-static __device__ __forceinline__ int filter_offset(const struct filter_args &a,
-                                                    const struct filter_segment &s, int wg) {
-    return a.resident || a.split || s.rounds < 2 ? 0 : wg * a.tiles_per_problem / S::WGS;
-}
-
 /* One thread: tiles into the ring. */
 template <class S, bool LIST>
 static __device__ __forceinline__ void filter_produce_tiles(const struct filter_args &a,
@@ -95,7 +84,7 @@ static __device__ __forceinline__ void filter_produce_tiles(const struct filter_
     }
 }
 
-/* One thread for warpgroups `first`, `first` + 3: their rows, in the order of their beginnings. */
+/* One thread for warpgroups `first`, `first` + 3: their rows. */
 template <class S>
 static __device__ __forceinline__ void filter_produce_rows(const struct filter_args &a,
                                                            const struct filter_shared<S> &m,
@@ -103,13 +92,10 @@ static __device__ __forceinline__ void filter_produce_rows(const struct filter_a
     struct filter_segment s;
     uint32_t parity = 3; /* bit 0: of `first`, bit 1: of the other */
     for (int i = 0; filter_segment_at<S::WGS, false>(a, i, &s); i++)
-        for (int v = 0; v <= s.rounds; v++)
+        for (int v = 0; v < s.rounds; v++)
             for (int wg = first; wg < S::WGS; wg += 3) {
-                const bool again = v == s.rounds;
-                if (again && filter_offset<S>(a, s, wg) == 0)
-                    continue;
                 const uint32_t bit = wg == first ? 1 : 2;
-                const int unit = (s.group + (again ? 0 : v)) * S::WGS + wg;
+                const int unit = (s.group + v) * S::WGS + wg;
                 for (int p = 0; p < S::PIECES; p++, parity ^= bit) {
                     hf_mbar_wait(m.rows_empty(wg), (parity & bit) != 0);
                     hf_mbar_expect(m.rows_full(wg), S::ROWS);
@@ -124,7 +110,7 @@ static __device__ __forceinline__ void filter_produce_rows(const struct filter_a
 /* The A operand of all steps from this warpgroup's rows in shared memory. */
 template <class S>
 static __device__ __forceinline__ void filter_load_rows(const struct filter_shared<S> &m, int wg,
-                                                        uint32_t *parity,
+                                                        uint32_t *parity, uint32_t nothing,
                                                         uint32_t (&a)[S::DP / 16][4]) {
     constexpr int steps = S::DP / 16 / S::PIECES;
     const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5) & 3;
@@ -143,12 +129,10 @@ static __device__ __forceinline__ void filter_load_rows(const struct filter_shar
             seen ^= r[0] ^ r[1] ^ r[2] ^ r[3];
         }
         /* The arrival must wait for what was loaded: without this use of it, it came first (seen:
-         * rows of the next unit in this one). */
-        if (seen == 0x7fedcba9)
-            asm volatile("nanosleep.u32 1;");
+         * rows of the next unit in this one). nothing is 0, which the compiler does not know. */
         __syncwarp();
         if (lane == 0)
-            hf_mbar_arrive(m.rows_empty(wg));
+            hf_mbar_arrive(m.rows_empty(wg) + (seen & nothing));
     }
 }
 
@@ -209,7 +193,7 @@ filter_merge(const struct filter_args &a, const struct filter_shared<S> &m,
     const int first = filter_tail_owner(tail, (int64_t)group * tiles);
     const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
     const int own = filter_tail_slot(tail, tiles, group, (int)blockIdx.x);
-    float *parts = a.parts + (int64_t)gridDim.x * 2 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART;
+    float *const parts = a.parts;
     const int row = (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
     const int size = FILTER_WG_ROWS * FILTER_PART;
     for (int r = 0; r < 2; r++)
@@ -245,38 +229,42 @@ static __device__ __forceinline__ int filter_row(void) {
     return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
 }
 
-/* What one row must be known by before the tiles come: its error bound, or, for emit, its
+/* What is loaded of a row before the tiles come and used after them: norm and loss, or, for emit, its
  * threshold. i: its place in the problem or its list. */
+struct filter_row_facts {
+    float norm, loss;
+};
+
 template <int MODE>
-static __device__ __forceinline__ float filter_know(const struct filter_args &a, uint32_t bounds,
-                                                    int problem, int i) {
-    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
-    if (MODE == FILTER_BEST)
-        return 0;
-    if (i >= filter_rows_of<LIST>(a, problem))
-        return MODE == FILTER_EMIT ? NAN : 0;
-    if (MODE == FILTER_EMIT)
-        return a.out.open.threshold[problem * a.out.open.cap + i];
+static __device__ __forceinline__ struct filter_row_facts filter_know(const struct filter_args &a,
+                                                                      int problem, int i) {
+    constexpr bool LIST = filter_lists(MODE);
+    struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, 0.0f};
+    if ((!filter_decides(MODE) && MODE != FILTER_EMIT) || i >= filter_rows_of<LIST>(a, problem))
+        return f;
+    if (MODE == FILTER_EMIT) {
+        f.norm = a.out.open.threshold[problem * a.out.open.cap + i];
+        return f;
+    }
     const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
     const int64_t at = problem * a.rows.n + row;
-    const float4 b = hf_lds4(bounds);
-    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
-    return filter_error(a, most, a.rows.norm[at], a.rows.loss ? a.rows.loss[at] : 0.0f);
+    f.norm = a.rows.norm[at];
+    f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
+    return f;
 }
 
-/* A consumer warp's place in the ring, and the segment it is in. */
+/* A consumer warp's place in the ring. */
 struct filter_place {
     int stage;
     uint32_t parity;
     uint32_t rows_parity;
-    int segment;
 };
 
 /* All tiles [t0, t1) for the rows in registers. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
 filter_sweep(const struct filter_args &a, const struct filter_shared<S> &m, int t0, int t1,
-             int64_t entry, const float (&known)[2], uint32_t one,
+             int64_t entry, const struct filter_row_facts (&facts)[2], uint32_t one,
              const uint32_t (&rows)[S::DP / 16][4], struct filter_place *p,
              struct filter_track *track) {
     if (a.resident)
@@ -294,10 +282,10 @@ filter_sweep(const struct filter_args &a, const struct filter_shared<S> &m, int 
         if constexpr (!S::BIAS_STEP)
             filter_add_bias<S::NT>(d, m.stage(now) + S::NT * S::DP * 2);
         if constexpr (MODE == FILTER_EMIT) {
-            filter_list<S::NT>(a, d, t, 0, known[0], entry);
-            filter_list<S::NT>(a, d, t, 1, known[1], entry + 8);
+            filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
+            filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
         } else {
-            filter_keep<S::NT, MODE>(d, t, a.minus_zero, track);
+            filter_look<S::NT, MODE>(d, t, a.minus_zero, track);
         }
         __syncwarp();
         if ((threadIdx.x & 31) == 0 && !a.resident)
@@ -305,99 +293,75 @@ filter_sweep(const struct filter_args &a, const struct filter_shared<S> &m, int 
     }
 }
 
-/* After a sweep: keep what was found for later, or end the rows. cut: the sweep was one of two, at
- * `first` the one whose result waits in `stash`. */
+/* The end of a unit's rows: merge if they were cut, write. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
 filter_conclude(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
-                const struct filter_segment &s, int unit, float *stash, bool cut, bool first,
-                const float (&known)[2], const struct filter_track &track) {
-    struct filter_found f[2] = {filter_gather(track, 0), filter_gather(track, 1)};
-    const int row = filter_row();
-    if (cut && first) {
-        for (int r = 0; r < 2 && (threadIdx.x & 3) == 0; r++)
-            filter_put_part(stash, row + 8 * r, f[r]);
-        __syncwarp();
-        return;
-    }
-    for (int r = 0; r < 2 && cut; r++)
-        filter_join_part(stash, row + 8 * r, &f[r]);
-    constexpr bool LIST = MODE == FILTER_LIST;
+                const struct filter_segment &s, int unit, uint32_t bounds,
+                const struct filter_row_facts (&facts)[2], const struct filter_track &track) {
+    constexpr bool LIST = filter_lists(MODE);
+    struct filter_found f[2] = {filter_gather<MODE>(track, 0), filter_gather<MODE>(track, 1)};
     if (s.tail >= 0 && !filter_merge<S>(a, m, filter_tail_of<S::WGS, LIST>(a), s.tail, wg, f))
         return;
+    const float4 b = hf_lds4(bounds);
+    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
     for (int r = 0; r < 2; r++)
-        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + row + 8 * r, known[r], f[r]);
+        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
+                            filter_error(a, most, facts[r].norm, facts[r].loss),
+                            a.shifted ? most.bias : 0.0f, f[r]);
 }
 
-/* Visit v of a segment: load a unit's rows, sweep the tiles, conclude. */
+/* One unit: load its rows, sweep the tiles, conclude. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
-filter_visit(const struct filter_args &a, const struct filter_shared<S> &m, int wg, int v,
-             uint32_t bounds, uint32_t one, struct filter_place *p) {
-    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
-    constexpr int part = FILTER_WG_ROWS * FILTER_PART;
-    struct filter_segment s;
-    filter_segment_at<S::WGS, LIST>(a, p->segment, &s);
-    const bool again = v == s.rounds;
-    int unit = (s.group + (again ? 0 : v)) * S::WGS + wg;
+filter_visit(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
+             const struct filter_segment &s, int unit, uint32_t bounds, uint32_t one,
+             struct filter_place *p) {
+    constexpr bool LIST = filter_lists(MODE);
     const int i = unit * FILTER_WG_ROWS + filter_row();
-    const float known[2] = {filter_know<MODE>(a, bounds, s.problem, i),
-                            filter_know<MODE>(a, bounds, s.problem, i + 8)};
+    const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
+                                              filter_know<MODE>(a, s.problem, i + 8)};
     const int64_t entry = MODE == FILTER_EMIT ? s.problem * a.out.open.cap + i : 0;
     uint32_t rows[S::DP / 16][4];
     if constexpr (LIST)
         filter_fetch_rows<S>(a, s.problem, unit, rows);
     else
-        filter_load_rows<S>(m, wg, &p->rows_parity, rows);
-    /* With an offset: the first visit [0, offset), others [offset, tiles) and, but for the last,
-     * [0, offset). */
-    const int turns = filter_offset<S>(a, s, wg) != 0 && v != 0 && !again ? 2 : 1;
-    for (int turn = 0; turn < turns; turn++) {
-        int t0 = s.t0, t1 = s.t1;
-        int offset = filter_offset<S>(a, s, wg);
-        if (offset != 0 && (v == 0 || turn == 1))
-            t1 = offset;
-        else if (offset != 0)
-            t0 = offset;
-        struct filter_track track;
-        filter_track_begin(&track);
-        filter_sweep<S, MODE>(a, m, t0, t1, entry, known, one, rows, p, &track);
-        if constexpr (MODE != FILTER_EMIT) {
-            /* Not kept over the sweep: the compiler is made to believe that it is another. */
-            asm volatile("" : "+r"(p->segment));
-            filter_segment_at<S::WGS, LIST>(a, p->segment, &s);
-            offset = filter_offset<S>(a, s, wg);
-            unit = (s.group + (v == s.rounds ? 0 : v)) * S::WGS + wg;
-            /* Stash 0 keeps the first visit until the last, stash 1 a first turn. */
-            const bool outer = v == 0 || v == s.rounds;
-            float *const stash =
-                a.parts + (int64_t)(((blockIdx.x * 2 + !outer) * FILTER_MAX_WG + wg) * part);
-            filter_conclude<S, MODE>(a, m, wg, s, unit, stash, offset != 0,
-                                     v != s.rounds && (v == 0 || turn == 0), known, track);
-        }
+        filter_load_rows<S>(m, wg, &p->rows_parity, (uint32_t)__float_as_int(a.minus_zero) << 1,
+                            rows);
+    float margin[2] = {0, 0};
+    if constexpr (MODE == FILTER_TOP2_SCREEN) {
+        const float4 b = hf_lds4(bounds);
+        const struct filter_bounds most = {b.x, b.y, b.z, b.w};
+        for (int r = 0; r < 2; r++)
+            margin[r] = filter_error(a, most, facts[r].norm, facts[r].loss);
     }
+    struct filter_track track;
+    filter_track_begin(margin, &track);
+    filter_sweep<S, MODE>(a, m, s.t0, s.t1, entry, facts, one, rows, p, &track);
+    if constexpr (MODE != FILTER_EMIT)
+        filter_conclude<S, MODE>(a, m, wg, s, unit, bounds, facts, track);
 }
 
 /* One consumer warpgroup. */
 template <class S, int MODE>
 static __device__ __forceinline__ void filter_consume(const struct filter_args &a,
                                                       const struct filter_shared<S> &m, int wg) {
-    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 31);
     const uint32_t bounds = m.bounds((int)threadIdx.x / 32);
     uint32_t one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] : 0;
     asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
     struct filter_segment s;
-    struct filter_place p = {0, 0, 0, 0};
+    struct filter_place p = {0, 0, 0};
     int problem = -1;
-    for (; filter_segment_at<S::WGS, LIST>(a, p.segment, &s); p.segment++) {
+    for (int i = 0; filter_segment_at<S::WGS, LIST>(a, i, &s); i++) {
         if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
             __syncwarp();
             for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)
                 hf_mbar_arrive(m.empty(t));
             p.parity ^= 1;
         }
-        if (s.problem != problem && (MODE == FILTER_TOP2 || MODE == FILTER_LIST)) {
+        if (s.problem != problem && MODE != FILTER_EMIT) {
             const struct filter_bounds b = filter_bounds_of(a, s.problem);
             __syncwarp();
             asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(bounds), "f"(b.rc),
@@ -406,9 +370,8 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
             __syncwarp();
         }
         problem = s.problem;
-        const int visits = s.rounds + (filter_offset<S>(a, s, wg) != 0);
-        for (int v = 0; v < visits; v++)
-            filter_visit<S, MODE>(a, m, wg, v, bounds, one, &p);
+        for (int v = 0; v < s.rounds; v++)
+            filter_visit<S, MODE>(a, m, wg, s, (s.group + v) * S::WGS + wg, bounds, one, &p);
     }
 }
 
@@ -416,7 +379,7 @@ template <class S, int MODE>
 __global__ void __launch_bounds__(S::THREADS, 1)
     hf_filter_kernel(const __grid_constant__ CUtensorMap map,
                      const __grid_constant__ filter_args a) {
-    constexpr bool LIST = MODE == FILTER_EMIT || MODE == FILTER_LIST;
+    constexpr bool LIST = filter_lists(MODE);
     extern __shared__ __align__(1024) uint8_t memory[];
     if (a.rows.stop && *a.rows.stop)
         return;

@@ -26,13 +26,20 @@ cudaError_t hf_filter_launch(const struct hf_cuda *cuda, const CUtensorMap &map,
     /* Tiles that stay need no copies; but then the next problem's tiles cannot come early. */
     args.resident = args.tiles_per_problem <= S::STAGES &&
                     (args.rows.batch == 1 || args.rows.n >= 8 * S::WGS * FILTER_WG_ROWS);
-    if (mode == FILTER_BEST)
+    switch (mode) {
+    case FILTER_BEST:
         return filter_start<S, FILTER_BEST>(cuda, map, args);
-    if (mode == FILTER_TOP2)
+    case FILTER_TOP2:
         return filter_start<S, FILTER_TOP2>(cuda, map, args);
-    if (mode == FILTER_EMIT)
+    case FILTER_EMIT:
         return filter_start<S, FILTER_EMIT>(cuda, map, args);
-    return filter_start<S, FILTER_LIST>(cuda, map, args);
+    case FILTER_LIST:
+        return filter_start<S, FILTER_LIST>(cuda, map, args);
+    case FILTER_BEST_SCREEN:
+        return filter_start<S, FILTER_BEST_SCREEN>(cuda, map, args);
+    default:
+        return filter_start<S, FILTER_TOP2_SCREEN>(cuda, map, args);
+    }
 }
 
 #endif

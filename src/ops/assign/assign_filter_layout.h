@@ -10,8 +10,8 @@
 enum {
     FILTER_CHUNK = 32,     /* centroids that one block packs, and that one info describes */
     FILTER_STREAM_DP = 64, /* columns of a slab when d is too large for registers */
-    FILTER_RESIDENT_D = 512,
-    FILTER_MAX_D = 8192,
+    FILTER_SCREEN_K = 1500, /* centroids from which on screening pays (measured) */
+    FILTER_MAX_D = 512, /* of what there is a kernel for */
     FILTER_BIAS_STEP = 32 /* bytes a centroid: bias as one more step of the product (k = 16) */
 };
 
@@ -54,7 +54,7 @@ struct filter_info {
 
 /* Bytes of the parts of `packed`, in this order, each a multiple of 256. */
 struct filter_memory {
-    size_t tiles, info, parts, counters;
+    size_t tiles, info, parts, counters, biases;
     int tiles_per_problem, infos_per_problem;
 };
 
@@ -63,6 +63,9 @@ enum {
     FILTER_MAX_WG = 4,  /* consumer warpgroups of a block */
     FILTER_WG_ROWS = 64 /* rows of a warpgroup: a unit */
 };
+
+/* With many centroids the kernels screen scores (assign_filter_sweep.cuh): biases are moved up. */
+static inline bool filter_shifts(int k) { return k >= FILTER_SCREEN_K; }
 
 static inline size_t filter_pad(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -73,9 +76,12 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
     m.infos_per_problem = m.tiles_per_problem * (tile.nt / FILTER_CHUNK);
     m.tiles = filter_pad((size_t)batch * (size_t)m.tiles_per_problem * (size_t)tile.bytes);
     m.info = filter_pad((size_t)batch * (size_t)m.infos_per_problem * sizeof(struct filter_info));
-    /* A block keeps two parts for rows under way and leaves up to two for others. */
-    m.parts = filter_pad((size_t)sms * 4 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART * 4);
+    /* A block leaves up to two parts for others. */
+    m.parts = filter_pad((size_t)sms * 2 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART * 4);
     m.counters = filter_pad((size_t)sms * FILTER_MAX_WG * sizeof(int));
+    m.biases = 0;
+    if (filter_shifts(k))
+        m.biases = filter_pad((size_t)batch * (size_t)m.infos_per_problem * FILTER_CHUNK * 8);
     return m;
 }
 

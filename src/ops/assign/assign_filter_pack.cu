@@ -13,6 +13,7 @@ struct pack_args {
     uint8_t *tiles;
     struct filter_info *info;
     int *counters;
+    double *biases; /* NULL, or [batch, chunks * FILTER_CHUNK]: left to shift_kernel */
     int n_counters, tiles_per_problem, infos_per_problem;
     double unit; /* of the bias pieces */
 };
@@ -139,7 +140,10 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
         double bias = a.c.metric != HF_EUCLIDEAN ? 0.0 : a.c.raw ? -sums.raw / 2 : -sums.square / 2;
         if (row < 0)
             bias = -(double)INFINITY;
-        pack_bias(a, tile, slot, bias);
+        if (a.biases)
+            a.biases[problem * a.infos_per_problem * FILTER_CHUNK + j] = bias;
+        else
+            pack_bias(a, tile, slot, bias);
         /* 2^-51: c - shift and the factor are rounded too. The shares pay for these sums. */
         const double length = sqrt(sums.square), reach = sqrt(sums.reach);
         double rc = (sqrt(sums.error) + reach * 0x1p-51) * (1 + 0x1p-30);
@@ -162,6 +166,26 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
     }
 }
 
+/* Biases moved up by the problem's largest: a block writes those of one chunk, a thread one. The sum
+ * of a row's shifted scores is then no longer negative for all but odd cases. */
+static __global__ void __launch_bounds__(FILTER_CHUNK) shift_kernel(const struct pack_args a) {
+    if (a.c.stop && *a.c.stop)
+        return;
+    const int64_t problem = blockIdx.x / a.infos_per_problem;
+    const int chunk = (int)(blockIdx.x - problem * a.infos_per_problem);
+    const int j = chunk * FILTER_CHUNK + (int)threadIdx.x;
+    const struct filter_info *const info = a.info + problem * a.infos_per_problem;
+    float most = 0;
+    for (int i = (int)threadIdx.x; i < a.infos_per_problem; i += FILTER_CHUNK)
+        most = fmaxf(most, info[i].bias);
+    for (int lane = 16; lane > 0; lane >>= 1)
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, lane));
+    uint8_t *const tile =
+        a.tiles + (problem * a.tiles_per_problem + j / a.tile.nt) * (int64_t)a.tile.bytes;
+    pack_bias(a, tile, j % a.tile.nt,
+              a.biases[problem * a.infos_per_problem * FILTER_CHUNK + j] + most);
+}
+
 hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,
                          void *packed) {
     const struct hf_filter_centroids *c = centroids;
@@ -178,6 +202,11 @@ hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids 
     a.infos_per_problem = m.infos_per_problem;
     a.unit = filter_bias_unit(c);
     const int64_t blocks = (int64_t)c->batch * m.infos_per_problem;
+    if (m.biases > 0 && c->metric == HF_EUCLIDEAN)
+        a.biases = (double *)(a.tiles + m.tiles + m.info + m.parts + m.counters);
     pack_kernel<<<(unsigned)blocks, WARPS * 32, 0, cuda->stream>>>(a);
+    HF_TRY(hf_cuda_launched(cuda, "filter_pack"));
+    if (a.biases)
+        shift_kernel<<<(unsigned)blocks, FILTER_CHUNK, 0, cuda->stream>>>(a);
     return hf_cuda_launched(cuda, "filter_pack");
 }

@@ -7,11 +7,14 @@
 
 #include "ops/assign/assign_filter_schedule.cuh"
 #include <float.h>
+#include <limits.h>
 
 /* The best of the tiles so far of one thread's columns. `place` counts groups of eight columns, gap
  * is the first less the second of the winning pair of columns: one number instead of two. */
 struct filter_track {
     float best[2], place[2], gap[2], second[2];
+    int limit[2];    /* screens: bits of the score that a pair must pass to be looked at */
+    float margin[2]; /* screens: how far that is below the best */
 };
 
 /* A row: its best centroid (lowest index among equals) and the best score of all others. */
@@ -25,34 +28,44 @@ struct filter_bounds {
     float rc, cm, bias, far;
 };
 
-static __device__ __forceinline__ void filter_track_begin(struct filter_track *t) {
+static __device__ __forceinline__ void filter_track_begin(const float (&margin)[2],
+                                                          struct filter_track *t) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         t->best[r] = t->second[r] = -INFINITY;
         t->place[r] = t->gap[r] = 0;
+        t->limit[r] = INT_MIN;
+        t->margin[r] = margin[r];
     }
 }
 
 static __device__ __forceinline__ void filter_join(struct filter_found *a, float best, float second,
                                                    int id) {
     a->second = fmaxf(fmaxf(a->second, second), fminf(a->best, best));
-    if (best > a->best || (best == a->best && id < a->id)) {
-        a->best = best;
-        a->id = id;
-    }
+    const bool take = (int)(best > a->best) | ((int)(best == a->best) & (int)(id < a->id));
+    a->best = take ? best : a->best;
+    a->id = take ? id : a->id;
 }
 
 /* Bring the four lanes of row r together. */
+template <int MODE>
 static __device__ __forceinline__ struct filter_found filter_gather(const struct filter_track &t,
                                                                     int r) {
     struct filter_found f;
     f.best = t.best[r];
-    f.second = fmaxf(t.second[r], t.best[r] - fabsf(t.gap[r]));
+    f.second = -INFINITY;
+    if (filter_decides(MODE))
+        f.second = fmaxf(t.second[r], t.best[r] - fabsf(t.gap[r]));
     f.id = (int)t.place[r] * 8 + 2 * (int)(threadIdx.x & 3) + (t.gap[r] < 0);
 #pragma unroll
-    for (int lane = 1; lane < 4; lane <<= 1)
-        filter_join(&f, __shfl_xor_sync(~0u, f.best, lane), __shfl_xor_sync(~0u, f.second, lane),
-                    __shfl_xor_sync(~0u, f.id, lane));
+    for (int lane = 1; lane < 4; lane <<= 1) {
+        const float best = __shfl_xor_sync(~0u, f.best, lane);
+        const int id = __shfl_xor_sync(~0u, f.id, lane);
+        if (filter_decides(MODE))
+            filter_join(&f, best, __shfl_xor_sync(~0u, f.second, lane), id);
+        else
+            filter_join(&f, best, -INFINITY, id);
+    }
     return f;
 }
 
@@ -101,6 +114,11 @@ filter_error(const struct filter_args &a, const struct filter_bounds &b, float n
     return e * (1 + 0x1p-10f);
 }
 
+/* What a score must reach to matter: best less 2 E. 2^-22: the differences and gap are rounded. */
+static __device__ __forceinline__ float filter_threshold(float best, float error) {
+    return best - 2 * error - fabsf(best) * 0x1p-22f;
+}
+
 static __device__ __forceinline__ void filter_open(const struct filter_args &a, int problem,
                                                    int row, bool open, float threshold) {
     const unsigned mask = __ballot_sync(~0u, open);
@@ -126,9 +144,9 @@ static __device__ __forceinline__ void filter_open(const struct filter_args &a, 
  * its list. */
 template <int MODE>
 static __device__ __forceinline__ void filter_finish(const struct filter_args &a, int problem,
-                                                     int i, float error,
+                                                     int i, float error, float shift,
                                                      const struct filter_found &f) {
-    constexpr bool LIST = MODE == FILTER_LIST;
+    constexpr bool LIST = filter_lists(MODE);
     const bool mine = (threadIdx.x & 3) == 0 && i < filter_rows_of<LIST>(a, problem);
     int row = i;
     if (mine && LIST)
@@ -137,15 +155,14 @@ static __device__ __forceinline__ void filter_finish(const struct filter_args &a
     if (mine) {
         a.out.label[at] = f.id;
         if (a.out.best)
-            a.out.best[at] = f.best;
+            a.out.best[at] = f.best - shift;
     }
-    if constexpr (MODE != FILTER_BEST) {
+    if constexpr (filter_decides(MODE)) {
         if (mine && a.out.second)
-            a.out.second[at] = f.second;
+            a.out.second[at] = f.second - shift;
         if (mine && a.out.error)
             a.out.error[at] = error;
-        /* 2^-22: gap and the differences here are rounded. */
-        float threshold = f.best - 2 * error - fabsf(f.best) * 0x1p-22f;
+        float threshold = filter_threshold(f.best, error);
         const bool open = mine && !(f.second < threshold);
         if (!(threshold > -FLT_MAX))
             threshold = NAN;

@@ -9,8 +9,29 @@
 
 #include "ops/assign/assign_filter_layout.h"
 
-/* The last two look at listed rows. */
-enum filter_mode { FILTER_BEST, FILTER_TOP2, FILTER_EMIT, FILTER_LIST };
+/* What a kernel does. _SCREEN: the same with another sweep, for many centroids; EMIT and LIST look at
+ * listed rows. */
+enum filter_mode {
+    FILTER_BEST,
+    FILTER_TOP2,
+    FILTER_EMIT,
+    FILTER_LIST,
+    FILTER_BEST_SCREEN,
+    FILTER_TOP2_SCREEN
+};
+
+static __device__ __forceinline__ constexpr bool filter_lists(int mode) {
+    return mode == FILTER_EMIT || mode == FILTER_LIST;
+}
+
+static __device__ __forceinline__ constexpr bool filter_screens(int mode) {
+    return mode == FILTER_BEST_SCREEN || mode == FILTER_TOP2_SCREEN;
+}
+
+/* Does it look for the second best, and for open rows? */
+static __device__ __forceinline__ constexpr bool filter_decides(int mode) {
+    return mode == FILTER_TOP2 || mode == FILTER_LIST || mode == FILTER_TOP2_SCREEN;
+}
 
 /* The arguments of a filter kernel. */
 struct filter_args {
@@ -24,6 +45,7 @@ struct filter_args {
     int64_t limit; /* most rows of a problem */
     int tiles_per_problem, infos_per_problem, tile_bytes;
     bool resident;    /* all tiles of a problem stay in shared memory */
+    bool shifted;     /* biases are moved up by the largest, so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
     float acc, slack; /* shares of the error bound, see filter_error() */
     float tiny;       /* what the pieces of a bias may lack */
