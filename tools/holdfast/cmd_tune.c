@@ -93,7 +93,9 @@ int cmd_tune(int argc, char **argv) {
         return code;
     errno = 0;
     const hf_status status = hf_context_create(&ctx, &t.shapes.context);
-    code = status == HF_OK ? run(&t, ctx) : tool_fail(NULL, status, STAGE_OPEN);
+    code = status == HF_OK ? tool_writable(ctx, t.output) : tool_fail(NULL, status, STAGE_OPEN);
+    if (code == EXIT_DONE)
+        code = run(&t, ctx);
     hf_context_destroy(ctx);
     return code;
 }

@@ -37,7 +37,7 @@ void shapes_add(struct shapes *shapes, struct argp_state *state, const char *op,
     if (sscanf(text, "%" SCNd64 ",%" SCNd64 ",%" SCNd64 "%n", &shape.n, &shape.k, &shape.d,
                &used) != 3 ||
         text[used] != '\0' || shape.n < 1 || shape.k < 1 || shape.d < 1)
-        argp_error(state, "--shape %s: must be N,K,D, three whole numbers of 1 or more", text);
+        argp_error(state, "%s: N,K,D must be three whole numbers of 1 or more", text);
     if (!add(shapes, op, &shape))
         argp_error(state, "more than %d shapes", SHAPES_MAX);
 }
@@ -157,9 +157,10 @@ int shapes_read(struct shapes *shapes) {
         return EXIT_INPUT;
     }
     while (!wrong && fgets(line, sizeof line, file)) {
+        const bool whole = strchr(line, '\n') || feof(file);
         number++;
         line[strcspn(line, "#\n")] = '\0';
-        wrong = read_line(shapes, line);
+        wrong = whole ? read_line(shapes, line) : "is too long";
     }
     if (!wrong && ferror(file))
         wrong = "cannot be read";

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""holdfast plan, bench and tune: what they say fits together, and what they are asked is checked."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import FAILED, INPUT, USAGE, check, content, equal, holdfast, loads, main, scratch, test  # noqa: E402
+
+QUICK = ["--rounds", 1, "--budget", 0.01]
+
+
+def write(name, text):
+    with open(scratch(name), "w", encoding="utf-8") as f:
+        f.write(text)
+    return scratch(name)
+
+
+def bench(*args):
+    return loads(holdfast("bench", *QUICK, "--json", *args).out)
+
+
+@test
+def plan():
+    chosen = holdfast("plan", "assign", 1000, 8, 4).out.split()[0]
+    report = loads(holdfast("plan", "assign", 1000, 8, 4, "--json").out)
+    equal((report["op"], report["kernel"]), ("assign", chosen))
+    equal([row["kernel"] for row in report["rows"] if row["chosen"]], [chosen])
+    check(chosen in holdfast("plan", "assign", 1000, 8, 4, "--explain", "--dtype", "f64").out, "--explain")
+    for args in (["assign"], ["assign", 1, 1], ["assign", 0, 1, 1], ["assign", 1, 1, "x"], ["assign", 1, 1, 1, 1],
+                 ["nothing", 1, 1, 1], ["assign", 1, 1, 1, "--dtype", "i8"]):
+        result = holdfast("plan", *args, code=USAGE)
+        check(result.err.startswith("holdfast plan: ") and result.out == "", str(result))
+
+
+@test
+def bench_measures_what_it_was_asked():
+    rows = bench("--shape", "500,4,3", "--shape", "300,2,5", "--dtype", "f64", "--threads", 1)["rows"]
+    equal([(r["op"], r["dtype"], r["n"], r["k"], r["d"], r["threads"]) for r in rows],
+          [("assign", "f64", 500, 4, 3, 1), ("assign", "f64", 300, 2, 5, 1)])
+    check(all(r["planned"] and 0 < r["min_s"] <= r["median_s"] <= r["max_s"] for r in rows), "times")
+    suite = write("suite.txt", "# shapes\nassign f32 400 4 3\n\nupdate f64 100 4 3 # small\nassign u8 50 2 2")
+    equal([(r["op"], r["dtype"], r["n"]) for r in bench("--suite", suite)["rows"]],
+          [("assign", "f32", 400), ("update", "f64", 100), ("assign", "u8", 50)])
+    equal([r["n"] for r in bench("--suite", suite, "--op", "update")["rows"]], [100])
+    equal(bench("--shape", "50,2,2", "--data", "normal", "--device", "cpu")["data"], "normal")
+    every = bench("--shape", "50,2,2", "--kernel", "all")["rows"]
+    equal(len([r for r in every if r["planned"]]), 1)
+    text = holdfast("bench", *QUICK, "--shape", "50,2,2").out
+    check("ceilings" in text and "assign" in text, text)
+
+
+@test
+def usage():
+    for verb in ("bench", "tune"):
+        for args, word in ((["--shape", "1,2"], "1,2: N,K,D"), (["--shape", "1,2,0"], "1,2,0"),
+                           (["--op", "nothing"], "there are assign"), (["--dtype", "f8"], "bf16"),
+                           (["--rounds", 0], "--rounds"), (["--budget", "x"], "--budget"), (["--suite", ""], "--suite"),
+                           (["--threads", 0], "--threads"), (["--device", "gpu"], "holdfast info"),
+                           (["--shape", "1,1,1"] * 257, "256 shapes"), (["more"], "argument")):
+            result = holdfast(verb, *args, code=USAGE)
+            check(word in result.err, f"lacks {word}\n{result}")
+
+
+@test
+def bad_suites():
+    for text, line in (("assign f32 1 1\n", 1), ("assign f32 1 1 1\nassign f99 1 1 1\n", 2), ("assign f32 1 1 1 1\n", 1),
+                       ("\n\nassign f32 0 1 1\n", 3), ("assign f32 1 1 1 #" + "-" * 300 + "\n", 1),
+                       ("assign f32 1 1 1\n" * 257, 257)):
+        result = holdfast("bench", "--suite", write("bad.txt", text), code=INPUT)
+        check(f"bad.txt: line {line} " in result.err and result.out == "", str(result))
+    result = holdfast("tune", "--suite", scratch("none.txt"), code=INPUT)
+    check("none.txt: No such file" in result.err, str(result))
+
+
+@test
+def tuned_plans_are_followed():
+    path = scratch("my.tune")
+    said = holdfast("tune", *QUICK, "--shape", "2000,8,4", "-o", path).out
+    check("HF_TUNE_FILE=" + path in said, said)
+    fastest = [line.split()[1] for line in said.splitlines() if line.startswith("  * ")]
+    env = {"HF_TUNE_FILE": path}
+    equal(holdfast("plan", "assign", 2000, 8, 4, env=env).out, f"{fastest[0]} (tuned)\n")
+    before = content(path)
+    result = holdfast("tune", *QUICK, "--shape", "1,1,1", "-o", scratch("no/such.tune"), code=FAILED)
+    check("no/such.tune" in result.err and result.out == "", f"measured before it looked\n{result}")
+    equal(content(path), before)
+
+
+if __name__ == "__main__":
+    main()
