@@ -11,9 +11,10 @@ from cli import HOLDFAST, ROOT, USAGE, Skip, check, environment, equal, holdfast
 
 SCRIPT = os.path.join(ROOT, "tools", "holdfast", "holdfast.bash")
 VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/commands.def")).read(), re.M)
-# Options that a verb needs before it looks at others.
+# What a verb needs before it looks at others, or to be done soon.
 NEEDED = {"kmeans": ["x.npy", "-k", "2"], "predict": ["x.npy", "--centroids", "c.npy", "-o", "l.npy"],
-          "plan": ["assign", "1", "1", "1"]}
+          "plan": ["assign", "1", "1", "1"], "bench": ["--shape", "1,1,1", "--budget", "0.001"],
+          "tune": ["--shape", "1,1,1", "--budget", "0.001", "-o", "t.tune"]}
 
 
 def complete(*words, cwd=None):
@@ -52,7 +53,7 @@ def every_option_of_every_verb():
 
 def accepted(verb, option):
     """The names that the program lists when it gets another one; None: it takes other things."""
-    result = holdfast(verb, *NEEDED.get(verb, []), option, "no-such-name", code=None)
+    result = holdfast(verb, *NEEDED.get(verb, []), option, "no-such-name", code=None, cwd=scratch())
     listed = re.search(r"must be one of (.*)|there are (.*)|must be (kmeans\+\+.*) or the name", result.err)
     if result.code != USAGE or not listed:
         return None
