@@ -87,11 +87,12 @@ static struct hf_filter_centroids filter_centroids(const struct hf_assign_rows *
     return f;
 }
 
-/* Float64 for the rows that the filter left open. */
-static hf_status settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                             const struct hf_assign_step *step, const struct hf_settle *s) {
-    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
-    return hf_settle_dense(cuda, rows, step, s, s->rest, s->rest_count);
+/* Float64 for the rows of a list, then the end of a step. */
+static hf_status settle_listed(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                               const struct hf_assign_step *step, const struct hf_settle *s,
+                               const int32_t *list, const int32_t *count) {
+    HF_TRY(hf_settle_dense(cuda, rows, step, s, list, count));
+    return hf_settle_compare(cuda, rows, step, s, count);
 }
 
 static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -105,11 +106,23 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     HF_TRY(hf_filter_pack(cuda, &c, m->packed));
     if (!rows->problem.exact) {
         HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
-        return hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count);
+        return settle_listed(cuda, rows, step, s, rows->wild, rows->wild_count);
     }
     HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
+    if (rows->kind == HF_ASSIGN_SHORT)
+        return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
     HF_TRY(hf_filter_emit(cuda, &x, &c, m->packed, &s->open, s->slots));
-    return settle_open(cuda, rows, step, s);
+    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
+    return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
+}
+
+static hf_status step_simt(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                           const struct hf_assign_step *step, const struct step_memory *m) {
+    const struct hf_settle *s = &m->settle;
+    HF_TRY(clear_counters(cuda, s));
+    HF_TRY(hf_simt_run(cuda, rows, step, &m->simt, &s->open, s->slots));
+    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
+    return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
 
 hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -117,18 +130,12 @@ hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows
     struct step_memory m;
     (void)step_carve(&rows->problem, ws, &m);
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
-    const struct hf_settle *s = &m.settle;
-    if (rows->kind == HF_ASSIGN_TENSOR) {
-        HF_TRY(step_tensor(cuda, rows, step, &m));
-    } else if (rows->kind == HF_ASSIGN_SIMT) {
-        HF_TRY(clear_counters(cuda, s));
-        HF_TRY(hf_simt_run(cuda, rows, step, &m.simt, &s->open, s->slots));
-        HF_TRY(settle_open(cuda, rows, step, s));
-    } else {
-        HF_TRY(clear_counters(cuda, s));
-        HF_TRY(hf_settle_dense(cuda, rows, step, s, NULL, NULL));
-    }
-    return hf_settle_compare(cuda, rows, step, s);
+    if (rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT)
+        return step_tensor(cuda, rows, step, &m);
+    if (rows->kind == HF_ASSIGN_SIMT)
+        return step_simt(cuda, rows, step, &m);
+    HF_TRY(clear_counters(cuda, &m.settle));
+    return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);
 }
 
 /* Counters of a step, added to those of a call. */
@@ -295,6 +302,10 @@ static hf_status tensor_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_TENSOR, ws);
 }
 
+static hf_status short_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_SHORT, ws);
+}
+
 static bool row_supports(const void *args) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)args;
     if (a->sums != NULL) {
@@ -340,6 +351,12 @@ static double tensor_estimate(const void *args) {
            1.1 * hf_filter_estimate_ns(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
+static double short_estimate(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    const double work = (double)a->x.rows * (double)a->c.rows * (double)a->x.cols;
+    return tensor_estimate(args) + (work / HF_ASSIGN_SHORT_WORK - 1) * 5000;
+}
+
 static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -372,9 +389,20 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          tensor_supports,
                                          row_workspace,
                                          tensor_run,
-                                         tensor_estimate}};
+                                         tensor_estimate},
+                                        {"assign_f16_64x128_sm90_short",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {64, 128, 0},
+                                         tensor_supports,
+                                         row_workspace,
+                                         short_run,
+                                         short_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 3};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 4};
 }

@@ -16,11 +16,16 @@
 
 /* Which kernels look at all rows and centroids first. */
 enum hf_assign_kind {
-    HF_ASSIGN_AUTO,  /* the best for the device */
-    HF_ASSIGN_DENSE, /* none: float64 decides everything */
-    HF_ASSIGN_SIMT,  /* float32 (assign_simt.h) */
-    HF_ASSIGN_TENSOR /* 16 bits (assign_filter.h) */
+    HF_ASSIGN_AUTO,   /* the best for the device */
+    HF_ASSIGN_DENSE,  /* none: float64 decides everything */
+    HF_ASSIGN_SIMT,   /* float32 (assign_simt.h) */
+    HF_ASSIGN_TENSOR, /* 16 bits (assign_filter.h) */
+    HF_ASSIGN_SHORT   /* likewise, and no second pass over open rows: for small problems */
 };
+
+/* Rows times centroids times columns: from here on, all distances of a few per cent of the rows in
+ * float64 cost more than two launches. */
+#define HF_ASSIGN_SHORT_WORK 4e8
 
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
@@ -42,7 +47,7 @@ struct hf_assign_rows {
     bool raw;                 /* x16 is x itself */
     const double *shift;      /* [d] device memory or NULL */
     const float *shift32;     /* [d] the same in float32, 0 where there is none */
-    double scale;             /* x' = (x - shift) * scale; with HF_ASSIGN_TENSOR and other metrics
+    double scale;             /* x' = (x - shift) * scale; on tensor cores and with other metrics
                                  than Euclidean each row has one of its own */
     const void *x16;          /* [batch * n, ld] f16, zeros behind column d */
     int64_t ld;               /* elements from row to row */

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows as the tensor cores want them: x16 = f16(x'), and bounds on |x16| and |x' - x16| from
- * float64 sums. Euclidean: x' = (x - shift) * scale with one scale for all, because lengths matter;
- * dot and cosine: x' = x times a power of two of its own for each row, because they do not. A warp
- * takes a few rows at a time, as many lanes to a row as it has columns. */
+ * Rows as the tensor cores want them: x16 = f16(x'), and bounds on |x16| and |x' - x16|. Euclidean:
+ * x' = (x - shift) * scale with one scale for all, because lengths matter; dot and cosine: x' = x
+ * times a power of two of its own for each row, because they do not. A warp takes a few rows at a
+ * time, as many lanes to a row as it has packs of columns. Float64 data are converted in float64,
+ * others in float32, whose roundings the bounds pay for. */
 #include "base/mem.h"
-#include "device/cuda/load.cuh"
+#include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_filter.h"
 
 #include <math.h>
 
-#define ROW_REACH 0x1p15 /* |x'| of rows that the filter looks at; f16 ends at 65504 */
+#define ROW_REACH 0x1p15f /* |x'| of rows that the filter looks at; f16 ends at 65504 */
 #define THREADS 256
 #define SHIFT_PIECE 256 /* columns of the shift looked at together */
 
 struct rows_job {
     const void *x;
     int64_t rows, d, stride;
-    const double *shift; /* [d] or NULL */
+    const double *shift;  /* [d] for float64 data, */
+    const float *shift32; /* [d] for all others */
     double scale;
     bool own_scale; /* each row its own */
     bool raw;       /* x itself is looked at */
@@ -29,79 +31,135 @@ struct rows_job {
     int lanes;                  /* of a row: a power of two */
 };
 
-__device__ static double lanes_sum(double v, int lanes) {
+template <typename W> __device__ static W lanes_sum(W v, int lanes) {
     for (int step = lanes / 2; step > 0; step /= 2)
         v += __shfl_xor_sync(~0u, v, step);
     return v;
 }
 
-/* The power of two that brings a length into [2^11, 2^12], 0 where the reference's products of such
- * a row may over- or underflow. */
-__device__ static double row_scale(double square) {
+/* N columns of a row from j on, exactly; zeros from d on. */
+template <hf_dtype T, int N, bool WIDE, typename W>
+__device__ __forceinline__ void load_columns(const void *x, int64_t j, int64_t d, W v[N]) {
+    if constexpr (WIDE) {
+        struct hf_pack<T, N> pack = {};
+        if (j < d)
+            pack = *reinterpret_cast<const struct hf_pack<T, N> *>(static_cast<const char *>(x) +
+                                                                   j * hf_device_bytes<T>);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            v[i] = hf_widen<T>(pack.e[i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            v[i] = j + i < d
+                       ? hf_widen<T>(static_cast<const typename hf_element<T>::type *>(x)[j + i])
+                       : 0;
+    }
+}
+
+/* The power of two that brings the row's length into [2^11, 2^12]; 1 for a row of zeros, 0 where
+ * the reference's products of such a row may over- or underflow. */
+template <hf_dtype T>
+__device__ static double own_scale(const void *x, int64_t d, int lane, int lanes) {
+    double square = 0;
+    int any = 0;
+    for (int64_t j = lane; j < d; j += lanes) {
+        const double v = hf_device_load<T>(x, j);
+        square += v * v;
+        any |= v != 0;
+    }
+    square = lanes_sum(square, lanes);
+    if (lanes_sum(any, lanes) == 0)
+        return 1;
     if (!(square >= 0x1p-800 && square <= 0x1p800))
         return 0;
     return exp2(12.0 - ceil(0.5 * log2(square) + 0.001));
 }
 
-template <hf_dtype T> __global__ void __launch_bounds__(THREADS) prepare_rows(struct rows_job job) {
+/* Squares of lengths. */
+template <typename W> struct row_sums {
+    W length;  /* |x16|^2 */
+    W centred; /* |x'|^2 */
+    W lost;    /* |x' - x16|^2 */
+};
+
+/* A row's columns, N at a time. */
+template <hf_dtype T, int N, bool WIDE, typename W>
+__device__ __forceinline__ struct row_sums<W> convert_row(const struct rows_job &job, const void *x,
+                                                          __half *x16, W scale, int lane) {
+    struct row_sums<W> sums = {
+        0, 0, 0
+    };
+    for (int64_t j = static_cast<int64_t>(lane) * N; j < job.ld;
+         j += static_cast<int64_t>(job.lanes) * N) {
+        W v[N];
+        load_columns<T, N, WIDE>(x, j, job.d, v);
+        struct hf_pack<HF_F16, N> h;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            W shift = 0;
+            if constexpr (T == HF_F64)
+                shift = job.shift && j + i < job.d ? job.shift[j + i] : 0;
+            else
+                shift = j + i < job.d ? job.shift32[j + i] : 0;
+            const W t = (v[i] - shift) * scale;
+            if constexpr (T == HF_F64)
+                h.e[i] = __double2half(t);
+            else
+                h.e[i] = __float2half_rn(t);
+            const W r = job.raw ? v[i] : x16 ? static_cast<W>(__half2float(h.e[i])) : t;
+            sums.length += r * r;
+            sums.centred += t * t;
+            sums.lost += (t - r) * (t - r);
+        }
+        if (x16)
+            *reinterpret_cast<struct hf_pack<HF_F16, N> *>(x16 + j) = h;
+    }
+    sums.length = lanes_sum(sums.length, job.lanes);
+    sums.centred = lanes_sum(sums.centred, job.lanes);
+    sums.lost = lanes_sum(sums.lost, job.lanes);
+    return sums;
+}
+
+/* Bounds of a row. float32: t has one rounding, 2^-24 of it; sums of d / 32 squares a lane and
+ * their roots are off by less than 2^-13 + d 2^-29; squares that underflow are below 2^-126. */
+template <typename W>
+__device__ static void write_bounds(const struct rows_job &job, int64_t row,
+                                    const struct row_sums<W> &sums, bool known) {
+    const float up = 1 + 0x1p-13f + static_cast<float>(job.d) * 0x1p-29f;
+    const float length = sqrtf(static_cast<float>(sums.length)) * up + 0x1p-60f;
+    const float centred = sqrtf(static_cast<float>(sums.centred)) * up;
+    const float lost = sqrtf(static_cast<float>(sums.lost)) * up;
+    /* NaN compares false: a row with an overflow is out of range as well */
+    const bool fine = known && centred <= ROW_REACH && length < INFINITY;
+    if (!fine && job.wild) {
+        const int64_t b = row / job.n;
+        job.wild[b * job.n + atomicAdd(job.wild_count + b, 1)] =
+            static_cast<int32_t>(row - b * job.n);
+    }
+    job.norm[row] = !fine ? INFINITY : job.own_scale && sums.centred == 0 ? 0 : length;
+    if (job.loss)
+        job.loss[row] = fine ? lost + centred * 0x1p-22f + 0x1p-60f : INFINITY;
+}
+
+/* WIDE: rows lie so that N columns can be loaded at once, and d is a multiple of N. */
+template <hf_dtype T, int N, bool WIDE>
+__global__ void __launch_bounds__(THREADS) prepare_rows(const struct rows_job job) {
+    typedef typename hf_element<T>::wide W;
     const int lane = static_cast<int>(threadIdx.x) % job.lanes;
     const int64_t here = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / job.lanes;
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS / job.lanes;
     const int64_t end = (job.rows + 31) / 32 * 32; /* whole warps stay together for the shuffles */
-    for (int64_t row = here; row < end; row += step) {
-        const bool there = row < job.rows;
-        const void *x =
-            static_cast<const char *>(job.x) + (there ? row : 0) * job.stride * hf_device_bytes<T>;
+    for (int64_t i = here; i < end; i += step) {
+        const int64_t row = i < job.rows ? i : job.rows - 1;
+        const void *x = static_cast<const char *>(job.x) + row * job.stride * hf_device_bytes<T>;
         double scale = job.scale;
-        bool zero = false;
-        if (job.own_scale) {
-            double square = 0;
-            bool any = false;
-            for (int64_t j = lane; j < job.d; j += job.lanes) {
-                const double v = hf_device_load<T>(x, j);
-                square += v * v;
-                any |= v != 0;
-            }
-            square = lanes_sum(square, job.lanes);
-            zero = lanes_sum(any, job.lanes) == 0;
-            scale = zero ? 1 : row_scale(square);
-        }
-        double length = 0, centred = 0, lost = 0; /* squares of |x16|, |x'|, |x' - x16| */
-        for (int64_t j = 2 * lane; j < job.ld; j += 2 * job.lanes) {
-            __half h[2];
-            for (int i = 0; i < 2; i++) {
-                const bool inside = j + i < job.d;
-                const double v = inside ? hf_device_load<T>(x, j + i) : 0;
-                const double s = inside && job.shift ? job.shift[j + i] : 0;
-                const double t = (v - s) * scale;
-                h[i] = __double2half(t);
-                const double r = job.raw   ? v
-                                 : job.x16 ? static_cast<double>(__half2float(h[i]))
-                                           : t;
-                length += r * r;
-                centred += t * t;
-                lost += (t - r) * (t - r);
-            }
-            if (job.x16 && there)
-                *reinterpret_cast<__half2 *>(job.x16 + row * job.ld + j) =
-                    __halves2half2(h[0], h[1]);
-        }
-        length = sqrt(lanes_sum(length, job.lanes));
-        centred = sqrt(lanes_sum(centred, job.lanes));
-        lost = sqrt(lanes_sum(lost, job.lanes));
-        /* NaN compares false: a row with an overflow is out of range as well */
-        const bool fine = centred <= ROW_REACH && (zero || scale > 0);
-        if (lane == 0 && there) {
-            if (!fine && job.wild) {
-                const int64_t b = row / job.n;
-                job.wild[b * job.n + atomicAdd(job.wild_count + b, 1)] =
-                    static_cast<int32_t>(row - b * job.n);
-            }
-            job.norm[row] = fine ? __double2float_ru(length * (1 + 0x1p-20)) : INFINITY;
-            if (job.loss)
-                job.loss[row] =
-                    fine ? __double2float_ru(lost * (1 + 0x1p-20) + centred * 0x1p-50) : INFINITY;
-        }
+        if (job.own_scale)
+            scale = own_scale<T>(x, job.d, lane, job.lanes);
+        const struct row_sums<W> sums = convert_row<T, N, WIDE>(
+            job, x, job.x16 ? job.x16 + row * job.ld : nullptr, static_cast<W>(scale), lane);
+        if (lane == 0 && i < job.rows)
+            write_bounds(job, row, sums, scale > 0);
     }
 }
 
@@ -111,18 +169,12 @@ static int64_t array_stride(const hf_array *a) {
 
 static bool scale_usable(double scale) { return scale >= 0x1p-100 && scale <= 0x1p100; }
 
-/* Can x be looked at in place? The centroids alone are shifted then, so the error is that of the
- * unshifted length of the rows. */
-static bool rows_raw(const struct hf_assign_problem *p) {
-    const hf_array *x = &p->x;
-    const int64_t stride = array_stride(x);
-    if (x->dtype != HF_F16 || p->metric != HF_EUCLIDEAN || x->cols % 8 != 0 || stride % 8 != 0 ||
-        (uintptr_t)x->data % 16 != 0)
-        return false;
+/* Is the shift small beside the spread of the data? */
+static bool shift_small(const struct hf_assign_problem *p) {
     double shift[SHIFT_PIECE];
     double square = 0;
-    for (int64_t j = 0; p->shift != NULL && j < x->cols; j += SHIFT_PIECE) {
-        const int64_t count = x->cols - j < SHIFT_PIECE ? x->cols - j : SHIFT_PIECE;
+    for (int64_t j = 0; p->shift != NULL && j < p->x.cols; j += SHIFT_PIECE) {
+        const int64_t count = p->x.cols - j < SHIFT_PIECE ? p->x.cols - j : SHIFT_PIECE;
         if (cudaMemcpy(shift, p->shift + j, sizeof(double) * (size_t)count, cudaMemcpyDefault) !=
             cudaSuccess)
             return false;
@@ -130,7 +182,21 @@ static bool rows_raw(const struct hf_assign_problem *p) {
             square += shift[i] * shift[i];
     }
     const double reach = 1 / (p->scale > 0 ? p->scale : 1); /* of x - shift in each column */
-    return square <= (double)x->cols * reach * reach / 256;
+    return square <= (double)p->x.cols * reach * reach / 256;
+}
+
+/* 16-bit data are best left where they are if they are not far from 0: then they are exact in f16,
+ * and so are centroids stored in the type of the data. */
+static bool shift_dropped(const struct hf_assign_problem *p) {
+    return p->shift == NULL || p->metric != HF_EUCLIDEAN ||
+           ((p->x.dtype == HF_F16 || p->x.dtype == HF_BF16) && shift_small(p));
+}
+
+/* Can x be looked at in place? */
+static bool rows_raw(const struct hf_assign_problem *p) {
+    const hf_array *x = &p->x;
+    return x->dtype == HF_F16 && p->metric == HF_EUCLIDEAN && x->cols % 8 == 0 &&
+           array_stride(x) % 8 == 0 && (uintptr_t)x->data % 16 == 0 && shift_dropped(p);
 }
 
 struct rows_memory {
@@ -166,13 +232,26 @@ size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem) {
     return rows_carve(problem, rows_raw(problem), NULL, &m);
 }
 
-static hf_status rows_launch(struct hf_cuda *cuda, const struct rows_job *job, hf_dtype dtype) {
-    const int64_t blocks = (job->rows * job->lanes + THREADS - 1) / THREADS;
+template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, struct rows_job job) {
+    constexpr int N = T == HF_U8 ? 8 : 16 / hf_device_bytes<T>;
+    constexpr int BYTES = N * hf_device_bytes<T>;
+    const bool wide = job.d % N == 0 && (uintptr_t)job.x % BYTES == 0 &&
+                      job.stride * hf_device_bytes<T> % BYTES == 0;
+    const int64_t packs = job.ld / (wide ? N : 2);
+    job.lanes = 32;
+    while (job.lanes > 1 && job.lanes / 2 >= packs)
+        job.lanes /= 2;
+    const int64_t blocks = (job.rows * job.lanes + THREADS - 1) / THREADS;
     const int64_t most = (int64_t)cuda->sms * 32;
     const unsigned grid = (unsigned)(blocks < most ? blocks : most);
-    hf_for_dtype(dtype, [&](auto type) {
-        prepare_rows<decltype(type)::value><<<grid, THREADS, 0, cuda->stream>>>(*job);
-    });
+    if (wide)
+        prepare_rows<T, N, true><<<grid, THREADS, 0, cuda->stream>>>(job);
+    else
+        prepare_rows<T, 2, false><<<grid, THREADS, 0, cuda->stream>>>(job);
+}
+
+static hf_status rows_launch(struct hf_cuda *cuda, const struct rows_job *job, hf_dtype dtype) {
+    hf_for_dtype(dtype, [&](auto type) { launch_type<decltype(type)::value>(cuda, *job); });
     return hf_cuda_launched(cuda, "assign: prepare rows");
 }
 
@@ -191,7 +270,9 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                             const struct rows_memory *m) {
     const struct hf_assign_problem *p = &rows->problem;
     const int64_t d = p->x.cols;
-    const bool there = p->metric == HF_EUCLIDEAN && p->shift != NULL;
+    const bool there = !shift_dropped(p);
+    /* one shift for rows and centroids: the float32 one, unless the rows are float64 */
+    const bool both = p->x.dtype != HF_F64 || rows->kind == HF_ASSIGN_SIMT;
     if (there)
         HF_TRY(hf_cuda_check(cuda,
                              cudaMemcpyAsync(m->shift, p->shift, sizeof(double) * (size_t)d,
@@ -199,8 +280,8 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                              "assign: copy the shift"));
     rows->shift = there ? m->shift : NULL;
     rows->shift32 = m->shift32;
-    round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(
-        m->shift, m->shift32, d, there, rows->kind == HF_ASSIGN_SIMT);
+    round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(m->shift, m->shift32, d,
+                                                                       there, both);
     return hf_cuda_launched(cuda, "assign: shift");
 }
 
@@ -211,8 +292,10 @@ static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
         return HF_ASSIGN_DENSE;
     if (p->kind != HF_ASSIGN_AUTO)
         return p->kind;
-    return hf_filter_supports(cuda, n, (int)p->k, (int)p->x.cols, (int)p->batch) ? HF_ASSIGN_TENSOR
-                                                                                 : HF_ASSIGN_SIMT;
+    if (!hf_filter_supports(cuda, n, (int)p->k, (int)p->x.cols, (int)p->batch))
+        return HF_ASSIGN_SIMT;
+    const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
+    return work < HF_ASSIGN_SHORT_WORK ? HF_ASSIGN_SHORT : HF_ASSIGN_TENSOR;
 }
 
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
@@ -223,7 +306,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->n = problem->x.rows / problem->batch;
     rows->scale = problem->scale > 0 ? problem->scale : 1;
     rows->kind = choose_kind(cuda, problem, rows->scale);
-    const bool tensor = rows->kind == HF_ASSIGN_TENSOR;
+    const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
     const bool raw = rows_raw(problem);
     (void)rows_carve(problem, raw, memory, &m);
     rows->raw = raw && tensor;
@@ -248,18 +331,16 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     job.d = problem->x.cols;
     job.stride = array_stride(&problem->x);
     job.shift = rows->shift;
+    job.shift32 = rows->shift32;
     job.scale = rows->scale;
     job.own_scale = tensor && problem->metric != HF_EUCLIDEAN;
     job.raw = rows->raw;
     job.x16 = tensor ? m.x16 : NULL;
-    job.ld = job.x16 != NULL ? m.ld : job.d;
+    job.ld = m.ld;
     job.norm = m.norm;
     job.loss = m.loss;
     job.n = rows->n;
     job.wild = m.wild;
     job.wild_count = m.wild_count;
-    job.lanes = 32;
-    while (job.lanes > 4 && job.lanes >= m.ld)
-        job.lanes /= 2;
     return rows_launch(cuda, &job, problem->x.dtype);
 }

@@ -174,7 +174,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.c = step->c;
     job.c_f64 = p->c_type == HF_F64;
     job.metric = p->metric;
-    job.norm_x = rows->kind == HF_ASSIGN_TENSOR ? rows->norm : NULL;
+    job.norm_x = rows->kind == HF_ASSIGN_SIMT ? NULL : rows->norm;
     job.norm = s->norm;
     job.labels = step->labels;
     job.s = *s;
@@ -196,7 +196,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
 struct compare_job {
     const int32_t *old_labels, *labels;
     int64_t n, k, batch;
-    bool dense; /* every row went to float64 */
+    const int32_t *dense; /* [batch] rows compared with all centroids, NULL: every row */
     struct hf_settle s;
     struct hf_assign_counts *counts;
     int32_t *moved, *moved_count;
@@ -252,9 +252,9 @@ __device__ static void report(const struct compare_job &job, int64_t b) {
     struct hf_assign_counts *to = job.counts + b;
     const int64_t open = job.s.open.count[b];
     to->changed = tally->changed;
-    to->rechecked = static_cast<unsigned long long>(job.dense ? job.n : open);
-    to->pairs = tally->pairs +
-                static_cast<unsigned long long>(job.k * (job.dense ? job.n : job.s.rest_count[b]));
+    const int64_t dense = job.dense ? job.dense[b] : job.n;
+    to->rechecked = static_cast<unsigned long long>(open > dense ? open : dense);
+    to->pairs = tally->pairs + static_cast<unsigned long long>(job.k * dense);
 }
 
 __global__ void __launch_bounds__(COMPARE_THREADS) compare_labels(const struct compare_job job) {
@@ -285,7 +285,8 @@ __global__ void __launch_bounds__(COMPARE_THREADS) compare_labels(const struct c
 }
 
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                            const struct hf_assign_step *step, const struct hf_settle *s) {
+                            const struct hf_assign_step *step, const struct hf_settle *s,
+                            const int32_t *dense_count) {
     const int64_t batch = rows->problem.batch;
     struct compare_job job = {};
     job.old_labels = step->old_labels;
@@ -293,7 +294,7 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     job.n = rows->n;
     job.k = rows->problem.k;
     job.batch = batch;
-    job.dense = rows->kind == HF_ASSIGN_DENSE;
+    job.dense = dense_count;
     job.s = *s;
     job.counts = step->counts;
     job.moved = step->moved;

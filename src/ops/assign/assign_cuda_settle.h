@@ -45,8 +45,10 @@ hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *row
                           const struct hf_assign_step *step, const struct hf_settle *s,
                           const int32_t *list, const int32_t *count);
 
-/* Compare labels with the old ones; counters and the list of moved rows to the caller. */
+/* Compare labels with the old ones; counters and the list of moved rows to the caller. dense_count:
+ * the count that hf_settle_dense() got. */
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                            const struct hf_assign_step *step, const struct hf_settle *s);
+                            const struct hf_assign_step *step, const struct hf_settle *s,
+                            const int32_t *dense_count);
 
 #endif
