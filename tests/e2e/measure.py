@@ -63,9 +63,10 @@ def usage():
 
 @test
 def bad_suites():
-    for text, line in (("assign f32 1 1\n", 1), ("assign f32 1 1 1\nassign f99 1 1 1\n", 2),
-                       ("assign f32 1 1 1 1\n", 1), ("\n\nassign f32 0 1 1\n", 3), ("assign f32 1 1 1 #" + "-" * 300 + "\n", 1),
-                       ("assign f32 1 1 1\n" * 257, 257)):
+    fine = "assign f32 1 1 1"
+    for text, line in (("assign f32 1 1\n", 1), (fine + "\nassign f99 1 1 1\n", 2), (fine + " 1\n", 1),
+                       ("\n\nassign f32 0 1 1\n", 3), (fine + " #" + "-" * 300 + "\n", 1),
+                       ((fine + "\n") * 257, 257)):
         result = holdfast("bench", "--suite", write("bad.txt", text), code=INPUT)
         check(f"bad.txt: line {line} " in result.err and result.out == "", str(result))
     result = holdfast("tune", "--suite", scratch("none.txt"), code=INPUT)
