@@ -242,15 +242,85 @@ static void naive_parallel(struct naive *s, const struct hf_init_args *a) {
     free(rows);
 }
 
+/* k-means++ or k-means|| on the rows as they are. */
+static void naive_seeds(struct naive *s, const struct hf_init_args *a) {
+    naive_first(s);
+    if (a->init == HF_INIT_KMEANS_PARALLEL)
+        naive_parallel(s, a);
+    naive_greedy(s);
+}
+
+/* Draw `count` rows with chances in proportion to v [n]; returns the sum of v on its scale. */
+static double naive_draws(const struct naive *s, const double *v, int half, int64_t count,
+                          int64_t *rows) {
+    double most = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        most = fmax(most, v[i]);
+    const double unit = hf_fixed_mult(hf_fixed_bits(s->n), hf_fixed_exponent(most));
+    uint64_t total = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        total += (uint64_t)rint(v[i] * unit);
+    for (int64_t j = 0; j < count; j++) {
+        const uint64_t stream = naive_stream(s, HF_DRAW_CORE) + (uint64_t)half;
+        const wide u = (wide)hf_rng_bits(s->seed, stream, (uint64_t)j) * total >> 64;
+        uint64_t target = (uint64_t)(((wide)j * total + u) / (wide)count);
+        int64_t i = 0;
+        for (uint64_t q; target >= (q = (uint64_t)rint(v[i] * unit)); i++)
+            target -= q;
+        rows[j] = i;
+    }
+    return (double)total / unit;
+}
+
+/* The same from a core of `size` weighted rows. */
+static void naive_core(struct naive *s, const struct hf_init_args *a, int64_t size) {
+    int64_t *rows = need((size_t)size * sizeof *rows);
+    double *x = need((size_t)(size * s->d) * sizeof *x);
+    double *w = need((size_t)size * sizeof *w);
+    double *v = need((size_t)s->n * sizeof *v);
+    naive_first(s);
+    for (int64_t i = 0; i < s->n; i++) {
+        s->nearest[i] = naive_distance(s, i, s->chosen[0]);
+        v[i] = naive_weight(s, i);
+    }
+    const double weight = naive_draws(s, v, 0, size / 2, rows);
+    for (int64_t i = 0; i < s->n; i++)
+        v[i] = naive_weight(s, i) * s->nearest[i];
+    const double spread = naive_draws(s, v, 1, size / 2, rows + size / 2);
+    for (int64_t l = 0; l < size; l++) {
+        memcpy(x + l * s->d, s->x + rows[l] * s->d, (size_t)s->d * sizeof *x);
+        w[l] = 2 / ((double)size * (1 / weight + s->nearest[rows[l]] / spread));
+    }
+    struct naive in = naive_new(x, w, size, s->d, a, 0);
+    naive_seeds(&in, a);
+    s->count = in.count;
+    for (int64_t t = 0; t < in.count; t++)
+        s->chosen[t] = rows[in.chosen[t]];
+    naive_free(&in);
+    free(rows);
+    free(x);
+    free(w);
+    free(v);
+    if (s->count == s->k)
+        return;
+    for (int64_t i = 0; i < s->n; i++)
+        s->nearest[i] = INFINITY;
+    for (int64_t t = 0; t < s->count; t++)
+        naive_commit(s, s->chosen[t], t);
+    for (int64_t t = 0; t < s->count; t++)
+        s->nearest[s->chosen[t]] = 0;
+    naive_scale(s, true);
+    naive_greedy(s);
+}
+
 /* centroids [k, d] */
 static double *naive_init(const struct problem *p, const struct hf_init_args *a) {
     struct naive s = naive_new(p->x, p->weights, p->n, p->d, a, 0);
-    if (a->init != HF_INIT_RANDOM) {
-        naive_first(&s);
-        if (a->init == HF_INIT_KMEANS_PARALLEL)
-            naive_parallel(&s, a);
-        naive_greedy(&s);
-    }
+    const int64_t core = hf_init_core_rows(p->n, p->d, a->k, p->dtype);
+    if (a->init != HF_INIT_RANDOM && core > 0)
+        naive_core(&s, a, core);
+    else if (a->init != HF_INIT_RANDOM)
+        naive_seeds(&s, a);
     naive_rest(&s);
     double *c = need((size_t)(a->k * p->d) * sizeof *c);
     for (int64_t t = 0; t < a->k; t++)

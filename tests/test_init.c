@@ -191,11 +191,68 @@ static void test_shapes(void **state) {
 /* The first steps bring so many rows nearer that the list of pairs overflows. */
 static void test_overflow(void **state) {
     (void)state;
-    struct problem p = blobs(200000, 2, 30, 0.5, HF_F32, 8);
+    struct problem p = blobs(65000, 2, 30, 0.5, HF_F32, 8);
     const struct hf_init_args a = {.k = 6, .seed = 5};
+    assert_int_equal(hf_init_core_rows(p.n, p.d, a.k, p.dtype), 0);
     double *want = naive_init(&p, &a);
     check_same(&p, &a, 2, 0, want);
-    check_same(&p, &a, 2, 70000, want);
+    check_same(&p, &a, 2, 20000, want);
+    free(want);
+    problem_free(&p);
+}
+
+/* So many rows that a few stand for all. */
+static void test_core(void **state) {
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        struct problem p = blobs(70000, 3, 30, 0.5, m == 1 ? HF_F64 : HF_F32, 18);
+        struct hf_init_args a = {.k = 9, .metric = (hf_metric)m, .seed = 5};
+        assert_int_equal(hf_init_core_rows(p.n, p.d, a.k, p.dtype), 16384);
+        if (m == 2)
+            add_weights(&p, 3);
+        if (m == 1)
+            a.init = HF_INIT_KMEANS_PARALLEL;
+        double *want = naive_init(&p, &a);
+        check_same(&p, &a, 2, 0, want);
+        check_same(&p, &a, 7, 20000, want);
+        free(want);
+        problem_free(&p);
+    }
+}
+
+/* A few rows far away from very many: half of the core is drawn by distance, so they are in it. */
+static void test_core_far(void **state) {
+    (void)state;
+    struct problem p = blobs(100000, 2, 1, 1, HF_F32, 3);
+    for (int i = 0; i < 4; i++)
+        ((float *)p.data)[2 * (20000 * i + 77)] = (float)(1e5 * (i + 1));
+    hf_to_f64(p.x, p.data, p.dtype, p.n * p.d);
+    p.filter.scale = 0x1p-19;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        const struct hf_init_args a = {.k = 8, .seed = seed};
+        double *c = run_init(&p, a, 2, 0);
+        int far = 0;
+        for (int t = 0; t < 8; t++)
+            far += c[2 * t] > 5e4;
+        assert_int_equal(far, 4);
+        free(c);
+    }
+    problem_free(&p);
+}
+
+/* Many copies of one row, and 12 others that the core need not hold: all points are found. */
+static void test_core_copies(void **state) {
+    (void)state;
+    double *v = need(80000 * sizeof *v);
+    for (int i = 0; i < 80000; i++)
+        v[i] = i % 6000 == 17 ? pow(1000, i / 6000 % 14) : 5;
+    struct problem p = problem_of(v, 80000, 1, HF_F64);
+    const struct hf_init_args a = {.k = 14, .seed = 3};
+    double *want = naive_init(&p, &a);
+    check_same(&p, &a, 2, 0, want);
+    for (int t = 0; t < 14; t++)
+        for (int s = 0; s < t; s++)
+            assert_true(want[t] != want[s]);
     free(want);
     problem_free(&p);
 }
@@ -385,12 +442,14 @@ static void test_progress(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),      cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_overflow),   cmocka_unit_test(test_parallel),
-        cmocka_unit_test(test_few_points), cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_scales),     cmocka_unit_test(test_zero_weights),
-        cmocka_unit_test(test_quality),    cmocka_unit_test(test_restarts),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_types),        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_overflow),     cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_core),         cmocka_unit_test(test_core_far),
+        cmocka_unit_test(test_core_copies),  cmocka_unit_test(test_few_points),
+        cmocka_unit_test(test_copies),       cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_zero_weights), cmocka_unit_test(test_quality),
+        cmocka_unit_test(test_restarts),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,13 +112,20 @@ static hf_status fill_up(struct hf_init_state *s) {
     return hf_init_progress(s, s->k);
 }
 
+hf_status hf_init_seeds(struct hf_init_state *s) {
+    HF_TRY(hf_init_first(s));
+    if (s->args->init == HF_INIT_KMEANS_PARALLEL)
+        HF_TRY(hf_init_parallel(s));
+    return hf_init_greedy(s);
+}
+
 static hf_status initialise(struct hf_init_state *s) {
-    if (s->args->init != HF_INIT_RANDOM) {
-        HF_TRY(hf_init_first(s));
-        if (s->args->init == HF_INIT_KMEANS_PARALLEL)
-            HF_TRY(hf_init_parallel(s));
-        HF_TRY(hf_init_greedy(s));
-    }
+    if (s->args->init == HF_INIT_RANDOM)
+        return fill_up(s);
+    if (hf_init_core_rows(s->n, s->d, s->k, s->rows->dtype) > 0)
+        HF_TRY(hf_init_core(s));
+    else
+        HF_TRY(hf_init_seeds(s));
     return fill_up(s);
 }
 
@@ -135,5 +142,7 @@ uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_a
     uint64_t bytes = hf_init_state_bytes(rows->n, rows->d, args->k) + (uint64_t)rows->n / 8 + 1;
     if (args->init == HF_INIT_KMEANS_PARALLEL)
         bytes += hf_init_parallel_bytes(rows, args->k);
+    if (args->init != HF_INIT_RANDOM)
+        bytes += hf_init_core_bytes(rows, args->k);
     return bytes;
 }

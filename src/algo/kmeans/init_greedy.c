@@ -13,10 +13,12 @@
 #include "base/fixed.h"
 #include "base/rng.h"
 #include "ops/distance/distance.h"
+#include "ops/greedy/greedy.h"
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <string.h>
+
+#define DEVICE_STEPS 256
 
 struct pass {
     const struct hf_init_state *s;
@@ -56,13 +58,8 @@ static void sum_blocks(struct hf_init_state *s) {
 
 /* Potentials on a scale that uses the whole range of the integers. Later ones are smaller. */
 static void rescale(struct hf_init_state *s) {
-    double farthest = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        if (hf_init_weight(s, i) > 0)
-            farthest = fmax(farthest, hf_init_weight(s, i) * s->nearest[i]);
-    const int bits = hf_fixed_bits(s->n);
-    s->unit = hf_fixed_mult(bits, hf_fixed_exponent(fmin(farthest, DBL_MAX)));
-    s->limit = ldexp(1, bits);
+    s->unit = hf_seed_scale_of(s->nearest, s->args->weights, s->n);
+    s->limit = ldexp(1, hf_fixed_bits(s->n));
     memset(s->block, 0, (size_t)s->blocks * sizeof *s->block);
     for (int64_t i = 0; i < s->n; i++)
         s->block[i / HF_SEED_BLOCK] += hf_init_potential(s, i);
@@ -108,8 +105,7 @@ static int64_t locate(const struct hf_init_state *s, uint64_t target) {
     }
 }
 
-/* A row with a chance in proportion to its weight. */
-static int64_t draw_first(const struct hf_init_state *s) {
+int64_t hf_init_draw_first(const struct hf_init_state *s) {
     const uint64_t stream = hf_init_stream(s, HF_DRAW_FIRST);
     const double *w = s->args->weights;
     if (!w)
@@ -133,19 +129,25 @@ static int64_t draw_first(const struct hf_init_state *s) {
     return 0;
 }
 
-hf_status hf_init_first(struct hf_init_state *s) {
-    s->chosen[0] = draw_first(s);
-    HF_TRY(hf_rows_gather(s->rows, s->chosen, 1, s->centroids));
+hf_status hf_init_resume(struct hf_init_state *s) {
     for (int64_t i = 0; i < s->n; i++) {
         s->nearest[i] = INFINITY;
         s->label[i] = -1;
     }
     s->unit = 1; /* no scale yet */
     s->limit = 1;
-    s->count = 1;
-    HF_TRY(hf_init_commit(s, s->centroids, 1, 0));
-    s->nearest[s->chosen[0]] = 0;
+    HF_TRY(hf_init_commit(s, s->centroids, s->count, 0));
+    for (int64_t t = 0; t < s->count; t++)
+        s->nearest[s->chosen[t]] = 0;
     rescale(s);
+    return HF_OK;
+}
+
+hf_status hf_init_first(struct hf_init_state *s) {
+    s->chosen[0] = hf_init_draw_first(s);
+    HF_TRY(hf_rows_gather(s->rows, s->chosen, 1, s->centroids));
+    s->count = 1;
+    HF_TRY(hf_init_resume(s));
     return hf_init_progress(s, 1);
 }
 
@@ -232,7 +234,42 @@ static hf_status step(struct hf_init_state *s) {
     return hf_init_progress(s, s->count);
 }
 
+/* Steps that the device makes by itself, DEVICE_STEPS between two words to the caller. */
+static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
+    const struct hf_init_args *a = s->args;
+    const struct hf_greedy_args args = {.x = *s->rows->array,
+                                        .weights = a->weights,
+                                        .metric = a->metric,
+                                        .filter = a->filter,
+                                        .seed = a->seed,
+                                        .stream = hf_init_stream(s, HF_DRAW_TRIAL),
+                                        .trials = s->trials,
+                                        .upto = upto,
+                                        .limit = s->limit,
+                                        .unit = &s->unit,
+                                        .nearest = s->nearest,
+                                        .chosen = s->chosen,
+                                        .centroids = s->centroids,
+                                        .count = &s->count};
+    HF_TRY(hf_greedy(s->rows->ctx, &args));
+    s->labelled = false; /* label is not kept up */
+    return hf_init_progress(s, s->count);
+}
+
+/* Can op greedy make the steps? On the CPU the loop below is faster, for it skips rows. */
+static bool on_device(const struct hf_init_state *s) {
+    return !hf_ctx_is_host(s->rows->ctx) && s->rows->array && s->rows->dropped_count == 0 &&
+           s->trials <= HF_GREEDY_TRIALS;
+}
+
 hf_status hf_init_greedy(struct hf_init_state *s) {
+    while (on_device(s) && s->count < s->k) {
+        const int64_t before = s->count;
+        const int64_t left = s->k - before;
+        HF_TRY(device_steps(s, before + (left < DEVICE_STEPS ? left : DEVICE_STEPS)));
+        if (s->count == before)
+            return HF_OK;
+    }
     while (s->count < s->k && s->total > 0)
         HF_TRY(step(s));
     return HF_OK;

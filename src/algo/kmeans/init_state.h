@@ -9,7 +9,14 @@
 
 /* Uses of random numbers that must not meet. HF_DRAW_NESTED is added while the candidates of
  * k-means|| are clustered. */
-enum hf_draw { HF_DRAW_FIRST, HF_DRAW_TRIAL, HF_DRAW_REST, HF_DRAW_ACCEPT, HF_DRAW_NESTED = 16 };
+enum hf_draw {
+    HF_DRAW_FIRST,
+    HF_DRAW_TRIAL,
+    HF_DRAW_REST,
+    HF_DRAW_ACCEPT,    /* one for each round */
+    HF_DRAW_CORE = 12, /* and the next: a half each */
+    HF_DRAW_NESTED = 16
+};
 
 struct hf_init_state {
     const struct hf_rows *rows;
@@ -55,7 +62,25 @@ static inline uint64_t hf_init_potential(const struct hf_init_state *s, int64_t 
 uint64_t hf_init_stream(const struct hf_init_state *s, int use);
 hf_status hf_init_progress(const struct hf_init_state *s, int64_t done);
 
+/* ---- init.c */
+/* Centroids by k-means++ or k-means|| on the rows as they are; fewer than k where they lie on fewer
+ * points. */
+hf_status hf_init_seeds(struct hf_init_state *s);
+
+/* ---- init_core.c */
+/* How many rows stand for n of them; 0: they are few enough as they are. Nothing but these numbers
+ * decides, so that it is the same everywhere. */
+int64_t hf_init_core_rows(int64_t n, int64_t d, int64_t k, hf_dtype dtype);
+/* The same as hf_init_seeds(), from hf_init_core_rows() rows. */
+hf_status hf_init_core(struct hf_init_state *s);
+/* Bytes it holds beside the state. */
+uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k);
+
 /* ---- init_greedy.c */
+/* A row with a chance in proportion to its weight. */
+int64_t hf_init_draw_first(const struct hf_init_state *s);
+/* Potentials of all rows for the s->count centroids there are, from nothing. */
+hf_status hf_init_resume(struct hf_init_state *s);
 /* The first centroid: a row with a chance in proportion to its weight. */
 hf_status hf_init_first(struct hf_init_state *s);
 /* Bring `count` candidates [count, d] into nearest, label and the potentials. */
