@@ -8,8 +8,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CORRUPT, FASHION, INPUT, RESOURCES, USAGE, blobs, check, content, equal, holdfast, main,  # noqa: E402
-                 npy_header, obedient, pack, scratch, test, write_npy)
+from cli import (CORRUPT, FAILED, FASHION, INPUT, RESOURCES, USAGE, blobs, check, content, equal,  # noqa: E402
+                 holdfast, main, npy_header, obedient, pack, scratch, test, write_npy)
 
 ROWS = blobs(50, 3, 4)
 
@@ -213,6 +213,23 @@ def damaged_checkpoint():
                 write("cut.hfc", data[:cut]), code=CORRUPT, words=["cut.hfc"])
     for other in (["-k", 5], ["-k", 4, "--seed", 9], ["-k", 4, "--metric", "cosine"]):
         refused(good(), *other, "--resume", checkpoint, words=["c.hfc", "another"])
+
+
+@test
+def names_do_not_write_to_the_terminal():
+    """Control characters in names come out as question marks; the command to go on holds them quoted."""
+    odd = scratch("a\033[31mb\nc'd")
+    result = holdfast("kmeans", odd + ".npy", "-k", 2, code=INPUT)
+    check("a?[31mb?c'd.npy" in result.err and result.err.count("\n") == 1, str(result))
+    write_npy(odd + ".npy", ROWS)
+    result = holdfast("kmeans", odd + ".npy", "-k", 2, "-o", odd)
+    check("\033" not in result.out + result.err and "a?[31mb?c'd.npy: 50 rows" in result.out, str(result))
+    result = holdfast("predict", odd + ".npy", "--centroids", odd + "/centroids.npy", "-o", odd + "/l.npy")
+    check("\033" not in result.out + result.err, str(result))
+    os.remove(odd + "/labels.npy")
+    os.mkdir(odd + "/labels.npy")
+    result = holdfast("kmeans", odd + ".npy", "-k", 2, "-o", odd, code=FAILED)
+    check("\033" not in result.err and result.err.count("\n") == 1, str(result))
 
 
 @test

@@ -199,9 +199,9 @@ static int print_json(const struct job *job) {
 }
 
 static void print_summary(const struct job *job, FILE *out) {
-    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", job->data_file, tool_count_text(job->rows),
-            tool_count_text(job->cols), hf_dtype_name(job->dtype), hf_dataset_format(job->data),
-            hf_dataset_array(job->data) ? "" : ", read in chunks");
+    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(job->data_file),
+            tool_count_text(job->rows), tool_count_text(job->cols), hf_dtype_name(job->dtype),
+            hf_dataset_format(job->data), hf_dataset_array(job->data) ? "" : ", read in chunks");
     fprintf(out, "  nearest of %s centroids, %s distance; inertia %.12g\n",
             tool_count_text(hf_dataset_array(job->centroids)->rows),
             kmeans_metric_names[job->metric], job->inertia);
@@ -209,9 +209,9 @@ static void print_summary(const struct job *job, FILE *out) {
             tool_seconds_text(job->seconds_load), tool_seconds_text(job->seconds_predict),
             tool_seconds_text(job->seconds_write));
     if (job->labels_file)
-        fprintf(out, "  written   %s\n", job->labels_file);
+        fprintf(out, "  written   %s\n", tool_name_text(job->labels_file));
     if (job->distances_file)
-        fprintf(out, "  written   %s\n", job->distances_file);
+        fprintf(out, "  written   %s\n", tool_name_text(job->distances_file));
 }
 
 /* Name the file that a message is about. Nothing is written in there, so that a failure of input or

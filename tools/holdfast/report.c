@@ -196,8 +196,8 @@ static void summary_files(const struct report *r, FILE *out) {
     if (!dir)
         return;
     const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
-    fprintf(out, "  written   %s%scentroids.npy, labels.npy, report.json%s%s\n", dir, slash,
-            r->options->picture_height ? ", centroids.png" : "",
+    fprintf(out, "  written   %s%scentroids.npy, labels.npy, report.json%s%s\n",
+            tool_name_text(dir), slash, r->options->picture_height ? ", centroids.png" : "",
             r->checkpointed && !r->options->checkpoint ? ", checkpoint.hfc" : "");
 }
 
@@ -205,8 +205,8 @@ void report_summary(const struct report *r, FILE *out) {
     const hf_kmeans_result *fit = r->fit;
     const struct kmeans_options *o = r->options;
     struct sizes s = {0};
-    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", o->data, tool_count_text(fit->n),
-            tool_count_text(fit->d), hf_dtype_name(r->dtype), r->format,
+    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(o->data),
+            tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype), r->format,
             r->streamed ? ", read in chunks" : "");
     if (fit->rows_dropped)
         fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(fit->rows_dropped));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "resume.h"
 #include "outputs.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ void checkpoint_drop(const struct checkpoint *c, const struct kmeans_options *o)
         unlink(c->own);
 }
 
-/* A word for the shell: in quotes unless it needs none. */
+/* A word for the shell: in quotes unless it needs none; control characters as $'\\012'. */
 static void print_word(const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-+=./,:@%";
@@ -69,6 +70,8 @@ static void print_word(const char *word) {
     for (; *word; word++)
         if (*word == '\'')
             fputs("'\\''", stderr);
+        else if (iscntrl((unsigned char)*word))
+            fprintf(stderr, "'$'\\%03o''", (unsigned)(unsigned char)*word);
         else
             fputc(*word, stderr);
     fputc('\'', stderr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exit codes, messages, texts of numbers, JSON, clock and memory. */
 #include "tool.h"
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -52,12 +53,25 @@ int tool_exit_code(hf_status status, int os_error, enum tool_stage stage) {
 }
 
 void tool_error(const char *fmt, ...) {
+    char text[8192];
     va_list args;
     va_start(args, fmt);
-    fputs("holdfast: ", stderr);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    fprintf(stderr, "holdfast: %s\n", tool_printable(text));
+}
+
+char *tool_printable(char *text) {
+    for (char *p = text; *p; p++)
+        if (iscntrl((unsigned char)*p))
+            *p = '?';
+    return text;
+}
+
+const char *tool_name_text(const char *name) {
+    static char text[4200];
+    snprintf(text, sizeof text, "%s", name);
+    return tool_printable(text);
 }
 
 int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stage,

@@ -39,6 +39,12 @@ struct tool_word {
     const char *library, *command; /* NULL: the end of a list */
 };
 
+/* Put ? for control characters: a file name must not write to the terminal. */
+char *tool_printable(char *text);
+
+/* A printable copy of a file name; lives until the next call. */
+const char *tool_name_text(const char *name);
+
 /* Report hf_last_error(ctx) or, where that is empty, the status; return the exit code. Set errno to
  * 0 before the call whose status this is. */
 int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage);
