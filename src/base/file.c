@@ -258,7 +258,7 @@ static void release(hf_file *file) {
 hf_status hf_file_stage(hf_file *file, hf_error *err) {
     if (file->staged)
         return HF_OK;
-    file->old = open(file->path, O_PATH | O_CLOEXEC);
+    file->old = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     HF_TRY(flush(file, err));
     if (fsync(file->fd) != 0 && errno != EINVAL)
         return os_error(err, "write", file->name, errno);
