@@ -23,7 +23,7 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out) {
     fputs("Usage: holdfast VERB [OPTION...] [ARGUMENT...]\n"
-          "k-means on the CPU, exact and repeatable.\n\nVerbs:\n",
+          "Exact and repeatable k-means.\n\nVerbs:\n",
           out);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
