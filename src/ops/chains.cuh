@@ -139,4 +139,43 @@ __device__ __forceinline__ struct hf_chain hf_chain_pair(const char *x, const ch
     return s;
 }
 
+/* Shared memory of a warp for hf_chain_to(). */
+#define HF_CHAIN_TO_COLS 32
+template <hf_dtype T> __host__ __device__ constexpr int hf_chain_to_bytes() {
+    return HF_CHAIN_STAGES * HF_CHAIN_WARP * hf_chain_pitch<T>(HF_CHAIN_TO_COLS);
+}
+
+/* The same where all lanes have the same centroid, float64 in global memory; whole: of x. */
+template <hf_dtype T, hf_metric M>
+__device__ __forceinline__ struct hf_chain hf_chain_to(const char *x, const double *__restrict__ c,
+                                                       int64_t d, bool whole, char *smem) {
+    constexpr int COLS = HF_CHAIN_TO_COLS, PITCH = hf_chain_pitch<T>(COLS);
+    const int lane = (int)threadIdx.x % HF_CHAIN_WARP;
+    struct hf_chain s = {0, 0, 0};
+    for (int64_t from = -COLS; from < d; from += COLS) {
+        const int64_t next = from + COLS;
+        const int stage = (int)(next / COLS) % HF_CHAIN_STAGES;
+        if (next < d)
+            hf_chain_stage<T>(smem + stage * HF_CHAIN_WARP * PITCH, PITCH, x, next,
+                              (int)min(d - next, (int64_t)COLS), whole);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        if (from < 0)
+            continue;
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncwarp();
+        const char *own = smem + ((1 - stage) * HF_CHAIN_WARP + lane) * PITCH;
+        const int cols = (int)min(d - from, (int64_t)COLS);
+        for (int j = 0; j < cols / 4 * 4; j += 4) {
+            const hf_pack<T, 4> a = *(const hf_pack<T, 4> *)(own + j * hf_device_bytes<T>);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                hf_chain_add<M>(&s, (double)hf_widen<T>(a.e[e]), __ldg(c + from + j + e));
+        }
+        for (int j = cols / 4 * 4; j < cols; j++)
+            hf_chain_add<M>(&s, hf_device_load<T>(own, j), __ldg(c + from + j));
+        __syncwarp();
+    }
+    return s;
+}
+
 #endif

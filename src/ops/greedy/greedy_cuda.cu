@@ -1,61 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
- * greedy on CUDA: all steps are queued at once, the state stays on the device. */
+ * greedy on CUDA: one cooperative kernel makes all steps; see greedy_state.cuh. */
 #include "core/kernel.h"
 #include "device/cuda/stage.h"
-#include "ops/greedy/greedy_commit.cuh"
-#include "ops/greedy/greedy_evaluate.cuh"
+#include "ops/greedy/greedy_steps.cuh"
 
-/* The state as the caller has it; the rest is 0. */
-static __global__ void greedy_begin(const struct greedy_job job) {
-    job.state->count = *job.count;
-    job.state->unit = *job.unit;
-    job.state->stop = 0;
-    job.state->done = 0;
-    for (int l = 0; l < HF_GREEDY_TRIALS; l++)
-        job.state->gain[l] = 0;
+/* Blocks: one for each multiprocessor, but none without a chunk. Their rows stay in shared memory
+ * if those of the block that has most fit behind what else is there. */
+static int blocks_of(const struct hf_cuda *cuda, const struct greedy_job &job) {
+    return (int)(job.chunks < cuda->sms ? job.chunks : cuda->sms);
 }
 
-template <hf_dtype T, int C>
-static void launch_steps(struct hf_cuda *cuda, const struct greedy_job &job, int64_t steps) {
-    const unsigned tiles = (unsigned)job.tiles;
-    for (int64_t s = 0; s < steps; s++) {
-        if (job.cosine)
-            greedy_evaluate<T, C, true><<<tiles, EVALUATE_THREADS, 0, cuda->stream>>>(job);
-        else
-            greedy_evaluate<T, C, false><<<tiles, EVALUATE_THREADS, 0, cuda->stream>>>(job);
-        greedy_commit<false><<<tiles, GREEDY_TILE, 0, cuda->stream>>>(job);
-    }
+static int64_t resident_bytes(const struct greedy_job &job, int blocks) {
+    const int64_t chunks = (job.chunks + blocks - 1) / blocks;
+    return chunks * (GREEDY_CHUNK / GREEDY_M) * job.kp * GREEDY_WARP * (int64_t)sizeof(uint4);
 }
 
-template <hf_dtype T>
-static void launch_type(struct hf_cuda *cuda, const struct greedy_job &job, int64_t steps) {
-    greedy_begin<<<1, 1, 0, cuda->stream>>>(job);
-    greedy_convert<T><<<cuda->sms * 8, 128, 0, cuda->stream>>>(job);
-    greedy_commit<true><<<(unsigned)job.tiles, GREEDY_TILE, 0, cuda->stream>>>(job);
-    if (job.trials <= 8)
-        launch_steps<T, 8>(cuda, job, steps);
-    else if (job.trials <= 12)
-        launch_steps<T, 12>(cuda, job, steps);
-    else
-        launch_steps<T, HF_GREEDY_TRIALS>(cuda, job, steps);
+template <int C, bool COSINE>
+static hf_status launch_steps(struct hf_cuda *cuda, struct greedy_job job) {
+    const int blocks = blocks_of(cuda, job);
+    const int64_t rows = resident_bytes(job, blocks);
+    int64_t smem = (int64_t)sizeof(struct greedy_shared<C>);
+    job.resident = smem + rows <= cuda->smem;
+    smem += job.resident ? rows : 0;
+    void *args[] = {&job};
+    cudaError_t error = cudaFuncSetAttribute(
+        greedy_steps<C, COSINE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)smem);
+    if (error == cudaSuccess)
+        error = cudaLaunchCooperativeKernel((const void *)greedy_steps<C, COSINE>, dim3(blocks),
+                                            dim3(GREEDY_THREADS), args, (size_t)smem, cuda->stream);
+    return hf_cuda_check(cuda, error, "greedy");
 }
 
-/* seed_filter_terms() of seed_filter.h, for sums of dp terms one after the other. */
+template <bool COSINE>
+static hf_status launch_metric(struct hf_cuda *cuda, const struct greedy_job &job) {
+    if (job.trials <= GREEDY_N)
+        return launch_steps<GREEDY_N, COSINE>(cuda, job);
+    if (job.trials <= 2 * GREEDY_N)
+        return launch_steps<2 * GREEDY_N, COSINE>(cuda, job);
+    return launch_steps<HF_GREEDY_TRIALS, COSINE>(cuda, job);
+}
+
+static hf_status launch(struct hf_cuda *cuda, const struct greedy_job &job) {
+    hf_for_dtype(job.dtype, [&](auto type) {
+        greedy_convert<decltype(type)::value>
+            <<<cuda->sms * 8, GREEDY_THREADS, 0, cuda->stream>>>(job);
+    });
+    HF_TRY(hf_cuda_launched(cuda, "greedy"));
+    return job.cosine ? launch_metric<true>(cuda, job) : launch_metric<false>(cuda, job);
+}
+
 static void filter_terms(struct greedy_job *job, const struct hf_filter *filter) {
-    const double unit = 0x1p-24;
-    const double m = (double)(job->dp + 6) * unit;
+    const double d = (double)job->d;
     const double scale = filter->scale;
-    job->scale = job->x.dtype == HF_F64 || scale < 0x1p127 ? scale : 0x1p127;
-    job->slack = m < 0.25 ? 2 * m / (1 - m) + 12 * unit + ((double)job->d + 8) * 0x1p-50 : 1;
-    job->floor = (double)job->d * (0x1p-120 + 0x1p-1070 * job->scale * job->scale);
+    job->scale = scale;
+    job->slack = (float)((double)(job->kp + 4) * 0x1p-21 + 0x1p-20);
+    job->floor = job->cosine ? 2 * (d + 8) * 0x1p-50 : d * (0x1p-120 + 0x1p-1070 * scale * scale);
 }
 
 static void shape(struct greedy_job *job, const struct hf_greedy_args *a) {
-    job->x = a->x;
     job->n = a->x.rows;
     job->d = a->x.cols;
-    job->dp = (job->d + 3) / 4 * 4;
-    job->tiles = (job->n + GREEDY_TILE - 1) / GREEDY_TILE;
+    job->dtype = a->x.dtype;
+    job->kp = (job->d + GREEDY_K - 1) / GREEDY_K;
+    job->chunks = (job->n + GREEDY_CHUNK - 1) / GREEDY_CHUNK;
     job->cosine = a->metric == HF_COSINE;
     job->trials = a->trials;
     job->bits = hf_fixed_bits(job->n);
@@ -76,16 +83,14 @@ static void *carve(char *base, size_t *used, size_t bytes) {
 static size_t layout(struct greedy_job *job, void *ws) {
     size_t used = 0;
     char *base = (char *)ws;
-    const size_t rows = (size_t)job->tiles * GREEDY_TILE;
-    const size_t trials = (size_t)job->trials;
+    const size_t rows = (size_t)job->chunks * GREEDY_CHUNK;
     job->state = (struct greedy_state *)carve(base, &used, sizeof *job->state);
-    job->t = (float *)carve(base, &used, rows * (size_t)job->dp * sizeof(float));
-    job->nx = (float *)carve(base, &used, rows * sizeof(float));
-    job->c = (float *)carve(base, &used, trials * (size_t)job->dp * sizeof(float));
-    job->c64 = (double *)carve(base, &used, trials * (size_t)job->d * sizeof(double));
-    job->mask = (unsigned *)carve(base, &used, rows * sizeof(unsigned));
-    job->found = (double *)carve(base, &used, trials * (size_t)job->n * sizeof(double));
-    job->tile = (hf_u64 *)carve(base, &used, (size_t)job->tiles * sizeof(hf_u64));
+    job->t = (uint4 *)carve(base, &used, rows * (size_t)job->kp * GREEDY_K * sizeof(__half));
+    job->size = (float2 *)carve(base, &used, rows * sizeof *job->size);
+    job->mask = (unsigned *)carve(base, &used, rows * sizeof *job->mask);
+    job->found =
+        (double *)carve(base, &used, (size_t)job->trials * (size_t)job->n * sizeof *job->found);
+    job->sum = (hf_u64 *)carve(base, &used, (size_t)job->chunks * sizeof *job->sum);
     return used;
 }
 
@@ -96,15 +101,21 @@ static size_t greedy_workspace(const void *p, int workers) {
     return layout(&job, NULL);
 }
 
-/* How many steps to queue; the device may find that fewer are needed. */
-static hf_status steps_left(struct hf_cuda *cuda, const struct hf_greedy_args *a, int64_t *steps) {
-    int64_t count = 0;
-    HF_TRY(hf_cuda_check(
-        cuda, cudaMemcpyAsync(&count, a->count, sizeof count, cudaMemcpyDefault, cuda->stream),
-        "greedy"));
-    HF_TRY(hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "greedy"));
-    *steps = a->upto > count ? a->upto - count : 0;
-    return HF_OK;
+/* Device views of everything. */
+static void view(struct hf_stage *stage, const struct hf_greedy_args *a, struct greedy_job *job) {
+    const size_t column = (size_t)job->n * sizeof(double);
+    const size_t d = (size_t)job->d, upto = (size_t)a->upto;
+    const hf_array x = hf_stage_array(stage, &a->x);
+    job->x = (const char *)x.data;
+    job->row_bytes = (x.row_stride ? x.row_stride : job->d) * (int64_t)hf_dtype_bytes(x.dtype);
+    job->weights = (const double *)hf_stage_in(stage, a->weights, column);
+    const double *shift = job->cosine ? NULL : a->filter.shift;
+    job->shift = (const double *)hf_stage_in(stage, shift, d * sizeof(double));
+    job->unit = (double *)hf_stage_inout(stage, a->unit, sizeof(double));
+    job->nearest = (double *)hf_stage_inout(stage, a->nearest, column);
+    job->chosen = (int64_t *)hf_stage_inout(stage, a->chosen, upto * sizeof(int64_t));
+    job->centroids = (double *)hf_stage_inout(stage, a->centroids, upto * d * sizeof(double));
+    job->count = (int64_t *)hf_stage_inout(stage, a->count, sizeof(int64_t));
 }
 
 static hf_status greedy_run(void *stream, const void *p, void *ws) {
@@ -112,35 +123,23 @@ static hf_status greedy_run(void *stream, const void *p, void *ws) {
     struct hf_cuda *cuda = (struct hf_cuda *)stream;
     struct hf_stage stage;
     struct greedy_job job;
-    int64_t steps = 0;
-    HF_TRY(steps_left(cuda, a, &steps));
     hf_stage_begin(&stage, stream);
     shape(&job, a);
     layout(&job, ws);
-    const size_t column = (size_t)job.n * sizeof(double);
-    job.x = hf_stage_array(&stage, &a->x);
-    job.row_bytes =
-        (job.x.row_stride ? job.x.row_stride : job.d) * (int64_t)hf_dtype_bytes(job.x.dtype);
-    job.weights = (const double *)hf_stage_in(&stage, a->weights, column);
-    const double *shift = job.cosine ? NULL : a->filter.shift;
-    job.shift = (const double *)hf_stage_in(&stage, shift, (size_t)job.d * sizeof(double));
-    job.unit = (double *)hf_stage_inout(&stage, a->unit, sizeof(double));
-    job.nearest = (double *)hf_stage_inout(&stage, a->nearest, column);
-    job.chosen = (int64_t *)hf_stage_inout(&stage, a->chosen, (size_t)a->upto * sizeof(int64_t));
-    job.centroids = (double *)hf_stage_inout(&stage, a->centroids,
-                                             (size_t)a->upto * (size_t)job.d * sizeof(double));
-    job.count = (int64_t *)hf_stage_inout(&stage, a->count, sizeof(int64_t));
+    view(&stage, a, &job);
     if (stage.status != HF_OK)
         return hf_stage_end(&stage, HF_OK);
-    hf_for_dtype(job.x.dtype,
-                 [&](auto type) { launch_type<decltype(type)::value>(cuda, job, steps); });
-    return hf_stage_end(&stage, hf_cuda_launched(cuda, "greedy"));
+    hf_status status = hf_cuda_check(
+        cuda, cudaMemsetAsync(job.state, 0, sizeof *job.state, cuda->stream), "greedy");
+    if (status == HF_OK)
+        status = launch(cuda, job);
+    return hf_stage_end(&stage, status);
 }
 
-/* Two launches a step, and the rows from the memory or the cache. */
+/* A step is two meetings of all blocks, or the rows from the memory. */
 static double greedy_estimate(const void *p) {
     const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
-    return (double)a->upto * (8000 + 4 * (double)a->x.rows * (double)a->x.cols / 4000);
+    return (double)a->upto * (8000 + 2 * (double)a->x.rows * (double)a->x.cols / 3500);
 }
 
 static const struct hf_kernel rows[] = {{"greedy_any_cuda",
@@ -149,7 +148,7 @@ static const struct hf_kernel rows[] = {{"greedy_any_cuda",
                                          80,
                                          HF_TRAIT_FIXED_ORDER,
                                          0,
-                                         {GREEDY_TILE, 0, 0},
+                                         {GREEDY_PASS, GREEDY_N, GREEDY_K},
                                          NULL,
                                          greedy_workspace,
                                          greedy_run,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels of greedy share. A step is two kernels: `greedy_evaluate` finds what the
- * candidates gain, `greedy_commit` takes the winner over and draws the next candidates. Nothing
- * comes back to the host between steps. */
+ * What the parts of greedy_cuda.cu share. One kernel makes all steps: a block owns chunks of
+ * neighbouring rows, and all blocks meet twice a step, when the gains and when the potentials are
+ * complete. Every block draws the same candidates by itself. */
 #ifndef HF_GREEDY_STATE_CUH
 #define HF_GREEDY_STATE_CUH
 
@@ -10,42 +10,70 @@
 #include "ops/seed/seed_device.cuh"
 
 #define GREEDY_WARP 32
-#define GREEDY_TILE 256 /* rows of a block of either kernel */
+#define GREEDY_THREADS 256
+#define GREEDY_WARPS (GREEDY_THREADS / GREEDY_WARP)
+#define GREEDY_CHUNK 64  /* rows whose potentials are added up */
+#define GREEDY_PASS 512  /* rows that a block looks at side by side */
+#define GREEDY_SLAB 32   /* steps of 16 columns whose candidates are in shared memory */
+#define GREEDY_EXACT 128 /* columns of a pair that are in shared memory */
+#define GREEDY_PAIRS 4   /* pairs of a warp */
 
-/* What steps hand on. */
+/* Rows and columns of a matrix instruction, and candidates of one. */
+#define GREEDY_M 16
+#define GREEDY_K 16
+#define GREEDY_N 8
+
+/* In device memory, what blocks tell each other. */
 struct greedy_state {
-    int64_t count;                   /* centroids so far */
-    int64_t drawn[HF_GREEDY_TRIALS]; /* rows of the candidates */
-    hf_u64 gain[HF_GREEDY_TRIALS];
-    float limit[HF_GREEDY_TRIALS]; /* what a candidate adds to the filter's limit */
-    double unit;
-    unsigned done; /* blocks of greedy_commit that are through */
-    int stop;      /* enough centroids, or no potential left */
+    hf_u64 gain[2][HF_GREEDY_TRIALS]; /* of even and odd steps */
+    hf_u64 most;                      /* bits of the largest weight * nearest */
+    unsigned arrived;                 /* at the barriers so far, all blocks together */
 };
 
 struct greedy_job {
-    hf_array x;
-    int64_t n, d, dp; /* dp: d rounded up to 4 */
-    int64_t tiles;
-    int64_t row_bytes; /* of x */
-    bool cosine;
+    const char *x;
+    hf_dtype dtype;
+    int64_t row_bytes, n, d, kp; /* kp: steps of 16 columns */
+    int64_t chunks;
+    bool cosine, resident; /* resident: a block's rows are in its shared memory */
     int trials, bits;
     int64_t upto;
     uint64_t seed, stream;
     const double *weights, *shift;
-    double limit;               /* of the integers */
-    double scale, slack, floor; /* of the filter, see seed_filter.h */
+    double limit;        /* of the integers */
+    double scale, floor; /* of the filter, see greedy_filter.cuh */
+    float slack;
     struct greedy_state *state;
     double *unit, *nearest;
     int64_t *chosen, *count;
     double *centroids; /* [upto, d] or NULL */
-    float *t;          /* [n / 32, dp / 4, 32, 4] rows as the filter sees them */
-    float *nx;         /* [n] their squares */
-    float *c;          /* [trials, dp] candidates as the filter sees them */
-    double *c64;       /* [trials, d] and as they are */
+    uint4 *t;          /* [n / 16, kp, 32] rows as the filter sees them, as an A operand is */
+    float2 *size;      /* [n] |t|^2 and how far t is from the row */
     unsigned *mask;    /* [n] bit l: candidate l is nearer */
     double *found;     /* [trials, n] its distance, where the bit is set */
-    hf_u64 *tile;      /* [tiles] sums of potentials */
+    hf_u64 *sum;       /* [chunks] potentials */
+};
+
+/* In shared memory. C: candidates, rounded up to GREEDY_N. Behind it the block's rows, if resident.
+ */
+template <int C> struct __align__(16) greedy_shared {
+    /* rows and candidates of pairs; the odd pitch spreads pairs over the banks */
+    double exact[GREEDY_WARPS][2][GREEDY_PAIRS][GREEDY_EXACT + 1];
+    uint2 c[GREEDY_SLAB][C / GREEDY_N][GREEDY_WARP]; /* candidates as a B operand */
+    hf_u64 gain[C], target[C];
+    int64_t chunk[C], drawn[C]; /* candidates: the chunk, then the row */
+    float2 size[C];
+    unsigned mask[GREEDY_PASS];
+    unsigned queued;
+    unsigned short queue[GREEDY_PASS * C]; /* open pairs: row of the pass * C + candidate */
+};
+
+/* What a block knows of the run; the same in all of them. */
+struct greedy_run {
+    int64_t count;
+    double unit;
+    unsigned barriers; /* passed so far */
+    int64_t first_chunk, chunks;
 };
 
 static __device__ __forceinline__ double greedy_weight(const struct greedy_job &job, int64_t i) {
@@ -55,6 +83,22 @@ static __device__ __forceinline__ double greedy_weight(const struct greedy_job &
 static __device__ __forceinline__ hf_u64 greedy_quantum(const struct greedy_job &job, double unit,
                                                         int64_t i, double v) {
     return hf_seed_quantum_of(v, greedy_weight(job, i), unit, job.limit);
+}
+
+/* All blocks of the (cooperative) launch wait for each other, and see what the others wrote if they
+ * pass by the first cache. */
+static __device__ void greedy_meet(const struct greedy_job &job, struct greedy_run *run) {
+    run->barriers++;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(&job.state->arrived, 1);
+        const unsigned all = run->barriers * gridDim.x;
+        while ((int)(*(volatile unsigned *)&job.state->arrived - all) < 0)
+            ;
+        __threadfence();
+    }
+    __syncthreads();
 }
 
 #endif

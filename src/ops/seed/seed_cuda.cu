@@ -7,6 +7,7 @@
 
 #define FEW 8 /* candidates that get a tile of their own */
 #define WARP 32
+#define ONE_THREADS 128 /* of a block that has one candidate */
 
 struct seed_job {
     struct hf_tile_side x, c;
@@ -160,6 +161,32 @@ static __global__ void __launch_bounds__(HF_TILE_THREADS, 2)
     }
 }
 
+/* One candidate: a lane a row, bound by the memory. */
+template <hf_dtype T, hf_metric M>
+static __global__ void __launch_bounds__(ONE_THREADS, 4)
+    seed_commit_one(const struct seed_job job, bool whole) {
+    extern __shared__ __align__(16) char smem[];
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    const int64_t step = (int64_t)gridDim.x * ONE_THREADS;
+    for (int64_t base = (int64_t)blockIdx.x * ONE_THREADS + warp * WARP; base < job.x.rows;
+         base += step) {
+        const bool open = is_open(job, base + lane);
+        if (!__any_sync(0xffffffffu, open))
+            continue;
+        const int64_t i = min(base + lane, job.x.rows - 1);
+        const struct hf_chain s =
+            hf_chain_to<T, M>(job.x.data + i * job.x.row_bytes, (const double *)job.c.data, job.d,
+                              whole, smem + warp * hf_chain_to_bytes<T>());
+        const double d = hf_chain_distance<M>(s);
+        const double v = M == HF_COSINE && d < 0 ? 0 : d;
+        if (!open || !(v < job.nearest[i]))
+            continue;
+        job.nearest[i] = v;
+        if (job.label)
+            job.label[i] = job.first_label;
+    }
+}
+
 /* Potentials of HF_SEED_BLOCK rows of the whole problem each, onto job.block. */
 static __global__ void seed_blocks(const struct seed_job job) {
     const int64_t number = job.first / HF_SEED_BLOCK + blockIdx.x;
@@ -173,6 +200,24 @@ static __global__ void seed_blocks(const struct seed_job job) {
         atomicAdd(&job.block[number], sum);
 }
 
+template <hf_metric M> static void launch_one(struct hf_cuda *cuda, const struct seed_job &job) {
+    const int64_t blocks = (job.x.rows + ONE_THREADS - 1) / ONE_THREADS;
+    const int64_t full = (int64_t)cuda->sms * 12;
+    const int64_t size = (int64_t)hf_dtype_bytes(job.x.dtype);
+    const bool whole =
+        (((uintptr_t)job.x.data | (uintptr_t)job.x.row_bytes | (uintptr_t)(job.d * size)) & 15) ==
+        0;
+    hf_for_dtype(job.x.dtype, [&](auto type) {
+        constexpr hf_dtype T = decltype(type)::value;
+        constexpr int smem = ONE_THREADS / WARP * hf_chain_to_bytes<T>();
+        (void)cudaFuncSetAttribute(seed_commit_one<T, M>,
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+        seed_commit_one<T, M>
+            <<<(unsigned)(blocks < full ? blocks : full), ONE_THREADS, smem, cuda->stream>>>(job,
+                                                                                             whole);
+    });
+}
+
 template <int TX, int R, int Q, hf_metric M>
 static void launch_tile(struct hf_cuda *cuda, const struct seed_job &job, bool commit) {
     constexpr int ROWS = hf_tile_rows<TX, R>;
@@ -181,7 +226,10 @@ static void launch_tile(struct hf_cuda *cuda, const struct seed_job &job, bool c
         seed_evaluate<TX, R, Q, M><<<tiles, HF_TILE_THREADS, 0, cuda->stream>>>(job);
         return;
     }
-    seed_commit<TX, R, Q, M><<<tiles, HF_TILE_THREADS, 0, cuda->stream>>>(job);
+    if (job.c.rows == 1)
+        launch_one<M>(cuda, job);
+    else
+        seed_commit<TX, R, Q, M><<<tiles, HF_TILE_THREADS, 0, cuda->stream>>>(job);
     const int64_t last = (job.first + job.x.rows - 1) / HF_SEED_BLOCK;
     if (job.block)
         seed_blocks<<<(unsigned)(last - job.first / HF_SEED_BLOCK + 1), HF_TILE_THREADS, 0,

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The steps of greedy: draw, evaluate, commit. */
+#ifndef HF_GREEDY_STEPS_CUH
+#define HF_GREEDY_STEPS_CUH
+
+#include "device/cuda/rng.cuh"
+#include "ops/chains.cuh"
+#include "ops/greedy/greedy_filter.cuh"
+
+/* This thread's share of the chunks, and their potentials; the total, in all threads. */
+struct share {
+    int64_t begin, end;
+    hf_u64 mine, before, total;
+};
+
+static __device__ struct share add_up(const struct greedy_job &job) {
+    const int64_t each = (job.chunks + GREEDY_THREADS - 1) / GREEDY_THREADS;
+    struct share s;
+    s.begin = min(threadIdx.x * each, job.chunks);
+    s.end = min(s.begin + each, job.chunks);
+    s.mine = 0;
+    for (int64_t c = s.begin; c < s.end; c++)
+        s.mine += __ldcg(&job.sum[c]);
+    s.total = hf_block_scan<GREEDY_THREADS>(s.mine, &s.before);
+    return s;
+}
+
+/* Potentials of the block's chunks, a warp a chunk. */
+static __device__ void sum_chunks(const struct greedy_job &job, const struct greedy_run &run) {
+    const int lane = (int)threadIdx.x % GREEDY_WARP;
+    for (int64_t c = threadIdx.x / GREEDY_WARP; c < run.chunks; c += GREEDY_WARPS) {
+        hf_u64 q = 0;
+        for (int e = 0; e < GREEDY_CHUNK; e += GREEDY_WARP) {
+            const int64_t i = (run.first_chunk + c) * GREEDY_CHUNK + e + lane;
+            q += i < job.n ? greedy_quantum(job, run.unit, i, job.nearest[i]) : 0;
+        }
+        q = hf_warp_sum(q);
+        if (lane == 0)
+            __stcg(&job.sum[run.first_chunk + c], q);
+    }
+}
+
+/* A finer scale. It happens a few times in a run. */
+static __device__ void refine(const struct greedy_job &job, struct greedy_run *run) {
+    hf_u64 most = 0;
+    const int64_t stop = min((run->first_chunk + run->chunks) * GREEDY_CHUNK, job.n);
+    for (int64_t i = run->first_chunk * GREEDY_CHUNK + threadIdx.x; i < stop; i += GREEDY_THREADS) {
+        const double weight = greedy_weight(job, i);
+        const double v = weight > 0 ? __dmul_rn(weight, job.nearest[i]) : 0;
+        most = max(most, (hf_u64)__double_as_longlong(v));
+    }
+    if (most > 0)
+        atomicMax(&job.state->most, most);
+    greedy_meet(job, run);
+    run->unit = hf_seed_unit(job.bits, __longlong_as_double((long long)__ldcg(&job.state->most)));
+    sum_chunks(job, *run);
+    greedy_meet(job, run);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        __stcg(&job.state->most, 0ull); /* for the next time, many barriers away */
+}
+
+/* The rows of the candidates into sh.drawn: first the chunk where the running sum passes the
+ * target, then, a warp a candidate, the row in it. */
+template <int C>
+static __device__ void draw(const struct greedy_job &job, const struct greedy_run &run,
+                            const struct share s, struct greedy_shared<C> &sh) {
+    if (threadIdx.x < job.trials)
+        sh.target[threadIdx.x] =
+            hf_device_rng_below(job.seed, job.stream,
+                                (uint64_t)run.count * (uint64_t)job.trials + threadIdx.x, s.total);
+    __syncthreads();
+    hf_u64 rest[C];
+    int64_t chunk[C];
+#pragma unroll
+    for (int l = 0; l < C; l++) {
+        chunk[l] = -1;
+        rest[l] = l < job.trials ? sh.target[l] - s.before : s.mine;
+        if (rest[l] >= s.mine)
+            continue;
+        chunk[l] = s.begin;
+        for (hf_u64 q; rest[l] >= (q = __ldcg(&job.sum[chunk[l]])); chunk[l]++)
+            rest[l] -= q;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int l = 0; l < C; l++)
+        if (chunk[l] >= 0) {
+            sh.chunk[l] = chunk[l];
+            sh.target[l] = rest[l];
+        }
+    __syncthreads();
+    constexpr int EACH = GREEDY_CHUNK / GREEDY_WARP;
+    const int lane = (int)threadIdx.x % GREEDY_WARP;
+    for (int l = (int)threadIdx.x / GREEDY_WARP; l < job.trials; l += GREEDY_WARPS) {
+        const int64_t first = sh.chunk[l] * GREEDY_CHUNK + lane * EACH;
+        hf_u64 q[EACH], sum = 0;
+        for (int e = 0; e < EACH; e++) {
+            const double v = first + e < job.n ? __ldcg(&job.nearest[first + e]) : 0;
+            q[e] = first + e < job.n ? greedy_quantum(job, run.unit, first + e, v) : 0;
+            sum += q[e];
+        }
+        hf_u64 upto = sum;
+        for (int step = 1; step < GREEDY_WARP; step *= 2) {
+            const hf_u64 other = __shfl_up_sync(0xffffffffu, upto, step);
+            upto += lane >= step ? other : 0;
+        }
+        hf_u64 passed = upto - sum;
+        for (int e = 0; e < EACH; e++) {
+            if (sh.target[l] >= passed && sh.target[l] < passed + q[e]) {
+                sh.drawn[l] = first + e;
+                sh.size[l] = job.size[first + e];
+            }
+            passed += q[e];
+        }
+    }
+    __syncthreads();
+}
+
+/* Columns [from, from + cols) of a row as float64, by a warp. */
+template <hf_dtype T>
+static __device__ __forceinline__ void bring_as(double *dst, const char *row, int64_t from,
+                                                int cols) {
+#pragma unroll
+    for (int e = 0; e < GREEDY_EXACT; e += GREEDY_WARP) {
+        const int at = e + (int)threadIdx.x % GREEDY_WARP;
+        if (at < cols)
+            dst[at] = hf_device_load<T>(row, from + at);
+    }
+}
+
+static __device__ void bring(const struct greedy_job &job, double *dst, int64_t row, int64_t from,
+                             int cols) {
+    const char *p = job.x + row * job.row_bytes;
+    switch (job.dtype) {
+    case HF_F64:
+        return bring_as<HF_F64>(dst, p, from, cols);
+    case HF_F16:
+        return bring_as<HF_F16>(dst, p, from, cols);
+    case HF_BF16:
+        return bring_as<HF_BF16>(dst, p, from, cols);
+    case HF_U8:
+        return bring_as<HF_U8>(dst, p, from, cols);
+    default:
+        return bring_as<HF_F32>(dst, p, from, cols);
+    }
+}
+
+/* Reference distances of pairs [from, from + GREEDY_PAIRS) of the queue, in this warp. The warp
+ * brings columns of both vectors into shared memory; a lane a pair (and, for the cosine, a lane for
+ * each of the squares) adds them up in order. */
+template <int C, bool COSINE>
+static __device__ double exact_pairs(const struct greedy_job &job, int64_t first, unsigned from,
+                                     struct greedy_shared<C> &sh) {
+    const int warp = (int)threadIdx.x / GREEDY_WARP, lane = (int)threadIdx.x % GREEDY_WARP;
+    const int pairs = (int)min(sh.queued - from, (unsigned)GREEDY_PAIRS);
+    const int pair = lane % GREEDY_PAIRS, kind = lane / GREEDY_PAIRS; /* product, squares of x, c */
+    double sum = 0;
+    for (int64_t j = 0; j < job.d; j += GREEDY_EXACT) {
+        const int cols = (int)min(job.d - j, (int64_t)GREEDY_EXACT);
+        __syncwarp();
+#pragma unroll
+        for (int p = 0; p < GREEDY_PAIRS; p++) {
+            const int entry = sh.queue[p < pairs ? from + p : from];
+            bring(job, sh.exact[warp][0][p], first + entry / C, j, cols);
+            bring(job, sh.exact[warp][1][p], sh.drawn[entry % C], j, cols);
+        }
+        __syncwarp();
+        const double *a = sh.exact[warp][COSINE && kind == 2][pair];
+        const double *b = sh.exact[warp][COSINE ? kind != 1 : 1][pair];
+        if (kind > (COSINE ? 2 : 0))
+            continue;
+#pragma unroll 16
+        for (int e = 0; e < cols; e++) {
+            const double diff = COSINE ? a[e] : __dsub_rn(a[e], b[e]);
+            sum = __dadd_rn(sum, __dmul_rn(diff, COSINE ? b[e] : diff));
+        }
+    }
+    if (!COSINE)
+        return sum;
+    const double xx = __shfl_sync(0xffffffffu, sum, pair + GREEDY_PAIRS);
+    const double cc = __shfl_sync(0xffffffffu, sum, pair + 2 * GREEDY_PAIRS);
+    const double v = hf_cosine_end(sum, xx, cc);
+    return v < 0 ? 0 : v;
+}
+
+/* The pairs that the filter left open, onto mask, found and gain. */
+template <int C, bool COSINE>
+static __device__ void settle_pass(const struct greedy_job &job, const struct greedy_run &run,
+                                   int64_t first, struct greedy_shared<C> &sh) {
+    const int warp = (int)threadIdx.x / GREEDY_WARP, lane = (int)threadIdx.x % GREEDY_WARP;
+    for (unsigned from = warp * GREEDY_PAIRS; from < sh.queued;
+         from += GREEDY_WARPS * GREEDY_PAIRS) {
+        const double v = exact_pairs<C, COSINE>(job, first, from, sh);
+        if (lane >= GREEDY_PAIRS || from + lane >= sh.queued)
+            continue;
+        const int at = sh.queue[from + lane] / C, l = sh.queue[from + lane] % C;
+        const int64_t i = first + at;
+        const double nearest = job.nearest[i];
+        if (!(v < nearest))
+            continue;
+        job.found[l * job.n + i] = v;
+        atomicOr(&sh.mask[at], 1u << l);
+        atomicAdd(&sh.gain[l],
+                  greedy_quantum(job, run.unit, i, nearest) - greedy_quantum(job, run.unit, i, v));
+    }
+    __syncthreads();
+    for (int at = (int)threadIdx.x; at < GREEDY_PASS && first + at < job.n; at += GREEDY_THREADS)
+        if (first + at < (run.first_chunk + run.chunks) * GREEDY_CHUNK)
+            job.mask[first + at] = sh.mask[at];
+}
+
+/* What the candidates gain in the block's rows, onto those of all. */
+template <int C, bool COSINE>
+static __device__ void evaluate(const struct greedy_job &job, const struct greedy_run &run,
+                                const uint4 *own, struct greedy_shared<C> &sh) {
+    const int64_t base = run.first_chunk * GREEDY_CHUNK;
+    const int64_t stop = base + run.chunks * GREEDY_CHUNK;
+    if (threadIdx.x < C)
+        sh.gain[threadIdx.x] = 0;
+    for (int64_t first = base; first < stop; first += GREEDY_PASS) {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            sh.queued = 0;
+        for (int at = (int)threadIdx.x; at < GREEDY_PASS; at += GREEDY_THREADS)
+            sh.mask[at] = 0;
+        filter_pass<C>(job, base, first, stop, own, sh);
+        __syncthreads();
+        settle_pass<C, COSINE>(job, run, first, sh);
+    }
+    __syncthreads();
+    if (threadIdx.x < job.trials && sh.gain[threadIdx.x] > 0)
+        atomicAdd(&job.state->gain[run.count & 1][threadIdx.x], sh.gain[threadIdx.x]);
+}
+
+static __device__ int winner_of(const struct greedy_job &job, int64_t count) {
+    hf_u64 most = __ldcg(&job.state->gain[count & 1][0]);
+    int winner = 0;
+    for (int l = 1; l < job.trials; l++) {
+        const hf_u64 gain = __ldcg(&job.state->gain[count & 1][l]);
+        winner = gain > most ? l : winner;
+        most = max(most, gain);
+    }
+    return winner;
+}
+
+/* nearest of the block's rows after the winner. */
+static __device__ void commit_rows(const struct greedy_job &job, const struct greedy_run &run,
+                                   int winner, int64_t row) {
+    const int64_t stop = min((run.first_chunk + run.chunks) * GREEDY_CHUNK, job.n);
+    for (int64_t i = run.first_chunk * GREEDY_CHUNK + threadIdx.x; i < stop; i += GREEDY_THREADS) {
+        if (i == row)
+            job.nearest[i] = 0;
+        else if (job.mask[i] >> winner & 1)
+            job.nearest[i] = job.found[winner * job.n + i];
+    }
+    __syncthreads();
+}
+
+/* Block 0 says what the step chose, and clears the gains of the next one. */
+static __device__ void record(const struct greedy_job &job, const struct greedy_run &run,
+                              int64_t row) {
+    if (blockIdx.x != 0)
+        return;
+    if (threadIdx.x < job.trials)
+        __stcg(&job.state->gain[(run.count & 1) ^ 1][threadIdx.x], 0ull);
+    if (threadIdx.x == 0)
+        job.chosen[run.count] = row;
+    for (int64_t j = threadIdx.x; job.centroids && j < job.d; j += GREEDY_THREADS)
+        job.centroids[run.count * job.d + j] =
+            hf_device_load_any(job.x + row * job.row_bytes, job.dtype, j);
+}
+
+/* The block's rows of t, in shared memory where there is room. */
+static __device__ const uint4 *own_rows(const struct greedy_job &job, const struct greedy_run &run,
+                                        uint4 *room) {
+    const uint4 *rows = job.t + run.first_chunk * (GREEDY_CHUNK / GREEDY_M) * job.kp * GREEDY_WARP;
+    if (!job.resident)
+        return rows;
+    const int64_t all = run.chunks * (GREEDY_CHUNK / GREEDY_M) * job.kp * GREEDY_WARP;
+    for (int64_t i = threadIdx.x; i < all; i += GREEDY_THREADS)
+        room[i] = rows[i];
+    __syncthreads();
+    return room;
+}
+
+template <int C, bool COSINE>
+static __global__ void __launch_bounds__(GREEDY_THREADS, 1)
+    greedy_steps(const struct greedy_job job) {
+    extern __shared__ __align__(16) char smem[];
+    struct greedy_shared<C> &sh = *(struct greedy_shared<C> *)smem;
+    struct greedy_run run;
+    run.count = *job.count;
+    run.unit = *job.unit;
+    run.barriers = 0;
+    run.first_chunk = job.chunks * blockIdx.x / gridDim.x;
+    run.chunks = job.chunks * (blockIdx.x + 1) / gridDim.x - run.first_chunk;
+    const uint4 *own = own_rows(job, run, (uint4 *)(smem + sizeof sh));
+    sum_chunks(job, run);
+    greedy_meet(job, &run);
+    struct share s = add_up(job);
+    while (run.count < job.upto && s.total > 0) {
+        draw<C>(job, run, s, sh);
+        evaluate<C, COSINE>(job, run, own, sh);
+        greedy_meet(job, &run);
+        const int winner = winner_of(job, run.count);
+        record(job, run, sh.drawn[winner]);
+        commit_rows(job, run, winner, sh.drawn[winner]);
+        run.count++;
+        sum_chunks(job, run);
+        greedy_meet(job, &run);
+        s = add_up(job);
+        if ((double)s.total < job.limit * HF_GREEDY_FINER) {
+            refine(job, &run);
+            s = add_up(job);
+        }
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *job.count = run.count;
+        *job.unit = run.unit;
+    }
+}
+
+#endif
