@@ -8,15 +8,18 @@
 #include "ops/assign/assign.h"
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_cuda_settle.h"
+#include "ops/assign/assign_cuda_skip.h"
 #include "ops/assign/assign_simt.h"
 
-#define MOST_SMS 256 /* no device has more multiprocessors */
+#define BOUNDS_WORK 3e10 /* rows times centroids times columns that bounds are kept for */
+#define MOST_SMS 256     /* no device has more multiprocessors */
 
 extern "C" const struct hf_kernel_table hf_update_rows_cuda;
 
 struct step_memory {
     struct hf_settle settle;
     struct hf_simt simt;
+    struct hf_skip_cuda skip;
     void *packed; /* the filter's centroids */
 };
 
@@ -34,7 +37,9 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     m->packed = take(&carve, hf_filter_pack_bytes(&large, k, d, batch));
     void *simt = take(&carve, hf_simt_carve(problem, NULL, &m->simt));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
+    void *skip = take(&carve, hf_skip_carve(problem, NULL, &m->skip));
     if (ws != NULL) {
+        (void)hf_skip_carve(problem, skip, &m->skip);
         (void)hf_simt_carve(problem, simt, &m->simt);
         (void)hf_settle_carve(problem, settle, &m->settle);
     }
@@ -44,6 +49,13 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
 size_t hf_assign_step_bytes(const struct hf_assign_problem *problem) {
     struct step_memory m;
     return step_carve(problem, NULL, &m);
+}
+
+size_t hf_assign_bounds_bytes(const struct hf_assign_problem *p) {
+    const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
+    if (p->metric != HF_EUCLIDEAN || !p->exact || work < BOUNDS_WORK)
+        return 0;
+    return 2 * sizeof(float) * (size_t)p->x.rows;
 }
 
 static hf_status clear_counters(struct hf_cuda *cuda, const struct hf_settle *s) {
@@ -95,9 +107,34 @@ static hf_status settle_listed(struct hf_cuda *cuda, const struct hf_assign_rows
     return hf_settle_compare(cuda, rows, step, s, count);
 }
 
+/* Scores of the rows that bounds do not decide: all of them or those of a list, as the device finds
+ * best. */
+static hf_status score_undecided(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const struct hf_assign_step *step, const struct step_memory *m,
+                                 const struct hf_filter_rows *x,
+                                 const struct hf_filter_centroids *c,
+                                 const struct hf_filter_out *out) {
+    struct hf_filter_out scores = *out;
+    scores.best = m->skip.best;
+    scores.second = m->skip.second;
+    scores.error = m->skip.error;
+    HF_TRY(hf_skip_scan(cuda, rows, step, &m->skip));
+    struct hf_filter_rows all = *x;
+    all.stop = m->skip.stop_all;
+    HF_TRY(hf_filter_top2(cuda, &all, c, m->packed, &scores));
+    struct hf_filter_rows some = *x;
+    some.stop = m->skip.stop_list;
+    some.list = m->skip.list;
+    some.count = m->skip.count;
+    HF_TRY(hf_filter_top2(cuda, &some, c, m->packed, &scores));
+    return hf_skip_learn(cuda, rows, step, &m->skip);
+}
+
 static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                              const struct hf_assign_step *step, const struct step_memory *m) {
-    const struct hf_settle *s = &m->settle;
+    struct hf_settle settle = m->settle;
+    const struct hf_settle *s = &settle;
+    const bool bounded = step->bounds != NULL && rows->kind == HF_ASSIGN_TENSOR;
     const struct hf_filter_rows x = filter_rows(rows, step);
     const struct hf_filter_centroids c = filter_centroids(rows, step, s);
     struct hf_filter_out out = {};
@@ -108,9 +145,17 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
         return settle_listed(cuda, rows, step, s, rows->wild, rows->wild_count);
     }
-    HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
-    if (rows->kind == HF_ASSIGN_SHORT)
-        return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
+    if (bounded) {
+        settle.scored = m->skip.count;
+        settle.scored_all = m->skip.stop_all;
+        HF_TRY(score_undecided(cuda, rows, step, m, &x, &c, &out));
+    } else {
+        HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
+    }
+    if (rows->kind == HF_ASSIGN_SHORT) {
+        HF_TRY(hf_settle_direct(cuda, rows, step, s));
+        return hf_settle_compare(cuda, rows, step, s, s->open.count);
+    }
     HF_TRY(hf_filter_emit(cuda, &x, &c, m->packed, &s->open, s->slots));
     HF_TRY(hf_settle_pairs(cuda, rows, step, s));
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);

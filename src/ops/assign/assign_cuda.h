@@ -62,6 +62,7 @@ struct hf_assign_counts {
     unsigned long long changed;   /* labels that differ from the old ones */
     unsigned long long rechecked; /* rows that went to float64 */
     unsigned long long pairs;     /* float64 distances evaluated */
+    unsigned long long skipped;   /* rows decided by bounds alone */
 };
 
 struct hf_assign_step {
@@ -71,6 +72,9 @@ struct hf_assign_step {
     struct hf_assign_counts *counts; /* [batch] out */
     int32_t *moved;       /* [batch * n] out or NULL: numbers of the rows whose label changed, */
     int32_t *moved_count; /* [1] out: and how many, in no fixed order; NULL with moved */
+    void *bounds;         /* hf_assign_bounds_bytes() that live from step to step, or NULL; */
+    const void *c_before; /* then: c of the step before, whose labels are old_labels and that left
+                             the bounds; NULL: they do not hold */
     const int32_t *stop;  /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
 };
 
@@ -80,6 +84,9 @@ size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);
 /* memory: hf_assign_rows_bytes(), 256-byte aligned, must live as long as the rows are used. */
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
                                  void *memory, struct hf_assign_rows *rows);
+
+/* Bytes of bounds by which a step finds rows that keep their labels; 0 where they are of no use. */
+size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);
 
 /* Workspace of a step: contents need not survive from one to the next. problem->x.data is not
  * looked at. */

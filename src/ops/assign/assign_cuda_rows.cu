@@ -18,8 +18,8 @@
 struct rows_job {
     const void *x;
     int64_t rows, d, stride;
-    const double *shift;  /* [d] for float64 data, */
-    const float *shift32; /* [d] for all others */
+    const double *shift;  /* [d] for float64 data; NULL: 0 */
+    const float *shift32; /* [d] the same for all others */
     double scale;
     bool own_scale; /* each row its own */
     bool raw;       /* x itself is looked at */
@@ -94,15 +94,15 @@ __device__ __forceinline__ struct row_sums<W> convert_row(const struct rows_job 
          j += static_cast<int64_t>(job.lanes) * N) {
         W v[N];
         load_columns<T, N, WIDE>(x, j, job.d, v);
+        W shift[N] = {};
+        if (job.shift && T == HF_F64)
+            load_columns<HF_F64, N, WIDE>(job.shift, j, job.d, shift);
+        else if (job.shift)
+            load_columns<HF_F32, N, WIDE>(job.shift32, j, job.d, shift);
         struct hf_pack<HF_F16, N> h;
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            W shift = 0;
-            if constexpr (T == HF_F64)
-                shift = job.shift && j + i < job.d ? job.shift[j + i] : 0;
-            else
-                shift = j + i < job.d ? job.shift32[j + i] : 0;
-            const W t = (v[i] - shift) * scale;
+            const W t = (v[i] - shift[i]) * scale;
             if constexpr (T == HF_F64)
                 h.e[i] = __double2half(t);
             else

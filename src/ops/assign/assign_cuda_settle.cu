@@ -8,7 +8,7 @@
 #include <float.h>
 
 #define WARPS 4       /* of a block of settle_pairs */
-#define PAIR_ROWS 8   /* rows a warp takes at a time */
+#define PAIR_ROWS 14  /* rows a warp takes at a time: a little over two candidates each */
 #define SHORT_ROWS 32 /* up to so many columns each lane reads its own pair */
 #define PITCH 33      /* doubles from lane to lane of shared memory: no bank conflicts */
 
@@ -253,6 +253,9 @@ __device__ static void report(const struct compare_job &job, int64_t b) {
     const int64_t open = job.s.open.count[b];
     to->changed = tally->changed;
     const int64_t dense = job.dense ? job.dense[b] : job.n;
+    to->skipped = 0;
+    if (job.s.scored && *job.s.scored_all != 0)
+        to->skipped = static_cast<unsigned long long>(job.n - job.s.scored[b]);
     to->rechecked = static_cast<unsigned long long>(open > dense ? open : dense);
     to->pairs = tally->pairs + static_cast<unsigned long long>(job.k * dense);
 }

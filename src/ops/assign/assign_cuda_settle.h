@@ -26,6 +26,8 @@ struct hf_settle {
     int32_t *tickets;               /* [batch + 1] blocks that have compared their labels */
     int32_t *split;                 /* [batch, items] parts of a tile that are done */
     int32_t *moved;                 /* [1] */
+    const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
+    const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
 };
 
 /* Lay it out from ws; returns the bytes. ws NULL measures. */
@@ -45,8 +47,12 @@ hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *row
                           const struct hf_assign_step *step, const struct hf_settle *s,
                           const int32_t *list, const int32_t *count);
 
+/* The same for the open rows of a small problem, without their candidates. */
+hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                           const struct hf_assign_step *step, const struct hf_settle *s);
+
 /* Compare labels with the old ones; counters and the list of moved rows to the caller. dense_count:
- * the count that hf_settle_dense() got. */
+ * the count that hf_settle_dense() got, or open.count. */
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                             const struct hf_assign_step *step, const struct hf_settle *s,
                             const int32_t *dense_count);
