@@ -7,7 +7,15 @@
 #include "device/cuda/stage.h"
 #include "ops/lloyd/lloyd_cuda.h"
 
-#define AHEAD 8 /* iterations queued between two looks */
+#define AHEAD 8        /* steps queued between two looks; even */
+#define GRAPH_STEPS 12 /* from so many on, recording them pays */
+
+/* How the host keeps the device busy without waiting for it. */
+struct ahead {
+    cudaGraphExec_t pair; /* two steps */
+    cudaStream_t side;    /* on which the host looks */
+    cudaEvent_t mark;     /* what it looks at */
+};
 
 /* Everything that a run holds. */
 struct run {
@@ -68,6 +76,7 @@ static size_t carve_run(struct run *run, void *base) {
     job->state = (struct hf_lloyd_state *)take(&c, (size_t)a->batch * sizeof *job->state);
     job->history =
         (hf_kmeans_iteration *)take(&c, (size_t)(a->batch * a->count) * sizeof *job->history);
+    job->tally = (struct hf_lloyd_tally *)take(&c, (size_t)a->batch * sizeof *job->tally);
     job->inertia = (double *)take(&c, clusters * sizeof(double));
     job->shift = (double *)take(&c, clusters * sizeof(double));
     job->labels[1] = (int32_t *)take(&c, label_bytes);
@@ -148,6 +157,10 @@ static hf_status copy(struct run *run, void *dst, const void *src, size_t bytes)
         run->cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, run->cuda->stream), "lloyd");
 }
 
+static hf_status clear(struct run *run, void *dst, size_t bytes) {
+    return hf_cuda_check(run->cuda, cudaMemsetAsync(dst, 0, bytes, run->cuda->stream), "lloyd");
+}
+
 /* State, prepared rows, and all counters at 0. */
 static hf_status begin(struct run *run) {
     const struct hf_lloyd_args *a = run->args;
@@ -160,11 +173,8 @@ static hf_status begin(struct run *run) {
     }
     HF_TRY(copy(run, job->control, &run->control, sizeof run->control));
     HF_TRY(copy(run, job->state, a->state, (size_t)a->batch * sizeof *a->state));
-    HF_TRY(hf_cuda_check(run->cuda,
-                         cudaMemsetAsync(job->history, 0,
-                                         (size_t)(a->batch * a->count) * sizeof *job->history,
-                                         run->cuda->stream),
-                         "lloyd"));
+    HF_TRY(clear(run, job->history, (size_t)(a->batch * a->count) * sizeof *job->history));
+    HF_TRY(clear(run, job->tally, (size_t)a->batch * sizeof *job->tally));
     HF_TRY(hf_update_scratch_clear(run->cuda, &job->update.scratch, a->batch * a->sums->k));
     if (run->factor != NULL)
         HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
@@ -207,16 +217,96 @@ static hf_status report(struct run *run, int number, bool *stop) {
     return HF_OK;
 }
 
-static hf_status iterate(struct run *run, bool *cancelled) {
-    const struct hf_lloyd_args *a = run->args;
-    for (int number = 0; number < a->count && !run->control.halt && !*cancelled; number++) {
+/* One by one, and the caller is told of each. */
+static hf_status iterate_slowly(struct run *run, bool *cancelled) {
+    for (int number = 0; number < run->args->count && !run->control.halt && !*cancelled; number++) {
         HF_TRY(queue_step(run, number));
-        if (a->progress != NULL)
-            HF_TRY(report(run, number, cancelled));
-        else if (number % AHEAD == AHEAD - 1)
-            HF_TRY(look(run));
+        HF_TRY(report(run, number, cancelled));
     }
-    return look(run);
+    return HF_OK;
+}
+
+/* Two steps as a graph: the next two are the same launches. NULL where the stream cannot record
+ * them; the launches are then made one by one. */
+static void record_pair(struct run *run, struct ahead *ahead) {
+    cudaGraph_t graph = NULL;
+    cudaStream_t stream = run->cuda->stream;
+    if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
+        const bool queued = queue_step(run, 0) == HF_OK && queue_step(run, 1) == HF_OK;
+        if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || !queued ||
+            cudaGraphInstantiate(&ahead->pair, graph, 0) != cudaSuccess)
+            ahead->pair = NULL;
+    }
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+}
+
+static hf_status queue_pair(struct run *run, const struct ahead *ahead) {
+    if (ahead->pair != NULL)
+        return hf_cuda_check(run->cuda, cudaGraphLaunch(ahead->pair, run->cuda->stream), "lloyd");
+    HF_TRY(queue_step(run, 0));
+    return queue_step(run, 1);
+}
+
+/* The state after what was marked, while the device goes on with what was queued since. */
+static hf_status look_back(struct run *run, const struct ahead *ahead) {
+    cudaError_t error = cudaStreamWaitEvent(ahead->side, ahead->mark, 0);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(&run->control, run->job.control, sizeof run->control,
+                                cudaMemcpyDefault, ahead->side);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(ahead->side);
+    return hf_cuda_check(run->cuda, error, "lloyd");
+}
+
+/* All that is left after the first two steps. The host looks at the state, unless they are few, but
+ * never so soon that the device runs out of work. */
+static hf_status iterate_ahead(struct run *run, struct ahead *ahead) {
+    const int count = run->args->count;
+    if (count >= GRAPH_STEPS)
+        record_pair(run, ahead);
+    for (int number = 2; number < count; number += 2) {
+        HF_TRY(queue_pair(run, ahead));
+        if (ahead->side == NULL || number % AHEAD != 0)
+            continue;
+        if (number > AHEAD)
+            HF_TRY(look_back(run, ahead));
+        if (run->control.halt)
+            return HF_OK;
+        HF_TRY(hf_cuda_check(run->cuda, cudaEventRecord(ahead->mark, run->cuda->stream), "lloyd"));
+    }
+    return HF_OK;
+}
+
+static hf_status open_ahead(struct run *run, struct ahead *ahead) {
+    HF_TRY(hf_cuda_check(run->cuda, cudaStreamCreateWithFlags(&ahead->side, cudaStreamNonBlocking),
+                         "lloyd"));
+    return hf_cuda_check(run->cuda, cudaEventCreateWithFlags(&ahead->mark, cudaEventDisableTiming),
+                         "lloyd");
+}
+
+static void close_ahead(struct ahead *ahead) {
+    if (ahead->pair != NULL)
+        (void)cudaGraphExecDestroy(ahead->pair);
+    if (ahead->mark != NULL)
+        (void)cudaEventDestroy(ahead->mark);
+    if (ahead->side != NULL)
+        (void)cudaStreamDestroy(ahead->side);
+}
+
+static hf_status iterate_fast(struct run *run) {
+    const int count = run->args->count;
+    struct ahead ahead = {NULL, NULL, NULL};
+    HF_TRY(queue_step(run, 0));
+    if (count > 1)
+        HF_TRY(queue_step(run, 1));
+    hf_status status = count > 3 * AHEAD ? open_ahead(run, &ahead) : HF_OK;
+    if (status == HF_OK)
+        status = iterate_ahead(run, &ahead);
+    const hf_status looked = look(run);
+    close_ahead(&ahead);
+    return status != HF_OK ? status : looked;
 }
 
 /* The last labels and centroids to where the caller has them. */
@@ -247,7 +337,10 @@ static hf_status end(struct run *run, bool cancelled) {
 static hf_status run_all(struct run *run) {
     bool cancelled = false;
     HF_TRY(begin(run));
-    HF_TRY(iterate(run, &cancelled));
+    if (run->args->progress != NULL)
+        HF_TRY(iterate_slowly(run, &cancelled));
+    else
+        HF_TRY(iterate_fast(run));
     return end(run, cancelled);
 }
 

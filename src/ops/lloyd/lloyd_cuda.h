@@ -16,6 +16,11 @@ struct hf_lloyd_control {
     int32_t moved;   /* rows in the list of those whose label changed */
 };
 
+/* What the clusters of a problem hold; 0 between steps. */
+struct hf_lloyd_tally {
+    int64_t rows, empty, negative; /* the last two: how many clusters */
+};
+
 /* Device memory; side is the number of the step modulo 2. */
 struct hf_lloyd_job {
     struct hf_update_job update;
@@ -29,6 +34,7 @@ struct hf_lloyd_job {
     const int32_t *moved;                     /* [control->moved] rows */
     struct hf_assign_counts *counts;          /* [batch] of this step's labels */
     double *inertia, *shift;                  /* [batch * k] parts of clusters */
+    struct hf_lloyd_tally *tally;             /* [batch] */
     struct hf_lloyd_state *state;             /* [batch] */
     hf_kmeans_iteration *history;             /* [batch, count] */
     struct hf_lloyd_control *control;

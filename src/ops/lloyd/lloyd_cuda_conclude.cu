@@ -11,6 +11,8 @@
 #define FEW_VALUES (3 << 19) /* as long as so few values move, they go to memory one by one */
 #define LANES HF_TREE_CLUSTERS
 #define ALL 0xffffffffu
+#define COLUMNS 2 /* of a lane, whose loads are under way together */
+#define FLIGHT 4  /* clusters of a lane, likewise */
 
 static_assert(HF_TREE_COLUMNS == UPDATE_WARP, "a sum over columns is one of a warp");
 
@@ -51,9 +53,10 @@ static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, u
 
 /* A cluster, as a warp sees it. */
 struct cluster {
-    const int64_t *sum, *low; /* [d] the limbs */
-    const double *unit, *mult;
-    int64_t at; /* of its centroid in [batch, k, d] */
+    const int64_t *sum; /* [d] the first limbs */
+    const double *unit; /* [d] */
+    int32_t p;          /* its problem */
+    int64_t at;         /* of its centroid in [batch, k, d] */
     double weight;
 };
 
@@ -64,11 +67,13 @@ static __device__ __forceinline__ double fold_warp(double v) {
     return v;
 }
 
+/* The sum of column f, of which `sum` is the first limb. */
 static __device__ __forceinline__ double sum_at(const struct hf_update_job &u,
-                                                const struct cluster &c, int64_t f) {
+                                                const struct cluster &c, int f, int64_t sum) {
     if (c.unit[f] > 0)
-        return __dmul_rn((double)c.sum[f], c.unit[f]);
-    return hf_scaled_limbs(c.sum[f], u.limbs > 1 ? c.low[f] : 0, u.limbs, u.bits, c.mult[f]);
+        return __dmul_rn((double)sum, c.unit[f]);
+    return hf_scaled_limbs(sum, u.limbs > 1 ? c.sum[u.k * u.d + f] : 0, u.limbs, u.bits,
+                           u.mult[c.p * u.mult_stride + f]);
 }
 
 static __device__ double weight_of(const struct hf_update_job &u, int64_t p, int64_t j) {
@@ -108,31 +113,62 @@ static __device__ __forceinline__ void put_center(void *dst, hf_dtype type, int6
         ((float *)dst)[i] = (float)v;
 }
 
-/* What the cluster adds to the inertia of the labels against the centroids they came from. */
-static __device__ double inertia_part(const struct hf_lloyd_job &job, const struct cluster &c,
-                                      const void *now) {
-    const hf_metric metric = job.rule.metric;
-    double part = 0, square = 0;
-    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
-        const double sum = sum_at(job.update, c, f);
-        double center = center_at(now, job.rule.type, c.at + f);
-        if (metric == HF_EUCLIDEAN) {
-            const double shift = job.rule.shift[f];
-            center = __dsub_rn(center, shift);
-            const double rest = __dsub_rn(sum, __dmul_rn(c.weight, shift));
-            const double term = __dsub_rn(__dmul_rn(c.weight, center), __dmul_rn(2, rest));
-            part = __dadd_rn(part, __dmul_rn(center, term));
-        } else {
-            part = __dadd_rn(part, __dmul_rn(sum, center));
-            square = __dadd_rn(square, __dmul_rn(center, center));
-        }
+/* A divisor and its reciprocal. */
+struct divisor {
+    double b, y;
+    bool plain; /* a whole number, so that no significand is all ones */
+};
+
+static __device__ __forceinline__ struct divisor make_divisor(double b) {
+    struct divisor d;
+    d.b = b;
+    d.y = __drcp_rn(b);
+    d.plain = b >= 1 && b <= 0x1p50 && b == rint(b);
+    return d;
+}
+
+/* a / b, rounded to nearest. From the reciprocal: two corrections, after the first of which the
+ * quotient is off by less than its last bit and after the second right (Markstein 1990); the
+ * remainders are exact as long as nothing underflows. */
+static __device__ __forceinline__ double divide(double a, const struct divisor &d) {
+    const double size = fabs(a);
+    if (!d.plain || !(size > 0x1p-800 && size < 0x1p800))
+        return __ddiv_rn(a, d.b);
+    double q = __dmul_rn(a, d.y);
+    q = __fma_rn(__fma_rn(-d.b, q, a), d.y, q);
+    return __fma_rn(__fma_rn(-d.b, q, a), d.y, q);
+}
+
+/* What a lane adds up over its columns. */
+struct lane_sums {
+    double part, square; /* of the inertia of the labels against the centroids they came from */
+    double moved;        /* squares of how far the centroid moves */
+};
+
+static __device__ __forceinline__ void add_inertia(const struct hf_lloyd_job &job,
+                                                   const struct cluster &c, int f, double sum,
+                                                   double center, struct lane_sums &lane) {
+    if (job.rule.metric == HF_EUCLIDEAN) {
+        const double shift = job.rule.shift[f];
+        center = __dsub_rn(center, shift);
+        const double rest = __dsub_rn(sum, __dmul_rn(c.weight, shift));
+        const double term = __dsub_rn(__dmul_rn(c.weight, center), __dmul_rn(2, rest));
+        lane.part = __dadd_rn(lane.part, __dmul_rn(center, term));
+    } else {
+        lane.part = __dadd_rn(lane.part, __dmul_rn(sum, center));
+        lane.square = __dadd_rn(lane.square, __dmul_rn(center, center));
     }
-    part = fold_warp(part);
+}
+
+/* What the cluster adds to the inertia. */
+static __device__ double inertia_part(hf_metric metric, const struct cluster &c,
+                                      const struct lane_sums &lane) {
+    const double part = fold_warp(lane.part);
     if (metric == HF_EUCLIDEAN)
         return part;
     if (metric == HF_DOT)
         return -part;
-    square = fold_warp(square);
+    const double square = fold_warp(lane.square);
     return square > 0 ? __dsub_rn(c.weight, __ddiv_rn(part, __dsqrt_rn(square))) : c.weight;
 }
 
@@ -141,37 +177,80 @@ static __device__ double divisor_of(const struct hf_lloyd_job &job, const struct
     if (!(c.weight > 0) || job.rule.metric != HF_COSINE)
         return c.weight;
     double square = 0;
-    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
-        const double v = sum_at(job.update, c, f);
+    for (int f = (int)threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
+        const double v = sum_at(job.update, c, f, c.sum[f]);
         square = __dadd_rn(square, __dmul_rn(v, v));
     }
     return __dsqrt_rn(fold_warp(square));
 }
 
-/* The new centroid into next; returns the square of how far it moved. */
-static __device__ double move_center(const struct hf_lloyd_job &job, const struct cluster &c,
-                                     const void *now, void *next) {
-    const double divisor = divisor_of(job, c);
-    double moved = 0;
-    for (int64_t f = threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
-        const double before = center_at(now, job.rule.type, c.at + f);
-        double after = before;
-        if (divisor > 0) {
-            after = rounded(__ddiv_rn(sum_at(job.update, c, f), divisor), job.rule.store);
-            after = job.rule.type == HF_F64 ? after : (double)__double2float_rn(after);
-        }
-        put_center(next, job.rule.type, c.at + f, after);
-        const double diff = __dsub_rn(after, before);
-        moved = __dadd_rn(moved, __dmul_rn(diff, diff));
+/* Column f: its part of the inertia, the new centroid, and how far it moves. */
+static __device__ __forceinline__ void
+move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struct divisor &divisor,
+            int f, int64_t limb, double before, void *next, struct lane_sums &lane) {
+    const double sum = sum_at(job.update, c, f, limb);
+    add_inertia(job, c, f, sum, before, lane);
+    double after = before;
+    if (divisor.b > 0) {
+        after = rounded(divide(sum, divisor), job.rule.store);
+        after = job.rule.type == HF_F64 ? after : (double)__double2float_rn(after);
     }
-    return fold_warp(moved);
+    put_center(next, job.rule.type, c.at + f, after);
+    const double diff = __dsub_rn(after, before);
+    lane.moved = __dadd_rn(lane.moved, __dmul_rn(diff, diff));
+}
+
+/* A cluster: its new centroid, and its parts of inertia and shift. */
+static __device__ void move_center(const struct hf_lloyd_job &job, const struct cluster &c,
+                                   int64_t g, int side) {
+    const void *now = job.centers[side];
+    const struct divisor divisor = make_divisor(divisor_of(job, c));
+    struct lane_sums lane = {0, 0, 0};
+    const int d = (int)job.update.d;
+    int f = (int)threadIdx.x % UPDATE_WARP;
+    for (; f + (COLUMNS - 1) * UPDATE_WARP < d; f += COLUMNS * UPDATE_WARP) {
+        int64_t sum[COLUMNS];
+        double before[COLUMNS];
+#pragma unroll
+        for (int u = 0; u < COLUMNS; u++) {
+            sum[u] = c.sum[f + u * UPDATE_WARP];
+            before[u] = center_at(now, job.rule.type, c.at + f + u * UPDATE_WARP);
+        }
+#pragma unroll
+        for (int u = 0; u < COLUMNS; u++)
+            move_column(job, c, divisor, f + u * UPDATE_WARP, sum[u], before[u],
+                        job.centers[1 - side], lane);
+    }
+    for (; f < d; f += UPDATE_WARP)
+        move_column(job, c, divisor, f, c.sum[f], center_at(now, job.rule.type, c.at + f),
+                    job.centers[1 - side], lane);
+    const double inertia = inertia_part(job.rule.metric, c, lane);
+    const double shift = fold_warp(lane.moved);
+    if (threadIdx.x % UPDATE_WARP == 0) {
+        job.inertia[g] = c.weight > 0 ? inertia : 0;
+        job.shift[g] = shift;
+    }
+}
+
+/* Rows, empty clusters and clusters of less than no rows, for the check of the counts. */
+static __device__ __forceinline__ void tally(const struct hf_lloyd_job &job, int64_t p,
+                                             int64_t count, double weight) {
+    struct hf_lloyd_tally *t = &job.tally[p];
+    if (threadIdx.x % UPDATE_WARP != 0)
+        return;
+    update_red(&t->rows, count);
+    if (!(weight > 0))
+        update_red(&t->empty, 1);
+    if (count < 0)
+        update_red(&t->negative, 1);
 }
 
 static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
     const struct hf_update_job &u = job.update;
     const uint32_t warps = gridDim.x * (blockDim.x / UPDATE_WARP);
     const uint32_t clusters = (uint32_t)(u.batch * u.k);
-    for (uint32_t g = (blockIdx.x * blockDim.x + threadIdx.x) / UPDATE_WARP; g < clusters;
+    /* neighbouring clusters to different blocks */
+    for (uint32_t g = threadIdx.x / UPDATE_WARP * gridDim.x + blockIdx.x; g < clusters;
          g += warps) {
         const int64_t p = u.batch == 1 ? 0 : g / (uint32_t)u.k;
         const int64_t j = g - p * u.k;
@@ -179,77 +258,74 @@ static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
             continue;
         struct cluster c;
         c.sum = u.sum + (p * u.limbs * u.k + j) * u.d;
-        c.low = c.sum + u.k * u.d;
         c.unit = job.rule.unit + p * u.d;
-        c.mult = u.mult + p * u.mult_stride;
+        c.p = (int32_t)p;
         c.at = (int64_t)g * u.d;
         c.weight = weight_of(u, p, j);
-        const void *now = job.centers[side];
-        const double inertia = c.weight > 0 ? inertia_part(job, c, now) : 0;
-        const double shift = move_center(job, c, now, job.centers[1 - side]);
-        if (threadIdx.x % UPDATE_WARP == 0) {
-            job.inertia[g] = inertia;
-            job.shift[g] = shift;
-        }
+        tally(job, p, u.count[g], c.weight);
+        move_center(job, c, g, side);
     }
 }
 
 /* ---- the end */
 
-/* What a block finds out about a problem. */
-struct totals {
-    double inertia, shift;
-    int64_t rows, empty;
-    bool negative;
-};
-
-/* The sum of parts [k] as hf_tree_fold() with HF_TREE_CLUSTERS lanes, in all threads. */
-static __device__ double fold_block(const double *parts, int64_t k, double *lane) {
-    for (int64_t l = threadIdx.x; l < LANES; l += blockDim.x) {
-        double sum = 0;
-        for (int64_t j = l; j < k; j += LANES)
-            sum = __dadd_rn(sum, parts[j]);
-        lane[l] = sum;
-    }
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        __syncthreads();
-        for (int i = (int)threadIdx.x; i < half; i += (int)blockDim.x)
-            lane[i] = __dadd_rn(lane[i], lane[i + half]);
-    }
-    __syncthreads();
-    const double sum = lane[0];
-    __syncthreads();
-    return sum;
+/* The sum of lane[HF_TREE_CLUSTERS] as hf_tree_fold(), by one warp: a thread folds the lanes that
+ * have its number modulo 32. */
+static __device__ double fold_lanes(const double *lane) {
+    constexpr int HALF = LANES / UPDATE_WARP / 2;
+    double v[HALF];
+    lane += threadIdx.x % UPDATE_WARP;
+#pragma unroll
+    for (int m = 0; m < HALF; m++)
+        v[m] = __dadd_rn(lane[m * UPDATE_WARP], lane[(m + HALF) * UPDATE_WARP]);
+#pragma unroll
+    for (int half = HALF / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int m = 0; m < half; m++)
+            v[m] = __dadd_rn(v[m], v[m + half]);
+    return fold_warp(v[0]);
 }
 
+/* Parts [k] into lanes. */
+static __device__ void fill_lanes(const double *parts, int64_t k, double *lane) {
+    for (int64_t l = threadIdx.x; l < LANES; l += blockDim.x) {
+        double sum = 0;
+        for (int64_t j = l; j < k; j += FLIGHT * LANES) {
+            double v[FLIGHT];
+#pragma unroll
+            for (int u = 0; u < FLIGHT; u++)
+                v[u] = j + u * LANES < k ? parts[j + u * LANES] : 0;
+#pragma unroll
+            for (int u = 0; u < FLIGHT; u++)
+                sum = __dadd_rn(sum, v[u]);
+        }
+        lane[l] = sum;
+    }
+}
+
+/* What a block finds out about a problem; for thread 0. */
+struct totals {
+    double inertia, shift;
+    struct hf_lloyd_tally tally;
+};
+
 static __device__ struct totals total_up(const struct hf_lloyd_job &job, int64_t p, double *lane) {
-    __shared__ unsigned long long rows, empty;
-    const struct hf_update_job &u = job.update;
-    struct totals t;
-    if (threadIdx.x == 0)
-        rows = empty = 0;
-    t.inertia = fold_block(job.inertia + p * u.k, u.k, lane);
-    t.shift = fold_block(job.shift + p * u.k, u.k, lane);
-    bool negative = false;
-    unsigned long long own_rows = 0, own_empty = 0;
-    for (int64_t j = threadIdx.x; j < u.k; j += blockDim.x) {
-        const int64_t count = u.count[p * u.k + j];
-        negative |= count < 0;
-        own_rows += (unsigned long long)count;
-        own_empty += weight_of(u, p, j) <= 0;
-    }
-    for (int step = UPDATE_WARP / 2; step > 0; step /= 2) {
-        own_rows += __shfl_xor_sync(ALL, own_rows, step);
-        own_empty += __shfl_xor_sync(ALL, own_empty, step);
-    }
-    if (threadIdx.x % UPDATE_WARP == 0) {
-        atomicAdd(&rows, own_rows);
-        atomicAdd(&empty, own_empty);
-    }
-    t.negative = __syncthreads_or(negative);
-    t.rows = (int64_t)rows;
-    t.empty = (int64_t)empty;
+    __shared__ double shift;
+    const int64_t k = job.update.k;
+    fill_lanes(job.inertia + p * k, k, lane);
+    fill_lanes(job.shift + p * k, k, lane + LANES);
     __syncthreads();
+    struct totals t;
+    if (threadIdx.x / UPDATE_WARP == 0)
+        t.inertia = fold_lanes(lane);
+    if (threadIdx.x / UPDATE_WARP == 1)
+        shift = fold_lanes(lane + LANES);
+    __syncthreads();
+    t.shift = shift;
+    if (threadIdx.x == 0) {
+        t.tally = job.tally[p];
+        memset(&job.tally[p], 0, sizeof job.tally[p]);
+    }
     return t;
 }
 
@@ -265,13 +341,13 @@ static __device__ bool has_risen(const struct hf_lloyd_job &job, int64_t p, doub
 /* An hf_stop or an hf_lloyd_event. */
 static __device__ int decide(const struct hf_lloyd_job &job, int64_t p, const struct totals &t,
                              const hf_kmeans_iteration &it) {
-    if (t.rows != job.update.n || t.negative)
+    if (t.tally.rows != job.update.n || t.tally.negative > 0)
         return HF_LLOYD_COUNTS;
     if (has_risen(job, p, it.inertia))
         return HF_LLOYD_ROSE;
     if (it.changed == 0)
         return HF_STOP_LABELS;
-    if (t.empty > 0 && job.empty != HF_EMPTY_KEEP)
+    if (t.tally.empty > 0 && job.empty != HF_EMPTY_KEEP)
         return HF_LLOYD_EMPTY;
     return t.shift <= job.tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
 }
@@ -287,7 +363,7 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
     it.inertia = euclidean && !(inertia > 0) ? 0 : inertia;
     it.changed = (int64_t)job.counts[p].changed;
     it.rows_rechecked = (int64_t)job.counts[p].rechecked;
-    it.empty = t.empty;
+    it.empty = t.tally.empty;
     state.stop = decide(job, p, t, it);
     const bool moved = state.stop == HF_STOP_NONE || state.stop == HF_STOP_TOL;
     it.shift = moved ? t.shift : 0;
@@ -354,7 +430,8 @@ static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
 hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job, int side) {
     const dim3 grid((unsigned)cuda->sms * HF_UPDATE_BLOCKS);
     const size_t bins = hf_update_bins_bytes(job->update.batch, job->update.k);
-    const size_t shared = bins > LANES * sizeof(double) ? bins : LANES * sizeof(double);
+    const size_t lanes = 2 * LANES * sizeof(double);
+    const size_t shared = bins > lanes ? bins : lanes;
     struct hf_lloyd_job own = *job;
     void *args[] = {&own, &side};
     cudaError_t error = cudaSuccess;
