@@ -125,7 +125,7 @@ def full_disk():
         with open(os.path.join(folder, "ballast"), "wb") as f:
             f.write(bytes(os.statvfs(folder).f_bavail * 4096 - 20000))
         result = holdfast("predict", data(), "--centroids", os.path.join(out, "centroids.npy"), "-o",
-                          os.path.join(out, "labels.npy"), "--distances", os.path.join(out, "d.npy"), "-q",
+                          os.path.join(out, "new.npy"), "--distances", os.path.join(out, "d.npy"), "-q",
                           code=RESOURCES)
         check("No space left" in result.err and "d.npy" in result.err, str(result))
         unchanged(out, before)
