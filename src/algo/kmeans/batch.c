@@ -3,11 +3,15 @@
  * ones one after another with all threads. A fit does not depend on its threads, so the bits are
  * the same. */
 #include "algo/kmeans/check.h"
+#include "algo/kmeans/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "core/resident.h"
+#include <stdbool.h>
 #include <string.h>
 
 #define LEAST_MEMORY ((uint64_t)1 << 20) /* that a context can be given */
+#define GROUP 4096                       /* problems iterated together at most */
 #define SIDE_BY_SIDE_WORK 5e8 /* n * k * d below which a fit cannot use all threads well */
 
 struct batch {
@@ -16,6 +20,7 @@ struct batch {
     hf_context **ctx; /* [workers] */
     hf_kmeans_result *fits;
     hf_status *status; /* [count] */
+    bool *done;        /* [count] fitted together, on a device */
     hf_error *errors;  /* [workers] of the lowest problem that failed there */
     int64_t *failed;   /* [workers] that problem, or -1 */
 };
@@ -76,8 +81,12 @@ static hf_status run_batch(hf_context *ctx, struct batch *b, int workers, int64_
         status = run_side_by_side(ctx, b, workers, count);
     } else {
         b->ctx[0] = ctx;
-        for (int64_t i = 0; i < count && b->failed[0] < 0; i++)
-            fit_one(b, 0, i);
+        for (int64_t i = 0; i < count && status == HF_OK; i += GROUP)
+            status = hf_fit_together(ctx, b->x + i, count - i < GROUP ? count - i : GROUP, b->opts,
+                                     i, b->fits + i, b->done + i);
+        for (int64_t i = 0; i < count && status == HF_OK && b->failed[0] < 0; i++)
+            if (!b->done[i])
+                fit_one(b, 0, i);
     }
     return status == HF_OK ? first_failure(ctx, b, workers) : status;
 }
@@ -108,14 +117,12 @@ static hf_status check_batch(hf_context *ctx, const hf_array *x, int64_t batch,
     return hf_check_opts(ctx, opts, &shape, &full);
 }
 
-hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
-                              const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
-    if (!ctx)
-        return HF_E_ARG;
-    HF_TRY(check_batch(ctx, x, batch, opts, fits));
+/* Arguments are checked and can be read by the host. */
+static hf_status fit_all(hf_context *ctx, const hf_array *x, int64_t batch,
+                         const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
     const double work = (double)x->rows * (double)x->cols * (double)opts->k;
     int workers = batch < ctx->threads ? (int)batch : ctx->threads;
-    workers = work > SIDE_BY_SIDE_WORK || workers < 1 ? 1 : workers;
+    workers = work > SIDE_BY_SIDE_WORK || workers < 1 || !hf_ctx_is_host(ctx) ? 1 : workers;
     size_t results;
     size_t states;
     struct batch b = {.x = x, .opts = opts};
@@ -123,12 +130,13 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
                        hf_mul_size(batch, (int64_t)sizeof(*b.status), &states);
     b.fits = sized ? hf_alloc_zero(results) : NULL;
     b.status = sized ? hf_alloc_zero(states) : NULL;
+    b.done = sized ? hf_alloc_zero((size_t)batch) : NULL;
     b.ctx = hf_alloc_zero((size_t)workers *
                           sizeof(hf_context *)); /* NOLINT(bugprone-sizeof-expression) */
     b.errors = hf_alloc_zero((size_t)workers * sizeof(*b.errors));
     b.failed = hf_alloc_zero((size_t)workers * sizeof(*b.failed));
     hf_status status = HF_OK;
-    if (!b.fits || !b.status || !b.ctx || !b.errors || !b.failed)
+    if (!b.fits || !b.status || !b.done || !b.ctx || !b.errors || !b.failed)
         status =
             hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a batch of %lld fits", (long long)batch);
     else
@@ -139,8 +147,30 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
         hf_kmeans_result_clear(&b.fits[i]);
     hf_free(b.fits);
     hf_free(b.status);
+    hf_free(b.done);
     hf_free(b.ctx);
     hf_free(b.errors);
     hf_free(b.failed);
+    return status;
+}
+
+hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
+                              const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
+    if (!ctx)
+        return HF_E_ARG;
+    hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
+    hf_array centroids;
+    hf_array weights;
+    void *own_centroids = NULL;
+    void *own_weights = NULL;
+    hf_status status = hf_host_view(ctx, &seen.centroids, "centroids", &centroids, &own_centroids);
+    if (status == HF_OK)
+        status = hf_host_view(ctx, &seen.weights, "weights", &weights, &own_weights);
+    if (status == HF_OK)
+        status = check_batch(ctx, x, batch, opts ? &seen : NULL, fits);
+    if (status == HF_OK)
+        status = fit_all(ctx, x, batch, &seen, fits);
+    hf_free(own_centroids);
+    hf_free(own_weights);
     return status;
 }

@@ -109,6 +109,10 @@ void hf_center_rounding(const struct hf_fit *fit, double *relative, double *abso
 /* The power of two that brings values up to `largest` into [-1, 1]. */
 double hf_filter_scale(double largest);
 
+/* Look at the data from another origin and scale, which must bring them into [-1, 1]. Only without
+ * weights. */
+void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale);
+
 /* ---- workspace.c */
 /* Take all memory that the iterations need, within the context's limit. */
 hf_status hf_fit_workspace(struct hf_fit *fit);
@@ -120,7 +124,16 @@ hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *f
 hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count);
 static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* ---- kmeans_api.c */
+/* Look at the data and take all memory. fit: ctx, opts, x or source, n_all, k, d and types are set.
+ */
+hf_status hf_fit_begin(struct hf_fit *fit);
+/* Move what a finished fit holds into the result. */
+void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result);
+
 /* ---- restarts.c: all restarts, the best into fit->best and fit->labels */
+/* The first centroids of a restart, into fit->current. */
+hf_status hf_fit_start(struct hf_fit *fit, int restart);
 hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best);
 
 /* ---- lloyd.c */

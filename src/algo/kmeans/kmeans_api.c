@@ -9,8 +9,7 @@
 #include "core/resident.h"
 #include <string.h>
 
-/* Move what a finished fit holds into the result. */
-static void hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
+void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
     hf_expand_labels(fit);
     *result =
         (hf_kmeans_result){.n = fit->n_all,
@@ -55,22 +54,25 @@ static void put_away(struct brought *b) {
     hf_free(b->owned[1]);
 }
 
-static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
+hf_status hf_fit_begin(struct hf_fit *fit) {
     const double begin = hf_now_s();
-    struct hf_restart best = {.number = -1};
-    hf_status status = hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident);
+    HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident));
     const bool resident = fit->x == &fit->resident.array;
     fit->panel_rows = resident ? fit->n_all : HF_PANEL_ROWS;
     fit->scan_rows = resident ? fit->n_all : HF_SCAN_ROWS;
-    if (status == HF_OK)
-        status = hf_prepare(fit);
+    HF_TRY(hf_prepare(fit));
     fit->seconds_init = hf_now_s() - begin;
-    if (status == HF_OK)
-        status = hf_fit_workspace(fit);
+    return hf_fit_workspace(fit);
+}
+
+static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
+    const double begin = hf_now_s();
+    struct hf_restart best = {.number = -1};
+    hf_status status = hf_fit_begin(fit);
     if (status == HF_OK)
         status = hf_restarts(fit, &best);
     if (status == HF_OK) {
-        hand_over(fit, &best, result);
+        hf_fit_hand_over(fit, &best, result);
         result->seconds_total = hf_now_s() - begin;
     }
     hf_free(best.history.it);

@@ -277,16 +277,21 @@ static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
     return hf_run(fit->ctx, HF_OP_INERTIA, &args);
 }
 
-/* Sum of w |x - shift|^2; without weights the moments have it. */
-static hf_status measure_square(struct scan *s) {
-    struct hf_fit *fit = s->fit;
+/* Sum of |x - shift|^2, from the moments. */
+static double square_without_weights(const struct hf_fit *fit) {
     const struct hf_columns *col = &fit->col;
     double total = 0;
     for (int64_t f = 0; f < fit->d; f++) {
         const double off = col->mean[f] - col->shift[f];
         total += col->variance[f] + off * off;
     }
-    fit->total_square = total * (double)fit->n;
+    return total * (double)fit->n;
+}
+
+/* Sum of w |x - shift|^2. */
+static hf_status measure_square(struct scan *s) {
+    struct hf_fit *fit = s->fit;
+    fit->total_square = square_without_weights(fit);
     if (!fit->weights)
         return HF_OK;
     HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, square_chunk, s));
@@ -326,6 +331,13 @@ static void choose_slack(struct hf_fit *fit) {
     }
     const double terms = (double)(fit->k + fit->d) * DBL_EPSILON; /* of adding the clusters up */
     fit->slack = slack + fit->total_square * (1e-12 + terms);
+}
+
+void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale) {
+    memcpy(fit->col.shift, shift, (size_t)fit->d * sizeof(double));
+    fit->filter.scale = scale;
+    fit->total_square = square_without_weights(fit);
+    choose_slack(fit);
 }
 
 static hf_status scan_workspace(struct scan *s, void **block) {

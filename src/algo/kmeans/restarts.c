@@ -43,8 +43,7 @@ static hf_status seed(struct hf_fit *fit, int restart) {
     return hf_kmeans_init(&fit->rows, &args, fit->start);
 }
 
-/* The first centroids, into fit->current. */
-static hf_status start(struct hf_fit *fit, int restart) {
+hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     const size_t centers = (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
     fit->current = fit->start;
     fit->previous = (char *)fit->start + centers;
@@ -78,7 +77,7 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
                          const struct hf_restart *best) {
     const double begin = hf_now_s();
     if (run->iteration == 0)
-        HF_TRY(start(fit, run->number));
+        HF_TRY(hf_fit_start(fit, run->number));
     else
         HF_TRY(hf_lloyd_rebuild(fit));
     const double started = hf_now_s();
