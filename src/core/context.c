@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "device/host/isa.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
     int index = 0;
     HF_TRY(check_opts(opts));
     HF_TRY(find_device(opts->device, &device, &index));
+    assert(device != NULL);
     hf_context *c = hf_alloc_zero(sizeof *c);
     if (c == NULL)
         return hf_fail(&create_error, HF_E_NOMEM, "no memory for a context");

@@ -31,7 +31,10 @@ static const struct hf_absent absent[] = {
 const struct hf_device *hf_device_at(int i) { return i >= 0 && i < DEVICES ? devices[i] : NULL; }
 
 const struct hf_absent *hf_device_absent(int i) {
-    return i >= 0 && i < (int)(sizeof absent / sizeof absent[0]) - 1 ? &absent[i] : NULL;
+    const struct hf_absent *a = absent;
+    while (a->name != NULL && i-- > 0)
+        a++;
+    return a->name != NULL ? a : NULL;
 }
 
 const struct hf_device *hf_device_of(int id) {

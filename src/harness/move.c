@@ -39,7 +39,7 @@ static void redirect(struct hf_case *c, char *memory, size_t bytes) {
 hf_status hf_case_move(struct hf_case *c, size_t args_size, hf_context *ctx) {
     if (hf_ctx_is_host(ctx))
         return HF_OK;
-    bool struct_like[HF_CASE_BUFS];
+    bool struct_like[HF_CASE_BUFS] = {false};
     for (int i = 0; i < c->bufs; i++)
         struct_like[i] = holds_pointers(c, c->buf[i].ptr, c->buf[i].bytes);
     for (int i = 0; i < c->bufs; i++) {
