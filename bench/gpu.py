@@ -19,6 +19,7 @@ import hf
 
 DEV = "cuda:0"
 N = 1 << 20
+KEEP = 2  # what flash-kmeans does with an empty cluster: its centroid stays
 ASSIGN = [  # n, k, d, times as fast as flash-kmeans (plain kernel)
     (N, 4096, 64, 2.8), (N, 4096, 128, 2.05), (N, 4096, 256, 2.4), (N, 4096, 512, 2.0),
     (N, 1024, 128, 2.1), (N, 256, 128, 2.1), (N, 65536, 128, 1.85), (10_000_000, 20_000, 128, 2.6),
@@ -91,8 +92,7 @@ def make(n, k, d, kind, dtype, seed):
         if kind == "clustered":
             noise = 2 * c[torch.randint(0, k, (m,), device=DEV, generator=g)] + 0.9 * noise
         x[i:i + m] = noise.to(dtype)
-    start = x[torch.randperm(n, device=DEV, generator=g)[:k]] if kind == "clustered" else c.to(dtype)
-    return x, start.contiguous()
+    return x, x[torch.randperm(n, device=DEV, generator=g)[:k]].contiguous()  # rows, as users begin
 
 
 def wrong(x, c, labels, sample=4096):
@@ -138,9 +138,10 @@ def iterate_row(ours, rival, batch, n, k, d, bar, dtype, kind, args):
     def run(iterations, **more):
         start = time.perf_counter()
         if batch == 1:
-            r = [ours.fit(x, c32, iterations, -1, args.skipping, **more)]
+            r = [ours.fit(x, c32, iterations, -1, args.skipping, empty=KEEP, **more)]
         else:
-            r = ours.fit_batch(xs, c32, iterations, -1, skipping=hf.SKIP[args.skipping], **more)
+            r = ours.fit_batch(xs, c32, iterations, -1, skipping=hf.SKIP[args.skipping], empty=KEEP,
+                               **more)
         return time.perf_counter() - start, r
 
     stores = (("same", 1), ("wide", 0)) if dtype != torch.float32 else (("wide", 0),)
