@@ -55,6 +55,52 @@ static __device__ __forceinline__ void hf_bulk_copy(uint32_t dst, const void *sr
                  : "memory");
 }
 
+/* The same into the same places of all blocks of the cluster in mask. */
+static __device__ __forceinline__ void
+hf_bulk_copy_all(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, uint16_t mask) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(dst),
+                 "l"(src), "r"(bytes), "r"(bar), "h"(mask)
+                 : "memory");
+}
+
+/* Arrive at the barrier that block `rank` of the cluster has at this place. */
+static __device__ __forceinline__ void hf_mbar_arrive_at(uint32_t bar, uint32_t rank) {
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+                 "}" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
+}
+
+/* hf_mbar_wait() for a barrier at which other blocks of the cluster arrive. */
+static __device__ __forceinline__ void hf_mbar_wait_cluster(uint32_t bar, uint32_t parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra over;\n"
+                 "bra again;\n"
+                 "over:\n"
+                 "}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* All threads of all blocks of the cluster; whole warps. */
+static __device__ __forceinline__ void hf_cluster_sync(void) {
+    asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ uint32_t hf_cluster_rank(void) {
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
 /* A box of a tensor whose first element is (x, y, z), x fastest. */
 static __device__ __forceinline__ void hf_tma_load(uint32_t dst, const CUtensorMap *map, int x,
                                                    int y, int z, uint32_t bar) {
@@ -83,6 +129,11 @@ static __device__ __forceinline__ float4 hf_lds4(uint32_t p) {
 /* Barrier `id` (1 to 15) among `threads` threads. */
 static __device__ __forceinline__ void hf_bar_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* Count as `threads` of them do who do not wait. */
+static __device__ __forceinline__ void hf_bar_arrive(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 template <int REGS> static __device__ __forceinline__ void hf_regs_raise(void) {
@@ -190,7 +241,7 @@ static __device__ __forceinline__ constexpr uint32_t hf_wgmma_swizzled(int swizz
 template <int N, bool BF16>
 static __device__ __forceinline__ void hf_wgmma_rs(float (&d)[N / 2], const uint32_t (&a)[4],
                                                    uint64_t b, int add) {
-    static_assert(N == 64 || N == 128, "no such wgmma here");
+    static_assert(N == 64 || N == 128 || N == 256, "no such wgmma here");
     if constexpr (N == 64 && !BF16)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" HF_D32 "}, "
@@ -214,6 +265,18 @@ static __device__ __forceinline__ void hf_wgmma_rs(float (&d)[N / 2], const uint
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HF_D64 "}, "
                      "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}"
                      : HF_INOUT64(d)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+    else if constexpr (N == 256 && !BF16)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" HF_D128 "}, "
+                     "{%128, %129, %130, %131}, %132, p, 1, 1, 0;\n}"
+                     : HF_INOUT128(d)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+    else if constexpr (N == 256 && BF16)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" HF_D128 "}, "
+                     "{%128, %129, %130, %131}, %132, p, 1, 1, 0;\n}"
+                     : HF_INOUT128(d)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 

@@ -73,7 +73,7 @@ static launcher *launcher_of(int dp, bool bf16) {
         CLASS(512)
 #undef CLASS
     default:
-        return NULL;
+        return bf16 ? hf_filter_stream<true> : hf_filter_stream<false>;
     }
 }
 
@@ -83,8 +83,6 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     const struct filter_tile tile = filter_tile_of(c->d);
     launcher *const launch = launcher_of(tile.dp, c->bf16);
     CUtensorMap map = {};
-    if (launch == NULL)
-        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: more columns than it takes");
     if (a.rows.list == NULL)
         HF_TRY(rows_map(cuda, &a.rows, &map));
     a.tiles = (const uint8_t *)packed;
@@ -121,7 +119,7 @@ hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     if (rows->list)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows");
     return run(cuda, a, centroids, packed,
-               filter_shifts(centroids->k) ? FILTER_BEST_SCREEN : FILTER_BEST);
+               filter_shifts(centroids->k) ? FILTER_BEST_CHUNK : FILTER_BEST);
 }
 
 hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
@@ -129,12 +127,10 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
-    /* Screening does not know the second best of decided rows. */
-    const bool screen = filter_shifts(centroids->k) && out->second == NULL;
     return run(cuda, a, centroids, packed,
-               rows->list ? FILTER_LIST
-               : screen   ? FILTER_TOP2_SCREEN
-                          : FILTER_TOP2);
+               rows->list                    ? FILTER_LIST
+               : filter_shifts(centroids->k) ? FILTER_TOP2_CHUNK
+                                             : FILTER_TOP2);
 }
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,

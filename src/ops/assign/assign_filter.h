@@ -82,7 +82,7 @@ struct hf_filter_out {
     struct hf_filter_open open; /* TOP2 */
 };
 
-/* Can the filter take this shape on this device? All d up to 512, k up to 2^24, n below 2^31. */
+/* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
 
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */

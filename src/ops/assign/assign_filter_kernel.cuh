@@ -4,7 +4,8 @@
  * memory, filled by one bulk copy a tile): D / 16 products of 64 x NT x 16, then the best of each
  * row is kept while the other warpgroups multiply. One set of accumulators a warpgroup: two, one
  * kept under the product of the other, were 15 to 25 % slower. Rows have no index and no bias to
- * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory. */
+ * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory.
+ * */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -14,20 +15,30 @@ template <int DP_, bool BF16_> struct filter_shape {
     static constexpr int DP = DP_;
     static constexpr bool BF16 = BF16_;
     static constexpr int NT = DP <= 256 ? 128 : 64;
-    static constexpr int WGS = DP <= 64 ? 4 : DP <= 256 ? 3 : 2;
+#ifndef WGS64_
+#define WGS64_ 4
+#endif
+    static constexpr int WGS = DP <= 64 ? WGS64_ : DP <= 256 ? 3 : 2;
+    static constexpr int CLUSTER = 1;
+    static constexpr int UNITS = WGS;                                  /* of a group */
     static constexpr int REGS = WGS == 4 ? 112 : WGS == 3 ? 160 : 232; /* of a consumer thread */
     static constexpr int PRODUCER_REGS = WGS == 2 ? 40 : 32;
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int SWIZZLE = DP % 64 ? 64 : 128;
     static constexpr int SLAB = SWIZZLE / 2; /* columns of a slab */
+    /* Columns looked at together when there are many: what registers allow. */
+    static constexpr int CHUNK = DP == 64 || DP == 192 || DP == 256 ? 4 : 8;
     static constexpr bool BIAS_STEP = DP <= 128;
     static constexpr int PIECES = DP > 256 ? 2 : 1; /* rows come in so many pieces */
     static constexpr int TILE = NT * (DP * 2 + (BIAS_STEP ? FILTER_BIAS_STEP : 4));
     static constexpr int STAGE = (TILE + 1023) / 1024 * 1024;
     static constexpr int ROWS = FILTER_WG_ROWS * DP * 2 / PIECES; /* bytes of a piece */
-    static constexpr int BARS = 512;                              /* barriers and small things */
+    static constexpr int MAX_STAGES = DP == 256 ? 2 : 8;
+    static constexpr int BOUNDS = (2 * MAX_STAGES + 3 * WGS + 1) / 2 * 16; /* behind barriers */
+    static constexpr int OPENS = BOUNDS + WGS * 16;
+    static constexpr int BARS = OPENS + WGS * 4 * FILTER_WARP_OPEN * 8;
     static constexpr int ROOM = 232448 - BARS - WGS * ROWS;
-    static constexpr int STAGES = ROOM / STAGE < 8 ? ROOM / STAGE : 8;
+    static constexpr int STAGES = ROOM / STAGE < MAX_STAGES ? ROOM / STAGE : MAX_STAGES;
     static constexpr int SHARED = STAGES * STAGE + WGS * ROWS + BARS;
     static_assert(STAGES >= 2, "a ring needs two stages");
 };
@@ -53,9 +64,13 @@ template <class S> struct filter_shared {
     __device__ __forceinline__ uint32_t flag(int wg) const {
         return bars() + (uint32_t)(2 * S::STAGES + 2 * S::WGS + wg) * 8;
     }
-    /* The problem's filter_bounds, for each warp its own. */
-    __device__ __forceinline__ uint32_t bounds(int warp) const {
-        return bars() + 256 + (uint32_t)warp * 16;
+    /* The problem's filter_bounds. */
+    __device__ __forceinline__ uint32_t bounds(int wg) const {
+        return bars() + S::BOUNDS + (uint32_t)wg * 16;
+    }
+    /* Of filter_open_rows. */
+    __device__ __forceinline__ uint32_t opens(int warp) const {
+        return bars() + S::OPENS + (uint32_t)(warp * FILTER_WARP_OPEN) * 8;
     }
 };
 
@@ -66,7 +81,7 @@ static __device__ __forceinline__ void filter_produce_tiles(const struct filter_
     struct filter_segment s;
     int stage = 0, last = -1;
     uint32_t parity = 1;
-    for (int i = 0; filter_segment_at<S::WGS, LIST>(a, i, &s); i++) {
+    for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++) {
         if (a.resident && s.problem == last)
             continue;
         last = s.problem;
@@ -91,7 +106,7 @@ static __device__ __forceinline__ void filter_produce_rows(const struct filter_a
                                                            const CUtensorMap *map, int first) {
     struct filter_segment s;
     uint32_t parity = 3; /* bit 0: of `first`, bit 1: of the other */
-    for (int i = 0; filter_segment_at<S::WGS, false>(a, i, &s); i++)
+    for (int i = 0; filter_segment_at<S, false>(a, i, &s); i++)
         for (int v = 0; v < s.rounds; v++)
             for (int wg = first; wg < S::WGS; wg += 3) {
                 const uint32_t bit = wg == first ? 1 : 2;
@@ -107,7 +122,26 @@ static __device__ __forceinline__ void filter_produce_rows(const struct filter_a
             }
 }
 
-/* The A operand of all steps from this warpgroup's rows in shared memory. */
+/* This warp has a piece of its rows. The arrival must wait for what was loaded: without a use of
+ * it, it came first (seen: rows of the next unit in this one). nothing is 0, which the compiler
+ * does not know. */
+template <class S, int PIECE>
+static __device__ __forceinline__ void filter_release_rows(const struct filter_shared<S> &m, int wg,
+                                                           uint32_t nothing,
+                                                           const uint32_t (&a)[S::DP / 16][4]) {
+    constexpr int steps = S::DP / 16 / S::PIECES;
+    constexpr bool used = PIECE == S::PIECES - 1; /* products that need the others are under way */
+    uint32_t seen = 0;
+#pragma unroll
+    for (int i = PIECE * steps + (used ? steps - 1 : 0); i < PIECE * steps + steps; i++)
+        seen ^= a[i][0] ^ a[i][1] ^ a[i][2] ^ a[i][3];
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0)
+        hf_mbar_arrive(m.rows_empty(wg) + (seen & nothing));
+}
+
+/* The A operand of all steps from this warpgroup's rows in shared memory. The last piece is
+ * released later, when nobody waits for it. */
 template <class S>
 static __device__ __forceinline__ void filter_load_rows(const struct filter_shared<S> &m, int wg,
                                                         uint32_t *parity, uint32_t nothing,
@@ -119,20 +153,15 @@ static __device__ __forceinline__ void filter_load_rows(const struct filter_shar
 #pragma unroll
     for (int p = 0; p < S::PIECES; p++, *parity ^= 1) {
         hf_mbar_wait(m.rows_full(wg), *parity);
-        uint32_t seen = 0;
 #pragma unroll
         for (int i = 0; i < steps; i++) {
             const int slab = i * 16 / S::SLAB, piece = i * 16 % S::SLAB / 8 + (lane >> 4);
-            uint32_t(&r)[4] = a[p * steps + i];
-            hf_ldmatrix(r, m.rows(wg) + (uint32_t)(slab * FILTER_WG_ROWS * S::SWIZZLE +
-                                                   row * S::SWIZZLE + ((piece ^ flip) << 4)));
-            seen ^= r[0] ^ r[1] ^ r[2] ^ r[3];
+            hf_ldmatrix(a[p * steps + i],
+                        m.rows(wg) + (uint32_t)(slab * FILTER_WG_ROWS * S::SWIZZLE +
+                                                row * S::SWIZZLE + ((piece ^ flip) << 4)));
         }
-        /* The arrival must wait for what was loaded: without this use of it, it came first (seen:
-         * rows of the next unit in this one). nothing is 0, which the compiler does not know. */
-        __syncwarp();
-        if (lane == 0)
-            hf_mbar_arrive(m.rows_empty(wg) + (seen & nothing));
+        if (p + 1 < S::PIECES)
+            filter_release_rows<S, 0>(m, wg, nothing, a);
     }
 }
 
@@ -161,7 +190,7 @@ static __device__ __forceinline__ void filter_fetch_rows(const struct filter_arg
     }
 }
 
-/* Begin the scores of one tile; one: A operand of the bias step. */
+/* Begin the scores of a tile; one: A operand of the bias step. */
 template <class S>
 static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t one,
                                                        const uint32_t (&rows)[S::DP / 16][4],
@@ -184,75 +213,6 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
     hf_wgmma_commit();
 }
 
-/* The last of the blocks that share a cut group (per warpgroup) merges all parts; others leave. */
-template <class S>
-static __device__ __forceinline__ bool
-filter_merge(const struct filter_args &a, const struct filter_shared<S> &m,
-             const struct filter_tail &tail, int group, int wg, struct filter_found (&f)[2]) {
-    const int tiles = a.tiles_per_problem;
-    const int first = filter_tail_owner(tail, (int64_t)group * tiles);
-    const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
-    const int own = filter_tail_slot(tail, tiles, group, (int)blockIdx.x);
-    float *const parts = a.parts;
-    const int row = (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
-    const int size = FILTER_WG_ROWS * FILTER_PART;
-    for (int r = 0; r < 2; r++)
-        if ((threadIdx.x & 3) == 0)
-            filter_put_part(parts + (own * FILTER_MAX_WG + wg) * size, row + 8 * r, f[r]);
-    __threadfence();
-    hf_bar_sync(1 + wg, 128);
-    int *const counter = a.counters + group * S::WGS + wg;
-    if ((threadIdx.x & 127) == 0) {
-        const int others = atomicAdd(counter, 1);
-        if (others == last - first)
-            *counter = 0; /* for the next launch */
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(m.flag(wg)), "r"(others) : "memory");
-    }
-    hf_bar_sync(1 + wg, 128);
-    int others;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(others) : "r"(m.flag(wg)) : "memory");
-    if (others != last - first)
-        return false;
-    __threadfence();
-    for (int c = first; c <= last; c++) {
-        if (c == (int)blockIdx.x)
-            continue;
-        const int slot = filter_tail_slot(tail, tiles, group, c);
-        for (int r = 0; r < 2; r++)
-            filter_join_part(parts + (slot * FILTER_MAX_WG + wg) * size, row + 8 * r, &f[r]);
-    }
-    return true;
-}
-
-/* The place of this thread's first row in its unit. */
-static __device__ __forceinline__ int filter_row(void) {
-    return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
-}
-
-/* What is loaded of a row before the tiles come and used after them: norm and loss, or, for emit, its
- * threshold. i: its place in the problem or its list. */
-struct filter_row_facts {
-    float norm, loss;
-};
-
-template <int MODE>
-static __device__ __forceinline__ struct filter_row_facts filter_know(const struct filter_args &a,
-                                                                      int problem, int i) {
-    constexpr bool LIST = filter_lists(MODE);
-    struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, 0.0f};
-    if ((!filter_decides(MODE) && MODE != FILTER_EMIT) || i >= filter_rows_of<LIST>(a, problem))
-        return f;
-    if (MODE == FILTER_EMIT) {
-        f.norm = a.out.open.threshold[problem * a.out.open.cap + i];
-        return f;
-    }
-    const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
-    const int64_t at = problem * a.rows.n + row;
-    f.norm = a.rows.norm[at];
-    f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
-    return f;
-}
-
 /* A consumer warp's place in the ring. */
 struct filter_place {
     int stage;
@@ -260,86 +220,71 @@ struct filter_place {
     uint32_t rows_parity;
 };
 
-/* All tiles [t0, t1) for the rows in registers. */
+/* This warp is done with a stage of the ring. */
+template <class S>
+static __device__ __forceinline__ void
+filter_release_tile(const struct filter_args &a, const struct filter_shared<S> &m, int stage) {
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0 && !a.resident)
+        hf_mbar_arrive(m.empty(stage));
+}
+
+/* The units of a segment: for each load its rows, look at all tiles, conclude. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
-filter_sweep(const struct filter_args &a, const struct filter_shared<S> &m, int t0, int t1,
-             int64_t entry, const struct filter_row_facts (&facts)[2], uint32_t one,
-             const uint32_t (&rows)[S::DP / 16][4], struct filter_place *p,
-             struct filter_track *track) {
-    if (a.resident)
-        p->stage = t0;
-    for (int t = t0; t < t1; t++) {
-        float d[S::NT / 2];
-        const int now = p->stage;
-        hf_mbar_wait(m.full(now), p->parity);
-        filter_multiply<S>(m.stage(now), one, rows, d);
-        const bool wrap = now + 1 == S::STAGES && !a.resident;
-        p->stage = wrap ? 0 : now + 1;
-        p->parity ^= wrap;
-        hf_wgmma_wait<0>();
-        hf_wgmma_hold(d);
-        if constexpr (!S::BIAS_STEP)
-            filter_add_bias<S::NT>(d, m.stage(now) + S::NT * S::DP * 2);
-        if constexpr (MODE == FILTER_EMIT) {
-            filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
-            filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
-        } else {
-            filter_look<S::NT, MODE>(d, t, a.minus_zero, track);
+filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
+                   const struct filter_segment &s, uint32_t one, struct filter_place *p,
+                   struct filter_open_rows *opens) {
+    constexpr bool LIST = filter_lists(MODE);
+    constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
+    const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1;
+    for (int v = 0; v < s.rounds; v++) {
+        const int unit = (s.group + v) * S::WGS + wg;
+        const int i = unit * FILTER_WG_ROWS + filter_row();
+        const int64_t entry = MODE == FILTER_EMIT ? s.problem * a.out.open.cap + i : 0;
+        const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
+                                                  filter_know<MODE>(a, s.problem, i + 8)};
+        uint32_t rows[S::DP / 16][4];
+        struct filter_track<C> track;
+        if (a.resident)
+            p->stage = s.t0;
+        hf_mbar_wait(m.full(p->stage), p->parity);
+        if constexpr (LIST)
+            filter_fetch_rows<S>(a, s.problem, unit, rows);
+        else
+            filter_load_rows<S>(m, wg, &p->rows_parity, nothing, rows);
+        filter_track_begin(&track);
+        for (int t = s.t0; t < s.t1; t++) {
+            float d[S::NT / 2];
+            const int now = p->stage;
+            filter_multiply<S>(m.stage(now), one, rows, d);
+            if (t == s.t0 && !LIST)
+                filter_release_rows<S, S::PIECES - 1>(m, wg, nothing, rows);
+            const bool wrap = now + 1 == S::STAGES && !a.resident;
+            p->stage = wrap ? 0 : now + 1;
+            p->parity ^= wrap;
+            /* The next tile is there when this one has been looked at. */
+            if (t + 1 < s.t1)
+                hf_mbar_wait(m.full(p->stage), p->parity);
+            hf_wgmma_wait<0>();
+            hf_wgmma_hold(d);
+            if constexpr (S::BIAS_STEP)
+                filter_release_tile<S>(a, m, now);
+            else
+                filter_add_bias<S::NT>(d, m.stage(now) + S::NT * S::DP * 2);
+            if constexpr (MODE == FILTER_EMIT) {
+                filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
+                filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
+            } else {
+                filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
+            }
+            if constexpr (!S::BIAS_STEP)
+                filter_release_tile<S>(a, m, now);
         }
-        __syncwarp();
-        if ((threadIdx.x & 31) == 0 && !a.resident)
-            hf_mbar_arrive(m.empty(now));
+        if constexpr (MODE != FILTER_EMIT)
+            filter_conclude<S, MODE, C>(a, s, wg, unit, m.flag(wg), m.bounds(wg), opens, facts,
+                                        track);
     }
-}
-
-/* The end of a unit's rows: merge if they were cut, write. */
-template <class S, int MODE>
-static __device__ __forceinline__ void
-filter_conclude(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
-                const struct filter_segment &s, int unit, uint32_t bounds,
-                const struct filter_row_facts (&facts)[2], const struct filter_track &track) {
-    constexpr bool LIST = filter_lists(MODE);
-    struct filter_found f[2] = {filter_gather<MODE>(track, 0), filter_gather<MODE>(track, 1)};
-    if (s.tail >= 0 && !filter_merge<S>(a, m, filter_tail_of<S::WGS, LIST>(a), s.tail, wg, f))
-        return;
-    const float4 b = hf_lds4(bounds);
-    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
-    for (int r = 0; r < 2; r++)
-        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
-                            filter_error(a, most, facts[r].norm, facts[r].loss),
-                            a.shifted ? most.bias : 0.0f, f[r]);
-}
-
-/* One unit: load its rows, sweep the tiles, conclude. */
-template <class S, int MODE>
-static __device__ __forceinline__ void
-filter_visit(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
-             const struct filter_segment &s, int unit, uint32_t bounds, uint32_t one,
-             struct filter_place *p) {
-    constexpr bool LIST = filter_lists(MODE);
-    const int i = unit * FILTER_WG_ROWS + filter_row();
-    const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
-                                              filter_know<MODE>(a, s.problem, i + 8)};
-    const int64_t entry = MODE == FILTER_EMIT ? s.problem * a.out.open.cap + i : 0;
-    uint32_t rows[S::DP / 16][4];
-    if constexpr (LIST)
-        filter_fetch_rows<S>(a, s.problem, unit, rows);
-    else
-        filter_load_rows<S>(m, wg, &p->rows_parity, (uint32_t)__float_as_int(a.minus_zero) << 1,
-                            rows);
-    float margin[2] = {0, 0};
-    if constexpr (MODE == FILTER_TOP2_SCREEN) {
-        const float4 b = hf_lds4(bounds);
-        const struct filter_bounds most = {b.x, b.y, b.z, b.w};
-        for (int r = 0; r < 2; r++)
-            margin[r] = filter_error(a, most, facts[r].norm, facts[r].loss);
-    }
-    struct filter_track track;
-    filter_track_begin(margin, &track);
-    filter_sweep<S, MODE>(a, m, s.t0, s.t1, entry, facts, one, rows, p, &track);
-    if constexpr (MODE != FILTER_EMIT)
-        filter_conclude<S, MODE>(a, m, wg, s, unit, bounds, facts, track);
 }
 
 /* One consumer warpgroup. */
@@ -348,13 +293,14 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
                                                       const struct filter_shared<S> &m, int wg) {
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 31);
-    const uint32_t bounds = m.bounds((int)threadIdx.x / 32);
+    const uint32_t bounds = m.bounds(wg);
+    struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
     uint32_t one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] : 0;
     asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
     struct filter_segment s;
     struct filter_place p = {0, 0, 0};
     int problem = -1;
-    for (int i = 0; filter_segment_at<S::WGS, LIST>(a, i, &s); i++) {
+    for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++) {
         if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
             __syncwarp();
             for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)
@@ -362,17 +308,14 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
             p.parity ^= 1;
         }
         if (s.problem != problem && MODE != FILTER_EMIT) {
-            const struct filter_bounds b = filter_bounds_of(a, s.problem);
-            __syncwarp();
-            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(bounds), "f"(b.rc),
-                         "f"(b.cm), "f"(b.bias), "f"(b.far)
-                         : "memory");
-            __syncwarp();
+            filter_open_flush(a, problem, &opens);
+            filter_put_bounds(filter_bounds_of(a, s.problem), wg, bounds);
         }
         problem = s.problem;
-        for (int v = 0; v < s.rounds; v++)
-            filter_visit<S, MODE>(a, m, wg, s, (s.group + v) * S::WGS + wg, bounds, one, &p);
+        filter_segment_run<S, MODE>(a, m, wg, s, one, &p, &opens);
     }
+    if (MODE != FILTER_EMIT)
+        filter_open_flush(a, problem, &opens);
 }
 
 template <class S, int MODE>

@@ -10,8 +10,8 @@
 enum {
     FILTER_CHUNK = 32,     /* centroids that one block packs, and that one info describes */
     FILTER_STREAM_DP = 64, /* columns of a slab when d is too large for registers */
-    FILTER_SCREEN_K = 1500, /* centroids from which on screening pays (measured) */
-    FILTER_MAX_D = 512, /* of what there is a kernel for */
+    FILTER_CHUNK_K = 512,  /* centroids from which on their scores are compared in chunks */
+    FILTER_MAX_D = 8192,
     FILTER_BIAS_STEP = 32 /* bytes a centroid: bias as one more step of the product (k = 16) */
 };
 
@@ -33,9 +33,10 @@ static inline struct filter_tile filter_tile_of(int d) {
     for (int i = 7; i >= 0; i--)
         if (d <= classes[i])
             tile.dp = classes[i];
-    if (tile.dp == 0)
+    if (tile.dp == 0) {
         tile.dp = (d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP * FILTER_STREAM_DP;
-    else if (tile.dp > 256)
+        tile.nt = 256;
+    } else if (tile.dp > 256)
         tile.nt = 64;
     if (tile.dp % 64 != 0)
         tile.swizzle = 64;
@@ -59,13 +60,15 @@ struct filter_memory {
 };
 
 enum {
-    FILTER_PART = 3,    /* floats that remember a row: best, its centroid, second */
-    FILTER_MAX_WG = 4,  /* consumer warpgroups of a block */
-    FILTER_WG_ROWS = 64 /* rows of a warpgroup: a unit */
+    FILTER_WARP_OPEN = 8, /* open rows that a warp collects */
+    FILTER_PART = 3,      /* floats that remember a row: best, its centroid, second */
+    FILTER_MAX_WG = 4,    /* consumer warpgroups of a block */
+    FILTER_WG_ROWS = 64   /* rows of a warpgroup: a unit */
 };
 
-/* With many centroids the kernels screen scores (assign_filter_sweep.cuh): biases are moved up. */
-static inline bool filter_shifts(int k) { return k >= FILTER_SCREEN_K; }
+/* With many centroids scores are compared as integers (assign_filter_sweep.cuh): biases are moved
+ * up by the largest, so that best scores are positive. */
+static inline bool filter_shifts(int k) { return k >= FILTER_CHUNK_K; }
 
 static inline size_t filter_pad(size_t bytes) { return (bytes + 255) / 256 * 256; }
 

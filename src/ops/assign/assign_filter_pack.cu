@@ -166,8 +166,8 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
     }
 }
 
-/* Biases moved up by the problem's largest: a block writes those of one chunk, a thread one. The sum
- * of a row's shifted scores is then no longer negative for all but odd cases. */
+/* Biases moved up by the problem's largest: a block writes those of one chunk, a thread one. The
+ * sum of a row's shifted scores is then no longer negative for all but odd cases. */
 static __global__ void __launch_bounds__(FILTER_CHUNK) shift_kernel(const struct pack_args a) {
     if (a.c.stop && *a.c.stop)
         return;

@@ -6,15 +6,15 @@
 #define HF_ASSIGN_FILTER_ROWS_CUH
 
 #include "ops/assign/assign_filter_schedule.cuh"
+#include "device/cuda/ptx.cuh"
 #include <float.h>
-#include <limits.h>
 
-/* The best of the tiles so far of one thread's columns. `place` counts groups of eight columns, gap
- * is the first less the second of the winning pair of columns: one number instead of two. */
-struct filter_track {
-    float best[2], place[2], gap[2], second[2];
-    int limit[2];    /* screens: bits of the score that a pair must pass to be looked at */
-    float margin[2]; /* screens: how far that is below the best */
+/* The best of the tiles so far of one thread's columns, looked at in chunks of CHUNK columns (those
+ * with the same number in neighbouring groups of eight). place: the winning chunk; value: the
+ * scores in it; of two columns their difference is enough. */
+template <int CHUNK> struct filter_track {
+    float best[2], place[2], second[2];
+    float value[2][CHUNK == 2 ? 1 : CHUNK];
 };
 
 /* A row: its best centroid (lowest index among equals) and the best score of all others. */
@@ -28,15 +28,36 @@ struct filter_bounds {
     float rc, cm, bias, far;
 };
 
-static __device__ __forceinline__ void filter_track_begin(const float (&margin)[2],
-                                                          struct filter_track *t) {
+/* Chunks of more than two are compared as integers: bits of positive scores. -0 is the least. */
+template <int CHUNK>
+static __device__ __forceinline__ void filter_track_begin(struct filter_track<CHUNK> *t) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        t->best[r] = t->second[r] = -INFINITY;
-        t->place[r] = t->gap[r] = 0;
-        t->limit[r] = INT_MIN;
-        t->margin[r] = margin[r];
+        t->best[r] = t->second[r] = CHUNK == 2 ? -INFINITY : -0.0f;
+        t->place[r] = 0;
+#pragma unroll
+        for (int i = 0; i < (CHUNK == 2 ? 1 : CHUNK); i++)
+            t->value[r][i] = 0;
     }
+}
+
+/* Which of the winning chunk's columns it is (the first), and the best of its others. */
+template <int CHUNK>
+static __device__ __forceinline__ int filter_winner(const struct filter_track<CHUNK> &t, int r,
+                                                    float *second) {
+    if constexpr (CHUNK == 2) {
+        *second = t.best[r] - fabsf(t.value[r][0]);
+        return t.value[r][0] < 0;
+    }
+    int at = CHUNK - 1; /* whose value is kept only if the second best is wanted */
+#pragma unroll
+    for (int i = CHUNK - 2; i >= 0; i--)
+        at = t.value[r][i] == t.best[r] ? i : at;
+    *second = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+        *second = fmaxf(*second, i == at ? -INFINITY : t.value[r][i]);
+    return at;
 }
 
 static __device__ __forceinline__ void filter_join(struct filter_found *a, float best, float second,
@@ -48,15 +69,15 @@ static __device__ __forceinline__ void filter_join(struct filter_found *a, float
 }
 
 /* Bring the four lanes of row r together. */
-template <int MODE>
-static __device__ __forceinline__ struct filter_found filter_gather(const struct filter_track &t,
-                                                                    int r) {
+template <int MODE, int CHUNK>
+static __device__ __forceinline__ struct filter_found
+filter_gather(const struct filter_track<CHUNK> &t, int r) {
     struct filter_found f;
+    float others = -INFINITY;
+    const int at = filter_winner(t, r, &others);
     f.best = t.best[r];
-    f.second = -INFINITY;
-    if (filter_decides(MODE))
-        f.second = fmaxf(t.second[r], t.best[r] - fabsf(t.gap[r]));
-    f.id = (int)t.place[r] * 8 + 2 * (int)(threadIdx.x & 3) + (t.gap[r] < 0);
+    f.second = filter_decides(MODE) ? fmaxf(t.second[r], others) : -INFINITY;
+    f.id = ((int)t.place[r] * (CHUNK / 2) + at / 2) * 8 + 2 * (int)(threadIdx.x & 3) + at % 2;
 #pragma unroll
     for (int lane = 1; lane < 4; lane <<= 1) {
         const float best = __shfl_xor_sync(~0u, f.best, lane);
@@ -119,33 +140,64 @@ static __device__ __forceinline__ float filter_threshold(float best, float error
     return best - 2 * error - fabsf(best) * 0x1p-22f;
 }
 
+/* Open rows of a warp wait in shared memory until some have come together: to wait for an atomic at
+ * each unit's end would cost as much as a tile. */
+struct filter_open_rows {
+    uint32_t at; /* [FILTER_WARP_OPEN] rows and thresholds */
+    int count;
+};
+
+static __device__ __forceinline__ void filter_open_flush(const struct filter_args &a, int problem,
+                                                         struct filter_open_rows *opens) {
+    const struct hf_filter_open &list = a.out.open;
+    const int lane = (int)(threadIdx.x & 31);
+    if (opens->count == 0)
+        return;
+    __syncwarp();
+    int at = 0;
+    if (lane == 0)
+        at = atomicAdd(list.count + problem, opens->count);
+    at = __shfl_sync(~0u, at, 0) + lane;
+    if (lane < opens->count && at < list.cap) {
+        const int64_t entry = problem * list.cap + at;
+        int row;
+        float threshold;
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+                     : "=r"(row), "=f"(threshold)
+                     : "r"(opens->at + (uint32_t)lane * 8)
+                     : "memory");
+        list.row[entry] = row;
+        list.threshold[entry] = threshold;
+        if (list.emitted)
+            list.emitted[entry] = 0;
+    }
+    opens->count = 0;
+    __syncwarp();
+}
+
+/* All lanes; those with open have one. */
 static __device__ __forceinline__ void filter_open(const struct filter_args &a, int problem,
-                                                   int row, bool open, float threshold) {
+                                                   int row, bool open, float threshold,
+                                                   struct filter_open_rows *opens) {
     const unsigned mask = __ballot_sync(~0u, open);
     if (mask == 0)
         return;
-    const struct hf_filter_open &list = a.out.open;
-    const int lane = (int)(threadIdx.x & 31);
-    const int leader = __ffs((int)mask) - 1;
-    int at = 0;
-    if (lane == leader)
-        at = atomicAdd(list.count + problem, __popc(mask));
-    at = __shfl_sync(~0u, at, leader) + __popc(mask & ((1u << lane) - 1));
-    if (!open || at >= list.cap)
-        return;
-    const int64_t entry = problem * list.cap + at;
-    list.row[entry] = row;
-    list.threshold[entry] = threshold;
-    if (list.emitted)
-        list.emitted[entry] = 0;
+    if (opens->count + __popc(mask) > FILTER_WARP_OPEN)
+        filter_open_flush(a, problem, opens);
+    const int place = opens->count + __popc(mask & ((1u << (threadIdx.x & 31)) - 1));
+    if (open)
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(opens->at + (uint32_t)place * 8),
+                     "r"(row), "f"(threshold)
+                     : "memory");
+    opens->count += __popc(mask);
 }
 
 /* The end of a row: all lanes of a warp, lanes 0 mod 4 write. i: the row's place in the problem or
  * its list. */
 template <int MODE>
-static __device__ __forceinline__ void filter_finish(const struct filter_args &a, int problem,
-                                                     int i, float error, float shift,
-                                                     const struct filter_found &f) {
+static __device__ __forceinline__ void
+filter_finish(const struct filter_args &a, int problem, int i, float error, float shift,
+              struct filter_open_rows *opens, const struct filter_found &f) {
     constexpr bool LIST = filter_lists(MODE);
     const bool mine = (threadIdx.x & 3) == 0 && i < filter_rows_of<LIST>(a, problem);
     int row = i;
@@ -157,17 +209,124 @@ static __device__ __forceinline__ void filter_finish(const struct filter_args &a
         if (a.out.best)
             a.out.best[at] = f.best - shift;
     }
+    /* Bits of negative scores have another order: nothing is known of a row that has no others, and
+     * of its second best only that it is not positive. */
+    const bool unknown = filter_chunks(MODE) && !(f.best >= 0);
+    const float second = filter_chunks(MODE) ? fmaxf(f.second, 0.0f) : f.second;
     if constexpr (filter_decides(MODE)) {
         if (mine && a.out.second)
-            a.out.second[at] = f.second - shift;
+            a.out.second[at] = second - shift;
         if (mine && a.out.error)
             a.out.error[at] = error;
         float threshold = filter_threshold(f.best, error);
-        const bool open = mine && !(f.second < threshold);
-        if (!(threshold > -FLT_MAX))
+        const bool open = mine && (unknown || !(second < threshold));
+        if (unknown || !(threshold > -FLT_MAX))
             threshold = NAN;
-        filter_open(a, problem, row, open, threshold);
+        filter_open(a, problem, row, open, threshold, opens);
+    } else if (a.out.open.count) {
+        filter_open(a, problem, row, mine && (unknown || f.best != f.best), NAN, opens);
     }
+}
+
+/* The last of the blocks that share a cut group merges all parts of its unit `unit`; others leave.
+ * flag: a word of shared memory of this warpgroup. */
+template <class S>
+static __device__ __forceinline__ bool
+filter_merge(const struct filter_args &a, const struct filter_tail &tail, int group, int wg,
+             int unit, uint32_t flag, struct filter_found (&f)[2]) {
+    const int tiles = a.tiles_per_problem;
+    const int first = filter_tail_owner(tail, (int64_t)group * tiles);
+    const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
+    const int own = filter_tail_slot(tail, tiles, group, filter_block<S>());
+    float *const parts = a.parts;
+    const int row = (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
+    const int size = FILTER_WG_ROWS * FILTER_PART;
+    for (int r = 0; r < 2; r++)
+        if ((threadIdx.x & 3) == 0)
+            filter_put_part(parts + (own * FILTER_MAX_WG + unit) * size, row + 8 * r, f[r]);
+    __threadfence();
+    hf_bar_sync(1 + wg, 128);
+    int *const counter = a.counters + group * S::UNITS + unit;
+    if ((threadIdx.x & 127) == 0) {
+        const int others = atomicAdd(counter, 1);
+        if (others == last - first)
+            *counter = 0; /* for the next launch */
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(flag), "r"(others) : "memory");
+    }
+    hf_bar_sync(1 + wg, 128);
+    int others;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(others) : "r"(flag) : "memory");
+    if (others != last - first)
+        return false;
+    __threadfence();
+    for (int c = first; c <= last; c++) {
+        if (c == filter_block<S>())
+            continue;
+        const int slot = filter_tail_slot(tail, tiles, group, c);
+        for (int r = 0; r < 2; r++)
+            filter_join_part(parts + (slot * FILTER_MAX_WG + unit) * size, row + 8 * r, &f[r]);
+    }
+    return true;
+}
+
+/* The place of this thread's first row in its unit. */
+static __device__ __forceinline__ int filter_row(void) {
+    return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
+}
+
+/* What is loaded of a row before the tiles come and used after them: norm and loss, or, for emit,
+ * its threshold. i: its place in the problem or its list. */
+struct filter_row_facts {
+    float norm, loss;
+};
+
+template <int MODE>
+static __device__ __forceinline__ struct filter_row_facts filter_know(const struct filter_args &a,
+                                                                      int problem, int i) {
+    constexpr bool LIST = filter_lists(MODE);
+    struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, 0.0f};
+    if ((!filter_decides(MODE) && MODE != FILTER_EMIT) || i >= filter_rows_of<LIST>(a, problem))
+        return f;
+    if (MODE == FILTER_EMIT) {
+        f.norm = a.out.open.threshold[problem * a.out.open.cap + i];
+        return f;
+    }
+    const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
+    const int64_t at = problem * a.rows.n + row;
+    f.norm = a.rows.norm[at];
+    f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
+    return f;
+}
+
+/* The end of a unit's rows: merge if they were cut, write. */
+template <class S, int MODE, int C>
+static __device__ __forceinline__ void
+filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
+                uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
+                const struct filter_row_facts (&facts)[2], const struct filter_track<C> &track) {
+    constexpr bool LIST = filter_lists(MODE);
+    struct filter_found f[2] = {filter_gather<MODE>(track, 0), filter_gather<MODE>(track, 1)};
+    if (s.tail >= 0 &&
+        !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
+        return;
+    float4 b = {0, 0, 0, 0};
+    if (filter_decides(MODE) || a.out.best != nullptr)
+        b = hf_lds4(bounds);
+    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
+    for (int r = 0; r < 2; r++)
+        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
+                            filter_error(a, most, facts[r].norm, facts[r].loss),
+                            a.shifted ? most.bias : 0.0f, opens, f[r]);
+}
+
+/* A warpgroup keeps its problem's bounds in shared memory. */
+static __device__ __forceinline__ void filter_put_bounds(const struct filter_bounds &b, int wg,
+                                                         uint32_t at) {
+    hf_bar_sync(1 + wg, 128); /* nobody needs the last ones any more */
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.rc), "f"(b.cm),
+                 "f"(b.bias), "f"(b.far)
+                 : "memory");
+    __syncwarp();
 }
 
 #endif

@@ -9,28 +9,28 @@
 
 #include "ops/assign/assign_filter_layout.h"
 
-/* What a kernel does. _SCREEN: the same with another sweep, for many centroids; EMIT and LIST look at
- * listed rows. */
+/* What a kernel does. _CHUNK: the same with another sweep, for many centroids; EMIT and LIST look
+ * at listed rows. */
 enum filter_mode {
     FILTER_BEST,
     FILTER_TOP2,
     FILTER_EMIT,
     FILTER_LIST,
-    FILTER_BEST_SCREEN,
-    FILTER_TOP2_SCREEN
+    FILTER_BEST_CHUNK,
+    FILTER_TOP2_CHUNK
 };
 
 static __device__ __forceinline__ constexpr bool filter_lists(int mode) {
     return mode == FILTER_EMIT || mode == FILTER_LIST;
 }
 
-static __device__ __forceinline__ constexpr bool filter_screens(int mode) {
-    return mode == FILTER_BEST_SCREEN || mode == FILTER_TOP2_SCREEN;
+static __device__ __forceinline__ constexpr bool filter_chunks(int mode) {
+    return mode == FILTER_BEST_CHUNK || mode == FILTER_TOP2_CHUNK;
 }
 
 /* Does it look for the second best, and for open rows? */
 static __device__ __forceinline__ constexpr bool filter_decides(int mode) {
-    return mode == FILTER_TOP2 || mode == FILTER_LIST || mode == FILTER_TOP2_SCREEN;
+    return mode == FILTER_TOP2 || mode == FILTER_LIST || mode == FILTER_TOP2_CHUNK;
 }
 
 /* The arguments of a filter kernel. */
@@ -60,6 +60,15 @@ struct filter_segment {
     int tail;           /* number of the group among those that are cut, -1: not cut */
 };
 
+/* A block is a cluster of S::CLUSTER; it takes groups of S::UNITS units. */
+template <class S> static __device__ __forceinline__ int filter_block(void) {
+    return (int)blockIdx.x / S::CLUSTER;
+}
+
+template <class S> static __device__ __forceinline__ int filter_blocks(void) {
+    return (int)gridDim.x / S::CLUSTER;
+}
+
 template <bool LIST>
 static __device__ __forceinline__ int filter_rows_of(const struct filter_args &a, int problem) {
     if constexpr (!LIST)
@@ -68,27 +77,27 @@ static __device__ __forceinline__ int filter_rows_of(const struct filter_args &a
     return (int)(count < a.limit ? count : a.limit);
 }
 
-template <int WGS, bool LIST>
+template <class S, bool LIST>
 static __device__ __forceinline__ int filter_groups_of(const struct filter_args &a, int problem) {
-    const unsigned per = WGS * FILTER_WG_ROWS;
+    const unsigned per = S::UNITS * FILTER_WG_ROWS;
     return (int)(((unsigned)filter_rows_of<LIST>(a, problem) + per - 1) / per);
 }
 
-template <int WGS, bool LIST>
+template <class S, bool LIST>
 static __device__ __forceinline__ int filter_groups(const struct filter_args &a) {
     if constexpr (!LIST)
-        return a.rows.batch * filter_groups_of<WGS, LIST>(a, 0);
+        return a.rows.batch * filter_groups_of<S, LIST>(a, 0);
     int groups = 0;
     for (int p = 0; p < a.rows.batch; p++)
-        groups += filter_groups_of<WGS, LIST>(a, p);
+        groups += filter_groups_of<S, LIST>(a, p);
     return groups;
 }
 
 /* Group g of all: its problem, and the groups of the problems before that. */
-template <int WGS, bool LIST>
+template <class S, bool LIST>
 static __device__ __forceinline__ int filter_locate(const struct filter_args &a, int g,
                                                     int *before) {
-    int size = filter_groups_of<WGS, LIST>(a, 0), p = 0;
+    int size = filter_groups_of<S, LIST>(a, 0), p = 0;
     if constexpr (!LIST) {
         p = g / size;
         *before = p * size;
@@ -97,7 +106,7 @@ static __device__ __forceinline__ int filter_locate(const struct filter_args &a,
     *before = 0;
     while (g - *before >= size) {
         *before += size;
-        size = filter_groups_of<WGS, LIST>(a, ++p);
+        size = filter_groups_of<S, LIST>(a, ++p);
     }
     return p;
 }
@@ -108,9 +117,9 @@ struct filter_tail {
     int64_t work;
 };
 
-template <int WGS, bool LIST>
+template <class S, bool LIST>
 static __device__ __forceinline__ struct filter_tail filter_tail_of(const struct filter_args &a) {
-    const int groups = filter_groups<WGS, LIST>(a), blocks = (int)gridDim.x;
+    const int groups = filter_groups<S, LIST>(a), blocks = filter_blocks<S>();
     struct filter_tail tail;
     tail.base = a.split ? 0 : groups / blocks * blocks;
     tail.work = (int64_t)(groups - tail.base) * a.tiles_per_problem;
@@ -137,10 +146,10 @@ static __device__ __forceinline__ int filter_tail_slot(const struct filter_tail 
 /* Segment i of this block, or false. It is worked out anew rather than kept: registers are short.
  * More problems than blocks, with lists: each block takes whole problems, as searching for groups
  * would cost too much; some of its segments may be empty. */
-template <int WGS, bool LIST>
+template <class S, bool LIST>
 static __device__ __forceinline__ bool filter_segment_at(const struct filter_args &a, int i,
                                                          struct filter_segment *s) {
-    const int tiles = a.tiles_per_problem, block = (int)blockIdx.x, blocks = (int)gridDim.x;
+    const int tiles = a.tiles_per_problem, block = filter_block<S>(), blocks = filter_blocks<S>();
     int before;
     s->tail = -1;
     s->t0 = 0;
@@ -148,15 +157,15 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
     if (LIST && a.rows.batch > 4 * blocks) {
         s->problem = block + i * blocks;
         s->group = 0;
-        s->rounds = s->problem < a.rows.batch ? filter_groups_of<WGS, LIST>(a, s->problem) : 0;
+        s->rounds = s->problem < a.rows.batch ? filter_groups_of<S, LIST>(a, s->problem) : 0;
         return s->problem < a.rows.batch;
     }
-    const int rounds = a.split ? 0 : filter_groups<WGS, LIST>(a) / blocks;
+    const int rounds = a.split ? 0 : filter_groups<S, LIST>(a) / blocks;
     if (rounds > 0) {
         int g = block * rounds;
         const int end = g + rounds;
-        for (s->problem = filter_locate<WGS, LIST>(a, g, &before); g < end; s->problem++) {
-            const int size = filter_groups_of<WGS, LIST>(a, s->problem);
+        for (s->problem = filter_locate<S, LIST>(a, g, &before); g < end; s->problem++) {
+            const int size = filter_groups_of<S, LIST>(a, s->problem);
             s->group = g - before;
             s->rounds = size - s->group < end - g ? size - s->group : end - g;
             g += s->rounds;
@@ -165,7 +174,7 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
                 return true;
         }
     }
-    const struct filter_tail tail = filter_tail_of<WGS, LIST>(a);
+    const struct filter_tail tail = filter_tail_of<S, LIST>(a);
     if (block >= tail.blocks)
         return false;
     int64_t pos = filter_tail_begin(tail, block);
@@ -174,7 +183,7 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
     pos = i == 0 ? pos : (int64_t)group * tiles;
     if (pos >= pos_end)
         return false;
-    s->problem = filter_locate<WGS, LIST>(a, tail.base + group, &before);
+    s->problem = filter_locate<S, LIST>(a, tail.base + group, &before);
     s->group = tail.base + group - before;
     s->rounds = 1;
     s->t0 = (int)(pos - (int64_t)group * tiles);

@@ -7,10 +7,11 @@
 #include "ops/assign/assign_filter_rows.cuh"
 #include "device/cuda/ptx.cuh"
 
-/* One pair of neighbouring columns of row r. m = max(v0, v1). Copies are additions of -0: they go
- * to the pipe that the comparisons leave idle (a predicated move would not). */
+/* One pair of neighbouring columns of row r. Copies are additions of -0: they go to the pipe that
+ * the comparisons leave idle (a predicated move would not; and a maximum for best, though it need
+ * not wait for the predicate, was 10 % slower: that pipe has half the rate). */
 template <int MODE>
-static __device__ __forceinline__ void filter_pair(struct filter_track *t, int r, float v0,
+static __device__ __forceinline__ void filter_pair(struct filter_track<2> *t, int r, float v0,
                                                    float v1, float base, float j,
                                                    float minus_zero) {
     const float m = fmaxf(v0, v1);
@@ -24,7 +25,7 @@ static __device__ __forceinline__ void filter_pair(struct filter_track *t, int r
                      "@p add.f32 %1, %5, %6;\n"
                      "@p sub.f32 %2, %8, %9;\n"
                      "}"
-                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->gap[r]), "+f"(t->second[r])
+                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->value[r][0]), "+f"(t->second[r])
                      : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v0), "f"(v1));
     else
         asm volatile("{\n"
@@ -34,8 +35,114 @@ static __device__ __forceinline__ void filter_pair(struct filter_track *t, int r
                      "@p add.f32 %1, %4, %5;\n"
                      "@p sub.f32 %2, %7, %8;\n"
                      "}"
-                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->gap[r])
+                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->value[r][0])
                      : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v0), "f"(v1));
+}
+
+static __device__ __forceinline__ int filter_max3(float a, float b, float c) {
+    return __vimax3_s32(__float_as_int(a), __float_as_int(b), __float_as_int(c));
+}
+
+/* The same for four columns; compared as integers, two at once. */
+template <int MODE>
+static __device__ __forceinline__ void filter_four(struct filter_track<4> *t, int r,
+                                                   const float (&v)[4], float base, float j,
+                                                   float minus_zero) {
+    const int m = max(filter_max3(v[0], v[1], v[2]), __float_as_int(v[3]));
+    float(&k)[4] = t->value[r];
+    if constexpr (filter_decides(MODE))
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     ".reg .b32 b, s;\n"
+                     "mov.b32 b, %0;\n"
+                     "setp.gt.s32 p, %7, b;\n"
+                     "mov.b32 s, %2;\n"
+                     "@!p max.s32 s, s, %7;\n"
+                     "mov.b32 %2, s;\n"
+                     "@p add.f32 %2, %0, %10;\n"
+                     "@p add.f32 %0, %11, %10;\n"
+                     "@p add.f32 %1, %8, %9;\n"
+                     "@p add.f32 %3, %12, %10;\n"
+                     "@p add.f32 %4, %13, %10;\n"
+                     "@p add.f32 %5, %14, %10;\n"
+                     "@p add.f32 %6, %15, %10;\n"
+                     "}"
+                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->second[r]), "+f"(k[0]),
+                       "+f"(k[1]), "+f"(k[2]), "+f"(k[3])
+                     : "r"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(__int_as_float(m)),
+                       "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]));
+    else
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     ".reg .b32 b;\n"
+                     "mov.b32 b, %0;\n"
+                     "setp.gt.s32 p, %5, b;\n"
+                     "@p add.f32 %0, %9, %8;\n"
+                     "@p add.f32 %1, %6, %7;\n"
+                     "@p add.f32 %2, %10, %8;\n"
+                     "@p add.f32 %3, %11, %8;\n"
+                     "@p add.f32 %4, %12, %8;\n"
+                     "}"
+                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(k[0]), "+f"(k[1]), "+f"(k[2])
+                     : "r"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(__int_as_float(m)),
+                       "f"(v[0]), "f"(v[1]), "f"(v[2]));
+}
+
+/* And for eight. */
+template <int MODE>
+static __device__ __forceinline__ void filter_eight(struct filter_track<8> *t, int r,
+                                                    const float (&v)[8], float base, float j,
+                                                    float minus_zero) {
+    const int half = filter_max3(v[3], v[4], v[5]);
+    const int m = max(__vimax3_s32(filter_max3(v[0], v[1], v[2]), half, __float_as_int(v[6])),
+                      __float_as_int(v[7]));
+    float(&k)[8] = t->value[r];
+    if constexpr (filter_decides(MODE))
+        asm volatile(
+            "{\n"
+            ".reg .pred p;\n"
+            ".reg .b32 b, s;\n"
+            "mov.b32 b, %0;\n"
+            "setp.gt.s32 p, %11, b;\n"
+            "mov.b32 s, %2;\n"
+            "@!p max.s32 s, s, %11;\n"
+            "mov.b32 %2, s;\n"
+            "@p add.f32 %2, %0, %14;\n"
+            "@p add.f32 %0, %15, %14;\n"
+            "@p add.f32 %1, %12, %13;\n"
+            "@p add.f32 %3, %16, %14;\n"
+            "@p add.f32 %4, %17, %14;\n"
+            "@p add.f32 %5, %18, %14;\n"
+            "@p add.f32 %6, %19, %14;\n"
+            "@p add.f32 %7, %20, %14;\n"
+            "@p add.f32 %8, %21, %14;\n"
+            "@p add.f32 %9, %22, %14;\n"
+            "@p add.f32 %10, %23, %14;\n"
+            "}"
+            : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->second[r]), "+f"(k[0]), "+f"(k[1]),
+              "+f"(k[2]), "+f"(k[3]), "+f"(k[4]), "+f"(k[5]), "+f"(k[6]), "+f"(k[7])
+            : "r"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(__int_as_float(m)), "f"(v[0]),
+              "f"(v[1]), "f"(v[2]), "f"(v[3]), "f"(v[4]), "f"(v[5]), "f"(v[6]), "f"(v[7]));
+    else
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     ".reg .b32 b;\n"
+                     "mov.b32 b, %0;\n"
+                     "setp.gt.s32 p, %9, b;\n"
+                     "@p add.f32 %0, %13, %12;\n"
+                     "@p add.f32 %1, %10, %11;\n"
+                     "@p add.f32 %2, %14, %12;\n"
+                     "@p add.f32 %3, %15, %12;\n"
+                     "@p add.f32 %4, %16, %12;\n"
+                     "@p add.f32 %5, %17, %12;\n"
+                     "@p add.f32 %6, %18, %12;\n"
+                     "@p add.f32 %7, %19, %12;\n"
+                     "@p add.f32 %8, %20, %12;\n"
+                     "}"
+                     : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(k[0]), "+f"(k[1]), "+f"(k[2]),
+                       "+f"(k[3]), "+f"(k[4]), "+f"(k[5]), "+f"(k[6])
+                     : "r"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(__int_as_float(m)),
+                       "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "f"(v[4]), "f"(v[5]), "f"(v[6]));
 }
 
 /* Add the biases that lie beside the tile: [NT / 16][4 lanes][4]. */
@@ -54,69 +161,29 @@ static __device__ __forceinline__ void filter_add_bias(float (&d)[NT / 2], uint3
     }
 }
 
-/* Keep the best of column groups [J0, J1) of eight; base: number of the tile's first group, once for
- * each row, so that the compiler cannot know them to be equal: it would add once for both rows and
- * then need a select for each. */
-template <int NT, int MODE, int J0, int J1>
-static __device__ __forceinline__ void filter_keep(const float (&d)[NT / 2], const float (&base)[2],
-                                                   float minus_zero, struct filter_track *t) {
-#pragma unroll
-    for (int j = J0; j < J1; j++)
-#pragma unroll
-        for (int r = 0; r < 2; r++)
-            filter_pair<MODE>(t, r, d[4 * j + 2 * r], d[4 * j + 2 * r + 1], base[r], (float)j,
-                              minus_zero);
-}
-
-/* max of the bits of the scores of row r in groups [j0, j0 + 4), as integers: two at once, and in
- * the order of the scores as far as these are positive. */
-template <int NT>
-static __device__ __forceinline__ int filter_peak(const float (&d)[NT / 2], int j0, int r) {
-    const int i = 4 * j0 + 2 * r;
-    int m = max(__float_as_int(d[i]), __float_as_int(d[i + 1]));
-#pragma unroll
-    for (int j = 1; j < 4; j++)
-        m = __vimax3_s32(m, __float_as_int(d[i + 4 * j]), __float_as_int(d[i + 4 * j + 1]));
-    return m;
-}
-
-/* The same result (second: as far as it is within the margin) when few scores come near the best:
- * 32 columns are looked at closely only if one of the warp's rows has a score there above its limit:
- * the best of all its four lanes, less the margin. */
-template <int NT, int MODE, int J0>
-static __device__ __forceinline__ void filter_screen(const float (&d)[NT / 2],
-                                                     const float (&base)[2], float minus_zero,
-                                                     struct filter_track *t) {
-    if constexpr (J0 < NT / 8) {
-        const bool pass = (int)(filter_peak<NT>(d, J0, 0) > t->limit[0]) |
-                          (int)(filter_peak<NT>(d, J0, 1) > t->limit[1]);
-        if (__any_sync(~0u, pass)) {
-            filter_keep<NT, MODE, J0, J0 + 4>(d, base, minus_zero, t);
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                float best = fmaxf(t->best[r], __shfl_xor_sync(~0u, t->best[r], 1));
-                best = fmaxf(best, __shfl_xor_sync(~0u, best, 2));
-                const float limit = MODE == FILTER_TOP2_SCREEN
-                                        ? filter_threshold(best, t->margin[r])
-                                        : best;
-                /* Bits of negative scores have another order: all pass then. */
-                t->limit[r] = limit >= 0 ? __float_as_int(limit) : INT_MIN;
-            }
-        }
-        filter_screen<NT, MODE, J0 + 4>(d, base, minus_zero, t);
-    }
-}
-
-/* tile: number of the tile in its problem. */
-template <int NT, int MODE>
-static __device__ __forceinline__ void filter_look(const float (&d)[NT / 2], int tile,
-                                                   float minus_zero, struct filter_track *t) {
-    const float first = (float)(tile * (NT / 8));
+/* Keep the best. tile: number of the tile in its problem. */
+template <int NT, int MODE, int CHUNK>
+static __device__ __forceinline__ void
+filter_keep(const float (&d)[NT / 2], int tile, float minus_zero, struct filter_track<CHUNK> *t) {
+    /* The first chunk's number, once for each row so that the compiler cannot know them to be
+     * equal: it would add once for both rows and then need a select for each. */
+    const float first = (float)(tile * (NT / 4 / CHUNK));
     const float base[2] = {first, first + minus_zero};
-    if constexpr (filter_screens(MODE))
-        filter_screen<NT, MODE, 0>(d, base, minus_zero, t);
-    else
-        filter_keep<NT, MODE, 0, NT / 8>(d, base, minus_zero, t);
+#pragma unroll
+    for (int c = 0; c < NT / 4 / CHUNK; c++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float v[CHUNK];
+#pragma unroll
+            for (int i = 0; i < CHUNK; i++)
+                v[i] = d[c * CHUNK * 2 + i / 2 * 4 + 2 * r + i % 2];
+            if constexpr (CHUNK == 2)
+                filter_pair<MODE>(t, r, v[0], v[1], base[r], (float)c, minus_zero);
+            else if constexpr (CHUNK == 4)
+                filter_four<MODE>(t, r, v, base[r], (float)c, minus_zero);
+            else
+                filter_eight<MODE>(t, r, v, base[r], (float)c, minus_zero);
+        }
 }
 
 /* List the centroids that reach the row's threshold; entry: of the open row, -1: none. */

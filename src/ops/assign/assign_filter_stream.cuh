@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The filter for large d: neither rows nor centroids fit registers, so both come by in slabs of 64
+ * columns. A block is two thread blocks of a cluster, each with two consumer warpgroups of 64 rows
+ * and a producer; a product is 64 x 256. Each thread block loads its own rows and half of the
+ * centroids, which go to both: without that, the second-level cache would be the limit. */
+#ifndef HF_ASSIGN_FILTER_STREAM_CUH
+#define HF_ASSIGN_FILTER_STREAM_CUH
+
+#include "ops/assign/assign_filter_sweep.cuh"
+
+template <bool BF16_> struct filter_stream_shape {
+    static constexpr bool BF16 = BF16_;
+    static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
+    static constexpr int REGS = 232, PRODUCER_REGS = 40; /* of a thread */
+    static constexpr int THREADS = WGS * 128 + 128;
+    static constexpr int ROWS = FILTER_WG_ROWS * 128; /* bytes of a unit's slab */
+    static constexpr int SLAB = NT * 128;             /* of the centroids' */
+    static constexpr int STAGE = WGS * ROWS + SLAB + 1024;
+    static constexpr int STAGES = 4, BARS = 512 + WGS * 4 * FILTER_WARP_OPEN * 8;
+    static constexpr int SHARED = STAGES * STAGE + BARS;
+};
+
+/* A stage: rows of both units, centroids, and, in a tile's last stage, biases. */
+template <class S> struct filter_stream_shared {
+    uint32_t base;
+    __device__ __forceinline__ uint32_t rows(int stage, int wg) const {
+        return base + (uint32_t)(stage * S::STAGE + wg * S::ROWS);
+    }
+    __device__ __forceinline__ uint32_t slab(int stage) const { return rows(stage, S::WGS); }
+    __device__ __forceinline__ uint32_t bias(int stage) const { return slab(stage) + S::SLAB; }
+    __device__ __forceinline__ uint32_t full(int i) const {
+        return base + (uint32_t)(S::STAGES * S::STAGE + i * 8);
+    }
+    __device__ __forceinline__ uint32_t empty(int i) const { return full(S::STAGES + i); }
+    __device__ __forceinline__ uint32_t flag(int wg) const { return full(2 * S::STAGES + wg); }
+    __device__ __forceinline__ uint32_t bounds(int wg) const { return full(32 + 2 * wg); }
+    __device__ __forceinline__ uint32_t opens(int warp) const {
+        return full(64 + warp * FILTER_WARP_OPEN);
+    }
+};
+
+/* One thread of each thread block. */
+template <class S, bool LIST>
+static __device__ __forceinline__ void
+filter_stream_produce(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                      const CUtensorMap *map) {
+    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    const uint32_t rank = hf_cluster_rank(), half = S::SLAB / 2;
+    struct filter_segment s;
+    int stage = 0;
+    uint32_t parity = 1;
+    for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++)
+        for (int v = 0; v < s.rounds; v++)
+            for (int t = s.t0; t < s.t1; t++)
+                for (int c = 0; c < slabs; c++) {
+                    const uint8_t *const tile =
+                        a.tiles + ((int64_t)s.problem * a.tiles_per_problem + t) * a.tile_bytes;
+                    const bool last = c == slabs - 1;
+                    hf_mbar_wait_cluster(m.empty(stage), parity);
+                    hf_mbar_expect(m.full(stage), (LIST ? 0 : S::WGS * S::ROWS) + S::SLAB +
+                                                      (last ? S::NT * 4 : 0));
+                    for (int wg = 0; wg < S::WGS && !LIST; wg++)
+                        hf_tma_load(m.rows(stage, wg), map, c * FILTER_STREAM_DP,
+                                    ((s.group + v) * S::UNITS + (int)rank * S::WGS + wg) *
+                                        FILTER_WG_ROWS,
+                                    s.problem, m.full(stage));
+                    hf_bulk_copy_all(m.slab(stage) + rank * half,
+                                     tile + (int64_t)c * S::SLAB + rank * half, half, m.full(stage),
+                                     3);
+                    if (last)
+                        hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4,
+                                     m.full(stage));
+                    stage = stage + 1 == S::STAGES ? 0 : stage + 1;
+                    parity ^= stage == 0;
+                }
+}
+
+/* Columns [c * 64, c * 64 + 64) of listed rows: the A operand of four steps. */
+static __device__ __forceinline__ void filter_stream_fetch(const struct filter_args &a,
+                                                           const uint16_t *const (&x)[2], int c,
+                                                           uint32_t (&r)[4][4]) {
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const int half = i % 2, k = i / 2;
+        const int column = c * FILTER_STREAM_DP + k * 8 + 2 * (int)(threadIdx.x & 3);
+        uint32_t v = 0;
+        if (x[half] != nullptr && column < a.rows.d)
+            v = *(const uint32_t *)(x[half] + column);
+        if (column + 1 == a.rows.d)
+            v &= 0xFFFF;
+        r[k / 2][half + 2 * (k % 2)] = v;
+    }
+}
+
+/* A warp is done with a stage: it says so to both thread blocks, as both write it. */
+template <class S>
+static __device__ __forceinline__ void
+filter_stream_release(const struct filter_stream_shared<S> &m, int stage) {
+    __syncwarp();
+    if ((threadIdx.x & 31) < S::CLUSTER)
+        hf_mbar_arrive_at(m.empty(stage), threadIdx.x & 31);
+}
+
+/* The scores of one tile, bias included; leaves the last stage to be released: its number. */
+template <class S, bool LIST>
+static __device__ __forceinline__ int
+filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
+                     const uint16_t *const (&x)[2], int *stage, uint32_t *parity,
+                     float (&d)[S::NT / 2]) {
+    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    int before = -1;
+    for (int c = 0; c < slabs; c++) {
+        const int now = *stage;
+        uint32_t r[4][4];
+        if constexpr (LIST)
+            filter_stream_fetch(a, x, c, r);
+        hf_mbar_wait_cluster(m.full(now), *parity);
+        const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
+        const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
+        hf_wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const uint64_t b = hf_wgmma_desc(low + (uint32_t)(k * 2), hf_wgmma_swizzled(128));
+            const int add = c > 0 || k > 0;
+            if constexpr (LIST)
+                hf_wgmma_rs<S::NT, S::BF16>(d, r[k], b, add);
+            else
+                hf_wgmma_ss<S::NT, S::BF16>(
+                    d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, add);
+        }
+        hf_wgmma_commit();
+        *stage = now + 1 == S::STAGES ? 0 : now + 1;
+        *parity ^= *stage == 0;
+        if constexpr (LIST) {
+            hf_wgmma_wait<0>(); /* r is loaded anew */
+        } else {
+            hf_wgmma_wait<1>();
+        }
+        if (before >= 0)
+            filter_stream_release(m, before);
+        before = now;
+    }
+    hf_wgmma_wait<0>();
+    hf_wgmma_hold(d);
+    filter_add_bias<S::NT>(d, m.bias(before));
+    return before;
+}
+
+/* All units of a segment that belong to this warpgroup. */
+template <class S, int MODE>
+static __device__ __forceinline__ void
+filter_stream_run(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
+                  const struct filter_segment &s, uint32_t bounds, int *stage, uint32_t *parity,
+                  struct filter_open_rows *opens) {
+    constexpr bool LIST = filter_lists(MODE);
+    for (int v = 0; v < s.rounds; v++) {
+        const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + wg;
+        const int i = unit * FILTER_WG_ROWS + filter_row();
+        const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
+                                                  filter_know<MODE>(a, s.problem, i + 8)};
+        const uint16_t *x[2] = {nullptr, nullptr};
+        if constexpr (LIST) {
+            const int64_t list = a.split ? s.problem * a.out.open.cap : s.problem * a.rows.n;
+            const int count = filter_rows_of<true>(a, s.problem);
+            for (int r = 0; r < 2; r++)
+                if (i + 8 * r < count)
+                    x[r] = (const uint16_t *)a.rows.x16 +
+                           (s.problem * a.rows.n + a.rows.list[list + i + 8 * r]) * a.rows.ld;
+        }
+        struct filter_track<2> track;
+        filter_track_begin(&track);
+        for (int t = s.t0; t < s.t1; t++) {
+            float d[S::NT / 2];
+            const int last = filter_stream_scores<S, LIST>(a, m, wg, x, stage, parity, d);
+            filter_stream_release(m, last);
+            if constexpr (MODE == FILTER_EMIT) {
+                const int64_t entry = s.problem * a.out.open.cap + i;
+                filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
+                filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
+            } else {
+                filter_keep<S::NT, MODE, 2>(d, t, a.minus_zero, &track);
+            }
+        }
+        if constexpr (MODE != FILTER_EMIT)
+            filter_conclude<S, MODE, 2>(a, s, wg, unit, m.flag(wg), bounds, opens, facts, track);
+    }
+}
+
+template <class S, int MODE>
+__global__ void __launch_bounds__(S::THREADS, 1)
+    hf_filter_stream_kernel(const __grid_constant__ CUtensorMap map,
+                            const __grid_constant__ filter_args a) {
+    constexpr bool LIST = filter_lists(MODE);
+    extern __shared__ __align__(1024) uint8_t memory[];
+    if (a.rows.stop && *a.rows.stop)
+        return;
+    const struct filter_stream_shared<S> m = { hf_shared(memory) };
+    const int wg = (int)__reduce_or_sync(~0u, threadIdx.x >> 7);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < S::STAGES; i++) {
+            hf_mbar_init(m.full(i), 1);
+            hf_mbar_init(m.empty(i), 4 * S::WGS * S::CLUSTER);
+        }
+        hf_mbar_init_fence();
+    }
+    __syncthreads();
+    hf_cluster_sync();
+    if (wg == S::WGS) {
+        hf_regs_lower<S::PRODUCER_REGS>();
+        if ((threadIdx.x & 127) == 0)
+            filter_stream_produce<S, LIST>(a, m, &map);
+    } else {
+        hf_regs_raise<S::REGS>();
+        const uint32_t bounds = m.bounds(wg);
+        struct filter_segment s;
+        struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
+        int stage = 0, problem = -1;
+        uint32_t parity = 0;
+        for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++) {
+            if (s.problem != problem && MODE != FILTER_EMIT) {
+                filter_open_flush(a, problem, &opens);
+                filter_put_bounds(filter_bounds_of(a, s.problem), wg, bounds);
+            }
+            problem = s.problem;
+            filter_stream_run<S, MODE>(a, m, wg, s, bounds, &stage, &parity, &opens);
+        }
+        if (MODE != FILTER_EMIT)
+            filter_open_flush(a, problem, &opens);
+    }
+    /* Nobody leaves while the other may still write here. */
+    __syncwarp();
+    hf_cluster_sync();
+}
+
+#endif
