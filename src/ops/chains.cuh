@@ -61,24 +61,46 @@ __device__ __forceinline__ double hf_chain_distance(const struct hf_chain s) {
     return M == HF_DOT ? -s.sum : s.sum;
 }
 
-/* Columns [from, from + cols) of the rows of all lanes to dst [32][pitch]; `whole`: rows begin at
- * multiples of 16 bytes and cols takes whole ones. */
+/* The widest copies that rows allow which begin at multiples of it and are as long;
+ * all: addresses, strides and lengths or-ed. 0: element by element. */
+static inline int hf_chain_piece(uintptr_t all) {
+    return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 0;
+}
+
+template <int PIECE> __device__ __forceinline__ void hf_chain_copy(char *dst, const char *src) {
+    const unsigned to = (unsigned)__cvta_generic_to_shared(dst);
+    if constexpr (PIECE == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(src) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(src), "n"(PIECE)
+                     : "memory");
+}
+
+template <int PIECE>
+__device__ __forceinline__ void hf_chain_pieces(char *dst, int pitch, const char *row, int bytes) {
+    const int pieces = bytes / PIECE;
+    for (int i = (int)threadIdx.x % HF_CHAIN_WARP; i < pieces * HF_CHAIN_WARP; i += HF_CHAIN_WARP) {
+        const int r = i / pieces;
+        const int at = i % pieces * PIECE;
+        const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
+        hf_chain_copy<PIECE>(dst + r * pitch + at, src + at);
+    }
+}
+
+/* Columns [from, from + cols) of the rows of all lanes to dst [32][pitch]. */
 template <hf_dtype T>
 __device__ __forceinline__ void hf_chain_stage(char *dst, int pitch, const char *row, int64_t from,
-                                               int cols, bool whole) {
+                                               int cols, int piece) {
     typedef typename hf_element<T>::type element;
     const int lane = (int)threadIdx.x % HF_CHAIN_WARP;
-    row += from * (int64_t)sizeof(element);
-    if (whole) {
-        const int pieces = cols * (int)sizeof(element) / 16;
-        for (int i = lane; i < pieces * HF_CHAIN_WARP; i += HF_CHAIN_WARP) {
-            const int r = i / pieces;
-            const int at = i % pieces * 16;
-            const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
-            const unsigned to = (unsigned)__cvta_generic_to_shared(dst + r * pitch + at);
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(src + at)
-                         : "memory");
-        }
+    const int bytes = cols * hf_device_bytes<T>;
+    row += from * (int64_t)hf_device_bytes<T>;
+    if (piece == 16) {
+        hf_chain_pieces<16>(dst, pitch, row, bytes);
+    } else if (piece == 8) {
+        hf_chain_pieces<8>(dst, pitch, row, bytes);
+    } else if (piece == 4) {
+        hf_chain_pieces<4>(dst, pitch, row, bytes);
     } else {
         for (int r = 0; r < HF_CHAIN_WARP; r++) {
             const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
@@ -102,11 +124,10 @@ __device__ __forceinline__ void hf_chain_terms(struct hf_chain *s, const char *x
 }
 
 /* The sums of this lane's pair. All lanes of the warp call it, with rows that are there; smem is
- * the warp's own, hf_chain_bytes() long and aligned to 16. whole: rows of both begin at multiples
- * of 16 bytes and are as long. */
+ * the warp's own, hf_chain_bytes() long and aligned to 16. piece: hf_chain_piece() of both. */
 template <hf_dtype T, hf_dtype C, hf_metric M>
 __device__ __forceinline__ struct hf_chain hf_chain_pair(const char *x, const char *c, int64_t d,
-                                                         bool whole, char *smem) {
+                                                         int piece, char *smem) {
     constexpr int COLS = hf_chain_cols<T, C>();
     constexpr int XP = hf_chain_pitch<T>(COLS);
     constexpr int CP = hf_chain_pitch<C>(COLS);
@@ -118,8 +139,8 @@ __device__ __forceinline__ struct hf_chain hf_chain_pair(const char *x, const ch
         char *to = smem + stage * HF_CHAIN_WARP * (XP + CP);
         if (next < d) {
             const int cols = d - next < COLS ? (int)(d - next) : COLS;
-            hf_chain_stage<T>(to, XP, x, next, cols, whole);
-            hf_chain_stage<C>(to + HF_CHAIN_WARP * XP, CP, c, next, cols, whole);
+            hf_chain_stage<T>(to, XP, x, next, cols, piece);
+            hf_chain_stage<C>(to + HF_CHAIN_WARP * XP, CP, c, next, cols, piece);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (from < 0)
@@ -145,10 +166,10 @@ template <hf_dtype T> __host__ __device__ constexpr int hf_chain_to_bytes() {
     return HF_CHAIN_STAGES * HF_CHAIN_WARP * hf_chain_pitch<T>(HF_CHAIN_TO_COLS);
 }
 
-/* The same where all lanes have the same centroid, float64 in global memory; whole: of x. */
+/* The same where all lanes have the same centroid, float64 in global memory; piece: of x. */
 template <hf_dtype T, hf_metric M>
 __device__ __forceinline__ struct hf_chain hf_chain_to(const char *x, const double *__restrict__ c,
-                                                       int64_t d, bool whole, char *smem) {
+                                                       int64_t d, int piece, char *smem) {
     constexpr int COLS = HF_CHAIN_TO_COLS, PITCH = hf_chain_pitch<T>(COLS);
     const int lane = (int)threadIdx.x % HF_CHAIN_WARP;
     struct hf_chain s = {0, 0, 0};
@@ -157,7 +178,7 @@ __device__ __forceinline__ struct hf_chain hf_chain_to(const char *x, const doub
         const int stage = (int)(next / COLS) % HF_CHAIN_STAGES;
         if (next < d)
             hf_chain_stage<T>(smem + stage * HF_CHAIN_WARP * PITCH, PITCH, x, next,
-                              (int)min(d - next, (int64_t)COLS), whole);
+                              (int)min(d - next, (int64_t)COLS), piece);
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (from < 0)
             continue;

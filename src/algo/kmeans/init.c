@@ -4,6 +4,7 @@
 #include "algo/kmeans/init_state.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ops/gather/gather.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -79,6 +80,24 @@ void hf_init_close(struct hf_init_state *s) {
     s->memory = NULL;
 }
 
+bool hf_init_in_place(const struct hf_init_state *s) {
+    const struct hf_rows *rows = s->rows;
+    if (!rows->array || rows->dropped_count > 0)
+        return false;
+    return rows->ctx->device->owns(rows->ctx->stream, rows->array->data) || s->nested != 0 ||
+           hf_ctx_is_host(rows->ctx);
+}
+
+hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, int64_t count,
+                         double *dst) {
+    const struct hf_rows *rows = s->rows;
+    if (!hf_init_in_place(s))
+        return hf_rows_gather(rows, index, count, dst);
+    const struct hf_gather_args args = {
+        .x = *rows->array, .index = index, .count = count, .out = dst};
+    return count > 0 ? hf_gather(rows->ctx, &args) : HF_OK;
+}
+
 /* Go on with rows that are not taken yet, in a random order; those of weight 0 come last. taken is
  * a bit for each row. */
 static void choose_rest(struct hf_init_state *s, uint8_t *taken) {
@@ -108,7 +127,7 @@ static hf_status fill_up(struct hf_init_state *s) {
         taken[s->chosen[t] / 8] |= (uint8_t)(1u << (s->chosen[t] % 8));
     choose_rest(s, taken);
     hf_free(taken);
-    HF_TRY(hf_rows_gather(s->rows, s->chosen + first, s->k - first, s->centroids + first * s->d));
+    HF_TRY(hf_init_gather(s, s->chosen + first, s->k - first, s->centroids + first * s->d));
     return hf_init_progress(s, s->k);
 }
 

@@ -104,7 +104,7 @@ static hf_status distance_chunk(void *job, const hf_array *chunk, int64_t first)
 static hf_status measure(struct core *c) {
     struct hf_init_state *s = c->outer;
     const int64_t row = hf_init_draw_first(s);
-    HF_TRY(hf_rows_gather(s->rows, &row, 1, s->centroids));
+    HF_TRY(hf_init_gather(s, &row, 1, s->centroids));
     /* every byte 0x7f: 1.4e306, more than any distance of data that are not refused */
     HF_TRY(hf_ctx_fill(s->rows->ctx, c->distance, 0x7f, (size_t)s->n * sizeof(double)));
     return hf_rows_each(s->rows, distance_chunk, c);
@@ -114,7 +114,7 @@ static hf_status draw(struct core *c) {
     const struct hf_init_state *s = c->outer;
     const struct hf_rows *rows = s->rows;
     hf_array x = hf_array_view(NULL, rows->dtype, s->n, s->d);
-    c->in_place = rows->array && rows->dropped_count == 0;
+    c->in_place = hf_init_in_place(s);
     if (c->in_place)
         x = *rows->array;
     const struct hf_sample_args args = {.x = x,

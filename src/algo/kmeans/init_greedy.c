@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#define DEVICE_STEPS 256
+#define DEVICE_STEPS 1024
 
 struct pass {
     const struct hf_init_state *s;
@@ -85,7 +85,10 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
     pass.args.commit = true;
     pass.args.first_label = first_label;
     pass.args.block = s->block;
-    HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
+    if (hf_init_is_many(s, count))
+        HF_TRY(hf_init_commit_many(s, candidates, count, first_label));
+    else
+        HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
     sum_blocks(s);
     return HF_OK;
 }
@@ -145,7 +148,7 @@ hf_status hf_init_resume(struct hf_init_state *s) {
 
 hf_status hf_init_first(struct hf_init_state *s) {
     s->chosen[0] = hf_init_draw_first(s);
-    HF_TRY(hf_rows_gather(s->rows, s->chosen, 1, s->centroids));
+    HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
     s->count = 1;
     HF_TRY(hf_init_resume(s));
     return hf_init_progress(s, 1);
@@ -212,7 +215,7 @@ static hf_status step(struct hf_init_state *s) {
         const uint64_t counter = (uint64_t)s->count * (uint64_t)s->trials + (uint64_t)l;
         s->drawn[l] = locate(s, hf_rng_below(s->args->seed, stream, counter, s->total));
     }
-    HF_TRY(hf_rows_gather(s->rows, s->drawn, s->trials, s->candidate));
+    HF_TRY(hf_init_gather(s, s->drawn, s->trials, s->candidate));
     /* float64 distances between centroids must cost less than they can save */
     const bool use_reach =
         s->labelled && s->args->metric != HF_COSINE && s->count > 1 && s->count <= s->n / 8;
@@ -258,8 +261,7 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
 
 /* Can op greedy make the steps? On the CPU the loop below is faster, for it skips rows. */
 static bool on_device(const struct hf_init_state *s) {
-    return !hf_ctx_is_host(s->rows->ctx) && s->rows->array && s->rows->dropped_count == 0 &&
-           s->trials <= HF_GREEDY_TRIALS;
+    return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->trials <= HF_GREEDY_TRIALS;
 }
 
 hf_status hf_init_greedy(struct hf_init_state *s) {

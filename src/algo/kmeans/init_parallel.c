@@ -12,7 +12,7 @@
 
 #define ROUNDS 5
 #define OVERSAMPLING 2 /* candidates expected a round, over k */
-#define GATHER_ROWS 256
+#define GATHER_ROWS 4096
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -78,7 +78,7 @@ static hf_status sample(struct hf_init_state *s, struct pool *pool, int round) {
     double *c = hf_mul3_size(added, s->d, sizeof *c, &bytes) ? hf_alloc(bytes) : NULL;
     if (!c)
         return no_memory(s, added);
-    hf_status status = hf_rows_gather(s->rows, pool->row + before, added, c);
+    hf_status status = hf_init_gather(s, pool->row + before, added, c);
     if (status == HF_OK)
         status = hf_init_commit(s, c, added, (int32_t)before);
     hf_free(c);
@@ -99,7 +99,7 @@ static hf_status gather(const struct hf_init_state *s, const struct pool *pool, 
     for (int64_t first = 0; first < pool->count && status == HF_OK; first += GATHER_ROWS) {
         const int64_t left = pool->count - first;
         const int64_t rows = left < GATHER_ROWS ? left : GATHER_ROWS;
-        status = hf_rows_gather(s->rows, pool->row + first, rows, part);
+        status = hf_init_gather(s, pool->row + first, rows, part);
         for (int64_t i = 0; i < rows * s->d && status == HF_OK; i++) {
             if (s->rows->dtype == HF_F64)
                 ((double *)in->x)[first * s->d + i] = part[i];
@@ -175,7 +175,7 @@ static hf_status adopt(struct hf_init_state *s, const struct pool *pool) {
     assert(pool->row);
     memcpy(s->chosen, pool->row, (size_t)pool->count * sizeof *s->chosen);
     s->count = pool->count;
-    return hf_rows_gather(s->rows, s->chosen, s->count, s->centroids);
+    return hf_init_gather(s, s->chosen, s->count, s->centroids);
 }
 
 static hf_status run(struct hf_init_state *s, struct pool *pool) {

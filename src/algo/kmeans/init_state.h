@@ -63,6 +63,11 @@ uint64_t hf_init_stream(const struct hf_init_state *s, int use);
 hf_status hf_init_progress(const struct hf_init_state *s, int64_t done);
 
 /* ---- init.c */
+/* Can an op take all rows in place, wherever the context computes? */
+bool hf_init_in_place(const struct hf_init_state *s);
+/* Rows index[0..count) as float64 [count, d]. */
+hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, int64_t count,
+                         double *dst);
 /* Centroids by k-means++ or k-means|| on the rows as they are; fewer than k where they lie on fewer
  * points. */
 hf_status hf_init_seeds(struct hf_init_state *s);
@@ -93,6 +98,12 @@ void hf_init_take(struct hf_init_state *s, int64_t row);
 void hf_init_refine(struct hf_init_state *s);
 /* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
 hf_status hf_init_greedy(struct hf_init_state *s);
+
+/* ---- init_many.c: what hf_init_commit() does where there are many candidates and a GPU; the
+ * potentials are added to s->block */
+bool hf_init_is_many(const struct hf_init_state *s, int64_t count);
+hf_status hf_init_commit_many(struct hf_init_state *s, double *candidates, int64_t count,
+                              int32_t first_label);
 
 /* ---- init_parallel.c */
 hf_status hf_init_parallel(struct hf_init_state *s);

@@ -43,4 +43,19 @@ template <hf_dtype T, int N> struct __align__(N *hf_device_bytes<T>) hf_pack {
     typename hf_element<T>::type e[N];
 };
 
+/* What arithmetic on one element, or on two 16-bit ones at once, works on. */
+template <hf_dtype T, bool PAIRED> struct hf_slot_type {
+    typedef typename hf_element<T>::wide type;
+};
+template <> struct hf_slot_type<HF_F16, true> { typedef __half2 type; };
+template <> struct hf_slot_type<HF_BF16, true> { typedef __nv_bfloat162 type; };
+
+template <hf_dtype T>
+__device__ __forceinline__ typename hf_slot_type<T, true>::type hf_pair_of(float v) {
+    if constexpr (T == HF_F16)
+        return __float2half2_rn(v);
+    else
+        return __float2bfloat162_rn(v);
+}
+
 #endif

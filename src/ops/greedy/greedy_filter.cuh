@@ -13,9 +13,9 @@
  * so the pair is dropped when h = (A + C)(1 - slack) - 2 p is at least (R + rho_c)^2 (1 + 2^-20),
  * R = rho_x + sqrt(near' (1 + 2^-20) + floor), near' = nearest * scale^2 (cosine: 2 nearest);
  * slack = acc + 2^-20 pays for the float32 roundings of A, C, h and R as well. The factor 1 + 2^-20
- * and floor pay for the roundings and underflow of the reference: a share (d + 4) 2^-53 and
- * d 2^-1074 scale^2; for the cosine 2 (d + 8) 2^-52. NaN, Inf and vectors whose square may under- or
- * overflow fail the comparison: the pair stays open. */
+ * and floor pay for roundings and underflow of the reference: a share (d + 4) 2^-53 and
+ * d 2^-1074 scale^2; for the cosine 2 (d + 8) 2^-52. NaN, Inf, and vectors whose square may under-
+ * or overflow fail the comparison: the pair stays open. */
 #ifndef HF_GREEDY_FILTER_CUH
 #define HF_GREEDY_FILTER_CUH
 

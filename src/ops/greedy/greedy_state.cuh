@@ -60,7 +60,7 @@ template <int C> struct __align__(16) greedy_shared {
     /* rows and candidates of pairs; the odd pitch spreads pairs over the banks */
     double exact[GREEDY_WARPS][2][GREEDY_PAIRS][GREEDY_EXACT + 1];
     uint2 c[GREEDY_SLAB][C / GREEDY_N][GREEDY_WARP]; /* candidates as a B operand */
-    hf_u64 gain[C], target[C];
+    hf_u64 gain[C], target[C], rest[C];
     int64_t chunk[C], drawn[C]; /* candidates: the chunk, then the row */
     float2 size[C];
     unsigned mask[GREEDY_PASS];

@@ -7,20 +7,30 @@
 #include "ops/chains.cuh"
 #include "ops/greedy/greedy_filter.cuh"
 
-/* This thread's share of the chunks, and their potentials; the total, in all threads. */
+#define SHARES 4 /* loads of a thread that are under way at once */
+
+/* This thread's chunks in SHARES runs of `each`, and their potentials; the total, in all threads. */
 struct share {
-    int64_t begin, end;
-    hf_u64 mine, before, total;
+    int64_t begin, each;
+    hf_u64 run[SHARES], mine, before, total;
 };
 
+static __device__ __forceinline__ hf_u64 sum_of_chunk(const struct greedy_job &job, int64_t c) {
+    return c < job.chunks ? __ldcg(&job.sum[c]) : 0;
+}
+
 static __device__ struct share add_up(const struct greedy_job &job) {
-    const int64_t each = (job.chunks + GREEDY_THREADS - 1) / GREEDY_THREADS;
     struct share s;
-    s.begin = min(threadIdx.x * each, job.chunks);
-    s.end = min(s.begin + each, job.chunks);
-    s.mine = 0;
-    for (int64_t c = s.begin; c < s.end; c++)
-        s.mine += __ldcg(&job.sum[c]);
+    s.each = (job.chunks + GREEDY_THREADS * SHARES - 1) / (GREEDY_THREADS * SHARES);
+    s.begin = threadIdx.x * SHARES * s.each;
+#pragma unroll
+    for (int r = 0; r < SHARES; r++)
+        s.run[r] = sum_of_chunk(job, s.begin + r * s.each);
+    for (int64_t c = 1; c < s.each; c++)
+#pragma unroll
+        for (int r = 0; r < SHARES; r++)
+            s.run[r] += sum_of_chunk(job, s.begin + r * s.each + c);
+    s.mine = s.run[0] + s.run[1] + s.run[2] + s.run[3];
     s.total = hf_block_scan<GREEDY_THREADS>(s.mine, &s.before);
     return s;
 }
@@ -69,34 +79,35 @@ static __device__ void draw(const struct greedy_job &job, const struct greedy_ru
             hf_device_rng_below(job.seed, job.stream,
                                 (uint64_t)run.count * (uint64_t)job.trials + threadIdx.x, s.total);
     __syncthreads();
-    hf_u64 rest[C];
-    int64_t chunk[C];
-#pragma unroll
-    for (int l = 0; l < C; l++) {
-        chunk[l] = -1;
-        rest[l] = l < job.trials ? sh.target[l] - s.before : s.mine;
-        if (rest[l] >= s.mine)
+    for (int l = 0; l < job.trials; l++) {
+        hf_u64 rest = sh.target[l] - s.before;
+        if (rest >= s.mine)
             continue;
-        chunk[l] = s.begin;
-        for (hf_u64 q; rest[l] >= (q = __ldcg(&job.sum[chunk[l]])); chunk[l]++)
-            rest[l] -= q;
-    }
-    __syncthreads();
+        int64_t chunk = s.begin;
 #pragma unroll
-    for (int l = 0; l < C; l++)
-        if (chunk[l] >= 0) {
-            sh.chunk[l] = chunk[l];
-            sh.target[l] = rest[l];
-        }
+        for (int r = 0; r < SHARES - 1; r++)
+            if (chunk == s.begin + r * s.each && rest >= s.run[r]) {
+                rest -= s.run[r];
+                chunk += s.each;
+            }
+        for (hf_u64 q; s.each > 1 && rest >= (q = __ldcg(&job.sum[chunk])); chunk++)
+            rest -= q;
+        sh.chunk[l] = chunk;
+        sh.rest[l] = rest;
+    }
     __syncthreads();
     constexpr int EACH = GREEDY_CHUNK / GREEDY_WARP;
     const int lane = (int)threadIdx.x % GREEDY_WARP;
     for (int l = (int)threadIdx.x / GREEDY_WARP; l < job.trials; l += GREEDY_WARPS) {
         const int64_t first = sh.chunk[l] * GREEDY_CHUNK + lane * EACH;
         hf_u64 q[EACH], sum = 0;
+        float2 size[EACH];
+#pragma unroll
         for (int e = 0; e < EACH; e++) {
-            const double v = first + e < job.n ? __ldcg(&job.nearest[first + e]) : 0;
-            q[e] = first + e < job.n ? greedy_quantum(job, run.unit, first + e, v) : 0;
+            const bool there = first + e < job.n;
+            const double v = there ? __ldcg(&job.nearest[first + e]) : 0;
+            size[e] = there ? job.size[first + e] : make_float2(0, 0);
+            q[e] = there ? greedy_quantum(job, run.unit, first + e, v) : 0;
             sum += q[e];
         }
         hf_u64 upto = sum;
@@ -105,10 +116,11 @@ static __device__ void draw(const struct greedy_job &job, const struct greedy_ru
             upto += lane >= step ? other : 0;
         }
         hf_u64 passed = upto - sum;
+#pragma unroll
         for (int e = 0; e < EACH; e++) {
-            if (sh.target[l] >= passed && sh.target[l] < passed + q[e]) {
+            if (sh.rest[l] >= passed && sh.rest[l] < passed + q[e]) {
                 sh.drawn[l] = first + e;
-                sh.size[l] = job.size[first + e];
+                sh.size[l] = size[e];
             }
             passed += q[e];
         }
@@ -232,13 +244,17 @@ static __device__ void evaluate(const struct greedy_job &job, const struct greed
         atomicAdd(&job.state->gain[run.count & 1][threadIdx.x], sh.gain[threadIdx.x]);
 }
 
+/* The candidate that gains most, the first of equals: a lane a candidate, in every warp. */
 static __device__ int winner_of(const struct greedy_job &job, int64_t count) {
-    hf_u64 most = __ldcg(&job.state->gain[count & 1][0]);
-    int winner = 0;
-    for (int l = 1; l < job.trials; l++) {
-        const hf_u64 gain = __ldcg(&job.state->gain[count & 1][l]);
-        winner = gain > most ? l : winner;
-        most = max(most, gain);
+    int winner = (int)threadIdx.x % GREEDY_WARP;
+    hf_u64 most = winner < job.trials ? __ldcg(&job.state->gain[count & 1][winner]) : 0;
+    for (int step = GREEDY_WARP / 2; step > 0; step /= 2) {
+        const hf_u64 gain = __shfl_xor_sync(0xffffffffu, most, step);
+        const int other = __shfl_xor_sync(0xffffffffu, winner, step);
+        if (gain > most || (gain == most && other < winner)) {
+            most = gain;
+            winner = other;
+        }
     }
     return winner;
 }

@@ -14,7 +14,7 @@ struct inertia_job {
     const char *x, *c;
     int64_t x_bytes, c_bytes; /* from row to row */
     int64_t n, d;
-    bool whole; /* of hf_chain_pair() */
+    int piece; /* of hf_chain_pair() */
     const int32_t *labels;
     const double *weights;
     double *distances;
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(THREADS, 4) inertia_rows(const struct i
         const int64_t i = base + lane < job.n ? base + lane : job.n - 1;
         const struct hf_chain s =
             hf_chain_pair<T, C, M>(job.x + i * job.x_bytes, job.c + job.labels[i] * job.c_bytes,
-                                   job.d, job.whole, smem + warp * hf_chain_bytes<T, C>());
+                                   job.d, job.piece, smem + warp * hf_chain_bytes<T, C>());
         if (base + lane >= job.n)
             continue;
         const double distance = hf_chain_distance<M>(s);
@@ -148,11 +148,9 @@ static int64_t row_bytes(const hf_array *a) {
     return (a->row_stride ? a->row_stride : a->cols) * (int64_t)hf_dtype_bytes(a->dtype);
 }
 
-/* Do rows begin at multiples of 16 bytes, and end there? */
-static bool is_whole(const hf_array *a) {
-    return (((uintptr_t)a->data | (uintptr_t)row_bytes(a) |
-             (uintptr_t)a->cols * hf_dtype_bytes(a->dtype)) &
-            15) == 0;
+static uintptr_t alignment(const hf_array *a) {
+    return (uintptr_t)a->data | (uintptr_t)row_bytes(a) |
+           (uintptr_t)a->cols * hf_dtype_bytes(a->dtype);
 }
 
 static hf_status inertia_run(void *stream, const void *p, void *ws) {
@@ -176,7 +174,7 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
     job.c_bytes = row_bytes(&c);
     job.n = x.rows;
     job.d = x.cols;
-    job.whole = is_whole(&x) && is_whole(&c);
+    job.piece = hf_chain_piece(alignment(&x) | alignment(&c));
     return hf_stage_end(&stage, launch((struct hf_cuda *)stream, args, job));
 }
 

@@ -43,7 +43,7 @@ static __device__ hf_u64 fold_rows(const struct hf_lanes at, hf_u64 v) {
 }
 
 template <hf_dtype T, int N>
-static __global__ void __launch_bounds__(THREADS) moments_columns(const struct moments_job job) {
+static __global__ void __launch_bounds__(THREADS, 3) moments_columns(const struct moments_job job) {
     constexpr int SIZE = hf_device_bytes<T> * N;
     constexpr int UNROLL = FLIGHT_BYTES / SIZE < 8 ? FLIGHT_BYTES / SIZE : 8;
     const struct hf_lanes at = hf_lanes_of(job.d, N);
@@ -66,14 +66,14 @@ static __global__ void __launch_bounds__(THREADS) moments_columns(const struct m
             const int64_t row = base + u * at.rows + at.row;
             v[u] = *(const hf_pack<T, N> *)(own + (row < job.n ? row : base) * job.row_bytes);
         }
+        terms += UNROLL; /* rows behind the last add 0, and the bits of the magic number */
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-            if (base + u * at.rows + at.row >= job.n)
-                break;
-            terms++;
+            const bool there = base + u * at.rows + at.row < job.n;
 #pragma unroll
             for (int e = 0; e < N; e++) {
-                const double t = __dsub_rn((double)hf_widen<T>(v[u].e[e]), shift[e]);
+                const double x = (double)hf_widen<T>(v[u].e[e]);
+                const double t = there ? __dsub_rn(x, shift[e]) : 0;
                 add_limbs(t, mult[e], job.limb, sum[e]);
                 add_limbs(__dmul_rn(t, t), mult_square[e], job.limb, sum[e] + 2);
             }
@@ -100,7 +100,7 @@ static void launch_columns(struct hf_cuda *cuda, const struct moments_job &job) 
 }
 
 template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, const struct moments_job &job) {
-    constexpr int N = T == HF_F64 ? 2 : 4;
+    constexpr int N = 2; /* more would take registers from the warps that hide the loads */
     constexpr int SIZE = hf_device_bytes<T> * N;
     if (((uintptr_t)job.x | (uintptr_t)job.row_bytes) % SIZE == 0 && job.d % N == 0)
         launch_columns<T, N>(cuda, job);

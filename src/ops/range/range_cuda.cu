@@ -57,23 +57,82 @@ template <bool LOW, typename V> static __device__ V fold_rows(const struct hf_la
     return v;
 }
 
+/* How a thread keeps the extremes of columns: 16-bit types two at a time where that is possible. */
+template <hf_dtype T, int N> struct range_slot {
+    static constexpr bool paired = (T == HF_F16 || T == HF_BF16) && N % 2 == 0;
+    static constexpr int count = paired ? N / 2 : N;
+    typename hf_slot_type<T, paired>::type low, high;
+};
+
+template <hf_dtype T, int N>
+__device__ __forceinline__ void slots_start(struct range_slot<T, N> *slot) {
+#pragma unroll
+    for (int e = 0; e < range_slot<T, N>::count; e++)
+        if constexpr (range_slot<T, N>::paired) {
+            slot[e].low = hf_pair_of<T>(INFINITY);
+            slot[e].high = hf_pair_of<T>(-INFINITY);
+        } else {
+            slot[e].low = INFINITY;
+            slot[e].high = -INFINITY;
+        }
+}
+
+template <hf_dtype T, int N>
+__device__ __forceinline__ void slots_add(struct range_slot<T, N> *slot, const hf_pack<T, N> &v) {
+#pragma unroll
+    for (int e = 0; e < range_slot<T, N>::count; e++)
+        if constexpr (range_slot<T, N>::paired) {
+            const auto t = ((const typename hf_slot_type<T, true>::type *)v.e)[e];
+            slot[e].low = __hmin2(slot[e].low, t);
+            slot[e].high = __hmax2(slot[e].high, t);
+        } else {
+            slot[e].low = min(slot[e].low, hf_widen<T>(v.e[e]));
+            slot[e].high = max(slot[e].high, hf_widen<T>(v.e[e]));
+        }
+}
+
+/* Is there NaN or Inf in v? Times 0 that is NaN, and all else +-0. */
+template <hf_dtype T, int N> __device__ __forceinline__ bool is_wild(const hf_pack<T, N> &v) {
+    if constexpr (range_slot<T, N>::paired) {
+        auto zero = hf_pair_of<T>(0);
+#pragma unroll
+        for (int e = 0; e < N / 2; e++)
+            zero = __hfma2(((const typename hf_slot_type<T, true>::type *)v.e)[e], hf_pair_of<T>(0),
+                           zero);
+        return (*(const unsigned *)&zero & 0x7fff7fffu) != 0;
+    } else {
+        typename hf_element<T>::wide zero = 0;
+#pragma unroll
+        for (int e = 0; e < N; e++)
+            zero = fma(hf_widen<T>(v.e[e]), (typename hf_element<T>::wide)0, zero);
+        return zero != 0;
+    }
+}
+
+/* Column e of the extremes. */
+template <hf_dtype T, int N>
+__device__ __forceinline__ typename hf_element<T>::wide
+slot_value(const struct range_slot<T, N> *slot, int e, bool high) {
+    if constexpr (range_slot<T, N>::paired) {
+        const auto pair = high ? slot[e / 2].high : slot[e / 2].low;
+        return hf_widen<T>(e % 2 ? pair.y : pair.x);
+    } else {
+        return high ? slot[e].high : slot[e].low;
+    }
+}
+
 /* N columns a thread. KNOWN: row_bad is there already. */
 template <hf_dtype T, int N, bool KNOWN>
 static __global__ void __launch_bounds__(THREADS) range_columns(const struct range_job job) {
-    typedef typename hf_element<T>::wide wide;
     constexpr int SIZE = hf_device_bytes<T> * N;
     constexpr int UNROLL = FLIGHT_BYTES / SIZE < 8 ? FLIGHT_BYTES / SIZE : 8;
     constexpr bool ALL_FINITE = T == HF_U8;
     const struct hf_lanes at = hf_lanes_of(job.d, N);
     const char *const own = job.x + at.column * (SIZE / N);
-    wide low[N], high[N];
+    struct range_slot<T, N> slot[range_slot<T, N>::count];
     bool whole = true;
     hf_u64 bad = 0;
-#pragma unroll
-    for (int e = 0; e < N; e++) {
-        low[e] = (wide)INFINITY;
-        high[e] = -(wide)INFINITY;
-    }
+    slots_start<T, N>(slot);
     const int64_t step = (int64_t)at.rows * UNROLL;
     for (int64_t base = blockIdx.x * step; base < job.n; base += gridDim.x * step) {
         hf_pack<T, N> v[UNROLL];
@@ -89,13 +148,8 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
         }
         if constexpr (!KNOWN && !ALL_FINITE) {
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                wide zero = 0;
-#pragma unroll
-                for (int e = 0; e < N; e++)
-                    zero = fma(hf_widen<T>(v[u].e[e]), (wide)0, zero);
-                wild |= (unsigned)(zero != 0) << u;
-            }
+            for (int u = 0; u < UNROLL; u++)
+                wild |= (unsigned)is_wild<T, N>(v[u]) << u;
             wild &= ~out;
             if (__syncthreads_or((int)wild))
                 wild = share_wild(at, wild);
@@ -110,12 +164,7 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
         for (int u = 0; u < UNROLL; u++) {
             if (out >> u & 1)
                 continue;
-#pragma unroll
-            for (int e = 0; e < N; e++) {
-                const wide t = hf_widen<T>(v[u].e[e]);
-                low[e] = min(low[e], t);
-                high[e] = max(high[e], t);
-            }
+            slots_add<T, N>(slot, v[u]);
             if (!ALL_FINITE && whole)
 #pragma unroll
                 for (int e = 0; e < N; e++)
@@ -124,8 +173,8 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
     }
 #pragma unroll
     for (int e = 0; e < N; e++) {
-        const double least = (double)fold_rows<true>(at, low[e]);
-        const double most = (double)fold_rows<false>(at, high[e]);
+        const double least = (double)fold_rows<true>(at, slot_value<T, N>(slot, e, false));
+        const double most = (double)fold_rows<false>(at, slot_value<T, N>(slot, e, true));
         if (at.row != 0)
             continue;
         atomicMax(&job.low[at.column + e], hf_order_key(-least));
@@ -187,12 +236,16 @@ static void launch_columns(struct hf_cuda *cuda, const struct range_job &job) {
     }
 }
 
-template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, const struct range_job &job) {
-    constexpr int N = 16 / hf_device_bytes<T>;
-    if (((uintptr_t)job.x | (uintptr_t)job.row_bytes) % 16 == 0 && job.d % N == 0)
+/* The widest loads that the rows allow. */
+template <hf_dtype T, int BYTES>
+static void launch_wide(struct hf_cuda *cuda, const struct range_job &job) {
+    constexpr int N = BYTES / hf_device_bytes<T>;
+    if constexpr (N <= 1)
+        launch_columns<T, 1>(cuda, job);
+    else if (((uintptr_t)job.x | (uintptr_t)job.row_bytes) % BYTES == 0 && job.d % N == 0)
         launch_columns<T, N>(cuda, job);
     else
-        launch_columns<T, 1>(cuda, job);
+        launch_wide<T, BYTES / 2>(cuda, job);
 }
 
 static size_t common_bytes(int64_t d) {
@@ -231,7 +284,8 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
         error = cudaMemsetAsync(job.row_bad, 0, (size_t)x.rows, cuda->stream);
     hf_status status = hf_cuda_check(cuda, error, "range");
     if (status == HF_OK) {
-        hf_for_dtype(x.dtype, [&](auto type) { launch_type<decltype(type)::value>(cuda, job); });
+        hf_for_dtype(x.dtype,
+                     [&](auto type) { launch_wide<decltype(type)::value, 16>(cuda, job); });
         range_end<<<(unsigned)((job.d + THREADS - 1) / THREADS), THREADS, 0, cuda->stream>>>(
             job, low, high, whole, bad_rows);
         status = hf_cuda_launched(cuda, "range");

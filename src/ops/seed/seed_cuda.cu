@@ -164,7 +164,7 @@ static __global__ void __launch_bounds__(HF_TILE_THREADS, 2)
 /* One candidate: a lane a row, bound by the memory. */
 template <hf_dtype T, hf_metric M>
 static __global__ void __launch_bounds__(ONE_THREADS, 4)
-    seed_commit_one(const struct seed_job job, bool whole) {
+    seed_commit_one(const struct seed_job job, int piece) {
     extern __shared__ __align__(16) char smem[];
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     const int64_t step = (int64_t)gridDim.x * ONE_THREADS;
@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(ONE_THREADS, 4)
         const int64_t i = min(base + lane, job.x.rows - 1);
         const struct hf_chain s =
             hf_chain_to<T, M>(job.x.data + i * job.x.row_bytes, (const double *)job.c.data, job.d,
-                              whole, smem + warp * hf_chain_to_bytes<T>());
+                              piece, smem + warp * hf_chain_to_bytes<T>());
         const double d = hf_chain_distance<M>(s);
         const double v = M == HF_COSINE && d < 0 ? 0 : d;
         if (!open || !(v < job.nearest[i]))
@@ -204,9 +204,8 @@ template <hf_metric M> static void launch_one(struct hf_cuda *cuda, const struct
     const int64_t blocks = (job.x.rows + ONE_THREADS - 1) / ONE_THREADS;
     const int64_t full = (int64_t)cuda->sms * 12;
     const int64_t size = (int64_t)hf_dtype_bytes(job.x.dtype);
-    const bool whole =
-        (((uintptr_t)job.x.data | (uintptr_t)job.x.row_bytes | (uintptr_t)(job.d * size)) & 15) ==
-        0;
+    const int piece = hf_chain_piece((uintptr_t)job.x.data | (uintptr_t)job.x.row_bytes |
+                                     (uintptr_t)(job.d * size));
     hf_for_dtype(job.x.dtype, [&](auto type) {
         constexpr hf_dtype T = decltype(type)::value;
         constexpr int smem = ONE_THREADS / WARP * hf_chain_to_bytes<T>();
@@ -214,7 +213,7 @@ template <hf_metric M> static void launch_one(struct hf_cuda *cuda, const struct
                                    cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
         seed_commit_one<T, M>
             <<<(unsigned)(blocks < full ? blocks : full), ONE_THREADS, smem, cuda->stream>>>(job,
-                                                                                             whole);
+                                                                                             piece);
     });
 }
 

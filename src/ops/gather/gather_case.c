@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/cases/data_case.h"
+#include "ops/gather/gather.h"
+
+enum { COUNT = 10 }; /* purposes of hf_data_pick() */
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    static const int64_t counts[] = {1, 3, 40, 1000};
+    struct hf_gather_args *a = c->args;
+    struct hf_data_shape shape;
+    if (!hf_data_case(id, &shape))
+        return false;
+    a->x = hf_data_rows(rng, c, &shape);
+    a->count = counts[hf_data_pick(id, COUNT, 4)];
+    int64_t *index = hf_case_alloc(c, (size_t)a->count * sizeof *index, false);
+    for (int64_t i = 0; index && i < a->count; i++)
+        index[i] = (int64_t)(hf_rng_next(rng) % (uint64_t)shape.n);
+    a->index = index;
+    a->out = hf_case_alloc(c, (size_t)(a->count * shape.d) * sizeof *a->out, true);
+    hf_data_name(c, &shape, " rows=%d", (int)a->count);
+    return true;
+}
+
+const struct hf_op_cases hf_gather_cases = {make_case, NULL, NULL};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/gather/gather.h"
+
+static void gather_key(const void *p, struct hf_key *key) {
+    const struct hf_gather_args *args = p;
+    *key = (struct hf_key){args->x.dtype, args->count, 1, args->x.cols};
+}
+
+static void gather_cost(const void *p, double *flops, double *bytes) {
+    const struct hf_gather_args *args = p;
+    *flops = 0;
+    *bytes = (double)args->count * (double)args->x.cols *
+             (double)(hf_dtype_bytes(args->x.dtype) + sizeof(double));
+}
+
+const struct hf_op hf_gather_op = {"gather", sizeof(struct hf_gather_args), gather_key,
+                                   gather_cost};
