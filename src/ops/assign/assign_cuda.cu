@@ -58,6 +58,15 @@ size_t hf_assign_bounds_bytes(const struct hf_assign_problem *p) {
     return 2 * sizeof(float) * (size_t)p->x.rows;
 }
 
+hf_status hf_assign_bounds_clear(struct hf_cuda *cuda, const struct hf_assign_problem *p,
+                                 void *bounds) {
+    const size_t bytes = sizeof(float) * (size_t)p->x.rows;
+    const cudaError_t error = cudaMemsetAsync(bounds, 0x7f, bytes, cuda->stream);
+    HF_TRY(hf_cuda_check(cuda, error, "assign: clear bounds"));
+    return hf_cuda_check(cuda, cudaMemsetAsync((char *)bounds + bytes, 0, bytes, cuda->stream),
+                         "assign: clear bounds");
+}
+
 static hf_status clear_counters(struct hf_cuda *cuda, const struct hf_settle *s) {
     return hf_cuda_check(
         cuda,
@@ -142,8 +151,10 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     out.open = s->open;
     HF_TRY(hf_filter_pack(cuda, &c, m->packed));
     if (!rows->problem.exact) {
+        HF_TRY(hf_settle_lost(cuda, rows, step, s));
         HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
-        return settle_listed(cuda, rows, step, s, rows->wild, rows->wild_count);
+        HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
+        return settle_listed(cuda, rows, step, s, NULL, s->lost);
     }
     if (bounded) {
         settle.scored = m->skip.count;
@@ -188,6 +199,7 @@ __global__ void add_stats(const struct hf_assign_counts *counts, struct hf_assig
     stats->changed += static_cast<int64_t>(counts->changed);
     stats->rechecked += static_cast<int64_t>(counts->rechecked);
     stats->pairs += static_cast<int64_t>(counts->pairs);
+    stats->skipped += static_cast<int64_t>(counts->skipped);
 }
 
 /* No bounds are kept: these hold for any data. */
@@ -204,7 +216,8 @@ struct row_memory {
     void *c;        /* [k, d] without gaps */
     int32_t *moved; /* [n] labels that came in */
     struct hf_assign_counts *counts;
-    void *update; /* workspace of the row of update */
+    float *bounds; /* [2, n] upper and lower */
+    void *update;  /* workspace of the row of update */
 };
 
 /* Rows whose label changed, to the row of update. */
@@ -244,6 +257,9 @@ static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind
     m->c = hf_carve_take(&carve, hf_dtype_bytes(a->c.dtype) * (size_t)(a->c.rows * a->c.cols));
     m->moved = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
     m->counts = (struct hf_assign_counts *)hf_carve_take(&carve, sizeof *m->counts);
+    m->bounds = NULL;
+    if (a->bounds != NULL)
+        m->bounds = (float *)hf_carve_take(&carve, 2 * sizeof(float) * (size_t)a->x.rows);
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
         carve.used = (carve.used + 255) / 256 * 256;
@@ -264,6 +280,7 @@ struct row_views {
     int32_t *labels, *old_labels;
     struct hf_assign_stats *stats;
     float *upper, *lower;
+    const float *drift; /* NULL: bounds do not hold yet */
 };
 
 static void row_stage(struct hf_stage *stage, const struct hf_assign_args *a, struct row_views *v) {
@@ -274,9 +291,13 @@ static void row_stage(struct hf_stage *stage, const struct hf_assign_args *a, st
     v->old_labels = (int32_t *)hf_stage_out(stage, a->old_labels, sizeof(int32_t) * n);
     v->stats = (struct hf_assign_stats *)hf_stage_inout(stage, a->stats, sizeof *a->stats);
     v->upper = v->lower = NULL;
+    v->drift = NULL;
     if (a->bounds != NULL) {
-        v->upper = (float *)hf_stage_out(stage, a->bounds->upper, sizeof(float) * n);
-        v->lower = (float *)hf_stage_out(stage, a->bounds->lower, sizeof(float) * n);
+        v->upper = (float *)hf_stage_inout(stage, a->bounds->upper, sizeof(float) * n);
+        v->lower = (float *)hf_stage_inout(stage, a->bounds->lower, sizeof(float) * n);
+        if (a->bounds->valid)
+            v->drift = (const float *)hf_stage_in(stage, a->bounds->drift,
+                                                  sizeof(float) * (size_t)a->c.rows);
     }
 }
 
@@ -294,6 +315,12 @@ static hf_status row_copies(struct hf_cuda *cuda, const struct row_views *v,
                          "assign: copy labels");
 }
 
+static hf_status copy_bounds(struct hf_cuda *cuda, float *to, const float *from, int64_t n) {
+    return hf_cuda_check(
+        cuda, cudaMemcpyAsync(to, from, sizeof(float) * (size_t)n, cudaMemcpyDefault, cuda->stream),
+        "assign: copy bounds");
+}
+
 static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a,
                             const struct row_views *v, enum hf_assign_kind kind, void *ws) {
     struct row_memory m;
@@ -309,9 +336,20 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
     step.old_labels = old_labels;
     step.labels = v->labels;
     step.counts = m.counts;
+    const bool bounded = v->upper != NULL && a->exact && rows.kind == HF_ASSIGN_TENSOR;
+    if (bounded) {
+        step.bounds = m.bounds;
+        step.drift = v->drift;
+        HF_TRY(copy_bounds(cuda, m.bounds, v->upper, v->x.rows));
+        HF_TRY(copy_bounds(cuda, m.bounds + v->x.rows, v->lower, v->x.rows));
+    }
     HF_TRY(hf_assign_step(cuda, &rows, &step, m.step));
+    if (bounded) {
+        HF_TRY(copy_bounds(cuda, v->upper, m.bounds, v->x.rows));
+        HF_TRY(copy_bounds(cuda, v->lower, m.bounds + v->x.rows, v->x.rows));
+    }
     add_stats<<<1, 1, 0, cuda->stream>>>(m.counts, v->stats);
-    if (v->upper != NULL)
+    if (v->upper != NULL && !bounded)
         open_bounds<<<(unsigned)((v->x.rows + 255) / 256), 256, 0, cuda->stream>>>(
             v->upper, v->lower, v->x.rows);
     HF_TRY(hf_cuda_launched(cuda, "assign: counters"));

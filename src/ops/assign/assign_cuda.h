@@ -75,6 +75,8 @@ struct hf_assign_step {
     void *bounds;         /* hf_assign_bounds_bytes() that live from step to step, or NULL; */
     const void *c_before; /* then: c of the step before, whose labels are old_labels and that left
                              the bounds; NULL: they do not hold */
+    const float *drift;   /* [batch, k] in place of c_before: at least how far each moved, 0 only if
+                             it did not; or NULL */
     const int32_t *stop;  /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
 };
 
@@ -87,6 +89,10 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
 
 /* Bytes of bounds by which a step finds rows that keep their labels; 0 where they are of no use. */
 size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);
+
+/* Bounds that decide nothing: for the first step, where c_before is not known. */
+hf_status hf_assign_bounds_clear(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
+                                 void *bounds);
 
 /* Workspace of a step: contents need not survive from one to the next. problem->x.data is not
  * looked at. */

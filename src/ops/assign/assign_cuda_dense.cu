@@ -22,7 +22,7 @@ struct dense_job {
     hf_metric metric;
     const double *norm;   /* [batch, k] */
     const int32_t *list;  /* [batch, n] NULL: all rows */
-    const int32_t *count; /* [batch] */
+    const int32_t *count; /* [batch] NULL: n */
     int32_t *labels;
     struct hf_settle s;
     const int32_t *stop;
@@ -124,6 +124,8 @@ __device__ static void join_parts(const struct dense_job &job, struct dense_shar
         sm.last = atomicAdd(job.s.split + b * job.s.items + tile, 1) == parts - 1;
     __syncthreads();
     const int r = static_cast<int>(threadIdx.x);
+    if (sm.last && r == 0)
+        job.s.split[b * job.s.items + tile] = 0; /* for the next launch */
     if (!sm.last || r >= rows)
         return;
     __threadfence();
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct dense_jo
         return;
     const int thread = static_cast<int>(threadIdx.x);
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t count = job.list ? job.count[b] : job.n;
+        const int64_t count = job.count ? job.count[b] : job.n;
         const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
         const int64_t k_tiles = (job.k + TILE_K - 1) / TILE_K;
         int64_t parts = tiles > 0 ? job.s.items / tiles : 1;
@@ -239,4 +241,54 @@ hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.stop = step->stop;
     centroid_norms<<<(unsigned)((job.rows + 63) / 64), 64, 0, cuda->stream>>>(job);
     return hf_cuda_launched(cuda, "assign: norms of centroids");
+}
+
+struct lost_job {
+    const void *c; /* [batch, k, d] */
+    bool c_f64;
+    int64_t n, k, d, batch;
+    const double *shift;
+    double scale, most; /* of |c'|^2 */
+    int32_t *lost;
+    const int32_t *stop;
+};
+
+/* A warp to a centroid. */
+__global__ void lost_centroids(const struct lost_job job) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int64_t at = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    if (at >= job.batch * job.k || (job.stop && *job.stop))
+        return;
+    double square = 0;
+    for (int64_t j = lane; j < job.d; j += 32) {
+        const double shift = job.shift ? job.shift[j] : 0;
+        const double v = (load_c(job.c, job.c_f64, at * job.d + j) - shift) * job.scale;
+        square += v * v;
+    }
+    for (int step = 16; step > 0; step /= 2)
+        square += __shfl_xor_sync(~0u, square, step);
+    if (lane == 0 && !(square <= job.most))
+        job.lost[at / job.k] = static_cast<int32_t>(job.n);
+}
+
+hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s) {
+    const struct hf_assign_problem *p = &rows->problem;
+    if (p->metric == HF_COSINE) /* they all have length 1 */
+        return HF_OK;
+    struct lost_job job = {};
+    job.c = step->c;
+    job.c_f64 = p->c_type == HF_F64;
+    job.n = rows->n;
+    job.k = p->k;
+    job.d = p->x.cols;
+    job.batch = p->batch;
+    job.shift = rows->shift;
+    job.scale = rows->scale;
+    job.most = 2.0 * (double)p->x.cols; /* data and means of data have at most half of that */
+    job.lost = s->lost;
+    job.stop = step->stop;
+    const int64_t warps = p->batch * p->k;
+    lost_centroids<<<(unsigned)((warps + 7) / 8), 256, 0, cuda->stream>>>(job);
+    return hf_cuda_launched(cuda, "assign: range of centroids");
 }

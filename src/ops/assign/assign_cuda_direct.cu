@@ -34,7 +34,7 @@ __device__ static void load_centroids(const struct direct_job &job, struct direc
                                       const void *c, int64_t k0, int64_t first) {
     const int f = static_cast<int>(threadIdx.x) % DEPTH;
     const int64_t j = first + f;
-#pragma unroll 8
+#pragma unroll 16
     for (int i = static_cast<int>(threadIdx.x) / DEPTH; i < TILE_K; i += WARPS) {
         const bool there = j < job.d && k0 + i < job.k;
         const int64_t at = (k0 + i) * job.d + j;
@@ -82,7 +82,7 @@ __device__ static struct hf_winner row_winner(const struct direct_job &job,
 }
 
 template <hf_dtype X, bool PRODUCT>
-__global__ void __launch_bounds__(WARPS * 32) settle_direct(const struct direct_job job) {
+__global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const struct direct_job job) {
     __shared__ struct direct_shared sm;
     if (job.stop && *job.stop)
         return;

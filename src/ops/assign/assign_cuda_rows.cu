@@ -122,11 +122,11 @@ __device__ __forceinline__ struct row_sums<W> convert_row(const struct rows_job 
 }
 
 /* Bounds of a row. float32: t has one rounding, 2^-24 of it; sums of d / 32 squares a lane and
- * their roots are off by less than 2^-13 + d 2^-29; squares that underflow are below 2^-126. */
+ * their roots are off by less than 2^-20 + d 2^-30; squares that underflow are below 2^-126. */
 template <typename W>
 __device__ static void write_bounds(const struct rows_job &job, int64_t row,
                                     const struct row_sums<W> &sums, bool known) {
-    const float up = 1 + 0x1p-13f + static_cast<float>(job.d) * 0x1p-29f;
+    const float up = 1 + 0x1p-19f + static_cast<float>(job.d) * 0x1p-29f;
     const float length = sqrtf(static_cast<float>(sums.length)) * up + 0x1p-60f;
     const float centred = sqrtf(static_cast<float>(sums.centred)) * up;
     const float lost = sqrtf(static_cast<float>(sums.lost)) * up;

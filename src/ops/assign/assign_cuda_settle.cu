@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
- * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
+ * pair, 16 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
 #include "base/mem.h"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
 #include <float.h>
 
-#define WARPS 4       /* of a block of settle_pairs */
-#define PAIR_ROWS 14  /* rows a warp takes at a time: a little over two candidates each */
-#define SHORT_ROWS 32 /* up to so many columns each lane reads its own pair */
-#define PITCH 33      /* doubles from lane to lane of shared memory: no bank conflicts */
+#define WARPS 4            /* of a block of settle_pairs */
+#define GROUP 16           /* pairs a warp evaluates side by side: more warps fit than with 32 */
+#define PAIR_ROWS 7        /* rows a warp takes at a time: a little over two candidates each */
+#define SHORT_ROWS 32      /* up to so many columns each lane reads its own pair */
+#define TERMS (GROUP * 33) /* doubles of shared memory of a warp */
 
 #define COMPARE_THREADS 256
 #define COMPARE_EACH 8 /* rows of a thread */
@@ -34,7 +35,7 @@ __device__ static double load_c(const void *c, bool f64, int64_t i) {
                : static_cast<double>(static_cast<const float *>(c)[i]);
 }
 
-/* Which rows a warp looks at, one in each of the first PAIR_ROWS lanes, and their candidates. */
+/* Which rows a warp looks at, one in each of the first lanes, and their candidates. */
 struct pair_rows {
     int64_t entry; /* of the open list */
     int32_t row;   /* within the problem */
@@ -44,9 +45,9 @@ struct pair_rows {
 };
 
 __device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_t b, int64_t first,
-                                             int count, int lane) {
+                                             int count, int each, int lane) {
     struct pair_rows r = {};
-    const bool there = lane < PAIR_ROWS && first + lane < count;
+    const bool there = lane < each && first + lane < count;
     r.entry = b * job.s.open.cap + first + (there ? lane : 0);
     r.row = job.s.open.row[r.entry];
     const int emitted = job.s.open.emitted[r.entry];
@@ -84,36 +85,42 @@ __device__ static double pair_sum(const struct pairs_job &job, const char *x, co
                 sum, hf_exact_term<PRODUCT>(hf_device_load<X>(xr, j), load_c(cr, job.c_f64, j)));
         return sum;
     }
-    for (int64_t first = 0; first < job.d; first += 32) {
-        const int64_t j = first + lane < job.d ? first + lane : job.d - 1;
-#pragma unroll 8
-        for (int p = 0; p < pairs; p++) {
+    /* few pairs: more columns at a time, so that as many loads are on their way */
+    const int shift = pairs <= GROUP / 4 ? 2 : pairs <= GROUP / 2 ? 1 : 0;
+    const int columns = 32 << shift;
+    const int pitch = columns + 1; /* no bank conflicts */
+    for (int64_t first = 0; first < job.d; first += columns) {
+#pragma unroll 4
+        for (int q = 0; q < pairs << shift; q++) {
+            const int p = q >> shift;
+            const int at = (q & ((1 << shift) - 1)) * 32 + lane;
+            const int64_t j = first + at < job.d ? first + at : job.d - 1;
             const int64_t r = __shfl_sync(~0u, static_cast<int32_t>(row), p);
             const int64_t a = __shfl_sync(~0u, static_cast<int32_t>(arg), p);
-            term[p * PITCH + lane] = hf_exact_term<PRODUCT>(
+            term[p * pitch + at] = hf_exact_term<PRODUCT>(
                 hf_device_load<X>(x + r * job.stride * hf_device_bytes<X>, j),
                 load_c(c + a * job.d * c_bytes, job.c_f64, j));
         }
         __syncwarp();
-        const int width = static_cast<int>(job.d - first < 32 ? job.d - first : 32);
-        for (int t = 0; t < width; t++)
-            sum = __dadd_rn(sum, term[lane * PITCH + t]);
+        const int width = static_cast<int>(job.d - first < columns ? job.d - first : columns);
+        for (int t = 0; lane < pairs && t < width; t++)
+            sum = __dadd_rn(sum, term[lane * pitch + t]);
         __syncwarp();
     }
     return sum;
 }
 
-/* The candidates of PAIR_ROWS open rows to labels; returns how many there were. */
+/* The candidates of up to PAIR_ROWS open rows to labels; returns how many there were. */
 template <hf_dtype X, bool PRODUCT>
 __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
-                                    int count, double *term) {
+                                    int count, int each, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const struct pair_rows r = take_rows(job, b, first, count, lane);
+    const struct pair_rows r = take_rows(job, b, first, count, each, lane);
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (job.c_f64 ? 8 : 4);
     struct hf_winner best = hf_winner_none();
-    for (int done = 0; done < r.total; done += 32) {
-        const int pairs = r.total - done < 32 ? r.total - done : 32;
+    for (int done = 0; done < r.total; done += GROUP) {
+        const int pairs = r.total - done < GROUP ? r.total - done : GROUP;
         const int mine = done + (lane < pairs ? lane : 0);
         int owner = 0;
         for (int i = 0; i < PAIR_ROWS - 1; i++)
@@ -133,7 +140,7 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
             const int from = r.end - r.count + i - done; /* lane of candidate i of this row */
             const double its = __shfl_sync(~0u, distance, from & 31);
             const int32_t who = __shfl_sync(~0u, arg, from & 31);
-            if (i < r.count && from >= 0 && from < 32)
+            if (i < r.count && from >= 0 && from < GROUP)
                 hf_winner_offer(&best, its, who);
         }
     }
@@ -144,18 +151,22 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
 
 template <hf_dtype X, bool PRODUCT>
 __global__ void __launch_bounds__(WARPS * 32, 4) settle_pairs(const struct pairs_job job) {
-    __shared__ double term[WARPS][32 * PITCH];
+    __shared__ double term[WARPS][TERMS];
     if (job.stop && *job.stop)
         return;
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    const int64_t step = static_cast<int64_t>(gridDim.x) * WARPS * PAIR_ROWS;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
+        /* rows of a warp at a time: few enough that all warps have some */
+        const int64_t warps = static_cast<int64_t>(gridDim.x) * WARPS;
+        const int64_t share = (count + warps - 1) / warps;
+        const int each = static_cast<int>(share < PAIR_ROWS ? share : PAIR_ROWS);
         unsigned long long pairs = 0;
-        for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * PAIR_ROWS; i < count;
-             i += step)
-            pairs += static_cast<unsigned>(pairs_of_rows<X, PRODUCT>(job, b, i, count, term[warp]));
+        for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * each; i < count;
+             i += warps * each)
+            pairs += static_cast<unsigned>(
+                pairs_of_rows<X, PRODUCT>(job, b, i, count, each, term[warp]));
         if (threadIdx.x % 32 == 0 && pairs > 0)
             atomicAdd(&job.s.tally[b].pairs, pairs);
     }
@@ -179,7 +190,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.labels = step->labels;
     job.s = *s;
     job.stop = step->stop;
-    const int64_t most = (rows->n + WARPS * PAIR_ROWS - 1) / (WARPS * PAIR_ROWS);
+    const int64_t most = (rows->n + WARPS - 1) / WARPS;
     const int64_t share = (cuda->sms * 6 + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
@@ -330,7 +341,7 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + batch * (3 + items) + 2;
+    const size_t words = tally / sizeof(int32_t) + batch * (4 + items) + 2;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
@@ -340,6 +351,7 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
         s->tickets = s->rest_count + batch; /* [batch] of compare_labels and one more, */
         s->split = s->tickets + batch + 1;  /* [batch, items] of the dense kernel */
         s->moved = s->split + batch * items;
+        s->lost = s->moved + 1;
     }
     return carve.used;
 }

@@ -26,6 +26,7 @@ struct hf_settle {
     int32_t *tickets;               /* [batch + 1] blocks that have compared their labels */
     int32_t *split;                 /* [batch, items] parts of a tile that are done */
     int32_t *moved;                 /* [1] */
+    int32_t *lost;                  /* [batch] n where the filter cannot see the centroids */
     const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
 };
@@ -37,12 +38,17 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
 hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 
+/* For steps that take the filter's answer: s->lost becomes n where some centroid is too far out for
+ * 16 bits. */
+hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s);
+
 /* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 
-/* Labels of listed rows from the distances to all centroids. list [batch, n], count [batch], both
- * NULL: all rows. */
+/* Labels of listed rows from the distances to all centroids. list [batch, n], NULL: 0, 1, 2, ...;
+ * count [batch], NULL: n. */
 hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s,
                           const int32_t *list, const int32_t *count);

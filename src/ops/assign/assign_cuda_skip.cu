@@ -15,13 +15,15 @@
 struct skip_job {
     const void *x; /* [batch, n, d] */
     int64_t n, k, d, stride, batch;
-    const void *c, *c_before; /* [batch, k, d]; before NULL: no bounds hold yet */
+    const void *c, *c_before; /* [batch, k, d]; before NULL: drifts are known */
+    bool valid;               /* the bounds hold for the centroids before they drifted */
     bool c_f64;
     const float *norm, *loss; /* [batch, n] of the prepared rows */
     double unit;              /* what distances of x' are multiplied by */
     const int32_t *old_labels;
     int32_t *labels;
     float *upper, *lower; /* [batch, n] */
+    float *drift_out;     /* [batch, k] where skip_drift() writes */
     struct hf_skip_cuda s;
     const int32_t *stop;
 };
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(THREADS) skip_drift(const struct skip_job job)
     square = warp_sum(square);
     moved = __any_sync(~0u, moved);
     if (lane == 0)
-        job.s.drift[at] = moved ? root_up(square) : 0;
+        job.drift_out[at] = moved ? root_up(square) : 0;
 }
 
 /* The two largest drifts of a problem. */
@@ -127,7 +129,7 @@ struct row_bounds {
 __device__ static struct row_bounds move_bounds(const struct skip_job &job, int64_t b, int64_t row,
                                                 const struct drifts &most) {
     struct row_bounds r = {-1, 0, INFINITY, 0, true};
-    if (!job.c_before)
+    if (!job.valid)
         return r;
     r.label = job.old_labels[row];
     if (r.label < 0)
@@ -193,13 +195,13 @@ __device__ static void choose_pass(const struct skip_job &job, int listed) {
 }
 
 template <hf_dtype X>
-__global__ void __launch_bounds__(THREADS) skip_scan(const struct skip_job job) {
+__global__ void __launch_bounds__(THREADS, 3) skip_scan(const struct skip_job job) {
     if (job.stop && *job.stop)
         return;
     int listed = 0;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         struct drifts most = {0, 0, -1};
-        if (job.c_before)
+        if (job.valid)
             most = block_drifts(job, b);
         const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
         const int64_t end = (job.n + 31) / 32 * 32; /* whole warps stay together */
@@ -266,7 +268,8 @@ static struct skip_job make_job(const struct hf_assign_rows *rows,
     job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
     job.batch = p->batch;
     job.c = step->c;
-    job.c_before = step->old_labels != NULL ? step->c_before : NULL;
+    job.c_before = step->drift != NULL ? NULL : step->c_before;
+    job.valid = step->old_labels != NULL && (step->drift != NULL || step->c_before != NULL);
     job.c_f64 = p->c_type == HF_F64;
     job.norm = rows->norm;
     job.loss = rows->raw ? NULL : rows->loss;
@@ -276,6 +279,9 @@ static struct skip_job make_job(const struct hf_assign_rows *rows,
     job.upper = (float *)step->bounds;
     job.lower = job.upper + p->x.rows;
     job.s = *s;
+    job.drift_out = s->drift_out;
+    if (step->drift != NULL)
+        job.s.drift = step->drift;
     job.stop = step->stop;
     return job;
 }
@@ -314,7 +320,8 @@ size_t hf_skip_carve(const struct hf_assign_problem *problem, void *ws, struct h
     const size_t rows = (size_t)problem->x.rows;
     const size_t batch = (size_t)problem->batch;
     *s = (struct hf_skip_cuda){};
-    s->drift = (float *)hf_carve_take(&carve, sizeof(float) * batch * (size_t)problem->k);
+    s->drift_out = (float *)hf_carve_take(&carve, sizeof(float) * batch * (size_t)problem->k);
+    s->drift = s->drift_out;
     s->best = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     s->second = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     s->error = (float *)hf_carve_take(&carve, sizeof(float) * rows);

@@ -10,7 +10,8 @@
 
 /* Memory of a step with bounds, for all problems. */
 struct hf_skip_cuda {
-    float *drift;         /* [batch, k] at least how far each centroid moved */
+    float *drift_out;     /* [batch, k] at least how far each centroid moved, */
+    const float *drift;   /* the same, or what the caller knows of it */
     float *best, *second; /* [batch, n] scores of rows that were looked at, and */
     float *error;         /* [batch, n] what they may be off */
     int32_t *list;        /* [batch, n] rows that need scores */
