@@ -87,8 +87,8 @@ static size_t carve_run(struct run *run, void *base) {
     run->rows_memory = take(&c, hf_assign_rows_bytes(&run->problem));
     run->step_memory = take(&c, hf_assign_step_bytes(&run->problem));
     void *scratch = take(&c, 0);
-    return c.used + hf_update_scratch_carve(run->cuda, a->x.rows, (int64_t)clusters, scratch,
-                                            &job->update.scratch);
+    return c.used +
+           hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
 }
 
 static size_t lloyd_workspace(const void *p, int workers) {

@@ -8,11 +8,9 @@
 #include "ops/lloyd/lloyd_cuda.h"
 #include "ops/update/update_cuda.cuh"
 
-#define FEW_VALUES (3 << 19) /* as long as so few values move, they go to memory one by one */
+#define FEW_VALUES (1 << 22) /* as long as so few values move, they go to memory one by one */
 #define LANES HF_TREE_CLUSTERS
 #define ALL 0xffffffffu
-#define COLUMNS 2 /* of a lane, whose loads are under way together */
-#define FLIGHT 4  /* clusters of a lane, likewise */
 
 static_assert(HF_TREE_COLUMNS == UPDATE_WARP, "a sum over columns is one of a warp");
 
@@ -67,10 +65,11 @@ static __device__ __forceinline__ double fold_warp(double v) {
     return v;
 }
 
-/* The sum of column f, of which `sum` is the first limb. */
+/* The sum of column f, of which `sum` is the first limb. PLAIN: see is_plain(). */
+template <bool PLAIN>
 static __device__ __forceinline__ double sum_at(const struct hf_update_job &u,
                                                 const struct cluster &c, int f, int64_t sum) {
-    if (c.unit[f] > 0)
+    if (PLAIN || c.unit[f] > 0)
         return __dmul_rn((double)sum, c.unit[f]);
     return hf_scaled_limbs(sum, u.limbs > 1 ? c.sum[u.k * u.d + f] : 0, u.limbs, u.bits,
                            u.mult[c.p * u.mult_stride + f]);
@@ -113,26 +112,17 @@ static __device__ __forceinline__ void put_center(void *dst, hf_dtype type, int6
         ((float *)dst)[i] = (float)v;
 }
 
-/* A divisor and its reciprocal. */
+/* A divisor and, where PLAIN, its reciprocal. */
 struct divisor {
     double b, y;
-    bool plain; /* a whole number, so that no significand is all ones */
 };
 
-static __device__ __forceinline__ struct divisor make_divisor(double b) {
-    struct divisor d;
-    d.b = b;
-    d.y = __drcp_rn(b);
-    d.plain = b >= 1 && b <= 0x1p50 && b == rint(b);
-    return d;
-}
-
-/* a / b, rounded to nearest. From the reciprocal: two corrections, after the first of which the
- * quotient is off by less than its last bit and after the second right (Markstein 1990); the
- * remainders are exact as long as nothing underflows. */
+/* a / b, rounded to nearest. PLAIN: by two corrections of a * y, after the first of which the
+ * quotient is off by less than its last bit and after the second right (Markstein 1990). b is a
+ * whole number then, so not all bits of its significand are 1, and no remainder underflows. */
+template <bool PLAIN>
 static __device__ __forceinline__ double divide(double a, const struct divisor &d) {
-    const double size = fabs(a);
-    if (!d.plain || !(size > 0x1p-800 && size < 0x1p800))
+    if (!PLAIN)
         return __ddiv_rn(a, d.b);
     double q = __dmul_rn(a, d.y);
     q = __fma_rn(__fma_rn(-d.b, q, a), d.y, q);
@@ -178,21 +168,22 @@ static __device__ double divisor_of(const struct hf_lloyd_job &job, const struct
         return c.weight;
     double square = 0;
     for (int f = (int)threadIdx.x % UPDATE_WARP; f < job.update.d; f += UPDATE_WARP) {
-        const double v = sum_at(job.update, c, f, c.sum[f]);
+        const double v = sum_at<false>(job.update, c, f, c.sum[f]);
         square = __dadd_rn(square, __dmul_rn(v, v));
     }
     return __dsqrt_rn(fold_warp(square));
 }
 
 /* Column f: its part of the inertia, the new centroid, and how far it moves. */
+template <bool PLAIN>
 static __device__ __forceinline__ void
 move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struct divisor &divisor,
             int f, int64_t limb, double before, void *next, struct lane_sums &lane) {
-    const double sum = sum_at(job.update, c, f, limb);
+    const double sum = sum_at<PLAIN>(job.update, c, f, limb);
     add_inertia(job, c, f, sum, before, lane);
     double after = before;
     if (divisor.b > 0) {
-        after = rounded(divide(sum, divisor), job.rule.store);
+        after = rounded(divide<PLAIN>(sum, divisor), job.rule.store);
         after = job.rule.type == HF_F64 ? after : (double)__double2float_rn(after);
     }
     put_center(next, job.rule.type, c.at + f, after);
@@ -201,12 +192,16 @@ move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struc
 }
 
 /* A cluster: its new centroid, and its parts of inertia and shift. */
-static __device__ void move_center(const struct hf_lloyd_job &job, const struct cluster &c,
-                                   int64_t g, int side) {
+template <bool PLAIN>
+static __device__ void move_center(const struct hf_lloyd_job &job, const struct cluster &c, int g,
+                                   int side) {
     const void *now = job.centers[side];
-    const struct divisor divisor = make_divisor(divisor_of(job, c));
+    struct divisor divisor;
+    divisor.b = PLAIN ? c.weight : divisor_of(job, c);
+    divisor.y = PLAIN ? __drcp_rn(divisor.b) : 0;
     struct lane_sums lane = {0, 0, 0};
     const int d = (int)job.update.d;
+    constexpr int COLUMNS = PLAIN ? 4 : 1; /* whose loads are under way together */
     int f = (int)threadIdx.x % UPDATE_WARP;
     for (; f + (COLUMNS - 1) * UPDATE_WARP < d; f += COLUMNS * UPDATE_WARP) {
         int64_t sum[COLUMNS];
@@ -218,12 +213,12 @@ static __device__ void move_center(const struct hf_lloyd_job &job, const struct 
         }
 #pragma unroll
         for (int u = 0; u < COLUMNS; u++)
-            move_column(job, c, divisor, f + u * UPDATE_WARP, sum[u], before[u],
-                        job.centers[1 - side], lane);
+            move_column<PLAIN>(job, c, divisor, f + u * UPDATE_WARP, sum[u], before[u],
+                               job.centers[1 - side], lane);
     }
     for (; f < d; f += UPDATE_WARP)
-        move_column(job, c, divisor, f, c.sum[f], center_at(now, job.rule.type, c.at + f),
-                    job.centers[1 - side], lane);
+        move_column<PLAIN>(job, c, divisor, f, c.sum[f], center_at(now, job.rule.type, c.at + f),
+                           job.centers[1 - side], lane);
     const double inertia = inertia_part(job.rule.metric, c, lane);
     const double shift = fold_warp(lane.moved);
     if (threadIdx.x % UPDATE_WARP == 0) {
@@ -232,38 +227,75 @@ static __device__ void move_center(const struct hf_lloyd_job &job, const struct 
     }
 }
 
-/* Rows, empty clusters and clusters of less than no rows, for the check of the counts. */
-static __device__ __forceinline__ void tally(const struct hf_lloyd_job &job, int64_t p,
-                                             int64_t count, double weight) {
-    struct hf_lloyd_tally *t = &job.tally[p];
+/* What the warps of a block find in their clusters, for the check of the counts. */
+static __device__ __forceinline__ void tally(struct hf_lloyd_tally *t, int64_t count,
+                                             double weight) {
     if (threadIdx.x % UPDATE_WARP != 0)
         return;
-    update_red(&t->rows, count);
+    atomicAdd((unsigned long long *)&t->rows, (unsigned long long)count);
     if (!(weight > 0))
-        update_red(&t->empty, 1);
+        atomicAdd((unsigned long long *)&t->empty, 1ull);
     if (count < 0)
-        update_red(&t->negative, 1);
+        atomicAdd((unsigned long long *)&t->negative, 1ull);
 }
 
-static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
+/* Clusters [begin, end) of problem p: a warp for each. */
+template <bool PLAIN>
+static __device__ void move_some(const struct hf_lloyd_job &job, int side, int p, int begin,
+                                 int end) {
+    __shared__ struct hf_lloyd_tally own;
     const struct hf_update_job &u = job.update;
-    const uint32_t warps = gridDim.x * (blockDim.x / UPDATE_WARP);
-    const uint32_t clusters = (uint32_t)(u.batch * u.k);
-    /* neighbouring clusters to different blocks */
-    for (uint32_t g = threadIdx.x / UPDATE_WARP * gridDim.x + blockIdx.x; g < clusters;
-         g += warps) {
-        const int64_t p = u.batch == 1 ? 0 : g / (uint32_t)u.k;
-        const int64_t j = g - p * u.k;
-        if (job.state[p].stop != HF_STOP_NONE || job.state[p].iterations == job.count)
-            continue;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        memset(&own, 0, sizeof own);
+    __syncthreads();
+    for (int g = begin + (int)threadIdx.x / UPDATE_WARP; g < end;
+         g += (int)blockDim.x / UPDATE_WARP) {
+        const int j = g - p * (int)u.k;
         struct cluster c;
         c.sum = u.sum + (p * u.limbs * u.k + j) * u.d;
         c.unit = job.rule.unit + p * u.d;
-        c.p = (int32_t)p;
+        c.p = p;
         c.at = (int64_t)g * u.d;
         c.weight = weight_of(u, p, j);
-        tally(job, p, u.count[g], c.weight);
-        move_center(job, c, g, side);
+        tally(&own, u.count[g], c.weight);
+        move_center<PLAIN>(job, c, g, side);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        update_red(&job.tally[p].rows, own.rows);
+        if (own.empty > 0)
+            update_red(&job.tally[p].empty, own.empty);
+        if (own.negative > 0)
+            update_red(&job.tally[p].negative, own.negative);
+    }
+}
+
+/* Is every sum one limb times a unit, every divisor a count, and no quotient near the ends of the
+ * range? */
+static __device__ bool is_plain(const struct hf_lloyd_job &job, int p) {
+    bool plain = job.update.limbs == 1 && job.update.weight == NULL && job.rule.metric != HF_COSINE;
+    for (int64_t f = threadIdx.x; plain && f < job.update.d; f += blockDim.x) {
+        const double unit = job.rule.unit[p * job.update.d + f];
+        plain = unit > 0x1p-700 && unit < 0x1p700;
+    }
+    return __syncthreads_and(plain);
+}
+
+/* A block takes neighbouring clusters, so that they belong to few problems. */
+static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
+    const int k = (int)job.update.k;
+    const int clusters = (int)job.update.batch * k;
+    const int share = (clusters + (int)gridDim.x - 1) / (int)gridDim.x;
+    int begin = (int)min((int64_t)clusters, (int64_t)blockIdx.x * share);
+    const int end = (int)min((int64_t)clusters, (int64_t)begin + share);
+    while (begin < end) {
+        const int p = begin / k;
+        const int stop = (int)min((int64_t)end, ((int64_t)p + 1) * k);
+        if (job.state[p].stop == HF_STOP_NONE && job.state[p].iterations < job.count)
+            is_plain(job, p) ? move_some<true>(job, side, p, begin, stop)
+                             : move_some<false>(job, side, p, begin, stop);
+        begin = stop;
     }
 }
 
@@ -286,85 +318,111 @@ static __device__ double fold_lanes(const double *lane) {
     return fold_warp(v[0]);
 }
 
-/* Parts [k] into lanes. */
-static __device__ void fill_lanes(const double *parts, int64_t k, double *lane) {
-    for (int64_t l = threadIdx.x; l < LANES; l += blockDim.x) {
-        double sum = 0;
-        for (int64_t j = l; j < k; j += FLIGHT * LANES) {
-            double v[FLIGHT];
+/* The parts [k] of inertia and shift into lanes, those of the shift behind. All loads of a round
+ * are under way together: a block has little but latency here. */
+static __device__ void fill_lanes(const double *inertia, const double *shift, int64_t k,
+                                  double *lane) {
+    constexpr int EACH = (LANES + HF_UPDATE_THREADS - 1) / HF_UPDATE_THREADS; /* of a thread */
+    double sum[EACH][2] = {};
+    for (int64_t base = threadIdx.x; base < k; base += LANES) {
+        double v[EACH][2];
 #pragma unroll
-            for (int u = 0; u < FLIGHT; u++)
-                v[u] = j + u * LANES < k ? parts[j + u * LANES] : 0;
-#pragma unroll
-            for (int u = 0; u < FLIGHT; u++)
-                sum = __dadd_rn(sum, v[u]);
+        for (int e = 0; e < EACH; e++) {
+            const int64_t j = base + e * HF_UPDATE_THREADS;
+            const bool mine = threadIdx.x + e * HF_UPDATE_THREADS < LANES && j < k;
+            v[e][0] = mine ? inertia[j] : 0;
+            v[e][1] = mine ? shift[j] : 0;
         }
-        lane[l] = sum;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            sum[e][0] = __dadd_rn(sum[e][0], v[e][0]);
+            sum[e][1] = __dadd_rn(sum[e][1], v[e][1]);
+        }
     }
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int l = (int)threadIdx.x + e * HF_UPDATE_THREADS;
+        if (l < LANES) {
+            lane[l] = sum[e][0];
+            lane[LANES + l] = sum[e][1];
+        }
+    }
+}
+
+/* What is known of a problem before its sums are. */
+struct known {
+    struct hf_lloyd_tally tally;
+    struct hf_lloyd_state state;
+    struct hf_assign_counts counts;
+    double tol, total_square, slack;
+};
+
+static __device__ void learn(const struct hf_lloyd_job &job, int64_t p, struct known *known) {
+    const struct known own = {job.tally[p], job.state[p],        job.counts[p],
+                              job.tol[p],   job.total_square[p], job.slack[p]};
+    *known = own;
 }
 
 /* What a block finds out about a problem; for thread 0. */
 struct totals {
     double inertia, shift;
-    struct hf_lloyd_tally tally;
+    struct known known;
 };
 
-static __device__ struct totals total_up(const struct hf_lloyd_job &job, int64_t p, double *lane) {
-    __shared__ double shift;
+static __device__ void total_up(const struct hf_lloyd_job &job, int64_t p, double *lane,
+                                struct totals *t) {
     const int64_t k = job.update.k;
-    fill_lanes(job.inertia + p * k, k, lane);
-    fill_lanes(job.shift + p * k, k, lane + LANES);
+    const int warp = (int)threadIdx.x / UPDATE_WARP;
+    if (threadIdx.x == HF_UPDATE_THREADS - 1)
+        learn(job, p, &t->known);
+    fill_lanes(job.inertia + p * k, job.shift + p * k, k, lane);
     __syncthreads();
-    struct totals t;
-    if (threadIdx.x / UPDATE_WARP == 0)
-        t.inertia = fold_lanes(lane);
-    if (threadIdx.x / UPDATE_WARP == 1)
-        shift = fold_lanes(lane + LANES);
-    __syncthreads();
-    t.shift = shift;
-    if (threadIdx.x == 0) {
-        t.tally = job.tally[p];
-        memset(&job.tally[p], 0, sizeof job.tally[p]);
+    if (warp < 2) {
+        const double sum = fold_lanes(lane + warp * LANES);
+        if (threadIdx.x % UPDATE_WARP == 0)
+            (warp == 0 ? t->inertia : t->shift) = sum;
     }
-    return t;
+    __syncthreads();
 }
 
-static __device__ bool has_risen(const struct hf_lloyd_job &job, int64_t p, double inertia) {
-    const struct hf_lloyd_state &state = job.state[p];
+static __device__ bool has_risen(const struct hf_lloyd_job &job, const struct known &known,
+                                 double inertia) {
+    const struct hf_lloyd_state &state = known.state;
     if (job.first + state.iterations == 0 || job.rule.metric != HF_EUCLIDEAN || !job.exact)
         return false;
     if (state.empty > 0 && job.empty == HF_EMPTY_SPLIT)
         return false;
-    return !(inertia <= __dadd_rn(state.inertia, job.slack[p]));
+    return !(inertia <= __dadd_rn(state.inertia, known.slack));
 }
 
 /* An hf_stop or an hf_lloyd_event. */
-static __device__ int decide(const struct hf_lloyd_job &job, int64_t p, const struct totals &t,
+static __device__ int decide(const struct hf_lloyd_job &job, const struct totals &t,
                              const hf_kmeans_iteration &it) {
-    if (t.tally.rows != job.update.n || t.tally.negative > 0)
+    const struct known &known = t.known;
+    if (known.tally.rows != job.update.n || known.tally.negative > 0)
         return HF_LLOYD_COUNTS;
-    if (has_risen(job, p, it.inertia))
+    if (has_risen(job, known, it.inertia))
         return HF_LLOYD_ROSE;
     if (it.changed == 0)
         return HF_STOP_LABELS;
-    if (t.tally.empty > 0 && job.empty != HF_EMPTY_KEEP)
+    if (known.tally.empty > 0 && job.empty != HF_EMPTY_KEEP)
         return HF_LLOYD_EMPTY;
-    return t.shift <= job.tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
+    return t.shift <= known.tol ? HF_STOP_TOL : HF_STOP_NONE;
 }
 
 /* One thread ends the iteration of a problem that goes on; returns whether its centroids moved. */
 static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
                                      const struct totals &t) {
-    struct hf_lloyd_state &state = job.state[p];
+    struct hf_lloyd_state state = t.known.state;
     const bool euclidean = job.rule.metric == HF_EUCLIDEAN;
-    const double inertia = euclidean ? __dadd_rn(job.total_square[p], t.inertia) : t.inertia;
+    const double inertia = euclidean ? __dadd_rn(t.known.total_square, t.inertia) : t.inertia;
     hf_kmeans_iteration it;
     memset(&it, 0, sizeof it);
     it.inertia = euclidean && !(inertia > 0) ? 0 : inertia;
-    it.changed = (int64_t)job.counts[p].changed;
-    it.rows_rechecked = (int64_t)job.counts[p].rechecked;
-    it.empty = t.tally.empty;
-    state.stop = decide(job, p, t, it);
+    it.changed = (int64_t)t.known.counts.changed;
+    it.rows_rechecked = (int64_t)t.known.counts.rechecked;
+    it.empty = t.known.tally.empty;
+    state.stop = decide(job, t, it);
     const bool moved = state.stop == HF_STOP_NONE || state.stop == HF_STOP_TOL;
     it.shift = moved ? t.shift : 0;
     job.history[p * job.count + state.iterations] = it;
@@ -373,6 +431,8 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
         state.empty = it.empty;
         state.iterations++;
     }
+    job.state[p] = state;
+    memset(&job.tally[p], 0, sizeof job.tally[p]);
     const bool ended = state.stop != HF_STOP_NONE || state.iterations == job.count;
     if (ended && atomicSub(&job.control->running, 1) == 1)
         job.control->halt = 1;
@@ -393,13 +453,14 @@ static __device__ void carry_centers(const struct hf_lloyd_job &job, int64_t p, 
 /* A block for each problem. */
 static __device__ void end_problems(const struct hf_lloyd_job &job, int side, double *lane) {
     __shared__ bool moved;
+    __shared__ struct totals totals;
     for (int64_t p = blockIdx.x; p < job.update.batch; p += gridDim.x) {
         const bool runs = job.state[p].stop == HF_STOP_NONE && job.state[p].iterations < job.count;
         __syncthreads();
         if (runs) {
-            const struct totals t = total_up(job, p, lane);
+            total_up(job, p, lane, &totals);
             if (threadIdx.x == 0)
-                moved = end_iteration(job, p, t);
+                moved = end_iteration(job, p, totals);
         } else if (threadIdx.x == 0) {
             moved = false;
         }
@@ -410,7 +471,7 @@ static __device__ void end_problems(const struct hf_lloyd_job &job, int side, do
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         job.control->steps++;
         job.control->moves += job.update.batch > 1 || moved;
-        *job.update.scratch.taken = 0;
+        update_release(job.update);
     }
 }
 

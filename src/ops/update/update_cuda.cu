@@ -7,7 +7,6 @@
 #include "device/cuda/stage.h"
 
 #define FACTOR_THREADS 128
-#define PIECES_PER_WARP 4 /* about, so that warps finish together */
 
 struct carve {
     char *base;
@@ -20,19 +19,15 @@ static void *carve_take(struct carve *c, size_t bytes) {
     return p;
 }
 
-/* Room for pieces of the least size, whatever the device. */
-size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int64_t clusters,
-                               void *memory, struct hf_update_scratch *scratch) {
+size_t hf_update_scratch_carve(int64_t entries, int64_t clusters, void *memory,
+                               struct hf_update_scratch *scratch) {
     struct carve c = {(char *)memory, 0};
-    const int64_t warps = (int64_t)(cuda != NULL ? cuda->sms : 1) * HF_UPDATE_BLOCKS *
-                          (HF_UPDATE_THREADS / UPDATE_WARP);
-    const int64_t piece = (entries / (warps * PIECES_PER_WARP) + 7) / 8 * 8;
     const int64_t pieces =
         entries / HF_UPDATE_LEAST_PIECE + (clusters < entries ? clusters : entries) + 1;
     const size_t each = sizeof(uint32_t);
-    scratch->piece_rows = (int32_t)(piece < HF_UPDATE_LEAST_PIECE ? HF_UPDATE_LEAST_PIECE : piece);
     scratch->taken = (unsigned long long *)carve_take(&c, sizeof *scratch->taken);
     scratch->barrier = (unsigned *)carve_take(&c, sizeof *scratch->barrier);
+    scratch->next = (unsigned *)carve_take(&c, sizeof *scratch->next);
     scratch->held = (uint32_t *)carve_take(&c, (size_t)clusters * each);
     scratch->start = (uint32_t *)carve_take(&c, (size_t)clusters * each);
     scratch->first_piece = (uint32_t *)carve_take(&c, (size_t)clusters * each);
@@ -46,7 +41,7 @@ size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int6
 hf_status hf_update_scratch_clear(struct hf_cuda *cuda, const struct hf_update_scratch *scratch,
                                   int64_t clusters) {
     const size_t bytes =
-        (size_t)((char *)(scratch->held + clusters) - (char *)scratch->taken); /* the first three */
+        (size_t)((char *)(scratch->held + clusters) - (char *)scratch->taken); /* the first four */
     return hf_cuda_check(cuda, cudaMemsetAsync(scratch->taken, 0, bytes, cuda->stream),
                          "clear of update");
 }
@@ -94,7 +89,7 @@ static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
     update_many<T>(job, from, bins);
     hf_grid_wait(job.scratch.barrier);
     if (blockIdx.x == 0 && threadIdx.x == 0)
-        *job.scratch.taken = 0;
+        update_release(job);
 }
 
 template <hf_dtype T>
@@ -155,7 +150,7 @@ static size_t sorted_workspace(const void *p, int workers) {
     const struct hf_update_args *args = (const struct hf_update_args *)p;
     struct hf_update_scratch scratch;
     return factor_bytes(args) +
-           hf_update_scratch_carve(NULL, entry_count(args), args->sums->k, NULL, &scratch);
+           hf_update_scratch_carve(entry_count(args), args->sums->k, NULL, &scratch);
 }
 
 static size_t direct_workspace(const void *p, int workers) {
@@ -208,8 +203,8 @@ static hf_status run(void *stream, const void *p, void *ws, bool sorted) {
         call.job.factor = (const double *)ws;
     }
     if (sorted)
-        hf_update_scratch_carve(cuda, entry_count(args), call.job.k,
-                                (char *)ws + factor_bytes(args), &call.job.scratch);
+        hf_update_scratch_carve(entry_count(args), call.job.k, (char *)ws + factor_bytes(args),
+                                &call.job.scratch);
     if (status == HF_OK)
         status = launch(cuda, call);
     return hf_stage_end(&stage, status);

@@ -14,6 +14,7 @@
 #include "ops/update/update_cuda.h"
 
 #define UPDATE_WARP 32
+#define UPDATE_PIECES 6                        /* about, of a warp */
 #define UPDATE_LESS 0x80000000u                /* in hf_update_scratch.order: taken out */
 #define UPDATE_MAGIC_BITS 0x4338000000000000ll /* those of HF_RINT_MAGIC */
 
@@ -176,16 +177,25 @@ static __device__ unsigned long long update_block_scan(unsigned long long v,
     return before + sum - v;
 }
 
-/* Room for the entries and pieces of each cluster, in no fixed order of blocks. */
-static __device__ void update_place(const struct hf_update_job &job) {
+/* Most rows of a piece: small enough that all warps have some. */
+static __device__ __forceinline__ uint32_t update_piece_rows(const struct update_source &from) {
+    const uint32_t warps = gridDim.x * (blockDim.x / UPDATE_WARP);
+    return max((uint32_t)HF_UPDATE_LEAST_PIECE, (from.entries / (warps * UPDATE_PIECES) + 7) & ~7u);
+}
+
+/* Room for the entries and pieces of each cluster, in no fixed order of blocks. When nothing is
+ * taken out, the counts follow here. */
+static __device__ void update_place(const struct hf_update_job &job,
+                                    const struct update_source &from) {
     const struct hf_update_scratch &s = job.scratch;
+    const uint32_t piece_rows = update_piece_rows(from);
     const int64_t clusters = job.batch * job.k;
     __shared__ unsigned long long base;
     for (int64_t at = (int64_t)blockIdx.x * blockDim.x; at < clusters;
          at += (int64_t)gridDim.x * blockDim.x) {
         const int64_t g = at + threadIdx.x;
         const uint32_t rows = g < clusters ? s.held[g] : 0;
-        const unsigned long long pieces = (rows + s.piece_rows - 1) / s.piece_rows;
+        const unsigned long long pieces = (rows + piece_rows - 1) / piece_rows;
         unsigned long long total;
         const unsigned long long before = update_block_scan(pieces << 32 | rows, &total);
         if (threadIdx.x == 0)
@@ -195,6 +205,8 @@ static __device__ void update_place(const struct hf_update_job &job) {
             const unsigned long long own = base + before;
             s.start[g] = (uint32_t)own;
             s.first_piece[g] = (uint32_t)(own >> 32);
+            if (!from.moves)
+                job.count[g] += rows;
         }
     }
 }
@@ -211,7 +223,7 @@ static __device__ void update_sort(const struct hf_update_job &job,
             s.order[s.start[entry.cluster] + s.rank[i]] =
                 entry.row | (from.moves && i % 2 == 0 ? UPDATE_LESS : 0);
     }
-    const uint32_t piece_rows = (uint32_t)s.piece_rows;
+    const uint32_t piece_rows = update_piece_rows(from);
     const int64_t warps = (int64_t)gridDim.x * (blockDim.x / UPDATE_WARP);
     for (int64_t g = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / UPDATE_WARP;
          g < job.batch * job.k; g += warps) {
@@ -277,8 +289,8 @@ static __device__ __forceinline__ void update_add(struct update_columns<V, LIMBS
     }
 }
 
-/* Counts and weights of all pieces: a warp for each. */
-static __device__ void update_piece_counts(const struct hf_update_job &job) {
+/* Counts, where some are taken out, and weights of all pieces: a warp for each. */
+static __device__ void update_piece_counts(const struct hf_update_job &job, bool count_too) {
     const uint32_t pieces = (uint32_t)(*job.scratch.taken >> 32);
     const int lane = threadIdx.x % UPDATE_WARP;
     for (uint32_t at = (blockIdx.x * blockDim.x + threadIdx.x) / UPDATE_WARP; at < pieces;
@@ -305,7 +317,8 @@ static __device__ void update_piece_counts(const struct hf_update_job &job) {
         }
         if (lane > 0)
             continue;
-        update_red(job.count + piece.problem * job.k + piece.cluster, count);
+        if (count_too)
+            update_red(job.count + piece.problem * job.k + piece.cluster, count);
         if (job.weight == NULL)
             continue;
         int64_t *weight = job.weight + piece.problem * job.limbs * job.k + piece.cluster;
@@ -372,6 +385,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
     }
 }
 
+/* Groups take the next piece when they are done with one: clusters differ in size. */
 template <hf_dtype T, int V, int LIMBS, bool FACTOR>
 static __device__ void update_pieces(const struct hf_update_job &job) {
     const int group = update_group(job.d, V);
@@ -379,10 +393,15 @@ static __device__ void update_pieces(const struct hf_update_job &job) {
     const uint32_t tiles = ((uint32_t)job.d + group * V - 1) / (group * V);
     const uint32_t work = (uint32_t)(*job.scratch.taken >> 32) * tiles;
     const uint32_t groups = gridDim.x * (blockDim.x / group);
-    for (uint32_t w = (blockIdx.x * blockDim.x + threadIdx.x) / group; w < work; w += groups) {
+    uint32_t w = (blockIdx.x * blockDim.x + threadIdx.x) / group;
+    while (w < work) {
+        uint32_t next = 0;
+        if (threadIdx.x % group == 0)
+            next = groups + atomicAdd(job.scratch.next, 1u);
         const struct hf_update_piece piece = job.scratch.pieces[w / tiles];
         const int column = (int)(w % tiles * (group * V) + threadIdx.x % group * V);
         update_piece<T, V, LIMBS, FACTOR>(job, piece, column, group, mask);
+        w = __shfl_sync(mask, next, 0, group);
     }
 }
 
@@ -401,26 +420,32 @@ static __device__ void update_sum_all(const struct hf_update_job &job) {
         update_pieces<T, 1, LIMBS, FACTOR>(job);
 }
 
-/* Leave the scratch as the next run needs it. */
+static __device__ __forceinline__ void update_release(const struct hf_update_job &job) {
+    *job.scratch.taken = 0;
+    *job.scratch.next = 0;
+}
+
+/* Leave the rest of the scratch as the next run needs it. */
 static __device__ void update_reset(const struct hf_update_job &job) {
     for (int64_t g = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; g < job.batch * job.k;
          g += (int64_t)gridDim.x * blockDim.x)
         job.scratch.held[g] = 0;
 }
 
-/* All steps for many rows. The caller waits (hf_grid_wait) before it uses the sums, and sets *taken
- * to 0 after that. */
+/* All steps for many rows. The caller waits (hf_grid_wait) before it uses the sums, and one of its
+ * threads calls update_release() after that. */
 template <hf_dtype T>
 static __device__ void update_many(const struct hf_update_job &job,
                                    const struct update_source &from, uint32_t *bins) {
     update_rank(job, from, bins);
     hf_grid_wait(job.scratch.barrier);
-    update_place(job);
+    update_place(job, from);
     hf_grid_wait(job.scratch.barrier);
     update_sort(job, from);
     hf_grid_wait(job.scratch.barrier);
     update_reset(job);
-    update_piece_counts(job);
+    if (from.moves || job.weight != NULL)
+        update_piece_counts(job, from.moves);
     if (job.limbs == 1 && job.factor == NULL)
         update_sum_all<T, 1, false>(job);
     else if (job.limbs == 1)

@@ -25,13 +25,13 @@ struct hf_update_piece {
 struct hf_update_scratch {
     unsigned long long *taken; /* [1] pieces << 32 | rows; 0 between runs */
     unsigned *barrier;         /* [1] 0 before the first run */
+    unsigned *next;            /* [1] pieces given out; 0 between runs */
     uint32_t *held;            /* [batch * k] entries of each cluster; 0 between runs */
     uint32_t *start;           /* [batch * k] where they begin in order */
     uint32_t *first_piece;     /* [batch * k] */
     uint32_t *rank;            /* [entries] an entry's number within its cluster */
     uint32_t *order;           /* [entries] rows by cluster; the highest bit: taken out */
     struct hf_update_piece *pieces;
-    int32_t piece_rows; /* most rows of a piece */
 };
 
 /* The rows, and the sums that they belong in. */
@@ -53,9 +53,9 @@ struct hf_update_job {
 };
 
 /* Bytes of scratch for `entries` rows that are added or taken out and `clusters` clusters in all.
- * memory, 256-byte aligned: *scratch gets its pointers; NULL (so may cuda be): measure only. */
-size_t hf_update_scratch_carve(const struct hf_cuda *cuda, int64_t entries, int64_t clusters,
-                               void *memory, struct hf_update_scratch *scratch);
+ * memory, 256-byte aligned: *scratch gets its pointers; NULL: measure only. */
+size_t hf_update_scratch_carve(int64_t entries, int64_t clusters, void *memory,
+                               struct hf_update_scratch *scratch);
 
 /* Shared memory of a block that runs the steps: bins for all clusters, else for those of a problem,
  * else none are used. */
