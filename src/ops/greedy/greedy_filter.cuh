@@ -116,6 +116,30 @@ static __device__ void stage_candidates(const struct greedy_job &job, int64_t fr
     }
 }
 
+/* What the filter needs of the rows of a pass; rows that no candidate can bring nearer have 0 as
+ * nearest. */
+template <int C>
+static __device__ __forceinline__ void look_at_rows(const struct greedy_job &job, int64_t first,
+                                                    int64_t stop, struct greedy_shared<C> &sh) {
+    constexpr int EACH = GREEDY_PASS / GREEDY_THREADS;
+    double nearest[EACH];
+    float2 size[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int64_t i = first + e * GREEDY_THREADS + threadIdx.x;
+        const bool there = i < job.n && i < stop;
+        nearest[e] = there ? job.nearest[i] : 0;
+        size[e] = there ? job.size[i] : make_float2(0, 0);
+    }
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int at = e * GREEDY_THREADS + (int)threadIdx.x;
+        sh.nearest[at] = nearest[e];
+        sh.row[at] = make_float2(size[e].x, row_radius(job, nearest[e], size[e].y));
+        sh.mask[at] = 0;
+    }
+}
+
 /* The open pairs of rows [first, first + GREEDY_PASS) into sh.queue, none from row `stop` on. own:
  * the block's rows, from row base on, in the order of t. */
 template <int C>
@@ -124,24 +148,28 @@ static __device__ void filter_pass(const struct greedy_job &job, int64_t base, i
     constexpr int EACH = GREEDY_PASS / GREEDY_M / GREEDY_WARPS; /* operands of a warp */
     constexpr int GROUPS = C / GREEDY_N;
     const int warp = (int)threadIdx.x / GREEDY_WARP, lane = (int)threadIdx.x % GREEDY_WARP;
+    const int64_t row = first + warp * EACH * GREEDY_M;
+    const int count = (int)min((stop - row) / GREEDY_M, (int64_t)EACH); /* may be negative */
     float dot[EACH][GROUPS][4] = {};
+    look_at_rows<C>(job, first, stop, sh);
     for (int64_t from = 0; from < job.kp; from += GREEDY_SLAB) {
         const int steps = (int)min(job.kp - from, (int64_t)GREEDY_SLAB);
         __syncthreads();
         stage_candidates<C>(job, from, steps, sh);
         __syncthreads();
+        const uint4 *a = own + ((row - base) / GREEDY_M * job.kp + from) * GREEDY_WARP + lane;
+#pragma unroll 2
+        for (int k = 0; k < steps; k++) {
+            uint4 rows[EACH];
 #pragma unroll
-        for (int m = 0; m < EACH; m++) {
-            const int64_t row = first + (warp * EACH + m) * GREEDY_M;
-            if (row >= stop)
-                continue;
-            const uint4 *a = own + ((row - base) / GREEDY_M * job.kp + from) * GREEDY_WARP + lane;
-#pragma unroll 8
-            for (int k = 0; k < steps; k++) {
-                const uint4 rows = a[k * GREEDY_WARP];
+            for (int m = 0; m < EACH; m++)
+                rows[m] = m < count ? a[(m * job.kp + k) * GREEDY_WARP] : make_uint4(0, 0, 0, 0);
 #pragma unroll
-                for (int g = 0; g < GROUPS; g++)
-                    multiply(dot[m][g], rows, sh.c[k][g][lane]);
+            for (int g = 0; g < GROUPS; g++) {
+                const uint2 c = sh.c[k][g][lane];
+#pragma unroll
+                for (int m = 0; m < EACH; m++)
+                    multiply(dot[m][g], rows[m], c);
             }
         }
     }
@@ -150,19 +178,16 @@ static __device__ void filter_pass(const struct greedy_job &job, int64_t base, i
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int at = (warp * EACH + m) * GREEDY_M + half * 8 + lane / 4;
-            const int64_t i = first + at;
-            const double nearest = i < job.n && i < stop ? job.nearest[i] : 0;
-            if (!(nearest > 0))
+            const float2 own_row = sh.row[at];
+            if (!(sh.nearest[at] > 0))
                 continue;
-            const float2 size = job.size[i];
-            const float radius = row_radius(job, nearest, size.y);
 #pragma unroll
             for (int g = 0; g < GROUPS; g++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int l = g * GREEDY_N + lane % 4 * 2 + e;
                     if (l < job.trials &&
-                        is_open(job, size.x, radius, sh.size[l], dot[m][g][half * 2 + e]))
+                        is_open(job, own_row.x, own_row.y, sh.size[l], dot[m][g][half * 2 + e]))
                         sh.queue[atomicAdd(&sh.queued, 1)] = (unsigned short)(at * C + l);
                 }
         }

@@ -63,6 +63,9 @@ template <int C> struct __align__(16) greedy_shared {
     hf_u64 gain[C], target[C], rest[C];
     int64_t chunk[C], drawn[C]; /* candidates: the chunk, then the row */
     float2 size[C];
+    /* of the rows of a pass: distances, |t|^2 and the radius of the filter, open candidates */
+    double nearest[GREEDY_PASS];
+    float2 row[GREEDY_PASS];
     unsigned mask[GREEDY_PASS];
     unsigned queued;
     unsigned short queue[GREEDY_PASS * C]; /* open pairs: row of the pass * C + candidate */

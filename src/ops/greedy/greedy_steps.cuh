@@ -9,7 +9,7 @@
 
 #define SHARES 4 /* loads of a thread that are under way at once */
 
-/* This thread's chunks in SHARES runs of `each`, and their potentials; the total, in all threads. */
+/* This thread's chunks in SHARES runs of `each`, their potentials, and the total of all threads. */
 struct share {
     int64_t begin, each;
     hf_u64 run[SHARES], mine, before, total;
@@ -128,32 +128,49 @@ static __device__ void draw(const struct greedy_job &job, const struct greedy_ru
     __syncthreads();
 }
 
-/* Columns [from, from + cols) of a row as float64, by a warp. */
-template <hf_dtype T>
-static __device__ __forceinline__ void bring_as(double *dst, const char *row, int64_t from,
-                                                int cols) {
+/* Columns [from, from + cols) of both vectors of all pairs of this warp into shared memory, all
+ * loads under way at once. */
+template <hf_dtype T, int C>
+static __device__ __forceinline__ void bring_as(const struct greedy_job &job,
+                                                const int64_t (&row)[2][GREEDY_PAIRS], int64_t from,
+                                                int cols, struct greedy_shared<C> &sh) {
+    constexpr int EACH = GREEDY_EXACT / GREEDY_WARP;
+    const int warp = (int)threadIdx.x / GREEDY_WARP, lane = (int)threadIdx.x % GREEDY_WARP;
+    double v[2][GREEDY_PAIRS][EACH];
 #pragma unroll
-    for (int e = 0; e < GREEDY_EXACT; e += GREEDY_WARP) {
-        const int at = e + (int)threadIdx.x % GREEDY_WARP;
-        if (at < cols)
-            dst[at] = hf_device_load<T>(row, from + at);
-    }
+    for (int side = 0; side < 2; side++)
+#pragma unroll
+        for (int p = 0; p < GREEDY_PAIRS; p++)
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                const int at = e * GREEDY_WARP + lane;
+                v[side][p][e] =
+                    at < cols ? hf_device_load<T>(job.x + row[side][p] * job.row_bytes, from + at)
+                              : 0;
+            }
+#pragma unroll
+    for (int side = 0; side < 2; side++)
+#pragma unroll
+        for (int p = 0; p < GREEDY_PAIRS; p++)
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                sh.exact[warp][side][p][e * GREEDY_WARP + lane] = v[side][p][e];
 }
 
-static __device__ void bring(const struct greedy_job &job, double *dst, int64_t row, int64_t from,
-                             int cols) {
-    const char *p = job.x + row * job.row_bytes;
+template <int C>
+static __device__ void bring(const struct greedy_job &job, const int64_t (&row)[2][GREEDY_PAIRS],
+                             int64_t from, int cols, struct greedy_shared<C> &sh) {
     switch (job.dtype) {
     case HF_F64:
-        return bring_as<HF_F64>(dst, p, from, cols);
+        return bring_as<HF_F64, C>(job, row, from, cols, sh);
     case HF_F16:
-        return bring_as<HF_F16>(dst, p, from, cols);
+        return bring_as<HF_F16, C>(job, row, from, cols, sh);
     case HF_BF16:
-        return bring_as<HF_BF16>(dst, p, from, cols);
+        return bring_as<HF_BF16, C>(job, row, from, cols, sh);
     case HF_U8:
-        return bring_as<HF_U8>(dst, p, from, cols);
+        return bring_as<HF_U8, C>(job, row, from, cols, sh);
     default:
-        return bring_as<HF_F32>(dst, p, from, cols);
+        return bring_as<HF_F32, C>(job, row, from, cols, sh);
     }
 }
 
@@ -167,15 +184,17 @@ static __device__ double exact_pairs(const struct greedy_job &job, int64_t first
     const int pairs = (int)min(sh.queued - from, (unsigned)GREEDY_PAIRS);
     const int pair = lane % GREEDY_PAIRS, kind = lane / GREEDY_PAIRS; /* product, squares of x, c */
     double sum = 0;
+    int64_t row[2][GREEDY_PAIRS];
+#pragma unroll
+    for (int p = 0; p < GREEDY_PAIRS; p++) {
+        const int entry = sh.queue[p < pairs ? from + p : from];
+        row[0][p] = first + entry / C;
+        row[1][p] = sh.drawn[entry % C];
+    }
     for (int64_t j = 0; j < job.d; j += GREEDY_EXACT) {
         const int cols = (int)min(job.d - j, (int64_t)GREEDY_EXACT);
         __syncwarp();
-#pragma unroll
-        for (int p = 0; p < GREEDY_PAIRS; p++) {
-            const int entry = sh.queue[p < pairs ? from + p : from];
-            bring(job, sh.exact[warp][0][p], first + entry / C, j, cols);
-            bring(job, sh.exact[warp][1][p], sh.drawn[entry % C], j, cols);
-        }
+        bring<C>(job, row, j, cols, sh);
         __syncwarp();
         const double *a = sh.exact[warp][COSINE && kind == 2][pair];
         const double *b = sh.exact[warp][COSINE ? kind != 1 : 1][pair];
@@ -207,7 +226,7 @@ static __device__ void settle_pass(const struct greedy_job &job, const struct gr
             continue;
         const int at = sh.queue[from + lane] / C, l = sh.queue[from + lane] % C;
         const int64_t i = first + at;
-        const double nearest = job.nearest[i];
+        const double nearest = sh.nearest[at];
         if (!(v < nearest))
             continue;
         job.found[l * job.n + i] = v;
@@ -233,8 +252,6 @@ static __device__ void evaluate(const struct greedy_job &job, const struct greed
         __syncthreads();
         if (threadIdx.x == 0)
             sh.queued = 0;
-        for (int at = (int)threadIdx.x; at < GREEDY_PASS; at += GREEDY_THREADS)
-            sh.mask[at] = 0;
         filter_pass<C>(job, base, first, stop, own, sh);
         __syncthreads();
         settle_pass<C, COSINE>(job, run, first, sh);
@@ -259,17 +276,35 @@ static __device__ int winner_of(const struct greedy_job &job, int64_t count) {
     return winner;
 }
 
-/* nearest of the block's rows after the winner. */
+/* nearest of the block's rows after the winner, and their potentials, a warp a chunk. */
 static __device__ void commit_rows(const struct greedy_job &job, const struct greedy_run &run,
                                    int winner, int64_t row) {
-    const int64_t stop = min((run.first_chunk + run.chunks) * GREEDY_CHUNK, job.n);
-    for (int64_t i = run.first_chunk * GREEDY_CHUNK + threadIdx.x; i < stop; i += GREEDY_THREADS) {
-        if (i == row)
-            job.nearest[i] = 0;
-        else if (job.mask[i] >> winner & 1)
-            job.nearest[i] = job.found[winner * job.n + i];
+    constexpr int EACH = GREEDY_CHUNK / GREEDY_WARP;
+    const int lane = (int)threadIdx.x % GREEDY_WARP;
+    const double *const found = job.found + winner * job.n;
+    for (int64_t c = threadIdx.x / GREEDY_WARP; c < run.chunks; c += GREEDY_WARPS) {
+        const int64_t first = (run.first_chunk + c) * GREEDY_CHUNK + lane;
+        unsigned mask[EACH];
+        double v[EACH];
+        hf_u64 q = 0;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int64_t i = first + e * GREEDY_WARP;
+            mask[e] = i < job.n ? job.mask[i] : 0;
+            v[e] = i < job.n ? job.nearest[i] : 0;
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int64_t i = first + e * GREEDY_WARP;
+            const bool nearer = mask[e] >> winner & 1;
+            if (i == row || nearer)
+                job.nearest[i] = v[e] = i == row ? 0 : found[i];
+            q += i < job.n ? greedy_quantum(job, run.unit, i, v[e]) : 0;
+        }
+        q = hf_warp_sum(q);
+        if (lane == 0)
+            __stcg(&job.sum[run.first_chunk + c], q);
     }
-    __syncthreads();
 }
 
 /* Block 0 says what the step chose, and clears the gains of the next one. */
@@ -322,7 +357,6 @@ static __global__ void __launch_bounds__(GREEDY_THREADS, 1)
         record(job, run, sh.drawn[winner]);
         commit_rows(job, run, winner, sh.drawn[winner]);
         run.count++;
-        sum_chunks(job, run);
         greedy_meet(job, &run);
         s = add_up(job);
         if ((double)s.total < job.limit * HF_GREEDY_FINER) {
