@@ -14,7 +14,6 @@ struct direct_job {
     const void *x; /* [batch, n, d] */
     int64_t n, k, d, stride, batch;
     const void *c; /* [batch, k, d] */
-    bool c_f64;
     hf_metric metric;
     const double *norm;   /* [batch, k] */
     const int32_t *list;  /* [batch, n] */
@@ -30,6 +29,7 @@ struct direct_shared {
 
 /* Features from first on of TILE_K centroids from k0 on; zeros, which change no sum, where there
  * are none. */
+template <bool C_F64>
 __device__ static void load_centroids(const struct direct_job &job, struct direct_shared &sm,
                                       const void *c, int64_t k0, int64_t first) {
     const int f = static_cast<int>(threadIdx.x) % DEPTH;
@@ -40,26 +40,25 @@ __device__ static void load_centroids(const struct direct_job &job, struct direc
         const int64_t at = (k0 + i) * job.d + j;
         double v = 0;
         if (there)
-            v = job.c_f64 ? static_cast<const double *>(c)[at]
-                          : static_cast<double>(static_cast<const float *>(c)[at]);
+            v = hf_exact_center<C_F64>(c, at);
         sm.c[f * PITCH + i] = v;
     }
 }
 
 /* The winner of the row of this warp, in all lanes. */
-template <hf_dtype X, bool PRODUCT>
+template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static struct hf_winner row_winner(const struct direct_job &job,
                                               struct direct_shared &sm, int64_t b, const void *x) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     double *mine = sm.x[threadIdx.x / 32];
-    const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (job.c_f64 ? 8 : 4);
+    const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     const double norm_x = job.metric == HF_COSINE ? hf_exact_norm<X>(x, job.d) : 0;
     struct hf_winner best = hf_winner_none();
     for (int64_t k0 = 0; k0 < job.k; k0 += TILE_K) {
         double sum[EACH] = {};
         for (int64_t first = 0; first < job.d; first += DEPTH) {
             __syncthreads();
-            load_centroids(job, sm, c, k0, first);
+            load_centroids<C_F64>(job, sm, c, k0, first);
             mine[lane] = first + lane < job.d ? hf_device_load<X>(x, first + lane) : 0;
             __syncthreads();
 #pragma unroll 8
@@ -81,7 +80,7 @@ __device__ static struct hf_winner row_winner(const struct direct_job &job,
     return hf_winner_lanes(best, 32);
 }
 
-template <hf_dtype X, bool PRODUCT>
+template <hf_dtype X, bool C_F64, bool PRODUCT>
 __global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const struct direct_job job) {
     __shared__ struct direct_shared sm;
     if (job.stop && *job.stop)
@@ -94,11 +93,19 @@ __global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const struct dire
             const int64_t row = job.list[b * job.n + (i < count ? i : base)];
             const char *x = static_cast<const char *>(job.x) +
                             (b * job.n + row) * job.stride * hf_device_bytes<X>;
-            const struct hf_winner best = row_winner<X, PRODUCT>(job, sm, b, x);
+            const struct hf_winner best = row_winner<X, C_F64, PRODUCT>(job, sm, b, x);
             if (threadIdx.x % 32 == 0 && i < count)
                 job.labels[b * job.n + row] = hf_winner_label(best);
         }
     }
+}
+
+template <hf_dtype X, bool C_F64>
+static void launch_direct(struct hf_cuda *cuda, dim3 grid, const struct direct_job &job) {
+    if (job.metric == HF_EUCLIDEAN)
+        settle_direct<X, C_F64, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+    else
+        settle_direct<X, C_F64, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
 }
 
 hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -112,7 +119,6 @@ hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *ro
     job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
     job.batch = p->batch;
     job.c = step->c;
-    job.c_f64 = p->c_type == HF_F64;
     job.metric = p->metric;
     job.norm = s->norm;
     job.list = s->open.row;
@@ -125,10 +131,10 @@ hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *ro
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
     hf_for_dtype(p->x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        if (p->metric == HF_EUCLIDEAN)
-            settle_direct<X, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+        if (p->c_type == HF_F64)
+            launch_direct<X, true>(cuda, grid, job);
         else
-            settle_direct<X, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+            launch_direct<X, false>(cuda, grid, job);
     });
     return hf_cuda_launched(cuda, "assign: settle directly");
 }

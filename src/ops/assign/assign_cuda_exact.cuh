@@ -7,6 +7,14 @@
 #include "device/cuda/load.cuh"
 #include <holdfast/kmeans.h>
 
+/* Element i of centroids: float32 or float64. */
+template <bool F64> __device__ __forceinline__ double hf_exact_center(const void *c, int64_t i) {
+    if constexpr (F64)
+        return static_cast<const double *>(c)[i];
+    else
+        return static_cast<double>(static_cast<const float *>(c)[i]);
+}
+
 struct hf_winner {
     double least;
     int32_t arg; /* INT32_MAX: none yet */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
- * pair, 16 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
+ * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
 #include "base/mem.h"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
@@ -8,8 +8,9 @@
 #include <float.h>
 
 #define WARPS 4            /* of a block of settle_pairs */
-#define GROUP 16           /* pairs a warp evaluates side by side: more warps fit than with 32 */
-#define PAIR_ROWS 7        /* rows a warp takes at a time: a little over two candidates each */
+#define BLOCKS 5           /* of a multiprocessor: one wave */
+#define GROUP 32           /* pairs a warp evaluates side by side */
+#define PAIR_ROWS 14       /* rows a warp takes at a time: a little over two candidates each */
 #define SHORT_ROWS 32      /* up to so many columns each lane reads its own pair */
 #define TERMS (GROUP * 33) /* doubles of shared memory of a warp */
 
@@ -21,7 +22,6 @@ struct pairs_job {
     int64_t n, k, d, stride;
     int64_t batch;
     const void *c; /* [batch, k, d] */
-    bool c_f64;
     hf_metric metric;
     const float *norm_x; /* [batch, n] |x16|, NULL: not known */
     const double *norm;  /* [batch, k] */
@@ -29,11 +29,6 @@ struct pairs_job {
     struct hf_settle s;
     const int32_t *stop;
 };
-
-__device__ static double load_c(const void *c, bool f64, int64_t i) {
-    return f64 ? static_cast<const double *>(c)[i]
-               : static_cast<double>(static_cast<const float *>(c)[i]);
-}
 
 /* Which rows a warp looks at, one in each of the first lanes, and their candidates. */
 struct pair_rows {
@@ -70,54 +65,55 @@ __device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_
     return r;
 }
 
-/* The ordered sum of the pair of this lane (rows and centroids of all lanes in row, arg). */
-template <hf_dtype X, bool PRODUCT>
-__device__ static double pair_sum(const struct pairs_job &job, const char *x, const char *c,
-                                  int64_t row, int64_t arg, int pairs, double *term) {
+/* The ordered sum of the pair of this lane; x, c: its row and its centroid. The pairs of the first
+ * lanes count. */
+template <hf_dtype X, bool C_F64, bool PRODUCT>
+__device__ static double pair_sum(const char *x, const char *c, int d, int pairs, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int64_t c_bytes = job.c_f64 ? 8 : 4;
     double sum = 0;
-    if (job.d <= SHORT_ROWS) {
-        const char *xr = x + row * job.stride * hf_device_bytes<X>;
-        const char *cr = c + arg * job.d * c_bytes;
-        for (int64_t j = 0; j < job.d; j++)
+    if (d <= SHORT_ROWS) {
+#pragma unroll 4
+        for (int j = 0; j < d; j++)
             sum = __dadd_rn(
-                sum, hf_exact_term<PRODUCT>(hf_device_load<X>(xr, j), load_c(cr, job.c_f64, j)));
+                sum, hf_exact_term<PRODUCT>(hf_device_load<X>(x, j), hf_exact_center<C_F64>(c, j)));
         return sum;
     }
     /* few pairs: more columns at a time, so that as many loads are on their way */
-    const int shift = pairs <= GROUP / 4 ? 2 : pairs <= GROUP / 2 ? 1 : 0;
+    const int shift = pairs <= 8 ? 2 : pairs <= 16 ? 1 : 0;
     const int columns = 32 << shift;
     const int pitch = columns + 1; /* no bank conflicts */
-    for (int64_t first = 0; first < job.d; first += columns) {
-#pragma unroll 4
+    for (int first = 0; first < d; first += columns) {
+#pragma unroll 8
         for (int q = 0; q < pairs << shift; q++) {
             const int p = q >> shift;
             const int at = (q & ((1 << shift) - 1)) * 32 + lane;
-            const int64_t j = first + at < job.d ? first + at : job.d - 1;
-            const int64_t r = __shfl_sync(~0u, static_cast<int32_t>(row), p);
-            const int64_t a = __shfl_sync(~0u, static_cast<int32_t>(arg), p);
-            term[p * pitch + at] = hf_exact_term<PRODUCT>(
-                hf_device_load<X>(x + r * job.stride * hf_device_bytes<X>, j),
-                load_c(c + a * job.d * c_bytes, job.c_f64, j));
+            const int j = first + at < d ? first + at : d - 1;
+            const char *px = reinterpret_cast<const char *>(
+                __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p));
+            const char *pc = reinterpret_cast<const char *>(
+                __shfl_sync(~0u, reinterpret_cast<unsigned long long>(c), p));
+            term[p * pitch + at] =
+                hf_exact_term<PRODUCT>(hf_device_load<X>(px, j), hf_exact_center<C_F64>(pc, j));
         }
         __syncwarp();
-        const int width = static_cast<int>(job.d - first < columns ? job.d - first : columns);
-        for (int t = 0; lane < pairs && t < width; t++)
-            sum = __dadd_rn(sum, term[lane * pitch + t]);
+        const int width = d - first < columns ? d - first : columns;
+        if (lane < pairs)
+#pragma unroll 4
+            for (int t = 0; t < width; t++)
+                sum = __dadd_rn(sum, term[lane * pitch + t]);
         __syncwarp();
     }
     return sum;
 }
 
 /* The candidates of up to PAIR_ROWS open rows to labels; returns how many there were. */
-template <hf_dtype X, bool PRODUCT>
+template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
                                     int count, int each, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct pair_rows r = take_rows(job, b, first, count, each, lane);
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
-    const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (job.c_f64 ? 8 : 4);
+    const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     struct hf_winner best = hf_winner_none();
     for (int done = 0; done < r.total; done += GROUP) {
         const int pairs = r.total - done < GROUP ? r.total - done : GROUP;
@@ -129,10 +125,12 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
         const int64_t entry = __shfl_sync(~0u, r.entry, owner);
         const int32_t row = __shfl_sync(~0u, r.row, owner);
         const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
-        const double sum = pair_sum<X, PRODUCT>(job, x, c, row, arg, pairs, term);
+        const char *its_x = x + row * job.stride * hf_device_bytes<X>;
+        const double sum = pair_sum<X, C_F64, PRODUCT>(its_x, c + arg * job.d * (C_F64 ? 8 : 4),
+                                                       static_cast<int>(job.d), pairs, term);
         double norm_x = 0, norm_c = 0;
         if (job.metric == HF_COSINE) {
-            norm_x = hf_exact_norm<X>(x + row * job.stride * hf_device_bytes<X>, job.d);
+            norm_x = hf_exact_norm<X>(its_x, job.d);
             norm_c = job.norm[b * job.k + arg];
         }
         const double distance = hf_exact_finish(job.metric, sum, norm_x, norm_c);
@@ -149,8 +147,8 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
     return r.total;
 }
 
-template <hf_dtype X, bool PRODUCT>
-__global__ void __launch_bounds__(WARPS * 32, 4) settle_pairs(const struct pairs_job job) {
+template <hf_dtype X, bool C_F64, bool PRODUCT>
+__global__ void __launch_bounds__(WARPS * 32, BLOCKS) settle_pairs(const struct pairs_job job) {
     __shared__ double term[WARPS][TERMS];
     if (job.stop && *job.stop)
         return;
@@ -161,15 +159,24 @@ __global__ void __launch_bounds__(WARPS * 32, 4) settle_pairs(const struct pairs
         /* rows of a warp at a time: few enough that all warps have some */
         const int64_t warps = static_cast<int64_t>(gridDim.x) * WARPS;
         const int64_t share = (count + warps - 1) / warps;
-        const int each = static_cast<int>(share < PAIR_ROWS ? share : PAIR_ROWS);
+        const int64_t turns = (share + PAIR_ROWS - 1) / PAIR_ROWS;
+        const int each = turns > 0 ? static_cast<int>((share + turns - 1) / turns) : 1;
         unsigned long long pairs = 0;
         for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * each; i < count;
              i += warps * each)
             pairs += static_cast<unsigned>(
-                pairs_of_rows<X, PRODUCT>(job, b, i, count, each, term[warp]));
+                pairs_of_rows<X, C_F64, PRODUCT>(job, b, i, count, each, term[warp]));
         if (threadIdx.x % 32 == 0 && pairs > 0)
             atomicAdd(&job.s.tally[b].pairs, pairs);
     }
+}
+
+template <hf_dtype X, bool C_F64>
+static void launch_pairs(struct hf_cuda *cuda, dim3 grid, const struct pairs_job &job) {
+    if (job.metric == HF_EUCLIDEAN)
+        settle_pairs<X, C_F64, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+    else
+        settle_pairs<X, C_F64, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
 }
 
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -183,7 +190,6 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
     job.batch = p->batch;
     job.c = step->c;
-    job.c_f64 = p->c_type == HF_F64;
     job.metric = p->metric;
     job.norm_x = rows->kind == HF_ASSIGN_SIMT ? NULL : rows->norm;
     job.norm = s->norm;
@@ -191,15 +197,15 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.s = *s;
     job.stop = step->stop;
     const int64_t most = (rows->n + WARPS - 1) / WARPS;
-    const int64_t share = (cuda->sms * 6 + p->batch - 1) / p->batch;
+    const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
     hf_for_dtype(p->x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        if (p->metric == HF_EUCLIDEAN)
-            settle_pairs<X, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+        if (p->c_type == HF_F64)
+            launch_pairs<X, true>(cuda, grid, job);
         else
-            settle_pairs<X, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+            launch_pairs<X, false>(cuda, grid, job);
     });
     return hf_cuda_launched(cuda, "assign: settle pairs");
 }
