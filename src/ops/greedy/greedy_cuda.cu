@@ -17,6 +17,7 @@ static int64_t resident_bytes(const struct greedy_job &job, int blocks) {
 
 template <int C, bool COSINE>
 static hf_status launch_steps(struct hf_cuda *cuda, struct greedy_job job) {
+    static_assert(sizeof(struct greedy_shared<C>) <= 99 * 1024, "what every GPU since 8.0 offers");
     const int blocks = blocks_of(cuda, job);
     const int64_t rows = resident_bytes(job, blocks);
     int64_t smem = (int64_t)sizeof(struct greedy_shared<C>);

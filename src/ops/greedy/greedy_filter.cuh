@@ -83,7 +83,7 @@ template <hf_dtype T> static __global__ void greedy_convert(const struct greedy_
 static __device__ __forceinline__ float row_radius(const struct greedy_job &job, double nearest,
                                                    float rho) {
     const double near = job.cosine ? 2 * nearest : nearest * job.scale * job.scale;
-    return rho + __double2float_ru(sqrt(near * (1 + 0x1p-20) + job.floor));
+    return rho + __fsqrt_ru(__double2float_ru(near * (1 + 0x1p-20) + job.floor));
 }
 
 /* Can the candidate be nearer? size: |t|^2 and rho of either. */
@@ -140,8 +140,8 @@ static __device__ __forceinline__ void look_at_rows(const struct greedy_job &job
     }
 }
 
-/* The open pairs of rows [first, first + GREEDY_PASS) into sh.queue, none from row `stop` on. own:
- * the block's rows, from row base on, in the order of t. */
+/* After look_at_rows(): open pairs of rows [first, first + GREEDY_PASS) into sh.queue, none from
+ * row `stop` on. own: the block's rows, from row base on, in the order of t. */
 template <int C>
 static __device__ void filter_pass(const struct greedy_job &job, int64_t base, int64_t first,
                                    int64_t stop, const uint4 *own, struct greedy_shared<C> &sh) {
@@ -151,14 +151,13 @@ static __device__ void filter_pass(const struct greedy_job &job, int64_t base, i
     const int64_t row = first + warp * EACH * GREEDY_M;
     const int count = (int)min((stop - row) / GREEDY_M, (int64_t)EACH); /* may be negative */
     float dot[EACH][GROUPS][4] = {};
-    look_at_rows<C>(job, first, stop, sh);
     for (int64_t from = 0; from < job.kp; from += GREEDY_SLAB) {
         const int steps = (int)min(job.kp - from, (int64_t)GREEDY_SLAB);
         __syncthreads();
         stage_candidates<C>(job, from, steps, sh);
         __syncthreads();
         const uint4 *a = own + ((row - base) / GREEDY_M * job.kp + from) * GREEDY_WARP + lane;
-#pragma unroll 2
+#pragma unroll 4
         for (int k = 0; k < steps; k++) {
             uint4 rows[EACH];
 #pragma unroll

@@ -12,16 +12,18 @@
 #define GREEDY_WARP 32
 #define GREEDY_THREADS 256
 #define GREEDY_WARPS (GREEDY_THREADS / GREEDY_WARP)
-#define GREEDY_CHUNK 64  /* rows whose potentials are added up */
-#define GREEDY_PASS 512  /* rows that a block looks at side by side */
-#define GREEDY_SLAB 32   /* steps of 16 columns whose candidates are in shared memory */
-#define GREEDY_EXACT 128 /* columns of a pair that are in shared memory */
-#define GREEDY_PAIRS 4   /* pairs of a warp */
+#define GREEDY_CHUNK 64 /* rows whose potentials are added up */
+#define GREEDY_PASS 512 /* rows that a block looks at side by side */
+#define GREEDY_SLAB 32  /* steps of 16 columns whose candidates are in shared memory */
+#define GREEDY_PAIRS 4  /* pairs of a warp */
 
 /* Rows and columns of a matrix instruction, and candidates of one. */
 #define GREEDY_M 16
 #define GREEDY_K 16
 #define GREEDY_N 8
+
+/* Columns of a pair that are in shared memory, so that the rest leaves room for 99 KiB in all. */
+template <int C> inline constexpr int greedy_exact = C == GREEDY_N ? 128 : 64;
 
 /* In device memory, what blocks tell each other. */
 struct greedy_state {
@@ -58,12 +60,12 @@ struct greedy_job {
  */
 template <int C> struct __align__(16) greedy_shared {
     /* rows and candidates of pairs; the odd pitch spreads pairs over the banks */
-    double exact[GREEDY_WARPS][2][GREEDY_PAIRS][GREEDY_EXACT + 1];
+    double exact[GREEDY_WARPS][2][GREEDY_PAIRS][greedy_exact<C> + 1];
     uint2 c[GREEDY_SLAB][C / GREEDY_N][GREEDY_WARP]; /* candidates as a B operand */
     hf_u64 gain[C], target[C], rest[C];
     int64_t chunk[C], drawn[C]; /* candidates: the chunk, then the row */
     float2 size[C];
-    /* of the rows of a pass: distances, |t|^2 and the radius of the filter, open candidates */
+    /* of the rows of a pass: distances, |t|^2 and the radius of the filter, nearer candidates */
     double nearest[GREEDY_PASS];
     float2 row[GREEDY_PASS];
     unsigned mask[GREEDY_PASS];
@@ -77,6 +79,7 @@ struct greedy_run {
     double unit;
     unsigned barriers; /* passed so far */
     int64_t first_chunk, chunks;
+    bool one_pass; /* what shared memory knows of the rows stays valid from step to step */
 };
 
 static __device__ __forceinline__ double greedy_weight(const struct greedy_job &job, int64_t i) {

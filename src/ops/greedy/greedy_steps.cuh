@@ -134,7 +134,7 @@ template <hf_dtype T, int C>
 static __device__ __forceinline__ void bring_as(const struct greedy_job &job,
                                                 const int64_t (&row)[2][GREEDY_PAIRS], int64_t from,
                                                 int cols, struct greedy_shared<C> &sh) {
-    constexpr int EACH = GREEDY_EXACT / GREEDY_WARP;
+    constexpr int EACH = greedy_exact<C> / GREEDY_WARP;
     const int warp = (int)threadIdx.x / GREEDY_WARP, lane = (int)threadIdx.x % GREEDY_WARP;
     double v[2][GREEDY_PAIRS][EACH];
 #pragma unroll
@@ -191,8 +191,8 @@ static __device__ double exact_pairs(const struct greedy_job &job, int64_t first
         row[0][p] = first + entry / C;
         row[1][p] = sh.drawn[entry % C];
     }
-    for (int64_t j = 0; j < job.d; j += GREEDY_EXACT) {
-        const int cols = (int)min(job.d - j, (int64_t)GREEDY_EXACT);
+    for (int64_t j = 0; j < job.d; j += greedy_exact<C>) {
+        const int cols = (int)min(job.d - j, (int64_t)greedy_exact<C>);
         __syncwarp();
         bring<C>(job, row, j, cols, sh);
         __syncwarp();
@@ -235,6 +235,8 @@ static __device__ void settle_pass(const struct greedy_job &job, const struct gr
                   greedy_quantum(job, run.unit, i, nearest) - greedy_quantum(job, run.unit, i, v));
     }
     __syncthreads();
+    if (run.one_pass)
+        return; /* sh.mask is all that commit_rows() needs */
     for (int at = (int)threadIdx.x; at < GREEDY_PASS && first + at < job.n; at += GREEDY_THREADS)
         if (first + at < (run.first_chunk + run.chunks) * GREEDY_CHUNK)
             job.mask[first + at] = sh.mask[at];
@@ -252,6 +254,8 @@ static __device__ void evaluate(const struct greedy_job &job, const struct greed
         __syncthreads();
         if (threadIdx.x == 0)
             sh.queued = 0;
+        if (!run.one_pass)
+            look_at_rows<C>(job, first, stop, sh);
         filter_pass<C>(job, base, first, stop, own, sh);
         __syncthreads();
         settle_pass<C, COSINE>(job, run, first, sh);
@@ -277,28 +281,35 @@ static __device__ int winner_of(const struct greedy_job &job, int64_t count) {
 }
 
 /* nearest of the block's rows after the winner, and their potentials, a warp a chunk. */
+template <int C>
 static __device__ void commit_rows(const struct greedy_job &job, const struct greedy_run &run,
-                                   int winner, int64_t row) {
+                                   int winner, int64_t row, struct greedy_shared<C> &sh) {
     constexpr int EACH = GREEDY_CHUNK / GREEDY_WARP;
     const int lane = (int)threadIdx.x % GREEDY_WARP;
     const double *const found = job.found + winner * job.n;
     for (int64_t c = threadIdx.x / GREEDY_WARP; c < run.chunks; c += GREEDY_WARPS) {
         const int64_t first = (run.first_chunk + c) * GREEDY_CHUNK + lane;
+        const int at = (int)(c % (GREEDY_PASS / GREEDY_CHUNK)) * GREEDY_CHUNK + lane;
         unsigned mask[EACH];
         double v[EACH];
         hf_u64 q = 0;
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             const int64_t i = first + e * GREEDY_WARP;
-            mask[e] = i < job.n ? job.mask[i] : 0;
-            v[e] = i < job.n ? job.nearest[i] : 0;
+            const bool there = i < job.n;
+            mask[e] = run.one_pass ? sh.mask[at + e * GREEDY_WARP] : there ? job.mask[i] : 0;
+            v[e] = run.one_pass ? sh.nearest[at + e * GREEDY_WARP] : there ? job.nearest[i] : 0;
         }
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             const int64_t i = first + e * GREEDY_WARP;
-            const bool nearer = mask[e] >> winner & 1;
-            if (i == row || nearer)
-                job.nearest[i] = v[e] = i == row ? 0 : found[i];
+            if (i == row || (mask[e] >> winner & 1)) {
+                v[e] = i == row ? 0 : found[i];
+                job.nearest[i] = v[e];
+                sh.nearest[at + e * GREEDY_WARP] = v[e]; /* of use with one pass alone */
+                sh.row[at + e * GREEDY_WARP].y = row_radius(job, v[e], job.size[i].y);
+            }
+            sh.mask[at + e * GREEDY_WARP] = 0;
             q += i < job.n ? greedy_quantum(job, run.unit, i, v[e]) : 0;
         }
         q = hf_warp_sum(q);
@@ -345,7 +356,11 @@ static __global__ void __launch_bounds__(GREEDY_THREADS, 1)
     run.barriers = 0;
     run.first_chunk = job.chunks * blockIdx.x / gridDim.x;
     run.chunks = job.chunks * (blockIdx.x + 1) / gridDim.x - run.first_chunk;
+    run.one_pass = run.chunks * GREEDY_CHUNK <= GREEDY_PASS;
     const uint4 *own = own_rows(job, run, (uint4 *)(smem + sizeof sh));
+    if (run.one_pass)
+        look_at_rows<C>(job, run.first_chunk * GREEDY_CHUNK,
+                        (run.first_chunk + run.chunks) * GREEDY_CHUNK, sh);
     sum_chunks(job, run);
     greedy_meet(job, &run);
     struct share s = add_up(job);
@@ -355,7 +370,7 @@ static __global__ void __launch_bounds__(GREEDY_THREADS, 1)
         greedy_meet(job, &run);
         const int winner = winner_of(job, run.count);
         record(job, run, sh.drawn[winner]);
-        commit_rows(job, run, winner, sh.drawn[winner]);
+        commit_rows<C>(job, run, winner, sh.drawn[winner], sh);
         run.count++;
         greedy_meet(job, &run);
         s = add_up(job);
