@@ -66,7 +66,7 @@ add_library(hf_cuda_flags INTERFACE)
 set(host_flags -Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
 target_compile_options(
   hf_cuda_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags};-Xptxas=-warn-spills>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags}>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${HF_WERROR}>>:-Werror=all-warnings>")
 target_include_directories(hf_cuda_flags INTERFACE "${PROJECT_SOURCE_DIR}/include"
                                                    "${PROJECT_SOURCE_DIR}/src")
