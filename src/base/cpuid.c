@@ -20,7 +20,7 @@
 #endif
 
 static struct {
-    bool avx2, avx512, amx;
+    bool avx2, avx512, avx512_vnni, amx;
     char name[64];
     int64_t cache[3]; /* L1 data, L2, last level */
 } cpu;
@@ -69,6 +69,7 @@ static void look_features(void) {
                && all_of(leaf7[1], BIT(5));
     cpu.avx512 = cpu.avx2 && (saved & zmm) == zmm /* F, DQ, BW, VL */
                  && all_of(leaf7[1], BIT(16) | BIT(17) | BIT(30) | BIT(31));
+    cpu.avx512_vnni = cpu.avx512 && all_of(leaf7[2], BIT(11));
     cpu.amx = cpu.avx512 && (saved & tiles) == tiles && all_of(leaf7_1[0], BIT(5)) /* AVX512_BF16 */
               && all_of(leaf7[3], BIT(22) | BIT(24)) /* AMX-BF16, AMX-TILE */
               && request_tiles();
@@ -140,6 +141,11 @@ bool hf_cpu_has_avx2(void) {
 bool hf_cpu_has_avx512(void) {
     (void)pthread_once(&once, look);
     return cpu.avx512;
+}
+
+bool hf_cpu_has_avx512_vnni(void) {
+    (void)pthread_once(&once, look);
+    return cpu.avx512_vnni;
 }
 
 bool hf_cpu_has_amx(void) {

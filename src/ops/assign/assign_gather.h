@@ -63,19 +63,20 @@ ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dty
     return sum;
 }
 
-/* Slots [slot, slot + VW) of the block to w->rows, zeros where there is no row; |x'|^2 of each. */
-ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot,
+/* Slots [slot, slot + VW) of the block to rows [VW, d_pad], zeros where there is no row; |x'|^2 of
+ * each. */
+ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot, float *rows,
                                    hf_dtype dtype) {
     const struct block *b = &w->block;
     const int left = b->rows - slot;
     const int count = left < 0 ? 0 : left < VW ? left : VW;
     for (int i = 0; i < count; i++)
         vf_store(w->parts + i * VW,
-                 gather_row(job, job_row(job, b->row[slot + i]), dtype, w->rows + i * job->d_pad));
+                 gather_row(job, job_row(job, b->row[slot + i]), dtype, rows + i * job->d_pad));
     if (count < VW) {
         const size_t empty = (size_t)(VW - count);
         memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);
-        memset(w->rows + count * job->d_pad, 0, sizeof(float) * (size_t)job->d_pad * empty);
+        memset(rows + count * job->d_pad, 0, sizeof(float) * (size_t)job->d_pad * empty);
     }
     vf r[VW];
     UNROLL(16)
@@ -89,22 +90,22 @@ ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int 
     vf_store(b->norm2 + slot, sum);
 }
 
-static void gather_panel(const struct job *job, struct worker *w, int slot) {
+static void gather_panel(const struct job *job, struct worker *w, int slot, float *rows) {
     switch (job->a->x.dtype) {
     case HF_F32:
-        gather_panel_as(job, w, slot, HF_F32);
+        gather_panel_as(job, w, slot, rows, HF_F32);
         break;
     case HF_F64:
-        gather_panel_as(job, w, slot, HF_F64);
+        gather_panel_as(job, w, slot, rows, HF_F64);
         break;
     case HF_F16:
-        gather_panel_as(job, w, slot, HF_F16);
+        gather_panel_as(job, w, slot, rows, HF_F16);
         break;
     case HF_BF16:
-        gather_panel_as(job, w, slot, HF_BF16);
+        gather_panel_as(job, w, slot, rows, HF_BF16);
         break;
     default:
-        gather_panel_as(job, w, slot, HF_U8);
+        gather_panel_as(job, w, slot, rows, HF_U8);
         break;
     }
 }

@@ -16,7 +16,11 @@
 #define FAR_ROW 0x1p50f      /* so is a row whose nearest centroid is this far */
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
 #define PAIRS_MAX 2048       /* candidates waiting for float64 */
-#define CHAINS 8             /* float64 distances evaluated side by side */
+#define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
+#define CHAINS 8                             /* float64 distances evaluated side by side */
+
+/* What a row of the table does. */
+enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16 };
 
 /* Centroids packed for the tiles: all of them, or those that moved. */
 struct pack {
@@ -25,6 +29,27 @@ struct pack {
     const int32_t *index; /* [count] number of each, NULL: 0, 1, 2, ... */
     void *tiles;          /* [groups] TILE_K centroids each, layout of the tile file */
     float *start;         /* what scores start from: -|c'|^2 / 2, LOST for lost ones */
+    float *lost;          /* int16: how far rounding moved each */
+};
+
+/* Directions that rows with many features are looked at first (assign_basis.h). */
+struct basis {
+    int p;                   /* directions */
+    float *v;                /* [d_pad, BASIS_ROOM] */
+    float *c32;              /* [k up to a multiple of 4, d_pad] c' */
+    double *square;          /* [k] |c'|^2 */
+    float *start;            /* [k] what scores start from */
+    float *z;                /* [k up to a multiple of 4, BASIS_ROOM] coordinates of c' */
+    double *wide;            /* [d, BASIS_ROOM] scratch: v in float64, */
+    double *inner, *inverse; /* [BASIS_ROOM, BASIS_ROOM] and for its factors */
+    float slack;             /* error of an upper bound: slack (|x'| C + C^2 / 2) + eta */
+    float rest_slack;        /* relative error of |x' - V y|^2, in shares of |x'|^2 */
+    float tiny;              /* absolute error of |x'| from underflow */
+    float *lost;             /* [k] how far rounding moved the coordinates, */
+    float lost_most;         /* the most of them */
+    struct pack directions;  /* V as tiles */
+    struct pack coarse;      /* coordinates and lengths of the rest */
+    struct job *coarse_job;  /* what the tile functions need to know of coarse rows */
 };
 
 /* Rows gathered for a pass of the tiles, and what the pass found. */
@@ -32,6 +57,7 @@ struct block {
     int64_t *row; /* [capacity] row numbers */
     int rows, capacity;
     float *norm2; /* |x'|^2 */
+    float *loss;  /* how far storing x' in the tiles moved it; NULL: in bound.eps */
     float *best;  /* largest score so far (collect: the threshold) */
     float *next;  /* second largest */
     int32_t *arg; /* centroid of the largest */
@@ -50,10 +76,16 @@ struct pair {
 };
 
 struct worker {
-    void *x;       /* packed rows of the block */
-    float *rows;   /* [VW, d_pad] x' on the way there */
-    float *parts;  /* [VW, VW] and |x'|^2 in VW parts */
-    void *scratch; /* of the tile file */
+    void *x;           /* packed rows of the block */
+    float *rows;       /* [VW, d_pad] x' on the way there; with directions [capacity, d_pad] */
+    float *parts;      /* [VW, VW] and |x'|^2 in VW parts */
+    void *scratch;     /* of the tile file */
+    float *unit;       /* [capacity] a score's worth of one in the int32 sums */
+    float *y;          /* [capacity / TILE_ROWS, directions, TILE_ROWS] coordinates */
+    float *scores;     /* [coarse slots, TILE_ROWS] upper bounds of a tile */
+    float *coarse_row; /* [BASIS_ROOM, VW] */
+    void *coarse;      /* coarse rows of the block, packed */
+    int64_t looks;     /* centroids that they did not rule out */
     struct block block;
     int64_t *full;         /* rows waiting for all centroids */
     int64_t *partial;      /* rows waiting for the moved centroids */
@@ -82,9 +114,14 @@ struct job {
     float *shift;           /* [d_pad] float32 */
     float scale;
     int whole;  /* rows are exact in bf16 */
+    int single; /* centroids too: no low parts */
     int usable; /* 0: every row goes to float64 */
     struct filter_bound bound;
     struct pack all, moved;
+    int i16;         /* rows and centroids go to the tiles as int16, */
+    float i16_scale; /* the centroids times this */
+    int project;     /* look at directions first */
+    struct basis basis;
     double *c64;        /* [k, d] */
     double *c_norm;     /* [k] |c| (cosine) */
     double *c_length;   /* [k] |c'|; Inf where that is out of range */

@@ -5,6 +5,7 @@
 
 #include "base/cpuid.h"
 #include "base/dtype.h"
+#include "ops/assign/assign_basis.h"
 #include "ops/assign/assign_job.h"
 #include <math.h>
 #include <string.h>
@@ -18,7 +19,9 @@ static int prepare_block_rows(const struct job *job) {
     int64_t l2;
     int64_t l3;
     hf_cpu_caches(&l1, &l2, &l3);
-    const int64_t fit = l2 / 2 / (int64_t)tile_row_bytes(job) / TILE_ROWS * TILE_ROWS;
+    const int64_t row =
+        (int64_t)tile_row_bytes(job) + (job->project ? job->d_pad * (int64_t)sizeof(float) : 0);
+    const int64_t fit = l2 / (job->project ? 4 : 2) / row / TILE_ROWS * TILE_ROWS;
     const int64_t need = (job->n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     int64_t rows = fit < TILE_ROWS ? TILE_ROWS : fit;
     rows = rows > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : rows;
@@ -30,6 +33,7 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->groups = (count + TILE_K - 1) / TILE_K;
     p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
     p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
+    p->lost = job->i16 ? hf_carve_take(carve, tile_start_bytes(job, p->groups)) : NULL;
 }
 
 static void carve_worker(hf_carve *carve, const struct job *job, struct worker *w, int own_sums) {
@@ -38,14 +42,26 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     struct block b = {.capacity = job->block_rows};
     b.row = hf_carve_take(carve, sizeof(int64_t) * rows);
     b.norm2 = hf_carve_take(carve, sizeof(float) * rows);
+    b.loss = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     b.best = hf_carve_take(carve, sizeof(float) * rows);
     b.next = hf_carve_take(carve, sizeof(float) * rows);
     b.arg = hf_carve_take(carve, sizeof(int32_t) * rows);
     struct worker v = {.block = b, .slot64 = -1};
     v.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
-    v.rows = hf_carve_take(carve, sizeof(float) * VW * (size_t)job->d_pad);
+    const size_t kept = job->project ? rows : VW;
+    v.rows = hf_carve_take(carve, sizeof(float) * (kept * (size_t)job->d_pad + 2 * VW));
+    v.unit = hf_carve_take(carve, sizeof(float) * rows);
     v.parts = hf_carve_take(carve, sizeof(float) * VW * VW);
     v.scratch = hf_carve_take(carve, tile_scratch_bytes(job));
+    if (job->project) {
+        const struct basis *basis = &job->basis;
+        const size_t slots = (size_t)(basis->directions.groups * TILE_K);
+        v.y = hf_carve_take(carve, sizeof(float) * slots * rows);
+        v.scores = hf_carve_take(carve, sizeof(float) * (size_t)(basis->coarse.groups * TILE_K) *
+                                            TILE_ROWS);
+        v.coarse_row = hf_carve_take(carve, sizeof(float) * BASIS_ROOM * VW);
+        v.coarse = hf_carve_take(carve, tile_row_bytes(basis->coarse_job) * rows);
+    }
     v.full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
     v.partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
     v.open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
@@ -82,8 +98,36 @@ static int rows_are_whole(const struct hf_assign_args *a) {
     return 1;
 }
 
+/* What assign_basis.h works on. *coarse stands for its coarse job while measuring. */
+static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
+    struct basis *b = &job->basis;
+    const size_t d = (size_t)job->d_pad;
+    const size_t k = (size_t)(job->k + 3) / 4 * 4;
+    const size_t square = sizeof(double) * BASIS_ROOM * BASIS_ROOM;
+    b->p = tile_directions(job->k);
+    b->lost = hf_carve_take(carve, sizeof(float) * k);
+    b->v = hf_carve_take(carve, sizeof(float) * d * BASIS_ROOM);
+    b->c32 = hf_carve_take(carve, sizeof(float) * k * d);
+    b->square = hf_carve_take(carve, sizeof(double) * k);
+    b->start = hf_carve_take(carve, sizeof(float) * k);
+    b->z = hf_carve_take(carve, sizeof(float) * k * BASIS_ROOM);
+    b->wide = hf_carve_take(carve, sizeof(double) * d * BASIS_ROOM);
+    b->inner = hf_carve_take(carve, square);
+    b->inverse = hf_carve_take(carve, square);
+    b->coarse_job = hf_carve_take(carve, sizeof(struct job));
+    b->coarse_job = b->coarse_job ? b->coarse_job : coarse;
+    memset(b->coarse_job, 0, sizeof(struct job));
+    b->coarse_job->d = b->p + 1;
+    b->coarse_job->d_pad = BASIS_ROOM;
+    b->coarse_job->whole = b->coarse_job->single = 1; /* stored as the tiles take them */
+    carve_pack(carve, job, &b->directions, b->p);
+    carve_pack(carve, b->coarse_job, &b->coarse, job->k);
+}
+
 /* Lay out everything a call needs; returns the bytes. ws NULL measures. */
-static size_t carve_job(struct job *job, const struct hf_assign_args *a, int workers, void *ws) {
+static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum idea idea,
+                        int workers, void *ws) {
+    struct job coarse;
     hf_carve carve = {ws, 0};
     memset(job, 0, sizeof *job);
     job->a = a;
@@ -95,6 +139,8 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, int wor
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
     job->whole = rows_are_whole(a);
+    job->project = idea == IDEA_PROJECT;
+    job->i16 = idea == IDEA_I16;
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
@@ -112,21 +158,26 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, int wor
     const int use_moved = b && b->valid && b->n_moved * 2 <= job->k;
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
     job->moved.index = use_moved ? b->moved : NULL;
+    if (job->project)
+        carve_basis(&carve, job, &coarse);
     job->workers = hf_carve_take(&carve, sizeof(struct worker) * (size_t)workers);
     for (int i = 0; i < workers; i++)
         carve_worker(&carve, job, ws ? &job->workers[i] : NULL, i > 0);
+    if (!ws && job->project)
+        job->basis.coarse_job = NULL;
     return carve.used;
 }
 
+/* Four chains: each waits for a multiplication. */
 static uint64_t hash_bits(const double *v, int64_t count) {
-    uint64_t h = 0x9e3779b97f4a7c15u;
+    uint64_t h[4] = {0x9e3779b97f4a7c15u, 1, 2, 3};
     for (int64_t j = 0; j < count; j++) {
         uint64_t bits;
         memcpy(&bits, v + j, sizeof bits);
-        h = (h ^ bits) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
+        h[j % 4] = (h[j % 4] ^ bits) * 0xff51afd7ed558ccdu;
+        h[j % 4] ^= h[j % 4] >> 32;
     }
-    return h;
+    return ((h[0] * 31 + h[1]) * 31 + h[2]) * 31 + h[3];
 }
 
 /* c' of centroid k before rounding, feature j. */
@@ -147,10 +198,13 @@ static void prepare_read(void *user, int worker, int64_t begin, int64_t end) {
         job->c_hash[k] = hash_bits(c, job->d);
         if (job->a->metric == HF_COSINE)
             job->c_norm[k] = hf_reference_norm(c, job->d);
-        double sum = 0;
-        for (int64_t j = 0; j < job->d; j++)
-            sum += centred(job, k, j) * centred(job, k, j);
-        const double length = job->a->metric == HF_COSINE ? 1 : sqrt(sum);
+        double sum[4] = {0};
+        for (int64_t j = 0; j < job->d; j++) {
+            const double v = centred(job, k, j);
+            sum[j % 4] += v * v;
+        }
+        const double length =
+            job->a->metric == HF_COSINE ? 1 : sqrt(sum[0] + sum[1] + sum[2] + sum[3]);
         job->c_length[k] = length < WILD ? length : INFINITY;
     }
 }
@@ -183,8 +237,11 @@ static void drop_equal(struct job *job) {
 /* Slot `slot` of a pack; slots behind the last centroid are lost ones. */
 static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-    float *c = w->rows;
+    const int keep = job->project && p == &job->all && k >= 0;
+    float *c = keep ? job->basis.c32 + k * job->d_pad : w->rows;
     memset(c, 0, sizeof(float) * (size_t)job->d_pad);
+    if (keep)
+        job->basis.start[k] = LOST;
     if (k < 0 || !(job->c_length[k] < WILD)) {
         tile_pack_centroid(job, w, p, slot, c, LOST);
         return;
@@ -192,12 +249,18 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
     const double unit = job->a->metric != HF_COSINE ? 1
                         : job->c_norm[k] > 0        ? 1 / job->c_norm[k]
                                                     : 0;
-    double sum = 0;
+    double sum[4] = {0};
     for (int64_t j = 0; j < job->d; j++) {
         c[j] = (float)(centred(job, k, j) * unit);
-        sum += (double)c[j] * (double)c[j];
+        sum[j % 4] += (double)c[j] * (double)c[j];
     }
-    tile_pack_centroid(job, w, p, slot, c, job->a->metric == HF_EUCLIDEAN ? (float)(-sum / 2) : 0);
+    const double square = sum[0] + sum[1] + sum[2] + sum[3];
+    const float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
+    if (keep) {
+        job->basis.start[k] = start;
+        job->basis.square[k] = square;
+    }
+    tile_pack_centroid(job, w, p, slot, c, start);
 }
 
 static void pack_all_range(void *user, int worker, int64_t begin, int64_t end) {
@@ -274,9 +337,19 @@ static void prepare(struct job *job, hf_pool *pool) {
     for (int64_t k = 0; k < job->k; k++)
         if (job->c_length[k] < WILD)
             cmax = fmax(cmax, job->c_length[k]);
-    job->bound = filter_bound_make(tile_dot_error(job), job->d, cmax);
+    const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
+    job->bound = filter_bound_make(fmax(tile_dot_error(job), look), job->d, cmax);
+#if TILE_HAS_I16
+    job->i16_scale = i16_centroid_scale(cmax);
+#endif
     hf_parallel_for(pool, job->all.groups * TILE_K, TILE_K, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
+#if TILE_HAS_I16
+    if (job->i16) /* the stored row is at most a little longer than x' */
+        job->bound.fixed = i16_lost_most(&job->all) * (1 + 0x1p-8f);
+#endif
+    if (job->project && job->usable)
+        job->project = basis_make(job, pool);
     prepare_workers(job);
 }
 

@@ -52,13 +52,16 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     const vf norm = vf_mul(vf_sqrt(q_up), vf_set1(1 + 0x1p-10f));
     /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
      * a tiny |x'|^2 it alone keeps the rows open. */
-    const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), eta);
+    const vf flat = vf_fma(norm, vf_set1(f->fixed), eta);
+    const vf loss = b->loss ? vf_load(b->loss + slot) : zero;
+    const vf e0 =
+        vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), vf_fma(loss, cmax, flat));
     const vf d0 = vf_fma(delta, vf_add(norm, cmax), tiny);
     const vf u0 = vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e0))), zero);
     /* no centroid longer than |x'| + (distance to the best) can be as near as the best */
     const vf reach = vf_fma(vf_set1(4), d0, vf_mul(vf_sqrt(u0), vf_set1(1 + 0x1p-10f)));
     const vf c = job->a->metric == HF_EUCLIDEAN ? vf_min(cmax, vf_add(norm, reach)) : cmax;
-    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), eta);
+    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), vf_fma(loss, c, flat));
     const vf d = vf_fma(delta, vf_add(norm, c), tiny);
     const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e))), zero));
     vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(root, d, vf_mul(d, d))));

@@ -3,6 +3,7 @@
  * what the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the
  * few rows that stay open for a second pass that names their candidates, which float64 then
  * decides. */
+#include "base/cpuid.h"
 #include "core/kernel.h"
 #include "ops/assign/assign_job.h"
 
@@ -13,16 +14,22 @@
 #endif
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_prepare.h"
+#include "ops/assign/assign_project.h"
 #include "ops/assign/assign_settle.h"
 #include "ops/assign/assign_skip.h"
 #include <float.h>
+
+#define PROJECT_FEATURES 96 /* fewer are looked at at once */
+#define PROJECT_CENTROIDS 64
+#define I16_FEATURES 4096
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros.
  */
 static void load_block(const struct job *job, struct worker *w) {
     for (int slot = 0; slot < w->block.rows || slot % TILE_ROWS; slot += VW) {
-        gather_panel(job, w, slot);
-        tile_pack_panel(job, w, slot, w->rows);
+        float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
+        gather_panel(job, w, slot, rows);
+        tile_pack_panel(job, w, slot, rows);
     }
 }
 
@@ -30,6 +37,7 @@ static void load_block(const struct job *job, struct worker *w) {
 static void filter_block(const struct job *job, struct worker *w, const struct pack *p,
                          int64_t *queue, int *queued, int count) {
     struct block *b = &w->block;
+    const int project = job->project && p == &job->all;
     *queued -= count;
     memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
     b->rows = count;
@@ -39,7 +47,28 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
         vf_store(b->next + slot, vf_set1(-FLT_MAX));
         vi_store(b->arg + slot, vi_set1(0));
     }
-    tile_argmax(job, w, p);
+    if (!project) {
+        tile_argmax(job, w, p);
+        return;
+    }
+    project_argmax(job, w);
+}
+
+/* Do directions pay? One tile of rows from all over the data tells, the same whatever the workers
+ * are. */
+static int project_pays(const struct job *job) {
+    struct worker *w = &job->workers[0];
+    struct block *b = &w->block;
+    b->rows = job->n < TILE_ROWS ? (int)job->n : TILE_ROWS;
+    for (int i = 0; i < b->rows; i++)
+        b->row[i] = i * job->n / b->rows;
+    tile_begin();
+    load_block(job, w);
+    project_argmax(job, w);
+    tile_end();
+    const int64_t most = (job->k / LOOK_WORTH + 8) * b->rows;
+    b->rows = 0;
+    return w->looks <= most;
 }
 
 /* Second pass over up to a block of open rows: candidates, then float64. */
@@ -171,18 +200,61 @@ static void merge(struct job *job) {
     }
 }
 
-static hf_status simd_run(void *stream, const void *args, void *ws) {
+static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     struct job job;
-    carve_job(&job, args, hf_pool_workers(stream), ws);
+    carve_job(&job, args, idea, hf_pool_workers(stream), ws);
     prepare(&job, stream);
+    job.project = job.project && project_pays(&job);
     hf_parallel_for(stream, job.n_workers, 1, work, &job);
     merge(&job);
     return HF_OK;
 }
 
+static hf_status simd_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_PLAIN, ws);
+}
+
 static size_t simd_workspace(const void *args, int workers) {
     struct job job;
-    return carve_job(&job, args, workers, NULL);
+    return carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+}
+
+static hf_status project_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_PROJECT, ws);
+}
+
+static size_t project_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, IDEA_PROJECT, workers, NULL);
+}
+
+#if TILE_HAS_I16
+static hf_status i16_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_I16, ws);
+}
+
+static size_t i16_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, IDEA_I16, workers, NULL);
+}
+
+static bool i16_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    return hf_cpu_has_avx512_vnni() && a->x.cols >= 4 && a->x.cols <= I16_FEATURES;
+}
+
+static double i16_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    const double n = (double)a->x.rows;
+    const double d = (double)a->x.cols;
+    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
+    return n * (k * (0.0046 * d + 0.085) + 0.09 * d + 6);
+}
+#endif
+
+static bool project_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    return a->x.cols >= PROJECT_FEATURES && a->c.rows >= PROJECT_CENTROIDS;
 }
 
 /* Cost model: nanoseconds of a score and of a row, fitted to one core with AMX at about 3.3 GHz and
@@ -202,6 +274,26 @@ static double simd_estimate(const void *args) {
 #endif
 }
 
+/* Most data with many features are near a few directions; where they are not, project_pays() goes
+ * back to the plain tiles. */
+static double project_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    const double d = (double)a->x.cols;
+    const double k = (double)a->c.rows;
+    const double p = tile_directions(a->c.rows);
+#if HF_ISA_TILES
+    const double steps = ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP);
+    const double row = p * 0.022 * steps + 0.0015 * p * k + 0.1 * k + 0.75 * d + 60;
+#elif VREGS == 32
+    const double row = (d + k) * p * 0.0088 + 0.15 * k + 0.5 * d + 100;
+#else
+    const double row = (d + k) * p * 0.021 + 0.3 * k + 0.8 * d + 100;
+#endif
+    /* the second best of a row is known roughly only: bounds made from it settle less */
+    const double loose = a->bounds ? 1.5 : 1;
+    return (double)a->x.rows * row * loose + 1.5 * k * d + 1e6;
+}
+
 #if HF_ISA_TILES
 #define ROW_NAME "assign_bf16_32x32_" HF_ISA_TEXT
 #elif VREGS == 32
@@ -210,16 +302,44 @@ static double simd_estimate(const void *args) {
 #define ROW_NAME "assign_f32_16x6_" HF_ISA_TEXT
 #endif
 
-static const struct hf_kernel rows[] = {{
-    .name = ROW_NAME,
-    .device = HF_DEV_HOST,
-    .dtypes = HF_DT_DATA,
-    .isa = HF_ISA_ID,
-    .traits = HF_TRAIT_FIXED_ORDER,
-    .tile = {TILE_ROWS, TILE_K, 0},
-    .workspace = simd_workspace,
-    .run = simd_run,
-    .estimate = simd_estimate,
-}};
+static const struct hf_kernel rows[] = {
+    {
+        .name = ROW_NAME,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .workspace = simd_workspace,
+        .run = simd_run,
+        .estimate = simd_estimate,
+    },
+    {
+        .name = "assign_project_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = project_supports,
+        .workspace = project_workspace,
+        .run = project_run,
+        .estimate = project_estimate,
+    },
+#if TILE_HAS_I16
+    {
+        .name = "assign_i16_32x12_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i16_supports,
+        .workspace = i16_workspace,
+        .run = i16_run,
+        .estimate = i16_estimate,
+    },
+#endif
+};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {rows, sizeof rows / sizeof *rows};

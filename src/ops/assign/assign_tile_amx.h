@@ -13,12 +13,16 @@
 #include "ops/assign/assign_pick.h"
 #include <string.h>
 
+#define TILE_HAS_I16 0
 #define TILE_K 32
 #define TILE_ROWS 32
-#define TILE_PAD 32      /* x' and c' are padded with zeros to a multiple of this */
-#define STEP 32          /* bf16 features of a tile */
-#define STEP_BYTES 1024  /* of a tile */
-#define SCORES (4 * 256) /* of a 32 x 32 block */
+#define TILE_PAD 32                  /* x' and c' are padded with zeros to a multiple of this */
+#define TILE_COARSE_UP (1 + 0x1p-7f) /* more than tile_coarse_value() rounds down */
+#define STEP 32                      /* bf16 features of a tile */
+#define STEP_BYTES 1024              /* of a tile */
+#define DIGEST 8                     /* centroids whose scores are looked at in one go */
+#define SCORES_STRIDE                                                                              \
+    (4 * 256 + 80) /* of a 32 x 32 block; not 4 KB apart: stores would hold up loads */
 
 /* Tile registers: 0-3 scores, 4-5 centroids, 6-7 rows; all 16 rows of 64 bytes. */
 static const struct {
@@ -27,6 +31,9 @@ static const struct {
     uint8_t rows[16];
 } tile_config __attribute__((aligned(64))) = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+
+/* Directions for k centroids; with one length more whole steps. */
+static int tile_directions(int64_t k) { return k < 512 ? 62 : 126; }
 
 static void tile_begin(void) { _tile_loadconfig(&tile_config); }
 
@@ -39,18 +46,22 @@ static int64_t tile_steps(const struct job *job) {
     return (tile_parts(job) * job->d + STEP - 1) / STEP;
 }
 
-static int64_t tile_low_steps(const struct job *job) { return (job->d + STEP - 1) / STEP; }
+static int64_t tile_low_steps(const struct job *job) {
+    return job->single ? 0 : (job->d + STEP - 1) / STEP;
+}
 
 static int64_t tile_all_steps(const struct job *job) {
     return tile_steps(job) + tile_low_steps(job);
 }
 
-/* Parts left out: rest of c' (2^-18) and, for split rows, rest of x' and xl.cl, each at most 2^-18
- * of |x'||c'|. A step adds 32 products in chains of 16 and one to the total; twice that covers any
- * order. */
+/* A bf16 part is off by at most 2^-8 of what it stands for. Left out: rest of c' (2^-16) and, for
+ * split rows, rest of x' and xl.cl, each at most 2^-16 of |x'||c'|; coarse rows and centroids are
+ * bf16 as they are. A step adds 32 products in chains of 16 and one to the total; twice that covers
+ * any order. */
 static double tile_dot_error(const struct job *job) {
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
-    return (job->whole ? 1.02 : 3.06) * 0x1p-18 + 1.02 * chain * 0x1p-24;
+    const double parts = job->single ? 0 : job->whole ? 1.02 : 3.06;
+    return parts * 0x1p-16 + 1.02 * chain * 0x1p-24;
 }
 
 static size_t tile_row_bytes(const struct job *job) {
@@ -70,9 +81,14 @@ static size_t tile_start_bytes(const struct job *job, int64_t groups) {
 /* bf16 values of one row of parts: both parts and what the last store of 32 runs over. */
 static int64_t tile_parts_stride(const struct job *job) { return (tile_steps(job) + 1) * STEP; }
 
-/* 16 rows of parts, and two blocks of scores. */
+/* 16 rows of parts */
+static size_t tile_parts_bytes(const struct job *job) {
+    return 16 * sizeof(uint16_t) * (size_t)tile_parts_stride(job);
+}
+
+/* ... and three blocks of scores. */
 static size_t tile_scratch_bytes(const struct job *job) {
-    return 16 * sizeof(uint16_t) * (size_t)tile_parts_stride(job) + 2 * SCORES * sizeof(float);
+    return tile_parts_bytes(job) + 3 * SCORES_STRIDE * sizeof(float);
 }
 
 ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
@@ -129,19 +145,57 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
         p->start[slot * 16 + i] = start;
 }
 
-/* 16 rows starting at slot `first`, x' as [16][d_pad] in rows. */
-static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
-    const int64_t steps = tile_steps(job);
+/* 32 features of a row: the high halves, or what they leave. */
+ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
+    const vf a = vf_load(x);
+    const vf b = vf_load(x + 16);
+    const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+    if (!low)
+        return high;
+    const vf rest_a = vf_sub(a, tile_widen(_mm512_castsi512_si256(high)));
+    const vf rest_b = vf_sub(b, tile_widen(_mm512_extracti64x4_epi64(high, 1)));
+    return (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
+}
+
+/* Step s of the packed rows, where no tile has features of both parts. */
+ALWAYS_INLINE void tile_pack_step(const float *rows, int64_t stride, int low, char *dst) {
+    vf r[16];
+    UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        r[i] = _mm512_castsi512_ps(tile_part(rows + i * stride, low));
+    vf_transpose(r);
+    UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        vf_store((float *)(void *)dst + i * 16, r[i]);
+}
+
+/* The one step of rows of 16 features, both parts. */
+static void tile_pack_both(const float *rows, int64_t stride, char *dst) {
+    vf r[16];
+    UNROLL(16)
+    for (int i = 0; i < 16; i++) {
+        const vf x = vf_load(rows + i * stride);
+        const __m256i high = (__m256i)_mm512_cvtneps_pbh(x);
+        const __m256i low = (__m256i)_mm512_cvtneps_pbh(vf_sub(x, tile_widen(high)));
+        r[i] = _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(high), low, 1));
+    }
+    vf_transpose(r);
+    UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        vf_store((float *)(void *)dst + i * 16, r[i]);
+}
+
+/* Rows whose parts share a tile: through memory. */
+static void tile_pack_shared(const struct job *job, struct worker *w, const float *rows,
+                             char *dst) {
     const int64_t stride = tile_parts_stride(job);
     uint16_t *parts = w->scratch; /* [16][stride] */
     for (int i = 0; i < 16; i++) {
         tile_high(rows + i * job->d_pad, job->d, parts + i * stride);
-        if (tile_parts(job) == 2)
-            tile_low(rows + i * job->d_pad, job->d, parts + i * stride + job->d);
+        tile_low(rows + i * job->d_pad, job->d, parts + i * stride + job->d);
         tile_clear_end(job, parts + i * stride);
     }
-    char *dst = (char *)w->x + (size_t)(first / 16 * steps) * STEP_BYTES;
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = 0; s < tile_steps(job); s++) {
         vf r[16];
         UNROLL(16)
         for (int i = 0; i < 16; i++)
@@ -153,30 +207,68 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
     }
 }
 
+/* 16 rows starting at slot `first`, x' as [16][d_pad] in rows, zeros behind d. */
+static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
+    const int64_t steps = tile_steps(job);
+    const int64_t half = job->d_pad / STEP;
+    char *dst = (char *)w->x + (size_t)(first / 16 * steps) * STEP_BYTES;
+    if (tile_parts(job) == 2 && job->d == 16) {
+        tile_pack_both(rows, job->d_pad, dst);
+        return;
+    }
+    if (tile_parts(job) == 2 && job->d % STEP != 0) {
+        tile_pack_shared(job, w, rows, dst);
+        return;
+    }
+    for (int64_t s = 0; s < half; s++)
+        tile_pack_step(rows + s * STEP, job->d_pad, 0, dst + s * STEP_BYTES);
+    for (int64_t s = half; s < steps; s++)
+        tile_pack_step(rows + (s - half) * STEP, job->d_pad, 1, dst + s * STEP_BYTES);
+}
+
 /* A 32 x 32 block of scores that waits for its vector work. */
 struct tile_wait {
-    const float *scores; /* [2 centroid halves][2 row halves][16][16]; NULL: none */
+    const float *scores; /* [TILE_K][TILE_ROWS]; NULL: none */
     int slot;            /* first row of the block */
-    int64_t k;           /* first centroid */
+    int32_t k;           /* first centroid */
 };
 
-/* Vector work on centroids [from, to) of a waiting block: best two of each row, or candidates. */
-ALWAYS_INLINE void tile_digest(const struct job *job, struct worker *w, const struct pack *p,
-                               int collect, const struct tile_wait *wait, struct pick pick[2],
-                               int from, int to) {
-    for (int t = from; t < to; t++) {
-        const float *row = wait->scores + t / 16 * 512 + t % 16 * 16;
-        const vf a = vf_load(row);
-        const vf b = vf_load(row + 256);
+/* Vector work on DIGEST centroids from `from` on of a waiting block: best two of each row, or
+ * candidates. */
+ALWAYS_INLINE void tile_digest_some(const struct job *job, struct worker *w, const struct pack *p,
+                                    int collect, const struct tile_wait *wait, struct pick pick[2],
+                                    int32_t from) {
+    const float *row = wait->scores + from * TILE_ROWS;
+    const int32_t k = wait->k + from;
+    UNROLL(8)
+    for (int32_t t = 0; t < DIGEST; t++) {
+        const vf a = vf_load(row + t * TILE_ROWS);
+        const vf b = vf_load(row + t * TILE_ROWS + VW);
         if (collect) {
             const uint64_t bits =
-                vm_bits(vf_le(pick[0].best, a)) | (uint64_t)vm_bits(vf_le(pick[1].best, b)) << 16;
-            pick_candidates(job, w, p, wait->slot, bits, wait->k + t);
+                vm_bits(vf_le(pick[0].best, a)) | (uint64_t)vm_bits(vf_le(pick[1].best, b)) << VW;
+            pick_candidates(job, w, p, wait->slot, bits, k + t);
         } else {
-            pick_score(&pick[0], a, (int32_t)(wait->k + t));
-            pick_score(&pick[1], b, (int32_t)(wait->k + t));
+            pick_score(&pick[0], a, k + t);
+            pick_score(&pick[1], b, k + t);
         }
     }
+}
+
+ALWAYS_INLINE void tile_digest(const struct job *job, struct worker *w, const struct pack *p,
+                               int collect, const struct tile_wait *wait, struct pick pick[2],
+                               int32_t from, int32_t to) {
+    for (int32_t t = from; t < to; t += DIGEST)
+        tile_digest_some(job, w, p, collect, wait, pick, t);
+}
+
+/* Tile registers 0-3 to out [TILE_K][TILE_ROWS]. */
+ALWAYS_INLINE void tile_store_scores(float *out) {
+    const int stride = TILE_ROWS * sizeof(float);
+    _tile_stored(0, out, stride);
+    _tile_stored(1, out + 16, stride);
+    _tile_stored(2, out + 16 * TILE_ROWS, stride);
+    _tile_stored(3, out + 16 * TILE_ROWS + 16, stride);
 }
 
 /* Tiles on 32 rows by 32 centroids; meanwhile the vector units digest the block made before. */
@@ -187,7 +279,9 @@ ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const str
     const int64_t low = tile_low_steps(job);
     const char *y = x + high * STEP_BYTES;
     const char *e = c + (high + low) * STEP_BYTES;
-    const int share = wait->scores ? (int)((TILE_K + high - 1) / high) : 0;
+    const int32_t turns = (int32_t)(high < TILE_K / DIGEST ? high : TILE_K / DIGEST);
+    const int32_t share = wait->scores ? (TILE_K / DIGEST + turns - 1) / turns * DIGEST : 0;
+    int32_t from = 0;
     struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
     _tile_loadd(0, start, 64);
     _tile_loadd(1, start, 64);
@@ -210,46 +304,109 @@ ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const str
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
-        const int from = (int)s * share;
-        if (from < TILE_K)
-            tile_digest(job, w, p, collect, wait, pick, from,
-                        from + share < TILE_K ? from + share : TILE_K);
+        if (from < TILE_K) {
+            const int32_t to = from + share < TILE_K ? from + share : TILE_K;
+            if (share > 0)
+                tile_digest(job, w, p, collect, wait, pick, from, to);
+            from = to;
+        }
         job_prefetch(w);
     }
-    _tile_stored(0, out, 64);
-    _tile_stored(1, out + 256, 64);
-    _tile_stored(2, out + 512, 64);
-    _tile_stored(3, out + 768, 64);
+    tile_store_scores(out);
     if (share && !collect) {
         pick_store(&w->block, wait->slot, &pick[0]);
         pick_store(&w->block, wait->slot + 16, &pick[1]);
     }
 }
 
+/* What is left of a waiting block. */
+ALWAYS_INLINE void tile_finish(const struct job *job, struct worker *w, const struct pack *p,
+                               int collect, const struct tile_wait *wait) {
+    if (!wait->scores)
+        return;
+    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
+    tile_digest(job, w, p, collect, wait, pick, 0, TILE_K);
+    if (collect)
+        return;
+    pick_store(&w->block, wait->slot, &pick[0]);
+    pick_store(&w->block, wait->slot + 16, &pick[1]);
+}
+
+/* Two blocks wait: the stores of the last one are still on their way when the next begins. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
                               int collect) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    float *scores = (float *)(void *)((char *)w->scratch + tile_scratch_bytes(job)) - 2 * SCORES;
-    struct tile_wait wait = {NULL, 0, 0};
+    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
+    struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
+    int turn = 0;
     job_prefetch_plan(w, p->groups * tiles * tile_steps(job));
     for (int64_t g = 0; g < p->groups; g++) {
         for (int i = 0; i < tiles; i++) {
-            float *out = wait.scores == scores ? scores + SCORES : scores;
+            float *out = scores + turn * SCORES_STRIDE;
+            turn = turn == 2 ? 0 : turn + 1;
             tile_block(job, w, p, collect,
                        (const char *)w->x + (size_t)i * TILE_ROWS * tile_row_bytes(job),
                        (const char *)p->tiles + (size_t)g * tile_group_bytes(job),
-                       p->start + g * 512, out, &wait);
-            wait = (struct tile_wait){out, i * TILE_ROWS, g * TILE_K};
+                       p->start + g * 512, out, &wait[0]);
+            wait[0] = wait[1];
+            wait[1] = (struct tile_wait){out, i * TILE_ROWS, (int32_t)(g * TILE_K)};
         }
     }
-    if (!wait.scores)
-        return;
-    struct pick pick[2] = {pick_load(&w->block, wait.slot), pick_load(&w->block, wait.slot + 16)};
-    tile_digest(job, w, p, collect, &wait, pick, 0, TILE_K);
-    if (collect)
-        return;
-    pick_store(&w->block, wait.slot, &pick[0]);
-    pick_store(&w->block, wait.slot + 16, &pick[1]);
+    tile_finish(job, w, p, collect, &wait[0]);
+    tile_finish(job, w, p, collect, &wait[1]);
+}
+
+/* Tile i of packed rows. */
+static const void *tile_at(const struct job *job, const void *packed, int i) {
+    return (const char *)packed + (size_t)i * TILE_ROWS * tile_row_bytes(job);
+}
+
+/* Scores of a tile of packed rows against group g: out [TILE_K][TILE_ROWS]. */
+static void tile_scores_out(const struct job *job, const void *rows, const struct pack *p,
+                            int64_t g, float *out) {
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
+    const char *x = rows;
+    const char *y = x + high * STEP_BYTES;
+    const char *c = (const char *)p->tiles + (size_t)g * tile_group_bytes(job);
+    const char *e = c + (high + low) * STEP_BYTES;
+    const float *start = p->start + g * 512;
+    _tile_loadd(0, start, 64);
+    _tile_loadd(1, start, 64);
+    _tile_loadd(2, start + 256, 64);
+    _tile_loadd(3, start + 256, 64);
+    for (int64_t s = 0; s < high; s++) {
+        _tile_loadd(4, c + s * STEP_BYTES, 64);
+        _tile_loadd(6, x + s * STEP_BYTES, 64);
+        _tile_loadd(5, e + s * STEP_BYTES, 64);
+        _tile_loadd(7, y + s * STEP_BYTES, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        if (s < low) {
+            _tile_loadd(4, c + (high + s) * STEP_BYTES, 64);
+            _tile_loadd(5, e + (high + s) * STEP_BYTES, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    tile_store_scores(out);
+}
+
+ALWAYS_INLINE vf tile_coarse_value(vf v) { return tile_widen((__m256i)_mm512_cvtneps_pbh(v)); }
+
+/* 16 coarse rows [d][16], already bf16, into their panel. */
+static void tile_pack_coarse(const struct job *job, void *packed, int panel, const float *rows) {
+    uint32_t *dst = (uint32_t *)(void *)((char *)packed + (size_t)panel * 16 * tile_row_bytes(job));
+    for (int64_t j = 0; j < tile_steps(job) * STEP; j += 2) {
+        const __m512i a = j < job->d ? _mm512_loadu_si512(rows + j * 16) : _mm512_setzero_si512();
+        const __m512i b =
+            j + 1 < job->d ? _mm512_loadu_si512(rows + (j + 1) * 16) : _mm512_setzero_si512();
+        _mm512_storeu_si512(dst + j * 8, _mm512_or_si512(_mm512_srli_epi32(a, 16), b));
+    }
 }
 
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {

@@ -7,13 +7,26 @@
 
 #include "ops/assign/assign_job.h"
 #include "ops/assign/assign_pick.h"
+#include <string.h>
 
 #define TILE_K (VREGS == 32 ? 12 : 6)
 #define TILE_ROWS (2 * VW)
-#define TILE_PAD VW    /* x' and c' are padded with zeros to a multiple of this */
-#define TILE_DEPTH 128 /* features summed in one chain: keeps the error bound short */
+#define TILE_PAD VW      /* x' and c' are padded with zeros to a multiple of this */
+#define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
+#define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound short */
+
+#if VREGS == 32
+#define TILE_HAS_I16 1
+#include "ops/assign/assign_tile_i16.h"
+#else
+#define TILE_HAS_I16 0
+#endif
 
 static double tile_dot_error(const struct job *job) {
+#if TILE_HAS_I16
+    if (job->i16)
+        return i16_dot_error();
+#endif
     const double d = (double)job->d;
     const double chain = d < TILE_DEPTH ? d : TILE_DEPTH;
     return (chain + d / TILE_DEPTH + 3) * 0x1p-24;
@@ -35,6 +48,9 @@ static size_t tile_scratch_bytes(const struct job *job) {
     return HF_ALIGN;
 }
 
+/* Directions for k centroids: whole groups of TILE_K. */
+static int tile_directions(int64_t k) { return k < 512 ? 36 : 60; }
+
 static void tile_begin(void) {}
 
 static void tile_end(void) {}
@@ -43,6 +59,12 @@ static void tile_end(void) {}
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
     (void)w;
+#if TILE_HAS_I16
+    if (job->i16) {
+        i16_pack_centroid(job, p, slot, c, start);
+        return;
+    }
+#endif
     char *base = (char *)p->tiles + (size_t)(slot / TILE_K) * tile_group_bytes(job);
     float *dst = (float *)base + slot % TILE_K;
     for (int64_t j = 0; j < job->d; j++)
@@ -52,6 +74,12 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
 
 /* VW rows starting at slot `first`, x' as [VW][d_pad] in rows: transpose into the panel. */
 static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
+#if TILE_HAS_I16
+    if (job->i16) {
+        i16_pack_panel(job, w, first, rows);
+        return;
+    }
+#endif
     float *dst = (float *)w->x + (size_t)first * (size_t)job->d;
     for (int64_t j = 0; j < job->d; j += VW) {
         vf r[VW];
@@ -112,9 +140,43 @@ ALWAYS_INLINE void tile_scores(vf s0[TILE_K], vf s1[TILE_K], const float *x, con
     }
 }
 
+/* Tile i of packed rows. */
+static const void *tile_at(const struct job *job, const void *packed, int i) {
+    return (const float *)packed + (int64_t)i * TILE_ROWS * job->d;
+}
+
+/* Scores of a tile of packed rows against group g: out [TILE_K][TILE_ROWS]. */
+static void tile_scores_out(const struct job *job, const void *x, const struct pack *p, int64_t g,
+                            float *out) {
+    vf s0[TILE_K];
+    vf s1[TILE_K];
+    tile_scores(s0, s1, x,
+                (const float *)((const char *)p->tiles + (size_t)g * tile_group_bytes(job)),
+                p->start + g * TILE_K, job->d);
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++) {
+        vf_store(out + t * TILE_ROWS, s0[t]);
+        vf_store(out + t * TILE_ROWS + VW, s1[t]);
+    }
+}
+
+ALWAYS_INLINE vf tile_coarse_value(vf v) { return v; }
+
+/* VW coarse rows [d][VW] into their panel. */
+static void tile_pack_coarse(const struct job *job, void *packed, int panel, const float *rows) {
+    memcpy((float *)packed + (int64_t)panel * VW * job->d, rows,
+           sizeof(float) * VW * (size_t)job->d);
+}
+
 /* Scores of all rows of the block against all centroids of the pack; keep the best two of each row.
  */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+#if TILE_HAS_I16
+    if (job->i16) {
+        i16_argmax(job, w, p);
+        return;
+    }
+#endif
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     job_prefetch_plan(w, p->groups * tiles);
@@ -143,6 +205,12 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
 
 /* The same scores; those that reach the row's threshold (block.best) become candidates. */
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
+#if TILE_HAS_I16
+    if (job->i16) {
+        i16_collect(job, w, p);
+        return;
+    }
+#endif
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int64_t g = 0; g < p->groups; g++) {

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiles in int16 with AVX-512 VNNI: 2 x VW rows by TILE_K centroids as in assign_tile_f32.h, two
+ * products a lane and instruction, so twice the rate. Each row is scaled by a power of two of its
+ * own to a length of 2^14 to 2^15, centroids by one for all; int32 sums are exact and cannot
+ * overflow (Cauchy-Schwarz), so rounding to integers is all the error. Features j and j + h,
+ * h = ceil(d / 2), share a lane:
+ *   packed rows       [panel][h][VW][2]      int16
+ *   packed centroids  [group][h][TILE_K][2]  int16 */
+#ifndef HF_ASSIGN_TILE_I16_H
+#define HF_ASSIGN_TILE_I16_H
+
+#include "ops/assign/assign_job.h"
+#include "ops/assign/assign_pick.h"
+#include <math.h>
+#include <string.h>
+
+#define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
+#define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
+#define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
+#define I16_WHOLE 2048     /* rows of whole numbers with so many features do not change */
+#define VNNI __attribute__((target("avx512vnni")))
+
+static int64_t i16_pairs(const struct job *job) { return (job->d + 1) / 2; }
+
+/* Conversion and start score of a score: three roundings. What rounding to integers does is not in
+ * it: block.loss and bound.fixed. */
+static double i16_dot_error(void) { return 4 * 0x1p-24; }
+
+/* The scale of centroids of length cmax and less. */
+static float i16_centroid_scale(double cmax) {
+    int e = 0;
+    if (!(cmax > 0x1p-60))
+        return 0x1p60f;
+    (void)frexp(cmax * (1 + 0x1p-10), &e); /* < 2^e */
+    return (float)ldexp(1, I16_BITS + 1 - e);
+}
+
+static int16_t i16_round(float v, double *lost) {
+    const float r = rintf(v);
+    *lost += (double)(v - r) * (double)(v - r);
+    return (int16_t)r;
+}
+
+static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slot, const float *c,
+                              float start) {
+    const int64_t pairs = i16_pairs(job);
+    int16_t *dst = (int16_t *)p->tiles + (slot / TILE_K * pairs * TILE_K + slot % TILE_K) * 2;
+    double lost = 0;
+    for (int64_t j = 0; j < pairs; j++) {
+        const float other = j + pairs < job->d ? c[j + pairs] : 0;
+        dst[j * TILE_K * 2] = i16_round(c[j] * job->i16_scale, &lost);
+        dst[j * TILE_K * 2 + 1] = i16_round(other * job->i16_scale, &lost);
+    }
+    p->start[slot] = start;
+    p->lost[slot] = (float)(sqrt(lost) / job->i16_scale * (1 + 0x1p-20));
+}
+
+/* The most that rounding moved a centroid. */
+static float i16_lost_most(const struct pack *p) {
+    float most = 0;
+    for (int64_t slot = 0; slot < p->count; slot++)
+        most = fmaxf(most, p->lost[slot]);
+    return most;
+}
+
+/* Squares of what rounding v takes, in the lanes of m, added up. */
+ALWAYS_INLINE vf i16_lost(vf v, vi rounded, vm m, vf sum) {
+    const vf off = _mm512_maskz_sub_ps(m, v, _mm512_cvtepi32_ps(rounded));
+    return vf_fma(off, off, sum);
+}
+
+/* How far rounding moved VW rows: w->parts has sums of squares in units of each row. Or the most
+ * that it can be, where measuring costs more than it saves. */
+static void i16_note_loss(const struct job *job, struct worker *w, int first, vf unit) {
+    vf most = vf_set1(0.5f * sqrtf((float)job->d) * (1 + 0x1p-20f));
+    if (job->whole && job->d <= I16_WHOLE)
+        most = vf_set1(0);
+    else if (job->d >= I16_MEASURE) {
+        vf r[VW];
+        UNROLL(16)
+        for (int i = 0; i < VW; i++)
+            r[i] = vf_load(w->parts + i * VW);
+        vf_transpose(r);
+        vf sum = r[0];
+        UNROLL(16)
+        for (int i = 1; i < VW; i++)
+            sum = vf_add(sum, r[i]);
+        most = vf_min(most, vf_mul(vf_sqrt(sum), vf_set1(1 + 0x1p-8f)));
+    }
+    vf_store(w->block.loss + first, vf_mul(vf_mul(most, unit), vf_set1(1 + 0x1p-7f)));
+}
+
+/* VW rows from slot `first` on; their |x'|^2 is known. Reads up to 2 VW floats behind the last row.
+ */
+static void i16_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
+    const int64_t pairs = i16_pairs(job);
+    char *dst = (char *)w->x + (size_t)first * (size_t)pairs * 4;
+    const vf length = vf_mul(vf_sqrt(vf_load(w->block.norm2 + first)), vf_set1(1 + 0x1p-9f));
+    const vf e = _mm512_max_ps(_mm512_getexp_ps(length), vf_set1(I16_LEAST));
+    const vf scale = _mm512_scalef_ps(vf_set1(1), vf_sub(vf_set1(I16_BITS), e));
+    const vf unit = _mm512_scalef_ps(vf_set1(1), vf_sub(e, vf_set1(I16_BITS)));
+    const int measure = job->d >= I16_MEASURE;
+    float of_row[VW];
+    vf_store(of_row, scale);
+    vf_store(w->unit + first, vf_mul(unit, vf_set1(1 / job->i16_scale)));
+    const vi turn =
+        _mm512_add_epi32(vi_set1((int32_t)pairs),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    if (measure)
+        memset(w->parts, 0, sizeof(float) * VW * VW);
+    for (int64_t j = 0; j < pairs; j += VW) {
+        const int64_t left = pairs - j < VW ? pairs - j : VW;
+        const vm in = (vm)((1u << left) - 1);
+        vf r[VW];
+        UNROLL(16)
+        for (int i = 0; i < VW; i++) {
+            const float *x = rows + i * job->d_pad + j;
+            const vf s = vf_set1(of_row[i]);
+            const vf va = vf_mul(vf_load(x), s);
+            /* rows that were just stored are not loaded across two stores */
+            const vf vb =
+                job->d <= VW ? _mm512_permutexvar_ps(turn, va) : vf_mul(vf_load(x + pairs), s);
+            const vi a = _mm512_cvtps_epi32(va);
+            const vi b = _mm512_cvtps_epi32(vb);
+            r[i] = _mm512_castsi512_ps(
+                _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16)));
+            if (measure)
+                vf_store(w->parts + i * VW,
+                         i16_lost(vb, b, in, i16_lost(va, a, in, vf_load(w->parts + i * VW))));
+        }
+        vf_transpose(r);
+        for (int64_t i = 0; i < left; i++)
+            _mm512_storeu_ps(dst + (j + i) * HF_ALIGN, r[i]);
+    }
+    i16_note_loss(job, w, first, unit);
+}
+
+/* sum += products of pairs. In assembly: for the intrinsic gcc 12 copies every sum to memory. */
+static inline __attribute__((always_inline)) VNNI void i16_add(vi *sum, vi x, vi c) {
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(x), "v"(c));
+}
+
+static inline __attribute__((always_inline)) VNNI void
+i16_scores(vf f0[TILE_K], vf f1[TILE_K], const char *x, const char *y, const int32_t *c,
+           const float *start, vf unit0, vf unit1, int64_t pairs) {
+    vi s0[TILE_K];
+    vi s1[TILE_K];
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++)
+        s0[t] = s1[t] = vi_set1(0);
+    for (int64_t j = 0; j < pairs; j++) {
+        const vi v = _mm512_loadu_si512(x + j * HF_ALIGN);
+        const vi w = _mm512_loadu_si512(y + j * HF_ALIGN);
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++) {
+            const vi q = vi_set1(c[j * TILE_K + t]);
+            i16_add(&s0[t], v, q);
+            i16_add(&s1[t], w, q);
+        }
+    }
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++) {
+        f0[t] = vf_fma(_mm512_cvtepi32_ps(s0[t]), unit0, vf_set1(start[t]));
+        f1[t] = vf_fma(_mm512_cvtepi32_ps(s1[t]), unit1, vf_set1(start[t]));
+    }
+}
+
+/* tile_argmax(), or with collect tile_collect(). */
+static inline __attribute__((always_inline)) VNNI void
+i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
+    const int64_t pairs = i16_pairs(job);
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    job_prefetch_plan(w, p->groups * tiles);
+    for (int64_t g = 0; g < p->groups; g++) {
+        const int32_t *c = (const int32_t *)p->tiles + g * pairs * TILE_K;
+        for (int i = 0; i < tiles; i++) {
+            const int slot = i * TILE_ROWS;
+            const char *x = (const char *)w->x + (int64_t)slot * pairs * 4;
+            vf f0[TILE_K];
+            vf f1[TILE_K];
+            job_prefetch(w);
+            i16_scores(f0, f1, x, x + pairs * HF_ALIGN, c, p->start + g * TILE_K,
+                       vf_load(w->unit + slot), vf_load(w->unit + slot + VW), pairs);
+            struct pick a = pick_load(&w->block, slot);
+            struct pick b = pick_load(&w->block, slot + VW);
+            UNROLL(12)
+            for (int t = 0; t < TILE_K; t++) {
+                if (collect) {
+                    const uint64_t bits = vm_bits(vf_le(a.best, f0[t])) |
+                                          (uint64_t)vm_bits(vf_le(b.best, f1[t])) << VW;
+                    pick_candidates(job, w, p, slot, bits, g * TILE_K + t);
+                } else {
+                    pick_score(&a, f0[t], (int32_t)(g * TILE_K + t));
+                    pick_score(&b, f1[t], (int32_t)(g * TILE_K + t));
+                }
+            }
+            if (!collect) {
+                pick_store(&w->block, slot, &a);
+                pick_store(&w->block, slot + VW, &b);
+            }
+        }
+    }
+}
+
+static VNNI NOINLINE void i16_argmax(const struct job *job, struct worker *w,
+                                     const struct pack *p) {
+    i16_sweep(job, w, p, 0);
+}
+
+static VNNI NOINLINE void i16_collect(const struct job *job, struct worker *w,
+                                      const struct pack *p) {
+    i16_sweep(job, w, p, 1);
+}
+
+#endif
