@@ -380,6 +380,27 @@ static void test_quality(void **state) {
     problem_free(&p);
 }
 
+/* A core is as good a place to choose from as all rows. */
+static void test_core_quality(void **state) {
+    (void)state;
+    double core = 0;
+    double random = 0;
+    struct problem p = blobs(66000, 3, 25, 0.1, HF_F32, 99);
+    assert_true(hf_init_core_rows(p.n, p.d, 25, p.dtype) > 0);
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        struct hf_init_args a = {.k = 25, .seed = seed};
+        double *c = run_init(&p, a, 2, 0);
+        core += potential(&p, c, 25);
+        free(c);
+        a.init = HF_INIT_RANDOM;
+        c = run_init(&p, a, 2, 0);
+        random += potential(&p, c, 25);
+        free(c);
+    }
+    assert_true(core * 4 < random);
+    problem_free(&p);
+}
+
 static void test_restarts(void **state) {
     (void)state;
     struct problem p = blobs(500, 3, 9, 1, HF_F32, 17);
@@ -442,14 +463,14 @@ static void test_progress(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_overflow),     cmocka_unit_test(test_parallel),
-        cmocka_unit_test(test_core),         cmocka_unit_test(test_core_far),
-        cmocka_unit_test(test_core_copies),  cmocka_unit_test(test_few_points),
-        cmocka_unit_test(test_copies),       cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_zero_weights), cmocka_unit_test(test_quality),
-        cmocka_unit_test(test_restarts),     cmocka_unit_test(test_random),
-        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_types),       cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_overflow),    cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_core),        cmocka_unit_test(test_core_far),
+        cmocka_unit_test(test_core_copies), cmocka_unit_test(test_core_quality),
+        cmocka_unit_test(test_few_points),  cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_scales),      cmocka_unit_test(test_zero_weights),
+        cmocka_unit_test(test_quality),     cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
