@@ -461,6 +461,67 @@ static void test_progress(void **state) {
     problem_free(&p);
 }
 
+/* The rows on the device, or in chunks from the host. */
+static double *run_on_gpu(hf_context *ctx, const struct problem *p, struct hf_init_args a,
+                          bool resident) {
+    const size_t bytes = (size_t)(p->n * p->d) * hf_dtype_bytes(p->dtype);
+    void *data = resident ? hf_ctx_alloc(ctx, bytes) : NULL;
+    if (resident)
+        assert_int_equal(hf_ctx_copy(ctx, data, p->data, bytes), HF_OK);
+    const hf_array array = hf_array_view(data, p->dtype, p->n, p->d);
+    const hf_source source = {p->n, p->d, p->dtype, read_rows, (void *)(uintptr_t)p};
+    struct hf_rows rows = {.ctx = ctx, .n = p->n, .d = p->d, .dtype = p->dtype};
+    rows.array = resident ? &array : NULL;
+    rows.source = resident ? NULL : &source;
+    rows.chunk_rows = resident ? p->n : p->n / 2 + 1;
+    rows.buffer = need(bytes);
+    a.weights = p->weights;
+    a.filter = p->filter;
+    if (a.metric != HF_EUCLIDEAN)
+        a.filter.shift = NULL;
+    a.nearest = need((size_t)p->n * sizeof *a.nearest);
+    a.labels = need((size_t)p->n * sizeof *a.labels);
+    double *c = need((size_t)(a.k * p->d) * sizeof *c);
+    assert_int_equal(hf_kmeans_init(&rows, &a, c), HF_OK);
+    free(a.nearest);
+    free(a.labels);
+    free(rows.buffer);
+    hf_ctx_release(ctx, data);
+    return c;
+}
+
+/* A GPU chooses the same rows. */
+static void test_on_gpu(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{300, 1, 7}, {5000, 17, 40}, {66000, 5, 20}};
+    static const hf_dtype types[] = {HF_F32, HF_F16, HF_F64};
+    hf_context *ctx = NULL;
+    const hf_context_opts opts = {.device = "cuda"};
+    if (hf_context_create(&ctx, &opts) != HF_OK) {
+        print_message("skipped: %s\n", hf_last_error(NULL));
+        skip();
+    }
+    for (int i = 0; i < 27; i++) {
+        const int64_t *shape = shapes[i % 3];
+        struct problem p = blobs(shape[0], shape[1], 9, 1, types[i / 9], (uint64_t)i);
+        const struct hf_init_args a = {.k = shape[2],
+                                       .metric = (hf_metric)(i / 3 % 3),
+                                       .init = i % 2 ? HF_INIT_KMEANS_PARALLEL : HF_INIT_KMEANSPP,
+                                       .seed = 40};
+        if (i % 4 == 0)
+            add_weights(&p, 3);
+        double *want = naive_init(&p, &a);
+        for (int resident = 0; resident < 2; resident++) {
+            double *c = run_on_gpu(ctx, &p, a, resident != 0);
+            assert_memory_equal(c, want, (size_t)(a.k * p.d) * sizeof *c);
+            free(c);
+        }
+        free(want);
+        problem_free(&p);
+    }
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),       cmocka_unit_test(test_shapes),
@@ -471,6 +532,7 @@ int main(void) {
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_zero_weights),
         cmocka_unit_test(test_quality),     cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_random),      cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_on_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
