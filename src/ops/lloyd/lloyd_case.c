@@ -3,6 +3,7 @@
 #include "ops/cases/data_case.h"
 #include "ops/lloyd/lloyd.h"
 #include "ops/reference.h"
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static double value_at(const hf_array *x, int64_t i, int64_t j) {
 static bool describe(struct hf_case *c, struct hf_lloyd_args *a, double max_weight) {
     const int64_t d = a->x.cols;
     const int64_t n = a->x.rows / a->batch;
+    assert(n > 0);
     const bool euclidean = a->rule.metric == HF_EUCLIDEAN;
     double *shift = hf_case_alloc(c, (size_t)d * sizeof *shift, false);
     double *square = hf_case_alloc(c, (size_t)a->batch * sizeof *square, false);
@@ -160,8 +162,7 @@ static bool same_history(const struct hf_lloyd_args *a, int64_t p, const hf_kmea
     for (int i = 0; i < made; i++) {
         const hf_kmeans_iteration *r = &ref[p * a->count + i];
         const hf_kmeans_iteration *g = &got[p * a->count + i];
-        const bool same = memcmp(&r->inertia, &g->inertia, sizeof r->inertia) == 0 &&
-                          memcmp(&r->shift, &g->shift, sizeof r->shift) == 0 &&
+        const bool same = r->inertia == g->inertia && r->shift == g->shift &&
                           r->changed == g->changed && r->empty == g->empty;
         if (same)
             continue;
