@@ -6,6 +6,17 @@
 #include "ops/assign/assign_job.h"
 #include <string.h>
 
+/* VW elements at p as float32; not for float64 data. */
+ALWAYS_INLINE vf gather_raw(const void *p, hf_dtype dtype) {
+    if (dtype == HF_F16)
+        return vf_from_f16(p);
+    if (dtype == HF_BF16)
+        return vf_from_bf16(p);
+    if (dtype == HF_U8)
+        return vf_from_u8(p);
+    return vf_load(p);
+}
+
 /* VW elements at p as float32, less shift, times scale; one rounding (two for float64 data). */
 ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shift, vf scale) {
     if (dtype == HF_F64) {
@@ -22,16 +33,7 @@ ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shif
             vd_store(centred + i, vd_mul(vd_load(centred + i), s));
         return vf_from_f64(centred);
     }
-    vf x;
-    if (dtype == HF_F32)
-        x = vf_load(p);
-    else if (dtype == HF_F16)
-        x = vf_from_f16(p);
-    else if (dtype == HF_BF16)
-        x = vf_from_bf16(p);
-    else
-        x = vf_from_u8(p);
-    return vf_mul(vf_sub(x, vf_load(shift)), scale);
+    return vf_mul(vf_sub(gather_raw(p, dtype), vf_load(shift)), scale);
 }
 
 /* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is

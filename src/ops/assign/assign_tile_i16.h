@@ -117,16 +117,19 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
             const float *x = rows + i * job->d_pad + j;
             const vf s = vf_set1(of_row[i]);
             const vf va = vf_mul(vf_load(x), s);
-            /* rows that were just stored are not loaded across two stores */
-            const vf vb =
-                job->d <= VW ? _mm512_permutexvar_ps(turn, va) : vf_mul(vf_load(x + pairs), s);
             const vi a = _mm512_cvtps_epi32(va);
-            const vi b = _mm512_cvtps_epi32(vb);
+            vi b;
+            if (job->d <= VW) { /* what was just stored is not loaded across two stores */
+                b = _mm512_permutexvar_epi32(turn, a);
+            } else {
+                const vf vb = vf_mul(vf_load(x + pairs), s);
+                b = _mm512_cvtps_epi32(vb);
+                if (measure)
+                    vf_store(w->parts + i * VW,
+                             i16_lost(vb, b, in, i16_lost(va, a, in, vf_load(w->parts + i * VW))));
+            }
             r[i] = _mm512_castsi512_ps(
                 _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16)));
-            if (measure)
-                vf_store(w->parts + i * VW,
-                         i16_lost(vb, b, in, i16_lost(va, a, in, vf_load(w->parts + i * VW))));
         }
         vf_transpose(r);
         for (int64_t i = 0; i < left; i++)
