@@ -154,6 +154,7 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(hf_settle_lost(cuda, rows, step, s));
         HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
         HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
+        HF_TRY(hf_settle_dense(cuda, rows, step, s, s->open.row, s->open.count));
         return settle_listed(cuda, rows, step, s, NULL, s->lost);
     }
     if (bounded) {

@@ -225,7 +225,8 @@ __global__ void __launch_bounds__(THREADS, 3) skip_scan(const struct skip_job jo
 
 /* Bounds of one row from its scores. t is the score of the true x' and c', |t - score| <= error and
  * |x' - c'|^2 = |x'|^2 - 2 t. A row that float64 decided may have any of those that score nearly
- * best: then the best score bounds the distance to all. */
+ * best: then the best score bounds the distance to all, or the second where the filter knew nothing
+ * of the row but that. */
 __device__ static void learn_row(const struct skip_job &job, int64_t row) {
     const double best = static_cast<double>(job.s.best[row]);
     const double second = static_cast<double>(job.s.second[row]);
@@ -237,7 +238,7 @@ __device__ static void learn_row(const struct skip_job &job, int64_t row) {
     const double low = fmax(0.0, norm * (1 - share) - loss - 0x1p-59);
     const bool decided = best - second > 2.5 * error;
     const double reach = high * high - 2 * (best - error);
-    const double clear = low * low - 2 * ((decided ? second : best) + error);
+    const double clear = low * low - 2 * ((decided ? second : fmax(best, second)) + error);
     const float upper = __double2float_ru(sqrt(fmax(reach, 0.0)) * job.unit * (1 + 0x1p-20));
     const float lower = __double2float_rd(sqrt(fmax(clear, 0.0)) * job.unit * (1 - 0x1p-20));
     job.upper[row] = reach == reach && reach < INFINITY ? upper + 0x1p-126f : INFINITY;
