@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 import time
+import zlib
 
 import torch
 
@@ -170,10 +171,70 @@ def iterate_row(ours, rival, batch, n, k, d, bar, dtype, kind, args):
     return row
 
 
+def fit_row(ours, rival, name, x, k, args):
+    """A whole fit, ours to its own end; the rival makes as many iterations from the same start."""
+    g = torch.Generator(device=DEV).manual_seed(9)
+    c = x[torch.randperm(len(x), device=DEV, generator=g)[:k]].contiguous()
+    row = dict(what="fit", n=len(x), k=k, d=x.shape[1], dtype=str(x.dtype)[6:], data=name, bar=4.0,
+               product=product_rate())
+
+    def run(skipping):
+        start = time.perf_counter()
+        r = ours.fit(x, c.float(), 300, 1e-4, skipping, empty=KEEP)
+        return time.perf_counter() - start, r
+    run("auto")
+    for key, skipping in (("dense", "off"), ("wide", "auto")):
+        runs = [run(skipping) for _ in range(args.repeats)]
+        row[key], r = statistics.median(t for t, _ in runs), runs[0][1]
+        row["iterations"] = r["iterations"]
+        row[key + "_labels"] = zlib.crc32(r["labels"].tobytes())
+    row["wide_wrong"] = int(row["dense_labels"] != row["wide_labels"]) + wrong(
+        x, torch.as_tensor(r["centroids"], device=DEV), torch.as_tensor(r["labels"], device=DEV), 1024)
+    row["clock"] = clock_mhz()
+    if rival:
+        def theirs():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            rival(x[None], k, max_iters=row["iterations"], tol=-1.0, init_centroids=c[None])
+            torch.cuda.synchronize()
+            return time.perf_counter() - start
+        theirs()
+        row["flash"] = statistics.median(theirs() for _ in range(args.repeats))
+    return row
+
+
+def fit_jobs(ours, rival, args):
+    def blobs():
+        return make(4 * N, 1024, 128, "clustered", torch.float16, 10)[0]
+
+    def fashion():
+        import data
+        return torch.as_tensor(data.fashion(args.fashion, 60_000, 15)[0], device=DEV)
+    jobs = [lambda: fit_row(ours, rival, "clustered", blobs(), 1024, args)]
+    if args.fashion:
+        jobs.append(lambda: fit_row(ours, rival, "fashion", fashion(), 1024, args))
+    return jobs
+
+
+def seed_row(ours, init, name, args):
+    """What a start costs, in iterations of the same fit."""
+    x = make(4 * N, 1024, 128, "clustered", torch.float16, 11)[0]
+    row = dict(what="start", n=len(x), k=1024, d=128, dtype="float16", data=name, bar=None,
+               product=product_rate())
+    runs = [ours.start(x, 1024, init, 12) for _ in range(args.repeats + 1)][1:]
+    row["wide"] = statistics.median(r["seconds"]["init"] for r in runs)
+    row["iteration"] = statistics.median(r["seconds"]["iterate"] / r["iterations"] for r in runs)
+    return row
+
+
 def show(row):
     mine = row.get("fast", row.get("same", row.get("wide")))
     other = row.get("exact", row.get("wide"))
-    work = 2.0 * row.get("batch", 1) * row["n"] * row["k"] * row["d"]
+    if row["what"] == "start":
+        print(f"start {row['data']}: {mine * 1e3:.2f} ms, an iteration {row['iteration'] * 1e3:.2f} ms: "
+              f"{mine / row['iteration']:.1f} iterations", flush=True)
+        return
+    work = 2.0 * row.get("batch", 1) * row["n"] * row["k"] * row["d"] * row.get("iterations", 1)
     ratio = f"{row['flash'] / mine:6.2f}x" if "flash" in row else "      -"
     slow = f"{row['flash'] / other:6.2f}x" if "flash" in row else "      -"
     errors = "/".join(str(row[key]) for key in row if key.endswith("_wrong"))
@@ -192,7 +253,9 @@ def main():
     p.add_argument("--steps", type=int, default=20, help="iterations whose time is taken")
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--skipping", default="off", choices=sorted(hf.SKIP))
-    p.add_argument("--only", default="assign,iterate,exact", help="assign, iterate, exact")
+    p.add_argument("--only", default="assign,iterate,exact,fit,start",
+                   help="assign, iterate, exact, fit, start")
+    p.add_argument("--fashion", help="Fashion-MNIST's training images (IDX), for a whole fit")
     p.add_argument("--data", default="normal,clustered")
     p.add_argument("--shapes", type=int, default=99, help="at most so many shapes of each kind")
     p.add_argument("--no-rival", action="store_true")
@@ -212,6 +275,11 @@ def main():
         if "exact" in args.only:
             jobs += [lambda s=s, kind=kind: iterate_row(ours, fit, 1, *s, torch.float32, kind, args)
                      for s in EXACT[:args.shapes]]
+    if "fit" in args.only:
+        jobs += fit_jobs(ours, fit, args)
+    if "start" in args.only:
+        jobs += [lambda: seed_row(ours, 0, "k-means++", args),
+                 lambda: seed_row(ours, 1, "k-means||", args)]
     rows = []
     for job in jobs:
         if time.time() - begin > args.budget:

@@ -111,6 +111,14 @@ class Holdfast:
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out
 
+    def start(self, x, k, init, iterations):
+        """A fit of so many iterations that chooses its own first centroids."""
+        xv = view(x)
+        opts = Opts(k=k, init=init, max_iter=iterations, tol=-1, seed=1)
+        r = Result()
+        self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
+        return self._take(r)
+
     def fit_batch(self, xs, inits, max_iter, tol, **more):
         """Problems of one shape from the same centroids `inits` [k, d]; seconds of the whole call."""
         views = (Array * len(xs))(*[view(x) for x in xs])
