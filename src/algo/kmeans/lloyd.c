@@ -276,6 +276,7 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .filter = fit->filter,
                                   .rule = hf_fit_rule(fit),
                                   .empty = o->empty,
+                                  .skipping = o->skipping,
                                   .first = run->iteration,
                                   .count = (int)count,
                                   .tol = &fit->tol,

@@ -9,6 +9,7 @@
 
 #define AHEAD 8        /* steps queued between two looks; even */
 #define GRAPH_STEPS 12 /* from so many on, recording them pays */
+#define BOUNDED_CLUSTERS 1024
 
 /* How the host keeps the device busy without waiting for it. */
 struct ahead {
@@ -31,6 +32,8 @@ struct run {
     int32_t *moved;    /* [batch * n] */
     void *rows_memory; /* of assign */
     void *step_memory; /* likewise */
+    void *bounds;      /* likewise; NULL: none are kept */
+    bool started;      /* a step was queued: bounds hold for its centroids */
 };
 
 struct carve {
@@ -62,6 +65,12 @@ static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
     return problem;
 }
 
+/* With fewer clusters bounds cost more than all scores. */
+static bool wants_bounds(const struct hf_lloyd_args *a) {
+    return a->skipping == HF_SKIP_ON ||
+           (a->skipping == HF_SKIP_AUTO && a->sums->k >= BOUNDED_CLUSTERS);
+}
+
 /* Workspace: measured with base == NULL, then taken. */
 static size_t carve_run(struct run *run, void *base) {
     const struct hf_lloyd_args *a = run->args;
@@ -86,6 +95,8 @@ static size_t carve_run(struct run *run, void *base) {
     run->factor = cosine ? (double *)take(&c, rows * sizeof(double)) : NULL;
     run->rows_memory = take(&c, hf_assign_rows_bytes(&run->problem));
     run->step_memory = take(&c, hf_assign_step_bytes(&run->problem));
+    const size_t bounds = wants_bounds(a) ? hf_assign_bounds_bytes(&run->problem) : 0;
+    run->bounds = bounds > 0 ? take(&c, bounds) : NULL;
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
@@ -166,6 +177,7 @@ static hf_status begin(struct run *run) {
     const struct hf_lloyd_args *a = run->args;
     struct hf_lloyd_job *job = &run->job;
     memset(&run->control, 0, sizeof run->control);
+    run->started = false;
     run->control.running = (int32_t)a->batch;
     for (int64_t p = 0; p < a->batch; p++) {
         a->state[p].iterations = 0;
@@ -178,6 +190,8 @@ static hf_status begin(struct run *run) {
     HF_TRY(hf_update_scratch_clear(run->cuda, &job->update.scratch, a->batch * a->sums->k));
     if (run->factor != NULL)
         HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
+    if (run->bounds != NULL)
+        HF_TRY(hf_assign_bounds_clear(run->cuda, &run->problem, run->bounds));
     return hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows);
 }
 
@@ -193,6 +207,9 @@ static hf_status queue_step(struct run *run, int number) {
     step.moved = run->moved;
     step.moved_count = &job->control->moved;
     step.stop = &job->control->halt;
+    step.bounds = run->bounds;
+    step.c_before = run->started ? job->centers[1 - side] : NULL;
+    run->started = true;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
     return hf_lloyd_conclude(run->cuda, job, side);
 }

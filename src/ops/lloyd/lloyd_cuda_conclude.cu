@@ -8,7 +8,8 @@
 #include "ops/lloyd/lloyd_cuda.h"
 #include "ops/update/update_cuda.cuh"
 
-#define FEW_VALUES (1 << 22) /* as long as so few values move, they go to memory one by one */
+#define FEW_VALUES (1 << 22) /* as long as so few values move, they go to memory one by one; */
+#define FEW_ROWS 3           /* as well as so many rows for each cluster */
 #define LANES HF_TREE_CLUSTERS
 #define ALL 0xffffffffu
 
@@ -30,9 +31,10 @@ static __device__ void clear_sums(const struct hf_update_job &job) {
 /* The rows whose labels changed are moved; when that is more work than to add up all, all are. */
 template <hf_dtype T>
 static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, uint32_t *shared) {
-    const int64_t rows = job.update.batch * job.update.n;
+    const struct hf_update_job &u = job.update;
+    const int64_t rows = u.batch * u.n;
     const int64_t moved = job.control->moved;
-    if (moved * job.update.d * job.update.limbs <= FEW_VALUES) {
+    if ((moved - FEW_ROWS * u.batch * u.k) * u.d * u.limbs <= FEW_VALUES) {
         update_few<T>(job.update, job.moved, moved, job.labels[side], job.labels[1 - side]);
         return;
     }
@@ -421,6 +423,7 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
     it.inertia = euclidean && !(inertia > 0) ? 0 : inertia;
     it.changed = (int64_t)t.known.counts.changed;
     it.rows_rechecked = (int64_t)t.known.counts.rechecked;
+    it.rows_skipped = (int64_t)t.known.counts.skipped;
     it.empty = t.known.tally.empty;
     state.stop = decide(job, t, it);
     const bool moved = state.stop == HF_STOP_NONE || state.stop == HF_STOP_TOL;
