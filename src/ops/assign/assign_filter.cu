@@ -10,14 +10,15 @@ bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int
 }
 
 double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
-    /* Measured on an H200: 1700 multiply-adds a nanosecond and multiprocessor... of the tile's
-     * size, not the problem's, 90 columns more for what is done with each score. */
+    /* Fitted to measurements on an H200: 3 multiply-adds a ps and multiprocessor, columns of the
+     * tile, some more columns for what is done with each score; rows at 3.5 bytes a ps. */
     const struct filter_tile tile = filter_tile_of(d);
     const double pairs = (double)batch * (double)((n + 63) / 64 * 64) *
                          (double)((k + tile.nt - 1) / tile.nt * tile.nt);
-    const double product = pairs * (tile.dp + (tile.dp < 64 ? 40 : 18)) / (3000.0 * cuda->sms);
-    const double bytes = (double)batch * (double)n * (2.0 * d + 8) / 3500.0;
-    return 8e3 + (product > bytes ? product : bytes);
+    const double columns = d > 512 ? 1.3 * tile.dp : tile.dp + (tile.dp < 64 ? 40 : 22);
+    const double product = pairs * columns / (3000.0 * cuda->sms);
+    const double bytes = (double)batch * (double)n * (2.0 * d + 12) / 3500.0;
+    return 15e3 + (product > bytes ? product : bytes);
 }
 
 size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
@@ -117,7 +118,7 @@ hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     struct filter_args a = args_of(rows);
     a.out = *out;
     if (rows->list)
-        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows");
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows, use top2");
     return run(cuda, a, centroids, packed,
                filter_shifts(centroids->k) ? FILTER_BEST_CHUNK : FILTER_BEST);
 }

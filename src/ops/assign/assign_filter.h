@@ -91,11 +91,12 @@ double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d
 /* Bytes of `packed`, for any of the types and metrics. */
 size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch);
 
-/* Lay the centroids out as the kernels want them. One kernel. */
+/* Lay the centroids out as the kernels want them. One kernel, two if there are many. */
 hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,
                          void *packed);
 
-/* Labels by score alone, lowest index among equal scores. out->open is not used. */
+/* Labels by score alone, lowest index among equal scores; of all rows (rows->list: NULL). out->open
+ * is not used. */
 hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);

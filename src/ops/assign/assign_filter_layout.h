@@ -89,9 +89,10 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
 }
 
 /* The unit by which the pieces of a bias are multiplied (a power of two): f16 pieces must neither
- * overflow nor lose what float32 would keep. `size` bounds |x'|^2 and |c'|^2. */
+ * overflow nor lose what float32 would keep. `size` bounds the biases, also when they are moved up,
+ * while components are at most 1 in scaled units; pack gives up on larger ones. */
 static inline float filter_bias_unit(const struct hf_filter_centroids *c) {
-    const double size = c->raw ? c->d / (c->scale * c->scale) : c->d;
+    const double size = c->raw ? 4.0 * c->d / (c->scale * c->scale) : c->d;
     int e = c->bf16 ? 0 : -24;
     while (!c->bf16 && e < 15 && size > ldexp(32768, e))
         e++;

@@ -147,7 +147,10 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
         /* 2^-51: c - shift and the factor are rounded too. The shares pay for these sums. */
         const double length = sqrt(sums.square), reach = sqrt(sums.reach);
         double rc = (sqrt(sums.error) + reach * 0x1p-51) * (1 + 0x1p-30);
-        if (row >= 0 && a.tile.bias_step && fabs(bias) > 65504.0 * a.unit && !a.c.bf16)
+        /* A bias that its pieces cannot hold (moved up, it may double), numbers that are none: the
+         * filter then decides nothing. */
+        const bool large = a.tile.bias_step && !a.c.bf16 && fabs(bias) > 32752.0 * a.unit;
+        if (large || !(rc < (double)INFINITY))
             rc = (double)INFINITY;
         if (row >= 0) {
             atomicMax(&most[0], __float_as_int(__double2float_ru(rc)));

@@ -7,6 +7,7 @@
 
 #include "ops/assign/assign_filter_schedule.cuh"
 #include "device/cuda/ptx.cuh"
+#include <cuda_fp16.h>
 #include <float.h>
 
 /* The best of the tiles so far of one thread's columns, looked at in chunks of CHUNK columns (those
@@ -130,7 +131,8 @@ static __device__ __forceinline__ struct filter_bounds filter_bounds_of(const st
 static __device__ __forceinline__ float
 filter_error(const struct filter_args &a, const struct filter_bounds &b, float norm, float loss) {
     const float reach = norm + loss + b.far;
-    const float e = norm * b.rc + loss * b.cm + a.acc * (norm * (b.cm + b.rc) + b.bias) +
+    const float e = norm * b.rc + loss * b.cm +
+                    a.acc * (norm * (b.cm + b.rc) + b.bias * (a.shifted ? 2 : 1)) +
                     a.slack * reach * reach + a.tiny;
     return e * (1 + 0x1p-10f);
 }
@@ -192,28 +194,87 @@ static __device__ __forceinline__ void filter_open(const struct filter_args &a, 
     opens->count += __popc(mask);
 }
 
+/* The float that 16 bits stand for. */
+template <bool BF16> static __device__ __forceinline__ float filter_widen(uint32_t bits) {
+    if constexpr (BF16)
+        return __int_as_float((int)(bits << 16));
+    return __half2float(__ushort_as_half((unsigned short)bits));
+}
+
+/* The bias of place `slot` of a packed tile. */
+template <class S>
+static __device__ __forceinline__ float filter_bias_of(const struct filter_args &a,
+                                                       const uint8_t *tile, int slot) {
+    const uint8_t *const at = tile + S::NT * S::DP * 2;
+    if constexpr (!S::BIAS_STEP)
+        return (
+            (const float *)at)[slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2];
+    const uint16_t *const piece = (const uint16_t *)(at + slot / 8 * 256 + slot % 8 * 16);
+    return filter_widen<S::BF16>(a.one[1]) *
+           (filter_widen<S::BF16>(piece[0]) +
+            (filter_widen<S::BF16>(piece[1]) + filter_widen<S::BF16>(piece[2])));
+}
+
+/* One row's best by plain arithmetic, a whole warp at it: for rows without a positive score, of
+ * which bits say nothing. */
+template <class S>
+static __device__ __forceinline__ struct filter_found filter_plainly(const struct filter_args &a,
+                                                                     int problem, int row) {
+    const uint16_t *const x = (const uint16_t *)a.rows.x16 + (problem * a.rows.n + row) * a.rows.ld;
+    const uint8_t *const tiles = a.tiles + (int64_t)problem * a.tiles_per_problem * a.tile_bytes;
+    struct filter_found f = {-INFINITY, -INFINITY, 0};
+    for (int j = (int)(threadIdx.x & 31); j < a.tiles_per_problem * S::NT; j += 32) {
+        const uint8_t *const tile = tiles + (int64_t)(j / S::NT) * a.tile_bytes;
+        const int slot = j % S::NT;
+        float sum = filter_bias_of<S>(a, tile, slot);
+        for (int column = 0; column < a.rows.d; column++) {
+            const int flip = S::SWIZZLE == 128 ? slot & 7 : slot >> 1 & 3;
+            const int at = column / S::SLAB * S::NT * S::SWIZZLE + slot * S::SWIZZLE +
+                           ((column % S::SLAB / 8 ^ flip) << 4) + column % 8 * 2;
+            sum = fmaf(filter_widen<S::BF16>(x[column]),
+                       filter_widen<S::BF16>(*(const uint16_t *)(tile + at)), sum);
+        }
+        filter_join(&f, sum, -INFINITY, j);
+    }
+#pragma unroll
+    for (int lane = 1; lane < 32; lane <<= 1) {
+        const float best = __shfl_xor_sync(~0u, f.best, lane);
+        filter_join(&f, best, -INFINITY, __shfl_xor_sync(~0u, f.id, lane));
+    }
+    return f;
+}
+
 /* The end of a row: all lanes of a warp, lanes 0 mod 4 write. i: the row's place in the problem or
  * its list. */
-template <int MODE>
+template <class S, int MODE>
 static __device__ __forceinline__ void
 filter_finish(const struct filter_args &a, int problem, int i, float error, float shift,
-              struct filter_open_rows *opens, const struct filter_found &f) {
+              struct filter_open_rows *opens, struct filter_found f) {
     constexpr bool LIST = filter_lists(MODE);
     const bool mine = (threadIdx.x & 3) == 0 && i < filter_rows_of<LIST>(a, problem);
     int row = i;
     if (mine && LIST)
         row = a.rows.list[problem * a.rows.n + i];
     const int64_t at = problem * a.rows.n + row;
+    /* Bits of negative scores have another order: nothing is known of a row that has no others, and
+     * of its second best only that it is not positive. */
+    const bool unknown = filter_chunks(MODE) && !(f.best >= 0);
+    if constexpr (MODE == FILTER_BEST_CHUNK) {
+        for (unsigned left = __ballot_sync(~0u, mine && unknown); left != 0; left &= left - 1) {
+            const int lane = __ffs((int)left) - 1;
+            const struct filter_found plain =
+                filter_plainly<S>(a, problem, __shfl_sync(~0u, row, lane));
+            if ((int)(threadIdx.x & 31) == lane)
+                f = plain;
+        }
+    }
     if (mine) {
         a.out.label[at] = f.id;
         if (a.out.best)
             a.out.best[at] = f.best - shift;
     }
-    /* Bits of negative scores have another order: nothing is known of a row that has no others, and
-     * of its second best only that it is not positive. */
-    const bool unknown = filter_chunks(MODE) && !(f.best >= 0);
-    const float second = filter_chunks(MODE) ? fmaxf(f.second, 0.0f) : f.second;
     if constexpr (filter_decides(MODE)) {
+        const float second = filter_chunks(MODE) ? fmaxf(f.second, 0.0f) : f.second;
         if (mine && a.out.second)
             a.out.second[at] = second - shift;
         if (mine && a.out.error)
@@ -223,8 +284,6 @@ filter_finish(const struct filter_args &a, int problem, int i, float error, floa
         if (unknown || !(threshold > -FLT_MAX))
             threshold = NAN;
         filter_open(a, problem, row, open, threshold, opens);
-    } else if (a.out.open.count) {
-        filter_open(a, problem, row, mine && (unknown || f.best != f.best), NAN, opens);
     }
 }
 
@@ -314,9 +373,9 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
         b = hf_lds4(bounds);
     const struct filter_bounds most = {b.x, b.y, b.z, b.w};
     for (int r = 0; r < 2; r++)
-        filter_finish<MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
-                            filter_error(a, most, facts[r].norm, facts[r].loss),
-                            a.shifted ? most.bias : 0.0f, opens, f[r]);
+        filter_finish<S, MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
+                               filter_error(a, most, facts[r].norm, facts[r].loss),
+                               a.shifted ? most.bias : 0.0f, opens, f[r]);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory. */

@@ -161,9 +161,19 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
         return s->problem < a.rows.batch;
     }
     const int rounds = a.split ? 0 : filter_groups<S, LIST>(a) / blocks;
-    if (rounds > 0) {
-        int g = block * rounds;
-        const int end = g + rounds;
+    int g = block * rounds;
+    const int end = g + rounds;
+    if (!LIST && rounds > 0) {
+        const int size = filter_groups_of<S, LIST>(a, 0), first = g / size;
+        s->problem = first + i;
+        before = s->problem * size;
+        g = i == 0 ? g : before;
+        s->group = g - before;
+        s->rounds = (before + size < end ? before + size : end) - g;
+        if (s->rounds > 0)
+            return true;
+        i -= (end - 1) / size - first + 1;
+    } else if (rounds > 0) {
         for (s->problem = filter_locate<S, LIST>(a, g, &before); g < end; s->problem++) {
             const int size = filter_groups_of<S, LIST>(a, s->problem);
             s->group = g - before;
@@ -191,6 +201,21 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
     if (!a.split && s->t1 - s->t0 < tiles)
         s->tail = group;
     return true;
+}
+
+/* The same for whole warps. Its result is the same in all lanes; told so, the compiler keeps it,
+ * and what follows from it, in uniform registers: descriptors of tiles cost half as much then. */
+template <class S, bool LIST>
+static __device__ __forceinline__ bool filter_segment_agreed(const struct filter_args &a, int i,
+                                                             struct filter_segment *s) {
+    const bool there = filter_segment_at<S, LIST>(a, i, s);
+    s->problem = __reduce_max_sync(~0u, s->problem);
+    s->group = __reduce_max_sync(~0u, s->group);
+    s->rounds = __reduce_max_sync(~0u, s->rounds);
+    s->t0 = __reduce_max_sync(~0u, s->t0);
+    s->t1 = __reduce_max_sync(~0u, s->t1);
+    s->tail = __reduce_max_sync(~0u, s->tail);
+    return __any_sync(~0u, there);
 }
 
 #endif
