@@ -57,8 +57,8 @@ def main(paths):
             stack = re.compile(r"\(%rsp|\(%rbp" if framed else r"\(%rsp")
             for loop in innermost_loops(code):
                 widest = "%zmm" if any("%zmm" in i[2] for i in loop) else "%ymm"
-                fmas = sum(i[1].startswith("vf") and "madd" in i[1] and i[1].endswith("ps")
-                           and widest in i[2] for i in loop)
+                fmas = sum((i[1].startswith("vf") and "madd" in i[1] and i[1].endswith("ps")
+                            or i[1] == "vpdpwssd") and widest in i[2] for i in loop)
                 if fmas < FMAS:
                     continue
                 seen += 1

@@ -148,15 +148,15 @@ static void project_begin(const struct job *job, struct worker *w, struct projec
     }
 }
 
-/* What the best so far rules out. Rows out of the filter's range, and no rows: everything. */
-static void project_cut(const struct job *job, const struct worker *w, struct project_tile *t) {
-    for (int h = 0; h < TILE_ROWS; h += VW) {
-        struct verdict v;
-        judge(job, &w->block, t->slot + h, &v);
-        for (int i = 0; i < VW; i++) {
-            const int known = t->slot + h + i < w->block.rows && (v.near_enough >> i & 1);
-            t->cut[h + i] = known ? v.threshold[i] - t->slack[h + i] : INFINITY;
-        }
+/* What the best so far of VW rows rules out. Rows out of the filter's range, and no rows:
+ * everything. */
+static NOINLINE void project_cut(const struct job *job, const struct worker *w,
+                                 struct project_tile *t, int from) {
+    struct verdict v;
+    judge(job, &w->block, t->slot + from, &v);
+    for (int i = 0; i < VW; i++) {
+        const int known = t->slot + from + i < w->block.rows && (v.near_enough >> i & 1);
+        t->cut[from + i] = known ? v.threshold[i] - t->slack[from + i] : INFINITY;
     }
 }
 
@@ -166,13 +166,15 @@ static void project_first(const struct job *job, struct worker *w, struct projec
     for (int i = 0; i < rows; i++)
         if (t->old[i] >= 0)
             project_look(job, w, t->slot + i, t->old[i]);
-    project_cut(job, w, t);
+    project_cut(job, w, t, 0);
+    project_cut(job, w, t, VW);
     for (int i = 0; i < rows; i++) {
         t->first[i] = t->first[i] < job->k ? t->first[i] : 0; /* a bound may be NaN */
         if (t->old[i] < 0 || (t->first[i] != t->old[i] && t->bound[i] >= t->cut[i]))
             project_look(job, w, t->slot + i, t->first[i]);
     }
-    project_cut(job, w, t);
+    project_cut(job, w, t, 0);
+    project_cut(job, w, t, VW);
 }
 
 static void project_flush(const struct job *job, struct worker *w, struct project_tile *t, int i) {

@@ -37,8 +37,8 @@ ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32
     return (float)sqrt(total) * (1 + 0x1p-20f) + 0x1p-126f;
 }
 
-/* The same in float32, for rows and centroids that float32 holds: differences, products and sums are
- * off by at most d / (4 VW) + 12 roundings, sums that underflow by sqrt(d) 2^-74 in the root. */
+/* The same in float32, for rows and centroids that float32 holds: differences, products and sums
+ * are off by at most d / (4 VW) + 12 roundings, underflow by sqrt(d) 2^-74 in the root. */
 ALWAYS_INLINE float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label,
                                           hf_dtype dtype) {
     const char *x = job_row(job, i);

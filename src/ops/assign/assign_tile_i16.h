@@ -12,7 +12,6 @@
 #include "ops/assign/assign_job.h"
 #include "ops/assign/assign_pick.h"
 #include <math.h>
-#include <string.h>
 
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
 #define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
@@ -63,10 +62,15 @@ static float i16_lost_most(const struct pack *p) {
     return most;
 }
 
-/* Squares of what rounding v takes, in the lanes of m, added up. */
-ALWAYS_INLINE vf i16_lost(vf v, vi rounded, vm m, vf sum) {
-    const vf off = _mm512_maskz_sub_ps(m, v, _mm512_cvtepi32_ps(rounded));
-    return vf_fma(off, off, sum);
+/* Squares of what rounding takes from a row times s, in VW parts. */
+static void i16_measure(const struct job *job, const float *x, float s, float *parts) {
+    vf sum = vf_set1(0);
+    for (int64_t j = 0; j < job->d_pad; j += VW) {
+        const vf v = vf_mul(vf_load(x + j), vf_set1(s));
+        const vf off = vf_sub(v, _mm512_cvtepi32_ps(_mm512_cvtps_epi32(v)));
+        sum = vf_fma(off, off, sum);
+    }
+    vf_store(parts, sum);
 }
 
 /* How far rounding moved VW rows: w->parts has sums of squares in units of each row. Or the most
@@ -99,35 +103,23 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
     const vf e = _mm512_max_ps(_mm512_getexp_ps(length), vf_set1(I16_LEAST));
     const vf scale = _mm512_scalef_ps(vf_set1(1), vf_sub(vf_set1(I16_BITS), e));
     const vf unit = _mm512_scalef_ps(vf_set1(1), vf_sub(e, vf_set1(I16_BITS)));
-    const int measure = job->d >= I16_MEASURE;
     float of_row[VW];
     vf_store(of_row, scale);
     vf_store(w->unit + first, vf_mul(unit, vf_set1(1 / job->i16_scale)));
     const vi turn =
         _mm512_add_epi32(vi_set1((int32_t)pairs),
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-    if (measure)
-        memset(w->parts, 0, sizeof(float) * VW * VW);
     for (int64_t j = 0; j < pairs; j += VW) {
         const int64_t left = pairs - j < VW ? pairs - j : VW;
-        const vm in = (vm)((1u << left) - 1);
         vf r[VW];
         UNROLL(16)
         for (int i = 0; i < VW; i++) {
             const float *x = rows + i * job->d_pad + j;
             const vf s = vf_set1(of_row[i]);
-            const vf va = vf_mul(vf_load(x), s);
-            const vi a = _mm512_cvtps_epi32(va);
-            vi b;
-            if (job->d <= VW) { /* what was just stored is not loaded across two stores */
-                b = _mm512_permutexvar_epi32(turn, a);
-            } else {
-                const vf vb = vf_mul(vf_load(x + pairs), s);
-                b = _mm512_cvtps_epi32(vb);
-                if (measure)
-                    vf_store(w->parts + i * VW,
-                             i16_lost(vb, b, in, i16_lost(va, a, in, vf_load(w->parts + i * VW))));
-            }
+            const vi a = _mm512_cvtps_epi32(vf_mul(vf_load(x), s));
+            /* what was just stored is not loaded across two stores */
+            const vi b = job->d <= VW ? _mm512_permutexvar_epi32(turn, a)
+                                      : _mm512_cvtps_epi32(vf_mul(vf_load(x + pairs), s));
             r[i] = _mm512_castsi512_ps(
                 _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16)));
         }
@@ -135,6 +127,8 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
         for (int64_t i = 0; i < left; i++)
             _mm512_storeu_ps(dst + (j + i) * HF_ALIGN, r[i]);
     }
+    for (int i = 0; job->d >= I16_MEASURE && i < VW; i++)
+        i16_measure(job, rows + i * job->d_pad, of_row[i], w->parts + i * VW);
     i16_note_loss(job, w, first, unit);
 }
 
@@ -151,7 +145,8 @@ i16_scores(vf f0[TILE_K], vf f1[TILE_K], const char *x, const char *y, const int
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++)
         s0[t] = s1[t] = vi_set1(0);
-    for (int64_t j = 0; j < pairs; j++) {
+    int64_t j = 0;
+    do { /* pairs > 0 */
         const vi v = _mm512_loadu_si512(x + j * HF_ALIGN);
         const vi w = _mm512_loadu_si512(y + j * HF_ALIGN);
         UNROLL(12)
@@ -160,12 +155,35 @@ i16_scores(vf f0[TILE_K], vf f1[TILE_K], const char *x, const char *y, const int
             i16_add(&s0[t], v, q);
             i16_add(&s1[t], w, q);
         }
-    }
+    } while (++j < pairs);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
         f0[t] = vf_fma(_mm512_cvtepi32_ps(s0[t]), unit0, vf_set1(start[t]));
         f1[t] = vf_fma(_mm512_cvtepi32_ps(s1[t]), unit1, vf_set1(start[t]));
     }
+}
+
+/* Best two of each row, or candidates. */
+ALWAYS_INLINE void i16_digest(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect, int slot, int64_t k, const vf f0[TILE_K],
+                              const vf f1[TILE_K]) {
+    struct pick a = pick_load(&w->block, slot);
+    struct pick b = pick_load(&w->block, slot + VW);
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++) {
+        if (collect) {
+            const uint64_t bits =
+                vm_bits(vf_le(a.best, f0[t])) | (uint64_t)vm_bits(vf_le(b.best, f1[t])) << VW;
+            pick_candidates(job, w, p, slot, bits, k + t);
+        } else {
+            pick_score(&a, f0[t], (int32_t)(k + t));
+            pick_score(&b, f1[t], (int32_t)(k + t));
+        }
+    }
+    if (collect)
+        return;
+    pick_store(&w->block, slot, &a);
+    pick_store(&w->block, slot + VW, &b);
 }
 
 /* tile_argmax(), or with collect tile_collect(). */
@@ -184,23 +202,7 @@ i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int col
             job_prefetch(w);
             i16_scores(f0, f1, x, x + pairs * HF_ALIGN, c, p->start + g * TILE_K,
                        vf_load(w->unit + slot), vf_load(w->unit + slot + VW), pairs);
-            struct pick a = pick_load(&w->block, slot);
-            struct pick b = pick_load(&w->block, slot + VW);
-            UNROLL(12)
-            for (int t = 0; t < TILE_K; t++) {
-                if (collect) {
-                    const uint64_t bits = vm_bits(vf_le(a.best, f0[t])) |
-                                          (uint64_t)vm_bits(vf_le(b.best, f1[t])) << VW;
-                    pick_candidates(job, w, p, slot, bits, g * TILE_K + t);
-                } else {
-                    pick_score(&a, f0[t], (int32_t)(g * TILE_K + t));
-                    pick_score(&b, f1[t], (int32_t)(g * TILE_K + t));
-                }
-            }
-            if (!collect) {
-                pick_store(&w->block, slot, &a);
-                pick_store(&w->block, slot + VW, &b);
-            }
+            i16_digest(job, w, p, collect, slot, g * TILE_K, f0, f1);
         }
     }
 }
