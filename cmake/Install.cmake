@@ -32,6 +32,10 @@ install(EXPORT holdfast-targets NAMESPACE holdfast:: DESTINATION "${package_dir}
 # Paths in holdfast.pc are relative to the file itself, so that a moved prefix still works.
 file(RELATIVE_PATH HF_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" HF_PC_TO_PREFIX "${HF_PC_TO_PREFIX}")
+set(HF_PC_CUDA "")
+if(HF_HAVE_CUDA)
+  set(HF_PC_CUDA " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -ldl")
+endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in" "${PROJECT_BINARY_DIR}/holdfast.pc"
                @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/holdfast.pc"

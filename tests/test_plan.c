@@ -79,7 +79,8 @@ static void registry(void **state) {
         for (; (row = hf_kernel_at(op, rows)) != NULL; rows++) {
             const size_t len = strlen(o->name);
             assert_true(strncmp(row->name, o->name, len) == 0 && row->name[len] == '_');
-            assert_true(row->isa < HF_ISA_COUNT && row->dtypes != 0 && row->run != NULL);
+            assert_true(row->dtypes != 0 && row->run != NULL && hf_device_of(row->device) != NULL);
+            assert_true(row->device != HF_DEV_HOST || row->isa < HF_ISA_COUNT);
             references += (row->traits & HF_TRAIT_REFERENCE) != 0;
             for (int i = 0; i < rows; i++)
                 assert_string_not_equal(row->name, hf_kernel_at(op, i)->name);

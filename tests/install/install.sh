@@ -47,7 +47,8 @@ use_pkg_config() {
     LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) check_run "$work/by_pkg_config"
     # shellcheck disable=SC2046
     ${CC:-cc} "$source/examples/kmeans.c" -o "$work/static" $(pkg-config --cflags holdfast) \
-        "$(pkg-config --variable=libdir holdfast)/libholdfast.a" -lz -pthread -lm
+        "$(pkg-config --variable=libdir holdfast)/libholdfast.a" \
+        $(pkg-config --static --libs holdfast | sed 's/-lholdfast//')
     check_run "$work/static"
 }
 

@@ -196,7 +196,8 @@ hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows
 }
 
 /* Counters of a step, added to those of a call. */
-__global__ void add_stats(const struct hf_assign_counts *counts, struct hf_assign_stats *stats) {
+static __global__ void add_stats(const struct hf_assign_counts *counts,
+                                 struct hf_assign_stats *stats) {
     stats->changed += static_cast<int64_t>(counts->changed);
     stats->rechecked += static_cast<int64_t>(counts->rechecked);
     stats->pairs += static_cast<int64_t>(counts->pairs);
@@ -204,7 +205,7 @@ __global__ void add_stats(const struct hf_assign_counts *counts, struct hf_assig
 }
 
 /* No bounds are kept: these hold for any data. */
-__global__ void open_bounds(float *upper, float *lower, int64_t n) {
+static __global__ void open_bounds(float *upper, float *lower, int64_t n) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n) {
         upper[i] = __int_as_float(0x7f800000);

@@ -137,7 +137,7 @@ __device__ static void join_parts(const struct dense_job &job, struct dense_shar
 }
 
 template <hf_dtype X, bool PRODUCT>
-__global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct dense_job job) {
+static __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct dense_job job) {
     __shared__ struct dense_shared sm;
     if (job.stop && *job.stop)
         return;
@@ -219,7 +219,7 @@ struct norms_job {
     const int32_t *stop;
 };
 
-__global__ void centroid_norms(const struct norms_job job) {
+static __global__ void centroid_norms(const struct norms_job job) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= job.rows || (job.stop && *job.stop))
         return;
@@ -254,7 +254,7 @@ struct lost_job {
 };
 
 /* A warp to a centroid. */
-__global__ void lost_centroids(const struct lost_job job) {
+static __global__ void lost_centroids(const struct lost_job job) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t at = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
     if (at >= job.batch * job.k || (job.stop && *job.stop))

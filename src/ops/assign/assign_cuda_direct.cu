@@ -81,7 +81,7 @@ __device__ static struct hf_winner row_winner(const struct direct_job &job,
 }
 
 template <hf_dtype X, bool C_F64, bool PRODUCT>
-__global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const struct direct_job job) {
+static __global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const struct direct_job job) {
     __shared__ struct direct_shared sm;
     if (job.stop && *job.stop)
         return;

@@ -144,7 +144,7 @@ __device__ static void write_bounds(const struct rows_job &job, int64_t row,
 
 /* WIDE: rows lie so that N columns can be loaded at once, and d is a multiple of N. */
 template <hf_dtype T, int N, bool WIDE>
-__global__ void __launch_bounds__(THREADS) prepare_rows(const struct rows_job job) {
+static __global__ void __launch_bounds__(THREADS) prepare_rows(const struct rows_job job) {
     typedef typename hf_element<T>::wide W;
     const int lane = static_cast<int>(threadIdx.x) % job.lanes;
     const int64_t here = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / job.lanes;
@@ -256,7 +256,8 @@ static hf_status rows_launch(struct hf_cuda *cuda, const struct rows_job *job, h
 }
 
 /* The shift in float32, and that again in float64 where the rows shall have been shifted by it. */
-__global__ void round_shift(double *shift, float *shift32, int64_t d, bool there, bool both) {
+static __global__ void round_shift(double *shift, float *shift32, int64_t d, bool there,
+                                   bool both) {
     const int64_t j = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (j >= d)
         return;

@@ -148,7 +148,8 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
 }
 
 template <hf_dtype X, bool C_F64, bool PRODUCT>
-__global__ void __launch_bounds__(WARPS * 32, BLOCKS) settle_pairs(const struct pairs_job job) {
+static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
+    settle_pairs(const struct pairs_job job) {
     __shared__ double term[WARPS][TERMS];
     if (job.stop && *job.stop)
         return;
@@ -277,7 +278,8 @@ __device__ static void report(const struct compare_job &job, int64_t b) {
     to->pairs = tally->pairs + static_cast<unsigned long long>(job.k * dense);
 }
 
-__global__ void __launch_bounds__(COMPARE_THREADS) compare_labels(const struct compare_job job) {
+static __global__ void __launch_bounds__(COMPARE_THREADS)
+    compare_labels(const struct compare_job job) {
     if (job.stop && *job.stop)
         return;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {

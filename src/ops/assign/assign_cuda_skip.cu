@@ -45,7 +45,7 @@ __device__ static float root_up(double square) {
 }
 
 /* How far each centroid moved, a warp to a centroid; 0 only if it did not. */
-__global__ void __launch_bounds__(THREADS) skip_drift(const struct skip_job job) {
+static __global__ void __launch_bounds__(THREADS) skip_drift(const struct skip_job job) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t at = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / 32;
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -195,7 +195,7 @@ __device__ static void choose_pass(const struct skip_job &job, int listed) {
 }
 
 template <hf_dtype X>
-__global__ void __launch_bounds__(THREADS, 3) skip_scan(const struct skip_job job) {
+static __global__ void __launch_bounds__(THREADS, 3) skip_scan(const struct skip_job job) {
     if (job.stop && *job.stop)
         return;
     int listed = 0;
@@ -245,7 +245,7 @@ __device__ static void learn_row(const struct skip_job &job, int64_t row) {
     job.lower[row] = clear > 0 && norm < INFINITY ? fminf(lower, 3e38f) : 0;
 }
 
-__global__ void __launch_bounds__(THREADS) skip_learn(const struct skip_job job) {
+static __global__ void __launch_bounds__(THREADS) skip_learn(const struct skip_job job) {
     if (job.stop && *job.stop)
         return;
     const bool all = *job.s.stop_all == 0;

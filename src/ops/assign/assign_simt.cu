@@ -133,7 +133,7 @@ __device__ static float margin_of(const struct simt_job &job, float norm, float 
 
 /* The first pass: labels, and rows that stay open. */
 template <hf_dtype X>
-__global__ void __launch_bounds__(THREADS, 1) simt_top2(const struct simt_job job) {
+static __global__ void __launch_bounds__(THREADS, 1) simt_top2(const struct simt_job job) {
     __shared__ struct simt_shared sm;
     if (job.stop && *job.stop)
         return;
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(THREADS, 1) simt_top2(const struct simt_job jo
 
 /* The second pass, over open rows: who reaches the threshold. */
 template <hf_dtype X>
-__global__ void __launch_bounds__(THREADS, 1) simt_emit(const struct simt_job job) {
+static __global__ void __launch_bounds__(THREADS, 1) simt_emit(const struct simt_job job) {
     __shared__ struct simt_shared sm;
     if (job.stop && *job.stop)
         return;
@@ -237,7 +237,7 @@ __device__ static double warp_sum(double v) {
 }
 
 /* c' and its bias, a warp to a centroid; the longest of each problem. */
-__global__ void simt_pack(const struct pack_job job) {
+static __global__ void simt_pack(const struct pack_job job) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t at =
         (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; /* of [batch, k_pad] */
