@@ -32,6 +32,10 @@ hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *wha
 /* After a launch: did it start? */
 hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel);
 
+/* Make the context's device the current one; returns the caller's, for hf_cuda_leave(). */
+int hf_cuda_enter(const struct hf_cuda *cuda);
+void hf_cuda_leave(int before);
+
 /* Device memory from the context's pool, in stream order; NULL when there is none. */
 void *hf_cuda_alloc(struct hf_cuda *cuda, size_t bytes);
 void hf_cuda_release(struct hf_cuda *cuda, void *p);

@@ -28,6 +28,18 @@ hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel) {
     return hf_cuda_check(cuda, cudaGetLastError(), kernel);
 }
 
+int hf_cuda_enter(const struct hf_cuda *cuda) {
+    int before = cuda->device;
+    if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(cuda->device) != cudaSuccess)
+        (void)cudaGetLastError(); /* the next call on the device says so */
+    return before;
+}
+
+void hf_cuda_leave(int before) {
+    if (cudaSetDevice(before) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 static int cuda_count(void) {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess)
@@ -149,7 +161,9 @@ static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_
     if (cuda == NULL)
         return hf_fail(err, HF_E_NOMEM, "no memory to open device cuda:%d", opts->index);
     cuda->device = opts->index;
+    const int before = hf_cuda_enter(cuda);
     const hf_status status = open_all(cuda, opts->stream);
+    hf_cuda_leave(before);
     if (status != HF_OK) {
         (void)hf_fail(err, status, "device cuda:%d cannot be opened: %s", opts->index, cuda->error);
         cuda_close(cuda);
@@ -167,7 +181,10 @@ static int cuda_workers(const void *stream) {
 static uint64_t cuda_memory(void *stream) {
     struct hf_cuda *cuda = stream;
     size_t free_bytes = 0, total = 0;
-    if (hf_cuda_check(cuda, cudaMemGetInfo(&free_bytes, &total), "memory") != HF_OK)
+    const int before = hf_cuda_enter(cuda);
+    const hf_status status = hf_cuda_check(cuda, cudaMemGetInfo(&free_bytes, &total), "memory");
+    hf_cuda_leave(before);
+    if (status != HF_OK)
         return 0;
     uint64_t held = 0, used = 0; /* what the pool holds and nobody uses is free as well */
     (void)cudaMemPoolGetAttribute(cuda->pool, cudaMemPoolAttrReservedMemCurrent, &held);
@@ -251,8 +268,12 @@ static hf_status cuda_sync(void *stream) {
 
 static hf_status cuda_mark(void *stream, int which) {
     struct hf_cuda *cuda = stream;
-    if (cuda->mark[which] == NULL)
-        HF_TRY(hf_cuda_check(cuda, cudaEventCreate(&cuda->mark[which]), "event"));
+    if (cuda->mark[which] == NULL) {
+        const int before = hf_cuda_enter(cuda);
+        const hf_status made = hf_cuda_check(cuda, cudaEventCreate(&cuda->mark[which]), "event");
+        hf_cuda_leave(before);
+        HF_TRY(made);
+    }
     return hf_cuda_check(cuda, cudaEventRecord(cuda->mark[which], cuda->stream), "event");
 }
 

@@ -7,6 +7,7 @@
 void hf_stage_begin(struct hf_stage *stage, void *stream) {
     memset(stage, 0, sizeof *stage);
     stage->cuda = stream;
+    stage->before = hf_cuda_enter(stage->cuda);
     stage->status = hf_cuda_check(stage->cuda, cudaSetDevice(stage->cuda->device), "device");
 }
 
@@ -75,9 +76,10 @@ hf_status hf_stage_end(struct hf_stage *stage, hf_status launched) {
                                    "copy from the device");
         hf_cuda_release(stage->cuda, item->device);
     }
-    if (stage->count == 0)
-        return status;
-    const hf_status waited =
-        hf_cuda_check(stage->cuda, cudaStreamSynchronize(stage->cuda->stream), "the device");
+    hf_status waited = HF_OK;
+    if (stage->count > 0)
+        waited =
+            hf_cuda_check(stage->cuda, cudaStreamSynchronize(stage->cuda->stream), "the device");
+    hf_cuda_leave(stage->before);
     return status != HF_OK ? status : waited;
 }

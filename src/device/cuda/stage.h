@@ -16,6 +16,7 @@ extern "C" {
 
 struct hf_stage {
     struct hf_cuda *cuda;
+    int before;       /* the caller's current device */
     hf_status status; /* the first failure; the calls below then return NULL */
     int count;
     struct hf_stage_item {

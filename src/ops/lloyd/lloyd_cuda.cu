@@ -224,10 +224,10 @@ static hf_status report(struct run *run, int number, bool *stop) {
     HF_TRY(copy(run, a->state, run->job.state, state_bytes));
     HF_TRY(copy(run, &a->history[number], &run->job.history[number], sizeof *a->history));
     HF_TRY(look(run));
-    if (a->state->stop >= HF_LLOYD_EMPTY ||
-        !a->progress(a->progress_user, a->first + number + 1, &a->history[number]))
+    if (a->state->stop >= HF_LLOYD_EMPTY)
         return HF_OK;
-    *stop = true;
+    *stop = a->progress(a->progress_user, a->first + number + 1, &a->history[number]) != 0;
+    (void)hf_cuda_enter(run->cuda); /* the caller may have turned to another device */
     return HF_OK;
 }
 
