@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Each problem is prepared, started and finished as a fit of its own; only the iterations are made
  * together. What the device reports as an event (an empty cluster) sends that problem back to be
- * fitted alone from its start, so that the bits are always those of single fits. */
+ * fitted alone from its start, so that results have the bits of single fits. Only the inertia of an
+ * iteration, which is summed from the common origin, may differ in its last digits. */
 #include "algo/kmeans/together.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
@@ -13,6 +14,8 @@
 #include "ops/lloyd/lloyd.h"
 #include <math.h>
 #include <string.h>
+
+#define FAR 4
 
 struct together {
     hf_context *ctx;
@@ -209,11 +212,30 @@ static hf_status iterate(struct together *t, hf_kmeans_result *fits, bool *done)
     return HF_OK;
 }
 
-/* Problems whose sums have another form, or that lost rows, do not go together. */
+/* Do the histories of all problems take little memory? */
+static bool short_enough(const struct together *t) {
+    size_t bytes = 0;
+    const int64_t max_iter = t->opts->max_iter ? t->opts->max_iter : 300;
+    return hf_mul3_size(t->count, max_iter, (int64_t)sizeof(hf_kmeans_iteration), &bytes) &&
+           bytes <= t->ctx->memory_bytes / 16;
+}
+
+/* Problems whose sums have another form, that lost rows, or that lie far from each other (measured
+ * by their own spread) do not go together: they have one filter and one origin. */
 static bool alike(const struct together *t) {
-    for (int64_t p = 0; p < t->count; p++)
-        if (t->fits[p].sums.limbs != t->fits[0].sums.limbs || t->fits[p].n != t->n)
+    for (int64_t p = 0; p < t->count; p++) {
+        const struct hf_fit *fit = &t->fits[p];
+        if (fit->sums.limbs != t->fits[0].sums.limbs || fit->n != t->n)
             return false;
+        double spread = 0;
+        double apart = 0;
+        for (int64_t f = 0; f < t->d; f++) {
+            spread = fmax(spread, fit->col.max[f] - fit->col.min[f]);
+            apart = fmax(apart, fabs(fit->col.mean[f] - t->fits[0].col.mean[f]));
+        }
+        if (apart > FAR * spread)
+            return false;
+    }
     return true;
 }
 
@@ -228,7 +250,8 @@ hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
                          .d = x->cols,
                          .dtype = x->dtype};
     hf_status status = HF_OK;
-    if (hf_ctx_is_host(ctx) || opts->weights || opts->n_init > 1 || !take_views(&t, x))
+    if (hf_ctx_is_host(ctx) || opts->weights || opts->n_init > 1 || !short_enough(&t) ||
+        !take_views(&t, x))
         goto out;
     for (int64_t p = 0; p < count && status == HF_OK; p++)
         status = begin(&t, p, first + p);
