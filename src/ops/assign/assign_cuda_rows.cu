@@ -195,6 +195,9 @@ static bool shift_dropped(const struct hf_assign_problem *p) {
 /* Can x be looked at in place? */
 static bool rows_raw(const struct hf_assign_problem *p) {
     const hf_array *x = &p->x;
+    const double scale = p->scale > 0 ? p->scale : 1;
+    if ((double)x->cols / (scale * scale) > 0x1p30) /* half norms beyond what 16-bit pieces hold */
+        return false;
     return x->dtype == HF_F16 && p->metric == HF_EUCLIDEAN && x->cols % 8 == 0 &&
            array_stride(x) % 8 == 0 && (uintptr_t)x->data % 16 == 0 && shift_dropped(p);
 }
@@ -291,10 +294,12 @@ static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
     const int64_t n = p->x.rows / p->batch;
     if (!scale_usable(scale))
         return HF_ASSIGN_DENSE;
-    if (p->kind != HF_ASSIGN_AUTO)
+    if (p->kind == HF_ASSIGN_DENSE || p->kind == HF_ASSIGN_SIMT)
         return p->kind;
     if (!hf_filter_supports(cuda, n, (int)p->k, (int)p->x.cols, (int)p->batch))
-        return HF_ASSIGN_SIMT;
+        return HF_ASSIGN_SIMT; /* rows are planned for device 0, this may be another */
+    if (p->kind != HF_ASSIGN_AUTO)
+        return p->kind;
     const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
     return work < HF_ASSIGN_SHORT_WORK ? HF_ASSIGN_SHORT : HF_ASSIGN_TENSOR;
 }

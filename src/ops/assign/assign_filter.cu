@@ -5,7 +5,7 @@
 #include <cudaTypedefs.h>
 
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
-    return cuda->sm == 90 && n >= 1 && n < INT32_MAX && k >= 1 && k <= 1 << 24 && d >= 1 &&
+    return cuda->sm == 90 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
            d <= FILTER_MAX_D && batch >= 1;
 }
 

@@ -83,8 +83,8 @@ static __device__ __forceinline__ void filter_produce_tiles(const struct filter_
     int stage = 0, last = -1;
     uint32_t parity = 1;
     for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++) {
-        if (a.resident && s.problem == last)
-            continue;
+        if (a.resident && (s.problem == last || s.rounds == 0))
+            continue; /* an empty list: its tiles are not looked at */
         last = s.problem;
         const int begin = a.resident ? 0 : s.t0, end = a.resident ? a.tiles_per_problem : s.t1;
         const uint8_t *tiles = a.tiles + (int64_t)s.problem * a.tiles_per_problem * a.tile_bytes;
@@ -302,6 +302,8 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
     struct filter_place p = {0, 0, 0};
     int problem = -1;
     for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {
+        if (s.rounds == 0)
+            continue;
         if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
             __syncwarp();
             for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)

@@ -91,7 +91,7 @@ static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int s
         ((float *)at)[place] = (float)bias;
         return;
     }
-    uint16_t piece[16] = {0};
+    __align__(16) uint16_t piece[16] = {0};
     double left = bias / a.unit;
     for (int i = 0; i < 3; i++) {
         const double part = pack_round(left, a.c.bf16, &piece[i]);
