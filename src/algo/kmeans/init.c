@@ -36,7 +36,7 @@ static void layout(struct hf_init_state *s, hf_carve *carve) {
     s->gain = hf_carve_take(carve, trials * sizeof *s->gain);
     s->reach = hf_carve_take(carve, k * sizeof *s->reach);
     s->between = hf_carve_take(carve, HF_REACH_ROWS * trials * sizeof *s->between);
-    s->pairs = hf_carve_take(carve, (size_t)HF_PAIRS_ROOM * sizeof *s->pairs);
+    s->pairs = hf_carve_take(carve, (size_t)hf_init_pairs_room(s) * sizeof *s->pairs);
 }
 
 static size_t measure(struct hf_init_state *s, int64_t n, int64_t d, int64_t k) {

@@ -199,7 +199,7 @@ static hf_status evaluate(struct hf_init_state *s, bool use_reach, int64_t *pair
     pass.args.reach = use_reach ? s->reach : NULL;
     pass.args.gain = s->gain;
     pass.args.pairs = s->pairs;
-    pass.args.pairs_room = HF_PAIRS_ROOM;
+    pass.args.pairs_room = hf_init_pairs_room(s);
     pass.args.pairs_count = pairs;
     HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
     *winner = 0;
@@ -225,7 +225,7 @@ static hf_status step(struct hf_init_state *s) {
     int winner = 0;
     HF_TRY(evaluate(s, use_reach, &pairs, &winner));
     double *c = s->candidate + winner * s->d;
-    if (pairs <= HF_PAIRS_ROOM)
+    if (pairs <= hf_init_pairs_room(s))
         commit_pairs(s, pairs, winner);
     else
         HF_TRY(hf_init_commit(s, c, 1, (int32_t)s->count));

@@ -39,7 +39,7 @@ struct hf_init_state {
     uint64_t *gain;             /* [trials] */
     double *reach;              /* [k] */
     double *between;            /* [HF_REACH_ROWS, trials] distances of centroids to candidates */
-    struct hf_seed_pair *pairs; /* [HF_PAIRS_ROOM] */
+    struct hf_seed_pair *pairs; /* [hf_init_pairs_room()] */
     void *memory;               /* owns block, chosen, drawn, ... */
 };
 
@@ -53,6 +53,10 @@ void hf_init_close(struct hf_init_state *s);
 /* Bytes that hf_init_open() takes for n rows. */
 size_t hf_init_state_bytes(int64_t n, int64_t d, int64_t k);
 
+/* Small data need room for no more than one pair of each row and candidate. */
+static inline int64_t hf_init_pairs_room(const struct hf_init_state *s) {
+    return s->n < HF_PAIRS_ROOM / s->trials ? s->n * s->trials : HF_PAIRS_ROOM;
+}
 static inline double hf_init_weight(const struct hf_init_state *s, int64_t i) {
     return s->args->weights ? s->args->weights[i] : 1;
 }
