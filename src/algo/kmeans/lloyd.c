@@ -325,9 +325,10 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     const bool tells = fit->opts.progress != NULL;
     args.progress = tells ? many_progress : NULL;
     args.progress_user = &m;
+    const int before = run->iteration;
     hf_skip_reset(&fit->skip);
     const hf_status status = hf_lloyd_run(fit->ctx, &args);
-    *many = status != HF_E_NOMEM;
+    *many = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
     if (status != HF_OK)
         return *many ? status : HF_OK;
     HF_TRY(m.status);
