@@ -6,7 +6,6 @@
 #include "algo/kmeans/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "core/resident.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -159,18 +158,12 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
     if (!ctx)
         return HF_E_ARG;
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
-    hf_array centroids;
-    hf_array weights;
-    void *own_centroids = NULL;
-    void *own_weights = NULL;
-    hf_status status = hf_host_view(ctx, &seen.centroids, "centroids", &centroids, &own_centroids);
-    if (status == HF_OK)
-        status = hf_host_view(ctx, &seen.weights, "weights", &weights, &own_weights);
+    struct hf_brought brought = {0};
+    hf_status status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
     if (status == HF_OK)
         status = check_batch(ctx, x, batch, opts ? &seen : NULL, fits);
     if (status == HF_OK)
         status = fit_all(ctx, x, batch, &seen, fits);
-    hf_free(own_centroids);
-    hf_free(own_weights);
+    hf_put_away(&brought);
     return status;
 }

@@ -188,3 +188,14 @@ hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t 
         ctx, HF_E_DATA, "row %lld, column %lld of the data (counted from 0) is %s: %s",
         (long long)(first + i), (long long)column, isnan(v) ? "NaN" : "infinite", remedy);
 }
+
+hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
+                   struct hf_brought *b) {
+    HF_TRY(hf_host_view(ctx, centroids, "centroids", &b->centroids, &b->owned[0]));
+    return hf_host_view(ctx, weights, "weights", &b->weights, &b->owned[1]);
+}
+
+void hf_put_away(struct hf_brought *b) {
+    hf_free(b->owned[0]);
+    hf_free(b->owned[1]);
+}

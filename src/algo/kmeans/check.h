@@ -27,4 +27,14 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
 hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t first,
                      const char *remedy);
 
+/* Arguments that may lie on the device, where the host looks at them. b is zeroed before; free with
+ * hf_put_away(), on failure too. */
+struct hf_brought {
+    hf_array centroids, weights;
+    void *owned[2];
+};
+hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
+                   struct hf_brought *b);
+void hf_put_away(struct hf_brought *b);
+
 #endif

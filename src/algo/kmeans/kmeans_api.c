@@ -39,23 +39,6 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
     best->history.it = NULL;
 }
 
-/* Arguments that may lie on the device, where the host looks at them. */
-struct brought {
-    hf_array centroids, weights;
-    void *owned[2];
-};
-
-static hf_status bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
-                       struct brought *b) {
-    HF_TRY(hf_host_view(ctx, centroids, "centroids", &b->centroids, &b->owned[0]));
-    return hf_host_view(ctx, weights, "weights", &b->weights, &b->owned[1]);
-}
-
-static void put_away(struct brought *b) {
-    hf_free(b->owned[0]);
-    hf_free(b->owned[1]);
-}
-
 /* Rows of one call on a device: all, as far as what kernels need for each of them fits beside. */
 static int64_t resident_panel(const struct hf_fit *fit) {
     const uint64_t limit = fit->ctx->memory_bytes;
@@ -100,12 +83,12 @@ static hf_status fit_rows(hf_context *ctx, const hf_array *x, const hf_source *s
     if (!result)
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
     struct hf_shape shape;
-    struct brought brought = {0};
+    struct hf_brought brought = {0};
     struct hf_fit fit = {.ctx = ctx, .x = x, .source = source};
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
     hf_status status = hf_check_rows(ctx, x, source, &shape);
     if (status == HF_OK)
-        status = bring(ctx, &seen.centroids, &seen.weights, &brought);
+        status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
     if (status == HF_OK)
         status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.opts);
     if (status == HF_OK) {
@@ -116,7 +99,7 @@ static hf_status fit_rows(hf_context *ctx, const hf_array *x, const hf_source *s
         fit.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
         status = fit_checked(&fit, result);
     }
-    put_away(&brought);
+    hf_put_away(&brought);
     return status;
 }
 
@@ -169,12 +152,12 @@ static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
                               const hf_array *centroids, hf_transform_sink sink, void *user) {
     struct hf_shape shape;
     struct hf_resident resident = {0};
-    struct brought brought = {0};
+    struct hf_brought brought = {0};
     hf_status status = hf_check_rows(ctx, args->x, args->source, &shape);
     if (status == HF_OK)
         status = hf_check_metric(ctx, args->metric, args->precision);
     if (status == HF_OK)
-        status = bring(ctx, &centroids, &args->weights, &brought);
+        status = hf_bring(ctx, &centroids, &args->weights, &brought);
     if (status == HF_OK)
         status = hf_check_centroids(ctx, centroids, -1, shape.d);
     if (status == HF_OK)
@@ -189,7 +172,7 @@ static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
         status = sink ? hf_transform(ctx, args, sink, user) : predict_outputs(ctx, args);
     }
     hf_resident_clear(ctx, &resident);
-    put_away(&brought);
+    hf_put_away(&brought);
     return status;
 }
 
