@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Time one op on the caller's own arrays, wherever they lie: what benchmarks against other
  * libraries need. */
-#include "base/dtype.h"
+#include "algo/kmeans/predict.h"
 #include "base/mem.h"
-#include "core/array.h"
 #include "core/kernel.h"
 #include "core/resident.h"
 #include "ops/assign/assign.h"
 #include "ops/range/range.h"
-#include "ops/reference.h"
 #include <holdfast/dev.h>
 #include <math.h>
 #include <string.h>
@@ -31,10 +29,10 @@ static hf_status take_memory(struct own *o) {
     return hf_ctx_fill(o->ctx, o->stats, 0, sizeof *o->stats);
 }
 
-/* The filter that a fit would choose: about the mean of the centroids. */
+/* The filter that predict would choose. */
 static hf_status choose_filter(struct own *o, const hf_array *c) {
     const int64_t d = o->args.x.cols;
-    double *min = o->column, *max = min + d, *shift = max + d, largest = 0;
+    double *min = o->column, *max = min + d, *shift = max + d;
     bool whole = true;
     int64_t bad_rows = 0;
     for (int64_t f = 0; f < d; f++) {
@@ -50,16 +48,7 @@ static hf_status choose_filter(struct own *o, const hf_array *c) {
     HF_TRY(hf_range(o->ctx, &range));
     if (bad_rows > 0)
         return hf_ctx_fail(o->ctx, HF_E_DATA, "%lld rows hold NaN or Inf", (long long)bad_rows);
-    for (int64_t f = 0; f < d; f++) {
-        double mean = 0;
-        for (int64_t j = 0; j < c->rows; j++)
-            mean += hf_load_f64(hf_array_row(c, j), c->dtype, f) / (double)c->rows;
-        shift[f] = o->args.metric != HF_EUCLIDEAN ? 0 : whole ? rint(mean) : mean;
-        largest = fmax(largest, fmax(max[f] - shift[f], shift[f] - min[f]));
-    }
-    o->args.filter.shift = o->args.metric == HF_EUCLIDEAN ? shift : NULL;
-    o->args.filter.scale = largest > 0 ? ldexp(1, -(int)ceil(log2(largest))) : 1;
-    o->args.filter.whole = whole && largest <= 256;
+    o->args.filter = hf_predict_filter(o->args.metric, c, min, max, whole, shift);
     return HF_OK;
 }
 

@@ -106,6 +106,8 @@ struct hf_restart {
 hf_status hf_prepare(struct hf_fit *fit);
 /* The unit roundoff of stored centroids, and the absolute error where that fails. */
 void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
+/* The largest |x - shift| of values in [min, max], [d] each. */
+double hf_filter_reach(int64_t d, const double *min, const double *max, const double *shift);
 /* The power of two that brings values up to `largest` into [-1, 1]. */
 double hf_filter_scale(double largest);
 

@@ -106,23 +106,20 @@ static hf_status range_panel(void *job, const hf_array *panel, int64_t first) {
     return hf_bad_row(p->ctx, panel, i, first, "repair it or leave the row out");
 }
 
-/* The mean of the centroids stands for that of the data. */
-static void choose_filter(struct predict *p) {
-    const struct hf_predict_args *a = p->args;
-    double largest = 0;
-    for (int64_t f = 0; f < a->d; f++) {
+struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, const double *min,
+                                   const double *max, bool whole, double *shift) {
+    const hf_array *c = centroids;
+    for (int64_t f = 0; f < c->cols; f++) {
         double mean = 0;
-        for (int64_t j = 0; j < a->centroids.rows; j++)
-            mean += hf_load_f64(hf_array_row(&a->centroids, j), a->centroids.dtype, f) /
-                    (double)a->centroids.rows;
-        mean = p->whole ? rint(mean) : mean;
-        p->shift[f] = a->metric == HF_EUCLIDEAN ? mean : 0;
-        largest = fmax(largest, p->max[f] - p->shift[f]);
-        largest = fmax(largest, p->shift[f] - p->min[f]);
+        for (int64_t j = 0; j < c->rows; j++)
+            mean += hf_load_f64(hf_array_row(c, j), c->dtype, f) / (double)c->rows;
+        mean = whole ? rint(mean) : mean;
+        shift[f] = metric == HF_EUCLIDEAN ? mean : 0;
     }
-    p->filter.shift = a->metric == HF_EUCLIDEAN ? p->shift : NULL;
-    p->filter.scale = hf_filter_scale(largest);
-    p->filter.whole = p->whole && largest <= 256;
+    const double largest = hf_filter_reach(c->cols, min, max, shift);
+    return (struct hf_filter){.shift = metric == HF_EUCLIDEAN ? shift : NULL,
+                              .scale = hf_filter_scale(largest),
+                              .whole = whole && largest <= 256};
 }
 
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {
@@ -162,7 +159,8 @@ static hf_status predict_all(struct predict *p) {
     }
     p->whole = true;
     HF_TRY(hf_panels_each(&p->rows, p->panel, range_panel, p));
-    choose_filter(p);
+    const struct hf_predict_args *a = p->args;
+    p->filter = hf_predict_filter(a->metric, &a->centroids, p->min, p->max, p->whole, p->shift);
     return hf_panels_each(&p->rows, p->panel, predict_panel, p);
 }
 

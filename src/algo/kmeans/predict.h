@@ -4,7 +4,7 @@
 #ifndef HF_PREDICT_H
 #define HF_PREDICT_H
 
-#include "core/context.h"
+#include "ops/assign/assign.h"
 #include <holdfast/kmeans.h>
 
 struct hf_predict_args {
@@ -20,6 +20,11 @@ struct hf_predict_args {
     double *distances;       /* [n] out or NULL */
     double *inertia;         /* out or NULL */
 };
+
+/* The filter for rows within [min, max] [d]: the mean of the centroids, which the host can read,
+ * stands for that of the data and goes to shift [d], which the filter points to. */
+struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, const double *min,
+                                   const double *max, bool whole, double *shift);
 
 hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
 /* Uses the first seven members. */

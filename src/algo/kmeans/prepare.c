@@ -190,18 +190,23 @@ double hf_filter_scale(double largest) {
     return largest > 0 ? ldexp(1, e < -1000 ? 1000 : -e) : 1;
 }
 
+double hf_filter_reach(int64_t d, const double *min, const double *max, const double *shift) {
+    double largest = 0;
+    for (int64_t f = 0; f < d; f++)
+        largest = fmax(largest, fmax(max[f] - shift[f], shift[f] - min[f]));
+    return largest;
+}
+
 /* The mean as the filter's origin makes its norms, and so its error, small. Whole numbers stay
  * whole. */
 static void choose_filter(struct hf_fit *fit) {
     struct hf_columns *col = &fit->col;
     const bool euclidean = fit->opts.metric == HF_EUCLIDEAN;
-    double largest = 0;
     for (int64_t f = 0; f < fit->d; f++) {
         const double mean = col->whole ? rint(col->mean[f]) : col->mean[f];
         col->shift[f] = euclidean ? mean : 0;
-        largest = fmax(largest, col->max[f] - col->shift[f]);
-        largest = fmax(largest, col->shift[f] - col->min[f]);
     }
+    const double largest = hf_filter_reach(fit->d, col->min, col->max, col->shift);
     fit->filter.shift = euclidean ? col->shift : NULL;
     fit->filter.scale = hf_filter_scale(largest);
     fit->filter.whole = col->whole && largest <= 256;
