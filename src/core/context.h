@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/tune.h"
 #include "device/device.h"
+#include <holdfast/array.h>
 #include <holdfast/context.h>
 #include <stdbool.h>
 
@@ -37,6 +38,8 @@ void hf_ctx_release(hf_context *ctx, void *p); /* p may be NULL */
 /* Copy between any two places, host or device; fill memory of the device. Done on return where the
  * host takes part. Failures are said on the context. */
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes);
+/* The rows of src, without the gaps between them. */
+hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src);
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);
 
 /* Can the host read what hf_ctx_alloc() gives? */

@@ -3,52 +3,42 @@
 
 #include "base/mem.h"
 #include "core/array.h"
+#include "core/rows.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
 
+/* Where a source's rows go. */
+struct upload {
+    hf_context *ctx;
+    void *to;
+};
+
 static bool owns(const hf_context *ctx, const void *p) { return ctx->device->owns(ctx->stream, p); }
 
-static hf_status copy_failed(hf_context *ctx, hf_status status) {
-    return hf_ctx_fail(ctx, status, "copying rows between host and %s: %s", ctx->name,
-                       ctx->device->error_text(ctx->stream));
+static hf_status upload_chunk(void *job, const hf_array *chunk, int64_t first) {
+    const struct upload *u = job;
+    const size_t row = (size_t)chunk->cols * hf_dtype_bytes(chunk->dtype);
+    return hf_ctx_copy_rows(u->ctx, (char *)u->to + (size_t)first * row, chunk);
 }
 
-static hf_status upload_array(hf_context *ctx, const hf_array *x, struct hf_resident *r) {
-    const size_t size = hf_dtype_bytes(x->dtype), row = (size_t)x->cols * size;
-    const hf_status status = ctx->device->copy_rows(
-        ctx->stream, r->array.data, row, x->data, (size_t)hf_array_stride(x) * size, row, x->rows);
-    return status == HF_OK ? HF_OK : copy_failed(ctx, status);
-}
-
-static hf_status read_and_upload(hf_context *ctx, const hf_source *s, void *buffer, int64_t most,
-                                 struct hf_resident *r) {
-    const size_t row = (size_t)s->cols * hf_dtype_bytes(s->dtype);
-    for (int64_t first = 0; first < s->rows; first += most) {
-        char message[512] = "";
-        const int64_t count = s->rows - first < most ? s->rows - first : most;
-        const hf_status status = s->read(s->user, first, count, buffer, message, sizeof message);
-        message[sizeof message - 1] = '\0';
-        if (status != HF_OK)
-            return hf_ctx_fail(ctx, status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
-                               first + count - 1,
-                               message[0] != '\0' ? message : hf_status_text(status));
-        HF_TRY(hf_ctx_copy(ctx, (char *)r->array.data + (size_t)first * row, buffer,
-                           (size_t)count * row));
-    }
-    return HF_OK;
-}
-
-static hf_status upload_source(hf_context *ctx, const hf_source *s, struct hf_resident *r) {
+static hf_status upload_source(hf_context *ctx, const hf_source *s, void *to) {
     const size_t row = (size_t)s->cols * hf_dtype_bytes(s->dtype);
     const int64_t most = row < READ_BYTES ? (int64_t)(READ_BYTES / row) : 1;
-    void *buffer = hf_alloc((size_t)(most < s->rows ? most : s->rows) * row);
-    if (buffer == NULL)
+    struct upload u = {ctx, to};
+    struct hf_rows rows = {.ctx = ctx,
+                           .source = s,
+                           .n = s->rows,
+                           .d = s->cols,
+                           .dtype = s->dtype,
+                           .chunk_rows = most < s->rows ? most : s->rows};
+    rows.buffer = hf_alloc((size_t)rows.chunk_rows * row);
+    if (rows.buffer == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to read rows of %zu bytes", row);
-    const hf_status status = read_and_upload(ctx, s, buffer, most, r);
-    hf_free(buffer);
+    const hf_status status = hf_rows_each(&rows, upload_chunk, &u);
+    hf_free(rows.buffer);
     return status;
 }
 
@@ -73,7 +63,8 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
     if (r->owned == NULL)
         return HF_OK;
     r->array = hf_array_view(r->owned, dtype, rows, cols);
-    HF_TRY(*x != NULL ? upload_array(ctx, *x, r) : upload_source(ctx, *source, r));
+    HF_TRY(*x != NULL ? hf_ctx_copy_rows(ctx, r->owned, *x)
+                      : upload_source(ctx, *source, r->owned));
     *x = &r->array;
     *source = NULL;
     return HF_OK;
@@ -82,15 +73,12 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
 /* Runs of rows between dropped ones move in one copy each. */
 static hf_status copy_kept(hf_context *ctx, const hf_array *from, char *to, const int64_t *dropped,
                            int64_t count) {
-    const size_t size = hf_dtype_bytes(from->dtype), row = (size_t)from->cols * size;
-    const size_t step = (size_t)hf_array_stride(from) * size;
+    const size_t row = (size_t)from->cols * hf_dtype_bytes(from->dtype);
     int64_t first = 0;
     for (int64_t i = 0; i <= count; i++) {
         const int64_t end = i < count ? dropped[i] : from->rows;
-        const hf_status status = ctx->device->copy_rows(
-            ctx->stream, to, row, hf_array_row(from, first), step, row, end - first);
-        if (status != HF_OK)
-            return copy_failed(ctx, status);
+        const hf_array kept = hf_array_slice(from, first, end - first);
+        HF_TRY(hf_ctx_copy_rows(ctx, to, &kept));
         to += (size_t)(end - first) * row;
         first = end + 1;
     }
@@ -130,15 +118,13 @@ hf_status hf_host_view(hf_context *ctx, const hf_array **a, const char *what, hf
     if (*a == NULL || !owns(ctx, (*a)->data))
         return HF_OK;
     HF_TRY(hf_array_check(*a, what, &ctx->error));
-    const size_t size = hf_dtype_bytes((*a)->dtype), row = (size_t)(*a)->cols * size;
-    *owned = hf_alloc((size_t)(*a)->rows * row);
+    *owned = hf_alloc((size_t)((*a)->rows * (*a)->cols) * hf_dtype_bytes((*a)->dtype));
     if (*owned == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a copy of the %s", what);
     *copy = hf_array_view(*owned, (*a)->dtype, (*a)->rows, (*a)->cols);
-    const hf_status status = ctx->device->copy_rows(
-        ctx->stream, *owned, row, (*a)->data, (size_t)hf_array_stride(*a) * size, row, (*a)->rows);
+    HF_TRY(hf_ctx_copy_rows(ctx, *owned, *a));
     *a = copy;
-    return status == HF_OK ? HF_OK : copy_failed(ctx, status);
+    return HF_OK;
 }
 
 hf_status hf_host_row(hf_context *ctx, const hf_array *a, int64_t i, void *scratch,

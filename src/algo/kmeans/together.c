@@ -36,9 +36,9 @@ struct together {
 };
 
 static bool take_views(struct together *t, const hf_array *x) {
-    const size_t size = hf_dtype_bytes(t->dtype), row = (size_t)t->d * size;
+    const size_t row = (size_t)t->d * hf_dtype_bytes(t->dtype);
     size_t bytes = 0;
-    if (!hf_mul3_size(t->count * t->n, t->d, (int64_t)size, &bytes) ||
+    if (!hf_mul3_size(t->count * t->n, t->d, (int64_t)hf_dtype_bytes(t->dtype), &bytes) ||
         bytes > t->ctx->memory_bytes / 4)
         return false;
     t->views = hf_alloc((size_t)t->count * sizeof *t->views);
@@ -49,8 +49,7 @@ static bool take_views(struct together *t, const hf_array *x) {
     for (int64_t p = 0; p < t->count; p++) {
         void *to = (char *)t->x + (size_t)(p * t->n) * row;
         t->views[p] = hf_array_view(to, t->dtype, t->n, t->d);
-        if (t->ctx->device->copy_rows(t->ctx->stream, to, row, x[p].data,
-                                      (size_t)hf_array_stride(&x[p]) * size, row, t->n) != HF_OK)
+        if (hf_ctx_copy_rows(t->ctx, to, &x[p]) != HF_OK)
             return false;
     }
     return true;
@@ -77,10 +76,10 @@ static void share_filter(struct together *t) {
         for (int64_t p = 0; p < t->count; p++)
             mean += t->fits[p].col.mean[f] / (double)t->count;
         t->shift[f] = t->opts->metric == HF_EUCLIDEAN ? mean : 0;
-        for (int64_t p = 0; p < t->count; p++) {
-            largest = fmax(largest, t->fits[p].col.max[f] - t->shift[f]);
-            largest = fmax(largest, t->shift[f] - t->fits[p].col.min[f]);
-        }
+    }
+    for (int64_t p = 0; p < t->count; p++) {
+        const struct hf_columns *col = &t->fits[p].col;
+        largest = fmax(largest, hf_filter_reach(t->d, col->min, col->max, t->shift));
     }
     for (int64_t p = 0; p < t->count; p++)
         hf_prepare_filter(&t->fits[p], t->shift, hf_filter_scale(largest));

@@ -8,7 +8,6 @@ void hf_stage_begin(struct hf_stage *stage, void *stream) {
     memset(stage, 0, sizeof *stage);
     stage->cuda = stream;
     stage->before = hf_cuda_enter(stage->cuda);
-    stage->status = hf_cuda_check(stage->cuda, cudaSetDevice(stage->cuda->device), "device");
 }
 
 /* Device memory for what lies at host; NULL when there is none. */

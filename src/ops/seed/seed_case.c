@@ -25,24 +25,9 @@ static int64_t below(struct hf_rng *rng, int64_t n) {
     return (int64_t)(hf_rng_next(rng) % (uint64_t)n);
 }
 
+/* Bytes hold no negative numbers, and small ones are all alike. */
 static void store(void *data, hf_dtype dtype, int64_t i, double v) {
-    switch (dtype) {
-    case HF_F64:
-        ((double *)data)[i] = v;
-        break;
-    case HF_F16:
-        ((uint16_t *)data)[i] = hf_f32_to_f16((float)v);
-        break;
-    case HF_BF16:
-        ((uint16_t *)data)[i] = hf_f32_to_bf16((float)v);
-        break;
-    case HF_U8:
-        ((uint8_t *)data)[i] = (uint8_t)fmin(fabs(v) * 40, 255);
-        break;
-    default:
-        ((float *)data)[i] = (float)v;
-        break;
-    }
+    hf_store_f64(data, dtype, i, dtype == HF_U8 ? fmin(fabs(v) * 40, 255) : v);
 }
 
 static double value(struct hf_rng *rng, const struct plan *p, int64_t i, int64_t j) {
