@@ -9,6 +9,7 @@
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_cuda_settle.h"
 #include "ops/assign/assign_cuda_skip.h"
+#include "ops/assign/assign_mma.h"
 #include "ops/assign/assign_simt.h"
 
 #define BOUNDS_WORK 3e10 /* rows times centroids times columns that bounds are kept for */
@@ -84,6 +85,7 @@ static struct hf_filter_rows filter_rows(const struct hf_assign_rows *rows,
     f.ld = rows->ld;
     f.d = (int)rows->problem.x.cols;
     f.batch = (int)rows->problem.batch;
+    f.mma = rows->mma;
     f.stop = step->stop;
     return f;
 }
@@ -103,6 +105,7 @@ static struct hf_filter_centroids filter_centroids(const struct hf_assign_rows *
     f.batch = (int)p->batch;
     f.metric = p->metric;
     f.f64 = p->c_type == HF_F64;
+    f.mma = rows->mma;
     f.raw = rows->raw;
     f.stop = step->stop;
     return f;
@@ -387,6 +390,10 @@ static hf_status tensor_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_TENSOR, ws);
 }
 
+static hf_status mma_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_MMA, ws);
+}
+
 static hf_status short_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_SHORT, ws);
 }
@@ -408,6 +415,14 @@ static bool tensor_supports(const void *args) {
     h200.sm = 90;
     return row_supports(args) &&
            hf_filter_supports(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+}
+
+static bool mma_supports(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    struct hf_cuda a100 = {};
+    a100.sm = 80;
+    return row_supports(args) &&
+           hf_mma_supports(&a100, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
 /* Launches, and passes over the rows that are made before the kernels. */
@@ -434,6 +449,14 @@ static double tensor_estimate(const void *args) {
     h200.sms = 132;
     return row_overhead(a) +
            1.1 * hf_filter_estimate_ns(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+}
+
+static double mma_estimate(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    struct hf_cuda a100 = {};
+    a100.sms = 108;
+    return row_overhead(a) +
+           1.1 * hf_mma_estimate_ns(&a100, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
 static double short_estimate(const void *args) {
@@ -464,6 +487,17 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          row_workspace,
                                          simt_run,
                                          simt_estimate},
+                                        {"assign_f16_256x128_cuda",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         80,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {256, 128, 0},
+                                         mma_supports,
+                                         row_workspace,
+                                         mma_run,
+                                         mma_estimate},
                                         {"assign_f16_64x128_sm90",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -489,5 +523,5 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 4};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 5};
 }

@@ -20,7 +20,8 @@ enum hf_assign_kind {
     HF_ASSIGN_DENSE,  /* none: float64 decides everything */
     HF_ASSIGN_SIMT,   /* float32 (assign_simt.h) */
     HF_ASSIGN_TENSOR, /* 16 bits (assign_filter.h) */
-    HF_ASSIGN_SHORT   /* likewise, and no second pass over open rows: for small problems */
+    HF_ASSIGN_SHORT,  /* likewise, and no second pass over open rows: for small problems */
+    HF_ASSIGN_MMA     /* asks for HF_ASSIGN_TENSOR by mma.sync (assign_mma.h) */
 };
 
 /* Rows times centroids times columns: from here on, all distances of a few per cent of the rows in
@@ -45,6 +46,7 @@ struct hf_assign_rows {
     int64_t n;                /* rows of a problem */
     enum hf_assign_kind kind; /* what the steps use */
     bool raw;                 /* x16 is x itself */
+    bool mma;                 /* the filter multiplies by mma.sync (assign_mma.h) */
     const double *shift;      /* [d] device memory or NULL */
     const float *shift32;     /* [d] the same in float32, 0 where there is none */
     double scale;             /* x' = (x - shift) * scale; on tensor cores and with other metrics

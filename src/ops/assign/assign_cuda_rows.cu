@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda.h"
-#include "ops/assign/assign_filter.h"
+#include "ops/assign/assign_mma.h"
 
 #include <math.h>
 
@@ -290,14 +290,18 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
 }
 
 static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
-                                       const struct hf_assign_problem *p, double scale) {
+                                       const struct hf_assign_problem *p, double scale, bool *mma) {
+    *mma = p->kind == HF_ASSIGN_MMA || cuda->sm != 90;
     const int64_t n = p->x.rows / p->batch;
     if (!scale_usable(scale))
         return HF_ASSIGN_DENSE;
     if (p->kind == HF_ASSIGN_DENSE || p->kind == HF_ASSIGN_SIMT)
         return p->kind;
-    if (!hf_filter_supports(cuda, n, (int)p->k, (int)p->x.cols, (int)p->batch))
+    if (!(*mma ? hf_mma_supports : hf_filter_supports)(cuda, n, (int)p->k, (int)p->x.cols,
+                                                       (int)p->batch))
         return HF_ASSIGN_SIMT; /* rows are planned for device 0, this may be another */
+    if (p->kind == HF_ASSIGN_MMA)
+        return HF_ASSIGN_TENSOR;
     if (p->kind != HF_ASSIGN_AUTO)
         return p->kind;
     const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
@@ -311,7 +315,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->problem = *problem;
     rows->n = problem->x.rows / problem->batch;
     rows->scale = problem->scale > 0 ? problem->scale : 1;
-    rows->kind = choose_kind(cuda, problem, rows->scale);
+    rows->kind = choose_kind(cuda, problem, rows->scale, &rows->mma);
     const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
     const bool raw = rows_raw(problem);
     (void)rows_carve(problem, raw, memory, &m);

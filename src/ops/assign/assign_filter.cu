@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The filter's host side: which kernel, its arguments. */
 #include "ops/assign/assign_filter_launch.h"
+#include "ops/assign/assign_mma.h"
 #include <cuda_fp16.h>
 #include <cudaTypedefs.h>
 
@@ -23,7 +24,9 @@ double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d
 
 size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
     const struct filter_memory m = filter_memory_of(cuda->sms, k, d, batch);
-    return m.tiles + m.info + m.parts + m.counters + m.biases;
+    const struct filter_memory mma = hf_mma_memory(k, d, batch);
+    const size_t bytes = m.tiles + m.info + m.parts + m.counters + m.biases;
+    return bytes > mma.tiles + mma.info ? bytes : mma.tiles + mma.info;
 }
 
 /* The rows as the copy engine sees them: boxes of 64 rows and one slab of columns. */
@@ -80,6 +83,8 @@ static launcher *launcher_of(int dp, bool bf16) {
 
 static hf_status run(struct hf_cuda *cuda, struct filter_args a,
                      const struct hf_filter_centroids *c, void *packed, int mode) {
+    if (a.rows.mma)
+        return hf_mma_run(cuda, a, c, packed, mode);
     const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
     const struct filter_tile tile = filter_tile_of(c->d);
     launcher *const launch = launcher_of(tile.dp, c->bf16);
@@ -120,7 +125,7 @@ hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     if (rows->list)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows, use top2");
     return run(cuda, a, centroids, packed,
-               filter_shifts(centroids->k) ? FILTER_BEST_CHUNK : FILTER_BEST);
+               filter_shifts(centroids->k) && !rows->mma ? FILTER_BEST_CHUNK : FILTER_BEST);
 }
 
 hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
@@ -129,9 +134,9 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     struct filter_args a = args_of(rows);
     a.out = *out;
     return run(cuda, a, centroids, packed,
-               rows->list                    ? FILTER_LIST
-               : filter_shifts(centroids->k) ? FILTER_TOP2_CHUNK
-                                             : FILTER_TOP2);
+               rows->list                                  ? FILTER_LIST
+               : filter_shifts(centroids->k) && !rows->mma ? FILTER_TOP2_CHUNK
+                                                           : FILTER_TOP2);
 }
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,

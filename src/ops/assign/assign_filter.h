@@ -43,6 +43,7 @@ struct hf_filter_rows {
     int64_t n, ld;        /* ld in elements, a multiple of 8 */
     int d, batch;
     bool bf16;           /* x16 is bf16, else f16 */
+    bool mma;            /* by mma.sync (assign_mma.h), not Hopper's own instructions */
     const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
 
@@ -57,6 +58,7 @@ struct hf_filter_centroids {
     hf_metric metric;
     bool f64;  /* c is float64, else float32 */
     bool bf16; /* type of x16 */
+    bool mma;  /* as the rows' */
     bool
         raw; /* x16 is x itself (Euclidean): c' = (c - shift), bias = (|shift|^2 - |c|^2) / 2; scale
                   says how large x is all the same */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Centroids into tiles: shifted, scaled, rounded to 16 bits, swizzled, each with its bias; and what
  * the rounding cost. A block packs 32 centroids, a warp one; float64 throughout. */
-#include "ops/assign/assign_filter_layout.h"
+#include "ops/assign/assign_mma.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -192,15 +192,16 @@ static __global__ void __launch_bounds__(FILTER_CHUNK) shift_kernel(const struct
 hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,
                          void *packed) {
     const struct hf_filter_centroids *c = centroids;
-    const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
+    const struct filter_memory m = c->mma ? hf_mma_memory(c->k, c->d, c->batch)
+                                          : filter_memory_of(cuda->sms, c->k, c->d, c->batch);
     struct pack_args a = {};
     a.c = *c;
     a.c.zeros = c->zero ? c->zeros : 0;
-    a.tile = filter_tile_of(c->d);
+    a.tile = c->mma ? hf_mma_tile(c->d) : filter_tile_of(c->d);
     a.tiles = (uint8_t *)packed;
     a.info = (struct filter_info *)(a.tiles + m.tiles);
     a.counters = (int *)(a.tiles + m.tiles + m.info + m.parts);
-    a.n_counters = cuda->sms * FILTER_MAX_WG;
+    a.n_counters = c->mma ? 0 : cuda->sms * FILTER_MAX_WG;
     a.tiles_per_problem = m.tiles_per_problem;
     a.infos_per_problem = m.infos_per_problem;
     a.unit = filter_bias_unit(c);
