@@ -88,7 +88,7 @@ static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, 
 
 static hf_status gather(void) {
     const hf_source source = {20, 3, HF_F32, read_rows, NULL};
-    const struct hf_rows rows = {ctx, NULL, &source, 20, 3, HF_F32, 20, NULL, NULL, 0};
+    const struct hf_rows rows = {ctx, NULL, &source, 20, 3, HF_F32, 20, NULL, NULL, 0, NULL};
     double row[3];
     return hf_rows_gather(&rows, &(int64_t){4}, 1, row);
 }

@@ -105,7 +105,8 @@ static void same_sequence(void **state) {
                                              chunks[c],
                                              buffer,
                                              dropped,
-                                             count};
+                                             count,
+                                             NULL};
                 want.chunk_rows = chunks[c];
                 want.next = 0;
                 assert_int_equal(hf_rows_each(&rows, check_chunk, &want), HF_OK);
@@ -125,7 +126,7 @@ static void failures(void **state) {
     struct want want = {.stop_at = INT64_MAX, .chunk_rows = 7};
     struct reader reader = {0, 3};
     const hf_source source = {TOTAL, COLS, HF_F32, read_rows, &reader};
-    const struct hf_rows rows = {ctx, NULL, &source, TOTAL, COLS, HF_F32, 7, buffer, NULL, 0};
+    const struct hf_rows rows = {ctx, NULL, &source, TOTAL, COLS, HF_F32, 7, buffer, NULL, 0, NULL};
     (void)choose_dropped(0, none, &want);
     assert_int_equal(hf_rows_each(&rows, check_chunk, &want), HF_E_IO);
     assert_int_equal(want.next, 14);

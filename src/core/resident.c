@@ -3,12 +3,14 @@
 
 #include "base/mem.h"
 #include "core/array.h"
-#include "core/rows.h"
+#include "core/reader.h"
+#include "device/pipe.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
+#define KERNEL_ROW_BYTES 192          /* that kernels need for a row, beside its 16-bit form */
 
 /* Where a source's rows go. */
 struct upload {
@@ -42,6 +44,26 @@ static hf_status upload_source(hf_context *ctx, const hf_source *s, void *to) {
     return status;
 }
 
+uint64_t hf_resident_row_bytes(int64_t d) { return KERNEL_ROW_BYTES + 2 * (uint64_t)d; }
+
+/* The rows must be of this device or of the host. */
+static hf_status check_place(hf_context *ctx, const hf_array *a, const char *what) {
+    if (hf_pipe_of(ctx->device->id)->place(ctx->stream, a->data) != HF_PLACE_ELSEWHERE)
+        return HF_OK;
+    return hf_ctx_fail(ctx, HF_E_ARG,
+                       "the %s lie in the memory of another GPU than %s: copy them there, or open "
+                       "a context on theirs",
+                       what, ctx->name);
+}
+
+static bool fits_whole(const hf_context *ctx, int64_t rows, int64_t cols, hf_dtype dtype,
+                       size_t *bytes) {
+    size_t beside;
+    return hf_mul3_size(rows, cols, (int64_t)hf_dtype_bytes(dtype), bytes) &&
+           hf_mul_size(rows, (int64_t)hf_resident_row_bytes(cols), &beside) &&
+           *bytes <= ctx->memory_bytes && beside <= ctx->memory_bytes - *bytes;
+}
+
 hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r) {
     memset(r, 0, sizeof *r);
@@ -50,18 +72,18 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
     const int64_t rows = *x != NULL ? (*x)->rows : (*source)->rows;
     const int64_t cols = *x != NULL ? (*x)->cols : (*source)->cols;
     const hf_dtype dtype = *x != NULL ? (*x)->dtype : (*source)->dtype;
+    if (*x != NULL)
+        HF_TRY(check_place(ctx, *x, "data"));
     if (*x != NULL && owns(ctx, (*x)->data)) {
         r->array = **x;
         *x = &r->array;
         return HF_OK;
     }
-    size_t bytes = 0; /* kernels may need as much again for their own form of the rows */
-    if (!hf_mul3_size(rows, cols, (int64_t)hf_dtype_bytes(dtype), &bytes) ||
-        bytes > ctx->memory_bytes / 2)
-        return HF_OK;
-    r->owned = hf_ctx_alloc(ctx, bytes);
+    size_t bytes = 0;
+    if (fits_whole(ctx, rows, cols, dtype, &bytes))
+        r->owned = hf_ctx_alloc(ctx, bytes);
     if (r->owned == NULL)
-        return HF_OK;
+        return hf_reader_open(ctx, *x, *source, &r->reader);
     r->array = hf_array_view(r->owned, dtype, rows, cols);
     HF_TRY(*x != NULL ? hf_ctx_copy_rows(ctx, r->owned, *x)
                       : upload_source(ctx, *source, r->owned));
@@ -70,19 +92,26 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
     return HF_OK;
 }
 
-/* Runs of rows between dropped ones move in one copy each. */
-static hf_status copy_kept(hf_context *ctx, const hf_array *from, char *to, const int64_t *dropped,
-                           int64_t count) {
+/* Rows of the caller's own array may lie with gaps: then into another copy first. */
+static hf_status squeeze(hf_context *ctx, const hf_array *from, char *to, const int64_t *dropped,
+                         int64_t count) {
     const size_t row = (size_t)from->cols * hf_dtype_bytes(from->dtype);
-    int64_t first = 0;
-    for (int64_t i = 0; i <= count; i++) {
-        const int64_t end = i < count ? dropped[i] : from->rows;
-        const hf_array kept = hf_array_slice(from, first, end - first);
-        HF_TRY(hf_ctx_copy_rows(ctx, to, &kept));
-        to += (size_t)(end - first) * row;
-        first = end + 1;
+    const void *packed = from->data;
+    char *copy = NULL;
+    if (hf_array_stride(from) != from->cols) {
+        packed = copy = hf_ctx_alloc(ctx, (size_t)from->rows * row);
+        if (copy == NULL)
+            return hf_ctx_fail(ctx, HF_E_NOMEM, "%s has no memory for a copy of the rows",
+                               ctx->name);
     }
-    return HF_OK;
+    const struct hf_pipe_table *pipe = hf_pipe_of(ctx->device->id);
+    hf_status status = copy != NULL ? hf_ctx_copy_rows(ctx, copy, from) : HF_OK;
+    if (status == HF_OK && (status = pipe->squeeze(ctx->stream, to, packed, row, from->rows - count,
+                                                   0, dropped, count)) != HF_OK)
+        (void)hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
+                          ctx->device->error_text(ctx->stream));
+    hf_ctx_release(ctx, copy);
+    return status;
 }
 
 hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t *dropped,
@@ -95,7 +124,7 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
                            "%s has no memory for a copy of the %" PRId64 " rows without NaN and "
                            "Inf: leave such rows out of the data",
                            ctx->name, rows);
-    const hf_status status = copy_kept(ctx, &r->array, kept, dropped, count);
+    const hf_status status = squeeze(ctx, &r->array, kept, dropped, count);
     if (status != HF_OK) {
         hf_ctx_release(ctx, kept);
         return status;
@@ -107,15 +136,19 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
 }
 
 void hf_resident_clear(hf_context *ctx, struct hf_resident *r) {
-    if (r->owned != NULL)
-        hf_ctx_release(ctx, r->owned);
+    hf_reader_close(r->reader);
+    hf_ctx_release(ctx, r->owned);
+    r->reader = NULL;
     r->owned = NULL;
 }
 
 hf_status hf_host_view(hf_context *ctx, const hf_array **a, const char *what, hf_array *copy,
                        void **owned) {
     *owned = NULL;
-    if (*a == NULL || !owns(ctx, (*a)->data))
+    if (*a == NULL || hf_ctx_is_host(ctx))
+        return HF_OK;
+    HF_TRY(check_place(ctx, *a, what));
+    if (!owns(ctx, (*a)->data))
         return HF_OK;
     HF_TRY(hf_array_check(*a, what, &ctx->error));
     *owned = hf_alloc((size_t)((*a)->rows * (*a)->cols) * hf_dtype_bytes((*a)->dtype));

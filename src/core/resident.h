@@ -7,14 +7,19 @@
 #include "core/context.h"
 #include <holdfast/array.h>
 
-/* Rows on the device: `array` is a view of them, `owned` the copy, if one was made. */
+struct hf_reader;
+
+/* Rows on the device: `array` is a view of them, `owned` the copy, if one was made. Or the reader
+ * that brings them there panel by panel. On the CPU there is neither. */
 struct hf_resident {
     void *owned;
     hf_array array;
+    struct hf_reader *reader;
 };
 
-/* Let *x point to r->array and *source be NULL when the rows lie on the device or fit there; else
- * leave both: each call then copies its rows. Free with hf_resident_clear(), on failure too. */
+/* Let *x point to r->array and *source be NULL when the rows lie on the device or are to stay there
+ * as a whole: if they and what kernels need for each of them fit into the memory allowed. Else leave
+ * both and make a reader. Free with hf_resident_clear(), on failure too. */
 hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r);
 
@@ -23,6 +28,9 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
                            int64_t count);
 
 void hf_resident_clear(hf_context *ctx, struct hf_resident *r);
+
+/* Bytes that kernels on a device need for a row of d columns beside the row itself. */
+uint64_t hf_resident_row_bytes(int64_t d);
 
 /* A view of `a` that the host can read: `a` itself, or a copy that *owned points to (hf_free()).
  * what: "weights". NULL gives NULL. */

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/array.h"
+#include "core/reader.h"
 #include "core/resident.h"
 
 #include <assert.h>
@@ -90,7 +91,17 @@ static hf_status fill(const struct hf_rows *rows, int64_t *raw, int64_t count) {
     return HF_OK;
 }
 
+struct hf_rows hf_rows_on_host(const struct hf_rows *rows) {
+    struct hf_rows host = *rows;
+    if (rows->reader != NULL)
+        hf_reader_pause(rows->reader);
+    host.reader = NULL;
+    return host;
+}
+
 hf_status hf_rows_each(const struct hf_rows *rows, hf_rows_fn *fn, void *job) {
+    if (rows->reader != NULL)
+        return hf_reader_each(rows->reader, rows, fn, job);
     const bool in_place = rows->array != NULL && rows->dropped_count == 0;
     assert(rows->chunk_rows > 0 && (in_place || rows->buffer != NULL));
     int64_t raw = 0;
@@ -121,6 +132,8 @@ hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64
                                rows->d);
     }
     hf_status status = HF_OK;
+    if (rows->reader != NULL && rows->source != NULL)
+        hf_reader_pause(rows->reader); /* a source is read from one thread at a time */
     for (int64_t i = 0; status == HF_OK && i < count; i++) {
         const int64_t raw = raw_number(rows, index[i]);
         const void *from = row;

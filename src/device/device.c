@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/device.h"
+#include "device/pipe.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -43,6 +44,16 @@ const struct hf_device *hf_device_of(int id) {
             return devices[i];
     return NULL;
 }
+
+#if HF_HAVE_CUDA
+extern const struct hf_pipe_table hf_cuda_pipe;
+const struct hf_pipe_table *hf_pipe_of(int id) { return id == HF_DEV_CUDA ? &hf_cuda_pipe : NULL; }
+#else
+const struct hf_pipe_table *hf_pipe_of(int id) {
+    (void)id;
+    return NULL;
+}
+#endif
 
 /* The number in "name:number"; -1 when there is something else. */
 static int parse_index(const char *text) {

@@ -157,7 +157,8 @@ static hf_status gather(struct core *c) {
     c->gathered = hf_alloc(bytes);
     if (!c->gathered)
         return hf_ctx_fail(rows->ctx, HF_E_NOMEM, "no memory for %zu bytes of rows", bytes);
-    hf_status status = hf_rows_each(rows, gather_chunk, c);
+    const struct hf_rows host = hf_rows_on_host(rows);
+    hf_status status = hf_rows_each(&host, gather_chunk, c);
     if (status == HF_OK)
         status = hf_ctx_copy(rows->ctx, c->x, c->gathered, bytes);
     hf_free(c->gathered);

@@ -6,10 +6,9 @@
 #include "algo/kmeans/predict.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "core/reader.h"
 #include "core/resident.h"
 #include <string.h>
-
-#define KERNEL_ROW_BYTES 192 /* that kernels on a device need for a row, beside its 16-bit form */
 
 void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
     hf_expand_labels(fit);
@@ -45,7 +44,7 @@ static int64_t resident_panel(const struct hf_fit *fit) {
     const uint64_t data =
         fit->resident.owned ? (uint64_t)(fit->n_all * fit->d) * hf_dtype_bytes(fit->dtype) : 0;
     const uint64_t left = limit > data ? limit - data : 0;
-    const int64_t fits = (int64_t)(left / (KERNEL_ROW_BYTES + 2 * (uint64_t)fit->d));
+    const int64_t fits = (int64_t)(left / hf_resident_row_bytes(fit->d));
     const int64_t most = hf_min64(fit->n_all, (int64_t)1 << 30);
     return fits < HF_SCAN_ROWS ? hf_min64(most, HF_SCAN_ROWS) : hf_min64(most, fits);
 }
@@ -54,8 +53,11 @@ hf_status hf_fit_begin(struct hf_fit *fit) {
     const double begin = hf_now_s();
     HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident));
     const bool resident = fit->x == &fit->resident.array;
-    fit->panel_rows = resident ? resident_panel(fit) : HF_PANEL_ROWS;
-    fit->scan_rows = resident ? fit->panel_rows : HF_SCAN_ROWS;
+    const struct hf_reader *reader = fit->resident.reader;
+    fit->panel_rows = resident ? resident_panel(fit)
+                      : reader ? hf_reader_panel_rows(reader)
+                               : HF_PANEL_ROWS;
+    fit->scan_rows = resident || reader ? fit->panel_rows : HF_SCAN_ROWS;
     HF_TRY(hf_prepare(fit));
     fit->seconds_init = hf_now_s() - begin;
     return hf_fit_workspace(fit);
@@ -165,6 +167,7 @@ static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
     if (status == HF_OK)
         status = hf_resident_take(ctx, &args->x, &args->source, &resident);
     if (status == HF_OK) {
+        args->reader = resident.reader;
         args->n = shape.n;
         args->d = shape.d;
         args->dtype = shape.dtype;

@@ -2,20 +2,23 @@
  * Lloyd's loop. The sums of the clusters are exact integers, so an iteration moves only the rows
  * whose label changed, and the result does not depend on the order of anything. */
 #include "algo/kmeans/checkpoint.h"
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/mirror.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "core/kernel.h"
 #include "core/plan.h"
+#include "core/reader.h"
 #include "ops/lloyd/lloyd.h"
 #include <string.h>
 
 #define MANY 64 /* most iterations between two looks at the state on a device */
+#define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
 struct pass {
     struct hf_fit *fit;
     struct hf_assign_bounds *bounds; /* of all rows, or NULL */
+    struct hf_mirror *mirror;        /* NULL: all that the rows need lies in host memory */
     struct hf_assign_stats stats;
 };
 
@@ -65,17 +68,24 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     args.sums = fit->fused ? &fit->sums : NULL;
     args.weights = fit->fused ? weights : NULL;
     args.old_labels = fit->fused ? NULL : fit->panel_labels;
+    if (p->mirror) {
+        args.c.data = p->mirror->centers;
+        args.labels = p->mirror->labels + first;
+        args.old_labels = p->mirror->old_labels;
+    }
     HF_TRY(hf_assign(fit->ctx, &args));
     hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
+    if (p->mirror)
+        HF_TRY(hf_mirror_labels(fit, p->mirror, first, panel->rows));
     HF_TRY(check_labels(fit, first, panel->rows));
     if (fit->fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
                                           .metric = fit->opts.metric,
                                           .weights = weights,
-                                          .old_labels = fit->panel_labels,
-                                          .labels = fit->labels + first,
-                                          .sums = &fit->sums};
+                                          .old_labels = args.old_labels,
+                                          .labels = args.labels,
+                                          .sums = p->mirror ? &p->mirror->sums : &fit->sums};
     HF_TRY(hf_update(fit->ctx, &update));
     hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
     return HF_OK;
@@ -100,14 +110,26 @@ static void clear_sums(const struct hf_sums *s) {
         memset(s->weight, 0, (size_t)(s->limbs * s->k) * sizeof(int64_t));
 }
 
-/* Labels for fit->current, and sums that follow them. */
-static hf_status assign_all(struct hf_fit *fit, struct hf_assign_stats *stats) {
+/* Rows that pass through a device cost the bus, not the kernels: bounds save nothing there. */
+static bool bounds_pay(const struct hf_fit *fit) {
+    return !fit->rows.reader || fit->opts.skipping == HF_SKIP_ON;
+}
+
+/* Labels for fit->current, and sums that follow them. mirror may be NULL. */
+static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
+                            struct hf_assign_stats *stats) {
     const hf_comm *comm = hf_comm_self();
     struct pass p = {.fit = fit};
     if (comm->rank(comm) > 0)
         clear_sums(&fit->sums);
-    HF_TRY(hf_skip_arm(fit, &p.bounds));
+    if (mirror)
+        HF_TRY(hf_mirror_begin(fit, mirror));
+    p.mirror = mirror && mirror->block ? mirror : NULL;
+    if (bounds_pay(fit))
+        HF_TRY(hf_skip_arm(fit, &p.bounds));
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, assign_panel, &p));
+    if (p.mirror)
+        HF_TRY(hf_mirror_sums(fit, p.mirror));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
     return reduce(fit, stats);
@@ -125,7 +147,7 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     struct hf_assign_stats stats;
     clear_state(fit);
     fit->current = fit->previous;
-    const hf_status status = assign_all(fit, &stats);
+    const hf_status status = assign_all(fit, NULL, &stats);
     fit->current = now;
     HF_TRY(status);
     for (int64_t i = 0; i < fit->relocated_count; i++)
@@ -215,11 +237,11 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
 }
 
 /* One iteration: labels, sums, inertia, new centroids. */
-static hf_status iterate(struct hf_fit *fit, struct hf_restart *run) {
+static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_mirror *mirror) {
     const double begin = hf_now_s();
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
-    HF_TRY(assign_all(fit, &stats));
+    HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(check_counts(fit, run->iteration + 1));
     it.inertia = hf_centers_inertia(fit);
     it.changed = stats.changed;
@@ -227,6 +249,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run) {
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
     HF_TRY(conclude(fit, run, &it));
+    mirror->fresh &= fit->relocated_count == 0;
     return keep(fit, run, begin, &it);
 }
 
@@ -270,13 +293,13 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
         state->inertia = run->history.it[run->iteration - 1].inertia;
         state->empty = run->history.it[run->iteration - 1].empty;
     }
-    return (struct hf_lloyd_args){.x = *fit->x,
+    return (struct hf_lloyd_args){.x = *fit->rows.array,
                                   .batch = 1,
                                   .exact = o->precision == HF_EXACT,
                                   .filter = fit->filter,
                                   .rule = hf_fit_rule(fit),
                                   .empty = o->empty,
-                                  .skipping = o->skipping,
+                                  .skipping = fit->rows.reader ? HF_SKIP_OFF : o->skipping,
                                   .first = run->iteration,
                                   .count = (int)count,
                                   .tol = &fit->tol,
@@ -292,16 +315,66 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .history = history};
 }
 
-/* Is there a row of op lloyd for this fit? All rows must lie on the device. */
-static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
+/* Bytes that a plan for the call asks for; UINT64_MAX: there is no row but the reference. */
+static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *args) {
     const struct hf_kernel *kernel = NULL;
+    if (hf_plan(fit->ctx, op, args, &kernel, NULL) != HF_OK ||
+        (kernel->traits & HF_TRAIT_REFERENCE))
+        return UINT64_MAX;
+    return kernel->workspace ? kernel->workspace(args, 1) : 0;
+}
+
+/* Wide rows in locked memory that the device has room for in 16 bits: after the first iteration
+ * only those that the filter leaves open, and those that move, are looked at where they lie. */
+static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
+    struct hf_reader *reader = fit->rows.reader;
+    const bool wide = fit->dtype == HF_F32 || fit->dtype == HF_F64;
+    if (!wide || fit->rows.dropped_count > 0 || !hf_reader_lend(reader, true))
+        return false;
+    const uint64_t labels = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
+    const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
+    const uint64_t room = hf_reader_room(reader);
+    if (workspace < room && labels + small <= room - workspace)
+        return true;
+    hf_reader_lend(reader, false);
+    return false;
+}
+
+/* Is there a row of op lloyd for this fit, and memory? */
+static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
-    if (hf_ctx_is_host(fit->ctx) || fit->x != &fit->resident.array)
+    if (hf_ctx_is_host(fit->ctx) || !fit->rows.array)
         return false;
     const struct hf_lloyd_args args = many_args(fit, run, &state, &history);
-    return hf_plan(fit->ctx, HF_OP_LLOYD, &args, &kernel, NULL) == HF_OK &&
-           !(kernel->traits & HF_TRAIT_REFERENCE);
+    const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
+    if (workspace == UINT64_MAX)
+        return false;
+    return !fit->rows.reader || lend_rows(fit, workspace);
+}
+
+/* Before the first pass of the host's loop: the panels that there is memory for stay. */
+static hf_status keep_panels(struct hf_fit *fit, struct hf_mirror *mirror) {
+    if (!fit->rows.reader || mirror->block || mirror->none)
+        return HF_OK;
+    HF_TRY(hf_mirror_begin(fit, mirror));
+    struct hf_assign_stats stats;
+    struct hf_assign_bounds own;
+    const hf_array panel = hf_array_view(NULL, fit->dtype, fit->panel_rows, fit->d);
+    struct hf_assign_args assign =
+        hf_lloyd_args(fit, &panel, 0, fit->skip.kept ? &fit->skip.bounds : NULL, &own, &stats);
+    const struct hf_update_args update = {.x = panel,
+                                          .metric = fit->opts.metric,
+                                          .weights = fit->weights,
+                                          .old_labels = fit->labels,
+                                          .labels = fit->labels,
+                                          .sums = &fit->sums};
+    const uint64_t a = workspace_of(fit, HF_OP_ASSIGN, &assign);
+    const uint64_t u = workspace_of(fit, HF_OP_UPDATE, &update);
+    if (a == UINT64_MAX || u == UINT64_MAX)
+        return HF_OK;
+    const uint64_t staged = (uint64_t)fit->panel_rows * 32; /* weights, bounds, labels */
+    return hf_reader_keep(fit->rows.reader, (a > u ? a : u) + staged + SMALL_BYTES);
 }
 
 /* What the device left to the host: `it` has labels, sums and inertia, or is wrong. */
@@ -347,13 +420,16 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     return HF_OK;
 }
 
-static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run) {
-    HF_TRY(iterate(fit, run));
+static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
+                              struct hf_mirror *mirror) {
+    HF_TRY(keep_panels(fit, mirror));
+    HF_TRY(iterate(fit, run, mirror));
     report(fit, run);
     return HF_OK;
 }
 
-hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best) {
+static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best,
+                      struct hf_mirror *mirror) {
     const hf_kmeans_opts *o = &fit->opts;
     if (run->iteration == 0) {
         clear_state(fit);
@@ -365,7 +441,12 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
             run->stop = HF_STOP_MAX_ITER;
             break;
         }
-        HF_TRY(many ? iterate_many(fit, run, &many) : iterate_once(fit, run));
+        if (many) {
+            mirror->fresh = false;
+            HF_TRY(iterate_many(fit, run, &many));
+        } else {
+            HF_TRY(iterate_once(fit, run, mirror));
+        }
         if (run->stop == HF_STOP_NONE && run->cancelled)
             run->stop = HF_STOP_CANCELLED;
         else if (run->stop == HF_STOP_NONE && run->iteration > 0 &&
@@ -375,4 +456,17 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
     if (run->stop == HF_STOP_CANCELLED || run->stop == HF_STOP_MAX_ITER)
         HF_TRY(hf_checkpoint_write(fit, run, best));
     return HF_OK;
+}
+
+hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best) {
+    struct hf_mirror mirror = {0};
+    struct hf_reader *reader = fit->rows.reader;
+    hf_status status = loop(fit, run, best, &mirror);
+    hf_mirror_clear(fit, &mirror);
+    if (reader) {
+        (void)hf_reader_lend(reader, false);
+        if (status == HF_OK && fit->opts.n_init > 1) /* the next start needs the memory */
+            status = hf_reader_keep(reader, UINT64_MAX);
+    }
+    return status;
 }

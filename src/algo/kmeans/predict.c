@@ -69,6 +69,7 @@ static hf_status take_memory(struct predict *p, bool transform) {
                                .n = a->n,
                                .d = a->d,
                                .dtype = a->dtype,
+                               .reader = a->reader,
                                .chunk_rows = chunk < 1 ? 1 : chunk};
     hf_carve c = {0};
     carve(p, &c, transform);

@@ -10,6 +10,7 @@
 struct hf_predict_args {
     const hf_array *x; /* one of the two */
     const hf_source *source;
+    struct hf_reader *reader; /* of the rows, or NULL */
     int64_t n, d;
     hf_dtype dtype;
     hf_array centroids; /* [k, d] */
@@ -27,7 +28,7 @@ struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, 
                                    const double *max, bool whole, double *shift);
 
 hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
-/* Uses the first seven members. */
+/* Uses the first eight members. */
 hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink,
                        void *user);
 

@@ -425,7 +425,8 @@ hf_status hf_prepare(struct hf_fit *fit) {
                                  .source = fit->source,
                                  .n = fit->n_all,
                                  .d = fit->d,
-                                 .dtype = fit->dtype};
+                                 .dtype = fit->dtype,
+                                 .reader = fit->resident.reader};
     HF_TRY(take_columns(fit));
     HF_TRY(scan_workspace(&s, &block));
     const hf_status status = scan(&s);

@@ -105,9 +105,10 @@ static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
                        (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
 }
 
-/* Divide the limit: what must be, then bounds if half of the rest holds them, then the chunk. */
+/* Divide the limit: what must be, then bounds if half of the rest holds them, then the chunk. All of
+ * this is the host's memory, which the limit of another device does not speak of. */
 static hf_status plan_memory(const struct hf_fit *fit, size_t carved, struct plan *plan) {
-    const uint64_t limit = fit->ctx->memory_bytes;
+    const uint64_t limit = hf_ctx_is_host(fit->ctx) ? fit->ctx->memory_bytes : INT64_MAX;
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
     const bool seeds =
         fit->opts.init == HF_INIT_KMEANSPP || fit->opts.init == HF_INIT_KMEANS_PARALLEL;

@@ -2,7 +2,7 @@
  * NVIDIA GPUs through the CUDA runtime, which is linked in statically: a machine without a driver
  * runs the rest of the library and is told what is missing. */
 #include "base/mem.h"
-#include "device/cuda/cuda.h"
+#include "device/cuda/own.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +15,10 @@ hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *wha
     if (error == cudaSuccess)
         return HF_OK;
     (void)cudaGetLastError(); /* forget it, unless it is sticky */
-    (void)snprintf(cuda->error, sizeof cuda->error, "%s: %s (%s)", what, cudaGetErrorString(error),
-                   cudaGetErrorName(error));
-    if (error == cudaErrorMemoryAllocation)
-        return HF_E_NOMEM;
-    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
-        return HF_E_UNSUPPORTED;
-    return HF_E_DEVICE;
+    const char *advice = hf_cuda_advice(error);
+    (void)snprintf(cuda->error, sizeof cuda->error, "%s: %s (%s)%s%s", what,
+                   cudaGetErrorString(error), cudaGetErrorName(error), *advice ? ": " : "", advice);
+    return hf_cuda_status(error);
 }
 
 hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel) {
@@ -157,9 +154,10 @@ static hf_status open_all(struct hf_cuda *cuda, void *stream) {
 }
 
 static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_error *err) {
-    struct hf_cuda *cuda = hf_alloc_zero(sizeof *cuda);
-    if (cuda == NULL)
+    struct hf_cuda_own *own = hf_alloc_zero(sizeof *own);
+    if (own == NULL)
         return hf_fail(err, HF_E_NOMEM, "no memory to open device cuda:%d", opts->index);
+    struct hf_cuda *cuda = &own->cuda;
     cuda->device = opts->index;
     const int before = hf_cuda_enter(cuda);
     const hf_status status = open_all(cuda, opts->stream);
@@ -200,15 +198,15 @@ void *hf_cuda_alloc(struct hf_cuda *cuda, size_t bytes) {
 }
 
 void hf_cuda_release(struct hf_cuda *cuda, void *p) {
-    if (p != NULL)
-        (void)hf_cuda_check(cuda, cudaFreeAsync(p, cuda->stream), "release");
+    if (p != NULL && cudaFreeAsync(p, cuda->stream) != cudaSuccess)
+        (void)cudaGetLastError(); /* after a failure, whose words shall stay */
 }
 
 static void *cuda_alloc(void *stream, size_t bytes) { return hf_cuda_alloc(stream, bytes); }
 
 static void cuda_release(void *stream, void *p) { hf_cuda_release(stream, p); }
 
-bool hf_cuda_owns(const void *p) {
+static bool on_device(int device, const void *p) {
     struct cudaPointerAttributes attr;
     if (p == NULL)
         return false;
@@ -216,17 +214,25 @@ bool hf_cuda_owns(const void *p) {
         (void)cudaGetLastError();
         return false;
     }
-    return attr.type == cudaMemoryTypeDevice;
+    return attr.type == cudaMemoryTypeDevice && attr.device == device;
+}
+
+bool hf_cuda_owns(const void *p) {
+    int device = -1;
+    if (cudaGetDevice(&device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return false;
+    }
+    return on_device(device, p);
 }
 
 static bool cuda_owns(const void *stream, const void *p) {
-    (void)stream;
-    return hf_cuda_owns(p);
+    return on_device(((const struct hf_cuda *)stream)->device, p);
 }
 
 /* A copy that the host takes part in is waited for. */
 static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *src) {
-    if (hf_cuda_owns(dst) && hf_cuda_owns(src))
+    if (on_device(cuda->device, dst) && on_device(cuda->device, src))
         return HF_OK;
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "copy");
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cuda/stage.h"
 
+#include "device/cuda/own.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -49,7 +51,7 @@ void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {
 
 hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
     hf_array seen = *a;
-    if (stage->status != HF_OK || hf_cuda_owns(a->data))
+    if (stage->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(stage->cuda, a->data))
         return seen;
     const size_t row = (size_t)a->cols * hf_dtype_bytes(a->dtype);
     const int64_t stride = a->row_stride != 0 ? a->row_stride : a->cols;

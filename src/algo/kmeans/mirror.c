@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/mirror.h"
+#include "base/mem.h"
+
+static size_t center_bytes(const struct hf_fit *fit) {
+    return (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
+}
+
+static size_t sum_bytes(const struct hf_sums *s) {
+    return (size_t)(s->limbs * s->k * s->d) * sizeof(int64_t);
+}
+
+static size_t count_bytes(const struct hf_sums *s) { return (size_t)s->k * sizeof(int64_t); }
+
+static size_t weight_bytes(const struct hf_sums *s) {
+    return s->weight ? (size_t)s->limbs * count_bytes(s) : 0;
+}
+
+/* The device's memory aligns each piece for any kernel. */
+static void *take(hf_carve *carve, size_t bytes) {
+    carve->used = (carve->used + 255) / 256 * 256;
+    return hf_carve_take(carve, bytes);
+}
+
+static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mirror *m) {
+    m->sums = fit->sums;
+    m->labels = take(carve, (size_t)fit->n * sizeof(int32_t));
+    m->old_labels = take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
+    m->centers = take(carve, center_bytes(fit));
+    m->mult = take(carve, (size_t)fit->d * sizeof(double));
+    m->sums.sum = take(carve, sum_bytes(&fit->sums));
+    m->sums.count = take(carve, count_bytes(&fit->sums));
+    m->sums.weight = fit->sums.weight ? take(carve, weight_bytes(&fit->sums)) : NULL;
+    m->sums.mult = m->mult;
+}
+
+static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
+    hf_carve carve = {0};
+    carve_mirror(fit, &carve, m);
+    m->block = hf_ctx_alloc(fit->ctx, carve.used);
+    m->none = m->block == NULL;
+    m->fresh = false;
+    if (m->none)
+        return HF_OK;
+    carve = (hf_carve){.base = m->block};
+    carve_mirror(fit, &carve, m);
+    return hf_ctx_copy(fit->ctx, m->mult, fit->sums.mult, (size_t)fit->d * sizeof(double));
+}
+
+hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
+    const struct hf_sums *s = &fit->sums;
+    hf_context *ctx = fit->ctx;
+    if (hf_ctx_is_host(ctx) || m->none)
+        return HF_OK;
+    if (!m->block)
+        HF_TRY(open_mirror(fit, m));
+    if (m->none)
+        return HF_OK;
+    if (!m->fresh)
+        HF_TRY(hf_ctx_copy(ctx, m->labels, fit->labels, (size_t)fit->n * sizeof(int32_t)));
+    m->fresh = true;
+    HF_TRY(hf_ctx_copy(ctx, m->centers, fit->current, center_bytes(fit)));
+    HF_TRY(hf_ctx_copy(ctx, m->sums.sum, s->sum, sum_bytes(s)));
+    HF_TRY(hf_ctx_copy(ctx, m->sums.count, s->count, count_bytes(s)));
+    return hf_ctx_copy(ctx, m->sums.weight, s->weight, weight_bytes(s));
+}
+
+hf_status hf_mirror_labels(struct hf_fit *fit, const struct hf_mirror *m, int64_t first,
+                           int64_t count) {
+    return hf_ctx_copy(fit->ctx, fit->labels + first, m->labels + first,
+                       (size_t)count * sizeof(int32_t));
+}
+
+hf_status hf_mirror_sums(struct hf_fit *fit, const struct hf_mirror *m) {
+    const struct hf_sums *s = &fit->sums;
+    HF_TRY(hf_ctx_copy(fit->ctx, s->sum, m->sums.sum, sum_bytes(s)));
+    HF_TRY(hf_ctx_copy(fit->ctx, s->count, m->sums.count, count_bytes(s)));
+    return hf_ctx_copy(fit->ctx, s->weight, m->sums.weight, weight_bytes(s));
+}
+
+void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m) {
+    hf_ctx_release(fit->ctx, m->block);
+    m->block = NULL;
+}

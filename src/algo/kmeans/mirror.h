@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a pass over the panels of a fit needs besides rows, on the device: it stays there from panel
+ * to panel, labels from pass to pass. On the CPU there is no mirror. */
+#ifndef HF_MIRROR_H
+#define HF_MIRROR_H
+
+#include "algo/kmeans/fit.h"
+
+struct hf_mirror {
+    void *block;         /* owns the rest; NULL: there is no mirror */
+    int32_t *labels;     /* [n] as fit->labels, while `fresh` */
+    int32_t *old_labels; /* [panel_rows] */
+    void *centers;       /* [k, d] fit->current */
+    double *mult;        /* [d] */
+    struct hf_sums sums;
+    bool fresh, none; /* none: the device has no memory for one */
+};
+
+/* Make it ready for a pass: fit->current, sums and labels are brought there. m->block stays NULL
+ * where there is no use for one. */
+hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
+/* The labels of `count` rows from `first` on, and at the end the sums, to the host. */
+hf_status hf_mirror_labels(struct hf_fit *fit, const struct hf_mirror *m, int64_t first,
+                           int64_t count);
+hf_status hf_mirror_sums(struct hf_fit *fit, const struct hf_mirror *m);
+void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m);
+
+#endif

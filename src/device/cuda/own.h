@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What only the backend knows of a context's stream. */
+#ifndef HF_CUDA_OWN_H
+#define HF_CUDA_OWN_H
+
+#include "device/cuda/cuda.h"
+
+struct hf_cuda_own {
+    struct hf_cuda cuda; /* first: the stream that kernels see */
+    const char *lent;    /* host memory that kernels may read in place */
+    size_t lent_bytes;
+};
+
+/* Does the matrix at p lie in lent memory? */
+bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
+
+/* What an error of the runtime means, and whether the process can go on using the GPU. */
+hf_status hf_cuda_status(cudaError_t error);
+/* What to do about it; "" where the runtime's words say it all. */
+const char *hf_cuda_advice(cudaError_t error);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows on their way to a device while it computes: copies on a stream of their own, each in one of
+ * a few slots, and events that order them with the device's stream. */
+#ifndef HF_PIPE_H
+#define HF_PIPE_H
+
+#include "base/status.h"
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HF_PIPE_SLOTS 3 /* one is computed on, one is copied, one waits for its turn */
+
+/* Where memory lies, as a device sees it. */
+enum hf_place {
+    HF_PLACE_HOST,     /* of the host */
+    HF_PLACE_PINNED,   /* likewise, locked: the device copies from it by itself */
+    HF_PLACE_HERE,     /* of this device */
+    HF_PLACE_ELSEWHERE /* of another device: neither the host nor this one may read it */
+};
+
+/* stream: of hf_device.open(); pipe: of open() below. */
+struct hf_pipe_table {
+    enum hf_place (*place)(const void *stream, const void *p);
+    /* Bytes of device memory that the context holds now; those it freed are given back first. */
+    uint64_t (*held)(void *stream);
+    /* The most that it ever had in use at once. */
+    uint64_t (*most)(void *stream);
+    /* Locked host memory; NULL when there is none. */
+    void *(*lock)(size_t bytes);
+    void (*unlock)(void *p); /* p may be NULL */
+    hf_status (*open)(void *stream, void **pipe);
+    void (*close)(void *pipe); /* NULL is allowed; waits for all copies */
+    /* Copy rows to dst, one behind the other, when the device's stream has left the slot. src is
+     * locked memory, or the call takes as long as the copy. */
+    hf_status (*begin)(void *pipe, int slot, void *dst, const void *src, size_t src_step,
+                       size_t row_bytes, int64_t rows);
+    /* What the device's stream gets from now on waits for the slot's copy. */
+    hf_status (*arrive)(void *pipe, int slot);
+    /* The host waits for it. */
+    hf_status (*wait)(void *pipe, int slot);
+    /* The device's stream needs the slot no longer once it gets here. */
+    hf_status (*leave)(void *pipe, int slot);
+    const char *(*error_text)(const void *pipe);
+    /* In the order of the device's stream: the rows of src [first, first + rows + dropped ones)
+     * that are not among dropped[count] (host memory, ascending, all in that range) to dst. Device
+     * memory; dst does not overlap src. */
+    hf_status (*squeeze)(void *stream, void *dst, const void *src, size_t row_bytes, int64_t rows,
+                         int64_t first, const int64_t *dropped, int64_t count);
+    /* Let kernels read rows in these bytes of locked host memory in place; NULL: no longer. False
+     * where the device cannot. */
+    bool (*lend)(void *stream, const void *p, size_t bytes);
+};
+
+/* Of a backend (enum hf_device_id); NULL: its memory is the host's. */
+const struct hf_pipe_table *hf_pipe_of(int id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
