@@ -7,6 +7,7 @@ with float64 on a sample of rows. Beside each figure stand the rate of the libra
 (torch, bf16, 8192^3) measured just before, and the clock read just after. Needs torch; rows of
 flash-kmeans need it installed. The library is the target holdfast_dev_shared of the build."""
 import argparse
+import ctypes as C
 import datetime
 import json
 import statistics
@@ -227,7 +228,94 @@ def seed_row(ours, init, name, args):
     return row
 
 
+def host_rate(x):
+    """Bytes a second from locked memory to the device."""
+    part = x[:max(1, (1 << 30) // (x.shape[1] * x.element_size()))]
+    there = torch.empty_like(part, device=DEV)
+    return part.numel() * x.element_size() / spans(lambda: there.copy_(part, non_blocking=True), 5)
+
+
+def fill(x, k):
+    """Clustered rows: one block, shifted a little from copy to copy."""
+    block, c = make(min(N, len(x)), k, x.shape[1], "clustered", torch.float32, 13)
+    for i in range(0, len(x), N):
+        m = min(N, len(x) - i)
+        x[i:i + m].copy_((block[:m] + 1e-3 * (i // N)).to(x.dtype), non_blocking=True)
+    torch.cuda.synchronize()
+    return c
+
+
+def wrong_on_host(x, result, sample=1024):
+    rows = torch.randint(0, len(x), (sample,))
+    labels = torch.as_tensor(result["labels"][rows.numpy()], device=DEV)
+    return wrong(x[rows].to(DEV), torch.as_tensor(result["centroids"], device=DEV), labels, sample)
+
+
+def stream_row(x, name, bar, args):
+    """Iterations with 4 GiB of the device, rows in locked memory; beside them, where that holds all
+    of it, the same with all of the device."""
+    row = dict(what="stream", n=len(x), k=256, d=x.shape[1], dtype=str(x.dtype)[6:], data=name,
+               bar=bar)
+    c = fill(x, 256).float().contiguous()
+    torch.cuda.empty_cache()
+    row["rate"] = host_rate(x)
+    torch.cuda.empty_cache()
+    least = [torch.cuda.mem_get_info()[0]] * 2
+
+    def look(*_):
+        least[1] = min(least[1], torch.cuda.mem_get_info()[0])
+        return 0
+    seen = hf.PROGRESS(look)
+    for key, memory in (("wide", 4 << 30), ("resident", 0)):
+        if memory == 0 and bar != "resident":
+            continue
+        ours = hf.Holdfast(args.lib, 0, "cuda:0", memory)
+        more = dict(progress=C.cast(seen, C.c_void_p)) if memory else {}
+        r = ours.fit(x, c, 7, -1, "off", empty=KEEP, **more)
+        times = [i["seconds"] for i in r["history"]]
+        row[key], row[key + "_first"] = statistics.median(times[2:]), times[0]
+        row[key + "_times"], row[key + "_seconds"] = times, r["seconds"]
+        row[key + "_changed"] = [i["changed"] for i in r["history"]]
+        row[key + "_rechecked"] = [i["rows_rechecked"] for i in r["history"]]
+        row[key + "_wrong"] = wrong_on_host(x, r)
+        row[key + "_kernels"] = r["kernels"]
+        ours.close()
+        if memory:
+            row["memory"] = least[0] - least[1]
+    row["share"] = x.numel() * x.element_size() / row["wide"] / row["rate"]
+    return row
+
+
+def stream_jobs(args):
+    held = []
+
+    def rows(dtype, count):
+        size = torch.empty(0, dtype=dtype).element_size()
+        if not held:
+            held.append(torch.empty(args.stream_gib << 30, dtype=torch.uint8, pin_memory=True))
+        return held[0][:count * 128 * size].view(dtype).view(count, 128)
+    whole = args.stream_gib << 30
+    return [lambda: stream_row(rows(torch.float32, whole // 512), "streamed", "0.95", args),
+            lambda: stream_row(rows(torch.float16, whole // 256), "streamed", "0.95", args),
+            lambda: stream_row(rows(torch.float32, 9 << 20), "16 bits", "resident", args),
+            lambda: stream_row(rows(torch.float16, 12 << 20), "16 bits", "resident", args)]
+
+
+def show_stream(row):
+    print(f"stream {row['dtype']} {row['n']} x {row['d']}, k {row['k']} ({row['data']}): "
+          f"{row['wide'] * 1e3:.1f} ms an iteration (first {row['wide_first'] * 1e3:.1f}), "
+          f"{row['share']:.3f} of {row['rate'] * 1e-9:.1f} GB/s, bar {row['bar']}, device memory "
+          f"{row['memory'] / 2 ** 30:.2f} GiB, wrong {row['wide_wrong']}"
+          + (f", with all of the device {row['resident'] * 1e3:.1f} ms" if "resident" in row else ""),
+          flush=True)
+    for key in ("times", "seconds", "changed", "rechecked", "kernels"):
+        print("   ", key, row["wide_" + key], row.get("resident_" + key, ""), flush=True)
+
+
 def show(row):
+    if row["what"] == "stream":
+        show_stream(row)
+        return
     mine = row.get("fast", row.get("same", row.get("wide")))
     other = row.get("exact", row.get("wide"))
     if row["what"] == "start":
@@ -254,7 +342,8 @@ def main():
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--skipping", default="off", choices=sorted(hf.SKIP))
     p.add_argument("--only", default="assign,iterate,exact,fit,start",
-                   help="assign, iterate, exact, fit, start")
+                   help="assign, iterate, exact, fit, start, stream")
+    p.add_argument("--stream-gib", type=int, default=32, help="locked memory of the row stream")
     p.add_argument("--fashion", help="Fashion-MNIST's training images (IDX), for a whole fit")
     p.add_argument("--data", default="normal,clustered")
     p.add_argument("--shapes", type=int, default=99, help="at most so many shapes of each kind")
@@ -280,6 +369,8 @@ def main():
     if "start" in args.only:
         jobs += [lambda: seed_row(ours, 0, "k-means++", args),
                  lambda: seed_row(ours, 1, "k-means||", args)]
+    if "stream" in args.only:
+        jobs += stream_jobs(args)
     rows = []
     for job in jobs:
         if time.time() - begin > args.budget:

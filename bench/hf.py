@@ -7,6 +7,7 @@ import numpy as np
 DTYPES = {np.dtype("f4"): 1, np.dtype("f8"): 2, np.dtype("f2"): 3, np.dtype("u1"): 5}
 TORCH_DTYPES = {"torch.float32": 1, "torch.float64": 2, "torch.float16": 3, "torch.bfloat16": 4,
                 "torch.uint8": 5}
+PROGRESS = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, C.c_void_p, C.c_int64, C.c_int64)
 SKIP = {"auto": 0, "off": 1, "on": 2}
 INIT_GIVEN = 3
 
@@ -64,7 +65,7 @@ def view(a):
 class Holdfast:
     """A context with a number of threads, on the CPU or another device."""
 
-    def __init__(self, library, threads, device="cpu"):
+    def __init__(self, library, threads, device="cpu", memory=0):
         lib = self.lib = C.CDLL(library)
         lib.hf_last_error.restype = C.c_char_p
         lib.hf_last_error.argtypes = [C.c_void_p]
@@ -72,11 +73,16 @@ class Holdfast:
         lib.hf_kmeans_fit.argtypes = [C.c_void_p, C.POINTER(Array), C.POINTER(Opts),
                                       C.POINTER(Result)]
         lib.hf_kmeans_result_clear.argtypes = [C.POINTER(Result)]
+        lib.hf_context_destroy.argtypes = [C.c_void_p]
         lib.hf_context_create.argtypes = [C.POINTER(C.c_void_p), C.POINTER(ContextOpts)]
         self.ctx = C.c_void_p()
-        opts = ContextOpts(device.encode(), threads, 0, None)
+        opts = ContextOpts(device.encode(), threads, memory, None)
         self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(opts)))
         self.version = lib.hf_version().decode()
+
+    def close(self):
+        self.lib.hf_context_destroy(self.ctx)
+        self.ctx = C.c_void_p()
 
     def _check(self, status):
         if status:
