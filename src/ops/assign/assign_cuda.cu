@@ -9,6 +9,7 @@
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_cuda_settle.h"
 #include "ops/assign/assign_cuda_skip.h"
+#include "ops/assign/assign_i8.h"
 #include "ops/assign/assign_mma.h"
 #include "ops/assign/assign_simt.h"
 
@@ -21,6 +22,7 @@ struct step_memory {
     struct hf_settle settle;
     struct hf_simt simt;
     struct hf_skip_cuda skip;
+    struct hf_i8_memory i8;
     void *packed; /* the filter's centroids */
 };
 
@@ -39,6 +41,10 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     void *simt = take(&carve, hf_simt_carve(problem, NULL, &m->simt));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
     void *skip = take(&carve, hf_skip_carve(problem, NULL, &m->skip));
+    if (hf_i8_wanted(problem)) {
+        void *i8 = take(&carve, hf_i8_carve(problem, NULL, &m->i8));
+        (void)hf_i8_carve(problem, i8, &m->i8);
+    }
     if (ws != NULL) {
         (void)hf_skip_carve(problem, skip, &m->skip);
         (void)hf_simt_carve(problem, simt, &m->simt);
@@ -142,6 +148,26 @@ static hf_status score_undecided(struct hf_cuda *cuda, const struct hf_assign_ro
     return hf_skip_learn(cuda, rows, step, &m->skip);
 }
 
+/* Scores of the rows that 8 bits do not decide, or of all where they decide too few. */
+static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct step_memory *m,
+                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
+                          const struct hf_filter_out *out) {
+    struct hf_i8_rows i8;
+    (void)hf_i8_rows_carve(&rows->problem, rows->i8, &i8);
+    HF_TRY(hf_i8_top2(cuda, rows, step, &i8, &m->i8));
+    struct hf_filter_rows all = *x;
+    all.stop = &i8.state->stop_all;
+    HF_TRY(hf_assign_rows_convert(cuda, rows, NULL, NULL, all.stop));
+    HF_TRY(hf_filter_top2(cuda, &all, c, m->packed, out));
+    struct hf_filter_rows some = *x;
+    some.stop = &i8.state->stop_list;
+    some.list = m->i8.list;
+    some.count = &i8.state->count;
+    HF_TRY(hf_assign_rows_convert(cuda, rows, some.list, some.count, some.stop));
+    return hf_filter_top2(cuda, &some, c, m->packed, out);
+}
+
 static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                              const struct hf_assign_step *step, const struct step_memory *m) {
     struct hf_settle settle = m->settle;
@@ -164,6 +190,8 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         settle.scored = m->skip.count;
         settle.scored_all = m->skip.stop_all;
         HF_TRY(score_undecided(cuda, rows, step, m, &x, &c, &out));
+    } else if (rows->i8 != NULL) {
+        HF_TRY(score_u8(cuda, rows, step, m, &x, &c, &out));
     } else {
         HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
     }
@@ -276,7 +304,13 @@ static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind
 static size_t row_workspace(const void *args, int workers) {
     struct row_memory m;
     (void)workers;
-    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_AUTO, NULL, &m);
+    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_TENSOR, NULL, &m);
+}
+
+static size_t i8_workspace(const void *args, int workers) {
+    struct row_memory m;
+    (void)workers;
+    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_I8, NULL, &m);
 }
 
 /* The arguments, seen by the device. */
@@ -341,7 +375,8 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
     step.old_labels = old_labels;
     step.labels = v->labels;
     step.counts = m.counts;
-    const bool bounded = v->upper != NULL && a->exact && rows.kind == HF_ASSIGN_TENSOR;
+    const bool bounded =
+        v->upper != NULL && a->exact && rows.kind == HF_ASSIGN_TENSOR && rows.i8 == NULL;
     if (bounded) {
         step.bounds = m.bounds;
         step.drift = v->drift;
@@ -394,6 +429,10 @@ static hf_status mma_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_MMA, ws);
 }
 
+static hf_status i8_run(void *stream, const void *args, void *ws) {
+    return row_run(stream, args, HF_ASSIGN_I8, ws);
+}
+
 static hf_status short_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_SHORT, ws);
 }
@@ -415,6 +454,12 @@ static bool tensor_supports(const void *args) {
     h200.sm = 90;
     return row_supports(args) &&
            hf_filter_supports(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+}
+
+static bool i8_supports(const void *args) {
+    const struct hf_assign_problem p =
+        problem_of((const struct hf_assign_args *)args, HF_ASSIGN_I8);
+    return tensor_supports(args) && hf_i8_supports(&p);
 }
 
 static bool mma_supports(const void *args) {
@@ -449,6 +494,12 @@ static double tensor_estimate(const void *args) {
     h200.sms = 132;
     return row_overhead(a) +
            1.1 * hf_filter_estimate_ns(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+}
+
+static double i8_estimate(const void *args) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+    const struct hf_assign_problem p = problem_of(a, HF_ASSIGN_AUTO);
+    return tensor_estimate(args) * (hf_i8_wanted(&p) && a->bounds == NULL ? 0.8 : 1.5);
 }
 
 static double mma_estimate(const void *args) {
@@ -509,6 +560,17 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          row_workspace,
                                          tensor_run,
                                          tensor_estimate},
+                                        {"assign_i8_64x256_sm90",
+                                         HF_DEV_CUDA,
+                                         HF_DT(HF_U8),
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {64, 256, 0},
+                                         i8_supports,
+                                         i8_workspace,
+                                         i8_run,
+                                         i8_estimate},
                                         {"assign_f16_64x128_sm90_short",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -523,5 +585,5 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 5};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 6};
 }

@@ -21,7 +21,8 @@ enum hf_assign_kind {
     HF_ASSIGN_SIMT,   /* float32 (assign_simt.h) */
     HF_ASSIGN_TENSOR, /* 16 bits (assign_filter.h) */
     HF_ASSIGN_SHORT,  /* likewise, and no second pass over open rows: for small problems */
-    HF_ASSIGN_MMA     /* asks for HF_ASSIGN_TENSOR by mma.sync (assign_mma.h) */
+    HF_ASSIGN_MMA,    /* asks for HF_ASSIGN_TENSOR by mma.sync (assign_mma.h), */
+    HF_ASSIGN_I8      /* after a filter of u8 rows (assign_i8.h) */
 };
 
 /* Rows times centroids times columns: from here on, all distances of a few per cent of the rows in
@@ -47,6 +48,7 @@ struct hf_assign_rows {
     enum hf_assign_kind kind; /* what the steps use */
     bool raw;                 /* x16 is x itself */
     bool mma;                 /* the filter multiplies by mma.sync (assign_mma.h) */
+    void *i8;                 /* memory of the filter of u8 rows (assign_i8.h); NULL: not used */
     const double *shift;      /* [d] device memory or NULL */
     const float *shift32;     /* [d] the same in float32, 0 where there is none */
     double scale;             /* x' = (x - shift) * scale; on tensor cores and with other metrics
@@ -88,6 +90,11 @@ size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);
 /* memory: hf_assign_rows_bytes(), 256-byte aligned, must live as long as the rows are used. */
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
                                  void *memory, struct hf_assign_rows *rows);
+
+/* With HF_ASSIGN_I8 rows are not converted to 16 bits before they are asked for here: those of a list
+ * [*count], NULL: all. */
+hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const int32_t *list, const int32_t *count, const int32_t *stop);
 
 /* Bytes of bounds by which a step finds rows that keep their labels; 0 where they are of no use. */
 size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);

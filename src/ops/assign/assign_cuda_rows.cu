@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda.h"
+#include "ops/assign/assign_i8.h"
 #include "ops/assign/assign_mma.h"
 
 #include <math.h>
@@ -29,6 +30,9 @@ struct rows_job {
     int64_t n;                  /* rows of a problem */
     int32_t *wild, *wild_count; /* NULL: not wanted */
     int lanes;                  /* of a row: a power of two */
+    const int32_t *list;        /* [*count] only these rows, NULL: all */
+    const int32_t *count;
+    const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
 
 template <typename W> __device__ static W lanes_sum(W v, int lanes) {
@@ -146,19 +150,23 @@ __device__ static void write_bounds(const struct rows_job &job, int64_t row,
 template <hf_dtype T, int N, bool WIDE>
 static __global__ void __launch_bounds__(THREADS) prepare_rows(const struct rows_job job) {
     typedef typename hf_element<T>::wide W;
+    if (job.stop && *job.stop)
+        return;
     const int lane = static_cast<int>(threadIdx.x) % job.lanes;
+    const int64_t rows = job.list ? *job.count : job.rows;
     const int64_t here = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / job.lanes;
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS / job.lanes;
-    const int64_t end = (job.rows + 31) / 32 * 32; /* whole warps stay together for the shuffles */
+    const int64_t end = (rows + 31) / 32 * 32; /* whole warps stay together for the shuffles */
     for (int64_t i = here; i < end; i += step) {
-        const int64_t row = i < job.rows ? i : job.rows - 1;
+        const int64_t place = i < rows ? i : rows - 1;
+        const int64_t row = job.list ? job.list[place] : place;
         const void *x = static_cast<const char *>(job.x) + row * job.stride * hf_device_bytes<T>;
         double scale = job.scale;
         if (job.own_scale)
             scale = own_scale<T>(x, job.d, lane, job.lanes);
         const struct row_sums<W> sums = convert_row<T, N, WIDE>(
             job, x, job.x16 ? job.x16 + row * job.ld : nullptr, static_cast<W>(scale), lane);
-        if (lane == 0 && i < job.rows)
+        if (lane == 0 && i < rows)
             write_bounds(job, row, sums, scale > 0);
     }
 }
@@ -208,6 +216,7 @@ struct rows_memory {
     __half *x16;
     float *norm, *loss;
     int32_t *wild, *wild_count;
+    void *i8;
     int64_t ld;
 };
 
@@ -227,6 +236,12 @@ static size_t rows_carve(const struct hf_assign_problem *p, bool raw, void *memo
     }
     carve.used = (carve.used + 255) / 256 * 256;
     m->x16 = raw ? NULL : (__half *)hf_carve_take(&carve, sizeof(__half) * rows * (size_t)m->ld);
+    carve.used = (carve.used + 255) / 256 * 256;
+    m->i8 = NULL;
+    if (hf_i8_wanted(p)) {
+        struct hf_i8_rows i8;
+        m->i8 = hf_carve_take(&carve, hf_i8_rows_carve(p, NULL, &i8));
+    }
     return (carve.used + 255) / 256 * 256;
 }
 
@@ -300,12 +315,40 @@ static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
     if (!(*mma ? hf_mma_supports : hf_filter_supports)(cuda, n, (int)p->k, (int)p->x.cols,
                                                        (int)p->batch))
         return HF_ASSIGN_SIMT; /* rows are planned for device 0, this may be another */
-    if (p->kind == HF_ASSIGN_MMA)
+    if (p->kind == HF_ASSIGN_MMA || p->kind == HF_ASSIGN_I8)
         return HF_ASSIGN_TENSOR;
     if (p->kind != HF_ASSIGN_AUTO)
         return p->kind;
     const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
     return work < HF_ASSIGN_SHORT_WORK ? HF_ASSIGN_SHORT : HF_ASSIGN_TENSOR;
+}
+
+/* x16, norm and loss of the rows of a list, or of all. */
+static hf_status rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                              const int32_t *list, const int32_t *count, const int32_t *stop) {
+    const struct hf_assign_problem *problem = &rows->problem;
+    const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
+    struct rows_job job = {};
+    job.x = problem->x.data;
+    job.rows = problem->x.rows;
+    job.d = problem->x.cols;
+    job.stride = array_stride(&problem->x);
+    job.shift = rows->shift;
+    job.shift32 = rows->shift32;
+    job.scale = rows->scale;
+    job.own_scale = tensor && problem->metric != HF_EUCLIDEAN;
+    job.raw = rows->raw;
+    job.x16 = tensor && !rows->raw ? (__half *)(uintptr_t)rows->x16 : NULL;
+    job.ld = (problem->x.cols + 7) / 8 * 8;
+    job.norm = (float *)(uintptr_t)rows->norm;
+    job.loss = (float *)(uintptr_t)rows->loss;
+    job.n = rows->n;
+    job.wild = (int32_t *)(uintptr_t)rows->wild;
+    job.wild_count = (int32_t *)(uintptr_t)rows->wild_count;
+    job.list = list;
+    job.count = count;
+    job.stop = stop;
+    return rows_launch(cuda, &job, problem->x.dtype);
 }
 
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
@@ -329,28 +372,26 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     HF_TRY(rows_shift(cuda, rows, &m));
     if (rows->kind == HF_ASSIGN_DENSE)
         return HF_OK;
+    if (rows->kind == HF_ASSIGN_TENSOR && hf_i8_chosen(cuda, problem)) {
+        struct hf_i8_rows i8;
+        rows->i8 = m.i8;
+        (void)hf_i8_rows_carve(problem, m.i8, &i8);
+        HF_TRY(hf_i8_prepare(cuda, problem, &i8));
+        if (problem->kind == HF_ASSIGN_I8)
+            return HF_OK; /* for one step: hf_assign_rows_convert() */
+    }
     if (m.wild != NULL)
         HF_TRY(
             hf_cuda_check(cuda,
                           cudaMemsetAsync(m.wild_count, 0, sizeof(int32_t) * (size_t)problem->batch,
                                           cuda->stream),
                           "assign: clear counters"));
-    struct rows_job job = {};
-    job.x = problem->x.data;
-    job.rows = problem->x.rows;
-    job.d = problem->x.cols;
-    job.stride = array_stride(&problem->x);
-    job.shift = rows->shift;
-    job.shift32 = rows->shift32;
-    job.scale = rows->scale;
-    job.own_scale = tensor && problem->metric != HF_EUCLIDEAN;
-    job.raw = rows->raw;
-    job.x16 = tensor ? m.x16 : NULL;
-    job.ld = m.ld;
-    job.norm = m.norm;
-    job.loss = m.loss;
-    job.n = rows->n;
-    job.wild = m.wild;
-    job.wild_count = m.wild_count;
-    return rows_launch(cuda, &job, problem->x.dtype);
+    return rows_convert(cuda, rows, NULL, NULL, NULL);
+}
+
+hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const int32_t *list, const int32_t *count, const int32_t *stop) {
+    if (rows->problem.kind != HF_ASSIGN_I8)
+        return HF_OK; /* all are there */
+    return rows_convert(cuda, rows, list, count, stop);
 }

@@ -10,8 +10,8 @@ struct filter_args;
 
 enum { MMA_WIDE_D = 256 }; /* columns up to which rows stay in registers */
 
-/* Tiles of centroids, which fit three (or, beyond MMA_WIDE_D, two) stages of the least shared memory
- * that these devices have. Biases are float32. */
+/* Tiles of centroids: three stages (two beyond MMA_WIDE_D) fit the least shared memory that these
+ * devices have. Biases are float32. */
 static inline struct filter_tile hf_mma_tile(int d) {
     struct filter_tile tile = {32, 128, 128, false, 0};
     while (tile.dp < d && tile.dp < 128)
