@@ -21,8 +21,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define SPIN_S 20e-6  /* about what it costs to sleep and be woken */
-#define SPIN_STEPS 64 /* pauses between two looks at the clock */
+#define SPIN_S 20e-6     /* about what it costs to sleep and be woken */
+#define PATIENT_S 200e-6 /* while loops follow each other as closely as this */
+#define SPIN_STEPS 64    /* pauses between two looks at the clock */
 
 struct worker {
     hf_pool *pool;
@@ -72,21 +73,23 @@ static bool has_news(hf_pool *pool, int64_t seen) {
     return (open != 0 && open != seen) || atomic_load(&pool->quit);
 }
 
-static void await_news(hf_pool *pool, int64_t seen) {
-    const double until = hf_now_s() + SPIN_S;
+/* `patience`: how long to look for news before sleeping. Returns that of the next time. */
+static double await_news(hf_pool *pool, int64_t seen, double patience) {
+    const double begin = hf_now_s();
     do {
         for (int i = 0; i < SPIN_STEPS; i++) {
             if (has_news(pool, seen))
-                return;
+                return patience;
             cpu_pause();
         }
-    } while (hf_now_s() < until);
+    } while (hf_now_s() < begin + patience);
     (void)pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
     while (!has_news(pool, seen))
         (void)pthread_cond_wait(&pool->wake, &pool->mutex);
     atomic_fetch_sub(&pool->sleepers, 1);
     (void)pthread_mutex_unlock(&pool->mutex);
+    return hf_now_s() < begin + PATIENT_S ? PATIENT_S : SPIN_S;
 }
 
 static void leave(hf_pool *pool) {
@@ -101,8 +104,9 @@ static void *worker_main(void *arg) {
     const struct worker *self = arg;
     hf_pool *pool = self->pool;
     int64_t seen = 0;
+    double patience = SPIN_S;
     while (!atomic_load(&pool->quit)) {
-        await_news(pool, seen);
+        patience = await_news(pool, seen, patience);
         atomic_fetch_add(&pool->active, 1);
         const int64_t open = atomic_load(&pool->open);
         if (open != 0 && open != seen) {
