@@ -42,10 +42,10 @@ static double sum_length(const struct hf_center_rule *rule, const struct hf_sums
     return sqrt(hf_tree_fold(lane, HF_TREE_COLUMNS));
 }
 
-void hf_centers_next(const struct hf_center_rule *rule, const struct hf_sums *s, const void *now,
-                     void *next) {
+void hf_centers_next_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                          const void *now, void *next, int64_t begin, int64_t end) {
     const size_t bytes = (size_t)s->d * hf_dtype_bytes(rule->type);
-    for (int64_t j = 0; j < s->k; j++) {
+    for (int64_t j = begin; j < end; j++) {
         double divisor = hf_sums_weight(s, j);
         if (divisor > 0 && rule->metric == HF_COSINE)
             divisor = sum_length(rule, s, j); /* the direction of the sum; 0 has none */
@@ -58,17 +58,24 @@ void hf_centers_next(const struct hf_center_rule *rule, const struct hf_sums *s,
     }
 }
 
+void hf_centers_next(const struct hf_center_rule *rule, const struct hf_sums *s, const void *now,
+                     void *next) {
+    hf_centers_next_some(rule, s, now, next, 0, s->k);
+}
+
+double hf_center_moved(hf_dtype type, const void *a, const void *b, int64_t j, int64_t d) {
+    double lane[HF_TREE_COLUMNS] = {0};
+    for (int64_t f = 0; f < d; f++) {
+        const double moved = hf_center_at(b, type, j * d + f) - hf_center_at(a, type, j * d + f);
+        lane[f % HF_TREE_COLUMNS] += moved * moved;
+    }
+    return hf_tree_fold(lane, HF_TREE_COLUMNS);
+}
+
 double hf_centers_moved(hf_dtype type, const void *a, const void *b, int64_t k, int64_t d) {
     double total[HF_TREE_CLUSTERS] = {0};
-    for (int64_t j = 0; j < k; j++) {
-        double lane[HF_TREE_COLUMNS] = {0};
-        for (int64_t f = 0; f < d; f++) {
-            const double moved =
-                hf_center_at(b, type, j * d + f) - hf_center_at(a, type, j * d + f);
-            lane[f % HF_TREE_COLUMNS] += moved * moved;
-        }
-        total[j % HF_TREE_CLUSTERS] += hf_tree_fold(lane, HF_TREE_COLUMNS);
-    }
+    for (int64_t j = 0; j < k; j++)
+        total[j % HF_TREE_CLUSTERS] += hf_center_moved(type, a, b, j, d);
     return hf_tree_fold(total, HF_TREE_CLUSTERS);
 }
 
@@ -103,18 +110,25 @@ static double product_part(const struct hf_center_rule *rule, const struct hf_su
     return square > 0 ? weight - dot / sqrt(square) : weight;
 }
 
-double hf_centers_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
-                        double total_square) {
-    const bool euclidean = rule->metric == HF_EUCLIDEAN;
-    double total[HF_TREE_CLUSTERS] = {0};
-    for (int64_t j = 0; j < s->k; j++) {
-        const double weight = hf_sums_weight(s, j);
-        if (weight > 0)
-            total[j % HF_TREE_CLUSTERS] += euclidean ? euclidean_part(rule, s, c, j, weight)
-                                                     : product_part(rule, s, c, j, weight);
-    }
-    const double sum = hf_tree_fold(total, HF_TREE_CLUSTERS);
-    if (!euclidean)
+double hf_center_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
+                       int64_t j) {
+    const double weight = hf_sums_weight(s, j);
+    if (!(weight > 0))
+        return 0;
+    return rule->metric == HF_EUCLIDEAN ? euclidean_part(rule, s, c, j, weight)
+                                        : product_part(rule, s, c, j, weight);
+}
+
+double hf_score_total(hf_metric metric, double sum, double total_square) {
+    if (metric != HF_EUCLIDEAN)
         return sum;
     return total_square + sum > 0 ? total_square + sum : 0;
+}
+
+double hf_centers_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
+                        double total_square) {
+    double total[HF_TREE_CLUSTERS] = {0};
+    for (int64_t j = 0; j < s->k; j++)
+        total[j % HF_TREE_CLUSTERS] += hf_center_score(rule, s, c, j);
+    return hf_score_total(rule->metric, hf_tree_fold(total, HF_TREE_CLUSTERS), total_square);
 }

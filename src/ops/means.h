@@ -30,11 +30,21 @@ double hf_sums_weight(const struct hf_sums *s, int64_t cluster);
 void hf_centers_next(const struct hf_center_rule *rule, const struct hf_sums *s, const void *now,
                      void *next);
 
-/* Sum of the squared moves from a to b, [k, d] each. */
+/* Centroids [begin, end) of that. */
+void hf_centers_next_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                          const void *now, void *next, int64_t begin, int64_t end);
+
+/* Sum of the squared moves from a to b, [k, d] each: the terms of the centroids in the order of
+ * base/tree.h. */
 double hf_centers_moved(hf_dtype type, const void *a, const void *b, int64_t k, int64_t d);
+double hf_center_moved(hf_dtype type, const void *a, const void *b, int64_t j, int64_t d);
 
 /* Inertia of the labels in the sums against c. total_square: of x - shift, Euclidean only. */
 double hf_centers_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
                         double total_square);
+/* The term of cluster j, and the inertia from the sum of all terms. */
+double hf_center_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
+                       int64_t j);
+double hf_score_total(hf_metric metric, double sum, double total_square);
 
 #endif

@@ -1,8 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The centroids of a fit: ops/means.h with what the fit knows. All loops run on one thread: n * k *
- * d work surrounds this k * d. */
+ * The centroids of a fit: ops/means.h with what the fit knows, a cluster an item of a loop over the
+ * host's threads. */
 #include "algo/kmeans/fit.h"
+#include "base/parallel.h"
+#include "base/tree.h"
 #include <string.h>
+
+#define GRAIN_VALUES 8192 /* of centroids, for one range of a loop */
+
+/* A loop over clusters; of those from `first` on, term[i] is that of cluster first + i. */
+struct clusters {
+    const struct hf_fit *fit;
+    struct hf_center_rule rule;
+    int64_t first;
+    double term[HF_TREE_CLUSTERS];
+};
+
+static void for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
+    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
+    hf_parallel_for(pool, count, 1 + GRAIN_VALUES / fit->d, fn, job);
+}
+
+/* The terms of all clusters, added up as base/tree.h says. */
+static double sum_terms(struct clusters *c, hf_range_fn *fn) {
+    double total[HF_TREE_CLUSTERS] = {0};
+    for (c->first = 0; c->first < c->fit->k; c->first += HF_TREE_CLUSTERS) {
+        const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->k - c->first);
+        for_clusters(c->fit, count, fn, c);
+        for (int64_t i = 0; i < count; i++)
+            total[i] += c->term[i];
+    }
+    return hf_tree_fold(total, HF_TREE_CLUSTERS);
+}
+
+static void next_range(void *job, int worker, int64_t begin, int64_t end) {
+    const struct clusters *c = job;
+    const struct hf_fit *fit = c->fit;
+    (void)worker;
+    hf_centers_next_some(&c->rule, &fit->sums, fit->current, fit->previous, begin, end);
+}
+
+static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
+    struct clusters *c = job;
+    const struct hf_fit *fit = c->fit;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        c->term[i] =
+            hf_center_moved(fit->center_type, fit->previous, fit->current, c->first + i, fit->d);
+}
+
+static void score_range(void *job, int worker, int64_t begin, int64_t end) {
+    struct clusters *c = job;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        c->term[i] = hf_center_score(&c->rule, &c->fit->sums, c->fit->current, c->first + i);
+}
 
 hf_array hf_centers(const struct hf_fit *fit, void *centers) {
     return hf_array_view(centers, fit->center_type, fit->k, fit->d);
@@ -38,18 +90,19 @@ void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, in
 }
 
 void hf_centers_update(struct hf_fit *fit) {
-    const struct hf_center_rule rule = hf_fit_rule(fit);
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
     void *next = fit->previous;
-    hf_centers_next(&rule, &fit->sums, fit->current, next);
+    for_clusters(fit, fit->k, next_range, &c);
     fit->previous = fit->current;
     fit->current = next;
 }
 
 double hf_centers_shift(const struct hf_fit *fit) {
-    return hf_centers_moved(fit->center_type, fit->previous, fit->current, fit->k, fit->d);
+    struct clusters c = {.fit = fit};
+    return sum_terms(&c, moved_range);
 }
 
 double hf_centers_inertia(const struct hf_fit *fit) {
-    const struct hf_center_rule rule = hf_fit_rule(fit);
-    return hf_centers_score(&rule, &fit->sums, fit->current, fit->total_square);
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
+    return hf_score_total(c.rule.metric, sum_terms(&c, score_range), fit->total_square);
 }
