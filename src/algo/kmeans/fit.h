@@ -76,6 +76,7 @@ struct hf_fit {
     struct hf_sums sums;
     double *nearest; /* [n] scratch of the initialisation, over the bounds; NULL if not kept */
     struct hf_skip skip;
+    struct hf_assign_kept *kept;    /* rows packed between calls; NULL if not kept */
     int32_t *panel_labels;          /* [panel_rows or n] */
     double *panel_distances;        /* [scan_rows or n]; only with HF_EMPTY_RELOCATE */
     struct hf_far_row *far;         /* [k] likewise */

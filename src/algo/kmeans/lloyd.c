@@ -48,6 +48,8 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                   .metric = fit->opts.metric,
                                   .exact = fit->opts.precision == HF_EXACT,
                                   .filter = fit->filter,
+                                  .kept = fit->kept,
+                                  .kept_first = first,
                                   .labels = fit->labels + first,
                                   .stats = stats};
     if (bounds) {

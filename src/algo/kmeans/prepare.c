@@ -341,6 +341,8 @@ static void choose_slack(struct hf_fit *fit) {
 void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale) {
     memcpy(fit->col.shift, shift, (size_t)fit->d * sizeof(double));
     fit->filter.scale = scale;
+    if (fit->kept)
+        fit->kept->form = 0;
     fit->total_square = square_without_weights(fit);
     choose_slack(fit);
 }

@@ -146,11 +146,14 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
         return;
     const double partly = 1 - (double)used->n_moved / (double)fit->k;
     const double saved = (double)stats->skipped + (double)stats->partial * partly;
-    if (saved * worth(fit) >= (double)fit->n) {
+    const double share = fit->kept ? hf_assign_kept_share(fit->k, fit->d) : 1 / worth(fit);
+    if (saved >= share * (double)fit->n) {
         s->penalty = 1;
         return;
     }
     s->have = false;
+    if (share >= 1) /* only a fit that hardly moves any more will pay */
+        s->penalty = LONGEST_REST;
     s->rest = s->penalty;
     s->penalty = s->penalty * 2 > LONGEST_REST ? LONGEST_REST : s->penalty * 2;
 }

@@ -9,6 +9,7 @@
 #define FUSED_BYTES                                                                                \
     ((int64_t)512 << 10) /* sums up to this size stay in cache while rows are assigned */
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
+#define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels, where there is room */
 
 struct panel_job {
@@ -94,6 +95,7 @@ struct plan {
     uint64_t nearest; /* bytes of two float32 or one float64 a row */
     uint64_t chunk;
     bool keep_bounds;
+    uint64_t kept; /* bytes of packed rows; 0: none are kept */
 };
 
 static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
@@ -105,8 +107,18 @@ static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
                        (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
 }
 
-/* Divide the limit: what must be, then bounds if half of the rest holds them, then the chunk. All of
- * this is the host's memory, which the limit of another device does not speak of. */
+/* Packed rows spare each iteration their packing: kept where all rows lie in memory and half of
+ * what is left of the limit holds them. */
+static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
+    if (!hf_ctx_is_host(fit->ctx) || is_buffered(fit) || fit->opts.max_iter < KEEP_ITERATIONS)
+        return 0;
+    const uint64_t bytes = hf_assign_kept_bytes(fit->n, fit->d);
+    return bytes <= left / 2 ? bytes : 0;
+}
+
+/* Divide the limit: what must be, then bounds and packed rows if half of the rest holds them, then
+ * the chunk. All of this is the host's memory, which the limit of another device does not speak of.
+ */
 static hf_status plan_memory(const struct hf_fit *fit, size_t carved, struct plan *plan) {
     const uint64_t limit = hf_ctx_is_host(fit->ctx) ? fit->ctx->memory_bytes : INT64_MAX;
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
@@ -128,11 +140,19 @@ static hf_status plan_memory(const struct hf_fit *fit, size_t carved, struct pla
     plan->nearest = seeds || plan->keep_bounds ? nearest : 0;
     if (plan->keep_bounds && !seeds)
         left -= nearest;
+    plan->kept = kept_bytes(fit, left);
     const uint64_t all = (uint64_t)fit->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
     plan->chunk = plan->chunk < all ? plan->chunk : all;
     plan->chunk = is_buffered(fit) ? (plan->chunk < row ? row : plan->chunk) : 0;
     return HF_OK;
+}
+
+static void carve_kept(struct hf_fit *fit, hf_carve *carve, size_t bytes) {
+    if (bytes == 0)
+        return;
+    fit->kept = hf_carve_take(carve, sizeof(*fit->kept));
+    *fit->kept = (struct hf_assign_kept){.data = hf_carve_take(carve, bytes), .rows = fit->n};
 }
 
 hf_status hf_fit_workspace(struct hf_fit *fit) {
@@ -143,7 +163,9 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     HF_TRY(plan_memory(fit, carve.used, &plan));
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
-                         hf_align_up((size_t)(plan.chunk / row * row)) + HF_ALIGN;
+                         hf_align_up((size_t)(plan.chunk / row * row)) +
+                         hf_align_up((size_t)plan.kept) +
+                         hf_align_up(sizeof(struct hf_assign_kept)) + HF_ALIGN;
     fit->block = hf_alloc(total);
     size_t centers;
     const bool fits =
@@ -163,6 +185,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
         fit->rows.chunk_rows = (int64_t)(plan.chunk / row);
         fit->rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
     }
+    carve_kept(fit, &carve, (size_t)plan.kept);
     fit->skip.kept = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->nearest;
     fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;

@@ -21,6 +21,21 @@ struct hf_filter {
     bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
 };
 
+/* Rows as a kernel wants them, kept from call to call: the same rows, shift and scale each time.
+ * The kernel says what is in it. */
+struct hf_assign_kept {
+    void *data;     /* hf_assign_kept_bytes(), aligned to HF_ALIGN */
+    int64_t rows;   /* of the problem */
+    int64_t filled; /* the first so many are there, */
+    int form;       /* in this form; 0: none are */
+};
+
+/* What n rows of d columns need; 0 where no kernel of this machine would keep them. */
+size_t hf_assign_kept_bytes(int64_t n, int64_t d);
+
+/* The share of such rows that bounds must settle to pay. */
+double hf_assign_kept_share(int64_t k, int64_t d);
+
 /* Two bounds a row, in units of the Euclidean distance (not squared), rounded outwards, and what is
  * needed to use them (Hamerly 2010). Euclidean metric only. */
 struct hf_assign_bounds {
@@ -39,8 +54,8 @@ struct hf_assign_stats {
     int64_t changed;   /* labels that differ from those that came in */
     int64_t skipped;   /* rows decided by bounds alone */
     int64_t partial;   /* rows compared with moved centroids only */
-    int64_t rechecked; /* rows that went to float64 */
-    int64_t pairs;     /* float64 distances evaluated */
+    int64_t rechecked; /* rows that the filter left open */
+    int64_t pairs;     /* of rows and centroids that were compared there */
 };
 
 struct hf_assign_args {
@@ -49,6 +64,8 @@ struct hf_assign_args {
     hf_metric metric;
     bool exact; /* false: take the filter's answer */
     struct hf_filter filter;
+    struct hf_assign_kept *kept;     /* NULL: nothing is kept */
+    int64_t kept_first;              /* row of the problem that x begins with */
     int32_t *labels;                 /* [n] in: the last labels, or -1; out: the labels */
     int32_t *old_labels;             /* [n] out: the labels that came in; NULL when not wanted */
     struct hf_assign_bounds *bounds; /* NULL: none are kept */

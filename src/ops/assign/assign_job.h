@@ -16,11 +16,16 @@
 #define FAR_ROW 0x1p50f      /* so is a row whose nearest centroid is this far */
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
 #define PAIRS_MAX 2048       /* candidates waiting for float64 */
+#define MOVES_MAX 64         /* rows waiting for the sums */
+#define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
 #define CHAINS 8                             /* float64 distances evaluated side by side */
 
 /* What a row of the table does. */
-enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16 };
+enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16, IDEA_HALF };
+
+/* What a call does with rows that are kept. */
+enum kept_use { KEPT_NONE, KEPT_FILL, KEPT_READ };
 
 /* Centroids packed for the tiles: all of them, or those that moved. */
 struct pack {
@@ -29,7 +34,7 @@ struct pack {
     const int32_t *index; /* [count] number of each, NULL: 0, 1, 2, ... */
     void *tiles;          /* [groups] TILE_K centroids each, layout of the tile file */
     float *start;         /* what scores start from: -|c'|^2 / 2, LOST for lost ones */
-    float *lost;          /* int16: how far rounding moved each */
+    float *lost;          /* coarse tiles: how far rounding moved each */
 };
 
 /* Directions that rows with many features are looked at first (assign_basis.h). */
@@ -56,8 +61,11 @@ struct basis {
 struct block {
     int64_t *row; /* [capacity] row numbers */
     int rows, capacity;
+    int sequence; /* 1: they are in sequence */
+    void *x;      /* packed for the tiles */
     float *norm2; /* |x'|^2 */
     float *loss;  /* how far storing x' in the tiles moved it; NULL: in bound.eps */
+    float *unit;  /* int16: what one in the row stands for */
     float *best;  /* largest score so far (collect: the threshold) */
     float *next;  /* second largest */
     int32_t *arg; /* centroid of the largest */
@@ -70,17 +78,28 @@ struct open_row {
     float lower;     /* bound on the distance to any centroid */
 };
 
+/* A row from one cluster to another (-1: none). */
+struct move {
+    int64_t row;
+    int32_t from, to;
+};
+
 struct pair {
     int32_t slot; /* row of the block */
     int32_t centroid;
 };
 
+/* Where a block's rows lie: of the worker, or those that are kept. */
+struct rows_at {
+    void *x;
+    float *norm2, *loss, *unit;
+};
+
 struct worker {
-    void *x;           /* packed rows of the block */
+    struct rows_at own;
     float *rows;       /* [VW, d_pad] x' on the way there; with directions [capacity, d_pad] */
     float *parts;      /* [VW, VW] and |x'|^2 in VW parts */
     void *scratch;     /* of the tile file */
-    float *unit;       /* [capacity] a score's worth of one in the int32 sums */
     float *y;          /* [capacity / TILE_ROWS, directions, TILE_ROWS] coordinates */
     float *scores;     /* [coarse slots, TILE_ROWS] upper bounds of a tile */
     float *coarse_row; /* [BASIS_ROOM, VW] */
@@ -95,12 +114,15 @@ struct worker {
     int n_pairs;
     double *least;       /* [capacity] least float64 distance of a slot */
     int32_t *least_arg;  /* [capacity] its centroid */
+    uint8_t *unsure;     /* [capacity] 1: least is an upper bound, float32 ruled out the others */
     double *x64;         /* [d] a row, */
     double *squares;     /* [d, CHAINS] and the terms of its distances */
     double norm64;       /* |x| of x64 (cosine) */
     int slot64;          /* slot that x64 holds, -1: none */
     struct hf_sums sums; /* this worker's share */
     int has_sums;
+    struct move moves[MOVES_MAX]; /* rows that changed their cluster and wait for the sums */
+    int n_moves;
     struct hf_assign_stats stats;
     const char *soon, *soon_end; /* rows of the next block: fetched into cache while tiles run */
     size_t soon_step;            /* bytes each time */
@@ -118,7 +140,8 @@ struct job {
     int usable; /* 0: every row goes to float64 */
     struct filter_bound bound;
     struct pack all, moved;
-    int i16;         /* rows and centroids go to the tiles as int16, */
+    int half;        /* rows and centroids go to the tiles as bf16 and nothing else, */
+    int i16;         /* or as int16, */
     float i16_scale; /* the centroids times this */
     int project;     /* look at directions first */
     struct basis basis;
@@ -131,6 +154,8 @@ struct job {
     int64_t hash_size;
     double c_scale; /* power of two that c' is scaled by (dot) */
     int block_rows;
+    enum kept_use kept_use;
+    struct rows_at kept; /* of row 0 of the call */
     struct worker *workers;
     int n_workers;
     _Atomic int64_t next_row;

@@ -33,24 +33,36 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->groups = (count + TILE_K - 1) / TILE_K;
     p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
     p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
-    p->lost = job->i16 ? hf_carve_take(carve, tile_start_bytes(job, p->groups)) : NULL;
+    p->lost = job->i16 || job->half
+                  ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
+                  : NULL;
+}
+
+static void block_put(struct block *b, const struct rows_at *at) {
+    b->sequence = 0;
+    b->x = at->x;
+    b->norm2 = at->norm2;
+    b->loss = at->loss;
+    b->unit = at->unit;
 }
 
 static void carve_worker(hf_carve *carve, const struct job *job, struct worker *w, int own_sums) {
     const size_t rows = (size_t)job->block_rows;
     const size_t d = (size_t)job->d;
     struct block b = {.capacity = job->block_rows};
+    struct rows_at own;
+    own.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
+    own.norm2 = hf_carve_take(carve, sizeof(float) * rows);
+    own.loss = job->i16 || job->half ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
+    own.unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     b.row = hf_carve_take(carve, sizeof(int64_t) * rows);
-    b.norm2 = hf_carve_take(carve, sizeof(float) * rows);
-    b.loss = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     b.best = hf_carve_take(carve, sizeof(float) * rows);
     b.next = hf_carve_take(carve, sizeof(float) * rows);
     b.arg = hf_carve_take(carve, sizeof(int32_t) * rows);
-    struct worker v = {.block = b, .slot64 = -1};
-    v.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
+    struct worker v = {.own = own, .block = b, .slot64 = -1};
+    block_put(&v.block, &own);
     const size_t kept = job->project ? rows : VW;
     v.rows = hf_carve_take(carve, sizeof(float) * (kept * (size_t)job->d_pad + 2 * VW));
-    v.unit = hf_carve_take(carve, sizeof(float) * rows);
     v.parts = hf_carve_take(carve, sizeof(float) * VW * VW);
     v.scratch = hf_carve_take(carve, tile_scratch_bytes(job));
     if (job->project) {
@@ -68,6 +80,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     v.pairs = hf_carve_take(carve, sizeof(struct pair) * PAIRS_MAX);
     v.least = hf_carve_take(carve, sizeof(double) * rows);
     v.least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
+    v.unsure = hf_carve_take(carve, rows);
     v.x64 = hf_carve_take(carve, sizeof(double) * d);
     v.squares = hf_carve_take(carve, sizeof(double) * d * CHAINS);
     if (job->a->sums) {
@@ -141,6 +154,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->whole = rows_are_whole(a);
     job->project = idea == IDEA_PROJECT;
     job->i16 = idea == IDEA_I16;
+    job->half = idea == IDEA_HALF;
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
@@ -319,6 +333,14 @@ static int centroids_in_range(const struct job *job) {
     return 1;
 }
 
+/* The most that rounding moved a centroid. */
+static float pack_lost_most(const struct pack *p) {
+    float most = 0;
+    for (int64_t slot = 0; slot < p->count; slot++)
+        most = fmaxf(most, p->lost[slot]);
+    return most;
+}
+
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
     const int centre = a->metric == HF_EUCLIDEAN && a->filter.shift;
@@ -344,10 +366,11 @@ static void prepare(struct job *job, hf_pool *pool) {
 #endif
     hf_parallel_for(pool, job->all.groups * TILE_K, TILE_K, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
-#if TILE_HAS_I16
-    if (job->i16) /* the stored row is at most a little longer than x' */
-        job->bound.fixed = i16_lost_most(&job->all) * (1 + 0x1p-8f);
-#endif
+    if (job->all.lost) {
+        /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
+        job->bound.fixed = pack_lost_most(&job->all) * (1 + 0x1p-6f);
+        job->bound.eta += sqrtf((float)job->d) * 0x1p-62f * job->bound.fixed;
+    }
     if (job->project && job->usable)
         job->project = basis_make(job, pool);
     prepare_workers(job);

@@ -37,7 +37,7 @@ static void project_rows(const struct job *job, struct worker *w) {
     for (int64_t g = 0; g < basis->groups; g++) {
         for (int i = 0; i < tiles; i++) {
             job_prefetch(w);
-            tile_scores_out(job, tile_at(job, w->x, i), basis, g,
+            tile_scores_out(job, tile_at(job, w->block.x, i), basis, g,
                             w->y + ((int64_t)i * slots + g * TILE_K) * TILE_ROWS);
         }
     }

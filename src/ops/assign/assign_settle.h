@@ -8,6 +8,8 @@
 #include "ops/update/update_row.h"
 #include <float.h>
 
+#define PLAIN_REACH 0x1p20f /* |x'| + |c'| up to which nothing is out of range */
+
 /* What the filter knows of VW rows (assign_bound.h). */
 struct verdict {
     float threshold[VW]; /* a centroid scoring less cannot be the nearest */
@@ -74,6 +76,23 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
                        vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(vf_set1(LOST), best));
 }
 
+/* Bring the rows that wait into the sums. */
+static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
+    const struct hf_assign_args *a = job->a;
+    for (int m = 0; m < w->n_moves; m++) {
+        const int64_t i = w->moves[m].row;
+        const double weight = a->weights ? a->weights[i] : 1;
+        const void *row = job_row(job, i);
+        update_move_row(&w->sums, row, a->x.dtype,
+                        update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight,
+                        w->moves[m].from, w->moves[m].to);
+    }
+    w->has_sums |= w->n_moves > 0;
+    w->n_moves = 0;
+}
+
+/* A new label. The row may have left the caches, or never been there: it is asked for now and used
+ * later. */
 static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
                                    int32_t label) {
     const struct hf_assign_args *a = job->a;
@@ -82,13 +101,15 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     w->stats.changed++;
     if (!a->sums)
         return;
-    const double weight = a->weights ? a->weights[i] : 1;
-    const void *row = job_row(job, i);
-    w->has_sums = 1;
-    update_move_row(&w->sums, row, a->x.dtype,
-                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, old,
-                    label);
+    const char *row = job_row(job, i);
+    const size_t bytes = hf_dtype_bytes(a->x.dtype) * (size_t)job->d;
+    for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
+        __builtin_prefetch(row + at);
+    w->moves[w->n_moves++] = (struct move){i, old, label};
+    if (w->n_moves == MOVES_MAX)
+        settle_moves(job, w);
 }
+
 /* Row i has this label now. */
 ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
     if (job->a->labels[i] != label)
@@ -120,6 +141,42 @@ ALWAYS_INLINE int in_sequence(const int64_t *row) {
     return off == 0;
 }
 
+/* The labels of VW rows in sequence. */
+ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int slot) {
+    const struct block *b = &w->block;
+    const int64_t first = b->row[slot];
+    uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(job->a->labels + first));
+    for (; changed; changed &= changed - 1)
+        settle_change(job, w, first + __builtin_ctz(changed),
+                      b->arg[slot + __builtin_ctz(changed)]);
+}
+
+/* VW rows in sequence that are plainly decided, where nothing else is asked for: judge() with the
+ * largest margin there can be, r_b <= |x'| + |c'_b|. false: nothing was done. */
+ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
+    const struct filter_bound *f = &job->bound;
+    const struct block *b = &w->block;
+    const vf best = vf_load(b->best + slot);
+    const vf cmax = vf_set1(f->cmax);
+    const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
+    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
+    const vf flat = vf_fma(norm, vf_set1(f->fixed), vf_set1(f->eta));
+    const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
+    const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
+                        vf_fma(loss, cmax, flat));
+    const vf reach = vf_add(norm, cmax);
+    const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny));
+    const vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
+    const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
+    const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
+                           vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &
+                           vm_bits(vf_lt(vf_set1(LOST), best));
+    if (clear != (uint32_t)((1u << VW) - 1) || !(b->sequence || in_sequence(b->row + slot)))
+        return 0;
+    settle_labels(job, w, slot);
+    return 1;
+}
+
 /* The common case: VW rows in sequence, all decided. false: nothing was done. */
 ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
                              const struct verdict *v) {
@@ -128,13 +185,10 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     const uint32_t clear =
         job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
     const int64_t first = b->row[slot];
-    if ((clear & v->near_enough) != all || !in_sequence(b->row + slot))
+    if ((clear & v->near_enough) != all || !(b->sequence || in_sequence(b->row + slot)))
         return 0;
     const int32_t *labels = job->a->labels + first;
-    uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(labels));
-    for (; changed; changed &= changed - 1)
-        settle_change(job, w, first + __builtin_ctz(changed),
-                      b->arg[slot + __builtin_ctz(changed)]);
+    settle_labels(job, w, slot);
     const struct hf_assign_bounds *bounds = job->a->bounds;
     for (int i = 0; job->any_twin && bounds && i < VW; i++)
         settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
@@ -148,10 +202,13 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
 /* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
 static void settle_block(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
+    const int plain = !job->a->bounds;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
-        judge(job, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        if (plain && count == VW && settle_plain(job, w, slot))
+            continue;
+        judge(job, b, slot, &v);
         if (count == VW && settle_all(job, w, slot, &v))
             continue;
         for (int i = 0; i < count; i++) {

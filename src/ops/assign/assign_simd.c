@@ -22,6 +22,7 @@
 #define PROJECT_FEATURES 96 /* fewer are looked at at once */
 #define PROJECT_CENTROIDS 64
 #define I16_FEATURES 4096
+#define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros.
  */
@@ -30,6 +31,14 @@ static void load_block(const struct job *job, struct worker *w) {
         float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
         gather_panel(job, w, slot, rows);
         tile_pack_panel(job, w, slot, rows);
+    }
+}
+
+static void clear_picks(struct block *b) {
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        vf_store(b->best + slot, vf_set1(-FLT_MAX));
+        vf_store(b->next + slot, vf_set1(-FLT_MAX));
+        vi_store(b->arg + slot, vi_set1(0));
     }
 }
 
@@ -42,11 +51,7 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
     b->rows = count;
     load_block(job, w);
-    for (int slot = 0; slot < count; slot += VW) {
-        vf_store(b->best + slot, vf_set1(-FLT_MAX));
-        vf_store(b->next + slot, vf_set1(-FLT_MAX));
-        vi_store(b->arg + slot, vi_set1(0));
-    }
+    clear_picks(b);
     if (!project) {
         tile_argmax(job, w, p);
         return;
@@ -71,6 +76,48 @@ static int project_pays(const struct job *job) {
     return w->looks <= most;
 }
 
+#if TILE_HAS_HALF
+/* Nanoseconds that the tiles need for a row, of half and of plain jobs. */
+static double half_row(const struct hf_assign_args *a) {
+    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
+    return k * (0.019 * ceil((double)a->x.cols / STEP) + 0.067);
+}
+
+static double plain_row(const struct hf_assign_args *a) {
+    const double d = (double)a->x.cols;
+    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
+    return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.067);
+}
+
+/* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes
+ * through the tiles again, and float32 compares its candidates. */
+static int half_pays(const struct job *job) {
+    struct worker *w = &job->workers[0];
+    struct block *b = &w->block;
+    const int64_t share = job->n / HALF_SAMPLE;
+    const int64_t rows = share < 2 * TILE_ROWS ? 2 * TILE_ROWS : share;
+    b->rows = (int)(rows < b->capacity ? rows : b->capacity);
+    b->rows = b->rows < job->n ? b->rows : (int)job->n;
+    for (int i = 0; i < b->rows; i++)
+        b->row[i] = i * job->n / b->rows;
+    tile_begin();
+    load_block(job, w);
+    clear_picks(b);
+    tile_argmax(job, w, &job->all);
+    tile_end();
+    int open = 0;
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        struct verdict v;
+        judge(job, b, slot, &v);
+        for (int i = 0; i < VW && slot + i < b->rows; i++)
+            open += !(b->next[slot + i] < v.threshold[i]);
+    }
+    const double saved = (plain_row(job->a) - half_row(job->a)) * b->rows;
+    b->rows = 0;
+    return open * (half_row(job->a) + 0.8 * (double)job->d + 220) <= saved;
+}
+#endif
+
 /* Second pass over up to a block of open rows: candidates, then float64. */
 static void settle_open(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
@@ -83,6 +130,7 @@ static void settle_open(const struct job *job, struct worker *w) {
         b->row[s] = open[s].row;
         w->least[s] = INFINITY;
         w->least_arg[s] = INT32_MAX;
+        w->unsure[s] = 0;
     }
     w->n_pairs = 0;
     w->slot64 = -1;
@@ -96,12 +144,17 @@ static void settle_open(const struct job *job, struct worker *w) {
         if (!(open[s].threshold > -FLT_MAX) || w->least_arg[s] == INT32_MAX)
             exact_all(job, w, s);
         settle_row(job, w, b->row[s], w->least_arg[s]);
-        settle_bounds(job, b->row[s], w->least_arg[s],
-                      (float)sqrt(fmax(w->least[s], 0)) * (1 + 0x1p-20f) + 0x1p-126f,
-                      open[s].lower);
+        if (job->a->bounds)
+            settle_bounds(job, b->row[s], w->least_arg[s],
+                          skip_own_distance(job, b->row[s], w->least_arg[s]), open[s].lower);
     }
     w->stats.rechecked += b->rows;
     b->rows = 0;
+}
+
+/* Open rows that wait: half jobs have many, and each pass over them reads all centroids. */
+static int open_most(const struct job *job, const struct worker *w) {
+    return job->half ? w->block.capacity : 2 * TILE_ROWS;
 }
 
 /* Send queued rows through the tiles; `rest` also sends what does not fill a block. */
@@ -114,24 +167,28 @@ static void drain(const struct job *job, struct worker *w, int rest) {
         while (w->n_full >= room) {
             filter_block(job, w, &job->all, w->full, &w->n_full, room);
             settle_block(job, w);
-            while (w->n_open >= 2 * TILE_ROWS)
+            while (w->n_open >= open_most(job, w))
                 settle_open(job, w);
         }
     }
     while (w->n_full >= room || (rest && w->n_full > 0)) {
         filter_block(job, w, &job->all, w->full, &w->n_full, w->n_full < room ? w->n_full : room);
         settle_block(job, w);
-        while (w->n_open >= 2 * TILE_ROWS)
+        while (w->n_open >= open_most(job, w))
             settle_open(job, w);
     }
     while (rest && w->n_open > 0)
         settle_open(job, w);
 }
 
-static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+static void note_old_labels(const struct job *job, int64_t begin, int64_t end) {
     const struct hf_assign_args *a = job->a;
     if (a->old_labels)
         memcpy(a->old_labels + begin, a->labels + begin, sizeof(int32_t) * (size_t)(end - begin));
+}
+
+static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+    const struct hf_assign_args *a = job->a;
     if (!job->usable) {
         for (int64_t i = begin; i < end; i++) {
             leave_open(w, i, -INFINITY, 0);
@@ -146,6 +203,64 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
     }
 }
 
+/* The form of packed rows: by instruction set and idea. */
+static int kept_form(const struct job *job) { return 1 + 2 * HF_ISA_ID + (job->i16 || job->half); }
+
+/* Does this call fill or read rows that are kept? Only calls that look at all rows do. */
+static void kept_begin(struct job *job) {
+    const struct hf_assign_args *a = job->a;
+    struct hf_assign_kept *k = a->kept;
+    const size_t row = tile_kept_bytes(job);
+    const int64_t first = a->kept_first;
+    if (!k || job->project || !job->usable || (a->bounds && a->bounds->valid) ||
+        first % TILE_ROWS != 0)
+        return;
+    const int same = k->form == kept_form(job);
+    if (!(same && first <= k->filled) && first != 0)
+        return;
+    job->kept_use = same && first + job->n <= k->filled ? KEPT_READ : KEPT_FILL;
+    if (job->kept_use == KEPT_FILL) {
+        k->form = kept_form(job);
+        k->filled = first;
+    }
+    const size_t rows = (size_t)((k->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS);
+    float *beside = (float *)(void *)((char *)k->data + rows * row);
+    job->kept.x = (char *)k->data + (size_t)first * row;
+    job->kept.norm2 = beside + first;
+    job->kept.loss = job->workers[0].own.loss ? beside + rows + first : NULL;
+    job->kept.unit = job->workers[0].own.unit ? beside + 2 * rows + first : NULL;
+}
+
+static void kept_end(const struct job *job) {
+    if (job->kept_use == KEPT_FILL)
+        job->a->kept->filled = job->a->kept_first + job->n;
+}
+
+/* Rows [begin, end) through the tiles, from or to where they are kept. */
+static void kept_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+    struct block *b = &w->block;
+    for (int64_t first = begin; first < end; first += b->capacity) {
+        const int64_t count = end - first < b->capacity ? end - first : b->capacity;
+        const struct rows_at at = {.x = (char *)job->kept.x + (size_t)first * tile_kept_bytes(job),
+                                   .norm2 = job->kept.norm2 + first,
+                                   .loss = job->kept.loss ? job->kept.loss + first : NULL,
+                                   .unit = job->kept.unit ? job->kept.unit + first : NULL};
+        block_put(b, &at);
+        b->sequence = 1;
+        b->rows = (int)count;
+        for (int i = 0; i < b->rows; i++)
+            b->row[i] = first + i;
+        if (job->kept_use == KEPT_FILL)
+            load_block(job, w);
+        clear_picks(b);
+        tile_argmax(job, w, &job->all);
+        settle_block(job, w);
+        block_put(b, &w->own);
+        while (w->n_open >= open_most(job, w))
+            settle_open(job, w);
+    }
+}
+
 /* The next SCAN_ROWS rows; where all of them will go through the tiles they are fetched ahead. */
 static int64_t take_rows(struct job *job, struct worker *w) {
     const int64_t first =
@@ -153,8 +268,10 @@ static int64_t take_rows(struct job *job, struct worker *w) {
     w->soon = w->soon_end = NULL;
     if (first < job->n && !(job->a->bounds && job->a->bounds->valid)) {
         const int64_t end = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
-        w->soon = job_row(job, first);
-        w->soon_end = w->soon + (size_t)(end - first) * job->row_bytes;
+        const int kept = job->kept_use == KEPT_READ;
+        const size_t row = kept ? tile_kept_bytes(job) : job->row_bytes;
+        w->soon = kept ? (const char *)job->kept.x + (size_t)first * row : job_row(job, first);
+        w->soon_end = w->soon + (size_t)(end - first) * row;
     }
     return first;
 }
@@ -169,11 +286,17 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
         while (first < job->n) {
             const int64_t stop = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
             const int64_t soon = take_rows(job, w);
-            queue_rows(job, w, first, stop);
-            drain(job, w, 0);
+            note_old_labels(job, first, stop);
+            if (job->kept_use != KEPT_NONE) {
+                kept_rows(job, w, first, stop);
+            } else {
+                queue_rows(job, w, first, stop);
+                drain(job, w, 0);
+            }
             first = soon;
         }
         drain(job, w, 1);
+        settle_moves(job, w);
         tile_end();
     }
 }
@@ -205,7 +328,15 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     carve_job(&job, args, idea, hf_pool_workers(stream), ws);
     prepare(&job, stream);
     job.project = job.project && project_pays(&job);
+#if TILE_HAS_HALF
+    if (job.half && job.usable && !half_pays(&job)) {
+        carve_job(&job, args, IDEA_PLAIN, hf_pool_workers(stream), ws);
+        prepare(&job, stream);
+    }
+#endif
+    kept_begin(&job);
     hf_parallel_for(stream, job.n_workers, 1, work, &job);
+    kept_end(&job);
     merge(&job);
     return HF_OK;
 }
@@ -227,6 +358,27 @@ static size_t project_workspace(const void *args, int workers) {
     struct job job;
     return carve_job(&job, args, IDEA_PROJECT, workers, NULL);
 }
+
+#if TILE_HAS_HALF
+static hf_status half_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_HALF, ws);
+}
+
+static size_t half_workspace(const void *args, int workers) {
+    struct job job;
+    const size_t half = carve_job(&job, args, IDEA_HALF, workers, NULL);
+    const size_t plain = carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+    return half > plain ? half : plain;
+}
+
+/* `fast` takes the best score, which is too rough here. */
+static bool half_supports(const void *args) { return ((const struct hf_assign_args *)args)->exact; }
+
+static double half_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * (1.1 * half_row(a) + 0.4 * (double)a->x.cols + 7);
+}
+#endif
 
 #if TILE_HAS_I16
 static hf_status i16_run(void *stream, const void *args, void *ws) {
@@ -265,8 +417,8 @@ static double simd_estimate(const void *args) {
     const double d = (double)a->x.cols;
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
 #if HF_ISA_TILES
-    const double steps = ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP);
-    return n * (k * (0.022 * steps + 0.067) + 0.33 * d + 5);
+    (void)k;
+    return n * (plain_row(a) + 0.33 * d + 7);
 #elif VREGS == 32
     return n * (k * (0.0088 * d + 0.065) + 0.08 * d + 3.5);
 #else
@@ -326,6 +478,20 @@ static const struct hf_kernel rows[] = {
         .run = project_run,
         .estimate = project_estimate,
     },
+#if TILE_HAS_HALF
+    {
+        .name = "assign_half_32x32_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = half_supports,
+        .workspace = half_workspace,
+        .run = half_run,
+        .estimate = half_estimate,
+    },
+#endif
 #if TILE_HAS_I16
     {
         .name = "assign_i16_32x12_" HF_ISA_TEXT,

@@ -37,54 +37,27 @@ ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32
     return (float)sqrt(total) * (1 + 0x1p-20f) + 0x1p-126f;
 }
 
-/* The same in float32, for rows and centroids that float32 holds: differences, products and sums
- * are off by at most d / (4 VW) + 12 roundings, underflow by sqrt(d) 2^-74 in the root. */
-ALWAYS_INLINE float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label,
-                                          hf_dtype dtype) {
-    const char *x = job_row(job, i);
-    const float *c = hf_array_row(&job->a->c, label);
-    const size_t size = hf_dtype_bytes(dtype);
-    vf sum[4] = {vf_set1(0), vf_set1(0), vf_set1(0), vf_set1(0)};
-    int64_t j = 0;
-    for (; j + 4 * VW <= job->d; j += 4 * VW) {
-        UNROLL(4)
-        for (int t = 0; t < 4; t++) {
-            const char *at = x + (size_t)(j + t * VW) * size;
-            const vf diff = vf_sub(gather_raw(at, dtype), vf_load(c + j + t * VW));
-            sum[t] = vf_fma(diff, diff, sum[t]);
-        }
-    }
-    for (; j + VW <= job->d; j += VW) {
-        const vf diff = vf_sub(gather_raw(x + (size_t)j * size, dtype), vf_load(c + j));
-        sum[0] = vf_fma(diff, diff, sum[0]);
-    }
-    double total = (double)vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
-    for (; j < job->d; j++) {
-        const double diff = hf_load_f64(x, dtype, j) - (double)c[j];
-        total += diff * diff;
-    }
+/* The same in float32, for rows and centroids that float32 holds; sqrt(d) 2^-70 is underflow. */
+static float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label) {
+    const double total = near_square(job, i, label);
     const double grow = 1 + ((double)job->d / (4 * VW) + 12) * 0x1p-24;
     return (float)(sqrt(total) * grow + sqrt((double)job->d) * 0x1p-70) * (1 + 0x1p-20f);
 }
 
 static float skip_own_distance(const struct job *job, int64_t i, int32_t label) {
-    const hf_dtype dtype = job->a->x.dtype;
-    const int single = job->a->c.dtype == HF_F32;
-    switch (dtype) {
+    if (near_possible(job)) /* bounds are Euclidean */
+        return skip_own_distance_f32(job, i, label);
+    switch (job->a->x.dtype) {
     case HF_F64:
         return skip_own_distance_as(job, i, label, HF_F64);
-    case HF_F32:
-        return single ? skip_own_distance_f32(job, i, label, HF_F32)
-                      : skip_own_distance_as(job, i, label, HF_F32);
     case HF_F16:
-        return single ? skip_own_distance_f32(job, i, label, HF_F16)
-                      : skip_own_distance_as(job, i, label, HF_F16);
+        return skip_own_distance_as(job, i, label, HF_F16);
     case HF_BF16:
-        return single ? skip_own_distance_f32(job, i, label, HF_BF16)
-                      : skip_own_distance_as(job, i, label, HF_BF16);
+        return skip_own_distance_as(job, i, label, HF_BF16);
+    case HF_U8:
+        return skip_own_distance_as(job, i, label, HF_U8);
     default:
-        return single ? skip_own_distance_f32(job, i, label, HF_U8)
-                      : skip_own_distance_as(job, i, label, HF_U8);
+        return skip_own_distance_as(job, i, label, HF_F32);
     }
 }
 

@@ -5,22 +5,31 @@
  * meets the tiles of [ch | ch] ("high") and, as far as xh reaches, of [cl | cl] ("low"):
  *   packed rows       [panel of 16][step][16 pairs of features][16 rows][2]      bf16
  *   packed centroids  [group][half][high steps, then low steps][16 centroids][32] bf16
- * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles. */
+ * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles.
+ * Half jobs leave out xl (unless both parts fit one tile) and cl: a third of the work. What that
+ * moves rows and centroids is measured, and rows it leaves open are compared in float32. */
 #ifndef HF_ASSIGN_TILE_AMX_H
 #define HF_ASSIGN_TILE_AMX_H
 
 #include "ops/assign/assign_job.h"
 #include "ops/assign/assign_pick.h"
+#include <math.h>
 #include <string.h>
 
 #define TILE_HAS_I16 0
+#define TILE_HAS_HALF 1
 #define TILE_K 32
 #define TILE_ROWS 32
 #define TILE_PAD 32                  /* x' and c' are padded with zeros to a multiple of this */
 #define TILE_COARSE_UP (1 + 0x1p-7f) /* more than tile_coarse_value() rounds down */
 #define STEP 32                      /* bf16 features of a tile */
 #define STEP_BYTES 1024              /* of a tile */
-#define DIGEST 8                     /* centroids whose scores are looked at in one go */
+#if defined(__clang__)               /* objects where the number of steps is not known */
+#define UNROLL_STEPS
+#else
+#define UNROLL_STEPS UNROLL(8)
+#endif
+#define DIGEST 8 /* centroids whose scores are looked at in one go */
 #define SCORES_STRIDE                                                                              \
     (4 * 256 + 80) /* of a 32 x 32 block; not 4 KB apart: stores would hold up loads */
 
@@ -40,14 +49,16 @@ static void tile_begin(void) { _tile_loadconfig(&tile_config); }
 static void tile_end(void) { _tile_release(); }
 
 /* Parts of a row: its high half, and what that leaves. */
-static int tile_parts(const struct job *job) { return job->whole ? 1 : 2; }
+static int tile_parts(const struct job *job) {
+    return job->whole || (job->half && 2 * job->d > STEP) ? 1 : 2;
+}
 
 static int64_t tile_steps(const struct job *job) {
     return (tile_parts(job) * job->d + STEP - 1) / STEP;
 }
 
 static int64_t tile_low_steps(const struct job *job) {
-    return job->single ? 0 : (job->d + STEP - 1) / STEP;
+    return job->single || job->half ? 0 : (job->d + STEP - 1) / STEP;
 }
 
 static int64_t tile_all_steps(const struct job *job) {
@@ -56,17 +67,20 @@ static int64_t tile_all_steps(const struct job *job) {
 
 /* A bf16 part is off by at most 2^-8 of what it stands for. Left out: rest of c' (2^-16) and, for
  * split rows, rest of x' and xl.cl, each at most 2^-16 of |x'||c'|; coarse rows and centroids are
- * bf16 as they are. A step adds 32 products in chains of 16 and one to the total; twice that covers
- * any order. */
+ * bf16 as they are, and half jobs measure what they leave out. A step adds 32 products in chains of
+ * 16 and one to the total; twice that covers any order. */
 static double tile_dot_error(const struct job *job) {
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
-    const double parts = job->single ? 0 : job->whole ? 1.02 : 3.06;
+    const double parts = job->single || job->half ? 0 : job->whole ? 1.02 : 3.06;
     return parts * 0x1p-16 + 1.02 * chain * 0x1p-24;
 }
 
 static size_t tile_row_bytes(const struct job *job) {
     return (size_t)tile_steps(job) * STEP_BYTES / 16;
 }
+
+/* Of a row that is kept. */
+static size_t tile_kept_bytes(const struct job *job) { return tile_row_bytes(job); }
 
 static size_t tile_group_bytes(const struct job *job) {
     return 2 * (size_t)tile_all_steps(job) * STEP_BYTES;
@@ -121,6 +135,19 @@ static void tile_clear_end(const struct job *job, uint16_t *row) {
     memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
 }
 
+/* How far bf16 moves a centroid. */
+static float tile_lost(const float *c, int64_t d) {
+    double lost = 0;
+    for (int64_t j = 0; j < d; j += VW) {
+        const vf v = vf_load(c + j);
+        float off[VW];
+        vf_store(off, vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v))));
+        for (int i = 0; i < VW; i++)
+            lost += (double)off[i] * (double)off[i];
+    }
+    return (float)(sqrt(lost) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
+}
+
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
@@ -143,6 +170,8 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
         memcpy(tile + (high + s) * STEP_BYTES, parts + s * STEP, 64);
     for (int i = 0; i < 16; i++)
         p->start[slot * 16 + i] = start;
+    if (job->half)
+        p->lost[slot] = tile_lost(c, job->d);
 }
 
 /* 32 features of a row: the high halves, or what they leave. */
@@ -207,11 +236,44 @@ static void tile_pack_shared(const struct job *job, struct worker *w, const floa
     }
 }
 
+/* How far half jobs move 16 rows, to block.loss. Squares below float32's range add up to no more
+ * than what is added. */
+static void tile_note_loss(const struct job *job, struct worker *w, int first, const float *rows) {
+    const int both = tile_parts(job) == 2;
+    vf r[16];
+    for (int i = 0; i < 16; i++) {
+        const float *x = rows + i * job->d_pad;
+        vf sum = vf_set1(0);
+        for (int64_t j = 0; j < job->d; j += VW) {
+            vf off = vf_load(x + j);
+            off = vf_sub(off, tile_widen((__m256i)_mm512_cvtneps_pbh(off)));
+            if (both)
+                off = vf_sub(off, tile_widen((__m256i)_mm512_cvtneps_pbh(off)));
+            sum = vf_fma(off, off, sum);
+        }
+        vf_store(w->parts + i * VW, sum);
+    }
+    UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        r[i] = vf_load(w->parts + i * VW);
+    vf_transpose(r);
+    vf sum = r[0];
+    UNROLL(16)
+    for (int i = 1; i < 16; i++)
+        sum = vf_add(sum, r[i]);
+    const vf least = vf_set1(sqrtf((float)job->d) * 0x1p-62f);
+    vf_store(w->block.loss + first, vf_fma(vf_sqrt(sum), vf_set1(1 + 0x1p-8f), least));
+}
+
 /* 16 rows starting at slot `first`, x' as [16][d_pad] in rows, zeros behind d. */
 static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
     const int64_t steps = tile_steps(job);
     const int64_t half = job->d_pad / STEP;
-    char *dst = (char *)w->x + (size_t)(first / 16 * steps) * STEP_BYTES;
+    char *dst = (char *)w->block.x + (size_t)(first / 16 * steps) * STEP_BYTES;
+    if (job->half && job->whole)
+        vf_store(w->block.loss + first, vf_set1(0));
+    else if (job->half)
+        tile_note_loss(job, w, first, rows);
     if (tile_parts(job) == 2 && job->d == 16) {
         tile_pack_both(rows, job->d_pad, dst);
         return;
@@ -271,39 +333,54 @@ ALWAYS_INLINE void tile_store_scores(float *out) {
     _tile_stored(3, out + 16 * TILE_ROWS + 16, stride);
 }
 
-/* Tiles on 32 rows by 32 centroids; meanwhile the vector units digest the block made before. */
-ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, const char *x, const char *c, const float *start,
-                              float *out, const struct tile_wait *wait) {
-    const int64_t high = tile_steps(job);
-    const int64_t low = tile_low_steps(job);
-    const char *y = x + high * STEP_BYTES;
-    const char *e = c + (high + low) * STEP_BYTES;
-    const int32_t turns = (int32_t)(high < TILE_K / DIGEST ? high : TILE_K / DIGEST);
-    const int32_t share = wait->scores ? (TILE_K / DIGEST + turns - 1) / turns * DIGEST : 0;
-    int32_t from = 0;
-    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
+/* The packed operands of a 32 x 32 block: rows x and y, centroids c and e. */
+struct tile_operands {
+    const char *x, *y, *c, *e;
+    int64_t high, low; /* steps */
+};
+
+ALWAYS_INLINE struct tile_operands tile_begin_block(const char *x, const struct pack *p, int64_t g,
+                                                    int64_t high, int64_t low) {
+    const char *c = (const char *)p->tiles + (size_t)(2 * (high + low) * g) * STEP_BYTES;
+    const float *start = p->start + g * 512;
     _tile_loadd(0, start, 64);
     _tile_loadd(1, start, 64);
     _tile_loadd(2, start + 256, 64);
     _tile_loadd(3, start + 256, 64);
+    return (struct tile_operands){x,  x + high * STEP_BYTES, c, c + (high + low) * STEP_BYTES, high,
+                                  low};
+}
+
+/* The products with centroid tile s; the rows are loaded. */
+ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
+    _tile_loadd(4, o->c + s * STEP_BYTES, 64);
+    _tile_loadd(5, o->e + s * STEP_BYTES, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s) {
+    _tile_loadd(6, o->x + s * STEP_BYTES, 64);
+    _tile_loadd(7, o->y + s * STEP_BYTES, 64);
+    tile_products(o, s);
+    if (s < o->low)
+        tile_products(o, o->high + s);
+}
+
+/* Tiles on 32 rows by 32 centroids; meanwhile the vector units digest the block made before. */
+ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect, int64_t high, int64_t low, const char *x, int64_t g,
+                              float *out, const struct tile_wait *wait) {
+    const int32_t turns = (int32_t)(high < TILE_K / DIGEST ? high : TILE_K / DIGEST);
+    const int32_t share = wait->scores ? (TILE_K / DIGEST + turns - 1) / turns * DIGEST : 0;
+    int32_t from = 0;
+    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
+    const struct tile_operands o = tile_begin_block(x, p, g, high, low);
+    UNROLL_STEPS
     for (int64_t s = 0; s < high; s++) {
-        _tile_loadd(4, c + s * STEP_BYTES, 64);
-        _tile_loadd(6, x + s * STEP_BYTES, 64);
-        _tile_loadd(5, e + s * STEP_BYTES, 64);
-        _tile_loadd(7, y + s * STEP_BYTES, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-        if (s < low) {
-            _tile_loadd(4, c + (high + s) * STEP_BYTES, 64);
-            _tile_loadd(5, e + (high + s) * STEP_BYTES, 64);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-        }
+        tile_step(&o, s);
         if (from < TILE_K) {
             const int32_t to = from + share < TILE_K ? from + share : TILE_K;
             if (share > 0)
@@ -334,20 +411,19 @@ ALWAYS_INLINE void tile_finish(const struct job *job, struct worker *w, const st
 
 /* Two blocks wait: the stores of the last one are still on their way when the next begins. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect) {
+                              int collect, int64_t high, int64_t low) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
     int turn = 0;
-    job_prefetch_plan(w, p->groups * tiles * tile_steps(job));
+    job_prefetch_plan(w, p->groups * tiles * high);
     for (int64_t g = 0; g < p->groups; g++) {
         for (int i = 0; i < tiles; i++) {
             float *out = scores + turn * SCORES_STRIDE;
             turn = turn == 2 ? 0 : turn + 1;
-            tile_block(job, w, p, collect,
-                       (const char *)w->x + (size_t)i * TILE_ROWS * tile_row_bytes(job),
-                       (const char *)p->tiles + (size_t)g * tile_group_bytes(job),
-                       p->start + g * 512, out, &wait[0]);
+            tile_block(job, w, p, collect, high, low,
+                       (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES, g, out,
+                       &wait[0]);
             wait[0] = wait[1];
             wait[1] = (struct tile_wait){out, i * TILE_ROWS, (int32_t)(g * TILE_K)};
         }
@@ -364,35 +440,10 @@ static const void *tile_at(const struct job *job, const void *packed, int i) {
 /* Scores of a tile of packed rows against group g: out [TILE_K][TILE_ROWS]. */
 static void tile_scores_out(const struct job *job, const void *rows, const struct pack *p,
                             int64_t g, float *out) {
-    const int64_t high = tile_steps(job);
-    const int64_t low = tile_low_steps(job);
-    const char *x = rows;
-    const char *y = x + high * STEP_BYTES;
-    const char *c = (const char *)p->tiles + (size_t)g * tile_group_bytes(job);
-    const char *e = c + (high + low) * STEP_BYTES;
-    const float *start = p->start + g * 512;
-    _tile_loadd(0, start, 64);
-    _tile_loadd(1, start, 64);
-    _tile_loadd(2, start + 256, 64);
-    _tile_loadd(3, start + 256, 64);
-    for (int64_t s = 0; s < high; s++) {
-        _tile_loadd(4, c + s * STEP_BYTES, 64);
-        _tile_loadd(6, x + s * STEP_BYTES, 64);
-        _tile_loadd(5, e + s * STEP_BYTES, 64);
-        _tile_loadd(7, y + s * STEP_BYTES, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-        if (s < low) {
-            _tile_loadd(4, c + (high + s) * STEP_BYTES, 64);
-            _tile_loadd(5, e + (high + s) * STEP_BYTES, 64);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-        }
-    }
+    const struct tile_operands o =
+        tile_begin_block(rows, p, g, tile_steps(job), tile_low_steps(job));
+    for (int64_t s = 0; s < o.high; s++)
+        tile_step(&o, s);
     tile_store_scores(out);
 }
 
@@ -409,12 +460,37 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
     }
 }
 
+/* Numbers of steps that get a loop of their own: without its branches the next block begins while
+ * this one is still at work. */
+#define TILE_SHAPES(S) S(1, 0) S(1, 1) S(2, 0) S(2, 1) S(3, 0) S(3, 3) S(4, 0) S(4, 2) S(8, 4)
+#define TILE_SHAPE(h, l)                                                                           \
+    static NOINLINE void tile_argmax_##h##_##l(const struct job *job, struct worker *w,            \
+                                               const struct pack *p) {                             \
+        tile_sweep(job, w, p, 0, h, l);                                                            \
+    }
+TILE_SHAPES(TILE_SHAPE)
+#undef TILE_SHAPE
+
+static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
+                                     const struct pack *p) {
+    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job));
+}
+
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 0);
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
+#define TILE_SHAPE(h, l)                                                                           \
+    if (high == h && low == l) {                                                                   \
+        tile_argmax_##h##_##l(job, w, p);                                                          \
+        return;                                                                                    \
+    }
+    TILE_SHAPES(TILE_SHAPE)
+#undef TILE_SHAPE
+    tile_argmax_any(job, w, p);
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 1);
+    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job));
 }
 
 #endif

@@ -11,7 +11,8 @@
 
 #define TILE_K (VREGS == 32 ? 12 : 6)
 #define TILE_ROWS (2 * VW)
-#define TILE_PAD VW      /* x' and c' are padded with zeros to a multiple of this */
+#define TILE_PAD VW /* x' and c' are padded with zeros to a multiple of this */
+#define TILE_HAS_HALF 0
 #define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
 #define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound short */
 
@@ -33,6 +34,11 @@ static double tile_dot_error(const struct job *job) {
 }
 
 static size_t tile_row_bytes(const struct job *job) { return sizeof(float) * (size_t)job->d_pad; }
+
+/* Of a row that is kept. */
+static size_t tile_kept_bytes(const struct job *job) {
+    return sizeof(float) * (size_t)(job->i16 ? (job->d + 1) / 2 : job->d);
+}
 
 static size_t tile_group_bytes(const struct job *job) {
     return hf_align_up(sizeof(float) * TILE_K * (size_t)job->d);
@@ -80,7 +86,7 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
         return;
     }
 #endif
-    float *dst = (float *)w->x + (size_t)first * (size_t)job->d;
+    float *dst = (float *)w->block.x + (size_t)first * (size_t)job->d;
     for (int64_t j = 0; j < job->d; j += VW) {
         vf r[VW];
         UNROLL(16)
@@ -187,7 +193,7 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
             job_prefetch(w);
             vf s0[TILE_K];
             vf s1[TILE_K];
-            tile_scores(s0, s1, (const float *)w->x + (size_t)i * TILE_ROWS * (size_t)d, c,
+            tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
                         p->start + g * TILE_K, d);
             struct pick a = pick_load(&w->block, i * TILE_ROWS);
             UNROLL(12)
@@ -219,7 +225,7 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
         for (int i = 0; i < tiles; i++) {
             vf s0[TILE_K];
             vf s1[TILE_K];
-            tile_scores(s0, s1, (const float *)w->x + (size_t)i * TILE_ROWS * (size_t)d, c,
+            tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
                         p->start + g * TILE_K, d);
             const vf low0 = vf_load(w->block.best + i * TILE_ROWS);
             const vf low1 = vf_load(w->block.best + i * TILE_ROWS + VW);

@@ -54,14 +54,6 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
     p->lost[slot] = (float)(sqrt(lost) / job->i16_scale * (1 + 0x1p-20));
 }
 
-/* The most that rounding moved a centroid. */
-static float i16_lost_most(const struct pack *p) {
-    float most = 0;
-    for (int64_t slot = 0; slot < p->count; slot++)
-        most = fmaxf(most, p->lost[slot]);
-    return most;
-}
-
 /* Squares of what rounding takes from a row times s, in VW parts. */
 static void i16_measure(const struct job *job, const float *x, float s, float *parts) {
     vf sum = vf_set1(0);
@@ -98,14 +90,14 @@ static void i16_note_loss(const struct job *job, struct worker *w, int first, vf
  */
 static void i16_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
     const int64_t pairs = i16_pairs(job);
-    char *dst = (char *)w->x + (size_t)first * (size_t)pairs * 4;
+    char *dst = (char *)w->block.x + (size_t)first * (size_t)pairs * 4;
     const vf length = vf_mul(vf_sqrt(vf_load(w->block.norm2 + first)), vf_set1(1 + 0x1p-9f));
     const vf e = _mm512_max_ps(_mm512_getexp_ps(length), vf_set1(I16_LEAST));
     const vf scale = _mm512_scalef_ps(vf_set1(1), vf_sub(vf_set1(I16_BITS), e));
     const vf unit = _mm512_scalef_ps(vf_set1(1), vf_sub(e, vf_set1(I16_BITS)));
     float of_row[VW];
     vf_store(of_row, scale);
-    vf_store(w->unit + first, vf_mul(unit, vf_set1(1 / job->i16_scale)));
+    vf_store(w->block.unit + first, unit);
     const vi turn =
         _mm512_add_epi32(vi_set1((int32_t)pairs),
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -190,18 +182,20 @@ ALWAYS_INLINE void i16_digest(const struct job *job, struct worker *w, const str
 static inline __attribute__((always_inline)) VNNI void
 i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
     const int64_t pairs = i16_pairs(job);
+    const vf unit = vf_set1(1 / job->i16_scale);
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     job_prefetch_plan(w, p->groups * tiles);
     for (int64_t g = 0; g < p->groups; g++) {
         const int32_t *c = (const int32_t *)p->tiles + g * pairs * TILE_K;
         for (int i = 0; i < tiles; i++) {
             const int slot = i * TILE_ROWS;
-            const char *x = (const char *)w->x + (int64_t)slot * pairs * 4;
+            const char *x = (const char *)w->block.x + (int64_t)slot * pairs * 4;
             vf f0[TILE_K];
             vf f1[TILE_K];
             job_prefetch(w);
             i16_scores(f0, f1, x, x + pairs * HF_ALIGN, c, p->start + g * TILE_K,
-                       vf_load(w->unit + slot), vf_load(w->unit + slot + VW), pairs);
+                       vf_mul(vf_load(w->block.unit + slot), unit),
+                       vf_mul(vf_load(w->block.unit + slot + VW), unit), pairs);
             i16_digest(job, w, p, collect, slot, g * TILE_K, f0, f1);
         }
     }
