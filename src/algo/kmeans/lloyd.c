@@ -12,7 +12,7 @@
 #include "ops/lloyd/lloyd.h"
 #include <string.h>
 
-#define MANY 64 /* most iterations between two looks at the state on a device */
+#define MANY 512 /* most iterations between two looks at the state on a device */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
 struct pass {
