@@ -288,6 +288,71 @@ static void batches(void **state) {
     hf_context_destroy(cpu);
 }
 
+/* Does the device make all iterations of such a fit in one launch? Says why not, where it cannot. */
+static bool in_one_launch(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
+    hf_kmeans_result r = {0};
+    setenv("HF_KERNEL_LLOYD", "lloyd_f16_64x128_sm90_small", 1);
+    FIT_OK(gpu, hf_kmeans_fit(gpu, x, opts, &r));
+    const bool taken = strcmp(r.kernel_assign, "lloyd_f16_64x128_sm90_small") == 0;
+    hf_kmeans_result_clear(&r);
+    unsetenv("HF_KERNEL_LLOYD");
+    if (!taken && !strstr(hf_last_error(gpu), "compute capability"))
+        fail_msg("%s: the row for small problems was not taken: %s", what, hf_last_error(gpu));
+    if (!taken)
+        printf("skipped: %s\n", hf_last_error(gpu));
+    return taken;
+}
+
+/* Shapes of the kernel that makes all iterations in one launch: one cluster to all that its tile
+ * holds, columns short of a tile and of a step, rows that fill no unit, rows far from 0. */
+static void small_problems(void **state) {
+    (void)state;
+    const struct {
+        int64_t n, d, k;
+        hf_dtype type;
+        double offset;
+        hf_empty empty;
+    } shapes[] = {{16384, 64, 128, HF_F16, 0, HF_EMPTY_KEEP},
+                  {9001, 128, 127, HF_F16, 0, HF_EMPTY_RELOCATE},
+                  {3000, 40, 100, HF_F16, 200, HF_EMPTY_KEEP},
+                  {2500, 72, 64, HF_BF16, 0, HF_EMPTY_SPLIT},
+                  {4000, 7, 2, HF_F32, 1e4, HF_EMPTY_RELOCATE},
+                  {5000, 128, 128, HF_F32, 0, HF_EMPTY_RELOCATE},
+                  {500, 100, 1, HF_F64, -3, HF_EMPTY_RELOCATE},
+                  {6000, 33, 90, HF_F64, 1e6, HF_EMPTY_KEEP},
+                  {8000, 65, 128, HF_U8, 100, HF_EMPTY_KEEP},
+                  {130, 1, 3, HF_F32, 0, HF_EMPTY_RELOCATE}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        const int64_t n = shapes[s].n, d = shapes[s].d;
+        double *v = blobs(80 + s, n, d, 25, 1);
+        for (int64_t i = 0; i < n * d; i++)
+            v[i] += shapes[s].offset;
+        struct problem p = problem_from(v, n, d, shapes[s].type, 0);
+        for (int same = 0; same < 2; same++) {
+            const hf_kmeans_opts o = {.k = shapes[s].k,
+                                      .init = HF_INIT_RANDOM,
+                                      .seed = 7,
+                                      .max_iter = 30,
+                                      .tol = s % 2 ? 1e-3 : -1,
+                                      .empty = shapes[s].empty,
+                                      .store = same ? HF_CENTROIDS_SAME : HF_CENTROIDS_WIDE};
+            char what[80];
+            snprintf(what, sizeof what, "small %s n=%d d=%d k=%d same=%d",
+                     hf_dtype_name(shapes[s].type), (int)n, (int)d, (int)o.k, same);
+            if (same && shapes[s].type != HF_F16 && shapes[s].type != HF_BF16)
+                continue;
+            if (!in_one_launch(&p.x, &o, what)) {
+                problem_free(&p);
+                free(v);
+                return;
+            }
+            both(&p.x, &o, what);
+        }
+        problem_free(&p);
+        free(v);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_types_and_metrics),
@@ -299,6 +364,7 @@ int main(void) {
         cmocka_unit_test(resume_elsewhere),
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(batches),
+        cmocka_unit_test(small_problems),
     };
     gpu = open_on("cuda");
     if (!gpu) {

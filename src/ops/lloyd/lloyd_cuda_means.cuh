@@ -99,11 +99,10 @@ struct lane_sums {
     double moved;        /* squares of how far the centroid moves */
 };
 
-static __device__ __forceinline__ void add_inertia(const struct hf_lloyd_job &job,
-                                                   const struct cluster &c, int f, double sum,
+static __device__ __forceinline__ void add_inertia(hf_metric metric, double shift,
+                                                   const struct cluster &c, double sum,
                                                    double center, struct lane_sums &lane) {
-    if (job.rule.metric == HF_EUCLIDEAN) {
-        const double shift = job.rule.shift[f];
+    if (metric == HF_EUCLIDEAN) {
         center = __dsub_rn(center, shift);
         const double rest = __dsub_rn(sum, __dmul_rn(c.weight, shift));
         const double term = __dsub_rn(__dmul_rn(c.weight, center), __dmul_rn(2, rest));
@@ -138,21 +137,31 @@ static __device__ double divisor_of(const struct hf_lloyd_job &job, const struct
     return __dsqrt_rn(fold_warp(square));
 }
 
+/* Where a column of the centroid moves to, which adds to how far it does. */
+template <bool PLAIN>
+static __device__ __forceinline__ double moved_to(const struct hf_center_rule &rule,
+                                                  const struct divisor &divisor, double sum,
+                                                  double before, struct lane_sums &lane) {
+    double after = before;
+    if (divisor.b > 0) {
+        after = rounded(divide<PLAIN>(sum, divisor), rule.store);
+        after = rule.type == HF_F64 ? after : (double)__double2float_rn(after);
+    }
+    const double diff = __dsub_rn(after, before);
+    lane.moved = __dadd_rn(lane.moved, __dmul_rn(diff, diff));
+    return after;
+}
+
 /* Column f: its part of the inertia, the new centroid, and how far it moves. */
 template <bool PLAIN>
 static __device__ __forceinline__ void
 move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struct divisor &divisor,
             int f, int64_t limb, double before, void *next, struct lane_sums &lane) {
     const double sum = sum_at<PLAIN>(job.update, c, f, limb);
-    add_inertia(job, c, f, sum, before, lane);
-    double after = before;
-    if (divisor.b > 0) {
-        after = rounded(divide<PLAIN>(sum, divisor), job.rule.store);
-        after = job.rule.type == HF_F64 ? after : (double)__double2float_rn(after);
-    }
-    put_center(next, job.rule.type, c.at + f, after);
-    const double diff = __dsub_rn(after, before);
-    lane.moved = __dadd_rn(lane.moved, __dmul_rn(diff, diff));
+    const double shift = job.rule.metric == HF_EUCLIDEAN ? job.rule.shift[f] : 0;
+    add_inertia(job.rule.metric, shift, c, sum, before, lane);
+    put_center(next, job.rule.type, c.at + f,
+               moved_to<PLAIN>(job.rule, divisor, sum, before, lane));
 }
 
 /* What is known of a problem before its sums are. */

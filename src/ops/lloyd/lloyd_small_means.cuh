@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * New centroids of a problem, a warp for each, packed for the filter at once; and the end of an
+ * iteration, which every block of the problem works out for itself. */
+#ifndef HF_LLOYD_SMALL_MEANS_CUH
+#define HF_LLOYD_SMALL_MEANS_CUH
+
+#include "device/cuda/reduce.cuh"
+#include "ops/lloyd/lloyd_small.cuh"
+
+/* Sums over the columns of one centroid, as struct pack_sums of assign_filter_pack.cu; those that
+ * only bound something are float32 and rounded up. RAW rows have no shift: reach is square then. */
+struct small_sums {
+    double square;      /* |c'|^2 */
+    float error, reach; /* at least |c' - c16|^2, |c| + |shift| squared */
+};
+
+/* A column of a centroid, c, in 16 bits. */
+template <class S>
+static __device__ __forceinline__ __half small_round(double c, double shift, double scale,
+                                                     struct small_sums *sums) {
+    const double v = (c - shift) * scale;
+    const __half h = __double2half(v);
+    const float lost = __double2float_ru(fabs(v - (double)__half2float(h)));
+    sums->square += v * v;
+    sums->error = __fmaf_ru(lost, lost, sums->error);
+    if constexpr (!S::RAW) {
+        const float reach = __double2float_ru((fabs(c) + fabs(shift)) * scale);
+        sums->reach = __fmaf_ru(reach, reach, sums->reach);
+    }
+    return h;
+}
+
+static __device__ __forceinline__ float small_fold_up(float v) {
+    for (int half = 16; half > 0; half /= 2)
+        v = __fadd_ru(v, __shfl_xor_sync(~0u, v, half));
+    return v;
+}
+
+template <class S>
+static __device__ __forceinline__ void small_put_bias(uint8_t *tile, int slot, double bias) {
+    const int place = slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2;
+    ((float *)(tile + S::TILE))[place] = (float)bias;
+}
+
+/* Bias and bounds of a centroid, as pack_kernel() has them, the bounds a little wider: sums of
+ * squares that are off by a share of less than 2^-40, their float32 roots rounded up. All lanes; the
+ * first knows. square: of all lanes. */
+template <class S>
+static __device__ __forceinline__ void small_pack_end(uint8_t *tile, int slot, double square,
+                                                      const struct small_sums &s,
+                                                      struct small_cluster *to) {
+    const float error = small_fold_up(s.error);
+    const double bias = -square / 2;
+    const float length = __fsqrt_ru(__double2float_ru(square)) * (1 + 0x1p-20f);
+    const float reach = S::RAW ? length : __fsqrt_ru(small_fold_up(s.reach)) * (1 + 0x1p-20f);
+    const float rc = (__fsqrt_ru(error) + reach * 0x1p-51f) * (1 + 0x1p-20f);
+    to->rc = rc < INFINITY ? rc : INFINITY; /* NaN as well */
+    to->cm = length;
+    to->bias = __double2float_ru(square) / 2 * (1 + 0x1p-20f);
+    to->far = reach;
+    if (threadIdx.x % 32 == 0)
+        small_put_bias<S>(tile, slot, bias);
+}
+
+/* The centroids that came in, into a tile whose padding is zeros and never wins. */
+template <class S>
+static __device__ void small_pack_first(const struct small_args &a, const struct small_place &w) {
+    const struct hf_update_job &u = a.job.update;
+    const int lane = (int)threadIdx.x % 32;
+    uint8_t *const tile = small_packed<S>(a, w.p);
+    for (int j = (int)threadIdx.x / 32 * a.blocks + w.g; j < S::NT; j += S::WARPS * a.blocks) {
+        const int64_t at = (w.p * u.k + j) * u.d;
+        struct small_sums sums = {0, 0, 0};
+        struct small_cluster own = {};
+        for (int f = lane; f < S::DP; f += 32) {
+            __half h = __float2half(0);
+            if (j < u.k && f < u.d)
+                h = small_round<S>(center_at(a.job.centers[0], a.job.rule.type, at + f),
+                                   a.shift != NULL ? a.shift[f] : 0, a.scale, &sums);
+            *(__half *)(tile + small_at(S::NT, j, f)) = h;
+        }
+        small_pack_end<S>(tile, j, fold_warp(sums.square), sums, &own);
+        if (j >= u.k && lane == 0)
+            small_put_bias<S>(tile, j, -(double)INFINITY);
+        if (lane == 0)
+            a.clusters[w.p * S::NT + j] = own;
+    }
+    small_fence_copies();
+}
+
+/* Three sums over the lanes of a warp, as fold_warp(), side by side. */
+static __device__ __forceinline__ void small_fold_three(double (&v)[3]) {
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        double other[3];
+#pragma unroll
+        for (int i = 0; i < 3; i++)
+            other[i] = __shfl_xor_sync(~0u, v[i], half);
+#pragma unroll
+        for (int i = 0; i < 3; i++)
+            v[i] = __dadd_rn(v[i], other[i]);
+    }
+}
+
+/* Cluster j: its centroid into centers[1 - side] and the tile. All loads come first, all stores
+ * last: there is little but latency here. */
+template <class S, bool PLAIN>
+static __device__ void small_move_center(const struct small_args &a,
+                                         const struct small_memory<S> *m, int p, int j, int side) {
+    const struct hf_update_job &u = a.job.update;
+    const int lane = (int)threadIdx.x % 32, d = (int)u.d;
+    const hf_dtype type = a.job.rule.type;
+    uint8_t *const tile = small_packed<S>(a, p);
+    struct cluster c;
+    c.sum = u.sum + (p * u.limbs * u.k + j) * u.d;
+    c.unit = m->unit;
+    c.p = p;
+    c.at = (p * u.k + j) * u.d;
+    int64_t sum[S::COLUMNS];
+    double value[S::COLUMNS];
+    const int64_t count = u.count[p * u.k + j];
+#pragma unroll
+    for (int i = 0; i < S::COLUMNS; i++) {
+        const int f = lane + 32 * i;
+        sum[i] = f < d ? c.sum[f] : 0;
+        value[i] = f < d ? center_at(a.job.centers[side], type, c.at + f) : 0;
+    }
+    c.weight = PLAIN ? (double)count : weight_of(u, p, j);
+    const struct divisor divisor = {c.weight, PLAIN ? __drcp_rn(c.weight) : 0};
+    struct lane_sums sums = {0, 0, 0};
+    struct small_sums pack = {0, 0, 0};
+    __half h[S::COLUMNS];
+#pragma unroll
+    for (int i = 0; i < S::COLUMNS; i++) {
+        const int f = lane + 32 * i;
+        h[i] = __float2half(0);
+        if (f < d) {
+            const double total = sum_at<PLAIN>(u, c, f, sum[i]);
+            add_inertia(HF_EUCLIDEAN, m->shift[f], c, total, value[i], sums);
+            value[i] = moved_to<PLAIN>(a.job.rule, divisor, total, value[i], sums);
+            h[i] = small_round<S>(value[i], m->base[f], a.scale, &pack);
+        }
+    }
+    double all[3] = {sums.part, sums.moved, pack.square};
+    small_fold_three(all);
+    struct small_cluster own = {};
+    own.inertia = c.weight > 0 ? all[0] : 0;
+    own.shift = all[1];
+    own.count = count;
+    own.empty = !(c.weight > 0);
+    small_pack_end<S>(tile, j, all[2], pack, &own);
+#pragma unroll
+    for (int i = 0; i < S::COLUMNS; i++) {
+        const int f = lane + 32 * i;
+        if (f < d) {
+            put_center(a.job.centers[1 - side], type, c.at + f, value[i]);
+            *(__half *)(tile + small_at(S::NT, j, f)) = h[i];
+        }
+    }
+    if (lane == 0)
+        a.clusters[p * S::NT + j] = own;
+}
+
+/* This block's share of the clusters. */
+template <class S>
+static __device__ void small_move(const struct small_args &a, const struct small_memory<S> *m,
+                                  const struct small_place &w) {
+    for (int j = (int)threadIdx.x / 32 * a.blocks + w.g; j < (int)a.job.update.k;
+         j += S::WARPS * a.blocks) {
+        if (m->plain)
+            small_move_center<S, true>(a, m, w.p, j, m->moves & 1);
+        else
+            small_move_center<S, false>(a, m, w.p, j, m->moves & 1);
+    }
+    small_fence_copies();
+}
+
+static __device__ __forceinline__ float small_most(float v) {
+    return __int_as_float(__reduce_max_sync(~0u, __float_as_int(v)));
+}
+
+/* What the clusters of a problem told: threads below NT. */
+template <class S>
+static __device__ void small_gather(const struct small_args &a, struct small_memory<S> *m, int p) {
+    const int j = (int)threadIdx.x;
+    struct small_cluster own = {};
+    const bool there = j < (int)a.job.update.k;
+    if (there)
+        own = a.clusters[p * S::NT + j];
+    m->lane[0][j] = __dadd_rn(0, own.inertia);
+    m->lane[1][j] = __dadd_rn(0, own.shift);
+    struct small_part part;
+    part.rc = small_most(own.rc);
+    part.cm = small_most(own.cm);
+    part.bias = small_most(own.bias);
+    part.far = small_most(own.far);
+    part.count = (int64_t)hf_warp_sum((hf_u64)own.count);
+    part.empty = __popc(__ballot_sync(~0u, there && own.empty != 0));
+    part.negative = __popc(__ballot_sync(~0u, own.count < 0));
+    if (j % 32 == 0)
+        m->part[j / 32] = part;
+}
+
+/* hf_tree_fold() of NT lanes, by one warp. */
+template <class S> static __device__ __forceinline__ double small_fold(const double *lane) {
+    static_assert(S::NT == 128, "four lanes a thread");
+    lane += threadIdx.x % 32;
+    return fold_warp(__dadd_rn(__dadd_rn(lane[0], lane[64]), __dadd_rn(lane[32], lane[96])));
+}
+
+/* Bounds for the filter, and the tally. */
+template <class S> static __device__ void small_join(struct small_memory<S> *m) {
+    struct filter_bounds b = {0, 0, 0, 0};
+    struct hf_lloyd_tally tally = {0, 0, 0};
+    for (int i = 0; i < S::NT / 32; i++) {
+        const struct small_part &part = m->part[i];
+        b.rc = __int_as_float(max(__float_as_int(b.rc), __float_as_int(part.rc)));
+        b.cm = __int_as_float(max(__float_as_int(b.cm), __float_as_int(part.cm)));
+        b.bias = __int_as_float(max(__float_as_int(b.bias), __float_as_int(part.bias)));
+        b.far = __int_as_float(max(__float_as_int(b.far), __float_as_int(part.far)));
+        tally.rows += part.count;
+        tally.empty += part.empty;
+        tally.negative += part.negative;
+    }
+    m->bounds = b;
+    m->totals.known.tally = tally;
+}
+
+/* The iteration is over: thread 0 of every block comes to the same end, one writes it down. */
+template <class S>
+static __device__ void small_judge(const struct small_args &a, struct small_memory<S> *m,
+                                   const struct small_place &w) {
+    const struct hf_lloyd_job &job = a.job;
+    struct hf_lloyd_state state;
+    hf_kmeans_iteration it;
+    const bool moved = judge(job, m->totals, &state, &it);
+    if (w.g == 0) {
+        job.history[w.p * job.count + m->totals.known.state.iterations] = it;
+        job.state[w.p] = state;
+    }
+    m->totals.known.state = state;
+    m->moves += moved;
+    m->go = state.stop == HF_STOP_NONE && state.iterations < job.count;
+}
+
+/* The tile of the next iteration on its way; bounds; and the end of the last iteration, unless
+ * there was none. */
+template <class S>
+static __device__ void small_turn(const struct small_args &a, struct small_memory<S> *m,
+                                  struct small_place *w, bool ended) {
+    if (threadIdx.x == 0) {
+        const uint32_t bar = hf_shared(&m->ready);
+        const uint8_t *packed = small_packed<S>(a, w->p);
+        small_fence_copies();
+        hf_mbar_expect(bar, S::TILE + S::NT * 4);
+        hf_bulk_copy(hf_shared(m->tile), packed, S::TILE, bar);
+        hf_bulk_copy(hf_shared(m->bias), packed + S::TILE, S::NT * 4, bar);
+    }
+    if (threadIdx.x < S::NT)
+        small_gather(a, m, w->p);
+    __syncthreads();
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    if (warp < 2) {
+        const double sum = small_fold<S>(m->lane[warp]);
+        if (lane == 0)
+            (warp == 0 ? m->totals.inertia : m->totals.shift) = sum;
+    }
+    if (warp == 2 && lane == 0) {
+        small_join(m);
+        m->opens = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && ended)
+        small_judge(a, m, *w);
+    __syncthreads();
+    hf_mbar_wait(hf_shared(&m->ready), w->ready);
+    w->ready ^= 1;
+}
+
+#endif
