@@ -186,6 +186,19 @@ static void expect_caught(struct hf_kernel row, int failing_cases, const char *w
     assert_int_equal(tally.passed, 1);
 }
 
+struct part {
+    int64_t cases;
+    int skipped;
+};
+
+static void add_cases(void *user, const hf_dev_check_event *event) {
+    struct part *part = user;
+    if (strcmp(event->kernel, "double_test") != 0)
+        return;
+    part->cases += event->cases;
+    part->skipped += event->verdict == HF_DEV_SKIPPED;
+}
+
 static void right_row_passes(void **state) {
     (void)state;
     hf_dev_tally tally;
@@ -194,6 +207,28 @@ static void right_row_passes(void **state) {
     const struct seen seen = check(row, &tally);
     assert_int_equal(seen.verdict, HF_DEV_PASSED);
     assert_int_equal(tally.passed, 2);
+    assert_int_equal(tally.failed, 0);
+}
+
+/* Shares of the cases add up to all of them; a part without a case of a row does not fail it. */
+static void shares_add_up(void **state) {
+    (void)state;
+    const struct hf_kernel row = {
+        .name = "double_test", .dtypes = HF_DT(HF_F32), .workspace = eight_bytes, .run = run_right};
+    const struct hf_kernel *rows[] = {&reference, &row};
+    const struct hf_subject subject = {&double_op, &double_cases, rows, 2};
+    struct part all = {0}, parts = {0};
+    hf_dev_tally tally = {0};
+    hf_dev_check_opts opts = {.seed = 1, .once = 1};
+    assert_int_equal(hf_check_subject(&subject, &opts, add_cases, &all, &tally), HF_OK);
+    for (int share = 0; share < 50; share++) {
+        opts.share = share;
+        opts.shares = 50;
+        opts.leave_workspace = share % 2;
+        assert_int_equal(hf_check_subject(&subject, &opts, add_cases, &parts, &tally), HF_OK);
+    }
+    assert_true(all.cases > 0 && all.skipped == 0 && parts.skipped > 0);
+    assert_int_equal(parts.cases, all.cases);
     assert_int_equal(tally.failed, 0);
 }
 
@@ -357,6 +392,7 @@ static void ceilings_are_measured(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_row_passes),
+        cmocka_unit_test(shares_add_up),
         cmocka_unit_test(wrong_bit_is_caught),
 #if !defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(writes_out_of_bounds_are_caught),

@@ -103,6 +103,12 @@ typedef struct hf_dev_check_opts {
     const char *kernel; /* exact name, or with a trailing '*'; NULL: all */
     uint64_t seed;
     int64_t max_cases; /* of each op; 0: all */
+    /* For slow tools, which can take a part at a time: */
+    const char *device;  /* rows of this device, "cpu" or "cuda"; NULL: all */
+    int share, shares;   /* cases whose number is `share` modulo `shares`; shares 0: all */
+    int64_t largest;     /* leave out cases of more than so many n * k * d; 0: none */
+    int once;            /* run each row once on a case instead of three or four times */
+    int leave_workspace; /* do not fill workspaces: tools then see reads of what nobody wrote */
 } hf_dev_check_opts;
 
 typedef struct hf_dev_check_event {

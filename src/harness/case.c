@@ -205,7 +205,7 @@ bool hf_bench_ws_init(struct hf_bench_ws *ws, const struct hf_device *device, vo
         return false;
     ws->ptr = ws->block + HF_CANARY_BYTES;
     return device->copy(stream, ws->block, canary, HF_CANARY_BYTES) == HF_OK &&
-           device->fill(stream, ws->ptr, poison, bytes) == HF_OK &&
+           (poison < 0 || device->fill(stream, ws->ptr, poison, bytes) == HF_OK) &&
            device->copy(stream, ws->ptr + bytes, canary, HF_CANARY_BYTES) == HF_OK;
 }
 

@@ -43,6 +43,25 @@ static bool name_matches(const char *pattern, const char *name) {
     return strcmp(pattern, name) == 0;
 }
 
+static bool row_wanted(const hf_dev_check_opts *opts, const struct hf_kernel *row) {
+    if (opts->device && strcmp(opts->device, hf_device_of(row->device)->name) != 0)
+        return false;
+    return name_matches(opts->kernel, row->name);
+}
+
+/* Is case number `id` among those to be checked? */
+static bool case_wanted(const hf_dev_check_opts *opts, const struct hf_op *op, int64_t id,
+                        const void *args) {
+    if (opts->shares > 1 && id % opts->shares != opts->share)
+        return false;
+    struct hf_key key = {0};
+    op->key(args, &key);
+    return opts->largest <= 0 ||
+           (double)key.n * (double)key.k * (double)key.d <= (double)opts->largest;
+}
+
+static bool is_part(const hf_dev_check_opts *opts) { return opts->shares > 1 || opts->largest > 0; }
+
 static void tell(const struct check *check, const struct hf_subject *subject, const char *kernel,
                  const char *case_name, hf_dev_verdict verdict, int64_t cases, const char *text) {
     const hf_dev_check_event event = {subject->op->name, kernel, case_name, verdict, cases, text};
@@ -116,15 +135,17 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     static const int order[] = {0, 1, 2, 1};
     static const int poison[] = {0xFF, 0x5A, 0xFF, 0x5A};
     const bool fixed = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
+    const int runs = check->opts->once ? 1 : fixed ? 4 : 3;
     void **first = NULL;
     bool ok = true;
     const char *differs = "";
     char text[200] = "";
     int workers = 0;
-    for (int r = 0; ok && r < (fixed ? 4 : 3); r++) {
+    for (int r = 0; ok && r < runs; r++) {
         const struct lane lane = lane_of(check, row, order[r]);
         workers = lane.device->workers(lane.stream);
-        ok = run_once(lane, row, c, poison[r], text, sizeof text) &&
+        ok = run_once(lane, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
+                      sizeof text) &&
              compare_outs(subject, c, ref, text, sizeof text);
         if (!ok || !fixed)
             continue;
@@ -185,7 +206,7 @@ static hf_status begin(void *state, const struct hf_subject *subject) {
         return HF_E_NOMEM;
     for (int i = 0; i < subject->count; i++) {
         struct row_state *row = &check->rows[i];
-        row->wanted = name_matches(check->opts->kernel, subject->rows[i]->name);
+        row->wanted = row_wanted(check->opts, subject->rows[i]);
         row->runs_here = hf_kernel_runs_here(subject->rows[i], row->why_not, sizeof row->why_not);
     }
     return HF_OK;
@@ -194,8 +215,9 @@ static hf_status begin(void *state, const struct hf_subject *subject) {
 static hf_status run(void *state, const struct hf_subject *subject, struct hf_case *c) {
     struct check *check = state;
     char why[256];
+    if (!case_wanted(check->opts, subject->op, check->cases++, c->args))
+        return HF_OK;
     const struct hf_kernel *reference = reference_for(subject, c->args);
-    check->cases++;
     if (!reference || !run_once(check->host[0], reference, c, 0xFF, why, sizeof why)) {
         check->tally->failed++;
         tell(check, subject, reference ? reference->name : "(reference)", c->name, HF_DEV_FAILED,
@@ -227,9 +249,11 @@ static hf_status end(void *state, const struct hf_subject *subject) {
         char text[128] = "";
         if (!row->wanted)
             continue;
-        if (!row->runs_here) {
+        const bool no_case = row->cases == 0 && is_part(check->opts);
+        if (!row->runs_here || no_case) {
             check->tally->skipped++;
-            tell(check, subject, name, NULL, HF_DEV_SKIPPED, 0, row->why_not);
+            tell(check, subject, name, NULL, HF_DEV_SKIPPED, 0,
+                 row->runs_here ? "no case of this part takes it" : row->why_not);
             continue;
         }
         if (row->cases == 0)
@@ -276,7 +300,7 @@ static bool any_row_named(const hf_dev_check_opts *opts) {
             continue;
         const struct hf_kernel *row;
         for (int i = 0; (row = hf_kernel_at(id, i)) != NULL; i++)
-            if (name_matches(opts->kernel, row->name))
+            if (row_wanted(opts, row))
                 return true;
     }
     return false;

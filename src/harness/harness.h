@@ -57,7 +57,7 @@ int hf_canary_broken(const char *p);
 bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const void *args);
 
 /* Workspace of a device with canaries around exactly the bytes that the row asked for, filled with
- * `poison`. */
+ * `poison` unless that is negative. */
 struct hf_bench_ws {
     const struct hf_device *device;
     void *stream;
