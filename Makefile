@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 BUILD := build/release
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 
-.PHONY: help deps build test demo install fmt tidy asan tsan bench docs clean
+.PHONY: help deps build test demo install fmt tidy asan tsan gpusan bench docs clean
 
 help:            ## list these targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,12 @@ tsan:            ## all tests under ThreadSanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan
 	ctest --test-dir build/tsan --output-on-failure -LE lint
+
+gpusan:          ## the kernel test on a GPU under compute-sanitizer
+	@scripts/deps.sh test
+	cmake --preset release
+	cmake --build --preset release --target test_kernels
+	scripts/sanitize.py --test $(BUILD)/tests/test_kernels
 
 bench:           ## compare with other libraries: see bench/README.md
 	@scripts/deps.sh build
