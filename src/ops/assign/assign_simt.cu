@@ -195,8 +195,8 @@ static __global__ void __launch_bounds__(THREADS, 1) simt_emit(const struct simt
                     job.open.row[entry + (base + threadIdx.x < count ? threadIdx.x : 0)];
             float threshold[EACH_ROWS];
             for (int r = 0; r < EACH_ROWS; r++)
-                threshold[r] =
-                    base + r0 + r < count ? job.open.threshold[entry + r0 + r] : INFINITY;
+                threshold[r] = base + r0 + r < count ? job.open.threshold[entry + r0 + r]
+                                                     : NAN; /* reached by none */
             for (int64_t k0 = 0; k0 < job.s.k_pad; k0 += TILE_K) {
                 float score[EACH_ROWS][EACH_K];
                 tile_scores<X>(job, sm, b, k0, score);
