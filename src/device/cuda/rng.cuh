@@ -40,12 +40,11 @@ static __device__ __forceinline__ uint64_t hf_device_rng_bits(uint64_t seed, uin
 /* hf_rng_below(); n > 0 */
 static __device__ __forceinline__ uint64_t hf_device_rng_below(uint64_t seed, uint64_t stream,
                                                                uint64_t counter, uint64_t n) {
-    const uint64_t reject = (0 - n) % n;
     struct hf_philox b = {{counter, stream}};
     for (;;) {
         b = hf_philox_block(b, seed);
-        for (int i = 0; i < 2; i++)
-            if (b.half[i] * n >= reject)
+        for (int i = 0; i < 2; i++) /* the remainder is below n: mostly it need not be known */
+            if (b.half[i] * n >= n || b.half[i] * n >= (0 - n) % n)
                 return __umul64hi(b.half[i], n);
     }
 }

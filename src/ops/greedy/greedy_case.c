@@ -9,7 +9,15 @@
 #include "ops/seed/seed.h"
 #include <math.h>
 
-enum { METRIC = 10, WEIGHTS, TRIALS, STEPS, SHIFT, CENTROIDS }; /* purposes of hf_data_pick() */
+enum {
+    METRIC = 10,
+    WEIGHTS,
+    TRIALS,
+    STEPS,
+    SHIFT,
+    CENTROIDS,
+    UNIT
+}; /* purposes of hf_data_pick() */
 
 #define MAX_TERMS 40000000 /* of the reference: a tenth of a second */
 
@@ -30,8 +38,8 @@ static void make_filter(struct hf_case *c, struct hf_greedy_args *a, bool shifte
     a->filter.scale = most > 0 ? ldexp(1, -hf_fixed_exponent(most)) : 1;
 }
 
-/* nearest after the first centroid, and the scale that goes with it. */
-static void make_state(struct hf_case *c, struct hf_greedy_args *a) {
+/* nearest after the first centroid, and the scale that goes with it, or none. */
+static void make_state(struct hf_case *c, struct hf_greedy_args *a, bool own_unit) {
     const int64_t n = a->x.rows;
     const int64_t d = a->x.cols;
     const hf_metric metric = a->metric == HF_COSINE ? HF_COSINE : HF_EUCLIDEAN;
@@ -47,7 +55,7 @@ static void make_state(struct hf_case *c, struct hf_greedy_args *a) {
     }
     a->nearest[n / 3] = 0;
     a->limit = ldexp(1, hf_fixed_bits(n));
-    *a->unit = hf_seed_scale_of(a->nearest, a->weights, n);
+    *a->unit = own_unit ? 0 : hf_seed_scale_of(a->nearest, a->weights, n);
 }
 
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
@@ -75,7 +83,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (!c->failed)
         make_filter(c, a, a->metric == HF_EUCLIDEAN && hf_data_pick(id, SHIFT, 3) > 0);
     if (!c->failed)
-        make_state(c, a);
+        make_state(c, a, hf_data_pick(id, UNIT, 3) == 0);
     hf_data_name(c, &shape, " metric=%d trials=%d steps=%d%s", (int)a->metric, a->trials,
                  (int)a->upto - 1, weighted ? " weights" : "");
     return true;

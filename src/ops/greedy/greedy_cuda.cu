@@ -88,10 +88,13 @@ static size_t layout(struct greedy_job *job, void *ws) {
     job->state = (struct greedy_state *)carve(base, &used, sizeof *job->state);
     job->t = (uint4 *)carve(base, &used, rows * (size_t)job->kp * GREEDY_K * sizeof(__half));
     job->size = (float2 *)carve(base, &used, rows * sizeof *job->size);
-    job->mask = (unsigned *)carve(base, &used, rows * sizeof *job->mask);
-    job->found =
-        (double *)carve(base, &used, (size_t)job->trials * (size_t)job->n * sizeof *job->found);
-    job->sum = (hf_u64 *)carve(base, &used, (size_t)job->chunks * sizeof *job->sum);
+    const size_t trials = (size_t)job->trials, chunks = (size_t)job->chunks;
+    for (int odd = 0; odd < 2; odd++) {
+        job->mask[odd] = (unsigned *)carve(base, &used, rows * sizeof(unsigned));
+        job->found[odd] = (double *)carve(base, &used, trials * (size_t)job->n * sizeof(double));
+        job->lost[odd] = (hf_u64 *)carve(base, &used, trials * chunks * sizeof(hf_u64));
+        job->sum[odd] = (hf_u64 *)carve(base, &used, chunks * sizeof(hf_u64));
+    }
     return used;
 }
 
@@ -137,7 +140,7 @@ static hf_status greedy_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, status);
 }
 
-/* A step is two meetings of all blocks, or the rows from the memory. */
+/* A step is a meeting of all blocks and a chain of small loads, or the rows from the memory. */
 static double greedy_estimate(const void *p) {
     const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
     return (double)a->upto * (8000 + 2 * (double)a->x.rows * (double)a->x.cols / 3500);

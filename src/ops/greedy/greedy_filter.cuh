@@ -122,13 +122,14 @@ template <int C>
 static __device__ __forceinline__ void look_at_rows(const struct greedy_job &job, int64_t first,
                                                     int64_t stop, struct greedy_shared<C> &sh) {
     constexpr int EACH = GREEDY_PASS / GREEDY_THREADS;
+    static_assert(EACH == 1, "a thread a row: publish() and clear_pass() count on it");
     double nearest[EACH];
     float2 size[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         const int64_t i = first + e * GREEDY_THREADS + threadIdx.x;
         const bool there = i < job.n && i < stop;
-        nearest[e] = there ? job.nearest[i] : 0;
+        nearest[e] = there ? __ldcg(&job.nearest[i]) : 0;
         size[e] = there ? job.size[i] : make_float2(0, 0);
     }
 #pragma unroll

@@ -96,6 +96,8 @@ static hf_status greedy_run(void *stream, const void *p, void *ws) {
     job.c = job.x + a->x.cols;
     job.best = job.c + a->x.cols;
     job.at = job.best + a->x.rows;
+    if (*a->unit == 0)
+        *a->unit = hf_seed_scale_of(a->nearest, a->weights, a->x.rows);
     for (uint64_t total; *a->count < a->upto && (total = total_of(a)) > 0;)
         step(&job, total);
     return HF_OK;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the parts of greedy_cuda.cu share. One kernel makes all steps: a block owns chunks of
- * neighbouring rows, and all blocks meet twice a step, when the gains and when the potentials are
- * complete. Every block draws the same candidates by itself. */
+ * neighbouring rows, and all blocks meet once a step, when the gains of the candidates are
+ * complete. Then every block finds the same winner and draws the same candidates by itself: from
+ * the potentials before the winner and what each chunk lost to it. What a step leaves behind is
+ * kept twice, for even and odd steps, because blocks still read it while others write the next. */
 #ifndef HF_GREEDY_STATE_CUH
 #define HF_GREEDY_STATE_CUH
 
@@ -10,7 +12,7 @@
 #include "ops/seed/seed_device.cuh"
 
 #define GREEDY_WARP 32
-#define GREEDY_THREADS 256
+#define GREEDY_THREADS 512
 #define GREEDY_WARPS (GREEDY_THREADS / GREEDY_WARP)
 #define GREEDY_CHUNK 64 /* rows whose potentials are added up */
 #define GREEDY_PASS 512 /* rows that a block looks at side by side */
@@ -22,12 +24,15 @@
 #define GREEDY_K 16
 #define GREEDY_N 8
 
+#define GREEDY_PARTS (GREEDY_PASS / GREEDY_CHUNK)
+
 /* Columns of a pair that are in shared memory, so that the rest leaves room for 99 KiB in all. */
-template <int C> inline constexpr int greedy_exact = C == GREEDY_N ? 128 : 64;
+template <int C> inline constexpr int greedy_exact = C == GREEDY_N ? 64 : 32;
 
 /* In device memory, what blocks tell each other. */
 struct greedy_state {
-    hf_u64 gain[2][HF_GREEDY_TRIALS]; /* of even and odd steps */
+    hf_u64 gain[3][HF_GREEDY_TRIALS]; /* of a step, the one before and the one behind */
+    hf_u64 own[2][HF_GREEDY_TRIALS];  /* potential that a candidate leaves to its own row */
     hf_u64 most;                      /* bits of the largest weight * nearest */
     unsigned arrived;                 /* at the barriers so far, all blocks together */
 };
@@ -51,9 +56,10 @@ struct greedy_job {
     double *centroids; /* [upto, d] or NULL */
     uint4 *t;          /* [n / 16, kp, 32] rows as the filter sees them, as an A operand is */
     float2 *size;      /* [n] |t|^2 and how far t is from the row */
-    unsigned *mask;    /* [n] bit l: candidate l is nearer */
-    double *found;     /* [trials, n] its distance, where the bit is set */
-    hf_u64 *sum;       /* [chunks] potentials */
+    unsigned *mask[2]; /* [n] bit l: candidate l is nearer */
+    double *found[2];  /* [trials, n] its distance, where the bit is set */
+    hf_u64 *lost[2];   /* [trials, chunks] what candidates gain in each chunk */
+    hf_u64 *sum[2];    /* [chunks] potentials */
 };
 
 /* In shared memory. C: candidates, rounded up to GREEDY_N. Behind it the block's rows, if resident.
@@ -62,7 +68,7 @@ template <int C> struct __align__(16) greedy_shared {
     /* rows and candidates of pairs; the odd pitch spreads pairs over the banks */
     double exact[GREEDY_WARPS][2][GREEDY_PAIRS][greedy_exact<C> + 1];
     uint2 c[GREEDY_SLAB][C / GREEDY_N][GREEDY_WARP]; /* candidates as a B operand */
-    hf_u64 gain[C], target[C], rest[C];
+    hf_u64 gain[C][GREEDY_PARTS], target[C], rest[C];
     int64_t chunk[C], drawn[C]; /* candidates: the chunk, then the row */
     float2 size[C];
     /* of the rows of a pass: distances, |t|^2 and the radius of the filter, nearer candidates */
@@ -73,11 +79,15 @@ template <int C> struct __align__(16) greedy_shared {
     unsigned short queue[GREEDY_PASS * C]; /* open pairs: row of the pass * C + candidate */
 };
 
-/* What a block knows of the run; the same in all of them. */
+/* What a block knows of the run; the same in all of them but for its own chunks. */
 struct greedy_run {
     int64_t count;
     double unit;
     unsigned barriers; /* passed so far */
+    unsigned steps;    /* evaluated so far: the last of them is what `winner` tells */
+    int winner;        /* -1: sum[steps % 2] is complete */
+    int64_t row;       /* of the winner */
+    hf_u64 own;        /* potential to take from its chunk beside what the chunk lost */
     int64_t first_chunk, chunks;
     bool one_pass; /* what shared memory knows of the rows stays valid from step to step */
 };
@@ -97,12 +107,16 @@ static __device__ void greedy_meet(const struct greedy_job &job, struct greedy_r
     run->barriers++;
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(&job.state->arrived, 1);
+        unsigned *const arrived = &job.state->arrived;
         const unsigned all = run->barriers * gridDim.x;
-        while ((int)(*(volatile unsigned *)&job.state->arrived - all) < 0)
-            ;
-        __threadfence();
+        unsigned here;
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
+        do
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(here)
+                         : "l"(arrived)
+                         : "memory");
+        while ((int)(here - all) < 0);
     }
     __syncthreads();
 }

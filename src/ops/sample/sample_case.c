@@ -3,7 +3,7 @@
 #include "ops/sample/sample.h"
 #include <math.h>
 
-enum { WEIGHTS = 10, ROWS, COUNT, DISTANCES }; /* purposes of hf_data_pick() */
+enum { WEIGHTS = 10, ROWS, COUNT, DISTANCES, OUTPUTS }; /* purposes of hf_data_pick() */
 
 static void make_distances(struct hf_rng *rng, struct hf_case *c, struct hf_sample_args *a,
                            int64_t kind) {
@@ -17,12 +17,16 @@ static void make_distances(struct hf_rng *rng, struct hf_case *c, struct hf_samp
         distance[a->x.rows / 2] = INFINITY;
 }
 
-static void make_outputs(struct hf_case *c, struct hf_sample_args *a, bool with_rows) {
+/* wanted: bit 0 rows, 1 near, 2 weight. */
+static void make_outputs(struct hf_case *c, struct hf_sample_args *a, int wanted) {
     const size_t draws = 2 * (size_t)a->count;
     a->index = hf_case_alloc(c, draws * sizeof *a->index, true);
-    a->near = hf_case_alloc(c, draws * sizeof *a->near, true);
+    if (wanted & 2)
+        a->near = hf_case_alloc(c, draws * sizeof *a->near, true);
+    if (wanted & 4)
+        a->weight = hf_case_alloc(c, draws * sizeof *a->weight, true);
     a->sums = hf_case_alloc(c, 2 * sizeof *a->sums, true);
-    if (with_rows)
+    if (wanted & 1)
         a->rows = hf_case_alloc(c, draws * (size_t)a->x.cols * hf_dtype_bytes(a->x.dtype), true);
 }
 
@@ -41,7 +45,9 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     a->seed = hf_rng_next(rng);
     a->stream = hf_rng_next(rng);
     make_distances(rng, c, a, kind);
-    make_outputs(c, a, with_rows);
+    /* a sum that is infinite leaves weights that are no numbers */
+    const int outputs = (int)hf_data_pick(id, OUTPUTS, 4) * 2 & (kind == 4 ? 2 : 6);
+    make_outputs(c, a, outputs | with_rows);
     hf_data_name(c, &shape, " draws=%d distances=%d%s%s", (int)a->count, (int)kind,
                  weighted ? " weights" : "", with_rows ? " rows" : "");
     return true;

@@ -66,7 +66,10 @@ static void draw(const struct half *h) {
             sum += quantum(h, ++i);
         const int64_t at = h->number * a->count + j;
         a->index[at] = i;
-        a->near[at] = a->distance[i];
+        if (a->near)
+            a->near[at] = a->distance[i];
+        if (a->weight)
+            a->weight[at] = a->distance[i]; /* until both sums are known */
         if (a->rows)
             memcpy((char *)a->rows + (size_t)at * row_bytes, hf_array_row(&a->x, i), row_bytes);
     }
@@ -80,6 +83,9 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
         measure(&h);
         draw(&h);
     }
+    const struct hf_sample_args *a = p;
+    for (int64_t j = 0; a->weight && j < 2 * a->count; j++)
+        a->weight[j] = hf_sample_weight(a->sums, a->weight[j], 2 * (double)a->count);
     return HF_OK;
 }
 

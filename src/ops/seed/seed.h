@@ -50,11 +50,12 @@ struct hf_seed_args {
                              not wanted */
 };
 
-/* The integer q(v) that stands for weight * v, weight >= 0. */
+/* The integer q(v) that stands for weight * v, weight >= 0. Numbers from 2^52 on are whole; adding
+ * 2^52 to smaller ones rounds them as rint() does, without a call. */
 static inline uint64_t hf_seed_quantum(double v, double weight, double unit, double limit) {
     const double scaled = weight * v * unit;
     if (scaled < limit)
-        return (uint64_t)rint(scaled);
+        return (uint64_t)(int64_t)(scaled < 0x1p52 ? (scaled + 0x1p52) - 0x1p52 : scaled);
     return weight > 0 ? (uint64_t)limit : 0; /* Inf, or 0 * Inf */
 }
 
