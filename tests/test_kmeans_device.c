@@ -288,7 +288,7 @@ static void batches(void **state) {
     hf_context_destroy(cpu);
 }
 
-/* Does the device make all iterations of such a fit in one launch? Says why not, where it cannot. */
+/* Does the device make all iterations of such a fit in one launch? If not, it says why. */
 static bool in_one_launch(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
     hf_kmeans_result r = {0};
     setenv("HF_KERNEL_LLOYD", "lloyd_f16_64x128_sm90_small", 1);

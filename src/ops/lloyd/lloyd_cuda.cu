@@ -6,6 +6,7 @@
 #include "device/cuda/reduce.cuh"
 #include "device/cuda/stage.h"
 #include "ops/lloyd/lloyd_cuda.h"
+#include "ops/lloyd/lloyd_small.h"
 
 #define AHEAD 8        /* steps queued between two looks; even */
 #define GRAPH_STEPS 12 /* from so many on, recording them pays */
@@ -27,12 +28,14 @@ struct run {
     struct hf_assign_rows rows;
     struct hf_lloyd_control control; /* as last seen */
     double *factor;
-    void *spare;       /* [batch, k, d] centroids, for a swap */
-    int32_t *moved;    /* [batch * n] */
-    void *rows_memory; /* of assign */
-    void *step_memory; /* likewise */
-    void *bounds;      /* likewise; NULL: none are kept */
-    bool started;      /* a step was queued: bounds hold for its centroids */
+    void *spare;        /* [batch, k, d] centroids, for a swap */
+    int32_t *moved;     /* [batch * n] */
+    void *rows_memory;  /* of assign */
+    void *step_memory;  /* likewise */
+    void *bounds;       /* likewise; NULL: none are kept */
+    bool started;       /* a step was queued: bounds hold for its centroids */
+    bool small;         /* one launch is to make all iterations */
+    void *small_memory; /* of that */
 };
 
 struct carve {
@@ -94,17 +97,28 @@ static size_t carve_run(struct run *run, void *base) {
     run->step_memory = take(&c, hf_assign_step_bytes(&run->problem));
     const size_t bounds = wants_bounds(a) ? hf_assign_bounds_bytes(&run->problem) : 0;
     run->bounds = bounds > 0 ? take(&c, bounds) : NULL;
+    run->small_memory = run->small ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
 }
 
-static size_t lloyd_workspace(const void *p, int workers) {
-    (void)workers;
+static size_t workspace(const void *p, bool small) {
     struct run run;
+    run.small = small;
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = NULL;
     return carve_run(&run, NULL);
+}
+
+static size_t any_workspace(const void *p, int workers) {
+    (void)workers;
+    return workspace(p, false);
+}
+
+static size_t small_workspace(const void *p, int workers) {
+    (void)workers;
+    return workspace(p, true);
 }
 
 static const double *stage_doubles(struct run *run, const double *v, int64_t count) {
@@ -351,15 +365,18 @@ static hf_status end(struct run *run, bool cancelled) {
 static hf_status run_all(struct run *run) {
     bool cancelled = false;
     HF_TRY(begin(run));
-    if (run->args->progress != NULL)
+    if (run->small && run->args->progress == NULL && hf_lloyd_small_takes(run->cuda, &run->rows))
+        HF_TRY(hf_lloyd_small_run(run->cuda, &run->job, &run->rows, run->small_memory));
+    else if (run->args->progress != NULL)
         HF_TRY(iterate_slowly(run, &cancelled));
     else
         HF_TRY(iterate_fast(run));
     return end(run, cancelled);
 }
 
-static hf_status lloyd_run(void *stream, const void *p, void *ws) {
+static hf_status lloyd_run(void *stream, const void *p, void *ws, bool small) {
     struct run run;
+    run.small = small;
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = (struct hf_cuda *)stream;
     hf_stage_begin(&run.stage, stream);
@@ -368,20 +385,35 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&run.stage, run.stage.status == HF_OK ? run_all(&run) : HF_OK);
 }
 
-static bool lloyd_supports(const void *p) {
+static hf_status any_run(void *stream, const void *p, void *ws) {
+    return lloyd_run(stream, p, ws, false);
+}
+
+static hf_status small_run(void *stream, const void *p, void *ws) {
+    return lloyd_run(stream, p, ws, true);
+}
+
+static bool any_supports(const void *p) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
     return a->x.rows < INT32_MAX && a->batch * a->sums->k < INT32_MAX &&
            a->sums->d < INT32_MAX / 256;
 }
 
+static bool small_supports(const void *p) {
+    return any_supports(p) && hf_lloyd_small_supports((const struct hf_lloyd_args *)p);
+}
+
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
-static double lloyd_estimate(const void *p) {
+static double any_estimate(const void *p) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
     const double values = (double)a->x.rows * (double)a->x.cols;
     const double step = 2 * values * (double)a->sums->k / 6e5 +
                         2 * hf_cuda_pass_ns(values * (double)hf_dtype_bytes(a->x.dtype));
     return step * a->count;
 }
+
+/* Beside the launches of all others this row costs next to nothing: where it can, it shall. */
+static double small_estimate(const void *p) { return any_estimate(p) / 2; }
 
 static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          HF_DEV_CUDA,
@@ -390,12 +422,23 @@ static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          HF_TRAIT_FIXED_ORDER,
                                          0,
                                          {0, 0, 0},
-                                         lloyd_supports,
-                                         lloyd_workspace,
-                                         lloyd_run,
-                                         lloyd_estimate}};
+                                         any_supports,
+                                         any_workspace,
+                                         any_run,
+                                         any_estimate},
+                                        {"lloyd_f16_64x128_sm90_small",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {64, HF_LLOYD_SMALL_K, 0},
+                                         small_supports,
+                                         small_workspace,
+                                         small_run,
+                                         small_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_lloyd_rows_cuda;
-const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 1};
+const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 2};
 }

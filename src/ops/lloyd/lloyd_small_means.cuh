@@ -43,8 +43,8 @@ static __device__ __forceinline__ void small_put_bias(uint8_t *tile, int slot, d
 }
 
 /* Bias and bounds of a centroid, as pack_kernel() has them, the bounds a little wider: sums of
- * squares that are off by a share of less than 2^-40, their float32 roots rounded up. All lanes; the
- * first knows. square: of all lanes. */
+ * squares that are off by a share of less than 2^-40, their float32 roots rounded up. All lanes;
+ * the first knows. square: of all lanes. */
 template <class S>
 static __device__ __forceinline__ void small_pack_end(uint8_t *tile, int slot, double square,
                                                       const struct small_sums &s,
