@@ -9,6 +9,9 @@
 #include <math.h>
 #include <string.h>
 
+#define POOL_ROWS 16384 /* fewer are not worth threads */
+#define POOL_THREADS 8
+
 #define STREAM_OF_INIT ((uint64_t)0x494e4954 << 32)
 
 uint64_t hf_init_stream(const struct hf_init_state *s, int use) {
@@ -63,7 +66,8 @@ hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
                                 .centroids = centroids,
                                 .nearest = args->nearest,
                                 .label = args->labels,
-                                .labelled = true};
+                                .labelled = true,
+                                .pool = hf_ctx_is_host(rows->ctx) ? rows->ctx->stream : NULL};
     const size_t bytes = measure(s, rows->n, rows->d, args->k);
     s->memory = hf_alloc(bytes);
     if (!s->memory)
@@ -76,8 +80,19 @@ hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
 }
 
 void hf_init_close(struct hf_init_state *s) {
+    if (s->own_pool)
+        hf_pool_destroy(s->pool);
     hf_free(s->memory);
     s->memory = NULL;
+}
+
+/* Without threads the loops are as right, and slow. */
+void hf_init_open_pool(struct hf_init_state *s) {
+    const int threads = s->rows->ctx->threads;
+    if (s->pool || s->n < POOL_ROWS || threads < 2)
+        return;
+    s->pool = hf_pool_create(threads < POOL_THREADS ? threads : POOL_THREADS);
+    s->own_pool = s->pool != NULL;
 }
 
 bool hf_init_in_place(const struct hf_init_state *s) {
@@ -132,9 +147,11 @@ static hf_status fill_up(struct hf_init_state *s) {
 }
 
 hf_status hf_init_seeds(struct hf_init_state *s) {
+    if (s->args->init != HF_INIT_KMEANS_PARALLEL)
+        return hf_init_plus(s);
+    hf_init_open_pool(s);
     HF_TRY(hf_init_first(s));
-    if (s->args->init == HF_INIT_KMEANS_PARALLEL)
-        HF_TRY(hf_init_parallel(s));
+    HF_TRY(hf_init_parallel(s));
     return hf_init_greedy(s);
 }
 

@@ -25,8 +25,8 @@ struct core {
     double *distance; /* [n] to the first row; memory of the device */
     void *x;          /* [rows, d] memory of the device */
     int64_t *index;   /* [rows] ascending in each half */
-    double *near;     /* [rows] distances of these */
     double *weights;  /* [rows] */
+    double *away;     /* [rows] the same in the memory of the device; the host's weights there */
     double *nearest;  /* [rows] scratch of the nested initialisation */
     int32_t *labels;  /* [rows] likewise */
     double sums[2];   /* of the weights, and of weight * distance */
@@ -49,7 +49,7 @@ uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t row = (uint64_t)rows->d * hf_dtype_bytes(rows->dtype);
     if (core == 0)
         return 0;
-    return core * (row + 36) + hf_init_state_bytes((int64_t)core, rows->d, k);
+    return core * (row + 28) + hf_init_state_bytes((int64_t)core, rows->d, k);
 }
 
 static hf_status core_alloc(struct core *c) {
@@ -61,11 +61,12 @@ static hf_status core_alloc(struct core *c) {
                       ? c->outer->nearest
                       : hf_ctx_alloc(rows->ctx, (size_t)rows->n * sizeof(double));
     c->index = hf_alloc(count * sizeof *c->index);
-    c->near = hf_alloc(count * sizeof *c->near);
     c->weights = hf_alloc(count * sizeof *c->weights);
+    c->away =
+        hf_ctx_is_host(rows->ctx) ? c->weights : hf_ctx_alloc(rows->ctx, count * sizeof *c->away);
     c->nearest = hf_alloc(count * sizeof *c->nearest);
     c->labels = hf_alloc(count * sizeof *c->labels);
-    if (c->x && c->distance && c->index && c->near && c->weights && c->nearest && c->labels)
+    if (c->x && c->distance && c->index && c->weights && c->away && c->nearest && c->labels)
         return HF_OK;
     return hf_ctx_fail(rows->ctx, HF_E_NOMEM,
                        "no memory for %" PRId64 " rows to choose the initial centroids from: %zu "
@@ -78,8 +79,9 @@ static void core_free(struct core *c) {
     hf_ctx_release(ctx, c->x);
     if (c->distance != c->outer->nearest)
         hf_ctx_release(ctx, c->distance);
+    if (c->away != c->weights)
+        hf_ctx_release(ctx, c->away);
     hf_free(c->index);
-    hf_free(c->near);
     hf_free(c->weights);
     hf_free(c->nearest);
     hf_free(c->labels);
@@ -124,10 +126,13 @@ static hf_status draw(struct core *c) {
                                         .seed = s->args->seed,
                                         .stream = hf_init_stream(s, HF_DRAW_CORE),
                                         .index = c->index,
-                                        .near = c->near,
+                                        .weight = c->away,
                                         .sums = c->sums,
                                         .rows = c->in_place ? c->x : NULL};
-    return hf_sample(rows->ctx, &args);
+    HF_TRY(hf_sample(rows->ctx, &args));
+    if (c->away == c->weights)
+        return HF_OK;
+    return hf_ctx_copy(rows->ctx, c->weights, c->away, (size_t)c->rows * sizeof *c->weights);
 }
 
 /* Rows of the core that lie in this chunk. */
@@ -165,15 +170,6 @@ static hf_status gather(struct core *c) {
     return status;
 }
 
-/* A row is drawn rows * (w / sum of w + w near / sum of w near) / 2 times on average; its weight is
- * w over that. */
-static void weigh(struct core *c) {
-    for (int64_t i = 0; i < c->rows; i++) {
-        const double far = c->sums[1] > 0 ? c->near[i] / c->sums[1] : 1 / c->sums[0];
-        c->weights[i] = 2 / ((double)c->rows * (1 / c->sums[0] + far));
-    }
-}
-
 /* The nested initialisation, into the outer one's centroids. */
 static hf_status choose(struct core *c) {
     struct hf_init_state *s = c->outer;
@@ -187,6 +183,7 @@ static hf_status choose(struct core *c) {
     struct hf_init_args args = *s->args;
     struct hf_init_state in;
     args.weights = c->weights;
+    args.weights_away = c->away;
     args.nearest = c->nearest;
     args.labels = c->labels;
     HF_TRY(hf_init_open(&in, &rows, &args, 0, s->centroids));
@@ -210,7 +207,6 @@ static hf_status run(struct core *c) {
     HF_TRY(draw(c));
     if (!c->in_place)
         HF_TRY(gather(c));
-    weigh(c);
     return choose(c);
 }
 

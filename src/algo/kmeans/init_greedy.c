@@ -241,7 +241,7 @@ static hf_status step(struct hf_init_state *s) {
 static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
     const struct hf_init_args *a = s->args;
     const struct hf_greedy_args args = {.x = *s->rows->array,
-                                        .weights = a->weights,
+                                        .weights = hf_init_weights(s),
                                         .metric = a->metric,
                                         .filter = a->filter,
                                         .seed = a->seed,
@@ -250,7 +250,7 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
                                         .upto = upto,
                                         .limit = s->limit,
                                         .unit = &s->unit,
-                                        .nearest = s->nearest,
+                                        .nearest = s->away ? s->away : s->nearest,
                                         .chosen = s->chosen,
                                         .centroids = s->centroids,
                                         .count = &s->count};
@@ -264,15 +264,73 @@ static bool on_device(const struct hf_init_state *s) {
     return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->trials <= HF_GREEDY_TRIALS;
 }
 
-hf_status hf_init_greedy(struct hf_init_state *s) {
-    while (on_device(s) && s->count < s->k) {
-        const int64_t before = s->count;
+/* All steps there are to make. */
+static hf_status device_greedy(struct hf_init_state *s) {
+    for (int64_t before = -1; s->count < s->k && s->count != before;) {
+        before = s->count;
         const int64_t left = s->k - before;
         HF_TRY(device_steps(s, before + (left < DEVICE_STEPS ? left : DEVICE_STEPS)));
-        if (s->count == before)
-            return HF_OK;
     }
+    return HF_OK;
+}
+
+hf_status hf_init_greedy(struct hf_init_state *s) {
+    if (on_device(s))
+        return device_greedy(s);
     while (s->count < s->k && s->total > 0)
         HF_TRY(step(s));
     return HF_OK;
+}
+
+/* More than any distance, into s->away: where none comes near, every byte 0x7f, 1.4e306, is. */
+static hf_status fill_away(struct hf_init_state *s) {
+    const size_t bytes = (size_t)s->n * sizeof(double);
+    const double scale = s->args->filter.scale;
+    const double most = s->args->metric == HF_COSINE ? 2 : 4 * (double)s->d / scale / scale;
+    if (most < 1e306)
+        return hf_ctx_fill(s->rows->ctx, s->away, 0x7f, bytes);
+    for (int64_t i = 0; i < s->n; i++)
+        s->nearest[i] = INFINITY;
+    return hf_ctx_copy(s->rows->ctx, s->away, s->nearest, bytes);
+}
+
+/* The first centroid, the distances to it in s->away, and the steps from there. */
+static hf_status device_plus(struct hf_init_state *s) {
+    hf_context *ctx = s->rows->ctx;
+    const double zero = 0;
+    s->chosen[0] = hf_init_draw_first(s);
+    HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
+    HF_TRY(fill_away(s));
+    const struct hf_seed_args args = {.x = *s->rows->array,
+                                      .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
+                                      .metric = s->args->metric,
+                                      .filter = s->args->filter,
+                                      .unit = 1,
+                                      .limit = 1,
+                                      .nearest = s->away,
+                                      .commit = true};
+    HF_TRY(hf_seed(ctx, &args));
+    HF_TRY(hf_ctx_copy(ctx, s->away + s->chosen[0], &zero, sizeof zero));
+    s->count = 1;
+    s->unit = 0; /* op greedy finds one */
+    s->limit = ldexp(1, hf_fixed_bits(s->n));
+    HF_TRY(hf_init_progress(s, 1));
+    return device_greedy(s);
+}
+
+hf_status hf_init_plus(struct hf_init_state *s) {
+    if (!on_device(s)) {
+        HF_TRY(hf_init_first(s));
+        return hf_init_greedy(s);
+    }
+    const size_t bytes = (size_t)s->n * sizeof(double);
+    s->away = hf_ctx_alloc(s->rows->ctx, bytes);
+    if (!s->away)
+        return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
+                           "%s has no memory for the distances of %lld rows", s->rows->ctx->name,
+                           (long long)s->n);
+    const hf_status status = device_plus(s);
+    hf_ctx_release(s->rows->ctx, s->away);
+    s->away = NULL;
+    return status;
 }

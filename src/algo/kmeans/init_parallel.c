@@ -13,6 +13,7 @@
 #define ROUNDS 5
 #define OVERSAMPLING 2 /* candidates expected a round, over k */
 #define GATHER_ROWS 4096
+#define DRAW_ROWS 4096 /* of a worker, at once */
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -22,9 +23,10 @@ struct pool {
     int64_t count, room;
 };
 
-/* The candidates as a problem of their own. */
+/* The candidates as a problem of their own, on a device as float64 in its memory. */
 struct nested {
-    void *x;         /* [count, d] F64 for float64 data, else F32, which holds the others exactly */
+    void *x; /* [count, d] F64 for float64 data, else F32, which holds the others exactly */
+    bool away;
     double *weights; /* [count] of the rows nearest to each */
     double *nearest; /* [count] */
     int32_t *labels; /* [count] */
@@ -64,24 +66,68 @@ static bool accepted(const struct hf_init_state *s, uint64_t stream, int64_t i) 
     return (u128)hf_rng_bits(s->args->seed, stream, (uint64_t)i) * s->total < wanted << 64;
 }
 
+struct draw {
+    const struct hf_init_state *s;
+    uint64_t stream;
+    uint64_t *bits; /* a bit for each row */
+};
+
+/* Whole words of 64 rows: ranges begin at multiples of DRAW_ROWS. */
+static void draw_range(void *job, int worker, int64_t begin, int64_t end) {
+    const struct draw *draw = job;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        if (i % 64 == 0)
+            draw->bits[i / 64] = 0;
+        draw->bits[i / 64] |= (uint64_t)accepted(draw->s, draw->stream, i) << (i % 64);
+    }
+}
+
+/* The rows that become candidates in a round, onto the pool. */
+static hf_status draw_rows(struct hf_init_state *s, struct pool *pool, int round) {
+    const int64_t words = (s->n + 63) / 64;
+    struct draw draw = {s, hf_init_stream(s, HF_DRAW_ACCEPT + round),
+                        hf_alloc((size_t)words * sizeof(uint64_t))};
+    if (!draw.bits)
+        return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
+                           "no memory for a bit for each of %" PRId64 " rows", s->n);
+    hf_parallel_for(s->pool, s->n, DRAW_ROWS, draw_range, &draw);
+    hf_status status = HF_OK;
+    for (int64_t w = 0; w < words; w++)
+        for (uint64_t left = draw.bits[w]; left && status == HF_OK && pool->count < INT32_MAX;
+             left &= left - 1)
+            status = pool_add(s, pool, w * 64 + __builtin_ctzll(left));
+    hf_free(draw.bits);
+    return status;
+}
+
+/* Where the candidates lie: in the memory of the device if all rows do. */
+static double *candidates_alloc(const struct hf_init_state *s, size_t bytes) {
+    return hf_init_in_place(s) ? hf_ctx_alloc(s->rows->ctx, bytes) : hf_alloc(bytes);
+}
+
+static void candidates_free(const struct hf_init_state *s, double *c) {
+    if (hf_init_in_place(s))
+        hf_ctx_release(s->rows->ctx, c);
+    else
+        hf_free(c);
+}
+
 /* One round: more candidates, and what they change. */
 static hf_status sample(struct hf_init_state *s, struct pool *pool, int round) {
-    const uint64_t stream = hf_init_stream(s, HF_DRAW_ACCEPT + round);
     const int64_t before = pool->count;
-    for (int64_t i = 0; i < s->n && pool->count < INT32_MAX; i++)
-        if (accepted(s, stream, i))
-            HF_TRY(pool_add(s, pool, i));
+    HF_TRY(draw_rows(s, pool, round));
     const int64_t added = pool->count - before;
     if (added == 0)
         return HF_OK;
     size_t bytes;
-    double *c = hf_mul3_size(added, s->d, sizeof *c, &bytes) ? hf_alloc(bytes) : NULL;
+    double *c = hf_mul3_size(added, s->d, sizeof *c, &bytes) ? candidates_alloc(s, bytes) : NULL;
     if (!c)
         return no_memory(s, added);
     hf_status status = hf_init_gather(s, pool->row + before, added, c);
     if (status == HF_OK)
         status = hf_init_commit(s, c, added, (int32_t)before);
-    hf_free(c);
+    candidates_free(s, c);
     for (int64_t i = before; i < pool->count && status == HF_OK; i++)
         hf_init_take(s, pool->row[i]);
     if (status == HF_OK)
@@ -91,6 +137,8 @@ static hf_status sample(struct hf_init_state *s, struct pool *pool, int round) {
 
 /* Candidates [count, d] in the type of nested->x. */
 static hf_status gather(const struct hf_init_state *s, const struct pool *pool, struct nested *in) {
+    if (in->away)
+        return hf_init_gather(s, pool->row, pool->count, in->x);
     double *part = hf_alloc((size_t)GATHER_ROWS * (size_t)s->d * sizeof *part);
     if (!part)
         return no_memory(s, pool->count);
@@ -113,16 +161,21 @@ static hf_status gather(const struct hf_init_state *s, const struct pool *pool, 
 
 static hf_status nested_alloc(const struct hf_init_state *s, int64_t count, struct nested *in) {
     size_t bytes;
-    const size_t size = s->rows->dtype == HF_F64 ? 8 : 4;
-    in->x = hf_mul3_size(count, s->d, (int64_t)size, &bytes) ? hf_alloc(bytes) : NULL;
+    in->away = !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s);
+    const size_t size = in->away || s->rows->dtype == HF_F64 ? 8 : 4;
+    if (hf_mul3_size(count, s->d, (int64_t)size, &bytes))
+        in->x = in->away ? hf_ctx_alloc(s->rows->ctx, bytes) : hf_alloc(bytes);
     in->weights = hf_alloc_zero((size_t)count * sizeof *in->weights);
     in->nearest = hf_alloc((size_t)count * sizeof *in->nearest);
     in->labels = hf_alloc((size_t)count * sizeof *in->labels);
     return in->x && in->weights && in->nearest && in->labels ? HF_OK : no_memory(s, count);
 }
 
-static void nested_free(struct nested *in) {
-    hf_free(in->x);
+static void nested_free(const struct hf_init_state *s, struct nested *in) {
+    if (in->away)
+        hf_ctx_release(s->rows->ctx, in->x);
+    else
+        hf_free(in->x);
     hf_free(in->weights);
     hf_free(in->nearest);
     hf_free(in->labels);
@@ -142,7 +195,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
     for (int64_t i = 0; i < s->n; i++)
         if (s->label[i] >= 0) /* -1: all distances overflow */
             in->weights[s->label[i]] += hf_init_weight(s, i);
-    const hf_dtype dtype = s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
+    const hf_dtype dtype = in->away || s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
     const hf_array x = hf_array_view(in->x, dtype, pool->count, s->d);
     const struct hf_rows rows = {.ctx = s->rows->ctx,
                                  .array = &x,
@@ -152,15 +205,14 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
                                  .chunk_rows = pool->count};
     struct hf_init_args args = *s->args;
     args.weights = in->weights;
+    args.weights_away = NULL;
     args.nearest = in->nearest;
     args.labels = in->labels;
     args.progress = nested_progress;
     args.progress_user = in;
     in->outer = s;
     HF_TRY(hf_init_open(&in->state, &rows, &args, HF_DRAW_NESTED, s->centroids));
-    hf_status status = hf_init_first(&in->state);
-    if (status == HF_OK)
-        status = hf_init_greedy(&in->state);
+    const hf_status status = hf_init_plus(&in->state);
     s->count = in->state.count;
     assert(pool->row);
     for (int64_t t = 0; t < s->count && status == HF_OK; t++)
@@ -188,7 +240,7 @@ static hf_status run(struct hf_init_state *s, struct pool *pool) {
         return adopt(s, pool);
     struct nested in = {0};
     const hf_status status = cluster(s, pool, &in);
-    nested_free(&in);
+    nested_free(s, &in);
     return status;
 }
 
@@ -204,7 +256,8 @@ hf_status hf_init_parallel(struct hf_init_state *s) {
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t round = (uint64_t)k * OVERSAMPLING;
     const uint64_t all = round * ROUNDS + 1;
-    const uint64_t size = rows->dtype == HF_F64 ? 8 : 4;
+    const bool wide = rows->dtype == HF_F64 || !hf_ctx_is_host(rows->ctx);
+    const uint64_t size = wide ? 8 : 4;
     const uint64_t d = (uint64_t)rows->d;
     const uint64_t nested = all * (d * size + 20) + hf_init_state_bytes((int64_t)all, rows->d, k);
     const uint64_t sampled = all * 8 + round * d * 8;

@@ -27,6 +27,7 @@ struct hf_init_state {
     double *centroids;  /* [k, d] */
     int64_t *chosen;    /* [k] their rows */
     double *nearest;    /* [n] as in hf_seed_args */
+    double *away;       /* [n] instead of it in the memory of the device; NULL: nearest counts */
     int32_t *label;     /* [n] number of the nearest centroid */
     bool labelled;      /* label counts the centroids as chosen does */
     double unit, limit; /* of the potentials */
@@ -41,6 +42,8 @@ struct hf_init_state {
     double *between;            /* [HF_REACH_ROWS, trials] distances of centroids to candidates */
     struct hf_seed_pair *pairs; /* [hf_init_pairs_room()] */
     void *memory;               /* owns block, chosen, drawn, ... */
+    hf_pool *pool;              /* for loops over rows on the host; NULL: none */
+    bool own_pool;
 };
 
 #define HF_REACH_ROWS 1024
@@ -57,6 +60,10 @@ size_t hf_init_state_bytes(int64_t n, int64_t d, int64_t k);
 static inline int64_t hf_init_pairs_room(const struct hf_init_state *s) {
     return s->n < HF_PAIRS_ROOM / s->trials ? s->n * s->trials : HF_PAIRS_ROOM;
 }
+/* What kernels are given. */
+static inline const double *hf_init_weights(const struct hf_init_state *s) {
+    return s->args->weights_away ? s->args->weights_away : s->args->weights;
+}
 static inline double hf_init_weight(const struct hf_init_state *s, int64_t i) {
     return s->args->weights ? s->args->weights[i] : 1;
 }
@@ -72,6 +79,8 @@ bool hf_init_in_place(const struct hf_init_state *s);
 /* Rows index[0..count) as float64 [count, d]. */
 hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, int64_t count,
                          double *dst);
+/* Threads for long loops over rows on the host. */
+void hf_init_open_pool(struct hf_init_state *s);
 /* Centroids by k-means++ or k-means|| on the rows as they are; fewer than k where they lie on fewer
  * points. */
 hf_status hf_init_seeds(struct hf_init_state *s);
@@ -102,9 +111,12 @@ void hf_init_take(struct hf_init_state *s, int64_t row);
 void hf_init_refine(struct hf_init_state *s);
 /* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
 hf_status hf_init_greedy(struct hf_init_state *s);
+/* hf_init_first() and hf_init_greedy(); where a device can do both, nearest and label are left as
+ * they were. */
+hf_status hf_init_plus(struct hf_init_state *s);
 
-/* ---- init_many.c: what hf_init_commit() does where there are many candidates and a GPU; the
- * potentials are added to s->block */
+/* ---- init_many.c: what hf_init_commit() does where there are many candidates, in host or device
+ * memory, and a GPU; the potentials are added to s->block */
 bool hf_init_is_many(const struct hf_init_state *s, int64_t count);
 hf_status hf_init_commit_many(struct hf_init_state *s, double *candidates, int64_t count,
                               int32_t first_label);
