@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """hf_kmeans_fit() of the shared library, called in-process; mirrors include/holdfast/*.h."""
 import ctypes as C
+import time
 
 import numpy as np
 
@@ -116,6 +117,24 @@ class Holdfast:
                "kernels": [r.kernel_assign.decode(), r.kernel_update.decode()]}
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out
+
+    def once(self, x, init, iterations):
+        """Seconds of a context of its own, a fit in it from the centroids `init`, and its end."""
+        xv, iv = view(x), view(init)
+        opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
+                    tol=-1, empty=2)
+        ctx, r = C.c_void_p(), Result()
+        begin = time.perf_counter()
+        self._check(self.lib.hf_context_create(C.byref(ctx), C.byref(self.opts)))
+        made = time.perf_counter()
+        status = self.lib.hf_kmeans_fit(ctx, C.byref(xv), C.byref(opts), C.byref(r))
+        fitted = time.perf_counter()
+        if status:
+            raise RuntimeError(f"holdfast: {self.lib.hf_last_error(ctx).decode()}")
+        parts = {"init": r.seconds_init, "iterate": r.seconds_iterate, "finish": r.seconds_finish}
+        self.lib.hf_kmeans_result_clear(C.byref(r))
+        self.lib.hf_context_destroy(ctx)
+        return dict(parts, context=made - begin, total=fitted - begin)
 
     def start(self, x, k, init, iterations):
         """A fit of so many iterations that chooses its own first centroids."""
