@@ -220,6 +220,41 @@ static void strange_lines(void **state) {
     assert_string_not_equal(source, "tuned");
 }
 
+/* A file of another version was measured with other kernels. */
+static void another_version(void **state) {
+    (void)state;
+    char here[HF_TUNE_NAME_BYTES], text[400];
+    struct hf_tune tune;
+    hf_tune_fingerprint(here);
+    for (int other_version = 0; other_version < 2; other_version++) {
+        (void)snprintf(text, sizeof text, "# holdfast %s%s: some words\nrange f32 7 0 3 %s %s 1\n",
+                       hf_version(), other_version ? ".1" : "", here, reference->name);
+        write_text(text);
+        assert_int_equal(hf_tune_load(TUNE_FILE, &tune, NULL), HF_OK);
+        assert_int_equal(tune.count, other_version ? 0 : 1);
+        hf_tune_clear(&tune);
+    }
+}
+
+/* On the CPU the machine is what tuning files of the CPU name. */
+static void machine_of_context(void **state) {
+    (void)state;
+    char here[HF_TUNE_NAME_BYTES], machine[HF_TUNE_NAME_BYTES];
+    hf_tune_fingerprint(here);
+    hf_plan_machine(ctx, machine);
+    assert_string_equal(machine, here);
+    hf_context *gpu = NULL;
+    const hf_context_opts opts = {.device = "cuda"};
+    if (hf_context_create(&gpu, &opts) != HF_OK) {
+        print_message("on the CPU only: %s\n", hf_last_error(NULL));
+        return;
+    }
+    hf_plan_machine(gpu, machine);
+    assert_true(strlen(machine) > 0 && strpbrk(machine, " ,") == NULL);
+    assert_string_not_equal(machine, here);
+    hf_context_destroy(gpu);
+}
+
 static void file_round_trip(void **state) {
     (void)state;
     struct hf_tune_entry e[] = {entry(reference, 1, 1, 12.0),
@@ -291,6 +326,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(tuned, fresh, done),
         cmocka_unit_test_setup_teardown(closest_measurement, fresh, done),
         cmocka_unit_test_setup_teardown(strange_lines, fresh, done),
+        cmocka_unit_test_setup_teardown(machine_of_context, fresh, done),
+        cmocka_unit_test_setup_teardown(another_version, fresh, done),
         cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
         cmocka_unit_test_setup_teardown(explained, fresh, done),
         cmocka_unit_test_setup_teardown(run_follows_the_plan, fresh, done),

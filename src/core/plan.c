@@ -68,6 +68,22 @@ static hf_status forced_row(const struct call *call, const char *name,
     return HF_OK;
 }
 
+void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
+    char words[200] = "";
+    int index = 0;
+    if (hf_ctx_is_host(ctx)) {
+        hf_tune_fingerprint(text);
+        return;
+    }
+    if (hf_device_find(ctx->name, &index) == NULL ||
+        ctx->device->probe(index, words, sizeof words) != HF_OK)
+        (void)snprintf(words, sizeof words, "unknown-%s", ctx->name);
+    (void)snprintf(text, HF_TUNE_NAME_BYTES, "%.*s", (int)strcspn(words, ","), words);
+    for (char *c = text; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '_';
+}
+
 /* The tuning file is advice: one that cannot be read is the same as none. Its entries of other
  * machines are dropped at once. */
 static void load_tuning(hf_context *ctx) {
@@ -77,7 +93,7 @@ static void load_tuning(hf_context *ctx) {
     char path[MAX_PATH_BYTES], here[HF_TUNE_NAME_BYTES];
     if (!hf_tune_path(path, sizeof path) || hf_tune_load(path, &ctx->tune, NULL) != HF_OK)
         return;
-    hf_tune_fingerprint(here);
+    hf_plan_machine(ctx, here);
     int kept = 0;
     for (int i = 0; i < ctx->tune.count; i++)
         if (strcmp(ctx->tune.entry[i].fingerprint, here) == 0)
@@ -93,7 +109,8 @@ static int distance(const struct hf_tune_key *a, const struct hf_tune_key *b) {
     return abs(a->log2n - b->log2n) + abs(a->log2k - b->log2k) + abs(a->log2d - b->log2d);
 }
 
-static const struct hf_kernel *tuned_row(const struct call *call) {
+/* *ns: the time of the entry it comes from. */
+static const struct hf_kernel *tuned_row(const struct call *call, double *ns) {
     load_tuning(call->ctx);
     const struct hf_tune *tune = &call->ctx->tune;
     const struct hf_tune_key here = hf_tune_bucket(call->op, &call->key);
@@ -112,6 +129,7 @@ static const struct hf_kernel *tuned_row(const struct call *call) {
         best_distance = away;
         best_ns = e->ns;
     }
+    *ns = best_ns;
     return best;
 }
 
@@ -146,7 +164,8 @@ static hf_status choose(const struct call *call, const struct hf_kernel **kernel
         return forced_row(call, forced, kernel);
     }
     *source = "tuned";
-    *kernel = tuned_row(call);
+    double ns = 0;
+    *kernel = tuned_row(call, &ns);
     if (*kernel != NULL)
         return HF_OK;
     *kernel = modelled_row(call);
@@ -177,6 +196,16 @@ hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_ker
     return HF_OK;
 }
 
+/* What the tuning file says of the row that it made win. */
+static void explain_tuned(const struct call *call, struct hf_plan_candidate *c) {
+    double ns = 0;
+    char machine[HF_TUNE_NAME_BYTES];
+    (void)tuned_row(call, &ns);
+    hf_plan_machine(call->ctx, machine);
+    (void)snprintf(c->why, sizeof c->why, "measured the fastest (tuning file): %.4g ms on %s",
+                   ns * 1e-6, machine);
+}
+
 static void explain_row(const struct call *call, const struct hf_kernel *chosen, const char *source,
                         struct hf_plan_candidate *c) {
     c->chosen = c->kernel == chosen;
@@ -188,8 +217,6 @@ static void explain_row(const struct call *call, const struct hf_kernel *chosen,
     const char *why = "no estimate: taken only when no other can";
     if (c->chosen && strcmp(source, "forced") == 0)
         why = "forced by the environment";
-    else if (c->chosen && strcmp(source, "tuned") == 0)
-        why = "measured the fastest (tuning file)";
     else if (c->chosen)
         why = strcmp(source, "model") == 0 ? "least estimate" : "nothing else can";
     else if (chosen == NULL || strcmp(source, "forced") == 0)
@@ -201,6 +228,8 @@ static void explain_row(const struct call *call, const struct hf_kernel *chosen,
     else if (c->estimate_ns >= 0.0)
         why = "higher estimate";
     (void)snprintf(c->why, sizeof c->why, "%s", why);
+    if (c->chosen && strcmp(source, "tuned") == 0)
+        explain_tuned(call, c);
 }
 
 int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,

@@ -16,6 +16,10 @@
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
 
+/* Whose measurements count for this context: hf_tune_fingerprint() on the CPU, else the device's
+ * name without blanks ("NVIDIA_H200"). */
+void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]);
+
 struct hf_plan_candidate {
     const struct hf_kernel *kernel;
     bool usable; /* runs here and supports this call */

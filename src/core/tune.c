@@ -86,6 +86,17 @@ static int count_lines(const char *text) {
     return lines;
 }
 
+/* Is the text from another version, whose kernels are others? Text that names none is not. */
+static bool is_foreign(const char *text) {
+    static const char head[] = "# holdfast ";
+    const char *version = hf_version();
+    const size_t length = strlen(version);
+    if (strncmp(text, head, sizeof head - 1) != 0)
+        return false;
+    text += sizeof head - 1;
+    return strncmp(text, version, length) != 0 || text[length] != ':';
+}
+
 static hf_status parse(const char *path, const void *data, size_t bytes, struct hf_tune *tune,
                        hf_error *err) {
     char *text = hf_alloc(bytes + 1);
@@ -99,7 +110,7 @@ static hf_status parse(const char *path, const void *data, size_t bytes, struct 
         return hf_fail(err, HF_E_NOMEM, "cannot read %s: out of memory", path);
     }
     int count = 0;
-    char *rest = text;
+    char *rest = is_foreign(text) ? NULL : text;
     for (const char *line = next_line(&rest); line != NULL; line = next_line(&rest))
         if (line[0] != '#' && parse_line(line, &entry[count]))
             count++;

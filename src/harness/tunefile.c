@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What was measured goes into the tuning file, among what it already holds. */
 #include "base/mem.h"
+#include "core/plan.h"
 #include "core/tune.h"
 #include "harness/harness.h"
 #include <errno.h>
@@ -43,7 +44,7 @@ static hf_status merge(hf_context *ctx, const struct hf_tune *old, const hf_dev_
         if (entry.key.op < 0)
             return hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", w->op);
         snprintf(entry.kernel, sizeof entry.kernel, "%s", w->kernel);
-        hf_tune_fingerprint(entry.fingerprint);
+        hf_plan_machine(ctx, entry.fingerprint);
         put(all, &entry);
     }
     return HF_OK;
