@@ -77,8 +77,8 @@ class Holdfast:
         lib.hf_context_destroy.argtypes = [C.c_void_p]
         lib.hf_context_create.argtypes = [C.POINTER(C.c_void_p), C.POINTER(ContextOpts)]
         self.ctx = C.c_void_p()
-        opts = ContextOpts(device.encode(), threads, memory, None)
-        self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(opts)))
+        self.opts = ContextOpts(device.encode(), threads, memory, None)
+        self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(self.opts)))
         self.version = lib.hf_version().decode()
 
     def close(self):
