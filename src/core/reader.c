@@ -340,14 +340,10 @@ static void keep_none(struct hf_reader *r) {
     }
 }
 
-uint64_t hf_reader_room(const struct hf_reader *r) {
-    const uint64_t held = r->table->held(r->ctx->stream);
-    return held < r->ctx->memory_bytes ? r->ctx->memory_bytes - held : 0;
-}
-
 hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
     keep_none(r);
-    const uint64_t room = hf_reader_room(r);
+    (void)r->table->held(r->ctx->stream, true);
+    const uint64_t room = hf_resident_room(r->ctx);
     const uint64_t fit = spare < room ? (room - spare) / panel_bytes(r) : 0;
     const int64_t count = fit < (uint64_t)r->panels ? (int64_t)fit : r->panels;
     for (int64_t p = 0, made = 0; p < r->panels; p++) {
@@ -368,6 +364,7 @@ bool hf_reader_lend(struct hf_reader *r, bool on) {
     if (r->threaded)
         return false;
     keep_none(r);
+    (void)r->table->held(r->ctx->stream, true);
     const size_t row = (size_t)hf_array_stride(r->array) * hf_dtype_bytes(r->array->dtype);
     return r->table->lend(r->ctx->stream, r->array->data, (size_t)r->n * row);
 }

@@ -18,11 +18,8 @@ void hf_reader_close(struct hf_reader *reader); /* NULL is allowed */
 /* Most rows that it hands out at once. */
 int64_t hf_reader_panel_rows(const struct hf_reader *reader);
 
-/* Bytes of the memory allowed on the device that nobody holds. */
-uint64_t hf_reader_room(const struct hf_reader *reader);
-
-/* Keep as many panels on the device as there is room for beside `spare` bytes, from the next time on
- * that they pass. UINT64_MAX: none. */
+/* Keep as many panels on the device as there is room for beside `spare` bytes, from the next time
+ * on that they pass. UINT64_MAX: none. */
 hf_status hf_reader_keep(struct hf_reader *reader, uint64_t spare);
 
 /* End all reading ahead; the next pass begins it anew. */

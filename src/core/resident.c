@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
-#define KERNEL_ROW_BYTES 192          /* that kernels need for a row, beside its 16-bit form */
+#define KERNEL_ROW_BYTES 160          /* that kernels need for a row, beside its 16-bit form */
 
 /* Where a source's rows go. */
 struct upload {
@@ -44,7 +44,15 @@ static hf_status upload_source(hf_context *ctx, const hf_source *s, void *to) {
     return status;
 }
 
-uint64_t hf_resident_row_bytes(int64_t d) { return KERNEL_ROW_BYTES + 2 * (uint64_t)d; }
+/* float16 rows are their own 16-bit form, as a rule. */
+uint64_t hf_resident_row_bytes(hf_dtype dtype, int64_t d) {
+    return KERNEL_ROW_BYTES + (dtype == HF_F16 ? 0 : 2 * (uint64_t)d);
+}
+
+uint64_t hf_resident_room(const hf_context *ctx) {
+    const uint64_t held = hf_pipe_of(ctx->device->id)->held(ctx->stream, false);
+    return held < ctx->memory_bytes ? ctx->memory_bytes - held : 0;
+}
 
 /* The rows must be of this device or of the host. */
 static hf_status check_place(hf_context *ctx, const hf_array *a, const char *what) {
@@ -60,7 +68,7 @@ static bool fits_whole(const hf_context *ctx, int64_t rows, int64_t cols, hf_dty
                        size_t *bytes) {
     size_t beside;
     return hf_mul3_size(rows, cols, (int64_t)hf_dtype_bytes(dtype), bytes) &&
-           hf_mul_size(rows, (int64_t)hf_resident_row_bytes(cols), &beside) &&
+           hf_mul_size(rows, (int64_t)hf_resident_row_bytes(dtype, cols), &beside) &&
            *bytes <= ctx->memory_bytes && beside <= ctx->memory_bytes - *bytes;
 }
 

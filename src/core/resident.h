@@ -17,9 +17,9 @@ struct hf_resident {
     struct hf_reader *reader;
 };
 
-/* Let *x point to r->array and *source be NULL when the rows lie on the device or are to stay there
- * as a whole: if they and what kernels need for each of them fit into the memory allowed. Else leave
- * both and make a reader. Free with hf_resident_clear(), on failure too. */
+/* Let *x point to r->array and *source be NULL when the rows lie on the device, or are to stay there
+ * as a whole: if they and what kernels need for each of them fit into the memory allowed. Else
+ * leave both and make a reader. Free with hf_resident_clear(), on failure too. */
 hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r);
 
@@ -30,7 +30,10 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
 void hf_resident_clear(hf_context *ctx, struct hf_resident *r);
 
 /* Bytes that kernels on a device need for a row of d columns beside the row itself. */
-uint64_t hf_resident_row_bytes(int64_t d);
+uint64_t hf_resident_row_bytes(hf_dtype dtype, int64_t d);
+
+/* Bytes of the memory allowed on the device that the context does not use. */
+uint64_t hf_resident_room(const hf_context *ctx);
 
 /* A view of `a` that the host can read: `a` itself, or a copy that *owned points to (hf_free()).
  * what: "weights". NULL gives NULL. */

@@ -24,8 +24,9 @@ enum hf_place {
 /* stream: of hf_device.open(); pipe: of open() below. */
 struct hf_pipe_table {
     enum hf_place (*place)(const void *stream, const void *p);
-    /* Bytes of device memory that the context holds now; those it freed are given back first. */
-    uint64_t (*held)(void *stream);
+    /* Bytes of device memory that the context has in use. tidy: what it freed is given back to the
+     * system first, which takes a while. */
+    uint64_t (*held)(void *stream, bool tidy);
     /* The most that it ever had in use at once. */
     uint64_t (*most)(void *stream);
     /* Locked host memory; NULL when there is none. */

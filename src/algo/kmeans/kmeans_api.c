@@ -44,7 +44,7 @@ static int64_t resident_panel(const struct hf_fit *fit) {
     const uint64_t data =
         fit->resident.owned ? (uint64_t)(fit->n_all * fit->d) * hf_dtype_bytes(fit->dtype) : 0;
     const uint64_t left = limit > data ? limit - data : 0;
-    const int64_t fits = (int64_t)(left / hf_resident_row_bytes(fit->d));
+    const int64_t fits = (int64_t)(left / hf_resident_row_bytes(fit->dtype, fit->d));
     const int64_t most = hf_min64(fit->n_all, (int64_t)1 << 30);
     return fits < HF_SCAN_ROWS ? hf_min64(most, HF_SCAN_ROWS) : hf_min64(most, fits);
 }

@@ -77,9 +77,8 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     }
     HF_TRY(hf_assign(fit->ctx, &args));
     hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
-    if (p->mirror)
-        HF_TRY(hf_mirror_labels(fit, p->mirror, first, panel->rows));
-    HF_TRY(check_labels(fit, first, panel->rows));
+    if (!p->mirror)
+        HF_TRY(check_labels(fit, first, panel->rows));
     if (fit->fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
@@ -239,6 +238,21 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
 }
 
 /* One iteration: labels, sums, inertia, new centroids. */
+static bool any_empty(const struct hf_fit *fit) {
+    int64_t j = 0;
+    while (j < fit->k && hf_cluster_weight(fit, j) > 0)
+        j++;
+    return j < fit->k;
+}
+
+/* The labels of a mirror, on the host. */
+static hf_status bring_labels(struct hf_fit *fit, struct hf_mirror *mirror) {
+    if (!mirror->newer)
+        return HF_OK;
+    HF_TRY(hf_mirror_labels(fit, mirror));
+    return check_labels(fit, 0, fit->n);
+}
+
 static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_mirror *mirror) {
     const double begin = hf_now_s();
     struct hf_assign_stats stats;
@@ -250,6 +264,8 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
+    if (any_empty(fit)) /* rows may have to leave their clusters */
+        HF_TRY(bring_labels(fit, mirror));
     HF_TRY(conclude(fit, run, &it));
     mirror->fresh &= fit->relocated_count == 0;
     return keep(fit, run, begin, &it);
@@ -326,6 +342,15 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
     return kernel->workspace ? kernel->workspace(args, 1) : 0;
 }
 
+/* For a run of op lloyd: its workspace and what it copies to the device. */
+static bool has_room(const struct hf_fit *fit, uint64_t workspace) {
+    const uint64_t more = workspace > fit->ctx->workspace_bytes ? workspace : 0;
+    const uint64_t rows = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
+    const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
+    const uint64_t room = hf_resident_room(fit->ctx) + (more > 0 ? fit->ctx->workspace_bytes : 0);
+    return more < room && rows + small <= room - more;
+}
+
 /* Wide rows in locked memory that the device has room for in 16 bits: after the first iteration
  * only those that the filter leaves open, and those that move, are looked at where they lie. */
 static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
@@ -333,12 +358,9 @@ static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
     const bool wide = fit->dtype == HF_F32 || fit->dtype == HF_F64;
     if (!wide || fit->rows.dropped_count > 0 || !hf_reader_lend(reader, true))
         return false;
-    const uint64_t labels = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
-    const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
-    const uint64_t room = hf_reader_room(reader);
-    if (workspace < room && labels + small <= room - workspace)
+    if (has_room(fit, workspace))
         return true;
-    hf_reader_lend(reader, false);
+    (void)hf_reader_lend(reader, false);
     return false;
 }
 
@@ -352,7 +374,7 @@ static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
     if (workspace == UINT64_MAX)
         return false;
-    return !fit->rows.reader || lend_rows(fit, workspace);
+    return fit->rows.reader ? lend_rows(fit, workspace) : has_room(fit, workspace);
 }
 
 /* Before the first pass of the host's loop: the panels that there is memory for stay. */
@@ -444,6 +466,7 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
             break;
         }
         if (many) {
+            HF_TRY(bring_labels(fit, mirror));
             mirror->fresh = false;
             HF_TRY(iterate_many(fit, run, &many));
         } else {
@@ -464,6 +487,8 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
     struct hf_mirror mirror = {0};
     struct hf_reader *reader = fit->rows.reader;
     hf_status status = loop(fit, run, best, &mirror);
+    if (status == HF_OK)
+        status = bring_labels(fit, &mirror);
     hf_mirror_clear(fit, &mirror);
     if (reader) {
         (void)hf_reader_lend(reader, false);

@@ -39,7 +39,7 @@ static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     carve_mirror(fit, &carve, m);
     m->block = hf_ctx_alloc(fit->ctx, carve.used);
     m->none = m->block == NULL;
-    m->fresh = false;
+    m->fresh = m->newer = false;
     if (m->none)
         return HF_OK;
     carve = (hf_carve){.base = m->block};
@@ -65,14 +65,16 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
     return hf_ctx_copy(ctx, m->sums.weight, s->weight, weight_bytes(s));
 }
 
-hf_status hf_mirror_labels(struct hf_fit *fit, const struct hf_mirror *m, int64_t first,
-                           int64_t count) {
-    return hf_ctx_copy(fit->ctx, fit->labels + first, m->labels + first,
-                       (size_t)count * sizeof(int32_t));
+hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m) {
+    if (!m->block || !m->newer)
+        return HF_OK;
+    m->newer = false;
+    return hf_ctx_copy(fit->ctx, fit->labels, m->labels, (size_t)fit->n * sizeof(int32_t));
 }
 
-hf_status hf_mirror_sums(struct hf_fit *fit, const struct hf_mirror *m) {
+hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m) {
     const struct hf_sums *s = &fit->sums;
+    m->newer = true;
     HF_TRY(hf_ctx_copy(fit->ctx, s->sum, m->sums.sum, sum_bytes(s)));
     HF_TRY(hf_ctx_copy(fit->ctx, s->count, m->sums.count, count_bytes(s)));
     return hf_ctx_copy(fit->ctx, s->weight, m->sums.weight, weight_bytes(s));

@@ -8,21 +8,23 @@
 
 struct hf_mirror {
     void *block;         /* owns the rest; NULL: there is no mirror */
-    int32_t *labels;     /* [n] as fit->labels, while `fresh` */
+    int32_t *labels;     /* [n] of the fit, while `fresh` */
     int32_t *old_labels; /* [panel_rows] */
     void *centers;       /* [k, d] fit->current */
     double *mult;        /* [d] */
     struct hf_sums sums;
-    bool fresh, none; /* none: the device has no memory for one */
+    bool fresh; /* labels are those of fit->labels or newer */
+    bool newer; /* they are: hf_mirror_labels() brings them */
+    bool none;  /* the device has no memory for a mirror */
 };
 
 /* Make it ready for a pass: fit->current, sums and labels are brought there. m->block stays NULL
  * where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
-/* The labels of `count` rows from `first` on, and at the end the sums, to the host. */
-hf_status hf_mirror_labels(struct hf_fit *fit, const struct hf_mirror *m, int64_t first,
-                           int64_t count);
-hf_status hf_mirror_sums(struct hf_fit *fit, const struct hf_mirror *m);
+/* The sums after a pass to the host; its labels stay until they are asked for. */
+hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m);
+/* fit->labels are those of the last pass. */
+hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m);
 void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m);
 
 #endif

@@ -37,12 +37,14 @@ static uint64_t pool_number(struct hf_cuda *cuda, enum cudaMemPoolAttr attribute
     return bytes;
 }
 
-static uint64_t pipe_held(void *stream) {
+static uint64_t pipe_held(void *stream, bool tidy) {
     struct hf_cuda *cuda = stream;
-    const int before = hf_cuda_enter(cuda);
-    (void)hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
-    (void)hf_cuda_check(cuda, cudaMemPoolTrimTo(cuda->pool, 0), "pool");
-    hf_cuda_leave(before);
+    if (tidy) {
+        const int before = hf_cuda_enter(cuda);
+        (void)hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
+        (void)hf_cuda_check(cuda, cudaMemPoolTrimTo(cuda->pool, 0), "pool");
+        hf_cuda_leave(before);
+    }
     return pool_number(cuda, cudaMemPoolAttrUsedMemCurrent);
 }
 
