@@ -177,14 +177,31 @@ static int64_t array_stride(const hf_array *a) {
 
 static bool scale_usable(double scale) { return scale >= 0x1p-100 && scale <= 0x1p100; }
 
+/* Some values of the shift on the host. Where it lies on the device, a stream of this thread's own
+ * brings them: the legacy one would wait for all others. */
+static bool read_shift(double *to, const double *from, int64_t count) {
+    const size_t bytes = sizeof(double) * (size_t)count;
+    struct cudaPointerAttributes attr;
+    if (cudaPointerGetAttributes(&attr, from) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return false;
+    }
+    if (attr.type == cudaMemoryTypeUnregistered || attr.type == cudaMemoryTypeHost) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread) ==
+               cudaSuccess &&
+           cudaStreamSynchronize(cudaStreamPerThread) == cudaSuccess;
+}
+
 /* Is the shift small beside the spread of the data? */
 static bool shift_small(const struct hf_assign_problem *p) {
     double shift[SHIFT_PIECE];
     double square = 0;
     for (int64_t j = 0; p->shift != NULL && j < p->x.cols; j += SHIFT_PIECE) {
         const int64_t count = p->x.cols - j < SHIFT_PIECE ? p->x.cols - j : SHIFT_PIECE;
-        if (cudaMemcpy(shift, p->shift + j, sizeof(double) * (size_t)count, cudaMemcpyDefault) !=
-            cudaSuccess)
+        if (!read_shift(shift, p->shift + j, count))
             return false;
         for (int64_t i = 0; i < count; i++)
             square += shift[i] * shift[i];
