@@ -298,6 +298,7 @@ def stream_jobs(args):
     return [lambda: stream_row(rows(torch.float32, whole // 512), "streamed", "0.95", args),
             lambda: stream_row(rows(torch.float16, whole // 256), "streamed", "0.95", args),
             lambda: stream_row(rows(torch.float32, 9 << 20), "16 bits", "resident", args),
+            lambda: stream_row(rows(torch.float16, 9 << 20), "16 bits", "resident", args),
             lambda: stream_row(rows(torch.float16, 12 << 20), "16 bits", "resident", args)]
 
 
