@@ -17,9 +17,9 @@ struct hf_resident {
     struct hf_reader *reader;
 };
 
-/* Let *x point to r->array and *source be NULL when the rows lie on the device, or are to stay there
- * as a whole: if they and what kernels need for each of them fit into the memory allowed. Else
- * leave both and make a reader. Free with hf_resident_clear(), on failure too. */
+/* Let *x point to r->array and *source be NULL when the rows lie on the device, or are to stay
+ * there as a whole: if they and what kernels need for each of them fit into the memory allowed.
+ * Else leave both and make a reader. Free with hf_resident_clear(), on failure too. */
 hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r);
 
