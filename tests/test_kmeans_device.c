@@ -351,6 +351,75 @@ static void small_problems(void **state) {
         problem_free(&p);
         free(v);
     }
+/* Data that try the bounds, by number: separate clusters; few distinct rows, each many times; far
+ * from 0; so small that squares underflow; small whole numbers, which tie; no clusters at all. */
+static struct problem bounds_data(int kind, hf_dtype type) {
+    const int64_t n = 12000, d = kind % 2 ? 48 : 40;
+    double *v = blobs(60 + (uint64_t)kind, n, d, 30, kind == 5 ? 0 : 3);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < d; j++) {
+            double *at = &v[i * d + j];
+            *at = kind == 1   ? v[i % 90 * d + j]
+                  : kind == 2 ? *at + 300
+                  : kind == 3 ? *at * 1e-25
+                  : kind == 4 ? rint(*at)
+                              : *at;
+        }
+    struct problem p = problem_from(v, n, d, type, 0);
+    free(v);
+    return p;
+}
+
+/* Bounds decide rows or do not: the fit is the same, with the host's loop in between (clusters that
+ * lose their rows) and from checkpoints. */
+static void skipping(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F16, HF_F32, HF_F64, HF_U8, HF_BF16};
+    double *w = must_alloc(12000 * sizeof(double));
+    for (int i = 0; i < 12000; i++)
+        w[i] = i % 5;
+    const hf_array weights = hf_array_view(w, HF_F64, 12000, 1);
+    char path[512];
+    snprintf(path, sizeof path, "%s/device_skipping.hfc", HF_TEST_BUILD);
+    int64_t skipped = 0;
+    for (int kind = 0; kind < 6; kind++)
+        for (int t = 0; t < 5; t++) {
+            struct problem p = bounds_data(kind, types[t]);
+            hf_context *cpu = open_context(2, 0);
+            hf_kmeans_opts o = {.k = 100,
+                                .init = HF_INIT_RANDOM,
+                                .seed = 4 + (uint64_t)kind,
+                                .max_iter = 40,
+                                .tol = 1e-9,
+                                .store = t == 0 ? HF_CENTROIDS_SAME : HF_CENTROIDS_WIDE,
+                                .weights = t == 1 ? &weights : NULL,
+                                .empty = t == 2 ? HF_EMPTY_KEEP : HF_EMPTY_RELOCATE,
+                                .checkpoint = t == 3 ? path : NULL,
+                                .checkpoint_every = t == 3 ? 3 : 0};
+            hf_kmeans_result a = {0};
+            FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
+            for (int mode = HF_SKIP_AUTO; mode <= HF_SKIP_ON; mode++) {
+                hf_kmeans_result b = {0};
+                char what[80];
+                o.skipping = (hf_skipping)mode;
+                snprintf(what, sizeof what, "data %d %s skipping %d", kind, hf_dtype_name(types[t]),
+                         mode);
+                FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &b));
+                expect_same(&a, &b, what);
+                for (int i = 0; i < b.iterations; i++) {
+                    assert_true(mode != HF_SKIP_OFF || b.history[i].rows_skipped == 0);
+                    skipped += mode == HF_SKIP_ON ? b.history[i].rows_skipped : 0;
+                }
+                hf_kmeans_result_clear(&b);
+            }
+            hf_kmeans_result_clear(&a);
+            hf_context_destroy(cpu);
+            problem_free(&p);
+        }
+    remove(path);
+    free(w);
+    printf("bounds decided %lld rows\n", (long long)skipped);
+    assert_true(skipped > 0);
 }
 
 int main(void) {
@@ -365,6 +434,7 @@ int main(void) {
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(batches),
         cmocka_unit_test(small_problems),
+        cmocka_unit_test(skipping),
     };
     gpu = open_on("cuda");
     if (!gpu) {

@@ -139,6 +139,7 @@ static struct hf_lloyd_args joint_args(struct together *t) {
                                  .filter = fit->filter,
                                  .rule = hf_fit_rule(fit),
                                  .empty = fit->opts.empty,
+                                 .skipping = fit->opts.skipping,
                                  .count = fit->opts.max_iter,
                                  .tol = t->tol,
                                  .total_square = t->total_square,

@@ -13,8 +13,7 @@
 #include "ops/assign/assign_mma.h"
 #include "ops/assign/assign_simt.h"
 
-#define BOUNDS_WORK 3e10 /* rows times centroids times columns that bounds are kept for */
-#define MOST_SMS 256     /* no device has more multiprocessors */
+#define MOST_SMS 256 /* no device has more multiprocessors */
 
 extern "C" const struct hf_kernel_table hf_update_rows_cuda;
 
@@ -56,22 +55,6 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
 size_t hf_assign_step_bytes(const struct hf_assign_problem *problem) {
     struct step_memory m;
     return step_carve(problem, NULL, &m);
-}
-
-size_t hf_assign_bounds_bytes(const struct hf_assign_problem *p) {
-    const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
-    if (p->metric != HF_EUCLIDEAN || !p->exact || work < BOUNDS_WORK)
-        return 0;
-    return 2 * sizeof(float) * (size_t)p->x.rows;
-}
-
-hf_status hf_assign_bounds_clear(struct hf_cuda *cuda, const struct hf_assign_problem *p,
-                                 void *bounds) {
-    const size_t bytes = sizeof(float) * (size_t)p->x.rows;
-    const cudaError_t error = cudaMemsetAsync(bounds, 0x7f, bytes, cuda->stream);
-    HF_TRY(hf_cuda_check(cuda, error, "assign: clear bounds"));
-    return hf_cuda_check(cuda, cudaMemsetAsync((char *)bounds + bytes, 0, bytes, cuda->stream),
-                         "assign: clear bounds");
 }
 
 static hf_status clear_counters(struct hf_cuda *cuda, const struct hf_settle *s) {
@@ -189,6 +172,7 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     if (bounded) {
         settle.scored = m->skip.count;
         settle.scored_all = m->skip.stop_all;
+        settle.bounds = hf_skip_bounds(rows, step, &m->skip);
         HF_TRY(score_undecided(cuda, rows, step, m, &x, &c, &out));
     } else if (rows->i8 != NULL) {
         HF_TRY(score_u8(cuda, rows, step, m, &x, &c, &out));

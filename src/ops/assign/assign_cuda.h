@@ -69,6 +69,20 @@ struct hf_assign_counts {
     unsigned long long skipped;   /* rows decided by bounds alone */
 };
 
+/* When bounds are used, decided on the device from what they saved. Costs are shares of scoring all
+ * rows. Made by hf_assign_guide_begin(). */
+struct hf_assign_guide {
+    int32_t use;            /* the bounds hold and are looked at */
+    int32_t learn;          /* the step leaves bounds */
+    int32_t rest;           /* steps until they are tried again */
+    int32_t penalty;        /* and after the next failure */
+    int32_t first, longest; /* its limits */
+    int32_t always;         /* no failure ends their use */
+    float keep;             /* cost of reading and writing the bounds of all rows, */
+    float measure;          /* of measuring all own distances, */
+    float list;             /* of scoring all rows from a list */
+};
+
 struct hf_assign_step {
     const void *c;                   /* [batch, k, d] c_type, without gaps */
     const int32_t *old_labels;       /* [batch * n] or NULL: all -1 */
@@ -77,11 +91,11 @@ struct hf_assign_step {
     int32_t *moved;       /* [batch * n] out or NULL: numbers of the rows whose label changed, */
     int32_t *moved_count; /* [1] out: and how many, in no fixed order; NULL with moved */
     void *bounds;         /* hf_assign_bounds_bytes() that live from step to step, or NULL; */
-    const void *c_before; /* then: c of the step before, whose labels are old_labels and that left
-                             the bounds; NULL: they do not hold */
-    const float *drift;   /* [batch, k] in place of c_before: at least how far each moved, 0 only if
-                             it did not; or NULL */
-    const int32_t *stop;  /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
+    const float *drift;   /* [batch, k] then: at least how far each centroid moved since the step
+                             that left the bounds and old_labels, 0 only if it did not; not a
+                             number is far. NULL: the bounds do not hold */
+    struct hf_assign_guide *guide; /* [1] then: decides whether they are used; NULL: drift does */
+    const int32_t *stop; /* NULL, or: nothing is done (outputs stay) if *stop != 0 by then */
 };
 
 /* Bytes (a multiple of HF_ALIGN) that the prepared rows need beside x; 0 is possible. */
@@ -96,12 +110,15 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop);
 
-/* Bytes of bounds by which a step finds rows that keep their labels; 0 where they are of no use. */
+/* Bytes of bounds by which a step finds rows that keep their labels; 0 where there can be none. */
 size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);
 
-/* Bounds that decide nothing: for the first step, where c_before is not known. */
-hf_status hf_assign_bounds_clear(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
-                                 void *bounds);
+/* Is the problem so large that bounds may save more than they cost? */
+bool hf_assign_bounds_pay(const struct hf_assign_problem *problem);
+
+/* guide for a run that begins without bounds; always: use them in any case. */
+hf_status hf_assign_guide_begin(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
+                                bool always, struct hf_assign_guide *guide);
 
 /* Workspace of a step: contents need not survive from one to the next. problem->x.data is not
  * looked at. */

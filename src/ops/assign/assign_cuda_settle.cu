@@ -2,6 +2,7 @@
  * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
  * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
 #include "base/mem.h"
+#include "ops/assign/assign_cuda_bounds.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
@@ -109,12 +110,13 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
 /* The candidates of up to PAIR_ROWS open rows to labels; returns how many there were. */
 template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
-                                    int count, int each, double *term) {
+                                    int count, int each, bool bounded, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct pair_rows r = take_rows(job, b, first, count, each, lane);
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     struct hf_winner best = hf_winner_none();
+    double second = best.least; /* distance, or 0 where some are not known */
     for (int done = 0; done < r.total; done += GROUP) {
         const int pairs = r.total - done < GROUP ? r.total - done : GROUP;
         const int mine = done + (lane < pairs ? lane : 0);
@@ -138,12 +140,16 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
             const int from = r.end - r.count + i - done; /* lane of candidate i of this row */
             const double its = __shfl_sync(~0u, distance, from & 31);
             const int32_t who = __shfl_sync(~0u, arg, from & 31);
-            if (i < r.count && from >= 0 && from < GROUP)
+            if (i < r.count && from >= 0 && from < GROUP) {
+                second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
                 hf_winner_offer(&best, its, who);
+            }
         }
     }
     if (r.count > 0)
         job.labels[b * job.n + r.row] = hf_winner_label(best);
+    if (r.count > 0 && bounded)
+        hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
     return r.total;
 }
 
@@ -154,6 +160,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     if (job.stop && *job.stop)
         return;
     const int warp = static_cast<int>(threadIdx.x) / 32;
+    const bool bounded = hf_bounds_wanted(job.s.bounds);
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
@@ -166,7 +173,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
         for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * each; i < count;
              i += warps * each)
             pairs += static_cast<unsigned>(
-                pairs_of_rows<X, C_F64, PRODUCT>(job, b, i, count, each, term[warp]));
+                pairs_of_rows<X, C_F64, PRODUCT>(job, b, i, count, each, bounded, term[warp]));
         if (threadIdx.x % 32 == 0 && pairs > 0)
             atomicAdd(&job.s.tally[b].pairs, pairs);
     }

@@ -5,6 +5,7 @@
 #define HF_ASSIGN_CUDA_SETTLE_H
 
 #include "ops/assign/assign_cuda.h"
+#include "ops/assign/assign_cuda_skip.h"
 #include "ops/assign/assign_filter.h"
 
 #define HF_SETTLE_TILE 32    /* rows of a tile of the dense kernel */
@@ -29,6 +30,7 @@ struct hf_settle {
     int32_t *lost;                  /* [batch] n where the filter cannot see the centroids */
     const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
+    struct hf_bounds bounds;        /* of the rows, with scored */
 };
 
 /* Lay it out from ws; returns the bytes. ws NULL measures. */

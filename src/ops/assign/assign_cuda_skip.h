@@ -8,20 +8,40 @@
 #include "ops/assign/assign_cuda.h"
 #include "ops/assign/assign_filter.h"
 
+/* The bounds of the rows, and what they are learnt from. */
+struct hf_bounds {
+    float *upper, *lower;                /* [batch, n] NULL: none are kept */
+    const float *best, *second;          /* [batch, n] scores of rows that were looked at, and */
+    const float *error;                  /* [batch, n] what they may be off */
+    const float *norm, *loss;            /* [batch, n] of the prepared rows; loss NULL: 0 */
+    double unit;                         /* what distances of x' are multiplied by */
+    int64_t d;                           /* columns */
+    const struct hf_assign_guide *guide; /* NULL: all are wanted */
+};
+
+#define HF_NEAR_BINS 32
+
+/* The largest drifts of the centroids round each centroid (assign_cuda_near.cuh). */
+struct hf_near {
+    int32_t *most; /* [batch, k, HF_NEAR_BINS] bits of those in a bin and before; NULL: not known */
+    int32_t key;   /* the exponent that the bins begin at */
+};
+
 /* Memory of a step with bounds, for all problems. */
 struct hf_skip_cuda {
-    float *drift_out;     /* [batch, k] at least how far each centroid moved, */
-    const float *drift;   /* the same, or what the caller knows of it */
     float *best, *second; /* [batch, n] scores of rows that were looked at, and */
     float *error;         /* [batch, n] what they may be off */
     int32_t *list;        /* [batch, n] rows that need scores */
     int32_t *stop_all;    /* [1] not 0: the pass over all rows is not wanted */
     int32_t *stop_list;   /* [1] likewise that over the list */
     /* Zero when a step begins: */
-    int32_t *counters; /* [batch + 2] */
+    int32_t *counters; /* [batch + 3] */
     int32_t *count;    /* [batch] length of each list */
     int32_t *total;    /* [1] of all */
+    int32_t *measured; /* [1] own distances */
     int32_t *ticket;   /* [1] */
+    struct hf_near near;
+    size_t cleared_bytes; /* of all these */
 };
 
 /* Lay it out from ws; returns the bytes. ws NULL measures. */
@@ -32,7 +52,15 @@ size_t hf_skip_carve(const struct hf_assign_problem *problem, void *ws, struct h
 hf_status hf_skip_scan(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                        const struct hf_assign_step *step, const struct hf_skip_cuda *s);
 
-/* New bounds of the rows that were looked at. */
+/* near->most, which is 0 before. */
+hf_status hf_near_drifts(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_near *near);
+
+/* Where the bounds of a step go. */
+struct hf_bounds hf_skip_bounds(const struct hf_assign_rows *rows,
+                                const struct hf_assign_step *step, const struct hf_skip_cuda *s);
+
+/* New bounds of the rows that were looked at. Rows that float64 decides get better ones then. */
 hf_status hf_skip_learn(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                         const struct hf_assign_step *step, const struct hf_skip_cuda *s);
 

@@ -40,7 +40,7 @@ struct hf_lloyd_args {
     struct hf_filter filter;
     struct hf_center_rule rule; /* shift [d], unit [batch, d] */
     hf_empty empty;
-    hf_skipping skipping;       /* of rows that bounds decide; a GPU needs ON for that */
+    hf_skipping skipping;       /* of rows that bounds decide */
     int first;                  /* iterations made before this call */
     int count;                  /* iterations of this call at most, at least 1 */
     const double *tol;          /* [batch] on the sum of the squared moves; < 0: never */

@@ -28,14 +28,14 @@ struct run {
     struct hf_assign_rows rows;
     struct hf_lloyd_control control; /* as last seen */
     double *factor;
-    void *spare;        /* [batch, k, d] centroids, for a swap */
-    int32_t *moved;     /* [batch * n] */
-    void *rows_memory;  /* of assign */
-    void *step_memory;  /* likewise */
-    void *bounds;       /* likewise; NULL: none are kept */
-    bool started;       /* a step was queued: bounds hold for its centroids */
-    bool small;         /* one launch is to make all iterations */
-    void *small_memory; /* of that */
+    void *spare;                   /* [batch, k, d] centroids, for a swap */
+    int32_t *moved;                /* [batch * n] */
+    void *rows_memory;             /* of assign */
+    void *step_memory;             /* likewise */
+    void *bounds;                  /* likewise; NULL: none are kept */
+    struct hf_assign_guide *guide; /* with bounds */
+    bool small;                    /* one launch is to make all iterations */
+    void *small_memory;            /* of that */
 };
 
 struct carve {
@@ -64,12 +64,16 @@ static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
     problem.exact = a->exact;
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
+    if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)
+        problem.kind = HF_ASSIGN_TENSOR; /* the others keep none */
     return problem;
 }
 
-/* AUTO leaves them out: where they settle nothing they cost up to a tenth, and nothing here tells
- * yet when that is so. */
-static bool wants_bounds(const struct hf_lloyd_args *a) { return a->skipping == HF_SKIP_ON; }
+static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_problem *problem) {
+    if (a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
+        return false;
+    return a->skipping == HF_SKIP_ON || hf_assign_bounds_pay(problem);
+}
 
 /* Workspace: measured with base == NULL, then taken. */
 static size_t carve_run(struct run *run, void *base) {
@@ -95,8 +99,14 @@ static size_t carve_run(struct run *run, void *base) {
     run->factor = cosine ? (double *)take(&c, rows * sizeof(double)) : NULL;
     run->rows_memory = take(&c, hf_assign_rows_bytes(&run->problem));
     run->step_memory = take(&c, hf_assign_step_bytes(&run->problem));
-    const size_t bounds = wants_bounds(a) ? hf_assign_bounds_bytes(&run->problem) : 0;
-    run->bounds = bounds > 0 ? take(&c, bounds) : NULL;
+    run->bounds = NULL;
+    run->guide = NULL;
+    job->drift = NULL;
+    if (wants_bounds(a, &run->problem)) {
+        run->bounds = take(&c, hf_assign_bounds_bytes(&run->problem));
+        run->guide = (struct hf_assign_guide *)take(&c, sizeof *run->guide);
+        job->drift = (float *)take(&c, clusters * sizeof(float));
+    }
     run->small_memory = run->small ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
     void *scratch = take(&c, 0);
     return c.used +
@@ -188,7 +198,6 @@ static hf_status begin(struct run *run) {
     const struct hf_lloyd_args *a = run->args;
     struct hf_lloyd_job *job = &run->job;
     memset(&run->control, 0, sizeof run->control);
-    run->started = false;
     run->control.running = (int32_t)a->batch;
     for (int64_t p = 0; p < a->batch; p++) {
         a->state[p].iterations = 0;
@@ -202,7 +211,8 @@ static hf_status begin(struct run *run) {
     if (run->factor != NULL)
         HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
     if (run->bounds != NULL)
-        HF_TRY(hf_assign_bounds_clear(run->cuda, &run->problem, run->bounds));
+        HF_TRY(
+            hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
     return hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows);
 }
 
@@ -219,8 +229,8 @@ static hf_status queue_step(struct run *run, int number) {
     step.moved_count = &job->control->moved;
     step.stop = &job->control->halt;
     step.bounds = run->bounds;
-    step.c_before = run->started ? job->centers[1 - side] : NULL;
-    run->started = true;
+    step.drift = job->drift;
+    step.guide = run->guide;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
     return hf_lloyd_conclude(run->cuda, job, side);
 }

@@ -34,6 +34,7 @@ struct hf_lloyd_job {
     const int32_t *moved;                     /* [control->moved] rows */
     struct hf_assign_counts *counts;          /* [batch] of this step's labels */
     double *inertia, *shift;                  /* [batch * k] parts of clusters */
+    float *drift;                             /* [batch * k] see hf_assign_step, or NULL */
     struct hf_lloyd_tally *tally;             /* [batch] */
     struct hf_lloyd_state *state;             /* [batch] */
     hf_kmeans_iteration *history;             /* [batch, count] */

@@ -45,6 +45,14 @@ static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, u
 
 /* ---- centroids */
 
+/* At least the distance whose square this is: 2^-20 covers the sum, 2^-126 what underflows. No
+ * square of float32 centroids does: there 0 means that nothing moved. */
+static __device__ __forceinline__ float drift_above(double square, hf_dtype type) {
+    if (square == 0 && type != HF_F64)
+        return 0;
+    return __double2float_ru(sqrt(square) * (1 + 0x1p-20)) + 0x1p-126f;
+}
+
 /* A cluster: its new centroid, and its parts of inertia and shift. */
 template <bool PLAIN>
 static __device__ void move_center(const struct hf_lloyd_job &job, const struct cluster &c, int g,
@@ -78,6 +86,8 @@ static __device__ void move_center(const struct hf_lloyd_job &job, const struct 
     if (threadIdx.x % UPDATE_WARP == 0) {
         job.inertia[g] = c.weight > 0 ? inertia : 0;
         job.shift[g] = shift;
+        if (job.drift != NULL)
+            job.drift[g] = drift_above(shift, job.rule.type);
     }
 }
 
@@ -242,7 +252,10 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
 
 /* The centroids of a problem that does not move are carried along. */
 static __device__ void carry_centers(const struct hf_lloyd_job &job, int64_t p, int side) {
-    const int64_t values = job.update.k * job.update.d;
+    const int64_t k = job.update.k;
+    const int64_t values = k * job.update.d;
+    for (int64_t j = p * k + threadIdx.x; job.drift != NULL && j < (p + 1) * k; j += blockDim.x)
+        job.drift[j] = 0;
     for (int64_t i = p * values + threadIdx.x; i < (p + 1) * values; i += blockDim.x) {
         if (job.rule.type == HF_F64)
             ((double *)job.centers[1 - side])[i] = ((const double *)job.centers[side])[i];
