@@ -9,17 +9,19 @@
 #include "ops/assign/assign_job.h"
 #include <math.h>
 
-#define NEAR_MAX 64         /* candidates of a row that float32 looks at */
-#define NEAR_FAR 1e37       /* squares from here on may overflow */
-#define NEAR_LEAST 0x1p-140 /* underflow of a feature's square */
+#define NEAR_MAX 64             /* candidates of a row that float32 looks at */
+#define NEAR_FAR 1e37           /* squares from here on may overflow */
+#define NEAR_LEAST 0x1p-140     /* underflow of a feature's square */
+#define NEAR_FEATURES (1 << 24) /* more are not compared in float32 */
 
 /* Can float32 compare distances? Rows and centroids must be exact in it. */
 static int near_possible(const struct job *job) {
-    return job->a->metric == HF_EUCLIDEAN && job->a->c.dtype == HF_F32 && job->a->x.dtype != HF_F64;
+    return job->a->metric == HF_EUCLIDEAN && job->a->c.dtype == HF_F32 &&
+           job->a->x.dtype != HF_F64 && job->d <= NEAR_FEATURES;
 }
 
 /* |x - c|^2 of row i and centroid k in float32. Differences, products and sums are off by at most
- * d / (4 VW) + 12 roundings; what underflows adds up to d NEAR_LEAST at most. */
+ * d / (4 VW) + 12 roundings, see near_share(); what underflows adds up to d NEAR_LEAST at most. */
 ALWAYS_INLINE double near_square_as(const struct job *job, int64_t i, int32_t k, hf_dtype dtype) {
     const char *x = job_row(job, i);
     const float *c = hf_array_row(&job->a->c, k);
@@ -57,6 +59,13 @@ static NOINLINE double near_square(const struct job *job, int64_t i, int32_t k) 
     default:
         return near_square_as(job, i, k, HF_F32);
     }
+}
+
+/* near_square() is off by at most this share of itself: m roundings make m u / (1 - m u) of what is
+ * computed, with two roundings to spare. */
+static double near_share(const struct job *job) {
+    const double most = ((double)job->d / (4 * VW) + 14) * 0x1p-24;
+    return most / (1 - most);
 }
 
 static void exact_load_row(const struct job *job, struct worker *w, int slot) {
@@ -146,7 +155,7 @@ static void sort_pairs(struct pair *p, int count) {
 static int near_prune(const struct job *job, struct worker *w, struct pair *p, int count) {
     double square[NEAR_MAX];
     const int slot = p[0].slot;
-    const double share = ((double)job->d / (4 * VW) + 14) * 0x1p-24;
+    const double share = near_share(job);
     const double least = (double)job->d * NEAR_LEAST;
     double nearest = INFINITY;
     if (count > NEAR_MAX || !near_possible(job))

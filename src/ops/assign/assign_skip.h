@@ -40,8 +40,8 @@ ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32
 /* The same in float32, for rows and centroids that float32 holds; sqrt(d) 2^-70 is underflow. */
 static float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label) {
     const double total = near_square(job, i, label);
-    const double grow = 1 + ((double)job->d / (4 * VW) + 12) * 0x1p-24;
-    return (float)(sqrt(total) * grow + sqrt((double)job->d) * 0x1p-70) * (1 + 0x1p-20f);
+    return (float)(sqrt(total) * (1 + near_share(job)) + sqrt((double)job->d) * 0x1p-70) *
+           (1 + 0x1p-20f);
 }
 
 static float skip_own_distance(const struct job *job, int64_t i, int32_t label) {
