@@ -17,6 +17,7 @@ struct double_args {
     hf_array x; /* [n, 1] F32 */
     float *out; /* [n] */
     int64_t *done;
+    int64_t *runs; /* state */
 };
 
 static void double_key(const void *args_, struct hf_key *key) {
@@ -43,6 +44,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     float *x = hf_case_alloc(c, (size_t)n * sizeof *x, false);
     args->out = hf_case_alloc(c, (size_t)n * sizeof *x, true);
     args->done = hf_case_alloc(c, sizeof *args->done, true);
+    args->runs = hf_case_alloc_state(c, sizeof *args->runs);
     if (c->failed)
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -64,6 +66,7 @@ enum fault {
     READS_WORKSPACE, /* result depends on what was in the workspace */
     BY_WORKERS,      /* claims a fixed order, but counts workers */
     FORGETS_RESET,   /* adds to an output instead of starting from what it was */
+    SPOILS_STATE,    /* right unless it meets what its last run left */
     REFUSES          /* returns a failure */
 };
 
@@ -105,6 +108,10 @@ static hf_status run(void *stream, const void *args_, char *ws, enum fault fault
         calls += n;
         *args->done = calls;
         break;
+    case SPOILS_STATE:
+        args->out[0] += (float)*args->runs;
+        (*args->runs)++;
+        break;
     case REFUSES:
         return HF_E_UNSUPPORTED;
     }
@@ -130,6 +137,7 @@ RUNNER(past_workspace, PAST_WORKSPACE)
 RUNNER(reads_workspace, READS_WORKSPACE)
 RUNNER(by_workers, BY_WORKERS)
 RUNNER(forgets_reset, FORGETS_RESET)
+RUNNER(spoils_state, SPOILS_STATE)
 RUNNER(refuses, REFUSES)
 #undef RUNNER
 
@@ -271,6 +279,11 @@ static void forgotten_reset_is_caught(void **state) {
     expect_caught((struct hf_kernel){.run = run_forgets_reset}, 4, "output 1 differs");
 }
 
+static void spoilt_state_is_caught(void **state) {
+    (void)state;
+    expect_caught((struct hf_kernel){.run = run_spoils_state}, 4, "output 0 differs");
+}
+
 static void failing_row_is_caught(void **state) {
     (void)state;
     expect_caught((struct hf_kernel){.run = run_refuses}, 4, "returned");
@@ -401,6 +414,7 @@ int main(void) {
         cmocka_unit_test(stale_workspace_is_caught),
         cmocka_unit_test(dependence_on_workers_is_caught),
         cmocka_unit_test(forgotten_reset_is_caught),
+        cmocka_unit_test(spoilt_state_is_caught),
         cmocka_unit_test(failing_row_is_caught),
         cmocka_unit_test(untested_row_is_a_failure),
         cmocka_unit_test(row_of_a_missing_set_is_skipped),

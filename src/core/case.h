@@ -18,6 +18,7 @@ struct hf_case {
         char *ptr;
         size_t bytes;
         bool out;     /* written by the kernel: compared with the reference */
+        bool state;   /* the kernel's own from one run to the next: hf_case_alloc_state() */
         char *block;  /* what was allocated, canaries included */
         char *saved;  /* content as the case maker left it */
         char *device; /* where hf_case_move() put it, or NULL */
@@ -30,6 +31,10 @@ struct hf_case {
  * case maker leaves in it is put back before each run. Everything else must be the same after a run
  * as before. NULL when out of memory. (harness/case.c) */
 void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
+
+/* The same for what a row finds again as its last run left it: checks run it on what the case maker
+ * left there, then on what that run left. Never compared. */
+void *hf_case_alloc_state(struct hf_case *c, size_t bytes);
 
 struct hf_op_cases {
     /* Case `id` = 0, 1, 2, ...; false when there are no more. Args and buffers are filled. Cases

@@ -57,6 +57,13 @@ void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out) {
     return ptr;
 }
 
+void *hf_case_alloc_state(struct hf_case *c, size_t bytes) {
+    void *ptr = hf_case_alloc(c, bytes, false);
+    if (ptr)
+        c->buf[c->bufs - 1].state = true;
+    return ptr;
+}
+
 bool hf_case_init(struct hf_case *c, const struct hf_op *op) {
     memset(c, 0, sizeof *c);
     c->args = hf_alloc_zero(op->args_size);
@@ -75,7 +82,7 @@ void hf_case_clear(struct hf_case *c) {
 bool hf_case_seal(struct hf_case *c, bool inputs) {
     for (int i = 0; i < c->bufs; i++) {
         struct hf_case_buf *b = &c->buf[i];
-        if (!b->out && !inputs)
+        if (!b->out && !b->state && !inputs)
             continue;
         b->saved = hf_alloc(b->bytes);
         if (!b->saved)
@@ -88,6 +95,12 @@ bool hf_case_seal(struct hf_case *c, bool inputs) {
 void hf_case_restore(struct hf_case *c) {
     for (int i = 0; i < c->bufs; i++)
         if (c->buf[i].out)
+            memcpy(c->buf[i].ptr, c->buf[i].saved, c->buf[i].bytes);
+}
+
+void hf_case_forget(struct hf_case *c) {
+    for (int i = 0; i < c->bufs; i++)
+        if (c->buf[i].state)
             memcpy(c->buf[i].ptr, c->buf[i].saved, c->buf[i].bytes);
 }
 
@@ -156,7 +169,7 @@ static int64_t first_difference(const char *a, const char *b, size_t bytes) {
 bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes) {
     for (int i = 0; i < c->bufs; i++) {
         const struct hf_case_buf *b = &c->buf[i];
-        const char *kind = b->out ? "out" : "in";
+        const char *kind = b->out ? "out" : b->state ? "state" : "in";
         const int before = hf_canary_broken(b->block);
         const int after = hf_canary_broken(b->ptr + b->bytes);
         if (before >= 0 || after >= 0) {
@@ -166,7 +179,7 @@ bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes) {
                      off < 0 ? "before it" : "past its end");
             return false;
         }
-        if (b->out || !b->saved)
+        if (b->out || b->state || !b->saved)
             continue;
         const int64_t at = first_difference(b->ptr, b->saved, b->bytes);
         if (at >= 0) {

@@ -30,6 +30,8 @@ void hf_case_clear(struct hf_case *c);
 bool hf_case_seal(struct hf_case *c, bool inputs);
 /* Put back the contents of the out buffers. */
 void hf_case_restore(struct hf_case *c);
+/* Put back the contents of the state buffers: the next run is a row's first. */
+void hf_case_forget(struct hf_case *c);
 /* Copies of the out buffers in order of allocation: [out buffers], freed with
  * hf_case_copies_free(). */
 void **hf_case_copy_outs(const struct hf_case *c);

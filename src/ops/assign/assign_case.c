@@ -266,6 +266,23 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
     return true;
 }
 
+/* Room for packed rows, of these alone or of a longer problem that they are part of. */
+static bool make_kept(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a) {
+    const int64_t more = pick(rng, 3) * 32;
+    const size_t bytes = hf_assign_kept_bytes(a->x.rows + more, a->x.cols);
+    if (bytes == 0)
+        return true;
+    struct hf_assign_kept *kept = hf_case_alloc_state(c, sizeof *kept);
+    void *data = hf_case_alloc_state(c, bytes);
+    if (!kept || !data)
+        return false;
+    memset(data, 0xFF, bytes);
+    *kept = (struct hf_assign_kept){.data = data, .rows = a->x.rows + more};
+    a->kept = kept;
+    a->kept_first = pick(rng, 4) ? 0 : more; /* rows before them are not there: none are kept */
+    return true;
+}
+
 static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (id >= CASES)
         return false;
@@ -303,11 +320,13 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         return false;
     if (pick(rng, 2))
         a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
-    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s", kind_names[s.kind],
+    if (pick(rng, 3) && !make_kept(rng, c, a))
+        return false;
+    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s", kind_names[s.kind],
              (int)s.n, (int)s.k, (int)s.d, hf_dtype_name(s.dtype), (int)a->metric,
              a->sums ? " sums" : "",
              a->bounds ? a->bounds->valid ? " bounds" : " fresh-bounds" : "",
-             a->exact ? "" : " fast");
+             a->kept ? " kept" : "", a->exact ? "" : " fast");
     return true;
 }
 
