@@ -351,6 +351,8 @@ static void small_problems(void **state) {
         problem_free(&p);
         free(v);
     }
+}
+
 /* Data that try the bounds, by number: separate clusters; few distinct rows, each many times; far
  * from 0; so small that squares underflow; small whole numbers, which tie; no clusters at all. */
 static struct problem bounds_data(int kind, hf_dtype type) {
