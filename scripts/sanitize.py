@@ -30,9 +30,13 @@ def run(command, env, limit):
 def rows_of(test):
     """(op, row) of every CUDA row that runs here."""
     code, said, _ = run([test], {"HF_CHECK_DEVICE": "cuda", "HF_CHECK_SHARE": "0/16"}, 600)
-    found = re.findall(r"^(?:passed|skipped) +(\w+) +(\w+) +\d+ cases(?!.*compute capability)", said, re.M)
-    if code != 0 or not found:
-        sys.exit(f"{test} does not pass without a tool, or there is no GPU:\n{said[-2000:]}")
+    here = r"^(?:passed +(\w+) +(\w+) +\d+ cases|skipped +(\w+) +(\w+) +0 cases: no case of this part)"
+    found = [(a or c, b or d) for a, b, c, d in re.findall(here, said, re.M)]
+    if code != 0:
+        sys.exit(f"{test} does not pass without a tool, or was built without CUDA:\n{said[-2000:]}")
+    if not found:
+        why = re.search(r"^skipped +\w+ +\w+ +\d+ cases: (.*)", said, re.M)
+        sys.exit(f"no CUDA row runs here: {why[1] if why else 'this build has none'}")
     return found
 
 
@@ -64,7 +68,13 @@ def main():
     p.add_argument("--seed", type=int, default=20240229)
     args = p.parse_args()
     args.sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.access(args.test, os.X_OK):
+        sys.exit(f"there is no {args.test}: build the target test_kernels")
     rows = [(op, row) for op, row in rows_of(args.test) if re.search(args.rows, row)]
+    if not rows:
+        sys.exit(f"no row that runs here is called {args.rows}")
+    if not os.access(args.sanitizer, os.X_OK):
+        sys.exit(f"there is no {args.sanitizer}: it is a part of the CUDA toolkit")
     jobs = [(tool, op, row, share) for share in range(min(args.shares, args.only))
             for tool in reversed(args.tools.split(",")) for op, row in rows]
     cases = {(tool, row): 0 for tool, _, row, _ in jobs}
