@@ -237,7 +237,6 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
     return HF_OK;
 }
 
-/* One iteration: labels, sums, inertia, new centroids. */
 static bool any_empty(const struct hf_fit *fit) {
     int64_t j = 0;
     while (j < fit->k && hf_cluster_weight(fit, j) > 0)
@@ -253,6 +252,7 @@ static hf_status bring_labels(struct hf_fit *fit, struct hf_mirror *mirror) {
     return check_labels(fit, 0, fit->n);
 }
 
+/* One iteration: labels, sums, inertia, new centroids. */
 static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_mirror *mirror) {
     const double begin = hf_now_s();
     struct hf_assign_stats stats;

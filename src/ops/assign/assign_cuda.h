@@ -105,8 +105,8 @@ size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
                                  void *memory, struct hf_assign_rows *rows);
 
-/* With HF_ASSIGN_I8 rows are not converted to 16 bits before they are asked for here: those of a list
- * [*count], NULL: all. */
+/* With HF_ASSIGN_I8 rows are not converted to 16 bits before they are asked for here: those of a
+ * list [*count], NULL: all. */
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop);
 
