@@ -33,6 +33,7 @@ struct worker {
 
 struct hf_pool {
     int workers;
+    double patience; /* PATIENT_S; more workers than cores would wait at each other's cost */
     /* the loop; constant while open */
     hf_range_fn *fn;
     void *job;
@@ -89,7 +90,7 @@ static double await_news(hf_pool *pool, int64_t seen, double patience) {
         (void)pthread_cond_wait(&pool->wake, &pool->mutex);
     atomic_fetch_sub(&pool->sleepers, 1);
     (void)pthread_mutex_unlock(&pool->mutex);
-    return hf_now_s() < begin + PATIENT_S ? PATIENT_S : SPIN_S;
+    return hf_now_s() < begin + PATIENT_S ? pool->patience : SPIN_S;
 }
 
 static void leave(hf_pool *pool) {
@@ -205,6 +206,7 @@ hf_pool *hf_pool_create(int workers) {
     if (pool == NULL)
         return NULL;
     pool->workers = workers;
+    pool->patience = workers <= hf_usable_cores() ? PATIENT_S : SPIN_S;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->wake, NULL);
     (void)pthread_cond_init(&pool->done, NULL);
