@@ -37,7 +37,9 @@ static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mi
 static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     hf_carve carve = {0};
     carve_mirror(fit, &carve, m);
-    m->block = hf_ctx_alloc(fit->ctx, carve.used);
+    const uint64_t room = hf_resident_room(fit->ctx);
+    const uint64_t share = fit->rows.reader ? room / 2 : room; /* panels need some of it */
+    m->block = carve.used <= share ? hf_ctx_alloc(fit->ctx, carve.used) : NULL;
     m->none = m->block == NULL;
     m->fresh = m->newer = false;
     if (m->none)
