@@ -110,10 +110,12 @@ static hf_status read_load(struct hf_reader *r, int slot, struct load *load) {
     const int64_t first = panel_first(r, load->panel), count = panel_count(r, load->panel);
     char *to = r->locked[slot];
     HF_TRY(r->table->wait(r->pipe, slot)); /* the copy before has read it */
-    if (r->source != NULL)
-        HF_TRY(r->source->read(r->source->user, first, count, to, load->message,
-                               sizeof load->message));
-    if (r->source == NULL) {
+    if (r->source != NULL) {
+        const hf_status status =
+            r->source->read(r->source->user, first, count, to, load->message, sizeof load->message);
+        load->message[sizeof load->message - 1] = '\0'; /* whatever the source wrote there */
+        HF_TRY(status);
+    } else {
         const hf_array rows = hf_array_slice(r->array, first, count);
         copy_to_locked(r, &rows, to);
     }
@@ -355,7 +357,10 @@ hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
         r->state[p] = WANTED;
         made++;
     }
-    return r->ctx->device->sync(r->ctx->stream); /* copies may go to the new memory */
+    const hf_status status = r->ctx->device->sync(r->ctx->stream); /* copies may go there now */
+    return status == HF_OK ? HF_OK
+                           : hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
+                                         r->ctx->device->error_text(r->ctx->stream));
 }
 
 bool hf_reader_lend(struct hf_reader *r, bool on) {
