@@ -32,7 +32,9 @@ static inline hf_array hf_array_view(void *data, hf_dtype dtype, int64_t rows, i
 }
 
 /* Rows that need not be in memory: a file, a database, a generator. `read` is called from one
- * thread at a time, may be asked for the same rows again and must then give the same bytes. */
+ * thread at a time, may be asked for the same rows again and must then give the same bytes. On a
+ * GPU that is a thread of the library: it reads ahead, rows that turn out needless too, while
+ * progress functions and sinks run on the caller's. */
 typedef struct hf_source {
     int64_t rows;   /* in all */
     int64_t cols;   /* elements of a row */

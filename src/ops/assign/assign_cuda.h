@@ -36,7 +36,8 @@ struct hf_assign_problem {
     hf_dtype c_type;          /* of the centroids: HF_F32 or HF_F64 */
     hf_metric metric;         /* of the distances */
     bool exact;               /* false: take the filter's answer */
-    const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best */
+    const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best,
+                                 device memory must have been written by now */
     double scale;             /* hf_filter.scale; 0 means 1 */
     enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
