@@ -115,6 +115,7 @@ def assign_row(ours, rival, n, k, d, bar, kind, args):
     labels = torch.empty(n, device=DEV, dtype=torch.int32)
     row = dict(what="assign", n=n, k=k, d=d, dtype="f16", data=kind, bar=bar, product=product_rate())
     c32 = c.float()
+    torch.cuda.synchronize()  # the library's stream does not wait for torch's
     for name, exact in (("fast", False), ("exact", True)):
         t, kernel, rechecked = ours.time_assign(x, c32, labels, args.rounds, exact)
         row[name] = statistics.median(t)
@@ -136,6 +137,7 @@ def iterate_row(ours, rival, batch, n, k, d, bar, dtype, kind, args):
                product=product_rate())
     xs = [x[b * n:(b + 1) * n] for b in range(batch)]
     c32 = c.float().contiguous()
+    torch.cuda.synchronize()  # the library's stream does not wait for torch's
 
     def run(iterations, **more):
         start = time.perf_counter()
@@ -179,9 +181,12 @@ def fit_row(ours, rival, name, x, k, args):
     row = dict(what="fit", n=len(x), k=k, d=x.shape[1], dtype=str(x.dtype)[6:], data=name, bar=4.0,
                product=product_rate())
 
+    c32 = c.float()
+    torch.cuda.synchronize()  # the library's stream does not wait for torch's
+
     def run(skipping):
         start = time.perf_counter()
-        r = ours.fit(x, c.float(), 300, 1e-4, skipping, empty=KEEP)
+        r = ours.fit(x, c32, 300, 1e-4, skipping, empty=KEEP)
         return time.perf_counter() - start, r
     run("auto")
     for key, skipping in (("dense", "off"), ("wide", "auto")):

@@ -20,7 +20,8 @@ typedef struct hf_context_opts {
     uint64_t memory_bytes; /* of the device, for workspace and chunks; 0 means half of what is free,
                               on a GPU nine tenths */
     void *stream;          /* work on this stream of the caller (cudaStream_t) of that very device;
-                              borrowed until the context goes. NULL means one of its own */
+                              borrowed until the context goes. NULL means one of its own, which
+                              waits for no other: device arrays must have been written before a call */
 } hf_context_opts;
 
 /* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().
