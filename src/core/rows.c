@@ -20,6 +20,7 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
                    row_bytes);
         return HF_OK;
     }
+    assert(rows->source != NULL); /* one of the two is there */
     char message[512] = "";
     const hf_status status =
         rows->source->read(rows->source->user, first, count, dst, message, sizeof message);
