@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/skip.h"
 #include "algo/kmeans/fit.h"
+#include "core/array.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #define LONGEST_REST 8
-#define HALF_ROWS 16 /* distances between centroids are worth it for k * HALF_ROWS <= n */
+#define PROBE_SHARE 64 /* rows for each of the probe's */
+#define HALF_ROWS 16   /* distances between centroids are worth it for k * HALF_ROWS <= n */
 
 void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     const size_t count = (size_t)k;
@@ -15,10 +18,15 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     skip->lower = hf_carve_take(carve, count * sizeof(float));
     skip->moved = hf_carve_take(carve, count * sizeof(int32_t));
     skip->labels = hf_carve_take(carve, count * sizeof(int32_t));
+    skip->probe.upper = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
+    skip->probe.lower = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
+    skip->probe_labels = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(int32_t));
 }
 
 void hf_skip_reset(struct hf_skip *skip) {
-    skip->have = false;
+    skip->begin = true;
+    skip->have = skip->trusted = false;
+    skip->probe.valid = false;
     skip->rest = 0;
     skip->penalty = 1;
 }
@@ -51,9 +59,8 @@ static float distance_above(const hf_array *a, const hf_array *b, int64_t row) {
     return round_up(sqrt(sum) * grow);
 }
 
-static void measure_drift(struct hf_fit *fit) {
+static void measure_drift(struct hf_fit *fit, struct hf_assign_bounds *b) {
     struct hf_skip *s = &fit->skip;
-    struct hf_assign_bounds *b = &s->bounds;
     const hf_array now = hf_centers(fit, fit->current);
     const hf_array before = hf_centers(fit, fit->previous);
     b->drift_max_index = 0;
@@ -72,6 +79,8 @@ static void measure_drift(struct hf_fit *fit) {
             b->drift_second = drift;
         }
     }
+    b->drift = s->drift;
+    b->moved = s->moved;
 }
 
 /* Half the distance of each centroid to the nearest other one, from below: the lower bounds that
@@ -104,6 +113,43 @@ static hf_status measure_half(struct hf_fit *fit) {
     return HF_OK;
 }
 
+/* What bounds that were used settled, in rows. */
+static double settled(const struct hf_fit *fit, const struct hf_assign_bounds *used,
+                      const struct hf_assign_stats *stats) {
+    const double partly = 1 - (double)used->n_moved / (double)fit->k;
+    return (double)stats->skipped + (double)stats->partial * partly;
+}
+
+static bool probe_wanted(const struct hf_fit *fit) {
+    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && fit->n / HF_PROBE_ROWS >= PROBE_SHARE;
+}
+
+/* Do bounds settle enough of a few rows for all rows to have them? */
+static hf_status probe(struct hf_fit *fit, bool *pay) {
+    struct hf_skip *s = &fit->skip;
+    struct hf_assign_stats stats = {0};
+    hf_array x = *fit->x;
+    x.row_stride = hf_array_stride(&x) * (fit->n / HF_PROBE_ROWS);
+    x.rows = HF_PROBE_ROWS;
+    if (s->probe.valid)
+        measure_drift(fit, &s->probe);
+    else
+        memset(s->probe_labels, 0xff, HF_PROBE_ROWS * sizeof(int32_t));
+    struct hf_assign_args args = {.x = x,
+                                  .c = hf_centers(fit, fit->current),
+                                  .metric = fit->opts.metric,
+                                  .exact = fit->opts.precision == HF_EXACT,
+                                  .filter = fit->filter,
+                                  .labels = s->probe_labels,
+                                  .bounds = &s->probe,
+                                  .stats = &stats};
+    HF_TRY(hf_assign(fit->ctx, &args));
+    *pay = s->probe.valid &&
+           settled(fit, &s->probe, &stats) >= hf_assign_kept_share(fit->k, fit->d) * HF_PROBE_ROWS;
+    s->probe.valid = true;
+    return HF_OK;
+}
+
 hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
@@ -112,7 +158,16 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
         return HF_OK;
     if (s->rest > 0)
         s->rest--;
-    if (s->rest > 0) {
+    /* The first bounds are learnt while the probe's are: they cost little and are used at once. */
+    const bool begin = s->begin;
+    s->begin = false;
+    if (s->rest > 0 || s->trusted || !probe_wanted(fit)) {
+        s->trusted = s->rest == 0;
+        s->probe.valid = false;
+    } else {
+        HF_TRY(probe(fit, &s->trusted));
+    }
+    if (!s->trusted && !begin) {
         s->have = false;
         return HF_OK;
     }
@@ -121,9 +176,7 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     b->half = NULL;
     if (!b->valid)
         return HF_OK;
-    measure_drift(fit);
-    b->drift = s->drift;
-    b->moved = s->moved;
+    measure_drift(fit, b);
     if (fit->k > 1 && fit->k <= fit->n / HALF_ROWS) {
         HF_TRY(measure_half(fit));
         b->half = s->half;
@@ -144,14 +197,12 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
     s->have = used != NULL;
     if (!used || !used->valid || fit->opts.skipping == HF_SKIP_ON)
         return;
-    const double partly = 1 - (double)used->n_moved / (double)fit->k;
-    const double saved = (double)stats->skipped + (double)stats->partial * partly;
     const double share = fit->kept ? hf_assign_kept_share(fit->k, fit->d) : 1 / worth(fit);
-    if (saved >= share * (double)fit->n) {
+    if (settled(fit, used, stats) >= share * (double)fit->n) {
         s->penalty = 1;
         return;
     }
-    s->have = false;
+    s->have = s->trusted = false;
     if (share >= 1) /* only a fit that hardly moves any more will pay */
         s->penalty = LONGEST_REST;
     s->rest = s->penalty;
