@@ -21,7 +21,7 @@ typedef struct hf_context_opts {
                               on a GPU nine tenths */
     void *stream;          /* work on this stream of the caller (cudaStream_t) of that very device;
                               borrowed until the context goes. NULL means one of its own, which
-                              waits for no other: device arrays must have been written before a call */
+                              waits for no other: device arrays must be complete before a call */
 } hf_context_opts;
 
 /* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().
