@@ -145,24 +145,23 @@ void *hf_ctx_alloc(hf_context *ctx, size_t bytes) { return ctx->device->alloc(ct
 
 void hf_ctx_release(hf_context *ctx, void *p) { ctx->device->release(ctx->stream, p); }
 
-/* Say on the context what the device said. */
-static hf_status told(hf_context *ctx, hf_status status) {
+hf_status hf_ctx_told(hf_context *ctx, hf_status status) {
     return status == HF_OK ? HF_OK
                            : hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
                                          ctx->device->error_text(ctx->stream));
 }
 
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes) {
-    return told(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
+    return hf_ctx_told(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
 }
 
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
     const size_t size = hf_dtype_bytes(src->dtype), row = (size_t)src->cols * size;
     const size_t step = (size_t)hf_array_stride(src) * size;
-    return told(ctx,
-                ctx->device->copy_rows(ctx->stream, dst, row, src->data, step, row, src->rows));
+    return hf_ctx_told(
+        ctx, ctx->device->copy_rows(ctx->stream, dst, row, src->data, step, row, src->rows));
 }
 
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes) {
-    return told(ctx, ctx->device->fill(ctx->stream, dst, byte, bytes));
+    return hf_ctx_told(ctx, ctx->device->fill(ctx->stream, dst, byte, bytes));
 }

@@ -35,6 +35,10 @@ hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
 void *hf_ctx_alloc(hf_context *ctx, size_t bytes);
 void hf_ctx_release(hf_context *ctx, void *p); /* p may be NULL */
 
+/* status, which a call of the device gave; a failure is said on the context in the device's words.
+ */
+hf_status hf_ctx_told(hf_context *ctx, hf_status status);
+
 /* Copy between any two places, host or device; fill memory of the device. Done on return where the
  * host takes part. Failures are said on the context. */
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes);

@@ -114,10 +114,9 @@ static hf_status squeeze(hf_context *ctx, const hf_array *from, char *to, const 
     }
     const struct hf_pipe_table *pipe = hf_pipe_of(ctx->device->id);
     hf_status status = copy != NULL ? hf_ctx_copy_rows(ctx, copy, from) : HF_OK;
-    if (status == HF_OK && (status = pipe->squeeze(ctx->stream, to, packed, row, from->rows - count,
-                                                   0, dropped, count)) != HF_OK)
-        (void)hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
-                          ctx->device->error_text(ctx->stream));
+    if (status == HF_OK)
+        status = hf_ctx_told(ctx, pipe->squeeze(ctx->stream, to, packed, row, from->rows - count, 0,
+                                                dropped, count));
     hf_ctx_release(ctx, copy);
     return status;
 }
