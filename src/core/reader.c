@@ -223,6 +223,7 @@ void hf_reader_pause(struct hf_reader *r) {
     r->next = 0;
 }
 
+/* As hf_ctx_told(), in the pipe's words. */
 static hf_status told(struct hf_reader *r, hf_status status) {
     return status == HF_OK ? HF_OK
                            : hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
@@ -257,35 +258,19 @@ static hf_status leave(struct hf_reader *r, int64_t panel) {
 
 /* ---- handing out */
 
-/* How many dropped rows have a lower number. */
-static int64_t dropped_before(const struct hf_rows *rows, int64_t number) {
-    int64_t low = 0, high = rows->dropped_count;
-    while (low < high) {
-        const int64_t mid = low + (high - low) / 2;
-        if (rows->dropped[mid] < number)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* A panel on the device to fn, without dropped rows. */
 static hf_status hand_out(struct hf_reader *r, const struct hf_rows *rows, int64_t panel, char *at,
                           hf_rows_fn *fn, void *job) {
     const int64_t raw = panel_first(r, panel), all = panel_count(r, panel);
-    const int64_t before = dropped_before(rows, raw);
-    const int64_t gone = dropped_before(rows, raw + all) - before;
+    const int64_t before = hf_rows_dropped_before(rows, raw);
+    const int64_t gone = hf_rows_dropped_before(rows, raw + all) - before;
     const int64_t count = all - gone;
     if (gone > 0) {
         if (r->spare == NULL && (r->spare = hf_ctx_alloc(r->ctx, panel_bytes(r))) == NULL)
             return hf_ctx_fail(r->ctx, HF_E_NOMEM, "%s has no %zu bytes for a panel of rows",
                                r->ctx->name, panel_bytes(r));
-        const hf_status status = r->table->squeeze(r->ctx->stream, r->spare, at, r->row_bytes,
-                                                   count, raw, rows->dropped + before, gone);
-        if (status != HF_OK)
-            return hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
-                               r->ctx->device->error_text(r->ctx->stream));
+        HF_TRY(hf_ctx_told(r->ctx, r->table->squeeze(r->ctx->stream, r->spare, at, r->row_bytes,
+                                                     count, raw, rows->dropped + before, gone)));
         at = r->spare;
     }
     for (int64_t i = 0; i < count; i += rows->chunk_rows) {
@@ -357,10 +342,8 @@ hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
         r->state[p] = WANTED;
         made++;
     }
-    const hf_status status = r->ctx->device->sync(r->ctx->stream); /* copies may go there now */
-    return status == HF_OK ? HF_OK
-                           : hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
-                                         r->ctx->device->error_text(r->ctx->stream));
+    /* copies may go there from now on */
+    return hf_ctx_told(r->ctx, r->ctx->device->sync(r->ctx->stream));
 }
 
 bool hf_reader_lend(struct hf_reader *r, bool on) {
@@ -401,10 +384,7 @@ static hf_status take_memory(struct hf_reader *r) {
                                "%s has no memory for %d panels of %zu bytes, in which rows would "
                                "pass: free some of it, or set a lower memory limit",
                                r->ctx->name, SLOTS, panel_bytes(r));
-    const hf_status status = r->table->open(r->ctx->stream, &r->pipe);
-    if (status != HF_OK)
-        return hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
-                           r->ctx->device->error_text(r->ctx->stream));
+    HF_TRY(hf_ctx_told(r->ctx, r->table->open(r->ctx->stream, &r->pipe)));
     for (int i = 0; i < SLOTS; i++) /* copies come after the allocations */
         HF_TRY(told(r, r->table->leave(r->pipe, i)));
     return HF_OK;

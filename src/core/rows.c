@@ -34,8 +34,7 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
                        first + count - 1, what);
 }
 
-/* How many of the dropped rows stand before row `raw`. */
-static int64_t dropped_before(const struct hf_rows *rows, int64_t raw) {
+int64_t hf_rows_dropped_before(const struct hf_rows *rows, int64_t raw) {
     int64_t low = 0, high = rows->dropped_count;
     while (low < high) {
         const int64_t mid = low + (high - low) / 2;
@@ -63,7 +62,7 @@ static int64_t raw_number(const struct hf_rows *rows, int64_t i) {
 /* Squeeze the dropped rows out of [raw, raw + count) at dst; returns how many stay. */
 static int64_t squeeze(const struct hf_rows *rows, int64_t raw, int64_t count, char *dst) {
     const size_t row_bytes = (size_t)rows->d * hf_dtype_bytes(rows->dtype);
-    int64_t next = dropped_before(rows, raw), kept = 0;
+    int64_t next = hf_rows_dropped_before(rows, raw), kept = 0;
     for (int64_t i = 0; i < count; i++) {
         if (next < rows->dropped_count && rows->dropped[next] == raw + i) {
             next++;
