@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fit on a GPU gives the bits of the fit on the CPU: labels, centroids, inertia, iterations, and
  * the course of the fit. Skipped, with the reason, where there is no GPU. */
-#include "kmeans_brute.h"
+#include "kmeans_device.h"
 
 static hf_context *gpu;
 
@@ -9,40 +9,6 @@ static hf_context *open_on(const char *device) {
     const hf_context_opts opts = {.device = device, .threads = 2};
     hf_context *ctx = NULL;
     return hf_context_create(&ctx, &opts) == HF_OK ? ctx : NULL;
-}
-
-/* slack: how much the inertia of an iteration may differ. It is 0 but for batches, which look at
- * their data from one common origin. */
-static void expect_same_but(const hf_kmeans_result *a, const hf_kmeans_result *b, double slack,
-                            const char *what) {
-    char text[160];
-    const size_t centroids = (size_t)(a->k * a->d) * hf_dtype_bytes(a->centroids.dtype);
-    snprintf(text, sizeof text, "%s (%s, %s)", what, b->kernel_assign, b->kernel_update);
-    if (a->iterations != b->iterations || a->stop != b->stop || a->restart != b->restart)
-        fail_msg("%s: %d iterations (%s) on the CPU, %d (%s) on the GPU", text, a->iterations,
-                 hf_stop_text(a->stop), b->iterations, hf_stop_text(b->stop));
-    for (int64_t i = 0; i < a->n; i++)
-        if (a->labels[i] != b->labels[i])
-            fail_msg("%s: row %d: label %d on the CPU, %d on the GPU", text, (int)i, a->labels[i],
-                     b->labels[i]);
-    if (memcmp(a->centroids.data, b->centroids.data, centroids) != 0)
-        fail_msg("%s: the centroids differ", text);
-    if (memcmp(&a->inertia, &b->inertia, sizeof a->inertia) != 0)
-        fail_msg("%s: inertia %.17g on the CPU, %.17g on the GPU", text, a->inertia, b->inertia);
-    for (int i = 0; i < a->iterations; i++) {
-        const hf_kmeans_iteration *p = &a->history[i];
-        const hf_kmeans_iteration *q = &b->history[i];
-        if (fabs(p->inertia - q->inertia) > slack * p->inertia || p->shift != q->shift ||
-            p->changed != q->changed || p->empty != q->empty)
-            fail_msg("%s: iteration %d: inertia %.17g and %.17g, shift %g and %g, changed %d and "
-                     "%d",
-                     text, i + 1, p->inertia, q->inertia, p->shift, q->shift, (int)p->changed,
-                     (int)q->changed);
-    }
-}
-
-static void expect_same(const hf_kmeans_result *a, const hf_kmeans_result *b, const char *what) {
-    expect_same_but(a, b, 0, what);
 }
 
 static void both(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
@@ -174,12 +140,6 @@ static void rows_with_nan_dropped(void **state) {
     assert_non_null(strstr(hf_last_error(gpu), "row 0, column 0"));
     problem_free(&p);
     free(v);
-}
-
-static int stop_at_three(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
-                         int64_t done, int64_t total) {
-    (void)user, (void)restart, (void)it, (void)done, (void)total;
-    return iteration >= 3;
 }
 
 /* A fit that begins on one device and goes on, from its checkpoint, on the other. */

@@ -2,7 +2,7 @@
  * Fits of data that a GPU may not hold as a whole: they pass through it in panels, from pageable
  * and locked memory, with gaps between rows, and from sources, and give the bits of the CPU. All
  * within the memory allowed. Skipped, with the reason, where there is no GPU. */
-#include "kmeans_brute.h"
+#include "kmeans_device.h"
 
 #include "base/parallel.h"
 #include "core/context.h"
@@ -54,27 +54,6 @@ static hf_source source_of(struct feed *f) {
 }
 
 /* ---- comparing */
-
-static void expect_same(const hf_kmeans_result *a, const hf_kmeans_result *b, const char *what) {
-    const size_t centroids = (size_t)(a->k * a->d) * hf_dtype_bytes(a->centroids.dtype);
-    if (a->iterations != b->iterations || a->stop != b->stop || a->restart != b->restart)
-        fail_msg("%s (%s): %d iterations (%s) on the CPU, %d (%s) on the GPU", what,
-                 b->kernel_assign, a->iterations, hf_stop_text(a->stop), b->iterations,
-                 hf_stop_text(b->stop));
-    for (int64_t i = 0; i < a->n; i++)
-        if (a->labels[i] != b->labels[i])
-            fail_msg("%s (%s): row %d: label %d on the CPU, %d on the GPU", what, b->kernel_assign,
-                     (int)i, a->labels[i], b->labels[i]);
-    if (memcmp(a->centroids.data, b->centroids.data, centroids) != 0)
-        fail_msg("%s (%s): the centroids differ", what, b->kernel_assign);
-    if (memcmp(&a->inertia, &b->inertia, sizeof a->inertia) != 0)
-        fail_msg("%s: inertia %.17g on the CPU, %.17g on the GPU", what, a->inertia, b->inertia);
-    for (int i = 0; i < a->iterations; i++)
-        if (a->history[i].inertia != b->history[i].inertia ||
-            a->history[i].shift != b->history[i].shift ||
-            a->history[i].changed != b->history[i].changed)
-            fail_msg("%s: iteration %d differs", what, i + 1);
-}
 
 static void expect_within(const hf_context *g, const char *what) {
     const uint64_t most = hf_pipe_of(g->device->id)->most(g->stream);
@@ -276,12 +255,6 @@ static void predict_and_transform(void **state) {
     hf_context_destroy(g);
     problem_free(&p);
     free(v);
-}
-
-static int stop_at_three(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
-                         int64_t done, int64_t total) {
-    (void)user, (void)restart, (void)it, (void)done, (void)total;
-    return iteration >= 3;
 }
 
 static void stop_and_resume(void **state) {
