@@ -64,12 +64,14 @@ hf_bulk_copy_all(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, ui
                  : "memory");
 }
 
-/* Arrive at the barrier that block `rank` of the cluster has at this place. */
+/* Arrive at the barrier that block `rank` of the cluster has at this place. Nothing but copies and
+ * products, which are over by then, is ordered by it: a release to the whole cluster would wait for
+ * all of the thread's memory accesses. */
 static __device__ __forceinline__ void hf_mbar_arrive_at(uint32_t bar, uint32_t rank) {
     asm volatile("{\n"
                  ".reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
                  "}" ::"r"(bar),
                  "r"(rank)
                  : "memory");

@@ -151,6 +151,24 @@ static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *row
     return hf_filter_top2(cuda, &some, c, m->packed, out);
 }
 
+/* Labels by the filter alone; float64 for the rows of which it knows nothing: wild ones and, where
+ * a centroid is too far out for 16 bits, all. */
+static hf_status step_fast(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                           const struct hf_assign_step *step, const struct step_memory *m,
+                           const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
+                           const struct hf_filter_out *out) {
+    const struct hf_settle *s = &m->settle;
+    if (rows->mma)
+        HF_TRY(hf_settle_lost(cuda, rows, step, s));
+    HF_TRY(hf_filter_best(cuda, x, c, m->packed, out));
+    if (rows->wild != NULL)
+        HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
+    if (!rows->mma)
+        return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
+    HF_TRY(hf_settle_dense(cuda, rows, step, s, s->open.row, s->open.count));
+    return settle_listed(cuda, rows, step, s, NULL, s->lost);
+}
+
 static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                              const struct hf_assign_step *step, const struct step_memory *m) {
     struct hf_settle settle = m->settle;
@@ -163,11 +181,7 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     out.open = s->open;
     HF_TRY(hf_filter_pack(cuda, &c, m->packed));
     if (!rows->problem.exact) {
-        HF_TRY(hf_settle_lost(cuda, rows, step, s));
-        HF_TRY(hf_filter_best(cuda, &x, &c, m->packed, &out));
-        HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
-        HF_TRY(hf_settle_dense(cuda, rows, step, s, s->open.row, s->open.count));
-        return settle_listed(cuda, rows, step, s, NULL, s->lost);
+        return step_fast(cuda, rows, step, m, &x, &c, &out);
     }
     if (bounded) {
         settle.scored = m->skip.count;
@@ -260,6 +274,7 @@ static struct hf_assign_problem problem_of(const struct hf_assign_args *a,
     p.exact = a->exact;
     p.shift = a->metric == HF_EUCLIDEAN ? a->filter.shift : NULL;
     p.scale = a->filter.scale;
+    p.once = a->bounds == NULL;
     p.kind = kind;
     return p;
 }
@@ -324,14 +339,21 @@ static void row_stage(struct hf_stage *stage, const struct hf_assign_args *a, st
     }
 }
 
+/* Can a step look at the centroids where they are? */
+static bool centroids_serve(const struct row_views *v) {
+    return hf_array_stride(&v->c) == v->c.cols && (uintptr_t)v->c.data % 16 == 0 &&
+           hf_cuda_owns(v->c.data);
+}
+
 static hf_status row_copies(struct hf_cuda *cuda, const struct row_views *v,
                             const struct row_memory *m, int32_t *old_labels) {
     const size_t row = hf_dtype_bytes(v->c.dtype) * (size_t)v->c.cols;
     const size_t pitch = hf_dtype_bytes(v->c.dtype) * (size_t)hf_array_stride(&v->c);
-    HF_TRY(hf_cuda_check(cuda,
-                         cudaMemcpy2DAsync(m->c, row, v->c.data, pitch, row, (size_t)v->c.rows,
-                                           cudaMemcpyDefault, cuda->stream),
-                         "assign: copy centroids"));
+    if (!centroids_serve(v))
+        HF_TRY(hf_cuda_check(cuda,
+                             cudaMemcpy2DAsync(m->c, row, v->c.data, pitch, row, (size_t)v->c.rows,
+                                               cudaMemcpyDefault, cuda->stream),
+                             "assign: copy centroids"));
     return hf_cuda_check(cuda,
                          cudaMemcpyAsync(old_labels, v->labels, sizeof(int32_t) * (size_t)v->x.rows,
                                          cudaMemcpyDefault, cuda->stream),
@@ -355,7 +377,7 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
     struct hf_assign_rows rows;
     HF_TRY(hf_assign_rows_prepare(cuda, &problem, m.rows, &rows));
     struct hf_assign_step step = {};
-    step.c = m.c;
+    step.c = centroids_serve(v) ? v->c.data : m.c;
     step.old_labels = old_labels;
     step.labels = v->labels;
     step.counts = m.counts;

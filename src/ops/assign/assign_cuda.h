@@ -36,6 +36,7 @@ struct hf_assign_problem {
     hf_dtype c_type;          /* of the centroids: HF_F32 or HF_F64 */
     hf_metric metric;         /* of the distances */
     bool exact;               /* false: take the filter's answer */
+    bool once;                /* one step, no bounds: what it finds out by itself is not prepared */
     const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
     double scale;             /* hf_filter.scale; 0 means 1 */
@@ -56,9 +57,10 @@ struct hf_assign_rows {
                                  than Euclidean each row has one of its own */
     const void *x16;          /* [batch * n, ld] f16, zeros behind column d */
     int64_t ld;               /* elements from row to row */
-    const float *norm; /* [batch * n] at least |x16|; Inf: a row that the filter must not decide */
-    const float *loss; /* [batch * n] at least |x' - x16|, NULL: 0 */
-    const int32_t *wild;       /* [batch, n] those with an infinite norm, NULL in exact mode, */
+    const float *norm;   /* [batch * n] at least |x16|; Inf: a row that the filter must not decide;
+                          NULL: it finds them out by itself */
+    const float *loss;   /* [batch * n] at least |x' - x16|, NULL: 0 */
+    const int32_t *wild; /* [batch, n] those with an infinite norm; NULL: exact mode, no norm, */
     const int32_t *wild_count; /* [batch] and how many */
 };
 

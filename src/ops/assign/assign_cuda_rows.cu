@@ -316,9 +316,19 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                              "assign: copy the shift"));
     rows->shift = there ? m->shift : NULL;
     rows->shift32 = m->shift32;
+    if (!there && rows->kind != HF_ASSIGN_SIMT)
+        return HF_OK;
     round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(m->shift, m->shift32, d,
                                                                        there, both);
     return hf_cuda_launched(cuda, "assign: shift");
+}
+
+/* Does the filter find out by itself what else it needs of rows that it sees in place? */
+static bool filter_alone(const struct hf_assign_rows *rows) {
+    const struct hf_assign_problem *p = &rows->problem;
+    if (!rows->raw || rows->mma)
+        return false;
+    return !p->exact || (p->once && hf_filter_measures((int)p->x.cols, false));
 }
 
 static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
@@ -382,13 +392,13 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->raw = raw && tensor;
     rows->x16 = raw ? problem->x.data : m.x16;
     rows->ld = raw ? array_stride(&problem->x) : m.ld;
+    HF_TRY(rows_shift(cuda, rows, &m));
+    if (rows->kind == HF_ASSIGN_DENSE || filter_alone(rows))
+        return HF_OK;
     rows->norm = m.norm;
     rows->loss = m.loss;
     rows->wild = m.wild;
     rows->wild_count = m.wild_count;
-    HF_TRY(rows_shift(cuda, rows, &m));
-    if (rows->kind == HF_ASSIGN_DENSE)
-        return HF_OK;
     if (rows->kind == HF_ASSIGN_TENSOR && hf_i8_chosen(cuda, problem)) {
         struct hf_i8_rows i8;
         rows->i8 = m.i8;

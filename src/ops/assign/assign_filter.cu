@@ -103,11 +103,22 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-19f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
     a.tiny = c->bf16 ? 0.0f : filter_bias_unit(c) * 0x1p-24f;
-    a.shifted = filter_shifts(c->k) && c->metric == HF_EUCLIDEAN;
+    a.shifted = filter_shifts(c->k, c->d) && c->metric == HF_EUCLIDEAN;
+    /* Data and their means have |c'| of at most half of that. */
+    a.reach = (float)sqrt(2.0 * c->d) / (c->raw ? (float)c->scale : 1.0f);
+    a.measure = (float)fmin(fmax(c->scale, 0x1p-24), 0x1p15);
     a.minus_zero = -0.0f;
     a.one[0] = bias_ones(c) * 0x10001u;
     a.one[1] = bias_ones(c);
     return hf_cuda_check(cuda, launch(cuda, map, a, mode), "filter");
+}
+
+/* Where scores are positive for all but odd rows they are looked at in chunks. */
+static bool chunked(const struct hf_filter_rows *rows, const struct hf_filter_centroids *c) {
+    if (rows->mma)
+        return false;
+    return c->k >= FILTER_CHUNK_K ||
+           (c->k >= 64 && filter_tile_of(c->d).bias_step && c->metric == HF_EUCLIDEAN);
 }
 
 static struct filter_args args_of(const struct hf_filter_rows *rows) {
@@ -125,7 +136,7 @@ hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     if (rows->list)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows, use top2");
     return run(cuda, a, centroids, packed,
-               filter_shifts(centroids->k) && !rows->mma ? FILTER_BEST_CHUNK : FILTER_BEST);
+               chunked(rows, centroids) ? FILTER_BEST_CHUNK : FILTER_BEST);
 }
 
 hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
@@ -133,10 +144,12 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
+    if (rows->norm == NULL && (rows->mma || !hf_filter_measures(rows->d, rows->bf16)))
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: norms of these rows");
     return run(cuda, a, centroids, packed,
-               rows->list                                  ? FILTER_LIST
-               : filter_shifts(centroids->k) && !rows->mma ? FILTER_TOP2_CHUNK
-                                                           : FILTER_TOP2);
+               rows->list                 ? FILTER_LIST
+               : chunked(rows, centroids) ? FILTER_TOP2_CHUNK
+                                          : FILTER_TOP2);
 }
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,

@@ -35,7 +35,7 @@ enum {
 struct hf_filter_rows {
     const void
         *x16; /* [batch * n, ld] f16 or bf16; 16-byte aligned; columns from d on are not read */
-    const float *norm; /* [batch * n] at least |x16_i| */
+    const float *norm; /* [batch * n] at least |x16_i|; NULL: see hf_filter_measures() */
     const float *loss; /* [batch * n] at least |x'_i - x16_i|; NULL: 0 */
     const int32_t
         *list; /* [batch, n] NULL: all rows; else only these (numbers within the problem) */
@@ -87,6 +87,9 @@ struct hf_filter_out {
 /* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
 
+/* Can top2 find the rows' norms itself (norm NULL; raw rows, or loss is given)? best needs none. */
+static inline bool hf_filter_measures(int d, bool bf16) { return d <= 512 && !bf16; }
+
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */
 double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
 
@@ -97,8 +100,9 @@ size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch)
 hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,
                          void *packed);
 
-/* Labels by score alone, lowest index among equal scores; of all rows (rows->list: NULL). out->open
- * is not used. */
+/* Labels by score alone, lowest index among equal scores; of all rows (rows->list: NULL). Rows of
+ * which scores say nothing are appended to out->open, if it has a count: those without a finite
+ * score, and all where some centroid is so far out that |c'|^2 > 2 d (but for mma). */
 hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);

@@ -3,13 +3,14 @@
  * 64 rows in registers, as the A operand, while all tiles of centroids go by (a ring in shared
  * memory, filled by one bulk copy a tile): D / 16 products of 64 x NT x 16, then the best of each
  * row is kept while the other warpgroups multiply. One set of accumulators a warpgroup: two, one
- * kept under the product of the other, were 15 to 25 % slower. Rows have no index and no bias to
- * look up: the bias is one more step of the product (d <= 128) or an addition from shared memory.
+ * kept under the product of the other, were 15 to 25 % slower. The bias is one more step of the
+ * product (d <= 128) or what accumulators begin with, from shared memory: 6 % faster at d = 256
+ * than an addition afterwards, but 2 to 30 % slower than the step below (that memory is busy).
  *
- * Above d = 64 power is the limit (an H200 falls from 1.98 to about 1.7 GHz), below it the pipe of
- * the comparisons. Tried without gain: turns of the warpgroups by barriers, two halves of a tile,
- * rows that begin at different tiles, conclusions under the next rows' first product, branches
- * round scores far from the best. */
+ * Above d = 64 power is the limit (an H200 falls from 1.98 to about 1.6 GHz at once; f16 data,
+ * whose products have more bits, run 3 to 5 % slower than bf16 data), below it the pipe of the
+ * comparisons. Tried without gain: two halves of a tile, rows that begin at different tiles,
+ * branches round scores far from the best. */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -27,7 +28,10 @@ template <int DP_, bool BF16_> struct filter_shape {
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int SWIZZLE = DP % 64 ? 64 : 128;
     static constexpr int SLAB = SWIZZLE / 2; /* columns of a slab */
-    /* Columns looked at together when there are many: what registers allow. */
+    /* Warpgroups multiply in turn; conclusions under the next rows' first product: 2 to 4 % each
+     * with few tiles. */
+    static constexpr bool TURNS = DP <= 128, UNDER = DP >= 64 && DP <= 128;
+    /* Columns looked at together: what registers allow. */
     static constexpr int CHUNK = DP == 64 || DP == 192 || DP == 256 ? 4 : 8;
     static constexpr bool BIAS_STEP = DP <= 128;
     static constexpr int PIECES = DP > 256 ? 2 : 1; /* rows come in so many pieces */
@@ -191,12 +195,45 @@ static __device__ __forceinline__ void filter_fetch_rows(const struct filter_arg
     }
 }
 
+/* The tiles that stay have all come: whoever frees their memory must know. */
+template <class S>
+static __device__ __forceinline__ void
+filter_await_tiles(const struct filter_args &a, const struct filter_shared<S> &m, uint32_t parity) {
+    for (int t = 0; a.resident && t < a.tiles_per_problem; t++)
+        hf_mbar_wait(m.full(t), parity);
+}
+
+/* At least the length of the row that this lane answers for, from the A operand: squares in f16
+ * after a multiplication by a.measure, which makes components at most about 1. A lane adds DP / 8
+ * squares to each of four sums, with a share of 2^-11 lost at each addition and 2^-24 under f16's
+ * least. Overflow and NaN stay: nothing is known of such a row. */
+template <class S>
+static __device__ __forceinline__ float filter_measure(const struct filter_args &a,
+                                                       const uint32_t (&rows)[S::DP / 16][4]) {
+    constexpr float share = 1.0f / (1.0f - S::DP / 8 * 0x1p-11f) + 0x1p-18f;
+    const __half2 by = __float2half2_rn(a.measure);
+    __half2 sums[2] = {__float2half2_rn(0.0f), __float2half2_rn(0.0f)};
+#pragma unroll
+    for (int i = 0; i < S::DP / 4; i++) {
+        const __half2 v = __hmul2_rn(*(const __half2 *)&rows[i / 4][i % 4], by);
+        sums[i % 2] = __hfma2(v, v, sums[i % 2]);
+    }
+    const float2 first = __half22float2(sums[0]), next = __half22float2(sums[1]);
+    const float both[2] = {first.x + first.y, next.x + next.y};
+    float sum = filter_half() ? both[1] : both[0];
+    sum += __shfl_xor_sync(~0u, filter_half() ? both[0] : both[1], 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    return sqrtf(sum * share + S::DP * 0x1p-24f) * (1 + 0x1p-20f) / a.measure;
+}
+
 /* Begin the scores of a tile; one: A operand of the bias step. */
 template <class S>
 static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t one,
                                                        const uint32_t (&rows)[S::DP / 16][4],
                                                        float (&d)[S::NT / 2]) {
     const uint32_t low = hf_wgmma_low(stage);
+    if constexpr (!S::BIAS_STEP)
+        filter_begin_bias<S::NT>(d, stage + S::NT * S::DP * 2);
     hf_wgmma_begin();
     if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
         const uint32_t ones[4] = {one, one, 0, 0};
@@ -208,8 +245,7 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
         const int at = k * 16 / S::SLAB * S::NT * S::SWIZZLE + k * 16 % S::SLAB * 2;
         hf_wgmma_rs<S::NT, S::BF16>(
             d, rows[k],
-            hf_wgmma_desc(low + (uint32_t)(at >> 4) + (1 << 16), hf_wgmma_swizzled(S::SWIZZLE)),
-            S::BIAS_STEP || k != 0);
+            hf_wgmma_desc(low + (uint32_t)(at >> 4) + (1 << 16), hf_wgmma_swizzled(S::SWIZZLE)), 1);
     }
     hf_wgmma_commit();
 }
@@ -221,6 +257,11 @@ struct filter_place {
     uint32_t rows_parity;
 };
 
+/* 0, which the compiler does not know. */
+static __device__ __forceinline__ uint32_t filter_nothing(const struct filter_args &a) {
+    return (uint32_t)__float_as_int(a.minus_zero) << 1;
+}
+
 /* This warp is done with a stage of the ring. */
 template <class S>
 static __device__ __forceinline__ void
@@ -230,62 +271,123 @@ filter_release_tile(const struct filter_args &a, const struct filter_shared<S> &
         hf_mbar_arrive(m.empty(stage));
 }
 
-/* The units of a segment: for each load its rows, look at all tiles, conclude. */
+/* Begin a tile's product, when it is this warpgroup's turn if they take turns: they would else fall
+ * into step, all multiply at once and then none. */
+template <class S>
+static __device__ __forceinline__ void filter_tile_begin(uint32_t stage, int wg, uint32_t one,
+                                                         const uint32_t (&rows)[S::DP / 16][4],
+                                                         float (&d)[S::NT / 2]) {
+    if constexpr (S::TURNS)
+        hf_bar_sync(FILTER_TURN + wg, 256);
+    filter_multiply<S>(stage, one, rows, d);
+    if constexpr (S::TURNS)
+        hf_bar_arrive(FILTER_TURN + (wg + 1 == S::WGS ? 0 : wg + 1), 256);
+}
+
+/* What a warpgroup knows of its unit's rows while tiles go by. EMIT: facts are of the first row,
+ * next of the second. */
+template <int C> struct filter_unit {
+    int number;
+    struct filter_row_facts facts, next;
+    struct filter_track<C> track;
+};
+
+/* Tile t's product ends; its scores are looked at. more: another tile follows. */
+template <class S, int MODE, int C>
+static __device__ __forceinline__ void
+filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, int problem, int t,
+                bool more, struct filter_place *p, float (&d)[S::NT / 2],
+                struct filter_unit<C> *u) {
+    const int now = p->stage;
+    const bool wrap = now + 1 == S::STAGES && !a.resident;
+    p->stage = wrap ? 0 : now + 1;
+    p->parity ^= wrap;
+    /* The next tile is there when this one has been looked at. */
+    if (more)
+        hf_mbar_wait(m.full(p->stage), p->parity);
+    hf_wgmma_wait<0>();
+    hf_wgmma_hold(d);
+    filter_release_tile<S>(a, m, now);
+    if constexpr (MODE == FILTER_EMIT) {
+        const int64_t entry = problem * a.out.open.cap + u->number * FILTER_WG_ROWS + filter_row();
+        filter_list<S::NT>(a, d, t, 0, u->facts.norm, entry);
+        filter_list<S::NT>(a, d, t, 1, u->next.norm, entry + 8);
+    } else {
+        filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &u->track);
+    }
+}
+
+template <class S, int MODE, int C>
+static __device__ __forceinline__ void
+filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
+                const struct filter_segment &s, int wg, struct filter_open_rows *opens,
+                const struct filter_unit<C> &u) {
+    filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, u.facts,
+                                u.track);
+}
+
+/* The rows of unit `number` into registers, when its first tile is there; what else is known of
+ * them. */
+template <class S, int MODE>
+static __device__ __forceinline__ struct filter_row_facts
+filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, int wg, int problem,
+                 int number, struct filter_place *p, uint32_t (&rows)[S::DP / 16][4]) {
+    constexpr bool LIST = filter_lists(MODE);
+    const int i = number * FILTER_WG_ROWS + filter_row();
+    struct filter_row_facts facts =
+        filter_know<MODE>(a, problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
+    hf_mbar_wait(m.full(p->stage), p->parity);
+    if constexpr (LIST)
+        filter_fetch_rows<S>(a, problem, number, rows);
+    else
+        filter_load_rows<S>(m, wg, &p->rows_parity, filter_nothing(a), rows);
+    if constexpr (filter_decides(MODE) && !S::BF16)
+        if (!a.rows.norm)
+            facts.norm = filter_measure<S>(a, rows);
+    return facts;
+}
+
+/* The units of a segment: for each load its rows, look at all tiles, conclude, maybe under the next
+ * one's first product. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
 filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
                    const struct filter_segment &s, uint32_t one, struct filter_place *p,
                    struct filter_open_rows *opens) {
-    constexpr bool LIST = filter_lists(MODE);
     constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
-    const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1;
+    struct filter_unit<C> u;
     for (int v = 0; v < s.rounds; v++) {
-        const int unit = (s.group + v) * S::WGS + wg;
-        const int i = unit * FILTER_WG_ROWS + filter_row();
-        const int64_t entry = MODE == FILTER_EMIT ? s.problem * a.out.open.cap + i : 0;
-        const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
-                                                  filter_know<MODE>(a, s.problem, i + 8)};
+        const int number = (s.group + v) * S::WGS + wg;
         uint32_t rows[S::DP / 16][4];
-        struct filter_track<C> track;
         if (a.resident)
             p->stage = s.t0;
-        hf_mbar_wait(m.full(p->stage), p->parity);
-        if constexpr (LIST)
-            filter_fetch_rows<S>(a, s.problem, unit, rows);
-        else
-            filter_load_rows<S>(m, wg, &p->rows_parity, nothing, rows);
-        filter_track_begin(&track);
-        for (int t = s.t0; t < s.t1; t++) {
+        const struct filter_row_facts facts =
+            filter_unit_rows<S, MODE>(a, m, wg, s.problem, number, p, rows);
+        {
             float d[S::NT / 2];
-            const int now = p->stage;
-            filter_multiply<S>(m.stage(now), one, rows, d);
-            if (t == s.t0 && !LIST)
-                filter_release_rows<S, S::PIECES - 1>(m, wg, nothing, rows);
-            const bool wrap = now + 1 == S::STAGES && !a.resident;
-            p->stage = wrap ? 0 : now + 1;
-            p->parity ^= wrap;
-            /* The next tile is there when this one has been looked at. */
-            if (t + 1 < s.t1)
-                hf_mbar_wait(m.full(p->stage), p->parity);
-            hf_wgmma_wait<0>();
-            hf_wgmma_hold(d);
-            if constexpr (S::BIAS_STEP)
-                filter_release_tile<S>(a, m, now);
-            else
-                filter_add_bias<S::NT>(d, m.stage(now) + S::NT * S::DP * 2);
-            if constexpr (MODE == FILTER_EMIT) {
-                filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
-                filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
-            } else {
-                filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
-            }
-            if constexpr (!S::BIAS_STEP)
-                filter_release_tile<S>(a, m, now);
+            filter_tile_begin<S>(m.stage(p->stage), wg, one, rows, d);
+            if (!filter_lists(MODE))
+                filter_release_rows<S, S::PIECES - 1>(m, wg, filter_nothing(a), rows);
+            if (S::UNDER && MODE != FILTER_EMIT && v > 0)
+                filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
+            u.number = number;
+            u.facts = facts;
+            if constexpr (MODE == FILTER_EMIT)
+                u.next =
+                    filter_know<MODE>(a, s.problem, number * FILTER_WG_ROWS + filter_row() + 8);
+            filter_track_begin(&u.track);
+            filter_tile_end<S, MODE, C>(a, m, s.problem, s.t0, s.t0 + 1 < s.t1, p, d, &u);
         }
-        if constexpr (MODE != FILTER_EMIT)
-            filter_conclude<S, MODE, C>(a, s, wg, unit, m.flag(wg), m.bounds(wg), opens, facts,
-                                        track);
+        for (int t = s.t0 + 1; t < s.t1; t++) {
+            float d[S::NT / 2];
+            filter_tile_begin<S>(m.stage(p->stage), wg, one, rows, d);
+            filter_tile_end<S, MODE, C>(a, m, s.problem, t, t + 1 < s.t1, p, d, &u);
+        }
+        if (!S::UNDER && MODE != FILTER_EMIT)
+            filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
     }
+    if (S::UNDER && MODE != FILTER_EMIT)
+        filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
 }
 
 /* One consumer warpgroup. */
@@ -296,27 +398,37 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
     const int lane = (int)(threadIdx.x & 31);
     const uint32_t bounds = m.bounds(wg);
     struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
-    uint32_t one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] : 0;
-    asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
+    uint32_t one = 0;
     struct filter_segment s = {};
     struct filter_place p = {0, 0, 0};
+    if (S::TURNS && wg == S::WGS - 1)
+        hf_bar_arrive(FILTER_TURN, 256);
     int problem = -1;
     for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {
         if (s.rounds == 0)
             continue;
         if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
+            filter_await_tiles<S>(a, m, p.parity);
             __syncwarp();
             for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)
                 hf_mbar_arrive(m.empty(t));
             p.parity ^= 1;
         }
-        if (s.problem != problem && MODE != FILTER_EMIT) {
-            filter_open_flush(a, problem, &opens);
-            filter_put_bounds(filter_bounds_of(a, s.problem), wg, bounds);
+        if (s.problem != problem) {
+            struct filter_bounds most = filter_bounds_of(a, s.problem);
+            const uint32_t piece = filter_shift_piece<S>(a, &most);
+            if (MODE != FILTER_EMIT) {
+                filter_open_flush(a, problem, &opens);
+                filter_put_bounds(most, wg, bounds);
+            }
+            one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] | piece << 16 : 0;
+            asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
         }
         problem = s.problem;
         filter_segment_run<S, MODE>(a, m, wg, s, one, &p, &opens);
     }
+    if (problem >= 0)
+        filter_await_tiles<S>(a, m, p.parity);
     if (MODE != FILTER_EMIT)
         filter_open_flush(a, problem, &opens);
 }

@@ -71,14 +71,17 @@ cudaError_t hf_filter_stream(const struct hf_cuda *cuda, const CUtensorMap &map,
     typedef struct filter_stream_shape<BF16> S;
     switch (mode) {
     case FILTER_BEST:
-    case FILTER_BEST_CHUNK:
         return filter_start_stream<S, FILTER_BEST>(cuda, map, args);
+    case FILTER_TOP2:
+        return filter_start_stream<S, FILTER_TOP2>(cuda, map, args);
     case FILTER_EMIT:
         return filter_start_stream<S, FILTER_EMIT>(cuda, map, args);
     case FILTER_LIST:
         return filter_start_stream<S, FILTER_LIST>(cuda, map, args);
+    case FILTER_BEST_CHUNK:
+        return filter_start_stream<S, FILTER_BEST_CHUNK>(cuda, map, args);
     default:
-        return filter_start_stream<S, FILTER_TOP2>(cuda, map, args);
+        return filter_start_stream<S, FILTER_TOP2_CHUNK>(cuda, map, args);
     }
 }
 

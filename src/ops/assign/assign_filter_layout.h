@@ -10,7 +10,7 @@
 enum {
     FILTER_CHUNK = 32,     /* centroids that one block packs, and that one info describes */
     FILTER_STREAM_DP = 64, /* columns of a slab when d is too large for registers */
-    FILTER_CHUNK_K = 512,  /* centroids from which on their scores are compared in chunks */
+    FILTER_CHUNK_K = 512,  /* centroids from which on a pass over their biases pays */
     FILTER_MAX_D = 8192,
     FILTER_BIAS_STEP = 32 /* bytes a centroid: bias as one more step of the product (k = 16) */
 };
@@ -22,8 +22,9 @@ struct filter_tile {
     int dp;         /* columns of a row in the tile: zeros from d on */
     int nt;         /* centroids */
     int swizzle;    /* bytes of a row in a slab: 64 or 128 */
-    bool bias_step; /* bias in three 16-bit pieces [nt, 16] for the matrix unit; else float32 [nt]
-                       in the order in which threads read it */
+    bool bias_step; /* bias in three 16-bit pieces [nt, 16] for the matrix unit, and the unit by
+                       which it moves them all up; else float32 [nt] in the order in which threads
+                       read it */
     int bytes;      /* of the tile */
 };
 
@@ -63,12 +64,16 @@ enum {
     FILTER_WARP_OPEN = 8, /* open rows that a warp collects */
     FILTER_PART = 3,      /* floats that remember a row: best, its centroid, second */
     FILTER_MAX_WG = 4,    /* consumer warpgroups of a block */
+    FILTER_TURN = 5,      /* the first of as many barriers: whose turn it is to multiply */
     FILTER_WG_ROWS = 64   /* rows of a warpgroup: a unit */
 };
 
-/* With many centroids scores are compared as integers (assign_filter_sweep.cuh): biases are moved
- * up by the largest, so that best scores are positive. */
-static inline bool filter_shifts(int k) { return k >= FILTER_CHUNK_K; }
+/* Scores are compared as integers (assign_filter_sweep.cuh) where biases are moved up by the
+ * largest, so that best scores are positive: by the matrix unit, or by a pass over packed biases,
+ * which pays with many centroids. */
+static inline bool filter_shifts(int k, int d) {
+    return k >= FILTER_CHUNK_K || filter_tile_of(d).bias_step;
+}
 
 static inline size_t filter_pad(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -83,7 +88,7 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
     m.parts = filter_pad((size_t)sms * 2 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART * 4);
     m.counters = filter_pad((size_t)sms * FILTER_MAX_WG * sizeof(int));
     m.biases = 0;
-    if (filter_shifts(k))
+    if (filter_shifts(k, d) && !tile.bias_step)
         m.biases = filter_pad((size_t)batch * (size_t)m.infos_per_problem * FILTER_CHUNK * 8);
     return m;
 }

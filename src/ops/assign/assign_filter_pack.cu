@@ -97,6 +97,7 @@ static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int s
         const double part = pack_round(left, a.c.bf16, &piece[i]);
         left = isinf(part) ? 0.0 : left - part;
     }
+    (void)pack_round(a.unit, a.c.bf16, &piece[3]); /* times what all biases move up by */
     uint4 *const out = (uint4 *)(at + slot / 8 * 256 + slot % 8 * 16);
     out[0] = *(const uint4 *)piece;
     out[8] = *(const uint4 *)(piece + 8);

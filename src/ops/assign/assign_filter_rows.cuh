@@ -7,6 +7,7 @@
 
 #include "ops/assign/assign_filter_schedule.cuh"
 #include "device/cuda/ptx.cuh"
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <float.h>
 
@@ -29,13 +30,24 @@ struct filter_bounds {
     float rc, cm, bias, far;
 };
 
+/* Places are counted in floats whose last bit is 1: their bits are numbers, too. */
+#define FILTER_NO_PLACE 0x1p23f
+
+static __device__ __forceinline__ float filter_place(int number) {
+    return __int_as_float(__float_as_int(FILTER_NO_PLACE) + number);
+}
+
+static __device__ __forceinline__ int filter_place_number(float place) {
+    return __float_as_int(place) - __float_as_int(FILTER_NO_PLACE);
+}
+
 /* Chunks of more than two are compared as integers: bits of positive scores. -0 is the least. */
 template <int CHUNK>
 static __device__ __forceinline__ void filter_track_begin(struct filter_track<CHUNK> *t) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         t->best[r] = t->second[r] = CHUNK == 2 ? -INFINITY : -0.0f;
-        t->place[r] = 0;
+        t->place[r] = FILTER_NO_PLACE;
 #pragma unroll
         for (int i = 0; i < (CHUNK == 2 ? 1 : CHUNK); i++)
             t->value[r][i] = 0;
@@ -44,20 +56,20 @@ static __device__ __forceinline__ void filter_track_begin(struct filter_track<CH
 
 /* Which of the winning chunk's columns it is (the first), and the best of its others. */
 template <int CHUNK>
-static __device__ __forceinline__ int filter_winner(const struct filter_track<CHUNK> &t, int r,
-                                                    float *second) {
+static __device__ __forceinline__ unsigned filter_winner(const struct filter_track<CHUNK> &t, int r,
+                                                         float *second) {
     if constexpr (CHUNK == 2) {
         *second = t.best[r] - fabsf(t.value[r][0]);
         return t.value[r][0] < 0;
     }
-    int at = CHUNK - 1; /* whose value is kept only if the second best is wanted */
+    unsigned at = CHUNK - 1; /* whose value is kept only if the second best is wanted */
 #pragma unroll
     for (int i = CHUNK - 2; i >= 0; i--)
-        at = t.value[r][i] == t.best[r] ? i : at;
+        at = t.value[r][i] == t.best[r] ? (unsigned)i : at;
     *second = -INFINITY;
 #pragma unroll
     for (int i = 0; i < CHUNK; i++)
-        *second = fmaxf(*second, i == at ? -INFINITY : t.value[r][i]);
+        *second = fmaxf(*second, (unsigned)i == at ? -INFINITY : t.value[r][i]);
     return at;
 }
 
@@ -69,25 +81,59 @@ static __device__ __forceinline__ void filter_join(struct filter_found *a, float
     a->id = take ? id : a->id;
 }
 
+/* The best of a row from one lane, before others join. */
+template <int MODE, int CHUNK>
+static __device__ __forceinline__ struct filter_found
+filter_own(const struct filter_track<CHUNK> &t, int r) {
+    struct filter_found f;
+    float others = -INFINITY;
+    const unsigned at = filter_winner(t, r, &others);
+    f.best = t.best[r];
+    f.second = filter_decides(MODE) ? fmaxf(t.second[r], others) : -INFINITY;
+    f.id = filter_place_number(t.place[r]) * (CHUNK * 4) +
+           (int)(at / 2 * 8 + at % 2 + 2 * (threadIdx.x & 3));
+    return f;
+}
+
+/* Join what the lane at distance `lane` knows. */
+template <int MODE>
+static __device__ __forceinline__ void filter_join_lane(struct filter_found *f,
+                                                        const struct filter_found &sent, int lane) {
+    const float best = __shfl_xor_sync(~0u, sent.best, lane);
+    const int id = __shfl_xor_sync(~0u, sent.id, lane);
+    float second = -INFINITY;
+    if constexpr (filter_decides(MODE))
+        second = __shfl_xor_sync(~0u, sent.second, lane);
+    filter_join(f, best, second, id);
+    if constexpr (!filter_decides(MODE))
+        f->second = -INFINITY;
+}
+
+/* The row that a lane answers for at the end, of the two that it looks at. */
+static __device__ __forceinline__ int filter_half(void) { return (int)threadIdx.x & 1; }
+
+/* Bring the four lanes of both rows together: even lanes get the first row, odd ones the second. */
+template <int MODE, int CHUNK>
+static __device__ __forceinline__ struct filter_found
+filter_gather_half(const struct filter_track<CHUNK> &t) {
+    const struct filter_found first = filter_own<MODE>(t, 0), next = filter_own<MODE>(t, 1);
+    const bool half = filter_half();
+    struct filter_found f = {half ? next.best : first.best, half ? next.second : first.second,
+                             half ? next.id : first.id};
+    const struct filter_found sent = {half ? first.best : next.best,
+                                      half ? first.second : next.second, half ? first.id : next.id};
+    filter_join_lane<MODE>(&f, sent, 1);
+    filter_join_lane<MODE>(&f, f, 2);
+    return f;
+}
+
 /* Bring the four lanes of row r together. */
 template <int MODE, int CHUNK>
 static __device__ __forceinline__ struct filter_found
 filter_gather(const struct filter_track<CHUNK> &t, int r) {
-    struct filter_found f;
-    float others = -INFINITY;
-    const int at = filter_winner(t, r, &others);
-    f.best = t.best[r];
-    f.second = filter_decides(MODE) ? fmaxf(t.second[r], others) : -INFINITY;
-    f.id = ((int)t.place[r] * (CHUNK / 2) + at / 2) * 8 + 2 * (int)(threadIdx.x & 3) + at % 2;
-#pragma unroll
-    for (int lane = 1; lane < 4; lane <<= 1) {
-        const float best = __shfl_xor_sync(~0u, f.best, lane);
-        const int id = __shfl_xor_sync(~0u, f.id, lane);
-        if (filter_decides(MODE))
-            filter_join(&f, best, __shfl_xor_sync(~0u, f.second, lane), id);
-        else
-            filter_join(&f, best, -INFINITY, id);
-    }
+    struct filter_found f = filter_own<MODE>(t, r);
+    filter_join_lane<MODE>(&f, f, 1);
+    filter_join_lane<MODE>(&f, f, 2);
     return f;
 }
 
@@ -205,7 +251,8 @@ template <bool BF16> static __device__ __forceinline__ float filter_widen(uint32
 template <class S>
 static __device__ __forceinline__ float filter_bias_of(const struct filter_args &a,
                                                        const uint8_t *tile, int slot) {
-    const uint8_t *const at = tile + S::NT * S::DP * 2;
+    const uint8_t *const at =
+        tile + a.tile_bytes - S::NT * (S::BIAS_STEP ? (int)FILTER_BIAS_STEP : 4);
     if constexpr (!S::BIAS_STEP)
         return (
             (const float *)at)[slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2];
@@ -229,8 +276,9 @@ static __device__ __forceinline__ struct filter_found filter_plainly(const struc
         float sum = filter_bias_of<S>(a, tile, slot);
         for (int column = 0; column < a.rows.d; column++) {
             const int flip = S::SWIZZLE == 128 ? slot & 7 : slot >> 1 & 3;
-            const int at = column / S::SLAB * S::NT * S::SWIZZLE + slot * S::SWIZZLE +
-                           ((column % S::SLAB / 8 ^ flip) << 4) + column % 8 * 2;
+            const int width = S::SWIZZLE / 2, in = column % width;
+            const int at = column / width * S::NT * S::SWIZZLE + slot * S::SWIZZLE +
+                           ((in / 8 ^ flip) << 4) + column % 8 * 2;
             sum = fmaf(filter_widen<S::BF16>(x[column]),
                        filter_widen<S::BF16>(*(const uint16_t *)(tile + at)), sum);
         }
@@ -244,14 +292,18 @@ static __device__ __forceinline__ struct filter_found filter_plainly(const struc
     return f;
 }
 
-/* The end of a row: all lanes of a warp, lanes 0 mod 4 write. i: the row's place in the problem or
- * its list. */
-template <class S, int MODE>
+/* The end of a row: all lanes of a warp, the first LANES of four write, each a row. i: the row's
+ * place in the problem or its list. BEST: error is Inf where the answer is worth nothing; such
+ * rows, and those without a finite score, are open. */
+template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
 filter_finish(const struct filter_args &a, int problem, int i, float error, float shift,
               struct filter_open_rows *opens, struct filter_found f) {
     constexpr bool LIST = filter_lists(MODE);
-    const bool mine = (threadIdx.x & 3) == 0 && i < filter_rows_of<LIST>(a, problem);
+    const int lane = (int)(threadIdx.x & 3);
+    const bool mine = lane < LANES && i < filter_rows_of<LIST>(a, problem);
+    bool open = false;
+    float threshold = NAN;
     int row = i;
     if (mine && LIST)
         row = a.rows.list[problem * a.rows.n + i];
@@ -259,13 +311,18 @@ filter_finish(const struct filter_args &a, int problem, int i, float error, floa
     /* Bits of negative scores have another order: nothing is known of a row that has no others, and
      * of its second best only that it is not positive. */
     const bool unknown = filter_chunks(MODE) && !(f.best >= 0);
+    if constexpr (!filter_decides(MODE))
+        open = mine && (unknown || !(fabsf(f.best) + error < INFINITY));
     if constexpr (MODE == FILTER_BEST_CHUNK) {
-        for (unsigned left = __ballot_sync(~0u, mine && unknown); left != 0; left &= left - 1) {
-            const int lane = __ffs((int)left) - 1;
+        const unsigned odd = __ballot_sync(~0u, mine && unknown);
+        for (unsigned left = odd; left != 0; left &= left - 1) {
+            const int from = __ffs((int)left) - 1;
             const struct filter_found plain =
-                filter_plainly<S>(a, problem, __shfl_sync(~0u, row, lane));
-            if ((int)(threadIdx.x & 31) == lane)
+                filter_plainly<S>(a, problem, __shfl_sync(~0u, row, from));
+            if ((int)(threadIdx.x & 31) == from) {
                 f = plain;
+                f.best += S::BIAS_STEP ? shift : 0.0f; /* others are packed with it */
+            }
         }
     }
     if (mine) {
@@ -279,29 +336,40 @@ filter_finish(const struct filter_args &a, int problem, int i, float error, floa
             a.out.second[at] = second - shift;
         if (mine && a.out.error)
             a.out.error[at] = error;
-        float threshold = filter_threshold(f.best, error);
-        const bool open = mine && (unknown || !(second < threshold));
+        threshold = filter_threshold(f.best, error);
+        open = mine && (unknown || !(second < threshold));
         if (unknown || !(threshold > -FLT_MAX))
             threshold = NAN;
-        filter_open(a, problem, row, open, threshold, opens);
     }
+    if (!__any_sync(~0u, open))
+        return;
+    if (!filter_decides(MODE))
+        open = open && a.out.open.count && !(fabsf(f.best) + error < INFINITY);
+    for (int turn = 0; turn < LANES; turn++)
+        filter_open(a, problem, row, open && lane == turn, threshold, opens);
+}
+
+/* The place of this thread's first row in its unit. */
+static __device__ __forceinline__ int filter_row(void) {
+    return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
 }
 
 /* The last of the blocks that share a cut group merges all parts of its unit `unit`; others leave.
- * flag: a word of shared memory of this warpgroup. */
-template <class S>
+ * flag: a word of shared memory of this warpgroup. ROWS: 2, a lane knows both of its rows; 1, the
+ * one it answers for. */
+template <class S, int ROWS>
 static __device__ __forceinline__ bool
 filter_merge(const struct filter_args &a, const struct filter_tail &tail, int group, int wg,
-             int unit, uint32_t flag, struct filter_found (&f)[2]) {
+             int unit, uint32_t flag, struct filter_found (&f)[ROWS]) {
     const int tiles = a.tiles_per_problem;
     const int first = filter_tail_owner(tail, (int64_t)group * tiles);
     const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
     const int own = filter_tail_slot(tail, tiles, group, filter_block<S>());
     float *const parts = a.parts;
-    const int row = (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
+    const int row = filter_row() + (ROWS == 1 ? 8 * filter_half() : 0);
     const int size = FILTER_WG_ROWS * FILTER_PART;
-    for (int r = 0; r < 2; r++)
-        if ((threadIdx.x & 3) == 0)
+    for (int r = 0; r < ROWS; r++)
+        if ((threadIdx.x & 3) < 3 - ROWS)
             filter_put_part(parts + (own * FILTER_MAX_WG + unit) * size, row + 8 * r, f[r]);
     __threadfence();
     hf_bar_sync(1 + wg, 128);
@@ -322,15 +390,10 @@ filter_merge(const struct filter_args &a, const struct filter_tail &tail, int gr
         if (c == filter_block<S>())
             continue;
         const int slot = filter_tail_slot(tail, tiles, group, c);
-        for (int r = 0; r < 2; r++)
+        for (int r = 0; r < ROWS; r++)
             filter_join_part(parts + (slot * FILTER_MAX_WG + unit) * size, row + 8 * r, &f[r]);
     }
     return true;
-}
-
-/* The place of this thread's first row in its unit. */
-static __device__ __forceinline__ int filter_row(void) {
-    return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
 }
 
 /* What is loaded of a row before the tiles come and used after them: norm and loss, or, for emit,
@@ -352,9 +415,26 @@ static __device__ __forceinline__ struct filter_row_facts filter_know(const stru
     }
     const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
     const int64_t at = problem * a.rows.n + row;
-    f.norm = a.rows.norm[at];
+    f.norm = a.rows.norm ? a.rows.norm[at] : 0.0f;
     f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
     return f;
+}
+
+/* The piece that moves all biases of a problem up, times the unit, as the matrix unit does it. The
+ * largest bias, which nobody needs then, becomes what they move by: at least as much. */
+template <class S>
+static __device__ __forceinline__ uint32_t filter_shift_piece(const struct filter_args &a,
+                                                              struct filter_bounds *b) {
+    if (!S::BIAS_STEP || !a.shifted)
+        return 0;
+    const float unit = filter_widen<S::BF16>(a.one[1]), pieces = b->bias / unit;
+    uint32_t piece;
+    if constexpr (S::BF16)
+        piece = __bfloat16_as_ushort(__float2bfloat16_ru(pieces));
+    else
+        piece = __half_as_ushort(__float2half_ru(pieces));
+    b->bias = filter_widen<S::BF16>(piece) * unit;
+    return piece;
 }
 
 /* The end of a unit's rows: merge if they were cut, write. */
@@ -362,20 +442,20 @@ template <class S, int MODE, int C>
 static __device__ __forceinline__ void
 filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
                 uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
-                const struct filter_row_facts (&facts)[2], const struct filter_track<C> &track) {
+                const struct filter_row_facts &facts, const struct filter_track<C> &track) {
     constexpr bool LIST = filter_lists(MODE);
-    struct filter_found f[2] = {filter_gather<MODE>(track, 0), filter_gather<MODE>(track, 1)};
+    struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
         !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
         return;
-    float4 b = {0, 0, 0, 0};
-    if (filter_decides(MODE) || a.out.best != nullptr)
-        b = hf_lds4(bounds);
+    const float4 b = hf_lds4(bounds);
     const struct filter_bounds most = {b.x, b.y, b.z, b.w};
-    for (int r = 0; r < 2; r++)
-        filter_finish<S, MODE>(a, s.problem, unit * FILTER_WG_ROWS + filter_row() + 8 * r,
-                               filter_error(a, most, facts[r].norm, facts[r].loss),
-                               a.shifted ? most.bias : 0.0f, opens, f[r]);
+    float error = b.x < INFINITY && b.y <= a.reach ? 0.0f : INFINITY;
+    if constexpr (filter_decides(MODE))
+        error = filter_error(a, most, facts.norm, facts.loss);
+    filter_finish<S, MODE, 2>(a, s.problem,
+                              unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half(), error,
+                              a.shifted ? most.bias : 0.0f, opens, f[0]);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory. */

@@ -45,10 +45,12 @@ struct filter_args {
     int64_t limit; /* most rows of a problem */
     int tiles_per_problem, infos_per_problem, tile_bytes;
     bool resident;    /* all tiles of a problem stay in shared memory */
-    bool shifted;     /* biases are moved up by the largest, so that best scores are positive */
+    bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
     float acc, slack; /* shares of the error bound, see filter_error() */
     float tiny;       /* what the pieces of a bias may lack */
+    float reach;      /* BEST: the answer is good while max |c'| is at most that */
+    float measure;    /* power of two by which rows are multiplied to measure their norms */
     float minus_zero; /* -0, which the compiler must not know */
     uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
 };

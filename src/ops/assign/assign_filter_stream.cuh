@@ -11,6 +11,8 @@
 template <bool BF16_> struct filter_stream_shape {
     static constexpr bool BF16 = BF16_;
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
+    static constexpr int SWIZZLE = 128, CHUNK = 8;
+    static constexpr bool BIAS_STEP = false;
     static constexpr int REGS = 232, PRODUCER_REGS = 40; /* of a thread */
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int ROWS = FILTER_WG_ROWS * 128; /* bytes of a unit's slab */
@@ -20,7 +22,7 @@ template <bool BF16_> struct filter_stream_shape {
     static constexpr int SHARED = STAGES * STAGE + BARS;
 };
 
-/* A stage: rows of both units, centroids, and, in a tile's last stage, biases. */
+/* A stage: rows of both units, centroids, and, in a tile's first stage, biases. */
 template <class S> struct filter_stream_shared {
     uint32_t base;
     __device__ __forceinline__ uint32_t rows(int stage, int wg) const {
@@ -55,10 +57,10 @@ filter_stream_produce(const struct filter_args &a, const struct filter_stream_sh
                 for (int c = 0; c < slabs; c++) {
                     const uint8_t *const tile =
                         a.tiles + ((int64_t)s.problem * a.tiles_per_problem + t) * a.tile_bytes;
-                    const bool last = c == slabs - 1;
-                    hf_mbar_wait_cluster(m.empty(stage), parity);
+                    const bool first = c == 0;
+                    hf_mbar_wait(m.empty(stage), parity);
                     hf_mbar_expect(m.full(stage), (LIST ? 0 : S::WGS * S::ROWS) + S::SLAB +
-                                                      (last ? S::NT * 4 : 0));
+                                                      (first ? S::NT * 4 : 0));
                     for (int wg = 0; wg < S::WGS && !LIST; wg++)
                         hf_tma_load(m.rows(stage, wg), map, c * FILTER_STREAM_DP,
                                     ((s.group + v) * S::UNITS + (int)rank * S::WGS + wg) *
@@ -67,7 +69,7 @@ filter_stream_produce(const struct filter_args &a, const struct filter_stream_sh
                     hf_bulk_copy_all(m.slab(stage) + rank * half,
                                      tile + (int64_t)c * S::SLAB + rank * half, half, m.full(stage),
                                      3);
-                    if (last)
+                    if (first)
                         hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4,
                                      m.full(stage));
                     stage = stage + 1 == S::STAGES ? 0 : stage + 1;
@@ -109,24 +111,25 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
                      float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     int before = -1;
+    hf_mbar_wait(m.full(*stage), *parity);
+    filter_begin_bias<S::NT>(d, m.bias(*stage));
     for (int c = 0; c < slabs; c++) {
         const int now = *stage;
         uint32_t r[4][4];
         if constexpr (LIST)
             filter_stream_fetch(a, x, c, r);
-        hf_mbar_wait_cluster(m.full(now), *parity);
+        hf_mbar_wait(m.full(now), *parity);
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
         const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
         hf_wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint64_t b = hf_wgmma_desc(low + (uint32_t)(k * 2), hf_wgmma_swizzled(128));
-            const int add = c > 0 || k > 0;
             if constexpr (LIST)
-                hf_wgmma_rs<S::NT, S::BF16>(d, r[k], b, add);
+                hf_wgmma_rs<S::NT, S::BF16>(d, r[k], b, 1);
             else
                 hf_wgmma_ss<S::NT, S::BF16>(
-                    d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, add);
+                    d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, 1);
         }
         hf_wgmma_commit();
         *stage = now + 1 == S::STAGES ? 0 : now + 1;
@@ -142,7 +145,6 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
-    filter_add_bias<S::NT>(d, m.bias(before));
     return before;
 }
 
@@ -153,11 +155,14 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
                   const struct filter_segment &s, uint32_t bounds, int *stage, uint32_t *parity,
                   struct filter_open_rows *opens) {
     constexpr bool LIST = filter_lists(MODE);
+    constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
     for (int v = 0; v < s.rounds; v++) {
         const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + wg;
         const int i = unit * FILTER_WG_ROWS + filter_row();
-        const struct filter_row_facts facts[2] = {filter_know<MODE>(a, s.problem, i),
-                                                  filter_know<MODE>(a, s.problem, i + 8)};
+        const struct filter_row_facts facts =
+            filter_know<MODE>(a, s.problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
+        const struct filter_row_facts next =
+            filter_know < FILTER_EMIT == MODE ? MODE : FILTER_BEST > (a, s.problem, i + 8);
         const uint16_t *x[2] = {nullptr, nullptr};
         if constexpr (LIST) {
             const int64_t list = a.split ? s.problem * a.out.open.cap : s.problem * a.rows.n;
@@ -167,7 +172,7 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
                     x[r] = (const uint16_t *)a.rows.x16 +
                            (s.problem * a.rows.n + a.rows.list[list + i + 8 * r]) * a.rows.ld;
         }
-        struct filter_track<2> track;
+        struct filter_track<C> track;
         filter_track_begin(&track);
         for (int t = s.t0; t < s.t1; t++) {
             float d[S::NT / 2];
@@ -175,14 +180,14 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
             filter_stream_release(m, last);
             if constexpr (MODE == FILTER_EMIT) {
                 const int64_t entry = s.problem * a.out.open.cap + i;
-                filter_list<S::NT>(a, d, t, 0, facts[0].norm, entry);
-                filter_list<S::NT>(a, d, t, 1, facts[1].norm, entry + 8);
+                filter_list<S::NT>(a, d, t, 0, facts.norm, entry);
+                filter_list<S::NT>(a, d, t, 1, next.norm, entry + 8);
             } else {
-                filter_keep<S::NT, MODE, 2>(d, t, a.minus_zero, &track);
+                filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
             }
         }
         if constexpr (MODE != FILTER_EMIT)
-            filter_conclude<S, MODE, 2>(a, s, wg, unit, m.flag(wg), bounds, opens, facts, track);
+            filter_conclude<S, MODE, C>(a, s, wg, unit, m.flag(wg), bounds, opens, facts, track);
     }
 }
 

@@ -161,13 +161,29 @@ static __device__ __forceinline__ void filter_add_bias(float (&d)[NT / 2], uint3
     }
 }
 
+/* The same biases as what accumulators begin with. */
+template <int NT>
+static __device__ __forceinline__ void filter_begin_bias(float (&d)[NT / 2], uint32_t bias) {
+#pragma unroll
+    for (int g = 0; g < NT / 16; g++) {
+        const float4 b = hf_lds4(bias + g * 64 + (threadIdx.x & 3) * 16);
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            d[8 * g + 2 * r] = b.x;
+            d[8 * g + 2 * r + 1] = b.y;
+            d[8 * g + 4 + 2 * r] = b.z;
+            d[8 * g + 4 + 2 * r + 1] = b.w;
+        }
+    }
+}
+
 /* Keep the best. tile: number of the tile in its problem. */
 template <int NT, int MODE, int CHUNK>
 static __device__ __forceinline__ void
 filter_keep(const float (&d)[NT / 2], int tile, float minus_zero, struct filter_track<CHUNK> *t) {
     /* The first chunk's number, once for each row so that the compiler cannot know them to be
      * equal: it would add once for both rows and then need a select for each. */
-    const float first = (float)(tile * (NT / 4 / CHUNK));
+    const float first = filter_place(tile * (NT / 4 / CHUNK));
     const float base[2] = {first, first + minus_zero};
 #pragma unroll
     for (int c = 0; c < NT / 4 / CHUNK; c++)
