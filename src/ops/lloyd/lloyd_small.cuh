@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the parts of the kernel share: shapes, memory, how the blocks of a problem wait.
  *
- * A block is four warpgroups. Rows come in units of 64; a warpgroup has a ring of units in shared
+ * A block is three warpgroups. Rows come in units of 64; a warpgroup has a ring of units in shared
  * memory, filled by the copy engine, and keeps them there for all iterations if all of its own fit.
  * All centroids of the problem are one tile in shared memory. */
 #ifndef HF_LLOYD_SMALL_CUH
@@ -12,16 +12,17 @@
 #include "ops/lloyd/lloyd_small.h"
 
 #define SMALL_OPEN 256 /* open rows of a block that wait */
+#define SMALL_FEW 4    /* distances that a warp works out together */
 
 /* RAW: the rows in shared memory are x itself. */
 template <int DP_, bool RAW_> struct small_shape {
     static constexpr int DP = DP_; /* columns, padded with zeros */
     static constexpr bool RAW = RAW_;
     static constexpr int NT = HF_LLOYD_SMALL_K; /* clusters, padded */
-    static constexpr int WGS = 4;
+    static constexpr int WGS = 3;
     static constexpr int THREADS = WGS * 128;
     static constexpr int WARPS = WGS * 4;
-    static constexpr int STAGES = DP == 64 ? 5 : 2; /* of a warpgroup */
+    static constexpr int STAGES = DP == 64 ? 6 : 3; /* of a warpgroup */
     static constexpr int UNIT = FILTER_WG_ROWS * DP * 2;
     static constexpr int TILE = NT * DP * 2;
     static constexpr int COLUMNS = DP / 32; /* of a lane */
@@ -78,7 +79,8 @@ template <class S> struct __align__(1024) small_memory {
     double lane[2][S::NT];            /* of inertia and shift */
     double distance[S::WARPS][32];    /* of candidates of open rows */
     struct small_open_row open[SMALL_OPEN];
-    int open_row[SMALL_OPEN]; /* within the problem */
+    int open_row[SMALL_OPEN];             /* within the problem */
+    double term[S::WARPS][SMALL_FEW][33]; /* of them, 32 columns at a time */
     uint32_t pair[S::WARPS][32];
     struct small_part part[S::NT / 32];
     struct totals totals;

@@ -51,6 +51,64 @@ static __device__ __forceinline__ double small_distance(const struct small_args 
     return sum;
 }
 
+/* The same for pair[0 .. count), few of them: all lanes load, so that all loads are under way
+ * together; then a lane adds up the terms of its pair in order. */
+template <class S, bool F64>
+static __device__ __forceinline__ void
+small_few(const struct small_args &a, struct small_memory<S> *m, const struct small_rows &rows,
+          const void *centers, int64_t base, const uint32_t *pair, int count, double *distance) {
+    const int d = (int)a.job.update.d, lane = (int)(threadIdx.x & 31);
+    double(*const shared)[33] = m->term[threadIdx.x / 32];
+    double term[SMALL_FEW][S::COLUMNS];
+#pragma unroll
+    for (int q = 0; q < SMALL_FEW; q++) {
+        const uint32_t own = pair[q < count ? q : 0];
+        const int64_t at = (base + (own & 0xffff)) * d;
+#pragma unroll
+        for (int i = 0; i < S::COLUMNS; i++) {
+            const int f = min(lane + 32 * i, d - 1); /* the terms behind are not added */
+            term[q][i] = hf_exact_term<false>(small_value<S>(a, rows, (int)(own >> 16), f),
+                                              hf_exact_center<F64>(centers, at + f));
+        }
+    }
+    double sum = 0;
+#pragma unroll
+    for (int i = 0; i < S::COLUMNS; i++) {
+#pragma unroll
+        for (int q = 0; q < SMALL_FEW; q++)
+            shared[q][lane] = term[q][i];
+        __syncwarp();
+        const int width = min(32, d - 32 * i);
+        if (lane < SMALL_FEW)
+#pragma unroll 8
+            for (int f = 0; f < width; f++)
+                sum = __dadd_rn(sum, shared[lane][f]);
+        __syncwarp();
+    }
+    if (lane < count)
+        distance[lane] = sum;
+}
+
+/* Distances of pair[0 .. count), at most 32. LATER: the scores of a unit are no longer in
+ * registers, and there is room. */
+template <class S, bool F64, bool LATER>
+static __device__ __forceinline__ void
+small_distances(const struct small_args &a, struct small_memory<S> *m,
+                const struct small_rows &rows, const void *centers, int64_t base,
+                const uint32_t *pair, int count, double *distance) {
+    const int lane = (int)(threadIdx.x & 31);
+    if (!LATER || count > 2 * SMALL_FEW) {
+        if (lane < count)
+            distance[lane] = small_distance<S, F64>(a, rows, centers, (int)(pair[lane] >> 16),
+                                                    base + (pair[lane] & 0xffff));
+        return;
+    }
+    if constexpr (LATER)
+        for (int first = 0; first < count; first += SMALL_FEW)
+            small_few<S, F64>(a, m, rows, centers, base, pair + first,
+                              min(SMALL_FEW, count - first), distance + first);
+}
+
 /* Candidates of this lane, a bit for each of its columns: [NT / 4] of each of its two rows. */
 template <class S>
 static __device__ __forceinline__ uint32_t small_candidates(const struct small_args &a,
@@ -93,7 +151,7 @@ static __device__ __forceinline__ int small_pairs(uint32_t (&bits)[2], uint32_t 
 
 /* Float64 for the open rows of a warp; bits: this lane's candidates. Lane i returns the label of
  * row i. */
-template <class S>
+template <class S, bool LATER>
 static __device__ int small_settle(const struct small_args &a, struct small_memory<S> *m,
                                    const struct small_rows &rows, const struct small_place &w,
                                    uint32_t (&bits)[2]) {
@@ -105,13 +163,10 @@ static __device__ int small_settle(const struct small_args &a, struct small_memo
     struct hf_winner best = hf_winner_none();
     for (int left = small_pairs(bits, pair); left > 0; left = small_pairs(bits, pair)) {
         const int count = left < 32 ? left : 32;
-        if (lane < count) {
-            const int r = (int)(pair[lane] >> 16);
-            const int64_t at = base + (pair[lane] & 0xffff);
-            distance[lane] = a.job.rule.type == HF_F64
-                                 ? small_distance<S, true>(a, rows, centers, r, at)
-                                 : small_distance<S, false>(a, rows, centers, r, at);
-        }
+        if (a.job.rule.type == HF_F64)
+            small_distances<S, true, LATER>(a, m, rows, centers, base, pair, count, distance);
+        else
+            small_distances<S, false, LATER>(a, m, rows, centers, base, pair, count, distance);
         __syncwarp();
         for (int i = 0; i < count; i++)
             if ((int)(pair[i] >> 16) == lane)
@@ -287,7 +342,7 @@ small_unit(const struct small_args &a, struct small_memory<S> *m, const struct s
         const bool later = small_defer(m, row, who, bits);
         int settled = 0;
         if (!later)
-            settled = small_settle(a, m, rows, w, bits);
+            settled = small_settle<S, false>(a, m, rows, w, bits);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const int own = __shfl_sync(~0u, settled, (int)(threadIdx.x & 31) / 4 + 8 * r);
@@ -323,7 +378,7 @@ static __device__ int small_settle_rest(const struct small_args &a, struct small
                 facts.label[r] = a.job.labels[0][small_row(rows, at)];
             }
         }
-        const int settled = small_settle(a, m, rows, w, bits);
+        const int settled = small_settle<S, true>(a, m, rows, w, bits);
 #pragma unroll
         for (int r = 0; r < 2; r++)
             label[r] = __shfl_sync(~0u, settled, lane / 4 + 8 * r);
