@@ -237,8 +237,11 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
     return HF_OK;
 }
 
-static bool any_empty(const struct hf_fit *fit) {
+/* Will conclude() look for rows that may leave their clusters? Nothing else there needs labels. */
+static bool rows_may_move(const struct hf_fit *fit, const hf_kmeans_iteration *it) {
     int64_t j = 0;
+    if (fit->opts.empty != HF_EMPTY_RELOCATE || it->changed == 0)
+        return false;
     while (j < fit->k && hf_cluster_weight(fit, j) > 0)
         j++;
     return j < fit->k;
@@ -264,7 +267,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
-    if (any_empty(fit)) /* rows may have to leave their clusters */
+    if (rows_may_move(fit, &it))
         HF_TRY(bring_labels(fit, mirror));
     HF_TRY(conclude(fit, run, &it));
     mirror->fresh &= fit->relocated_count == 0;
