@@ -74,6 +74,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
         args.c.data = p->mirror->centers;
         args.labels = p->mirror->labels + first;
         args.old_labels = p->mirror->old_labels;
+        args.stats = p->mirror->stats;
     }
     HF_TRY(hf_assign(fit->ctx, &args));
     hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
@@ -130,7 +131,7 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
         HF_TRY(hf_skip_arm(fit, &p.bounds));
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, assign_panel, &p));
     if (p.mirror)
-        HF_TRY(hf_mirror_sums(fit, p.mirror));
+        HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
     return reduce(fit, stats);

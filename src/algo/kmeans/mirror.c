@@ -32,6 +32,7 @@ static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mi
     m->sums.count = take(carve, count_bytes(&fit->sums));
     m->sums.weight = fit->sums.weight ? take(carve, weight_bytes(&fit->sums)) : NULL;
     m->sums.mult = m->mult;
+    m->stats = take(carve, sizeof *m->stats);
 }
 
 static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
@@ -61,6 +62,7 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
     if (!m->fresh)
         HF_TRY(hf_ctx_copy(ctx, m->labels, fit->labels, (size_t)fit->n * sizeof(int32_t)));
     m->fresh = true;
+    HF_TRY(hf_ctx_fill(ctx, m->stats, 0, sizeof *m->stats));
     HF_TRY(hf_ctx_copy(ctx, m->centers, fit->current, center_bytes(fit)));
     HF_TRY(hf_ctx_copy(ctx, m->sums.sum, s->sum, sum_bytes(s)));
     HF_TRY(hf_ctx_copy(ctx, m->sums.count, s->count, count_bytes(s)));
@@ -74,9 +76,10 @@ hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m) {
     return hf_ctx_copy(fit->ctx, fit->labels, m->labels, (size_t)fit->n * sizeof(int32_t));
 }
 
-hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m) {
+hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats) {
     const struct hf_sums *s = &fit->sums;
     m->newer = true;
+    HF_TRY(hf_ctx_copy(fit->ctx, stats, m->stats, sizeof *stats));
     HF_TRY(hf_ctx_copy(fit->ctx, s->sum, m->sums.sum, sum_bytes(s)));
     HF_TRY(hf_ctx_copy(fit->ctx, s->count, m->sums.count, count_bytes(s)));
     return hf_ctx_copy(fit->ctx, s->weight, m->sums.weight, weight_bytes(s));

@@ -13,16 +13,17 @@ struct hf_mirror {
     void *centers;       /* [k, d] fit->current */
     double *mult;        /* [d] */
     struct hf_sums sums;
-    bool fresh; /* labels are those of fit->labels or newer */
-    bool newer; /* they are: hf_mirror_labels() brings them */
-    bool none;  /* the device has no memory for a mirror */
+    struct hf_assign_stats *stats; /* of a pass */
+    bool fresh;                    /* labels are those of fit->labels or newer */
+    bool newer;                    /* they are: hf_mirror_labels() brings them */
+    bool none;                     /* the device has no memory for a mirror */
 };
 
 /* Make it ready for a pass: fit->current, sums and labels are brought there. m->block stays NULL
  * where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
-/* The sums after a pass to the host; its labels stay until they are asked for. */
-hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m);
+/* The sums and counters after a pass to the host; its labels stay until they are asked for. */
+hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats);
 /* fit->labels are those of the last pass. */
 hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m);
 void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m);

@@ -174,7 +174,9 @@ static void fill_job(struct hf_stage *stage, const struct hf_update_args *args,
     job->mult_stride = 0;
     const size_t sums = (size_t)(s->limbs * s->k) * sizeof(int64_t);
     job->mult = (const double *)hf_stage_in(stage, s->mult, (size_t)s->d * sizeof(double));
-    job->weight_mult = (const double *)hf_stage_in(stage, &s->weight_mult, sizeof(double));
+    job->weight_mult = NULL; /* copied, and waited for, only where it is used */
+    if (s->weight)
+        job->weight_mult = (const double *)hf_stage_in(stage, &s->weight_mult, sizeof(double));
     job->weights = (const double *)hf_stage_in(stage, args->weights,
                                                args->weights ? (size_t)x.rows * sizeof(double) : 0);
     job->factor = job->weights;
