@@ -223,7 +223,7 @@ def fit_jobs(ours, rival, args):
 
 
 def seed_row(ours, init, name, args):
-    """What a start costs, in iterations of the same fit."""
+    """What a start costs, in plain iterations of the same fit: those of a fit without work skipping."""
     x = make(4 * N, 1024, 128, "clustered", torch.float16, 11)[0]
     row = dict(what="start", n=len(x), k=1024, d=128, dtype="float16", data=name, bar=None,
                product=product_rate())
@@ -344,7 +344,7 @@ def show(row):
     mine = row.get("fast", row.get("same", row.get("wide")))
     other = row.get("exact", row.get("wide"))
     if row["what"] == "start":
-        print(f"start {row['data']}: {mine * 1e3:.2f} ms, an iteration {row['iteration'] * 1e3:.2f} ms: "
+        print(f"start {row['data']}: {mine * 1e3:.2f} ms, a plain iteration {row['iteration'] * 1e3:.2f} ms: "
               f"{mine / row['iteration']:.1f} iterations", flush=True)
         return
     work = 2.0 * row.get("batch", 1) * row["n"] * row["k"] * row["d"] * row.get("iterations", 1)

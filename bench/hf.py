@@ -137,9 +137,9 @@ class Holdfast:
         return dict(parts, context=made - begin, total=fitted - begin)
 
     def start(self, x, k, init, iterations):
-        """A fit of so many iterations that chooses its own first centroids."""
+        """A fit of so many plain iterations that chooses its own first centroids."""
         xv = view(x)
-        opts = Opts(k=k, init=init, max_iter=iterations, tol=-1, seed=1)
+        opts = Opts(k=k, init=init, max_iter=iterations, tol=-1, seed=1, skipping=SKIP["off"])
         r = Result()
         self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
         return self._take(r)
