@@ -33,6 +33,9 @@
 #define SCORES_STRIDE                                                                              \
     (4 * 256 + 80) /* of a 32 x 32 block; not 4 KB apart: stores would hold up loads */
 
+#define SPLIT_BYTES (26 * 1024) /* of centroids that rows, passing by, leave in the L1 cache */
+#define L1_BYTES (32 * 1024)    /* of operands that stay there as they are */
+
 /* Tile registers: 0-3 scores, 4-5 centroids, 6-7 rows; all 16 rows of 64 bytes. */
 static const struct {
     uint8_t palette, start_row, reserved[14];
@@ -100,9 +103,21 @@ static size_t tile_parts_bytes(const struct job *job) {
     return 16 * sizeof(uint16_t) * (size_t)tile_parts_stride(job);
 }
 
-/* ... and three blocks of scores. */
+/* Parts that the steps of a block are split into where its operands do not stay in the L1 cache. */
+static int64_t tile_splits(int64_t high, int64_t low) {
+    const int64_t centroids = 2 * (high + low) * STEP_BYTES;
+    if (centroids + 2 * high * STEP_BYTES <= L1_BYTES)
+        return 1;
+    const int64_t parts = (centroids + SPLIT_BYTES - 1) / SPLIT_BYTES;
+    return parts > 2 ? parts : 2;
+}
+
+/* ... and three blocks of scores, or one for every 32 rows. */
 static size_t tile_scratch_bytes(const struct job *job) {
-    return tile_parts_bytes(job) + 3 * SCORES_STRIDE * sizeof(float);
+    const int tiles = job->block_rows / TILE_ROWS;
+    const int split = tile_splits(tile_steps(job), tile_low_steps(job)) > 1;
+    const size_t blocks = split && tiles > 3 ? (size_t)tiles : 3;
+    return tile_parts_bytes(job) + blocks * SCORES_STRIDE * sizeof(float);
 }
 
 ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
@@ -324,6 +339,14 @@ ALWAYS_INLINE void tile_digest(const struct job *job, struct worker *w, const st
         tile_digest_some(job, w, p, collect, wait, pick, t);
 }
 
+ALWAYS_INLINE void tile_load_scores(const float *from) {
+    const int stride = TILE_ROWS * sizeof(float);
+    _tile_loadd(0, from, stride);
+    _tile_loadd(1, from + 16, stride);
+    _tile_loadd(2, from + 16 * TILE_ROWS, stride);
+    _tile_loadd(3, from + 16 * TILE_ROWS + 16, stride);
+}
+
 /* Tile registers 0-3 to out [TILE_K][TILE_ROWS]. */
 ALWAYS_INLINE void tile_store_scores(float *out) {
     const int stride = TILE_ROWS * sizeof(float);
@@ -339,16 +362,19 @@ struct tile_operands {
     int64_t high, low; /* steps */
 };
 
-ALWAYS_INLINE struct tile_operands tile_begin_block(const char *x, const struct pack *p, int64_t g,
+ALWAYS_INLINE struct tile_operands tile_operands_at(const char *x, const struct pack *p, int64_t g,
                                                     int64_t high, int64_t low) {
     const char *c = (const char *)p->tiles + (size_t)(2 * (high + low) * g) * STEP_BYTES;
+    return (struct tile_operands){x,  x + high * STEP_BYTES, c, c + (high + low) * STEP_BYTES, high,
+                                  low};
+}
+
+ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
     const float *start = p->start + g * 512;
     _tile_loadd(0, start, 64);
     _tile_loadd(1, start, 64);
     _tile_loadd(2, start + 256, 64);
     _tile_loadd(3, start + 256, 64);
-    return (struct tile_operands){x,  x + high * STEP_BYTES, c, c + (high + low) * STEP_BYTES, high,
-                                  low};
 }
 
 /* The products with centroid tile s; the rows are loaded. */
@@ -361,26 +387,33 @@ ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
     _tile_dpbf16ps(3, 5, 7);
 }
 
-ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s) {
-    _tile_loadd(6, o->x + s * STEP_BYTES, 64);
-    _tile_loadd(7, o->y + s * STEP_BYTES, 64);
+/* pass: rows pass by and should leave the centroids in the L1 cache. */
+ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s, int pass) {
+    if (pass) {
+        _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
+        _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
+    } else {
+        _tile_loadd(6, o->x + s * STEP_BYTES, 64);
+        _tile_loadd(7, o->y + s * STEP_BYTES, 64);
+    }
     tile_products(o, s);
     if (s < o->low)
         tile_products(o, o->high + s);
 }
 
-/* Tiles on 32 rows by 32 centroids; meanwhile the vector units digest the block made before. */
+/* Steps [begin, end) on 32 rows by 32 centroids, tile registers 0-3 loaded; meanwhile the vector
+ * units digest a block made before. */
 ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low, const char *x, int64_t g,
-                              float *out, const struct tile_wait *wait) {
-    const int32_t turns = (int32_t)(high < TILE_K / DIGEST ? high : TILE_K / DIGEST);
+                              int collect, const struct tile_operands *o, int64_t begin,
+                              int64_t end, float *out, const struct tile_wait *wait, int pass) {
+    const int64_t steps = end - begin;
+    const int32_t turns = (int32_t)(steps < TILE_K / DIGEST ? steps : TILE_K / DIGEST);
     const int32_t share = wait->scores ? (TILE_K / DIGEST + turns - 1) / turns * DIGEST : 0;
     int32_t from = 0;
     struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
-    const struct tile_operands o = tile_begin_block(x, p, g, high, low);
     UNROLL_STEPS
-    for (int64_t s = 0; s < high; s++) {
-        tile_step(&o, s);
+    for (int64_t s = begin; s < end; s++) {
+        tile_step(o, s, pass);
         if (from < TILE_K) {
             const int32_t to = from + share < TILE_K ? from + share : TILE_K;
             if (share > 0)
@@ -421,15 +454,59 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
         for (int i = 0; i < tiles; i++) {
             float *out = scores + turn * SCORES_STRIDE;
             turn = turn == 2 ? 0 : turn + 1;
-            tile_block(job, w, p, collect, high, low,
-                       (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES, g, out,
-                       &wait[0]);
+            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
+            const struct tile_operands o = tile_operands_at(x, p, g, high, low);
+            tile_load_start(p, g);
+            tile_block(job, w, p, collect, &o, 0, high, out, &wait[0], 0);
             wait[0] = wait[1];
             wait[1] = (struct tile_wait){out, i * TILE_ROWS, (int32_t)(g * TILE_K)};
         }
     }
     tile_finish(job, w, p, collect, &wait[0]);
     tile_finish(job, w, p, collect, &wait[1]);
+}
+
+/* Call i of `calls` on a group: its share of the next group's centroids is fetched. */
+ALWAYS_INLINE void tile_fetch_next(const struct tile_operands *o, int64_t calls, int64_t i) {
+    const size_t bytes = 2 * (size_t)(o->high + o->low) * STEP_BYTES;
+    const size_t each = hf_align_up(bytes / (size_t)calls + HF_ALIGN);
+    const char *next = o->c + bytes + each * (size_t)i;
+    for (size_t at = 0; at < each; at += HF_ALIGN)
+        __builtin_prefetch(next + at, 0, 2);
+}
+
+/* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
+ * steps does while all rows of the block pass by. The sums so far wait in memory. */
+ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
+                                    int collect, int64_t high, int64_t low, int64_t parts) {
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
+    const struct tile_wait none = {NULL, 0, 0};
+    job_prefetch_plan(w, p->groups * tiles * high);
+    for (int64_t turn = 0; turn < p->groups * parts; turn++) {
+        const int64_t g = turn / parts;
+        const int64_t begin = turn % parts * high / parts;
+        const int64_t end = (turn % parts + 1) * high / parts;
+        for (int i = 0; i < tiles; i++) {
+            float *out = scores + i * SCORES_STRIDE;
+            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
+            const struct tile_operands o = tile_operands_at(x, p, g, high, low);
+            tile_fetch_next(&o, tiles * parts, turn % parts * tiles + i);
+            if (begin == 0) {
+                const struct tile_wait wait = {out, i * TILE_ROWS, (int32_t)((g - 1) * TILE_K)};
+                tile_load_start(p, g);
+                tile_block(job, w, p, collect, &o, 0, end, out, g > 0 ? &wait : &none, 1);
+            } else {
+                tile_load_scores(out);
+                tile_block(job, w, p, collect, &o, begin, end, out, &none, 1);
+            }
+        }
+    }
+    for (int i = 0; p->groups > 0 && i < tiles; i++) {
+        const struct tile_wait wait = {scores + i * SCORES_STRIDE, i * TILE_ROWS,
+                                       (int32_t)((p->groups - 1) * TILE_K)};
+        tile_finish(job, w, p, collect, &wait);
+    }
 }
 
 /* Tile i of packed rows. */
@@ -441,9 +518,10 @@ static const void *tile_at(const struct job *job, const void *packed, int i) {
 static void tile_scores_out(const struct job *job, const void *rows, const struct pack *p,
                             int64_t g, float *out) {
     const struct tile_operands o =
-        tile_begin_block(rows, p, g, tile_steps(job), tile_low_steps(job));
+        tile_operands_at(rows, p, g, tile_steps(job), tile_low_steps(job));
+    tile_load_start(p, g);
     for (int64_t s = 0; s < o.high; s++)
-        tile_step(&o, s);
+        tile_step(&o, s, 0);
     tile_store_scores(out);
 }
 
@@ -476,6 +554,17 @@ static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
     tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job));
 }
 
+/* No low steps to ask for: half jobs and whole numbers */
+static NOINLINE void tile_argmax_high(const struct job *job, struct worker *w, const struct pack *p,
+                                      int64_t parts) {
+    tile_sweep_parts(job, w, p, 0, tile_steps(job), 0, parts);
+}
+
+static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
+                                       const struct pack *p, int64_t parts) {
+    tile_sweep_parts(job, w, p, 0, tile_steps(job), tile_low_steps(job), parts);
+}
+
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
@@ -486,7 +575,13 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
     }
     TILE_SHAPES(TILE_SHAPE)
 #undef TILE_SHAPE
-    tile_argmax_any(job, w, p);
+    const int64_t parts = tile_splits(high, low);
+    if (parts > 1 && low == 0)
+        tile_argmax_high(job, w, p, parts);
+    else if (parts > 1)
+        tile_argmax_parts(job, w, p, parts);
+    else
+        tile_argmax_any(job, w, p);
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
