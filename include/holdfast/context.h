@@ -32,7 +32,8 @@ typedef struct hf_context_opts {
  * HF_E_NOMEM        no memory or no thread to be had */
 HF_API hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts);
 
-/* Close a context and free all it holds. NULL is allowed. */
+/* Close a context and free all it holds. NULL is allowed. On a GPU the process keeps up to 64 MiB
+ * of device memory for the next context. */
 HF_API void hf_context_destroy(hf_context *ctx);
 
 /* What went wrong in the last call that failed on this context; "" when nothing did. The text

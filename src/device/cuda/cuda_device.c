@@ -4,10 +4,13 @@
 #include "base/mem.h"
 #include "device/cuda/own.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #define OLDEST_SM 80
+#define IDLE_DEVICES 64                 /* devices of a machine that keep what was closed */
+#define IDLE_BYTES ((uint64_t)64 << 20) /* of device memory that stays with it */
 
 extern const struct hf_device hf_cuda_device;
 
@@ -126,49 +129,125 @@ static hf_status describe(struct hf_cuda *cuda) {
     return HF_OK;
 }
 
-static void cuda_close(void *stream) {
-    struct hf_cuda *cuda = stream;
+/* What the last context of a device had, for the next one: a pool with its memory, a stream and a
+ * slab cost more to make than a small fit takes. At most one for each device; it is never freed, as
+ * the driver may be gone when the process ends. */
+static _Atomic(struct hf_cuda_own *) idle[IDLE_DEVICES];
+
+/* False if the caller reset the device since: then nothing of it exists any more. */
+static bool is_alive(const struct hf_cuda_own *own) {
+    struct cudaPointerAttributes here, there;
+    const bool known = cudaPointerGetAttributes(&here, own->slab_host) == cudaSuccess &&
+                       cudaPointerGetAttributes(&there, own->slab_device) == cudaSuccess;
+    (void)cudaGetLastError();
+    return known && here.type == cudaMemoryTypeHost && there.type == cudaMemoryTypeDevice &&
+           there.device == own->cuda.device;
+}
+
+static struct hf_cuda_own *take_idle(int device) {
+    if (device < 0 || device >= IDLE_DEVICES)
+        return NULL;
+    struct hf_cuda_own *own = atomic_exchange(&idle[device], NULL);
+    if (own == NULL || is_alive(own))
+        return own;
+    hf_free(own);
+    return NULL;
+}
+
+/* Nothing may be under way or in use. */
+static bool keep_idle(struct hf_cuda_own *own) {
+    struct hf_cuda *cuda = &own->cuda;
+    uint64_t used = 1, most = 0;
+    if (cuda->device < 0 || cuda->device >= IDLE_DEVICES || own->slab_device == NULL ||
+        cudaStreamSynchronize(cuda->stream) != cudaSuccess ||
+        cudaMemPoolGetAttribute(cuda->pool, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess ||
+        used != 0 || cudaMemPoolTrimTo(cuda->pool, IDLE_BYTES) != cudaSuccess ||
+        cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrUsedMemHigh, &most) != cudaSuccess)
+        return false;
+    own->lent = NULL;
+    own->lent_bytes = own->slab_used = 0;
+    cuda->stream = NULL;
+    cuda->error[0] = '\0';
+    struct hf_cuda_own *none = NULL;
+    return atomic_compare_exchange_strong(&idle[cuda->device], &none, own);
+}
+
+static void cuda_destroy(struct hf_cuda_own *own) {
+    struct hf_cuda *cuda = &own->cuda;
     if (cuda->stream != NULL)
         (void)cudaStreamSynchronize(cuda->stream);
     for (int i = 0; i < 2; i++)
         if (cuda->mark[i] != NULL)
             (void)cudaEventDestroy(cuda->mark[i]);
-    if (cuda->owned && cuda->stream != NULL)
-        (void)cudaStreamDestroy(cuda->stream);
+    if (own->made != NULL)
+        (void)cudaStreamDestroy(own->made);
     if (cuda->pool != NULL)
         (void)cudaMemPoolDestroy(cuda->pool);
+    (void)cudaFree(own->slab_device);
+    (void)cudaFreeHost(own->slab_host);
     (void)cudaGetLastError();
-    hf_free(cuda);
+    hf_free(own);
 }
 
-static hf_status open_all(struct hf_cuda *cuda, void *stream) {
+static void cuda_close(void *stream) {
+    struct hf_cuda_own *own = stream;
+    const int before = hf_cuda_enter(&own->cuda);
+    if (!keep_idle(own))
+        cuda_destroy(own);
+    hf_cuda_leave(before);
+}
+
+/* Without a slab arguments go one by one. */
+static void open_slab(struct hf_cuda_own *own) {
+    if (cudaHostAlloc((void **)&own->slab_host, HF_CUDA_SLAB, cudaHostAllocDefault) ==
+            cudaSuccess &&
+        cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB) == cudaSuccess)
+        return;
+    (void)cudaGetLastError();
+    (void)cudaFreeHost(own->slab_host);
+    own->slab_host = own->slab_device = NULL;
+}
+
+static hf_status open_all(struct hf_cuda_own *own) {
+    struct hf_cuda *cuda = &own->cuda;
     HF_TRY(hf_cuda_check(cuda, cudaSetDevice(cuda->device), "device"));
     HF_TRY(describe(cuda));
     HF_TRY(open_pool(cuda));
+    open_slab(own);
+    return HF_OK;
+}
+
+static hf_status open_stream(struct hf_cuda_own *own, void *stream) {
+    struct hf_cuda *cuda = &own->cuda;
+    if (stream == NULL && own->made == NULL)
+        HF_TRY(hf_cuda_check(cuda, cudaStreamCreateWithFlags(&own->made, cudaStreamNonBlocking),
+                             "stream"));
     cuda->owned = stream == NULL;
-    cuda->stream = stream;
-    if (!cuda->owned)
-        return HF_OK;
-    return hf_cuda_check(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking),
-                         "stream");
+    cuda->stream = cuda->owned ? own->made : stream;
+    return HF_OK;
 }
 
 static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_error *err) {
-    struct hf_cuda_own *own = hf_alloc_zero(sizeof *own);
+    struct hf_cuda_own *own = take_idle(opts->index);
+    const bool fresh = own == NULL;
+    if (fresh)
+        own = hf_alloc_zero(sizeof *own);
     if (own == NULL)
         return hf_fail(err, HF_E_NOMEM, "no memory to open device cuda:%d", opts->index);
     struct hf_cuda *cuda = &own->cuda;
     cuda->device = opts->index;
     const int before = hf_cuda_enter(cuda);
-    const hf_status status = open_all(cuda, opts->stream);
-    hf_cuda_leave(before);
+    hf_status status = fresh ? open_all(own) : HF_OK;
+    if (status == HF_OK)
+        status = open_stream(own, opts->stream);
     if (status != HF_OK) {
         (void)hf_fail(err, status, "device cuda:%d cannot be opened: %s", opts->index, cuda->error);
-        cuda_close(cuda);
-        return status;
+        cuda_destroy(own);
     }
-    *stream = cuda;
-    return HF_OK;
+    hf_cuda_leave(before);
+    if (status == HF_OK)
+        *stream = own;
+    return status;
 }
 
 static int cuda_workers(const void *stream) {

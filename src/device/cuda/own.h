@@ -9,7 +9,13 @@ struct hf_cuda_own {
     struct hf_cuda cuda; /* first: the stream that kernels see */
     const char *lent;    /* host memory that kernels may read in place */
     size_t lent_bytes;
+    cudaStream_t made; /* a stream of ours, or NULL */
+    /* Small arguments pass through a slab: locked memory here, its twin there. */
+    char *slab_host, *slab_device;
+    size_t slab_used;
 };
+
+#define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
 
 /* Does the matrix at p lie in lent memory? */
 bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);

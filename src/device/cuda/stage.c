@@ -6,35 +6,110 @@
 #include <assert.h>
 #include <string.h>
 
+#define GAP ((size_t)16 << 10) /* bytes between two pieces that are still copied as one */
+
+static struct hf_cuda_own *own_of(const struct hf_stage *stage) {
+    return (struct hf_cuda_own *)(void *)stage->cuda;
+}
+
 void hf_stage_begin(struct hf_stage *stage, void *stream) {
     memset(stage, 0, sizeof *stage);
     stage->cuda = stream;
+    stage->slab_before = own_of(stage)->slab_used;
     stage->before = hf_cuda_enter(stage->cuda);
 }
 
+/* A piece of the slab; NULL when it is too small. */
+static char *take_slab(struct hf_cuda_own *own, size_t bytes) {
+    const size_t whole = (bytes + 255) / 256 * 256;
+    if (own->slab_host == NULL || bytes > HF_CUDA_SLAB || whole > HF_CUDA_SLAB - own->slab_used)
+        return NULL;
+    char *piece = own->slab_host + own->slab_used;
+    own->slab_used += whole;
+    return piece;
+}
+
 /* Device memory for what lies at host; NULL when there is none. */
-static void *add(struct hf_stage *stage, void *host, size_t bytes, bool back) {
+static struct hf_stage_item *add(struct hf_stage *stage, void *host, size_t bytes, bool back) {
     assert(stage->count < HF_STAGE_ITEMS);
-    void *device = hf_cuda_alloc(stage->cuda, bytes);
+    struct hf_cuda_own *own = own_of(stage);
+    char *slab = take_slab(own, bytes);
+    void *device = slab != NULL ? own->slab_device + (slab - own->slab_host)
+                                : hf_cuda_alloc(stage->cuda, bytes);
     if (device == NULL) {
         stage->status = HF_E_NOMEM;
         return NULL;
     }
-    stage->item[stage->count++] = (struct hf_stage_item){host, device, bytes, back};
-    return device;
+    struct hf_stage_item *item = &stage->item[stage->count++];
+    *item = (struct hf_stage_item){host, device, slab, bytes, back, false, false};
+    return item;
+}
+
+static void queue(struct hf_stage *stage, cudaError_t error, const char *what) {
+    if (stage->status == HF_OK)
+        stage->status = hf_cuda_check(stage->cuda, error, what);
+}
+
+/* Rows of `row` bytes that lie `step` bytes apart at p; what is in the slab waits for
+ * hf_stage_ready(). */
+static void upload(struct hf_stage *stage, struct hf_stage_item *item, const void *p, size_t row,
+                   size_t step, size_t rows) {
+    if (row == 0 || rows == 0)
+        return;
+    if (item->slab != NULL) {
+        item->in = true;
+        if (step == row)
+            memcpy(item->slab, p, row * rows);
+        for (size_t i = 0; step != row && i < rows; i++)
+            memcpy(item->slab + i * row, (const char *)p + i * step, row);
+        return;
+    }
+    queue(stage,
+          step == row
+              ? cudaMemcpyAsync(item->device, p, row * rows, cudaMemcpyDefault, stage->cuda->stream)
+              : cudaMemcpy2DAsync(item->device, row, p, step, row, rows, cudaMemcpyDefault,
+                                  stage->cuda->stream),
+          "copy to the device");
+}
+
+/* Pieces of the slab that are to go to the device, or to come back, a few at a time. */
+static void copy_slab(struct hf_stage *stage, bool in) {
+    const struct hf_stage_item *first = NULL;
+    size_t bytes = 0; /* from the first on */
+    for (int i = 0; i <= stage->count; i++) {
+        const struct hf_stage_item *item = i < stage->count ? &stage->item[i] : NULL;
+        if (item != NULL && (item->slab == NULL || item->bytes == 0))
+            continue;
+        const bool wanted = item != NULL && !item->fetched && (in ? item->in : item->back);
+        if (item != NULL && !wanted && !item->fetched)
+            continue;
+        if (first != NULL && wanted && item->slab <= first->slab + bytes + GAP) {
+            bytes = (size_t)(item->slab - first->slab) + item->bytes;
+            continue;
+        }
+        if (first != NULL)
+            queue(stage,
+                  cudaMemcpyAsync(in ? first->device : (void *)first->slab,
+                                  in ? (const void *)first->slab : first->device, bytes,
+                                  cudaMemcpyDefault, stage->cuda->stream),
+                  in ? "copy to the device" : "copy from the device");
+        first = wanted ? item : NULL;
+        bytes = wanted ? item->bytes : 0;
+    }
 }
 
 static void *view(struct hf_stage *stage, void *p, size_t bytes, bool in, bool back) {
+    assert(!stage->ready);
     if (p == NULL || stage->status != HF_OK)
         return NULL;
     if (hf_cuda_owns(p))
         return p;
-    void *device = add(stage, p, bytes, back);
-    if (device != NULL && in && bytes > 0)
-        stage->status = hf_cuda_check(
-            stage->cuda, cudaMemcpyAsync(device, p, bytes, cudaMemcpyDefault, stage->cuda->stream),
-            "copy to the device");
-    return device;
+    struct hf_stage_item *item = add(stage, p, bytes, back);
+    if (item == NULL)
+        return NULL;
+    if (in)
+        upload(stage, item, p, bytes, bytes, 1);
+    return item->device;
 }
 
 const void *hf_stage_in(struct hf_stage *stage, const void *p, size_t bytes) {
@@ -53,34 +128,69 @@ hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
     hf_array seen = *a;
     if (stage->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(stage->cuda, a->data))
         return seen;
-    const size_t row = (size_t)a->cols * hf_dtype_bytes(a->dtype);
+    const size_t size = hf_dtype_bytes(a->dtype), row = (size_t)a->cols * size;
     const int64_t stride = a->row_stride != 0 ? a->row_stride : a->cols;
     seen.row_stride = a->cols;
-    seen.data = add(stage, NULL, row * (size_t)a->rows, false);
-    if (seen.data != NULL && row > 0 && a->rows > 0)
-        stage->status = hf_cuda_check(
-            stage->cuda,
-            cudaMemcpy2DAsync(seen.data, row, a->data, (size_t)stride * hf_dtype_bytes(a->dtype),
-                              row, (size_t)a->rows, cudaMemcpyDefault, stage->cuda->stream),
-            "copy to the device");
+    struct hf_stage_item *item = add(stage, NULL, row * (size_t)a->rows, false);
+    seen.data = item != NULL ? item->device : NULL;
+    if (item != NULL && a->rows > 0)
+        upload(stage, item, a->data, row, (size_t)stride * size, (size_t)a->rows);
     return seen;
 }
 
-hf_status hf_stage_end(struct hf_stage *stage, hf_status launched) {
-    hf_status status = stage->status != HF_OK ? stage->status : launched;
+bool hf_stage_ready(struct hf_stage *stage) {
+    assert(!stage->ready);
+    stage->ready = true;
+    copy_slab(stage, true);
+    return stage->status == HF_OK;
+}
+
+void hf_stage_fetch(struct hf_stage *stage, void *host, const void *device, size_t bytes) {
+    assert(stage->ready && stage->count < HF_STAGE_ITEMS);
+    if (stage->status != HF_OK || bytes == 0)
+        return;
+    char *slab = take_slab(own_of(stage), bytes);
+    queue(stage,
+          cudaMemcpyAsync(slab != NULL ? slab : host, device, bytes, cudaMemcpyDefault,
+                          stage->cuda->stream),
+          "copy from the device");
+    stage->item[stage->count++] =
+        (struct hf_stage_item){host, NULL, slab, bytes, slab != NULL, false, true};
+}
+
+/* Start all copies to the host, and give back what is not of the slab. */
+static void fetch_all(struct hf_stage *stage) {
     for (int i = 0; i < stage->count; i++) {
         const struct hf_stage_item *item = &stage->item[i];
-        if (status == HF_OK && item->back && item->bytes > 0)
-            status = hf_cuda_check(stage->cuda,
-                                   cudaMemcpyAsync(item->host, item->device, item->bytes,
-                                                   cudaMemcpyDefault, stage->cuda->stream),
-                                   "copy from the device");
+        if (item->slab != NULL)
+            continue;
+        if (item->back && item->bytes > 0 && stage->status == HF_OK)
+            queue(stage,
+                  cudaMemcpyAsync(item->host, item->device, item->bytes, cudaMemcpyDefault,
+                                  stage->cuda->stream),
+                  "copy from the device");
         hf_cuda_release(stage->cuda, item->device);
     }
+    if (stage->status == HF_OK)
+        copy_slab(stage, false);
+}
+
+hf_status hf_stage_end(struct hf_stage *stage, hf_status launched) {
+    if (stage->status == HF_OK)
+        stage->status = launched;
+    assert(stage->ready || stage->status != HF_OK);
+    fetch_all(stage);
     hf_status waited = HF_OK;
     if (stage->count > 0)
         waited =
             hf_cuda_check(stage->cuda, cudaStreamSynchronize(stage->cuda->stream), "the device");
+    const hf_status status = stage->status != HF_OK ? stage->status : waited;
+    for (int i = 0; i < stage->count && status == HF_OK; i++) {
+        const struct hf_stage_item *item = &stage->item[i];
+        if (item->back && item->slab != NULL)
+            memcpy(item->host, item->slab, item->bytes);
+    }
+    own_of(stage)->slab_used = stage->slab_before;
     hf_cuda_leave(stage->before);
-    return status != HF_OK ? status : waited;
+    return status;
 }

@@ -414,7 +414,7 @@ static hf_status row_run(void *stream, const void *args, enum hf_assign_kind kin
     struct row_views views;
     hf_stage_begin(&stage, stream);
     row_stage(&stage, a, &views);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     return hf_stage_end(&stage, row_launch((struct hf_cuda *)stream, a, &views, kind, ws));
 }

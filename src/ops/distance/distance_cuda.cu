@@ -82,7 +82,7 @@ static hf_status distance_run(void *stream, const void *p, void *ws) {
     struct distance_job job;
     job.out = (double *)hf_stage_out(&stage, args->out,
                                      (size_t)x.rows * (size_t)c.rows * sizeof *job.out);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.x = side_of(&x);
     job.c = side_of(&c);

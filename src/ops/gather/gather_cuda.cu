@@ -29,7 +29,7 @@ static hf_status gather_run(void *stream, const void *p, void *ws) {
     const size_t count = (size_t)a->count;
     const int64_t *index = (const int64_t *)hf_stage_in(&stage, a->index, count * sizeof *index);
     double *out = (double *)hf_stage_out(&stage, a->out, count * (size_t)x.cols * sizeof *out);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     const int64_t row_bytes =
         (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);

@@ -131,7 +131,7 @@ static hf_status greedy_run(void *stream, const void *p, void *ws) {
     shape(&job, a);
     layout(&job, ws);
     view(&stage, a, &job);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     hf_status status = hf_cuda_check(
         cuda, cudaMemsetAsync(job.state, 0, sizeof *job.state, cuda->stream), "greedy");

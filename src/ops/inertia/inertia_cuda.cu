@@ -166,7 +166,7 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
     job.weights = (const double *)hf_stage_in(&stage, args->weights, n * sizeof *job.weights);
     job.distances = (double *)hf_stage_out(&stage, args->distances, n * sizeof *job.distances);
     job.sum = (hf_wide *)hf_stage_inout(&stage, args->sum, sizeof *job.sum);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.x = (const char *)x.data;
     job.c = (const char *)c.data;

@@ -360,28 +360,24 @@ static hf_status put_back(struct run *run) {
     return copy(run, job->centers[1], run->spare, center_bytes(a));
 }
 
-static hf_status end(struct run *run, bool cancelled) {
+static hf_status end(struct run *run) {
     const struct hf_lloyd_args *a = run->args;
     HF_TRY(put_back(run));
-    HF_TRY(copy(run, a->state, run->job.state, (size_t)a->batch * sizeof *a->state));
-    HF_TRY(copy(run, a->history, run->job.history,
-                (size_t)(a->batch * a->count) * sizeof *a->history));
-    HF_TRY(look(run));
-    if (cancelled && a->state->stop == HF_STOP_NONE)
-        a->state->stop = HF_STOP_CANCELLED;
+    hf_stage_fetch(&run->stage, a->state, run->job.state, (size_t)a->batch * sizeof *a->state);
+    hf_stage_fetch(&run->stage, a->history, run->job.history,
+                   (size_t)(a->batch * a->count) * sizeof *a->history);
     return HF_OK;
 }
 
-static hf_status run_all(struct run *run) {
-    bool cancelled = false;
+static hf_status run_all(struct run *run, bool *cancelled) {
     HF_TRY(begin(run));
     if (run->small && run->args->progress == NULL && hf_lloyd_small_takes(run->cuda, &run->rows))
         HF_TRY(hf_lloyd_small_run(run->cuda, &run->job, &run->rows, run->small_memory));
     else if (run->args->progress != NULL)
-        HF_TRY(iterate_slowly(run, &cancelled));
+        HF_TRY(iterate_slowly(run, cancelled));
     else
         HF_TRY(iterate_fast(run));
-    return end(run, cancelled);
+    return end(run);
 }
 
 static hf_status lloyd_run(void *stream, const void *p, void *ws, bool small) {
@@ -389,10 +385,15 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws, bool small) {
     run.small = small;
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = (struct hf_cuda *)stream;
+    bool cancelled = false;
     hf_stage_begin(&run.stage, stream);
     carve_run(&run, ws);
     stage_all(&run);
-    return hf_stage_end(&run.stage, run.stage.status == HF_OK ? run_all(&run) : HF_OK);
+    const hf_status status =
+        hf_stage_end(&run.stage, hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK);
+    if (status == HF_OK && cancelled && run.args->state->stop == HF_STOP_NONE)
+        run.args->state->stop = HF_STOP_CANCELLED;
+    return status;
 }
 
 static hf_status any_run(void *stream, const void *p, void *ws) {

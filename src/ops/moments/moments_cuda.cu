@@ -122,7 +122,7 @@ static hf_status moments_run(void *stream, const void *p, void *ws) {
     job.mult_square = (const double *)hf_stage_in(&stage, args->mult_square, column_bytes);
     job.sum = (hf_u64 *)hf_stage_inout(&stage, args->sum, 2 * column_bytes);
     job.square = (hf_u64 *)hf_stage_inout(&stage, args->sum_square, 2 * column_bytes);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.x = (const char *)x.data;
     job.row_bytes = (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);

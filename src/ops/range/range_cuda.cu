@@ -270,7 +270,7 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
     int64_t *bad_rows = (int64_t *)hf_stage_inout(&stage, args->bad_rows, sizeof *bad_rows);
     struct range_job job;
     job.row_bad = (uint8_t *)hf_stage_out(&stage, args->row_bad, (size_t)x.rows);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.x = (const char *)x.data;
     job.row_bytes = (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);

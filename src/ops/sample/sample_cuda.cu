@@ -244,7 +244,7 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
     job.weight = (double *)hf_stage_out(&stage, a->weight, draws * sizeof *a->weight);
     job.sums = (double *)hf_stage_out(&stage, a->sums, HALVES * sizeof *a->sums);
     void *rows = hf_stage_out(&stage, a->rows, draws * (size_t)x.cols * hf_dtype_bytes(x.dtype));
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     hf_status status = hf_cuda_check(
         cuda, cudaMemsetAsync(ws, 0, HALVES * sizeof *job.most, cuda->stream), "sample");

@@ -298,7 +298,7 @@ static hf_status seed_run(void *stream, const void *p, void *ws) {
     struct seed_job job = {};
     hf_stage_begin(&stage, stream);
     view(&stage, args, &job);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     if (args->metric == HF_COSINE)
         launch_metric<HF_COSINE>(cuda, job, args->commit);

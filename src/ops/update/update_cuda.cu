@@ -197,7 +197,7 @@ static hf_status run(void *stream, const void *p, void *ws, bool sorted) {
     call.labels = (const int32_t *)hf_stage_in(&stage, args->labels, label_bytes);
     call.old_labels = (const int32_t *)hf_stage_in(&stage, args->old_labels,
                                                    args->old_labels != NULL ? label_bytes : 0);
-    if (stage.status != HF_OK)
+    if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     hf_status status = HF_OK;
     if (args->metric == HF_COSINE) {
