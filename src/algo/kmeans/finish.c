@@ -19,13 +19,10 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
     const double *weights = fit->weights ? fit->weights + first : NULL;
     if (f->verify) {
-        for (int64_t i = 0; i < panel->rows; i++)
-            fit->panel_labels[i] = -1;
         const struct hf_update_args out = {.x = *panel,
                                            .metric = fit->opts.metric,
                                            .weights = weights,
-                                           .old_labels = fit->labels + first,
-                                           .labels = fit->panel_labels,
+                                           .labels = fit->labels + first,
                                            .sums = &fit->sums};
         HF_TRY(hf_update(fit->ctx, &out));
         hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
@@ -46,16 +43,33 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     return hf_inertia(fit->ctx, &args);
 }
 
-/* The sums are integers: when all rows are taken out again, nothing may be left. */
+/* Pieces of the sums, the last of them NULL without weights. */
+struct piece {
+    int64_t *at, count;
+};
+
+static void list_sums(const struct hf_sums *s, struct piece piece[3]) {
+    piece[0] = (struct piece){s->sum, s->limbs * s->k * s->d};
+    piece[1] = (struct piece){s->count, s->k};
+    piece[2] = (struct piece){s->weight, s->weight ? s->limbs * s->k : 0};
+}
+
+/* The sums are integers: when all rows are added to their negative, nothing may be left. */
+static void owe_sums(const struct hf_fit *fit) {
+    struct piece piece[3];
+    list_sums(&fit->sums, piece);
+    for (int p = 0; p < 3; p++)
+        for (int64_t i = 0; i < piece[p].count; i++)
+            piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
+}
+
 static hf_status check_nothing_left(const struct hf_fit *fit) {
-    const struct hf_sums *s = &fit->sums;
+    struct piece piece[3];
     int64_t left = 0;
-    for (int64_t i = 0; i < s->limbs * s->k * s->d; i++)
-        left |= s->sum[i];
-    for (int64_t j = 0; j < s->k; j++)
-        left |= s->count[j];
-    for (int64_t j = 0; s->weight && j < s->limbs * s->k; j++)
-        left |= s->weight[j];
+    list_sums(&fit->sums, piece);
+    for (int p = 0; p < 3; p++)
+        for (int64_t i = 0; i < piece[p].count; i++)
+            left |= piece[p].at[i];
     return left == 0 ? HF_OK
                      : hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                                    "the sums of the clusters are not those of their rows: the "
@@ -66,6 +80,8 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
     struct finish f = {.fit = fit, .fresh = fresh, .verify = verify};
     if (!fresh)
         HF_TRY(hf_skip_arm(fit, &f.bounds));
+    if (verify)
+        owe_sums(fit);
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
     hf_skip_reset(&fit->skip);
     if (verify)
