@@ -9,6 +9,8 @@ install(TARGETS holdfast_shared holdfast_static EXPORT holdfast-targets
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h"
         PATTERN "dev.h" EXCLUDE)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/tuning/" DESTINATION "${HF_TUNING_DIR}"
+        FILES_MATCHING PATTERN "*.tune")
 if(TARGET holdfast_cli)
   install(TARGETS holdfast_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   if(EXISTS "${PROJECT_SOURCE_DIR}/man/holdfast.1")

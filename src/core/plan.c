@@ -2,6 +2,7 @@
 #include "core/plan.h"
 
 #include <assert.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,21 +85,39 @@ void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
             *c = '_';
 }
 
-/* The tuning file is advice: one that cannot be read is the same as none. Its entries of other
- * machines are dropped at once. */
+/* Has the file at path entries of the machine `here`? Then they are the context's. A file is advice:
+ * one that cannot be read is the same as none. */
+static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
+    struct hf_tune *tune = &ctx->tune;
+    if (hf_tune_load(path, tune, NULL) != HF_OK)
+        return false;
+    int kept = 0;
+    for (int i = 0; i < tune->count; i++)
+        if (strcmp(tune->entry[i].fingerprint, here) == 0)
+            tune->entry[kept++] = tune->entry[i];
+    tune->count = kept;
+    if (kept == 0)
+        hf_tune_clear(tune);
+    return kept > 0;
+}
+
+/* The user's own measurements, else, unless HF_TUNE_FILE rules, those that come with the library. */
 static void load_tuning(hf_context *ctx) {
     if (ctx->tune_loaded)
         return;
     ctx->tune_loaded = true;
     char path[MAX_PATH_BYTES], here[HF_TUNE_NAME_BYTES];
-    if (!hf_tune_path(path, sizeof path) || hf_tune_load(path, &ctx->tune, NULL) != HF_OK)
-        return;
     hf_plan_machine(ctx, here);
-    int kept = 0;
-    for (int i = 0; i < ctx->tune.count; i++)
-        if (strcmp(ctx->tune.entry[i].fingerprint, here) == 0)
-            ctx->tune.entry[kept++] = ctx->tune.entry[i];
-    ctx->tune.count = kept;
+    const char *ruling = getenv("HF_TUNE_FILE");
+    if (hf_tune_path(path, sizeof path) &&
+        (take_tuning(ctx, path, here) || (ruling != NULL && *ruling != '\0')))
+        return;
+    glob_t shipped;
+    if (glob(HF_TUNING_DIR "/*.tune", 0, NULL, &shipped) == 0)
+        for (size_t i = 0; i < shipped.gl_pathc; i++)
+            if (take_tuning(ctx, shipped.gl_pathv[i], here))
+                break;
+    globfree(&shipped);
 }
 
 /* Factors of two between two kinds of call; INT_MAX when they have nothing to do with each other.

@@ -41,8 +41,10 @@ static const struct argp argp = {
     "follow. "
     "Only rows whose results agree with the reference on data of that shape are measured.\v"
     "A plan follows entries of similar shape on the same kind of machine. Plans look at "
-    "HF_TUNE_FILE, "
-    "then at holdfast/cpu.tune in XDG_CONFIG_HOME or ~/.config.",
+    "HF_TUNE_FILE alone if it is set, else at holdfast/cpu.tune in XDG_CONFIG_HOME or ~/.config "
+    "and, "
+    "if that has nothing about the machine, at the files that came with the library. Files of "
+    "another version of holdfast are passed over.",
     children,
     NULL,
     NULL};
