@@ -236,6 +236,29 @@ static void another_version(void **state) {
     }
 }
 
+static const struct hf_kernel *row_named(int op, const char *name) {
+    const struct hf_kernel *row = NULL;
+    for (int i = 0; (row = hf_kernel_at(op, i)) != NULL; i++)
+        if (strcmp(row->name, name) == 0)
+            break;
+    return row;
+}
+
+/* What comes with the library can be read whole and names rows that exist. */
+static void shipped(void **state) {
+    (void)state;
+    struct hf_tune tune;
+    const bool cuda = row_named(HF_OP_ASSIGN, "assign_f64_32x64_cuda") != NULL;
+    assert_int_equal(hf_tune_load(HF_TEST_DATA "/../../tuning/h200.tune", &tune, NULL), HF_OK);
+    assert_true(tune.count > 0);
+    if (!cuda)
+        print_message("rows of h200.tune are not looked for: built without CUDA\n");
+    for (int i = 0; i < tune.count && cuda; i++)
+        if (row_named(tune.entry[i].key.op, tune.entry[i].kernel) == NULL)
+            fail_msg("tuning/h200.tune: there is no row %s", tune.entry[i].kernel);
+    hf_tune_clear(&tune);
+}
+
 /* On the CPU the machine is what tuning files of the CPU name. */
 static void machine_of_context(void **state) {
     (void)state;
@@ -328,6 +351,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(strange_lines, fresh, done),
         cmocka_unit_test_setup_teardown(machine_of_context, fresh, done),
         cmocka_unit_test_setup_teardown(another_version, fresh, done),
+        cmocka_unit_test_setup_teardown(shipped, fresh, done),
         cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
         cmocka_unit_test_setup_teardown(explained, fresh, done),
         cmocka_unit_test_setup_teardown(run_follows_the_plan, fresh, done),

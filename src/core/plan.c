@@ -85,7 +85,7 @@ void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
             *c = '_';
 }
 
-/* Has the file at path entries of the machine `here`? Then they are the context's. A file is advice:
+/* Has the file at path entries of the machine `here`? Then the context has them. A file is advice:
  * one that cannot be read is the same as none. */
 static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
     struct hf_tune *tune = &ctx->tune;
@@ -101,7 +101,7 @@ static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
     return kept > 0;
 }
 
-/* The user's own measurements, else, unless HF_TUNE_FILE rules, those that come with the library. */
+/* The user's own measurements, else, unless HF_TUNE_FILE is set, those that the library brings. */
 static void load_tuning(hf_context *ctx) {
     if (ctx->tune_loaded)
         return;
