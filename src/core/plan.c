@@ -2,7 +2,7 @@
 #include "core/plan.h"
 
 #include <assert.h>
-#include <glob.h>
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +101,8 @@ static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
     return kept > 0;
 }
 
-/* The user's own measurements, else, unless HF_TUNE_FILE is set, those that the library brings. */
+/* The user's own measurements, else, unless HF_TUNE_FILE is set, those that the library brings,
+ * in a file named by the last word of the machine: h200.tune for NVIDIA_H200. */
 static void load_tuning(hf_context *ctx) {
     if (ctx->tune_loaded)
         return;
@@ -112,12 +113,13 @@ static void load_tuning(hf_context *ctx) {
     if (hf_tune_path(path, sizeof path) &&
         (take_tuning(ctx, path, here) || (ruling != NULL && *ruling != '\0')))
         return;
-    glob_t shipped;
-    if (glob(HF_TUNING_DIR "/*.tune", 0, NULL, &shipped) == 0)
-        for (size_t i = 0; i < shipped.gl_pathc; i++)
-            if (take_tuning(ctx, shipped.gl_pathv[i], here))
-                break;
-    globfree(&shipped);
+    const char *last = strrchr(here, '_');
+    const int len = snprintf(path, sizeof path, HF_TUNING_DIR "/%s.tune", last ? last + 1 : here);
+    if (len < 0 || (size_t)len >= sizeof path)
+        return;
+    for (char *c = path + strlen(HF_TUNING_DIR); *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    (void)take_tuning(ctx, path, here);
 }
 
 /* Factors of two between two kinds of call; INT_MAX when they have nothing to do with each other.
