@@ -98,22 +98,6 @@ static __device__ __forceinline__ int mma_row(const struct filter_args &a, int p
     return a.rows.list[problem * (a.split ? a.out.open.cap : a.rows.n) + i];
 }
 
-/* The biases of 16 columns (assign_filter_pack.cu) are where accumulators begin. */
-template <int N>
-static __device__ __forceinline__ void mma_begin(float (&d)[N / 2], uint32_t bias) {
-#pragma unroll
-    for (int g = 0; g < N / 16; g++) {
-        const float4 b = hf_lds4(bias + g * 64 + (threadIdx.x & 3) * 16);
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            d[8 * g + 2 * r] = b.x;
-            d[8 * g + 2 * r + 1] = b.y;
-            d[8 * g + 4 + 2 * r] = b.z;
-            d[8 * g + 4 + 2 * r + 1] = b.w;
-        }
-    }
-}
-
 /* The end of row i, all lanes of a warp. */
 static __device__ __forceinline__ void mma_finish(const struct filter_args &a, int mode,
                                                   int problem, int i,
