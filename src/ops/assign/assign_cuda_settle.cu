@@ -16,7 +16,9 @@
 #define TERMS (GROUP * 33) /* doubles of shared memory of a warp */
 
 #define COMPARE_THREADS 256
-#define COMPARE_EACH 8 /* rows of a thread */
+#define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
+#define COMPARE_EACH 8   /* rows that a thread reads together, */
+#define COMPARE_TURNS 4  /* at most so many times */
 
 struct pairs_job {
     const void *x; /* [batch, n, d] */
@@ -221,6 +223,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
 struct compare_job {
     const int32_t *old_labels, *labels;
     int64_t n, k, batch;
+    int each;             /* rows of a thread */
     const int32_t *dense; /* [batch] rows compared with all centroids, NULL: every row */
     struct hf_settle s;
     struct hf_assign_counts *counts;
@@ -231,10 +234,18 @@ struct compare_job {
 /* Bit i: the label of this thread's row i changed. */
 __device__ static unsigned changed_rows(const struct compare_job &job, int64_t first, int64_t end) {
     unsigned bits = 0;
-    for (int i = 0; i < COMPARE_EACH; i++) {
-        const int64_t row = first + i * COMPARE_THREADS;
-        if (row < end && job.labels[row] != (job.old_labels ? job.old_labels[row] : -1))
-            bits |= 1u << i;
+#pragma unroll 1
+    for (int at = 0; at < job.each; at += COMPARE_EACH) {
+        int32_t now[COMPARE_EACH], before[COMPARE_EACH];
+#pragma unroll
+        for (int i = 0; i < COMPARE_EACH; i++) {
+            const int64_t row = first + (at + i) * COMPARE_THREADS;
+            now[i] = row < end ? job.labels[row] : -1;
+            before[i] = row < end && job.old_labels ? job.old_labels[row] : -1;
+        }
+#pragma unroll
+        for (int i = 0; i < COMPARE_EACH; i++)
+            bits |= now[i] != before[i] ? 1u << (at + i) : 0;
     }
     return bits;
 }
@@ -261,7 +272,7 @@ __device__ static int list_moved(const struct compare_job &job, int64_t first, u
     if (!job.moved || count == 0)
         return total;
     int at = start[warp];
-    for (int i = 0; i < COMPARE_EACH; i++) {
+    for (int i = 0; i < job.each; i++) {
         const unsigned who = __ballot_sync(~0u, bits >> i & 1);
         if (bits >> i & 1)
             job.moved[at + __popc(who & ((1u << lane) - 1))] =
@@ -285,31 +296,33 @@ __device__ static void report(const struct compare_job &job, int64_t b) {
     to->pairs = tally->pairs + static_cast<unsigned long long>(job.k * dense);
 }
 
-static __global__ void __launch_bounds__(COMPARE_THREADS)
+/* Is this the last of so many to come here, and the others' work seen? */
+__device__ static bool comes_last(int32_t *ticket, int64_t all) {
+    __threadfence();
+    const bool last = atomicAdd(ticket, 1) == static_cast<int>(all) - 1;
+    if (last)
+        __threadfence();
+    return last;
+}
+
+static __global__ void __launch_bounds__(COMPARE_THREADS, COMPARE_BLOCKS)
     compare_labels(const struct compare_job job) {
     if (job.stop && *job.stop)
         return;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t begin = static_cast<int64_t>(blockIdx.x) * COMPARE_THREADS * COMPARE_EACH;
+        const int64_t begin = static_cast<int64_t>(blockIdx.x) * COMPARE_THREADS * job.each;
         const int64_t first = b * job.n + begin + threadIdx.x;
         const unsigned bits = changed_rows(job, first, (b + 1) * job.n);
         const int changed = list_moved(job, first, bits);
-        if (threadIdx.x == 0) {
+        if (threadIdx.x > 0)
+            continue;
+        if (changed > 0)
             atomicAdd(&job.s.tally[b].changed, static_cast<unsigned long long>(changed));
-            __threadfence();
-            if (atomicAdd(job.s.tickets + b, 1) == static_cast<int>(gridDim.x) - 1) {
-                __threadfence();
-                report(job, b);
-            }
-        }
-    }
-    if (threadIdx.x == 0 && job.moved) {
-        __threadfence();
-        const int blocks = static_cast<int>(gridDim.x * gridDim.y);
-        if (atomicAdd(job.s.tickets + job.batch, 1) == blocks - 1) {
-            __threadfence();
+        if (!comes_last(job.s.tickets + b, gridDim.x))
+            continue;
+        report(job, b);
+        if (job.moved && comes_last(job.s.tickets + job.batch, job.batch))
             *job.moved_count = *static_cast<volatile int32_t *>(job.s.moved);
-        }
     }
 }
 
@@ -329,7 +342,12 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     job.moved = step->moved;
     job.moved_count = step->moved_count;
     job.stop = step->stop;
-    const int64_t each = COMPARE_THREADS * COMPARE_EACH;
+    const int64_t turn = COMPARE_THREADS * COMPARE_EACH;
+    const int64_t wave = batch * rows->n / (turn * cuda->sms * COMPARE_BLOCKS) + 1;
+    const int64_t there = (rows->n + turn - 1) / turn;
+    const int64_t turns = wave < there ? wave : there;
+    job.each = COMPARE_EACH * static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
+    const int64_t each = COMPARE_THREADS * job.each;
     const dim3 grid((unsigned)((rows->n + each - 1) / each),
                     (unsigned)(batch < 65535 ? batch : 65535));
     compare_labels<<<grid, COMPARE_THREADS, 0, cuda->stream>>>(job);

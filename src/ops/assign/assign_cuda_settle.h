@@ -24,7 +24,7 @@ struct hf_settle {
     int64_t n_counters;
     struct hf_assign_counts *tally; /* [batch] */
     int32_t *rest_count;            /* [batch] */
-    int32_t *tickets;               /* [batch + 1] blocks that have compared their labels */
+    int32_t *tickets;               /* [batch + 1] blocks, then problems, that are compared */
     int32_t *split;                 /* [batch, items] parts of a tile that are done */
     int32_t *moved;                 /* [1] */
     int32_t *lost;                  /* [batch] n where the filter cannot see the centroids */
