@@ -44,17 +44,22 @@ static __device__ unsigned share_wild(const struct hf_lanes at, unsigned wild) {
 }
 
 /* v of this thread and of those with the same columns, into the first of them. */
-template <bool LOW, typename V> static __device__ V fold_rows(const struct hf_lanes at, V v) {
-    __shared__ V all[THREADS];
-    all[threadIdx.x] = v;
+template <bool LOW, typename V, int N>
+static __device__ void fold_rows(const struct hf_lanes at, V (&all)[N][THREADS], V (&v)[N]) {
+#pragma unroll
+    for (int e = 0; e < N; e++)
+        all[e][threadIdx.x] = v[e];
+    for (int rows = at.rows; rows > 1; rows = (rows + 1) / 2) {
+        const int half = (rows + 1) / 2;
+        __syncthreads();
+        if (at.active && at.row + half < rows)
+#pragma unroll
+            for (int e = 0; e < N; e++) {
+                const V other = all[e][threadIdx.x + half * at.lanes];
+                all[e][threadIdx.x] = v[e] = LOW ? min(v[e], other) : max(v[e], other);
+            }
+    }
     __syncthreads();
-    if (at.row == 0)
-        for (int r = 1; r < at.rows; r++) {
-            const V other = all[r * at.lanes + at.lane];
-            v = LOW ? min(v, other) : max(v, other);
-        }
-    __syncthreads();
-    return v;
 }
 
 /* How a thread keeps the extremes of columns: 16-bit types two at a time where that is possible. */
@@ -134,6 +139,8 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
     hf_u64 bad = 0;
     slots_start<T, N>(slot);
     const int64_t step = (int64_t)at.rows * UNROLL;
+    if (blockIdx.x > 0 && blockIdx.x * step >= job.n)
+        return;
     for (int64_t base = blockIdx.x * step; base < job.n; base += gridDim.x * step) {
         hf_pack<T, N> v[UNROLL];
         unsigned out = 0, wild = 0; /* a bit for each row: none, or a bad one */
@@ -171,14 +178,21 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
                     whole = whole && hf_widen<T>(v[u].e[e]) == rint(hf_widen<T>(v[u].e[e]));
         }
     }
+    __shared__ typename hf_element<T>::wide all[N][THREADS];
+    typename hf_element<T>::wide least[N], most[N];
 #pragma unroll
     for (int e = 0; e < N; e++) {
-        const double least = (double)fold_rows<true>(at, slot_value<T, N>(slot, e, false));
-        const double most = (double)fold_rows<false>(at, slot_value<T, N>(slot, e, true));
+        least[e] = slot_value<T, N>(slot, e, false);
+        most[e] = slot_value<T, N>(slot, e, true);
+    }
+    fold_rows<true>(at, all, least);
+    fold_rows<false>(at, all, most);
+#pragma unroll
+    for (int e = 0; e < N; e++) {
         if (at.row != 0)
             continue;
-        atomicMax(&job.low[at.column + e], hf_order_key(-least));
-        atomicMax(&job.high[at.column + e], hf_order_key(most));
+        atomicMax(&job.low[at.column + e], hf_order_key(-(double)least[e]));
+        atomicMax(&job.high[at.column + e], hf_order_key((double)most[e]));
     }
     if (__syncthreads_or(!whole) && threadIdx.x == 0)
         job.common->fraction = 1;
