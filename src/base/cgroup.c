@@ -4,12 +4,16 @@
 #endif
 #include "base/cgroup.h"
 
+#include "base/clock.h"
+
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define PATH_BYTES 4096
+#define FRESH_MS 1000 /* that an answer about cores serves for */
 
 /* Value of the group whose files lie in `dir`; UINT64_MAX: no limit. */
 typedef uint64_t group_fn(const char *dir, bool v2);
@@ -138,4 +142,14 @@ static uint64_t least_of_groups(const char *controller, group_fn *fn) {
 
 uint64_t hf_cgroup_memory_left(void) { return least_of_groups("memory", memory_left); }
 
-uint64_t hf_cgroup_cores(void) { return least_of_groups("cpu", cores); }
+/* Files take longer to ask than a small fit does, and groups seldom change. */
+uint64_t hf_cgroup_cores(void) {
+    static _Atomic uint64_t known, until;
+    const uint64_t now = (uint64_t)(hf_now_s() * 1e3);
+    if (now < until)
+        return known;
+    const uint64_t value = least_of_groups("cpu", cores);
+    known = value;
+    until = now + FRESH_MS;
+    return value;
+}

@@ -9,7 +9,8 @@
  * kernel can drop counts as free. */
 uint64_t hf_cgroup_memory_left(void);
 
-/* Cores' worth of time the group may use, rounded up; UINT64_MAX: no limit. */
+/* Cores' worth of time the group may use, rounded up, as it was at most a second ago; UINT64_MAX:
+ * no limit. */
 uint64_t hf_cgroup_cores(void);
 
 /* The unsigned number after `key` and blanks at the start of a line of dir/name; key "" asks for

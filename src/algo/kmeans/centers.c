@@ -80,11 +80,14 @@ void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v) {
 
 void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, int64_t count) {
     const struct hf_center_rule rule = hf_fit_rule(fit);
+    const bool plain = rule.type == HF_F32 && rule.store == HF_F32;
     double piece[64]; /* copied out first: dst may lie over src */
     for (int64_t at = 0; at < count; at += 64) {
         const int64_t some = hf_min64(64, count - at);
         memcpy(piece, src + at, (size_t)some * sizeof(double));
-        for (int64_t i = 0; i < some; i++)
+        for (int64_t i = 0; plain && i < some; i++)
+            ((float *)dst)[at + i] = (float)piece[i];
+        for (int64_t i = 0; !plain && i < some; i++)
             hf_center_store(&rule, dst, at + i, piece[i]);
     }
 }

@@ -80,6 +80,8 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
     struct finish f = {.fit = fit, .fresh = fresh, .verify = verify};
     if (!fresh)
         HF_TRY(hf_skip_arm(fit, &f.bounds));
+    if (f.bounds && !f.bounds->valid)
+        f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
     if (verify)
         owe_sums(fit);
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
