@@ -5,14 +5,18 @@
 #include "algo/kmeans/mirror.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "comm/comm.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/reader.h"
 #include "ops/lloyd/lloyd.h"
+#include <stdatomic.h>
 #include <string.h>
 
-#define MANY 512 /* most iterations between two looks at the state on a device */
+#define MANY 512           /* most iterations between two looks at the state on a device */
+#define LABELS_AT_ONCE 64  /* labels that are checked without a look at the end, */
+#define LABELS_GRAIN 65536 /* and by one worker */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
 struct pass {
@@ -28,11 +32,34 @@ void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
         strncpy(name, kernel->name, 63);
 }
 
+struct label_check {
+    const int32_t *labels;
+    uint32_t most;
+    _Atomic uint32_t bits; /* the sign bit: some label is wrong */
+};
+
+/* Labels of [0, most] and what they lack of it are not negative. */
+static void check_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct label_check *check = user;
+    const int32_t *labels = check->labels;
+    const uint32_t most = check->most;
+    uint32_t bits = 0;
+    int64_t i = begin;
+    (void)worker;
+    for (; i + LABELS_AT_ONCE <= end; i += LABELS_AT_ONCE)
+        for (int j = 0; j < LABELS_AT_ONCE; j++)
+            bits |= (uint32_t)labels[i + j] | (most - (uint32_t)labels[i + j]);
+    for (; i < end; i++)
+        bits |= (uint32_t)labels[i] | (most - (uint32_t)labels[i]);
+    atomic_fetch_or_explicit(&check->bits, bits, memory_order_relaxed);
+}
+
 static hf_status check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
-    uint32_t out = 0;
-    for (int64_t i = first; i < first + count; i++)
-        out |= (uint32_t)fit->labels[i] >= (uint32_t)fit->k;
-    return out ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+    struct label_check check = {.labels = fit->labels + first, .most = (uint32_t)(fit->k - 1)};
+    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
+    hf_parallel_for(pool, count, LABELS_GRAIN, check_range, &check);
+    return check.bits >> 31
+               ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                              "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
                              "kernel computes wrongly",
                              (long long)first, (long long)(first + count - 1),
