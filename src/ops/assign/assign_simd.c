@@ -8,7 +8,7 @@
 #include "ops/assign/assign_job.h"
 
 #if HF_ISA_TILES
-#include "ops/assign/assign_tile_amx.h"
+#include "ops/assign/assign_sweep_amx.h"
 #else
 #include "ops/assign/assign_tile_f32.h"
 #endif
@@ -80,13 +80,13 @@ static int project_pays(const struct job *job) {
 /* Nanoseconds that the tiles need for a row, of half and of plain jobs. */
 static double half_row(const struct hf_assign_args *a) {
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return k * (0.019 * ceil((double)a->x.cols / STEP) + 0.067);
+    return k * (0.019 * ceil((double)a->x.cols / STEP) + 0.035);
 }
 
 static double plain_row(const struct hf_assign_args *a) {
     const double d = (double)a->x.cols;
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.067);
+    return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.035);
 }
 
 /* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes

@@ -24,12 +24,11 @@
 #define TILE_COARSE_UP (1 + 0x1p-7f) /* more than tile_coarse_value() rounds down */
 #define STEP 32                      /* bf16 features of a tile */
 #define STEP_BYTES 1024              /* of a tile */
-#if defined(__clang__)               /* objects where the number of steps is not known */
-#define UNROLL_STEPS
+#if defined(__clang__)               /* objects where the count is not known */
+#define UNROLL_KNOWN(n)
 #else
-#define UNROLL_STEPS UNROLL(8)
+#define UNROLL_KNOWN(n) UNROLL(n)
 #endif
-#define DIGEST 8 /* centroids whose scores are looked at in one go */
 #define SCORES_STRIDE                                                                              \
     (4 * 256 + 80) /* of a 32 x 32 block; not 4 KB apart: stores would hold up loads */
 
@@ -71,11 +70,12 @@ static int64_t tile_all_steps(const struct job *job) {
 /* A bf16 part is off by at most 2^-8 of what it stands for. Left out: rest of c' (2^-16) and, for
  * split rows, rest of x' and xl.cl, each at most 2^-16 of |x'||c'|; coarse rows and centroids are
  * bf16 as they are, and half jobs measure what they leave out. A step adds 32 products in chains of
- * 16 and one to the total; twice that covers any order. */
+ * 16 and one to the total; twice that covers any order. A key (assign_sweep_amx.h) differs from its
+ * score in the last 5 bits. */
 static double tile_dot_error(const struct job *job) {
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
     const double parts = job->single || job->half ? 0 : job->whole ? 1.02 : 3.06;
-    return parts * 0x1p-16 + 1.02 * chain * 0x1p-24;
+    return parts * 0x1p-16 + 1.02 * chain * 0x1p-24 + 1.02 * 0x1p-18;
 }
 
 static size_t tile_row_bytes(const struct job *job) {
@@ -303,42 +303,6 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
         tile_pack_step(rows + (s - half) * STEP, job->d_pad, 1, dst + s * STEP_BYTES);
 }
 
-/* A 32 x 32 block of scores that waits for its vector work. */
-struct tile_wait {
-    const float *scores; /* [TILE_K][TILE_ROWS]; NULL: none */
-    int slot;            /* first row of the block */
-    int32_t k;           /* first centroid */
-};
-
-/* Vector work on DIGEST centroids from `from` on of a waiting block: best two of each row, or
- * candidates. */
-ALWAYS_INLINE void tile_digest_some(const struct job *job, struct worker *w, const struct pack *p,
-                                    int collect, const struct tile_wait *wait, struct pick pick[2],
-                                    int32_t from) {
-    const float *row = wait->scores + from * TILE_ROWS;
-    const int32_t k = wait->k + from;
-    UNROLL(8)
-    for (int32_t t = 0; t < DIGEST; t++) {
-        const vf a = vf_load(row + t * TILE_ROWS);
-        const vf b = vf_load(row + t * TILE_ROWS + VW);
-        if (collect) {
-            const uint64_t bits =
-                vm_bits(vf_le(pick[0].best, a)) | (uint64_t)vm_bits(vf_le(pick[1].best, b)) << VW;
-            pick_candidates(job, w, p, wait->slot, bits, k + t);
-        } else {
-            pick_score(&pick[0], a, k + t);
-            pick_score(&pick[1], b, k + t);
-        }
-    }
-}
-
-ALWAYS_INLINE void tile_digest(const struct job *job, struct worker *w, const struct pack *p,
-                               int collect, const struct tile_wait *wait, struct pick pick[2],
-                               int32_t from, int32_t to) {
-    for (int32_t t = from; t < to; t += DIGEST)
-        tile_digest_some(job, w, p, collect, wait, pick, t);
-}
-
 ALWAYS_INLINE void tile_load_scores(const float *from) {
     const int stride = TILE_ROWS * sizeof(float);
     _tile_loadd(0, from, stride);
@@ -387,126 +351,13 @@ ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* pass: rows pass by and should leave the centroids in the L1 cache. */
-ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s, int pass) {
-    if (pass) {
-        _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
-        _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
-    } else {
-        _tile_loadd(6, o->x + s * STEP_BYTES, 64);
-        _tile_loadd(7, o->y + s * STEP_BYTES, 64);
-    }
+/* One step of a block whose panels are at the same one. */
+ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s) {
+    _tile_loadd(6, o->x + s * STEP_BYTES, 64);
+    _tile_loadd(7, o->y + s * STEP_BYTES, 64);
     tile_products(o, s);
     if (s < o->low)
         tile_products(o, o->high + s);
-}
-
-/* Steps [begin, end) on 32 rows by 32 centroids, tile registers 0-3 loaded; meanwhile the vector
- * units digest a block made before. */
-ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, const struct tile_operands *o, int64_t begin,
-                              int64_t end, float *out, const struct tile_wait *wait, int pass) {
-    const int64_t steps = end - begin;
-    const int32_t turns = (int32_t)(steps < TILE_K / DIGEST ? steps : TILE_K / DIGEST);
-    const int32_t share = wait->scores ? (TILE_K / DIGEST + turns - 1) / turns * DIGEST : 0;
-    int32_t from = 0;
-    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
-    UNROLL_STEPS
-    for (int64_t s = begin; s < end; s++) {
-        tile_step(o, s, pass);
-        if (from < TILE_K) {
-            const int32_t to = from + share < TILE_K ? from + share : TILE_K;
-            if (share > 0)
-                tile_digest(job, w, p, collect, wait, pick, from, to);
-            from = to;
-        }
-        job_prefetch(w);
-    }
-    tile_store_scores(out);
-    if (share && !collect) {
-        pick_store(&w->block, wait->slot, &pick[0]);
-        pick_store(&w->block, wait->slot + 16, &pick[1]);
-    }
-}
-
-/* What is left of a waiting block. */
-ALWAYS_INLINE void tile_finish(const struct job *job, struct worker *w, const struct pack *p,
-                               int collect, const struct tile_wait *wait) {
-    if (!wait->scores)
-        return;
-    struct pick pick[2] = {pick_load(&w->block, wait->slot), pick_load(&w->block, wait->slot + 16)};
-    tile_digest(job, w, p, collect, wait, pick, 0, TILE_K);
-    if (collect)
-        return;
-    pick_store(&w->block, wait->slot, &pick[0]);
-    pick_store(&w->block, wait->slot + 16, &pick[1]);
-}
-
-/* Two blocks wait: the stores of the last one are still on their way when the next begins. */
-ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low) {
-    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
-    struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
-    int turn = 0;
-    job_prefetch_plan(w, p->groups * tiles * high);
-    for (int64_t g = 0; g < p->groups; g++) {
-        for (int i = 0; i < tiles; i++) {
-            float *out = scores + turn * SCORES_STRIDE;
-            turn = turn == 2 ? 0 : turn + 1;
-            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
-            const struct tile_operands o = tile_operands_at(x, p, g, high, low);
-            tile_load_start(p, g);
-            tile_block(job, w, p, collect, &o, 0, high, out, &wait[0], 0);
-            wait[0] = wait[1];
-            wait[1] = (struct tile_wait){out, i * TILE_ROWS, (int32_t)(g * TILE_K)};
-        }
-    }
-    tile_finish(job, w, p, collect, &wait[0]);
-    tile_finish(job, w, p, collect, &wait[1]);
-}
-
-/* Call i of `calls` on a group: its share of the next group's centroids is fetched. */
-ALWAYS_INLINE void tile_fetch_next(const struct tile_operands *o, int64_t calls, int64_t i) {
-    const size_t bytes = 2 * (size_t)(o->high + o->low) * STEP_BYTES;
-    const size_t each = hf_align_up(bytes / (size_t)calls + HF_ALIGN);
-    const char *next = o->c + bytes + each * (size_t)i;
-    for (size_t at = 0; at < each; at += HF_ALIGN)
-        __builtin_prefetch(next + at, 0, 2);
-}
-
-/* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
- * steps does while all rows of the block pass by. The sums so far wait in memory. */
-ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
-                                    int collect, int64_t high, int64_t low, int64_t parts) {
-    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
-    const struct tile_wait none = {NULL, 0, 0};
-    job_prefetch_plan(w, p->groups * tiles * high);
-    for (int64_t turn = 0; turn < p->groups * parts; turn++) {
-        const int64_t g = turn / parts;
-        const int64_t begin = turn % parts * high / parts;
-        const int64_t end = (turn % parts + 1) * high / parts;
-        for (int i = 0; i < tiles; i++) {
-            float *out = scores + i * SCORES_STRIDE;
-            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
-            const struct tile_operands o = tile_operands_at(x, p, g, high, low);
-            tile_fetch_next(&o, tiles * parts, turn % parts * tiles + i);
-            if (begin == 0) {
-                const struct tile_wait wait = {out, i * TILE_ROWS, (int32_t)((g - 1) * TILE_K)};
-                tile_load_start(p, g);
-                tile_block(job, w, p, collect, &o, 0, end, out, g > 0 ? &wait : &none, 1);
-            } else {
-                tile_load_scores(out);
-                tile_block(job, w, p, collect, &o, begin, end, out, &none, 1);
-            }
-        }
-    }
-    for (int i = 0; p->groups > 0 && i < tiles; i++) {
-        const struct tile_wait wait = {scores + i * SCORES_STRIDE, i * TILE_ROWS,
-                                       (int32_t)((p->groups - 1) * TILE_K)};
-        tile_finish(job, w, p, collect, &wait);
-    }
 }
 
 /* Tile i of packed rows. */
@@ -521,7 +372,7 @@ static void tile_scores_out(const struct job *job, const void *rows, const struc
         tile_operands_at(rows, p, g, tile_steps(job), tile_low_steps(job));
     tile_load_start(p, g);
     for (int64_t s = 0; s < o.high; s++)
-        tile_step(&o, s, 0);
+        tile_step(&o, s);
     tile_store_scores(out);
 }
 
@@ -536,56 +387,6 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
             j + 1 < job->d ? _mm512_loadu_si512(rows + (j + 1) * 16) : _mm512_setzero_si512();
         _mm512_storeu_si512(dst + j * 8, _mm512_or_si512(_mm512_srli_epi32(a, 16), b));
     }
-}
-
-/* Numbers of steps that get a loop of their own: without its branches the next block begins while
- * this one is still at work. */
-#define TILE_SHAPES(S) S(1, 0) S(1, 1) S(2, 0) S(2, 1) S(3, 0) S(3, 3) S(4, 0) S(4, 2) S(8, 4)
-#define TILE_SHAPE(h, l)                                                                           \
-    static NOINLINE void tile_argmax_##h##_##l(const struct job *job, struct worker *w,            \
-                                               const struct pack *p) {                             \
-        tile_sweep(job, w, p, 0, h, l);                                                            \
-    }
-TILE_SHAPES(TILE_SHAPE)
-#undef TILE_SHAPE
-
-static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
-                                     const struct pack *p) {
-    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job));
-}
-
-/* No low steps to ask for: half jobs and whole numbers */
-static NOINLINE void tile_argmax_high(const struct job *job, struct worker *w, const struct pack *p,
-                                      int64_t parts) {
-    tile_sweep_parts(job, w, p, 0, tile_steps(job), 0, parts);
-}
-
-static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
-                                       const struct pack *p, int64_t parts) {
-    tile_sweep_parts(job, w, p, 0, tile_steps(job), tile_low_steps(job), parts);
-}
-
-static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
-    const int64_t high = tile_steps(job);
-    const int64_t low = tile_low_steps(job);
-#define TILE_SHAPE(h, l)                                                                           \
-    if (high == h && low == l) {                                                                   \
-        tile_argmax_##h##_##l(job, w, p);                                                          \
-        return;                                                                                    \
-    }
-    TILE_SHAPES(TILE_SHAPE)
-#undef TILE_SHAPE
-    const int64_t parts = tile_splits(high, low);
-    if (parts > 1 && low == 0)
-        tile_argmax_high(job, w, p, parts);
-    else if (parts > 1)
-        tile_argmax_parts(job, w, p, parts);
-    else
-        tile_argmax_any(job, w, p);
-}
-
-static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job));
 }
 
 #endif
