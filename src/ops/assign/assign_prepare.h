@@ -36,6 +36,7 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->lost = job->i16 || job->half
                   ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
                   : NULL;
+    p->slack = job->half ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups) : NULL;
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {

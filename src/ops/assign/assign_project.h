@@ -153,7 +153,7 @@ static void project_begin(const struct job *job, struct worker *w, struct projec
 static NOINLINE void project_cut(const struct job *job, const struct worker *w,
                                  struct project_tile *t, int from) {
     struct verdict v;
-    judge(job, &w->block, t->slot + from, &v);
+    judge(job, &job->all, &w->block, t->slot + from, &v);
     for (int i = 0; i < VW; i++) {
         const int known = t->slot + from + i < w->block.rows && (v.near_enough >> i & 1);
         t->cut[from + i] = known ? v.threshold[i] - t->slack[from + i] : INFINITY;

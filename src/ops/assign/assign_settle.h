@@ -38,13 +38,29 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
 }
 
-ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
-                         struct verdict *out) {
+/* The error of scores that goes with the length of a row alone. */
+ALWAYS_INLINE vf judge_flat(const struct filter_bound *f, vf norm) {
+    const vf more = vf_max(vf_sub(norm, vf_set1(f->usual)), vf_set1(0));
+    return vf_fma(more, vf_set1(f->beyond), vf_fma(norm, vf_set1(f->fixed), vf_set1(f->eta)));
+}
+
+/* The best scores, less what those of their centroids may be too large. */
+ALWAYS_INLINE vf judge_best(const struct pack *p, const struct block *b, int slot) {
+    const vf best = vf_load(b->best + slot);
+    (void)p;
+#if TILE_HAS_HALF
+    if (p->slack)
+        return vf_sub(best, _mm512_i32gather_ps(vi_load(b->arg + slot), p->slack, 4));
+#endif
+    return best;
+}
+
+ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const struct block *b,
+                         int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
     const vf q = vf_load(b->norm2 + slot);
-    const vf best = vf_load(b->best + slot);
+    const vf best = judge_best(p, b, slot);
     const vf eps = vf_set1(f->eps);
-    const vf eta = vf_set1(f->eta);
     const vf delta = vf_set1(f->delta);
     const vf tiny = vf_set1(f->tiny);
     const vf cmax = vf_set1(f->cmax);
@@ -54,7 +70,7 @@ ALWAYS_INLINE void judge(const struct job *job, const struct block *b, int slot,
     const vf norm = vf_mul(vf_sqrt(q_up), vf_set1(1 + 0x1p-10f));
     /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
      * a tiny |x'|^2 it alone keeps the rows open. */
-    const vf flat = vf_fma(norm, vf_set1(f->fixed), eta);
+    const vf flat = judge_flat(f, norm);
     const vf loss = b->loss ? vf_load(b->loss + slot) : zero;
     const vf e0 =
         vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), vf_fma(loss, cmax, flat));
@@ -156,11 +172,11 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
 ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
     const struct filter_bound *f = &job->bound;
     const struct block *b = &w->block;
-    const vf best = vf_load(b->best + slot);
+    const vf best = judge_best(&job->all, b, slot);
     const vf cmax = vf_set1(f->cmax);
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    const vf flat = vf_fma(norm, vf_set1(f->fixed), vf_set1(f->eta));
+    const vf flat = judge_flat(f, norm);
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
                         vf_fma(loss, cmax, flat));
@@ -208,7 +224,7 @@ static void settle_block(const struct job *job, struct worker *w) {
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
         if (plain && count == VW && settle_plain(job, w, slot))
             continue;
-        judge(job, b, slot, &v);
+        judge(job, &job->all, b, slot, &v);
         if (count == VW && settle_all(job, w, slot, &v))
             continue;
         for (int i = 0; i < count; i++) {
@@ -233,7 +249,7 @@ static void settle_partial(const struct job *job, struct worker *w) {
     struct hf_assign_bounds *bounds = job->a->bounds;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
-        judge(job, b, slot, &v);
+        judge(job, &job->moved, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
         for (int i = 0; i < count; i++) {
             const int64_t row = b->row[slot + i];

@@ -89,9 +89,44 @@ static double plain_row(const struct hf_assign_args *a) {
     return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.035);
 }
 
+/* Rounding moved some centroids farther than others. A score that lacks more than |x'| times their
+ * mean is raised by what it lacks for a row of usual length, so that few such centroids do not make
+ * the bound of all. */
+static void half_raise(struct job *job, struct pack *p, double mean, double usual) {
+    float most = 0;
+    for (int64_t slot = 0; slot < p->groups * TILE_K; slot++) {
+        const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
+        const double more = usual * ((double)p->lost[slot] - mean) * (1 + 0x1p-6);
+        const int raise = k >= 0 && job->c_length[k] < WILD && more > 0;
+        p->slack[slot] = raise ? tile_raise(p, slot, more) : 0;
+        most = fmaxf(most, p->slack[slot]);
+    }
+    job->bound.eta += (float)tile_dot_error(job) * most;
+}
+
+static void half_bound(struct job *job, const struct block *b) {
+    double sum = 0;
+    int64_t seen = 0;
+    float usual = 0;
+    for (int64_t k = 0; k < job->k; k++) {
+        const int sees = job->c_length[k] < WILD;
+        sum += sees ? (double)job->all.lost[k] : 0;
+        seen += sees;
+    }
+    for (int i = 0; i < b->rows; i++)
+        usual = fmaxf(usual, fminf(sqrtf(b->norm2[i]), sqrtf((float)job->d)));
+    const double mean = seen > 0 ? sum / (double)seen : 0;
+    const double most = (double)pack_lost_most(&job->all);
+    job->bound.usual = usual;
+    job->bound.fixed = (float)(mean * (1 + 0x1p-6) * (1 + 0x1p-20));
+    job->bound.beyond = (float)(fmax(most - mean, 0) * (1 + 0x1p-6) * (1 + 0x1p-20));
+    half_raise(job, &job->all, mean, (double)usual);
+    half_raise(job, &job->moved, mean, (double)usual);
+}
+
 /* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes
  * through the tiles again, and float32 compares its candidates. */
-static int half_pays(const struct job *job) {
+static int half_pays(struct job *job) {
     struct worker *w = &job->workers[0];
     struct block *b = &w->block;
     const int64_t share = job->n / HALF_SAMPLE;
@@ -102,13 +137,14 @@ static int half_pays(const struct job *job) {
         b->row[i] = i * job->n / b->rows;
     tile_begin();
     load_block(job, w);
+    half_bound(job, b);
     clear_picks(b);
     tile_argmax(job, w, &job->all);
     tile_end();
     int open = 0;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
-        judge(job, b, slot, &v);
+        judge(job, &job->all, b, slot, &v);
         for (int i = 0; i < VW && slot + i < b->rows; i++)
             open += !(b->next[slot + i] < v.threshold[i]);
     }

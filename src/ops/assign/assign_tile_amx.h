@@ -189,6 +189,17 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
         p->lost[slot] = tile_lost(c, job->d);
 }
 
+/* The start score of a slot becomes larger by at least `more`. By how much its scores may be too
+ * large then, and what they lack without: both together. */
+static float tile_raise(struct pack *p, int64_t slot, double more) {
+    float *start = p->start + slot * 16;
+    const float old = *start;
+    const float by = (float)(more * (1 + 0x1p-20)) + fabsf(old) * 0x1p-23f;
+    for (int i = 0; i < 16; i++)
+        start[i] = old + by;
+    return by * (2 + 0x1p-19f) + fabsf(old) * 0x1p-22f;
+}
+
 /* 32 features of a row: the high halves, or what they leave. */
 ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
     const vf a = vf_load(x);
