@@ -84,6 +84,8 @@ struct hf_fit {
     int64_t relocated_count;
     double *row;         /* [d] likewise */
     int64_t *share;      /* [k] rows of each cluster; only with HF_EMPTY_SPLIT */
+    bool lean;           /* op lloyd is to use less memory, */
+    int64_t cached;      /* and may copy so many rows of locked memory */
     bool fused;          /* sums are small enough to be updated while assigning */
     uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
 

@@ -349,6 +349,8 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .rule = hf_fit_rule(fit),
                                   .empty = o->empty,
                                   .skipping = fit->rows.reader ? HF_SKIP_OFF : o->skipping,
+                                  .lean = fit->lean,
+                                  .cached = fit->cached,
                                   .first = run->iteration,
                                   .count = (int)count,
                                   .tol = &fit->tol,
@@ -373,13 +375,21 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
     return kernel->workspace ? kernel->workspace(args, 1) : 0;
 }
 
-/* For a run of op lloyd: its workspace and what it copies to the device. */
-static bool has_room(const struct hf_fit *fit, uint64_t workspace) {
+/* What a run of op lloyd leaves of the memory allowed, beside its workspace and what it copies to
+ * the device; 0: there is too little. */
+static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
     const uint64_t more = workspace > fit->ctx->workspace_bytes ? workspace : 0;
     const uint64_t rows = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
     const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
     const uint64_t room = hf_resident_room(fit->ctx) + (more > 0 ? fit->ctx->workspace_bytes : 0);
-    return more < room && rows + small <= room - more;
+    return more < room && rows + small <= room - more ? room - more - rows - small + 1 : 0;
+}
+
+/* Rows that a run may copy with the memory that it would leave, up to all. */
+static int64_t rows_for(const struct hf_fit *fit, uint64_t left) {
+    const uint64_t numbers = (uint64_t)fit->n * sizeof(int32_t) + SMALL_BYTES;
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) + sizeof(int32_t);
+    return left > numbers ? hf_min64((int64_t)((left - numbers) / row), fit->n) : 0;
 }
 
 /* Wide rows in locked memory that the device has room for in 16 bits: after the first iteration
@@ -389,23 +399,32 @@ static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
     const bool wide = fit->dtype == HF_F32 || fit->dtype == HF_F64;
     if (!wide || fit->rows.dropped_count > 0 || !hf_reader_lend(reader, true))
         return false;
-    if (has_room(fit, workspace))
+    const uint64_t left = room_left(fit, workspace);
+    fit->cached = rows_for(fit, left);
+    if (left > 0)
         return true;
     (void)hf_reader_lend(reader, false);
     return false;
 }
 
-/* Is there a row of op lloyd for this fit, and memory? */
+/* Is there a row of op lloyd for this fit, and memory? What it does with less is tried last; rows
+ * that are lent leave all they can to their copies. */
 static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
     if (hf_ctx_is_host(fit->ctx) || !fit->rows.array)
         return false;
-    const struct hf_lloyd_args args = many_args(fit, run, &state, &history);
-    const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
-    if (workspace == UINT64_MAX)
-        return false;
-    return fit->rows.reader ? lend_rows(fit, workspace) : has_room(fit, workspace);
+    for (int lean = fit->rows.reader ? 1 : 0; lean < 2; lean++) {
+        fit->lean = lean > 0;
+        fit->cached = 0;
+        const struct hf_lloyd_args args = many_args(fit, run, &state, &history);
+        const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
+        if (workspace == UINT64_MAX || (lean && args.skipping == HF_SKIP_ON))
+            return false;
+        if (fit->rows.reader ? lend_rows(fit, workspace) : room_left(fit, workspace) > 0)
+            return true;
+    }
+    return false;
 }
 
 /* Before the first pass of the host's loop: the panels that there is memory for stay. */

@@ -39,13 +39,15 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     m->packed = take(&carve, hf_filter_pack_bytes(&large, k, d, batch));
     void *simt = take(&carve, hf_simt_carve(problem, NULL, &m->simt));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
-    void *skip = take(&carve, hf_skip_carve(problem, NULL, &m->skip));
+    m->skip = {};
+    void *skip = problem->lean ? NULL : take(&carve, hf_skip_carve(problem, NULL, &m->skip));
     if (hf_i8_wanted(problem)) {
         void *i8 = take(&carve, hf_i8_carve(problem, NULL, &m->i8));
         (void)hf_i8_carve(problem, i8, &m->i8);
     }
     if (ws != NULL) {
-        (void)hf_skip_carve(problem, skip, &m->skip);
+        if (skip != NULL)
+            (void)hf_skip_carve(problem, skip, &m->skip);
         (void)hf_simt_carve(problem, simt, &m->simt);
         (void)hf_settle_carve(problem, settle, &m->settle);
     }
@@ -197,8 +199,7 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(hf_settle_direct(cuda, rows, step, s));
         return hf_settle_compare(cuda, rows, step, s, s->open.count);
     }
-    HF_TRY(hf_filter_emit(cuda, &x, &c, m->packed, &s->open, s->slots));
-    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
+    HF_TRY(hf_settle_open(cuda, rows, step, s, &x, &c, m->packed));
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
 

@@ -10,7 +10,7 @@
 #ifndef HF_ASSIGN_CUDA_H
 #define HF_ASSIGN_CUDA_H
 
-#include "device/cuda/cuda.h"
+#include "device/cuda/row_cache.h"
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
 
@@ -31,15 +31,17 @@ enum hf_assign_kind {
 
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
-    hf_array x;               /* [batch * n, d] device memory, any data type, any row stride */
-    int64_t batch, k;         /* n is x.rows / batch */
-    hf_dtype c_type;          /* of the centroids: HF_F32 or HF_F64 */
-    hf_metric metric;         /* of the distances */
-    bool exact;               /* false: take the filter's answer */
-    bool once;                /* one step, no bounds: what it finds out by itself is not prepared */
+    hf_array x;       /* [batch * n, d] device memory, any data type, any row stride */
+    int64_t batch, k; /* n is x.rows / batch */
+    hf_dtype c_type;  /* of the centroids: HF_F32 or HF_F64 */
+    hf_metric metric; /* of the distances */
+    bool exact;       /* false: take the filter's answer */
+    bool once;        /* one step, no bounds: what it finds out by itself is not prepared */
+    bool lean; /* one problem, no bounds: half the memory for open rows, which takes two rounds */
     const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
     double scale;             /* hf_filter.scale; 0 means 1 */
+    int64_t cached;           /* x lies in host memory: copy so many rows, batch is 1; 0: none */
     enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
 
@@ -62,6 +64,7 @@ struct hf_assign_rows {
     const float *loss;   /* [batch * n] at least |x' - x16|, NULL: 0 */
     const int32_t *wild; /* [batch, n] those with an infinite norm; NULL: exact mode, no norm, */
     const int32_t *wild_count; /* [batch] and how many */
+    struct hf_row_cache cache; /* of x, where that lies in host memory */
 };
 
 /* Counters of a step. Written (not added to) by hf_assign_step(). */

@@ -30,6 +30,7 @@ struct pairs_job {
     const double *norm;  /* [batch, k] */
     int32_t *labels;
     struct hf_settle s;
+    struct hf_row_cache cache;
     const int32_t *stop;
 };
 
@@ -129,7 +130,8 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
         const int64_t entry = __shfl_sync(~0u, r.entry, owner);
         const int32_t row = __shfl_sync(~0u, r.row, owner);
         const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
-        const char *its_x = x + row * job.stride * hf_device_bytes<X>;
+        const char *its_x =
+            hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
         const double sum = pair_sum<X, C_F64, PRODUCT>(its_x, c + arg * job.d * (C_F64 ? 8 : 4),
                                                        static_cast<int>(job.d), pairs, term);
         double norm_x = 0, norm_c = 0;
@@ -205,6 +207,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.norm = s->norm;
     job.labels = step->labels;
     job.s = *s;
+    job.cache = rows->cache;
     job.stop = step->stop;
     const int64_t most = (rows->n + WARPS - 1) / WARPS;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
@@ -366,7 +369,10 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->open.row = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     s->open.threshold = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     s->open.emitted = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
-    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows * HF_FILTER_SLOTS);
+    s->slot_rows = hf_settle_slot_rows(problem);
+    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->slot_rows *
+                                                    HF_FILTER_SLOTS);
+    s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t));
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);

@@ -14,7 +14,9 @@
 /* Workspace of the steps below, for all problems of a batch. */
 struct hf_settle {
     struct hf_filter_open open; /* [batch, n] rows that the filter left open */
-    int32_t *slots;             /* [batch, n, HF_FILTER_SLOTS] their candidates */
+    int32_t *slots;             /* [batch, slot_rows, HF_FILTER_SLOTS] their candidates */
+    int64_t slot_rows;          /* n, or half of it: then they are listed in two rounds */
+    int32_t *late;              /* [1] with two: open rows of the second one */
     int32_t *rest;              /* [batch, n] rows that need all centroids */
     double *norm;               /* [batch, k] |c|, cosine only */
     double *least;              /* [batch, parts] least distance of a row to a part of centroids */
@@ -44,6 +46,16 @@ hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *row
  * 16 bits. */
 hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s);
+
+/* Open rows whose candidates are listed together. */
+int64_t hf_settle_slot_rows(const struct hf_assign_problem *problem);
+
+/* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Those that lie in host memory
+ * are copied first, as far as there is room. */
+hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s,
+                         const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
+                         void *packed);
 
 /* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

@@ -34,13 +34,16 @@ typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iterati
 /* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
  * others go on, the labels and sums of an ended problem follow its last centroids. */
 struct hf_lloyd_args {
-    hf_array x;    /* [batch * n, d] any data type */
-    int64_t batch; /* at least 1 */
-    bool exact;    /* of the labels */
+    hf_array x;     /* [batch * n, d] any data type */
+    int64_t cached; /* x lies in host memory that the device reads in place (hf_reader_lend()): so
+                       many of its rows may be copied; batch is 1. 0: none */
+    int64_t batch;  /* at least 1 */
+    bool exact;     /* of the labels */
     struct hf_filter filter;
     struct hf_center_rule rule; /* shift [d], unit [batch, d] */
     hf_empty empty;
     hf_skipping skipping;       /* of rows that bounds decide */
+    bool lean;                  /* less memory, a little more time; no bounds: skipping is not ON */
     int first;                  /* iterations made before this call */
     int count;                  /* iterations of this call at most, at least 1 */
     const double *tol;          /* [batch] on the sum of the squared moves; < 0: never */

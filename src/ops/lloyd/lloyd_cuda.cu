@@ -64,13 +64,15 @@ static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
     problem.exact = a->exact;
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
+    problem.lean = a->lean && a->batch == 1;
+    problem.cached = a->batch == 1 ? a->cached : 0;
     if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)
         problem.kind = HF_ASSIGN_TENSOR; /* the others keep none */
     return problem;
 }
 
 static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_problem *problem) {
-    if (a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
+    if (problem->lean || a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
         return false;
     return a->skipping == HF_SKIP_ON || hf_assign_bounds_pay(problem);
 }
@@ -145,6 +147,7 @@ static void stage_update(struct run *run) {
     run->problem.x = x;
     u->x = (const char *)x.data;
     u->row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
+    u->cache = (struct hf_row_cache){}; /* begin() knows */
     u->dtype = x.dtype;
     u->batch = a->batch;
     u->n = x.rows / a->batch;
@@ -213,7 +216,9 @@ static hf_status begin(struct run *run) {
     if (run->bounds != NULL)
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
-    return hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows);
+    HF_TRY(hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows));
+    job->update.cache = run->rows.cache;
+    return HF_OK;
 }
 
 static hf_status queue_step(struct run *run, int number) {
@@ -232,6 +237,8 @@ static hf_status queue_step(struct run *run, int number) {
     step.drift = job->drift;
     step.guide = run->guide;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
+    HF_TRY(hf_row_cache_fetch(run->cuda, &run->rows.cache, job->update.x, job->update.row_bytes,
+                              run->moved, step.moved_count, run->args->x.rows, step.stop));
     return hf_lloyd_conclude(run->cuda, job, side);
 }
 

@@ -490,6 +490,8 @@ static __device__ __forceinline__ void update_move(const struct hf_update_job &j
                                                    int64_t p, int32_t from, int32_t to, int lane,
                                                    int group) {
     const char *x = job.x + row * job.row_bytes;
+    if constexpr (T == HF_F32 || T == HF_F64) /* others are not looked at where they lie */
+        x = hf_row_cached(job.cache, x, row);
     const double *mult = job.mult + p * job.mult_stride;
     const double factor = job.factor != NULL ? job.factor[row] : 1;
     const double scale = update_scale(job.bits);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows that lie in host memory, copied to the device because kernels looked at them over the bus:
+ * they want many of them again. When all places are taken the oldest copies make room. */
+#ifndef HF_ROW_CACHE_H
+#define HF_ROW_CACHE_H
+
+#include "base/mem.h"
+#include "device/cuda/cuda.h"
+
+struct hf_row_cache {
+    char *data;     /* [room, row_bytes] NULL: no copies are kept */
+    int32_t *where; /* [n] place of a row, -1: it has none */
+    int32_t *owner; /* [room] row of a place, -1: none */
+    int32_t *turn;  /* [2] the place that is given away next, and places given away in this fetch */
+    int64_t room;   /* fewer than 2^31 */
+    int64_t row_bytes;
+};
+
+/* Lay it out; room 0: no copies are kept. */
+void hf_row_cache_carve(hf_carve *carve, int64_t n, int64_t room, int64_t row_bytes,
+                        struct hf_row_cache *cache);
+
+/* Nothing is there yet. */
+hf_status hf_row_cache_clear(struct hf_cuda *cuda, const struct hf_row_cache *cache, int64_t n);
+
+/* Copy the rows list[0 .. min(*count, most)), all different, as far as there is room. x: locked
+ * memory, `step` bytes from row to row. Nothing is done where no copies are kept, and with *stop !=
+ * 0 (NULL: 0). */
+hf_status hf_row_cache_fetch(struct hf_cuda *cuda, const struct hf_row_cache *cache, const void *x,
+                             int64_t step, const int32_t *list, const int32_t *count, int64_t most,
+                             const int32_t *stop);
+
+#ifdef __CUDACC__
+/* Where a kernel reads a row that lies at x. */
+static __device__ __forceinline__ const char *hf_row_cached(const struct hf_row_cache &cache,
+                                                            const char *x, int64_t row) {
+    if (cache.data == NULL || cache.where[row] < 0)
+        return x;
+    return cache.data + cache.where[row] * cache.row_bytes;
+}
+#endif
+
+#endif
