@@ -24,10 +24,11 @@
 struct scan {
     struct hf_fit *fit;
     struct hf_range_args range;
-    uint8_t *bad; /* [panel_rows or fewer] */
+    uint8_t *bad;      /* [panel_rows or fewer] where kernels write; host memory or not */
+    uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
     int64_t bad_rows;
     int64_t dropped, room;               /* used and allocated of fit->dropped */
-    int32_t *zeros;                      /* [scan_rows or n] */
+    int32_t *zeros;                      /* [scan_rows or n], only with weights */
     int64_t *sum, *sum_square;           /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
     hf_wide square;
@@ -51,6 +52,21 @@ static hf_status drop_row(struct scan *s, int64_t row) {
     return HF_OK;
 }
 
+/* s->bad of `rows` rows where the host can read it. */
+static hf_status fetch_bad(struct scan *s, int64_t rows) {
+    struct hf_fit *fit = s->fit;
+    if (hf_ctx_is_host(fit->ctx)) {
+        s->bad_here = s->bad;
+        return HF_OK;
+    }
+    if (!s->bad_here)
+        s->bad_here = hf_alloc((size_t)fit->rows.chunk_rows);
+    if (!s->bad_here)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a byte for each of %lld rows",
+                           (long long)fit->rows.chunk_rows);
+    return hf_ctx_copy(fit->ctx, s->bad_here, s->bad, (size_t)rows);
+}
+
 static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
     struct scan *s = job;
     const int64_t before = s->bad_rows;
@@ -58,8 +74,9 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
     HF_TRY(hf_run(s->fit->ctx, HF_OP_RANGE, &s->range));
     if (s->bad_rows == before)
         return HF_OK;
+    HF_TRY(fetch_bad(s, chunk->rows));
     for (int64_t i = 0; i < chunk->rows; i++) {
-        if (!s->bad[i])
+        if (!s->bad_here[i])
             continue;
         if (s->fit->opts.nan == HF_NAN_ERROR)
             return hf_bad_row(s->fit->ctx, chunk, i, first,
@@ -360,12 +377,14 @@ static hf_status scan_workspace(struct scan *s, void **block) {
         chunk = chunk < 1 ? 1 : chunk;
     }
     fit->rows.chunk_rows = chunk;
+    const bool away = !hf_ctx_is_host(fit->ctx);
+    const size_t zeros = (size_t)(fit->opts.weights ? hf_min64(fit->n_all, fit->scan_rows) : 0) * 4;
     hf_carve carve = {0};
     for (int pass = 0; pass < 2; pass++) {
         carve.used = 0;
         fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
-        s->bad = hf_carve_take(&carve, (size_t)chunk);
-        s->zeros = hf_carve_take(&carve, (size_t)hf_min64(fit->n_all, fit->scan_rows) * 4);
+        s->bad = hf_carve_take(&carve, away ? 0 : (size_t)chunk);
+        s->zeros = hf_carve_take(&carve, zeros);
         s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
         s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
         s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
@@ -376,7 +395,11 @@ static hf_status scan_workspace(struct scan *s, void **block) {
                                (unsigned long long)carve.used);
     }
     *block = carve.base;
-    memset(s->zeros, 0, (size_t)hf_min64(fit->n_all, fit->scan_rows) * 4);
+    memset(s->zeros, 0, zeros);
+    if (away && !(s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk)))
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
+                           "%s has no memory for a byte for each of %lld rows", fit->ctx->name,
+                           (long long)chunk);
     return HF_OK;
 }
 
@@ -430,9 +453,14 @@ hf_status hf_prepare(struct hf_fit *fit) {
                                  .dtype = fit->dtype,
                                  .reader = fit->resident.reader};
     HF_TRY(take_columns(fit));
-    HF_TRY(scan_workspace(&s, &block));
-    const hf_status status = scan(&s);
+    hf_status status = scan_workspace(&s, &block);
+    if (status == HF_OK)
+        status = scan(&s);
     fit->rows.buffer = NULL;
+    if (!hf_ctx_is_host(fit->ctx)) {
+        hf_ctx_release(fit->ctx, s.bad);
+        hf_free(s.bad_here);
+    }
     hf_free(block);
     return status;
 }
