@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * greedy on CUDA: one cooperative kernel makes all steps; see greedy_state.cuh. */
+ * greedy on CUDA: one cooperative kernel makes all steps, see greedy_state.cuh; where the rows are
+ * few, a cluster of blocks does, see greedy_few.h. */
 #include "core/kernel.h"
 #include "device/cuda/stage.h"
+#include "ops/greedy/greedy_few.h"
 #include "ops/greedy/greedy_steps.cuh"
 
 /* Blocks: one for each multiprocessor, but none without a chunk. Their rows stay in shared memory
@@ -146,6 +148,35 @@ static double greedy_estimate(const void *p) {
     return (double)a->upto * (8000 + 2 * (double)a->x.rows * (double)a->x.cols / 3500);
 }
 
+static bool few_supports(const void *p) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+    return a->x.rows <= HF_GREEDY_FEW_ROWS && a->metric != HF_COSINE;
+}
+
+static size_t few_workspace(const void *p, int workers) {
+    (void)workers;
+    return hf_greedy_few_bytes(((const struct hf_greedy_args *)p)->x.rows);
+}
+
+static hf_status few_run(void *stream, const void *p, void *ws) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+    struct hf_stage stage;
+    struct greedy_job job = {};
+    hf_stage_begin(&stage, stream);
+    shape(&job, a);
+    view(&stage, a, &job);
+    if (!hf_stage_ready(&stage))
+        return hf_stage_end(&stage, HF_OK);
+    return hf_stage_end(&stage, hf_greedy_few_run((struct hf_cuda *)stream, job, ws));
+}
+
+/* All distances, then steps within a cluster. */
+static double few_estimate(const void *p) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+    const double n = (double)a->x.rows;
+    return 20000 + 2 * n * n * (double)a->x.cols / 8000 + 1500 * (double)a->upto;
+}
+
 static const struct hf_kernel rows[] = {{"greedy_any_cuda",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -156,9 +187,20 @@ static const struct hf_kernel rows[] = {{"greedy_any_cuda",
                                          NULL,
                                          greedy_workspace,
                                          greedy_run,
-                                         greedy_estimate}};
+                                         greedy_estimate},
+                                        {"greedy_few_sm90",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {HF_GREEDY_FEW_ROWS, 0, 0},
+                                         few_supports,
+                                         few_workspace,
+                                         few_run,
+                                         few_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_greedy_rows_cuda;
-const struct hf_kernel_table hf_greedy_rows_cuda = {rows, 1};
+const struct hf_kernel_table hf_greedy_rows_cuda = {rows, 2};
 }

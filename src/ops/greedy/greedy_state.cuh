@@ -60,6 +60,8 @@ struct greedy_job {
     double *found[2];  /* [trials, n] its distance, where the bit is set */
     hf_u64 *lost[2];   /* [trials, chunks] what candidates gain in each chunk */
     hf_u64 *sum[2];    /* [chunks] potentials */
+    double *pairs;     /* [n, pitch] distances of all rows to each other; greedy_few_sm90.cu only */
+    int64_t pitch;
 };
 
 /* In shared memory. C: candidates, rounded up to GREEDY_N. Behind it the block's rows, if resident.
@@ -99,26 +101,6 @@ static __device__ __forceinline__ double greedy_weight(const struct greedy_job &
 static __device__ __forceinline__ hf_u64 greedy_quantum(const struct greedy_job &job, double unit,
                                                         int64_t i, double v) {
     return hf_seed_quantum_of(v, greedy_weight(job, i), unit, job.limit);
-}
-
-/* All blocks of the (cooperative) launch wait for each other, and see what the others wrote if they
- * pass by the first cache. */
-static __device__ void greedy_meet(const struct greedy_job &job, struct greedy_run *run) {
-    run->barriers++;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        unsigned *const arrived = &job.state->arrived;
-        const unsigned all = run->barriers * gridDim.x;
-        unsigned here;
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
-        do
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                         : "=r"(here)
-                         : "l"(arrived)
-                         : "memory");
-        while ((int)(here - all) < 0);
-    }
-    __syncthreads();
 }
 
 #endif

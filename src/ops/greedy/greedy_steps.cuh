@@ -9,6 +9,26 @@
 #define SHARES 4                   /* loads of a thread that are under way at once */
 #define DRAWERS (GREEDY_WARPS / 2) /* warps that look for the rows of candidates */
 
+/* All blocks of the (cooperative) launch wait for each other, and see what the others wrote if they
+ * pass by the first cache. */
+static __device__ void greedy_meet(const struct greedy_job &job, struct greedy_run *run) {
+    run->barriers++;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        unsigned *const arrived = &job.state->arrived;
+        const unsigned all = run->barriers * gridDim.x;
+        unsigned here;
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
+        do
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(here)
+                         : "l"(arrived)
+                         : "memory");
+        while ((int)(here - all) < 0);
+    }
+    __syncthreads();
+}
+
 /* This thread's chunks in SHARES runs of `each`, their potentials, and the total of all threads. */
 struct share {
     int64_t begin, each;

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * greedy with few rows. A step is as long as its chain of dependent work: with a thread a row, all
+ * distances in a table, and blocks that meet within a cluster, the chain is two of those meetings,
+ * one load, and sums within a block. */
+#include "device/cuda/ptx.cuh"
+#include "device/cuda/rng.cuh"
+#include "ops/chains.cuh"
+#include "ops/greedy/greedy_few.h"
+
+#define FEW_BLOCKS 8 /* of the cluster */
+#define FEW_THREADS 512
+#define FEW_WARPS (FEW_THREADS / GREEDY_WARP)
+
+#define PAIR_TILE 64 /* rows and columns of a block of distances, */
+#define PAIR_SIDE 16 /* threads to a side of it, */
+#define PAIR_EACH (PAIR_TILE / PAIR_SIDE)
+#define PAIR_COLS 16 /* and features in shared memory at once */
+
+/* C: candidates, rounded up. What blocks tell each other lies in all of them. */
+template <int C> struct few_shared {
+    hf_u64 gained[FEW_BLOCKS][C]; /* by the candidates, from the block of that number */
+    hf_u64 part[FEW_BLOCKS];      /* potential of that block */
+    hf_u64 most[FEW_BLOCKS];      /* bits of its largest weight * nearest */
+    hf_u64 drawn[2][C];      /* rows of the candidates of even and odd steps, from their blocks */
+    hf_u64 gain[C], rest[C]; /* of this block; rest: what is left of the target, ~0 if not here */
+    hf_u64 largest, warps[FEW_WARPS];
+    int chosen[HF_GREEDY_FEW_ROWS]; /* since the start */
+};
+
+/* What a thread knows. */
+struct few_state {
+    uint32_t rank;
+    int lane, warp;
+    int64_t i; /* its row, -1: none */
+    double nearest, weight;
+    hf_u64 q, upto; /* its potential, and with that of the rows in front in the warp */
+    int64_t from, count;
+    double unit;
+    hf_u64 part;           /* potential of block lane % FEW_BLOCKS */
+    struct hf_philox bits; /* for candidate `lane` of the next step */
+};
+
+/* Features [from, from + PAIR_COLS) of PAIR_TILE rows from `first`; 0 behind the last of either. */
+template <hf_dtype T>
+static __device__ __forceinline__ void few_stage(const struct greedy_job &job, int64_t first,
+                                                 int64_t from,
+                                                 double (&to)[PAIR_COLS][PAIR_TILE + 1]) {
+    for (int e = (int)threadIdx.x; e < PAIR_TILE * PAIR_COLS; e += PAIR_SIDE * PAIR_SIDE) {
+        const int row = e / PAIR_COLS, column = e % PAIR_COLS;
+        const bool there = first + row < job.n && from + column < job.d;
+        to[column][row] =
+            there ? hf_device_load<T>(job.x + (first + row) * job.row_bytes, from + column) : 0;
+    }
+}
+
+/* Reference distances of all rows to each other: those of a pair are the same both ways. Features
+ * that are not there add +0, which changes no sum of squares. */
+template <hf_dtype T>
+static __global__ void __launch_bounds__(PAIR_SIDE *PAIR_SIDE)
+    few_pairs(const struct greedy_job job) {
+    __shared__ double a[PAIR_COLS][PAIR_TILE + 1], b[PAIR_COLS][PAIR_TILE + 1];
+    const int64_t top = (int64_t)blockIdx.y * PAIR_TILE, left = (int64_t)blockIdx.x * PAIR_TILE;
+    const int y = (int)threadIdx.x / PAIR_SIDE, x = (int)threadIdx.x % PAIR_SIDE;
+    struct hf_chain sum[PAIR_EACH][PAIR_EACH] = {};
+    if (left < top)
+        return;
+    for (int64_t from = 0; from < job.d; from += PAIR_COLS) {
+        __syncthreads();
+        few_stage<T>(job, top, from, a);
+        few_stage<T>(job, left, from, b);
+        __syncthreads();
+#pragma unroll 4
+        for (int c = 0; c < PAIR_COLS; c++)
+#pragma unroll
+            for (int i = 0; i < PAIR_EACH; i++)
+#pragma unroll
+                for (int j = 0; j < PAIR_EACH; j++)
+                    hf_chain_add<HF_EUCLIDEAN>(&sum[i][j], a[c][y + i * PAIR_SIDE],
+                                               b[c][x + j * PAIR_SIDE]);
+    }
+#pragma unroll
+    for (int i = 0; i < PAIR_EACH; i++)
+#pragma unroll
+        for (int j = 0; j < PAIR_EACH; j++) {
+            const int64_t row = top + y + i * PAIR_SIDE, other = left + x + j * PAIR_SIDE;
+            if (row >= job.n || other >= job.n)
+                continue;
+            job.pairs[row * job.pitch + other] = sum[i][j].sum;
+            job.pairs[other * job.pitch + row] = sum[i][j].sum;
+        }
+}
+
+/* v to where block `rank` has what this block has at p in its shared memory. */
+static __device__ __forceinline__ void few_store(hf_u64 *p, uint32_t rank, hf_u64 v) {
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.u64 [there], %2;\n"
+                 "}" ::"r"(hf_shared(p)),
+                 "r"(rank), "l"(v)
+                 : "memory");
+}
+
+/* The same to all blocks. */
+static __device__ __forceinline__ void few_tell(hf_u64 *p, hf_u64 v) {
+#pragma unroll
+    for (uint32_t b = 0; b < FEW_BLOCKS; b++)
+        few_store(p, b, v);
+}
+
+/* The sum of the thread's and the lower lanes' potentials, and that of each warp. */
+template <int C>
+static __device__ __forceinline__ void few_scan(struct few_state *s, struct few_shared<C> &sh) {
+    s->upto = s->q;
+#pragma unroll
+    for (int step = 1; step < GREEDY_WARP; step *= 2) {
+        const hf_u64 other = __shfl_up_sync(0xffffffffu, s->upto, step);
+        s->upto += s->lane >= step ? other : 0;
+    }
+    if (s->lane == GREEDY_WARP - 1)
+        sh.warps[s->warp] = s->upto;
+}
+
+/* Potentials from the distances, and their sums in all blocks. */
+template <int C>
+static __device__ void few_sums(const struct greedy_job &job, struct few_state *s,
+                                struct few_shared<C> &sh) {
+    s->q = hf_seed_quantum_of(s->nearest, s->weight, s->unit, job.limit);
+    few_scan(s, sh);
+    __syncthreads();
+    hf_u64 sum = 0;
+    for (int w = 0; w < FEW_WARPS; w++)
+        sum += sh.warps[w];
+    if (threadIdx.x == 0)
+        few_tell(&sh.part[s->rank], sum);
+    hf_cluster_sync();
+    s->part = sh.part[s->lane % FEW_BLOCKS];
+}
+
+/* A scale that uses the whole range of the integers, and potentials on it. */
+template <int C>
+static __device__ void few_rescale(const struct greedy_job &job, struct few_state *s,
+                                   struct few_shared<C> &sh) {
+    if (threadIdx.x == 0)
+        sh.largest = 0;
+    __syncthreads();
+    if (s->weight > 0)
+        atomicMax(&sh.largest, (hf_u64)__double_as_longlong(__dmul_rn(s->weight, s->nearest)));
+    __syncthreads();
+    if (threadIdx.x == 0)
+        few_tell(&sh.most[s->rank], sh.largest);
+    hf_cluster_sync();
+    hf_u64 most = 0;
+    for (int b = 0; b < FEW_BLOCKS; b++)
+        most = max(most, sh.most[b]);
+    s->unit = hf_seed_unit(job.bits, __longlong_as_double((long long)most));
+    few_sums(job, s, sh);
+}
+
+static __device__ __forceinline__ hf_u64 few_total(const struct few_state &s) {
+    hf_u64 total = s.part;
+    for (int step = FEW_BLOCKS / 2; step > 0; step /= 2)
+        total += __shfl_xor_sync(0xffffffffu, total, step);
+    return total;
+}
+
+/* Random numbers of the candidates of the next step but `ahead`: a lane a candidate. */
+static __device__ __forceinline__ void few_roll(const struct greedy_job &job, struct few_state *s,
+                                                int ahead) {
+    const uint64_t at = (uint64_t)(s->count + ahead) * (uint64_t)job.trials + (uint64_t)s->lane;
+    const struct hf_philox c = {{at, job.stream}};
+    s->bits = hf_philox_block(c, job.seed);
+}
+
+/* hf_device_rng_below() from the first block of its numbers, which is there before n is known. */
+static __device__ __forceinline__ uint64_t few_below(struct hf_philox b, uint64_t seed,
+                                                     uint64_t n) {
+    for (;; b = hf_philox_block(b, seed))
+        for (int i = 0; i < 2; i++)
+            if (b.half[i] * n >= n || b.half[i] * n >= (0 - n) % n)
+                return __umul64hi(b.half[i], n);
+}
+
+/* The block that holds each target, and what is left of the target there: the first warp's work. */
+template <int C>
+static __device__ __forceinline__ void few_aim(const struct greedy_job &job,
+                                               const struct few_state &s, hf_u64 total,
+                                               struct few_shared<C> &sh) {
+    hf_u64 rest = few_below(s.bits, job.seed, total);
+    uint32_t owner = 0;
+    bool found = false;
+#pragma unroll
+    for (int b = 0; b < FEW_BLOCKS; b++) {
+        const hf_u64 part = __shfl_sync(0xffffffffu, s.part, b);
+        found = found || rest < part;
+        owner += !found;
+        rest -= found ? 0 : part;
+    }
+    if (s.lane < job.trials)
+        sh.rest[s.lane] = owner == s.rank ? rest : ~0ull;
+}
+
+/* The rows of the candidates, told by the threads that have them. */
+template <int C>
+static __device__ void few_draw(const struct greedy_job &job, const struct few_state &s,
+                                hf_u64 total, struct few_shared<C> &sh) {
+    if (s.warp == 0)
+        few_aim(job, s, total, sh);
+    __syncthreads();
+    hf_u64 before = s.upto - s.q;
+#pragma unroll
+    for (int w = 0; w < FEW_WARPS; w++)
+        before += w < s.warp ? sh.warps[w] : 0;
+#pragma unroll
+    for (int l = 0; l < C; l++)
+        if (l < job.trials && sh.rest[l] - before < s.q)
+            few_tell(&sh.drawn[s.count & 1][l], (hf_u64)s.i);
+}
+
+/* Distances of the row to the candidates, and what these gain in the block, for all blocks. */
+template <int C>
+static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job,
+                                                    const struct few_state &s, double (&v)[C],
+                                                    struct few_shared<C> &sh) {
+    const int64_t i = s.i < 0 ? 0 : s.i;
+#pragma unroll
+    for (int l = 0; l < C; l++)
+        v[l] = l < job.trials ? job.pairs[(int64_t)sh.drawn[s.count & 1][l] * job.pitch + i]
+                              : INFINITY;
+#pragma unroll
+    for (int l = 0; l < C; l++) {
+        if (!__any_sync(0xffffffffu, v[l] < s.nearest))
+            continue;
+        hf_u64 gain = 0;
+        if (v[l] < s.nearest)
+            gain = s.q - hf_seed_quantum_of(v[l], s.weight, s.unit, job.limit);
+        gain = hf_warp_sum(gain);
+        if (s.lane == 0 && gain > 0)
+            atomicAdd(&sh.gain[l], gain);
+    }
+    __syncthreads();
+    if (threadIdx.x < FEW_BLOCKS * C)
+        few_store(&sh.gained[s.rank][threadIdx.x % C], threadIdx.x / C, sh.gain[threadIdx.x % C]);
+}
+
+/* The candidate that gained most, the first of equals, becomes a centroid. */
+template <int C>
+static __device__ __forceinline__ void few_take(const struct greedy_job &job, struct few_state *s,
+                                                const double (&v)[C], struct few_shared<C> &sh) {
+    constexpr int LANES = C <= 8 ? 8 : C <= 16 ? 16 : 32;
+    int winner = s->lane % LANES;
+    hf_u64 most = 0;
+    for (int b = 0; b < FEW_BLOCKS && winner < job.trials; b++)
+        most += sh.gained[b][winner];
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        const hf_u64 other_gain = __shfl_xor_sync(0xffffffffu, most, step);
+        const int other = __shfl_xor_sync(0xffffffffu, winner, step);
+        if (other_gain > most || (other_gain == most && other < winner)) {
+            most = other_gain;
+            winner = other;
+        }
+    }
+    double own = INFINITY;
+#pragma unroll
+    for (int l = 0; l < C; l++)
+        own = l == winner ? v[l] : own;
+    if (own < s->nearest) {
+        s->nearest = own;
+        s->q = hf_seed_quantum_of(own, s->weight, s->unit, job.limit);
+    }
+    s->part -= sh.gained[s->lane % FEW_BLOCKS][winner];
+    if (threadIdx.x == 0)
+        sh.chosen[s->count - s->from] = (int)sh.drawn[s->count & 1][winner];
+    if (threadIdx.x < C)
+        sh.gain[threadIdx.x] = 0;
+    s->count++;
+    few_scan(s, sh);
+}
+
+template <int C>
+static __device__ struct few_state few_begin(const struct greedy_job &job,
+                                             struct few_shared<C> &sh) {
+    struct few_state s;
+    const int64_t each = (job.n + FEW_BLOCKS - 1) / FEW_BLOCKS;
+    s.rank = hf_cluster_rank();
+    s.lane = (int)threadIdx.x % GREEDY_WARP;
+    s.warp = (int)threadIdx.x / GREEDY_WARP;
+    s.i = s.rank * each + threadIdx.x;
+    s.i = threadIdx.x < each && s.i < job.n ? s.i : -1;
+    s.nearest = s.i < 0 ? 0 : job.nearest[s.i];
+    s.weight = s.i < 0 ? 0 : greedy_weight(job, s.i);
+    s.from = s.count = *job.count;
+    s.unit = *job.unit;
+    if (threadIdx.x < C)
+        sh.gain[threadIdx.x] = 0;
+    few_roll(job, &s, 0);
+    hf_cluster_sync(); /* all blocks are there */
+    if (s.unit == 0)
+        few_rescale(job, &s, sh);
+    else
+        few_sums(job, &s, sh);
+    return s;
+}
+
+/* What the caller wants to know. */
+template <int C>
+static __device__ void few_finish(const struct greedy_job &job, const struct few_state &s,
+                                  const struct few_shared<C> &sh) {
+    __syncthreads();
+    if (s.i >= 0)
+        job.nearest[s.i] = s.nearest;
+    const int64_t steps = s.count - s.from, first = s.rank * FEW_THREADS + threadIdx.x;
+    const int64_t all = job.centroids ? steps * job.d : 0;
+    for (int64_t t = first; t < steps; t += FEW_BLOCKS * FEW_THREADS)
+        job.chosen[s.from + t] = sh.chosen[t];
+    for (int64_t e = first; e < all; e += FEW_BLOCKS * FEW_THREADS)
+        job.centroids[s.from * job.d + e] =
+            hf_device_load_any(job.x + sh.chosen[e / job.d] * job.row_bytes, job.dtype, e % job.d);
+    if (first == 0) {
+        *job.count = s.count;
+        *job.unit = s.unit;
+    }
+}
+
+template <int C>
+static __global__ void __launch_bounds__(FEW_THREADS, 1) __cluster_dims__(FEW_BLOCKS, 1, 1)
+    few_steps(const struct greedy_job job) {
+    __shared__ struct few_shared<C> sh;
+    struct few_state s = few_begin(job, sh);
+    for (;;) {
+        hf_u64 total = few_total(s);
+        const bool finer = s.count > s.from && (double)total < job.limit * HF_GREEDY_FINER;
+        const bool last = s.count >= job.upto || total == 0;
+        if (finer)
+            few_rescale(job, &s, sh);
+        if (last)
+            break;
+        if (finer)
+            total = few_total(s);
+        few_draw(job, s, total, sh);
+        hf_cluster_sync();
+        double v[C];
+        few_evaluate(job, s, v, sh);
+        asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+        few_roll(job, &s, 1);
+        asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+        few_take(job, &s, v, sh);
+    }
+    hf_cluster_sync(); /* nobody tells a block that is gone */
+    few_finish(job, s, sh);
+}
+
+size_t hf_greedy_few_bytes(int64_t n) { return (size_t)n * (size_t)((n + 3) / 4 * 4) * 8; }
+
+hf_status hf_greedy_few_run(struct hf_cuda *cuda, struct greedy_job job, void *memory) {
+    const unsigned tiles = (unsigned)((job.n + PAIR_TILE - 1) / PAIR_TILE);
+    static_assert(HF_GREEDY_FEW_ROWS <= FEW_BLOCKS * FEW_THREADS, "a thread a row");
+    static_assert(FEW_BLOCKS * HF_GREEDY_TRIALS <= FEW_THREADS, "a thread tells a gain");
+    job.pairs = (double *)memory;
+    job.pitch = (job.n + 3) / 4 * 4;
+    hf_for_dtype(job.dtype, [&](auto type) {
+        few_pairs<decltype(type)::value>
+            <<<dim3(tiles, tiles), PAIR_SIDE * PAIR_SIDE, 0, cuda->stream>>>(job);
+    });
+    if (job.trials <= 8)
+        few_steps<8><<<FEW_BLOCKS, FEW_THREADS, 0, cuda->stream>>>(job);
+    else if (job.trials <= 16)
+        few_steps<16><<<FEW_BLOCKS, FEW_THREADS, 0, cuda->stream>>>(job);
+    else
+        few_steps<HF_GREEDY_TRIALS><<<FEW_BLOCKS, FEW_THREADS, 0, cuda->stream>>>(job);
+    return hf_cuda_launched(cuda, "greedy");
+}
