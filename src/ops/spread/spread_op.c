@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/spread/spread.h"
+
+static void spread_key(const void *p, struct hf_key *key) {
+    const struct hf_spread_args *args = p;
+    *key = (struct hf_key){args->x.dtype, args->x.rows, args->wanted, args->x.cols};
+}
+
+static void spread_cost(const void *p, double *flops, double *bytes) {
+    const struct hf_spread_args *args = p;
+    const double n = (double)args->x.rows;
+    *flops = 4 * n;
+    *bytes = (args->far ? 36 : 8) * n;
+}
+
+const struct hf_op hf_spread_op = {"spread", sizeof(struct hf_spread_args), spread_key,
+                                   spread_cost};
