@@ -199,7 +199,7 @@ static void naive_round(struct naive *s, int round, int64_t *rows, int64_t *coun
     const uint64_t total = naive_total(s);
     const int64_t before = *count;
     for (int64_t i = 0; i < s->n; i++) {
-        const wide chance = (wide)naive_q(s, i, s->nearest[i]) * (wide)(2 * s->k);
+        const wide chance = (wide)naive_q(s, i, s->nearest[i]) * (wide)(s->k - s->k / 4);
         const uint64_t bits =
             hf_rng_bits(s->seed, naive_stream(s, HF_DRAW_ACCEPT + round), (uint64_t)i);
         if (chance >= total ? chance > 0 : (wide)bits * total < chance << 64)

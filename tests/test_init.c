@@ -493,7 +493,8 @@ static double *run_on_gpu(hf_context *ctx, const struct problem *p, struct hf_in
 /* A GPU chooses the same rows. */
 static void test_on_gpu(void **state) {
     (void)state;
-    static const int64_t shapes[][3] = {{300, 1, 7}, {5000, 17, 40}, {66000, 5, 20}};
+    static const int64_t shapes[][3] = {
+        {300, 1, 7}, {5000, 17, 40}, {66000, 5, 20}, {3000, 3, 1100}};
     static const hf_dtype types[] = {HF_F32, HF_F16, HF_F64};
     hf_context *ctx = NULL;
     const hf_context_opts opts = {.device = "cuda"};
@@ -501,14 +502,15 @@ static void test_on_gpu(void **state) {
         print_message("skipped: %s\n", hf_last_error(NULL));
         skip();
     }
-    for (int i = 0; i < 27; i++) {
-        const int64_t *shape = shapes[i % 3];
-        struct problem p = blobs(shape[0], shape[1], 9, 1, types[i / 9], (uint64_t)i);
+    for (int i = 0; i < 36; i++) {
+        const int64_t *shape = shapes[i % 4];
+        struct problem p = blobs(shape[0], shape[1], 9, 1, types[i / 12], (uint64_t)i);
         const struct hf_init_args a = {.k = shape[2],
-                                       .metric = (hf_metric)(i / 3 % 3),
-                                       .init = i % 2 ? HF_INIT_KMEANS_PARALLEL : HF_INIT_KMEANSPP,
+                                       .metric = (hf_metric)(i / 4 % 3),
+                                       .init = (i + i / 4) % 2 ? HF_INIT_KMEANS_PARALLEL
+                                                               : HF_INIT_KMEANSPP,
                                        .seed = 40};
-        if (i % 4 == 0)
+        if (i % 3 == 0)
             add_weights(&p, 3);
         double *want = naive_init(&p, &a);
         for (int resident = 0; resident < 2; resident++) {

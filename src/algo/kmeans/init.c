@@ -82,6 +82,8 @@ hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
 void hf_init_close(struct hf_init_state *s) {
     if (s->own_pool)
         hf_pool_destroy(s->pool);
+    hf_ctx_release(s->rows->ctx, s->away);
+    s->away = NULL;
     hf_free(s->memory);
     s->memory = NULL;
 }
@@ -149,8 +151,6 @@ static hf_status fill_up(struct hf_init_state *s) {
 hf_status hf_init_seeds(struct hf_init_state *s) {
     if (s->args->init != HF_INIT_KMEANS_PARALLEL)
         return hf_init_plus(s);
-    hf_init_open_pool(s);
-    HF_TRY(hf_init_first(s));
     HF_TRY(hf_init_parallel(s));
     return hf_init_greedy(s);
 }

@@ -108,22 +108,39 @@ static int64_t locate(const struct hf_init_state *s, uint64_t target) {
     }
 }
 
+static double largest_of(const double *v, int64_t n) {
+    double most[8] = {0}; /* chains of comparisons that need not wait for each other */
+    for (int64_t i = 0; i + 8 <= n; i += 8)
+        for (int e = 0; e < 8; e++)
+            most[e] = v[i + e] > most[e] ? v[i + e] : most[e];
+    for (int64_t i = n / 8 * 8; i < n; i++)
+        most[0] = fmax(most[0], v[i]);
+    for (int e = 1; e < 8; e++)
+        most[0] = fmax(most[0], most[e]);
+    return most[0];
+}
+
 int64_t hf_init_draw_first(const struct hf_init_state *s) {
     const uint64_t stream = hf_init_stream(s, HF_DRAW_FIRST);
     const double *w = s->args->weights;
     if (!w)
         return (int64_t)hf_rng_below(s->args->seed, stream, 0, (uint64_t)s->n);
-    double most = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        most = fmax(most, w[i]);
     const int bits = hf_fixed_bits(s->n);
-    const double unit = hf_fixed_mult(bits, hf_fixed_exponent(most));
+    const double unit = hf_fixed_mult(bits, hf_fixed_exponent(largest_of(w, s->n)));
     const double limit = ldexp(1, bits);
     uint64_t total = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        total += hf_seed_quantum(w[i], 1, unit, limit);
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const int64_t end = b + 1 < s->blocks ? (b + 1) * HF_SEED_BLOCK : s->n;
+        s->block[b] = 0;
+        for (int64_t i = b * HF_SEED_BLOCK; i < end; i++)
+            s->block[b] += hf_seed_quantum(w[i], 1, unit, limit);
+        total += s->block[b];
+    }
     uint64_t target = hf_rng_below(s->args->seed, stream, 0, total > 0 ? total : 1);
-    for (int64_t i = 0; i < s->n; i++) {
+    int64_t b = 0;
+    for (; b < s->blocks && target >= s->block[b]; b++)
+        target -= s->block[b];
+    for (int64_t i = b * HF_SEED_BLOCK; i < s->n; i++) {
         const uint64_t q = hf_seed_quantum(w[i], 1, unit, limit);
         if (target < q)
             return i;
@@ -282,16 +299,16 @@ hf_status hf_init_greedy(struct hf_init_state *s) {
     return HF_OK;
 }
 
-/* More than any distance, into s->away: where none comes near, every byte 0x7f, 1.4e306, is. */
-static hf_status fill_away(struct hf_init_state *s) {
+/* Where no distance comes near, every byte 0x7f, 1.4e306, is more than any. */
+hf_status hf_init_fill(const struct hf_init_state *s, double *away) {
     const size_t bytes = (size_t)s->n * sizeof(double);
     const double scale = s->args->filter.scale;
     const double most = s->args->metric == HF_COSINE ? 2 : 4 * (double)s->d / scale / scale;
     if (most < 1e306)
-        return hf_ctx_fill(s->rows->ctx, s->away, 0x7f, bytes);
+        return hf_ctx_fill(s->rows->ctx, away, 0x7f, bytes);
     for (int64_t i = 0; i < s->n; i++)
         s->nearest[i] = INFINITY;
-    return hf_ctx_copy(s->rows->ctx, s->away, s->nearest, bytes);
+    return hf_ctx_copy(s->rows->ctx, away, s->nearest, bytes);
 }
 
 /* The first centroid, the distances to it in s->away, and the steps from there. */
@@ -300,7 +317,7 @@ static hf_status device_plus(struct hf_init_state *s) {
     const double zero = 0;
     s->chosen[0] = hf_init_draw_first(s);
     HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
-    HF_TRY(fill_away(s));
+    HF_TRY(hf_init_fill(s, s->away));
     const struct hf_seed_args args = {.x = *s->rows->array,
                                       .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
                                       .metric = s->args->metric,
@@ -329,8 +346,5 @@ hf_status hf_init_plus(struct hf_init_state *s) {
         return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
                            "%s has no memory for the distances of %lld rows", s->rows->ctx->name,
                            (long long)s->n);
-    const hf_status status = device_plus(s);
-    hf_ctx_release(s->rows->ctx, s->away);
-    s->away = NULL;
-    return status;
+    return device_plus(s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii: Scalable k-means++, VLDB 2012): a few
- * rounds in which each row becomes a candidate with a chance in proportion to its potential, 2 k
+ * rounds in which each row becomes a candidate with a chance in proportion to its potential, 3/4 k
  * expected a round; candidates, weighted with the rows nearest to them, are clustered by greedy
  * k-means++. Few passes over the data, whatever k is. */
 #include "algo/kmeans/init_state.h"
@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define ROUNDS 5
-#define OVERSAMPLING 2 /* candidates expected a round, over k */
 #define GATHER_ROWS 4096
 #define DRAW_ROWS 4096 /* of a worker, at once */
 
@@ -57,10 +56,13 @@ static hf_status pool_add(const struct hf_init_state *s, struct pool *pool, int6
     return HF_OK;
 }
 
+/* Candidates expected of a round. More of them cost more, and are no better: docs/numerics.md. */
+static int64_t expected(int64_t k) { return k - k / 4; }
+
 /* Does row i become a candidate? The chance is min(1, expected * potential / total), decided in
  * integers. */
 static bool accepted(const struct hf_init_state *s, uint64_t stream, int64_t i) {
-    const u128 wanted = (u128)hf_init_potential(s, i) * (u128)(OVERSAMPLING * s->k);
+    const u128 wanted = (u128)hf_init_potential(s, i) * (u128)expected(s->k);
     if (wanted == 0 || wanted >= s->total)
         return wanted != 0;
     return (u128)hf_rng_bits(s->args->seed, stream, (uint64_t)i) * s->total < wanted << 64;
@@ -230,12 +232,23 @@ static hf_status adopt(struct hf_init_state *s, const struct pool *pool) {
     return hf_init_gather(s, s->chosen, s->count, s->centroids);
 }
 
-static hf_status run(struct hf_init_state *s, struct pool *pool) {
+/* The first centroid and the rounds on the host. */
+static hf_status rounds(struct hf_init_state *s, struct pool *pool) {
+    hf_init_open_pool(s);
+    HF_TRY(hf_init_first(s));
     HF_TRY(pool_add(s, pool, s->chosen[0]));
     for (int round = 0; round < ROUNDS && s->total > 0; round++) {
         HF_TRY(sample(s, pool, round));
         HF_TRY(hf_init_progress(s, s->k * ((int64_t)round + 1) / ((int64_t)2 * ROUNDS)));
     }
+    return HF_OK;
+}
+
+static hf_status run(struct hf_init_state *s, struct pool *pool) {
+    if (hf_init_rounds_can(s))
+        HF_TRY(hf_init_rounds(s, ROUNDS, expected(s->k), &pool->row, &pool->count));
+    else
+        HF_TRY(rounds(s, pool));
     if (pool->count < s->k)
         return adopt(s, pool);
     struct nested in = {0};
@@ -244,8 +257,8 @@ static hf_status run(struct hf_init_state *s, struct pool *pool) {
     return status;
 }
 
-/* The state has its first centroid. Leaves fewer than k where the candidates are fewer, or lie on
- * fewer points: s->nearest then holds the distances to all of these. */
+/* Leaves fewer than k where the candidates are fewer, or lie on fewer points: s->nearest or s->away
+ * then holds the distances to all of these. */
 hf_status hf_init_parallel(struct hf_init_state *s) {
     struct pool pool = {0};
     const hf_status status = run(s, &pool);
@@ -254,7 +267,7 @@ hf_status hf_init_parallel(struct hf_init_state *s) {
 }
 
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k) {
-    const uint64_t round = (uint64_t)k * OVERSAMPLING;
+    const uint64_t round = (uint64_t)expected(k);
     const uint64_t all = round * ROUNDS + 1;
     const bool wide = rows->dtype == HF_F64 || !hf_ctx_is_host(rows->ctx);
     const uint64_t size = wide ? 8 : 4;

@@ -27,7 +27,7 @@ struct hf_init_state {
     double *centroids;  /* [k, d] */
     int64_t *chosen;    /* [k] their rows */
     double *nearest;    /* [n] as in hf_seed_args */
-    double *away;       /* [n] instead of it in the memory of the device; NULL: nearest counts */
+    double *away;       /* [n] instead of it in the memory of the device, owned; NULL: nearest */
     int32_t *label;     /* [n] number of the nearest centroid */
     bool labelled;      /* label counts the centroids as chosen does */
     double unit, limit; /* of the potentials */
@@ -107,6 +107,8 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
 /* Row `row` is a centroid now: its own distance is 0, also where the metric's rounding, or a row of
  * zeros with HF_COSINE, says otherwise. */
 void hf_init_take(struct hf_init_state *s, int64_t row);
+/* More than any distance, into away [n], memory of the device. */
+hf_status hf_init_fill(const struct hf_init_state *s, double *away);
 /* A finer scale when the potentials have become so small that they lose digits. */
 void hf_init_refine(struct hf_init_state *s);
 /* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
@@ -121,7 +123,15 @@ bool hf_init_is_many(const struct hf_init_state *s, int64_t count);
 hf_status hf_init_commit_many(struct hf_init_state *s, double *candidates, int64_t count,
                               int32_t first_label);
 
-/* ---- init_parallel.c */
+/* ---- init_rounds.c: the first centroid and the rounds of k-means|| where hf_init_rounds_can() */
+bool hf_init_rounds_can(const struct hf_init_state *s);
+/* `wanted` candidates are expected a round. *row: the rows of all of them, the first centroid in
+ * front, *count in number, to be freed by the caller also after a failure. Leaves s->label, the
+ * nearest of them, and s->away, the distance to it. */
+hf_status hf_init_rounds(struct hf_init_state *s, int rounds, int64_t wanted, int64_t **row,
+                         int64_t *count);
+
+/* ---- init_parallel.c: k-means||, from the first centroid on */
 hf_status hf_init_parallel(struct hf_init_state *s);
 /* Bytes it is expected to hold beside the state. */
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k);
