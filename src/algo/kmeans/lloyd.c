@@ -378,11 +378,12 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
 /* What a run of op lloyd leaves of the memory allowed, beside its workspace and what it copies to
  * the device; 0: there is too little. */
 static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
-    const uint64_t more = workspace > fit->ctx->workspace_bytes ? workspace : 0;
+    const uint64_t held = fit->ctx->workspace_bytes; /* stays, unless more is wanted */
     const uint64_t rows = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
     const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
-    const uint64_t room = hf_resident_room(fit->ctx) + (more > 0 ? fit->ctx->workspace_bytes : 0);
-    return more < room && rows + small <= room - more ? room - more - rows - small + 1 : 0;
+    const uint64_t needed = (workspace > held ? workspace : held) + rows + small;
+    const uint64_t room = hf_resident_room(fit->ctx) + held;
+    return needed <= room ? room - workspace - rows - small + 1 : 0;
 }
 
 /* Rows that a run may copy with the memory that it would leave, up to all. */

@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(THREADS) fetch_rows(const struct fetch 
     if (job.stop && *job.stop)
         return;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int64_t count = *job.count < job.most ? *job.count : job.most;
+    const int64_t count = *job.count <= job.most ? *job.count : 0;
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS / 32;
     const int64_t words = job.cache.row_bytes / static_cast<int64_t>(sizeof(W));
     for (int64_t i = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / 32; i < count;

@@ -41,6 +41,18 @@ struct hf_lloyd_job {
     struct hf_lloyd_control *control;
 };
 
+#define HF_LLOYD_FEW_VALUES                                                                        \
+    (1 << 22)               /* as long as so few values move, they are added one by one; */
+#define HF_LLOYD_FEW_ROWS 3 /* as well as so many rows for each cluster; */
+#define HF_LLOYD_FEW_CACHED                                                                        \
+    (1 << 27) /* more where rows lie in host memory: each is read once then */
+
+/* Rows up to which that holds. */
+static __host__ __device__ inline int64_t hf_lloyd_few(const struct hf_update_job *u) {
+    const int64_t values = u->cache.data != NULL ? HF_LLOYD_FEW_CACHED : HF_LLOYD_FEW_VALUES;
+    return values / (u->d * u->limbs) + HF_LLOYD_FEW_ROWS * u->batch * u->k;
+}
+
 /* After the labels of a step: one launch. */
 hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job, int side);
 

@@ -5,9 +5,6 @@
  * float64 operations and their order are those of ops/means.c. */
 #include "ops/lloyd/lloyd_cuda_means.cuh"
 
-#define FEW_VALUES (1 << 22) /* as long as so few values move, they go to memory one by one; */
-#define FEW_ROWS 3           /* as well as so many rows for each cluster; */
-#define FEW_CACHED (1 << 25) /* more where rows lie in host memory, which is read once that way */
 #define LANES HF_TREE_CLUSTERS
 
 /* ---- sums */
@@ -29,8 +26,7 @@ static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, u
     const struct hf_update_job &u = job.update;
     const int64_t rows = u.batch * u.n;
     const int64_t moved = job.control->moved;
-    const int64_t few = u.cache.data != NULL ? FEW_CACHED : FEW_VALUES;
-    if ((moved - FEW_ROWS * u.batch * u.k) * u.d * u.limbs <= few) {
+    if (moved <= hf_lloyd_few(&u)) {
         update_few<T>(job.update, job.moved, moved, job.labels[side], job.labels[1 - side]);
         return;
     }
