@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * greedy with few rows. A step is as long as its chain of dependent work: with a thread a row, all
- * distances in a table, and blocks that meet within a cluster, the chain is two of those meetings,
- * one load, and sums within a block. */
+ * distances in a table, and blocks of a cluster that send each other what they found, the chain is
+ * two messages, one load, and sums within a block. A message is a store into the other block's
+ * shared memory that counts at a barrier there: unlike a meeting of the cluster, which waits for
+ * all memory accesses, it needs no fence. */
 #include "device/cuda/ptx.cuh"
 #include "device/cuda/rng.cuh"
 #include "ops/chains.cuh"
@@ -18,10 +20,11 @@
 
 /* C: candidates, rounded up. What blocks tell each other lies in all of them. */
 template <int C> struct few_shared {
-    hf_u64 gained[FEW_BLOCKS][C]; /* by the candidates, from the block of that number */
-    hf_u64 part[FEW_BLOCKS];      /* potential of that block */
-    hf_u64 most[FEW_BLOCKS];      /* bits of its largest weight * nearest */
-    hf_u64 drawn[2][C];      /* rows of the candidates of even and odd steps, from their blocks */
+    /* of even and odd steps: mbarriers of both messages; the rows of the candidates, from their
+     * blocks; what they gain in each block, from that block */
+    hf_u64 bar[2][2], drawn[2][C], gained[2][FEW_BLOCKS][C];
+    hf_u64 part[FEW_BLOCKS]; /* potential of that block */
+    hf_u64 most[FEW_BLOCKS]; /* bits of its largest weight * nearest */
     hf_u64 gain[C], rest[C]; /* of this block; rest: what is left of the target, ~0 if not here */
     hf_u64 largest, warps[FEW_WARPS];
     int chosen[HF_GREEDY_FEW_ROWS]; /* since the start */
@@ -36,6 +39,7 @@ struct few_state {
     hf_u64 q, upto; /* its potential, and with that of the rows in front in the warp */
     int64_t from, count;
     double unit;
+    unsigned odd, parity;  /* of the step, and of the phase of its barriers */
     hf_u64 part;           /* potential of block lane % FEW_BLOCKS */
     struct hf_philox bits; /* for candidate `lane` of the next step */
 };
@@ -101,7 +105,20 @@ static __device__ __forceinline__ void few_store(hf_u64 *p, uint32_t rank, hf_u6
                  : "memory");
 }
 
-/* The same to all blocks. */
+/* The same, counted at a barrier there. */
+static __device__ __forceinline__ void few_send(hf_u64 *p, hf_u64 *bar, uint32_t rank, hf_u64 v) {
+    asm volatile("{\n"
+                 ".reg .b32 there, gate;\n"
+                 "mapa.shared::cluster.u32 there, %0, %3;\n"
+                 "mapa.shared::cluster.u32 gate, %1, %3;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u64 [there], %2, "
+                 "[gate];\n"
+                 "}" ::"r"(hf_shared(p)),
+                 "r"(hf_shared(bar)), "l"(v), "r"(rank)
+                 : "memory");
+}
+
+/* few_store() to all blocks. */
 static __device__ __forceinline__ void few_tell(hf_u64 *p, hf_u64 v) {
 #pragma unroll
     for (uint32_t b = 0; b < FEW_BLOCKS; b++)
@@ -200,6 +217,15 @@ static __device__ __forceinline__ void few_aim(const struct greedy_job &job,
         sh.rest[s.lane] = owner == s.rank ? rest : ~0ull;
 }
 
+/* The messages of a step. No block is more than a step ahead: it waits for what this one gains. */
+template <int C>
+static __device__ __forceinline__ void
+few_expect(const struct greedy_job &job, const struct few_state &s, struct few_shared<C> &sh) {
+    const uint32_t bytes = (uint32_t)job.trials * (uint32_t)sizeof(hf_u64);
+    hf_mbar_expect(hf_shared(&sh.bar[0][s.odd]), bytes);
+    hf_mbar_expect(hf_shared(&sh.bar[1][s.odd]), bytes * FEW_BLOCKS);
+}
+
 /* The rows of the candidates, told by the threads that have them. */
 template <int C>
 static __device__ void few_draw(const struct greedy_job &job, const struct few_state &s,
@@ -214,7 +240,8 @@ static __device__ void few_draw(const struct greedy_job &job, const struct few_s
 #pragma unroll
     for (int l = 0; l < C; l++)
         if (l < job.trials && sh.rest[l] - before < s.q)
-            few_tell(&sh.drawn[s.count & 1][l], (hf_u64)s.i);
+            for (uint32_t b = 0; b < FEW_BLOCKS; b++)
+                few_send(&sh.drawn[s.odd][l], &sh.bar[0][s.odd], b, (hf_u64)s.i);
 }
 
 /* Distances of the row to the candidates, and what these gain in the block, for all blocks. */
@@ -225,7 +252,7 @@ static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job
     const int64_t i = s.i < 0 ? 0 : s.i;
 #pragma unroll
     for (int l = 0; l < C; l++)
-        v[l] = l < job.trials ? job.pairs[(int64_t)sh.drawn[s.count & 1][l] * job.pitch + i]
+        v[l] = l < job.trials ? __ldcg(&job.pairs[(int64_t)sh.drawn[s.odd][l] * job.pitch + i])
                               : INFINITY;
 #pragma unroll
     for (int l = 0; l < C; l++) {
@@ -239,8 +266,9 @@ static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job
             atomicAdd(&sh.gain[l], gain);
     }
     __syncthreads();
-    if (threadIdx.x < FEW_BLOCKS * C)
-        few_store(&sh.gained[s.rank][threadIdx.x % C], threadIdx.x / C, sh.gain[threadIdx.x % C]);
+    if (threadIdx.x < FEW_BLOCKS * C && threadIdx.x % C < job.trials)
+        few_send(&sh.gained[s.odd][s.rank][threadIdx.x % C], &sh.bar[1][s.odd], threadIdx.x / C,
+                 sh.gain[threadIdx.x % C]);
 }
 
 /* The candidate that gained most, the first of equals, becomes a centroid. */
@@ -251,7 +279,7 @@ static __device__ __forceinline__ void few_take(const struct greedy_job &job, st
     int winner = s->lane % LANES;
     hf_u64 most = 0;
     for (int b = 0; b < FEW_BLOCKS && winner < job.trials; b++)
-        most += sh.gained[b][winner];
+        most += sh.gained[s->odd][b][winner];
     for (int step = LANES / 2; step > 0; step /= 2) {
         const hf_u64 other_gain = __shfl_xor_sync(0xffffffffu, most, step);
         const int other = __shfl_xor_sync(0xffffffffu, winner, step);
@@ -268,12 +296,14 @@ static __device__ __forceinline__ void few_take(const struct greedy_job &job, st
         s->nearest = own;
         s->q = hf_seed_quantum_of(own, s->weight, s->unit, job.limit);
     }
-    s->part -= sh.gained[s->lane % FEW_BLOCKS][winner];
+    s->part -= sh.gained[s->odd][s->lane % FEW_BLOCKS][winner];
     if (threadIdx.x == 0)
-        sh.chosen[s->count - s->from] = (int)sh.drawn[s->count & 1][winner];
+        sh.chosen[s->count - s->from] = (int)sh.drawn[s->odd][winner];
     if (threadIdx.x < C)
         sh.gain[threadIdx.x] = 0;
     s->count++;
+    s->parity ^= s->odd;
+    s->odd ^= 1;
     few_scan(s, sh);
 }
 
@@ -293,6 +323,10 @@ static __device__ struct few_state few_begin(const struct greedy_job &job,
     s.unit = *job.unit;
     if (threadIdx.x < C)
         sh.gain[threadIdx.x] = 0;
+    s.odd = s.parity = 0;
+    for (int e = 0; e < 4 && threadIdx.x == 0; e++)
+        hf_mbar_init(hf_shared(&sh.bar[e / 2][e % 2]), 1);
+    hf_mbar_init_fence();
     few_roll(job, &s, 0);
     hf_cluster_sync(); /* all blocks are there */
     if (s.unit == 0)
@@ -337,13 +371,14 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1) __cluster_dims__(FEW_BL
             break;
         if (finer)
             total = few_total(s);
+        if (threadIdx.x == 0)
+            few_expect(job, s, sh);
         few_draw(job, s, total, sh);
-        hf_cluster_sync();
+        hf_mbar_wait(hf_shared(&sh.bar[0][s.odd]), s.parity);
         double v[C];
         few_evaluate(job, s, v, sh);
-        asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
         few_roll(job, &s, 1);
-        asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+        hf_mbar_wait(hf_shared(&sh.bar[1][s.odd]), s.parity);
         few_take(job, &s, v, sh);
     }
     hf_cluster_sync(); /* nobody tells a block that is gone */
