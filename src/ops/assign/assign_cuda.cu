@@ -225,15 +225,6 @@ hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows
     return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);
 }
 
-/* Counters of a step, added to those of a call. */
-static __global__ void add_stats(const struct hf_assign_counts *counts,
-                                 struct hf_assign_stats *stats) {
-    stats->changed += static_cast<int64_t>(counts->changed);
-    stats->rechecked += static_cast<int64_t>(counts->rechecked);
-    stats->pairs += static_cast<int64_t>(counts->pairs);
-    stats->skipped += static_cast<int64_t>(counts->skipped);
-}
-
 /* No bounds are kept: these hold for any data. */
 static __global__ void open_bounds(float *upper, float *lower, int64_t n) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -245,8 +236,9 @@ static __global__ void open_bounds(float *upper, float *lower, int64_t n) {
 
 struct row_memory {
     void *rows, *step;
-    void *c;        /* [k, d] without gaps */
-    int32_t *moved; /* [n] labels that came in */
+    void *c;         /* [k, d] without gaps */
+    int32_t *labels; /* [n] that the step finds */
+    int32_t *old;    /* [n] that came in, if the row of update needs them */
     struct hf_assign_counts *counts;
     float *bounds; /* [2, n] upper and lower */
     void *update;  /* workspace of the row of update */
@@ -288,7 +280,11 @@ static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind
     carve.used = (carve.used + 255) / 256 * 256;
     m->step = hf_carve_take(&carve, hf_assign_step_bytes(&p));
     m->c = hf_carve_take(&carve, hf_dtype_bytes(a->c.dtype) * (size_t)(a->c.rows * a->c.cols));
-    m->moved = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
+    carve.used = (carve.used + 255) / 256 * 256;
+    m->labels = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
+    m->old = NULL;
+    if (a->sums != NULL && a->old_labels == NULL)
+        m->old = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)a->x.rows);
     m->counts = (struct hf_assign_counts *)hf_carve_take(&carve, sizeof *m->counts);
     m->bounds = NULL;
     if (a->bounds != NULL)
@@ -346,19 +342,13 @@ static bool centroids_serve(const struct row_views *v) {
            hf_cuda_owns(v->c.data);
 }
 
-static hf_status row_copies(struct hf_cuda *cuda, const struct row_views *v,
-                            const struct row_memory *m, int32_t *old_labels) {
+static hf_status copy_centroids(struct hf_cuda *cuda, const struct row_views *v, void *to) {
     const size_t row = hf_dtype_bytes(v->c.dtype) * (size_t)v->c.cols;
     const size_t pitch = hf_dtype_bytes(v->c.dtype) * (size_t)hf_array_stride(&v->c);
-    if (!centroids_serve(v))
-        HF_TRY(hf_cuda_check(cuda,
-                             cudaMemcpy2DAsync(m->c, row, v->c.data, pitch, row, (size_t)v->c.rows,
-                                               cudaMemcpyDefault, cuda->stream),
-                             "assign: copy centroids"));
     return hf_cuda_check(cuda,
-                         cudaMemcpyAsync(old_labels, v->labels, sizeof(int32_t) * (size_t)v->x.rows,
-                                         cudaMemcpyDefault, cuda->stream),
-                         "assign: copy labels");
+                         cudaMemcpy2DAsync(to, row, v->c.data, pitch, row, (size_t)v->c.rows,
+                                           cudaMemcpyDefault, cuda->stream),
+                         "assign: copy centroids");
 }
 
 static hf_status copy_bounds(struct hf_cuda *cuda, float *to, const float *from, int64_t n) {
@@ -371,17 +361,20 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
                             const struct row_views *v, enum hf_assign_kind kind, void *ws) {
     struct row_memory m;
     (void)row_carve(a, kind, (void *)(((uintptr_t)ws + 255) / 256 * 256), &m);
-    int32_t *old_labels = v->old_labels != NULL ? v->old_labels : m.moved;
-    HF_TRY(row_copies(cuda, v, &m, old_labels));
+    const bool serve = centroids_serve(v);
+    if (!serve)
+        HF_TRY(copy_centroids(cuda, v, m.c));
     struct hf_assign_problem problem = problem_of(a, kind);
     problem.x = v->x;
     struct hf_assign_rows rows;
     HF_TRY(hf_assign_rows_prepare(cuda, &problem, m.rows, &rows));
     struct hf_assign_step step = {};
-    step.c = centroids_serve(v) ? v->c.data : m.c;
-    step.old_labels = old_labels;
-    step.labels = v->labels;
+    step.c = serve ? v->c.data : m.c;
+    step.old_labels = step.replaced = v->labels;
+    step.labels = m.labels;
+    step.before = v->old_labels != NULL ? v->old_labels : m.old;
     step.counts = m.counts;
+    step.stats = v->stats;
     const bool bounded =
         v->upper != NULL && a->exact && rows.kind == HF_ASSIGN_TENSOR && rows.i8 == NULL;
     if (bounded) {
@@ -395,16 +388,16 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
         HF_TRY(copy_bounds(cuda, v->upper, m.bounds, v->x.rows));
         HF_TRY(copy_bounds(cuda, v->lower, m.bounds + v->x.rows, v->x.rows));
     }
-    add_stats<<<1, 1, 0, cuda->stream>>>(m.counts, v->stats);
-    if (v->upper != NULL && !bounded)
+    if (v->upper != NULL && !bounded) {
         open_bounds<<<(unsigned)((v->x.rows + 255) / 256), 256, 0, cuda->stream>>>(
             v->upper, v->lower, v->x.rows);
-    HF_TRY(hf_cuda_launched(cuda, "assign: counters"));
+        HF_TRY(hf_cuda_launched(cuda, "assign: bounds"));
+    }
     if (a->sums == NULL)
         return HF_OK;
     struct hf_update_args u = update_of(a);
     u.x = v->x;
-    u.old_labels = old_labels;
+    u.old_labels = step.before;
     u.labels = v->labels;
     return hf_update_rows_cuda.rows[0].run(cuda, &u, m.update);
 }

@@ -10,7 +10,9 @@
 #ifndef HF_ASSIGN_CUDA_H
 #define HF_ASSIGN_CUDA_H
 
+#include "device/cuda/cuda.h"
 #include "device/cuda/row_cache.h"
+#include "ops/assign/assign.h"
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
 
@@ -93,7 +95,10 @@ struct hf_assign_step {
     const void *c;                   /* [batch, k, d] c_type, without gaps */
     const int32_t *old_labels;       /* [batch * n] or NULL: all -1 */
     int32_t *labels;                 /* [batch * n] out: the labels; must not be old_labels */
+    int32_t *replaced;               /* old_labels or NULL: it becomes the labels at the end, */
+    int32_t *before;                 /* [batch * n] and this what it was; NULL: not wanted */
     struct hf_assign_counts *counts; /* [batch] out */
+    struct hf_assign_stats *stats;   /* [1] or NULL: counts are added to it; batch 1 */
     int32_t *moved;       /* [batch * n] out or NULL: numbers of the rows whose label changed, */
     int32_t *moved_count; /* [1] out: and how many, in no fixed order; NULL with moved */
     void *bounds;         /* hf_assign_bounds_bytes() that live from step to step, or NULL; */

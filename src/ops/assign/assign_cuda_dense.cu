@@ -2,6 +2,7 @@
  * All float64 reference distances of listed rows, and the least of each row: for rows that no
  * filter can help with. A block takes a tile of rows and goes through the centroids, or, when tiles
  * are few, through a part of them: the last block of a tile then joins the parts. */
+#include "device/cuda/chain.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
@@ -139,6 +140,8 @@ __device__ static void join_parts(const struct dense_job &job, struct dense_shar
 template <hf_dtype X, bool PRODUCT>
 static __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct dense_job job) {
     __shared__ struct dense_shared sm;
+    hf_chain_wait();
+    hf_chain_next();
     if (job.stop && *job.stop)
         return;
     const int thread = static_cast<int>(threadIdx.x);
@@ -201,14 +204,14 @@ hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *row
     const int64_t share = (cuda->sms * 4 + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(tiles < share ? tiles : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
+    cudaError_t error = cudaSuccess;
     hf_for_dtype(p->x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        if (p->metric == HF_EUCLIDEAN)
-            assign_dense<X, false><<<grid, THREADS, 0, cuda->stream>>>(job);
-        else
-            assign_dense<X, true><<<grid, THREADS, 0, cuda->stream>>>(job);
+        error = hf_chain_launch(
+            cuda, p->metric == HF_EUCLIDEAN ? assign_dense<X, false> : assign_dense<X, true>, grid,
+            THREADS, 0, 1, job);
     });
-    return hf_cuda_launched(cuda, "assign: dense");
+    return hf_cuda_check(cuda, error, "assign: dense");
 }
 
 struct norms_job {

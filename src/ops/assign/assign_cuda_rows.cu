@@ -331,7 +331,7 @@ static bool filter_alone(const struct hf_assign_rows *rows) {
     const struct hf_assign_problem *p = &rows->problem;
     if (!rows->raw || rows->mma)
         return false;
-    return !p->exact || (p->once && hf_filter_measures((int)p->x.cols, false));
+    return !p->exact || (p->once && hf_filter_measures(false));
 }
 
 static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,

@@ -2,18 +2,20 @@
  * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
  * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
 #include "base/mem.h"
+#include "device/cuda/chain.cuh"
+#include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda_bounds.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
 #include <float.h>
 
-#define WARPS 4            /* of a block of settle_pairs */
-#define BLOCKS 5           /* of a multiprocessor: one wave */
-#define GROUP 32           /* pairs a warp evaluates side by side */
-#define PAIR_ROWS 14       /* rows a warp takes at a time: a little over two candidates each */
-#define SHORT_ROWS 32      /* up to so many columns each lane reads its own pair */
-#define TERMS (GROUP * 33) /* doubles of shared memory of a warp */
+#define WARPS 4         /* of a block of settle_pairs */
+#define BLOCKS 4        /* of a multiprocessor: one wave */
+#define GROUP 32        /* pairs a warp evaluates side by side, at most */
+#define PAIR_ROWS 14    /* rows a warp takes at a time: a little over two candidates each */
+#define SHORT_ROWS 32   /* up to so many columns each lane reads its own pair */
+#define TERMS (16 * 33) /* doubles of one of a warp's two buffers of terms */
 
 #define COMPARE_THREADS 256
 #define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
@@ -69,8 +71,41 @@ __device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_
     return r;
 }
 
+/* Pairs with more columns that a warp takes at once, and what each lane holds of some columns of
+ * them: one element of row and centroid for each 32. */
+template <hf_dtype X, bool C_F64> inline constexpr int pair_group = X == HF_F64 &&C_F64 ? 8 : 16;
+
+template <hf_dtype X, bool C_F64> struct pair_piece {
+    typename hf_element<X>::type x[pair_group<X, C_F64>];
+    typename hf_element<C_F64 ? HF_F64 : HF_F32>::type c[pair_group<X, C_F64>];
+};
+
+/* Columns from first on, 32 << shift of them, of the pairs of the first lanes; behind d: the last
+ * one again, which nobody looks at. */
+template <hf_dtype X, bool C_F64>
+__device__ __forceinline__ void load_piece(const char *x, const char *c, int d, int first,
+                                           int pairs, int shift,
+                                           struct pair_piece<X, C_F64> *piece) {
+    typedef typename hf_element<X>::type row_type;
+    typedef typename hf_element<C_F64 ? HF_F64 : HF_F32>::type center_type;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int q = 0; q < pair_group<X, C_F64>; q++) {
+        if (q >= pairs << shift)
+            break;
+        const int p = q >> shift;
+        const int at = first + (q & ((1 << shift) - 1)) * 32 + lane;
+        const int j = at < d ? at : d - 1;
+        piece->x[q] = reinterpret_cast<const row_type *>(
+            __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p))[j];
+        piece->c[q] = reinterpret_cast<const center_type *>(
+            __shfl_sync(~0u, reinterpret_cast<unsigned long long>(c), p))[j];
+    }
+}
+
 /* The ordered sum of the pair of this lane; x, c: its row and its centroid. The pairs of the first
- * lanes count. */
+ * lanes count. All lanes make the terms of some columns, then a lane to a pair adds them up while
+ * the next columns are on their way. term: two buffers. */
 template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static double pair_sum(const char *x, const char *c, int d, int pairs, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -82,31 +117,32 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
                 sum, hf_exact_term<PRODUCT>(hf_device_load<X>(x, j), hf_exact_center<C_F64>(c, j)));
         return sum;
     }
-    /* few pairs: more columns at a time, so that as many loads are on their way */
-    const int shift = pairs <= 8 ? 2 : pairs <= 16 ? 1 : 0;
+    constexpr int N = pair_group<X, C_F64>;
+    const int shift = pairs <= N / 4 ? 2 : pairs <= N / 2 ? 1 : 0; /* few pairs: more columns */
     const int columns = 32 << shift;
     const int pitch = columns + 1; /* no bank conflicts */
+    struct pair_piece<X, C_F64> piece;
+    load_piece<X, C_F64>(x, c, d, 0, pairs, shift, &piece);
     for (int first = 0; first < d; first += columns) {
-#pragma unroll 8
-        for (int q = 0; q < pairs << shift; q++) {
-            const int p = q >> shift;
+        double *const now = term + (first & columns ? TERMS : 0);
+#pragma unroll
+        for (int q = 0; q < N; q++) {
+            if (q >= pairs << shift)
+                break;
             const int at = (q & ((1 << shift) - 1)) * 32 + lane;
-            const int j = first + at < d ? first + at : d - 1;
-            const char *px = reinterpret_cast<const char *>(
-                __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p));
-            const char *pc = reinterpret_cast<const char *>(
-                __shfl_sync(~0u, reinterpret_cast<unsigned long long>(c), p));
-            term[p * pitch + at] =
-                hf_exact_term<PRODUCT>(hf_device_load<X>(px, j), hf_exact_center<C_F64>(pc, j));
+            now[(q >> shift) * pitch + at] = hf_exact_term<PRODUCT>(
+                static_cast<double>(hf_widen<X>(piece.x[q])), static_cast<double>(piece.c[q]));
         }
         __syncwarp();
+        if (first + columns < d)
+            load_piece<X, C_F64>(x, c, d, first + columns, pairs, shift, &piece);
         const int width = d - first < columns ? d - first : columns;
-        if (lane < pairs)
-#pragma unroll 4
-            for (int t = 0; t < width; t++)
-                sum = __dadd_rn(sum, term[lane * pitch + t]);
-        __syncwarp();
+        const double *const mine = now + (lane < pairs ? lane : 0) * pitch;
+#pragma unroll 8
+        for (int t = 0; t < width; t++)
+            sum = __dadd_rn(sum, mine[t]);
     }
+    __syncwarp(); /* before the buffers are written for other pairs */
     return sum;
 }
 
@@ -115,13 +151,14 @@ template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
                                     int count, int each, bool bounded, double *term) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int group = job.d <= SHORT_ROWS ? GROUP : pair_group<X, C_F64>;
     const struct pair_rows r = take_rows(job, b, first, count, each, lane);
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     struct hf_winner best = hf_winner_none();
     double second = best.least; /* distance, or 0 where some are not known */
-    for (int done = 0; done < r.total; done += GROUP) {
-        const int pairs = r.total - done < GROUP ? r.total - done : GROUP;
+    for (int done = 0; done < r.total; done += group) {
+        const int pairs = r.total - done < group ? r.total - done : group;
         const int mine = done + (lane < pairs ? lane : 0);
         int owner = 0;
         for (int i = 0; i < PAIR_ROWS - 1; i++)
@@ -144,7 +181,7 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
             const int from = r.end - r.count + i - done; /* lane of candidate i of this row */
             const double its = __shfl_sync(~0u, distance, from & 31);
             const int32_t who = __shfl_sync(~0u, arg, from & 31);
-            if (i < r.count && from >= 0 && from < GROUP) {
+            if (i < r.count && from >= 0 && from < group) {
                 second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
                 hf_winner_offer(&best, its, who);
             }
@@ -160,7 +197,9 @@ __device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int6
 template <hf_dtype X, bool C_F64, bool PRODUCT>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     settle_pairs(const struct pairs_job job) {
-    __shared__ double term[WARPS][TERMS];
+    __shared__ double term[WARPS][2 * TERMS];
+    hf_chain_wait();
+    hf_chain_next();
     if (job.stop && *job.stop)
         return;
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -184,11 +223,11 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
 }
 
 template <hf_dtype X, bool C_F64>
-static void launch_pairs(struct hf_cuda *cuda, dim3 grid, const struct pairs_job &job) {
-    if (job.metric == HF_EUCLIDEAN)
-        settle_pairs<X, C_F64, false><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
-    else
-        settle_pairs<X, C_F64, true><<<grid, WARPS * 32, 0, cuda->stream>>>(job);
+static cudaError_t launch_pairs(struct hf_cuda *cuda, dim3 grid, const struct pairs_job &job) {
+    return hf_chain_launch(cuda,
+                           job.metric == HF_EUCLIDEAN ? settle_pairs<X, C_F64, false>
+                                                      : settle_pairs<X, C_F64, true>,
+                           grid, WARPS * 32, 0, 1, job);
 }
 
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -213,47 +252,79 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
+    cudaError_t error = cudaSuccess;
     hf_for_dtype(p->x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        if (p->c_type == HF_F64)
-            launch_pairs<X, true>(cuda, grid, job);
-        else
-            launch_pairs<X, false>(cuda, grid, job);
+        error = p->c_type == HF_F64 ? launch_pairs<X, true>(cuda, grid, job)
+                                    : launch_pairs<X, false>(cuda, grid, job);
     });
-    return hf_cuda_launched(cuda, "assign: settle pairs");
+    return hf_cuda_check(cuda, error, "assign: settle pairs");
 }
 
 struct compare_job {
     const int32_t *old_labels, *labels;
+    int32_t *replaced, *before; /* see hf_assign_step */
     int64_t n, k, batch;
-    int each;             /* rows of a thread */
+    int turns;            /* of COMPARE_EACH rows of a thread */
     const int32_t *dense; /* [batch] rows compared with all centroids, NULL: every row */
     struct hf_settle s;
     struct hf_assign_counts *counts;
+    struct hf_assign_stats *stats;
     int32_t *moved, *moved_count;
     const int32_t *stop;
 };
 
-/* Bit i: the label of this thread's row i changed. */
+template <int WIDE> struct __align__(4 * WIDE) label_pack { int32_t e[WIDE]; };
+
+/* Row i of this thread behind its first. */
+template <int WIDE> __device__ __forceinline__ int compare_row(int i) {
+    return i / WIDE * WIDE * COMPARE_THREADS + i % WIDE;
+}
+
+/* Bit i: the label of this thread's row i of COMPARE_EACH changed. What old labels become is
+ * written. */
+template <int WIDE>
 __device__ static unsigned changed_rows(const struct compare_job &job, int64_t first, int64_t end) {
+    struct label_pack<WIDE> now[COMPARE_EACH / WIDE], old[COMPARE_EACH / WIDE];
+#pragma unroll
+    for (int p = 0; p < COMPARE_EACH / WIDE; p++) {
+        const int64_t row = first + compare_row<WIDE>(p * WIDE);
+        for (int i = 0; i < WIDE; i++)
+            now[p].e[i] = old[p].e[i] = -1;
+        if (row < end)
+            now[p] = *reinterpret_cast<const struct label_pack<WIDE> *>(job.labels + row);
+        if (row < end && job.old_labels)
+            old[p] = *reinterpret_cast<const struct label_pack<WIDE> *>(job.old_labels + row);
+    }
     unsigned bits = 0;
-#pragma unroll 1
-    for (int at = 0; at < job.each; at += COMPARE_EACH) {
-        int32_t now[COMPARE_EACH], before[COMPARE_EACH];
 #pragma unroll
-        for (int i = 0; i < COMPARE_EACH; i++) {
-            const int64_t row = first + (at + i) * COMPARE_THREADS;
-            now[i] = row < end ? job.labels[row] : -1;
-            before[i] = row < end && job.old_labels ? job.old_labels[row] : -1;
-        }
+    for (int p = 0; p < COMPARE_EACH / WIDE; p++) {
+        const int64_t row = first + compare_row<WIDE>(p * WIDE);
+        unsigned differ = 0;
 #pragma unroll
-        for (int i = 0; i < COMPARE_EACH; i++)
-            bits |= now[i] != before[i] ? 1u << (at + i) : 0;
+        for (int i = 0; i < WIDE; i++)
+            differ |= (now[p].e[i] != old[p].e[i] ? 1u : 0u) << i;
+        if (row >= end)
+            continue;
+        bits |= differ << p * WIDE;
+        if (job.replaced && differ != 0)
+            *reinterpret_cast<struct label_pack<WIDE> *>(job.replaced + row) = now[p];
+        if (job.before)
+            *reinterpret_cast<struct label_pack<WIDE> *>(job.before + row) = old[p];
     }
     return bits;
 }
 
+/* Counts of a step carry in their upper bits how many blocks have added theirs, so that the last
+ * one knows that it is, and the sum, by one trip to memory. */
+#define COMPARE_TICKET (1ull << 32)
+
+__device__ __forceinline__ unsigned long long compare_blocks(unsigned long long count) {
+    return count / COMPARE_TICKET;
+}
+
 /* Append the changed rows of the block; returns their number to thread 0. */
+template <int WIDE>
 __device__ static int list_moved(const struct compare_job &job, int64_t first, unsigned bits) {
     __shared__ int start[COMPARE_THREADS / 32 + 1];
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -267,66 +338,82 @@ __device__ static int list_moved(const struct compare_job &job, int64_t first, u
     if (threadIdx.x == 0) {
         for (int w = 1; w <= COMPARE_THREADS / 32; w++)
             total += start[w];
-        start[0] = job.moved && total > 0 ? atomicAdd(job.s.moved, total) : 0;
+        start[0] = 0;
+        if (job.moved) {
+            const unsigned long long before =
+                atomicAdd(job.s.moved, COMPARE_TICKET + static_cast<unsigned>(total));
+            start[0] = static_cast<int>(before % COMPARE_TICKET);
+            if (compare_blocks(before) ==
+                static_cast<unsigned long long>(gridDim.x) * job.batch - 1)
+                *job.moved_count = start[0] + total;
+        }
         for (int w = 1; w <= COMPARE_THREADS / 32; w++)
             start[w] += start[w - 1];
     }
+    if (!job.moved) /* the same for all threads */
+        return total;
     __syncthreads();
-    if (!job.moved || count == 0)
+    if (count == 0)
         return total;
     int at = start[warp];
-    for (int i = 0; i < job.each; i++) {
+    for (int i = 0; i < job.turns * COMPARE_EACH; i++) {
         const unsigned who = __ballot_sync(~0u, bits >> i & 1);
         if (bits >> i & 1)
             job.moved[at + __popc(who & ((1u << lane) - 1))] =
-                static_cast<int32_t>(first + i * COMPARE_THREADS);
+                static_cast<int32_t>(first + compare_row<WIDE>(i));
         at += __popc(who);
     }
     return total;
 }
 
 /* What the caller is told of problem b once all of its blocks have counted. */
-__device__ static void report(const struct compare_job &job, int64_t b) {
-    const volatile struct hf_assign_counts *tally = job.s.tally + b;
-    struct hf_assign_counts *to = job.counts + b;
+__device__ static void report(const struct compare_job &job, int64_t b,
+                              unsigned long long changed) {
     const int64_t open = job.s.open.count[b];
-    to->changed = tally->changed;
     const int64_t dense = job.dense ? job.dense[b] : job.n;
-    to->skipped = 0;
+    struct hf_assign_counts counts = {};
+    counts.changed = changed;
     if (job.s.scored && *job.s.scored_all != 0)
-        to->skipped = static_cast<unsigned long long>(job.n - job.s.scored[b]);
-    to->rechecked = static_cast<unsigned long long>(open > dense ? open : dense);
-    to->pairs = tally->pairs + static_cast<unsigned long long>(job.k * dense);
+        counts.skipped = static_cast<unsigned long long>(job.n - job.s.scored[b]);
+    counts.rechecked = static_cast<unsigned long long>(open > dense ? open : dense);
+    counts.pairs = job.s.tally[b].pairs + static_cast<unsigned long long>(job.k * dense);
+    job.counts[b] = counts;
+    if (job.stats) {
+        job.stats->changed += static_cast<int64_t>(counts.changed);
+        job.stats->rechecked += static_cast<int64_t>(counts.rechecked);
+        job.stats->pairs += static_cast<int64_t>(counts.pairs);
+        job.stats->skipped += static_cast<int64_t>(counts.skipped);
+    }
 }
 
-/* Is this the last of so many to come here, and the others' work seen? */
-__device__ static bool comes_last(int32_t *ticket, int64_t all) {
-    __threadfence();
-    const bool last = atomicAdd(ticket, 1) == static_cast<int>(all) - 1;
-    if (last)
-        __threadfence();
-    return last;
-}
-
+template <int WIDE>
 static __global__ void __launch_bounds__(COMPARE_THREADS, COMPARE_BLOCKS)
     compare_labels(const struct compare_job job) {
+    hf_chain_wait();
     if (job.stop && *job.stop)
         return;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t begin = static_cast<int64_t>(blockIdx.x) * COMPARE_THREADS * job.each;
-        const int64_t first = b * job.n + begin + threadIdx.x;
-        const unsigned bits = changed_rows(job, first, (b + 1) * job.n);
-        const int changed = list_moved(job, first, bits);
-        if (threadIdx.x > 0)
-            continue;
-        if (changed > 0)
-            atomicAdd(&job.s.tally[b].changed, static_cast<unsigned long long>(changed));
-        if (!comes_last(job.s.tickets + b, gridDim.x))
-            continue;
-        report(job, b);
-        if (job.moved && comes_last(job.s.tickets + job.batch, job.batch))
-            *job.moved_count = *static_cast<volatile int32_t *>(job.s.moved);
+        constexpr int64_t turn = COMPARE_THREADS * COMPARE_EACH;
+        const int64_t first =
+            b * job.n + blockIdx.x * turn * job.turns + static_cast<int64_t>(threadIdx.x) * WIDE;
+        unsigned bits = 0;
+#pragma unroll 1
+        for (int t = 0; t < job.turns; t++)
+            bits |= changed_rows<WIDE>(job, first + t * turn, (b + 1) * job.n) << t * COMPARE_EACH;
+        const int changed = list_moved<WIDE>(job, first, bits);
+        if (threadIdx.x == 0) {
+            const unsigned long long before =
+                atomicAdd(&job.s.tally[b].changed, COMPARE_TICKET + static_cast<unsigned>(changed));
+            if (compare_blocks(before) == gridDim.x - 1)
+                report(job, b, before % COMPARE_TICKET + static_cast<unsigned>(changed));
+        }
     }
+}
+
+static bool labels_wide(const struct compare_job *job) {
+    const uintptr_t all = (uintptr_t)job->labels | (uintptr_t)job->old_labels |
+                          (uintptr_t)job->replaced | (uintptr_t)job->before;
+    return all % 16 == 0 && job->n % 4 == 0;
 }
 
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -336,12 +423,15 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     struct compare_job job = {};
     job.old_labels = step->old_labels;
     job.labels = step->labels;
+    job.replaced = step->replaced;
+    job.before = step->before;
     job.n = rows->n;
     job.k = rows->problem.k;
     job.batch = batch;
     job.dense = dense_count;
     job.s = *s;
     job.counts = step->counts;
+    job.stats = step->stats;
     job.moved = step->moved;
     job.moved_count = step->moved_count;
     job.stop = step->stop;
@@ -349,12 +439,15 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     const int64_t wave = batch * rows->n / (turn * cuda->sms * COMPARE_BLOCKS) + 1;
     const int64_t there = (rows->n + turn - 1) / turn;
     const int64_t turns = wave < there ? wave : there;
-    job.each = COMPARE_EACH * static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
-    const int64_t each = COMPARE_THREADS * job.each;
+    job.turns = static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
+    const int64_t each = turn * job.turns;
     const dim3 grid((unsigned)((rows->n + each - 1) / each),
                     (unsigned)(batch < 65535 ? batch : 65535));
-    compare_labels<<<grid, COMPARE_THREADS, 0, cuda->stream>>>(job);
-    return hf_cuda_launched(cuda, "assign: compare labels");
+    return hf_cuda_check(cuda,
+                         hf_chain_launch(cuda,
+                                         labels_wide(&job) ? compare_labels<4> : compare_labels<1>,
+                                         grid, COMPARE_THREADS, 0, 1, job),
+                         "assign: compare labels");
 }
 
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
@@ -380,17 +473,16 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + batch * (4 + items) + 2;
+    const size_t words = tally / sizeof(int32_t) + 2 + batch * (3 + items);
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
         s->tally = (struct hf_assign_counts *)s->counters;
-        s->open.count = s->counters + tally / sizeof(int32_t);
+        s->moved = (unsigned long long *)(s->tally + batch);
+        s->open.count = (int32_t *)(s->moved + 1);
         s->rest_count = s->open.count + batch;
-        s->tickets = s->rest_count + batch; /* [batch] of compare_labels and one more, */
-        s->split = s->tickets + batch + 1;  /* [batch, items] of the dense kernel */
-        s->moved = s->split + batch * items;
-        s->lost = s->moved + 1;
+        s->lost = s->rest_count + batch;
+        s->split = s->lost + batch; /* [batch, items] of the dense kernel */
     }
     return carve.used;
 }

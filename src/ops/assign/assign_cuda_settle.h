@@ -25,10 +25,9 @@ struct hf_settle {
     int32_t *counters;          /* [n_counters] all zero when a step begins: open.count and */
     int64_t n_counters;
     struct hf_assign_counts *tally; /* [batch] */
+    unsigned long long *moved;      /* [1] of all problems */
     int32_t *rest_count;            /* [batch] */
-    int32_t *tickets;               /* [batch + 1] blocks, then problems, that are compared */
     int32_t *split;                 /* [batch, items] parts of a tile that are done */
-    int32_t *moved;                 /* [1] */
     int32_t *lost;                  /* [batch] n where the filter cannot see the centroids */
     const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */

@@ -144,7 +144,7 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
-    if (rows->norm == NULL && (rows->mma || !hf_filter_measures(rows->d, rows->bf16)))
+    if (rows->norm == NULL && (rows->mma || !hf_filter_measures(rows->bf16)))
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: norms of these rows");
     return run(cuda, a, centroids, packed,
                rows->list                 ? FILTER_LIST

@@ -88,7 +88,7 @@ struct hf_filter_out {
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
 
 /* Can top2 find the rows' norms itself (norm NULL; raw rows, or loss is given)? best needs none. */
-static inline bool hf_filter_measures(int d, bool bf16) { return d <= 512 && !bf16; }
+static inline bool hf_filter_measures(bool bf16) { return !bf16; }
 
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */
 double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);

@@ -14,6 +14,7 @@
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
+#include "device/cuda/chain.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
 template <int DP_, bool BF16_> struct filter_shape {
@@ -310,8 +311,8 @@ filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, i
     filter_release_tile<S>(a, m, now);
     if constexpr (MODE == FILTER_EMIT) {
         const int64_t entry = problem * a.out.open.cap + u->number * FILTER_WG_ROWS + filter_row();
-        filter_list<S::NT>(a, d, t, 0, u->facts.norm, entry);
-        filter_list<S::NT>(a, d, t, 1, u->next.norm, entry + 8);
+        const float threshold[2] = {u->facts.norm, u->next.norm};
+        filter_list<S::NT>(a, d, t, threshold, entry);
     } else {
         filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &u->track);
     }
@@ -439,8 +440,6 @@ __global__ void __launch_bounds__(S::THREADS, 1)
                      const __grid_constant__ filter_args a) {
     constexpr bool LIST = filter_lists(MODE);
     extern __shared__ __align__(1024) uint8_t memory[];
-    if (a.rows.stop && *a.rows.stop)
-        return;
     struct filter_shared<S> m = {
         hf_shared(memory)
     };
@@ -457,6 +456,10 @@ __global__ void __launch_bounds__(S::THREADS, 1)
         }
         hf_mbar_init_fence();
     }
+    hf_chain_wait();
+    hf_chain_next();
+    if (a.rows.stop && *a.rows.stop)
+        return;
     __syncthreads();
     if (wg == S::WGS) {
         hf_regs_lower<S::PRODUCER_REGS>();

@@ -4,6 +4,7 @@
 #ifndef HF_ASSIGN_FILTER_LAUNCH_CUH
 #define HF_ASSIGN_FILTER_LAUNCH_CUH
 
+#include "device/cuda/chain.cuh"
 #include "ops/assign/assign_filter_kernel.cuh"
 #include "ops/assign/assign_filter_launch.h"
 #include "ops/assign/assign_filter_stream.cuh"
@@ -16,8 +17,8 @@ static cudaError_t filter_start(const struct hf_cuda *cuda, const CUtensorMap &m
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SHARED);
     if (error != cudaSuccess)
         return error;
-    hf_filter_kernel<S, MODE><<<cuda->sms, S::THREADS, S::SHARED, cuda->stream>>>(map, args);
-    return cudaGetLastError();
+    return hf_chain_launch(cuda, hf_filter_kernel<S, MODE>, dim3((unsigned)cuda->sms), S::THREADS,
+                           S::SHARED, S::CLUSTER, map, args);
 }
 
 template <int DP, bool BF16>
@@ -51,18 +52,9 @@ static cudaError_t filter_start_stream(const struct hf_cuda *cuda, const CUtenso
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SHARED);
     if (error != cudaSuccess)
         return error;
-    cudaLaunchAttribute cluster[1] = {};
-    cluster[0].id = cudaLaunchAttributeClusterDimension;
-    cluster[0].val.clusterDim.x = S::CLUSTER;
-    cluster[0].val.clusterDim.y = cluster[0].val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(cuda->sms / S::CLUSTER * S::CLUSTER));
-    config.blockDim = dim3(S::THREADS);
-    config.dynamicSmemBytes = S::SHARED;
-    config.stream = cuda->stream;
-    config.attrs = cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, hf_filter_stream_kernel<S, MODE>, map, args);
+    return hf_chain_launch(cuda, hf_filter_stream_kernel<S, MODE>,
+                           dim3((unsigned)(cuda->sms / S::CLUSTER * S::CLUSTER)), S::THREADS,
+                           S::SHARED, S::CLUSTER, map, args);
 }
 
 template <bool BF16>

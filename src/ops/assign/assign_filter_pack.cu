@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Centroids into tiles: shifted, scaled, rounded to 16 bits, swizzled, each with its bias; and what
  * the rounding cost. A block packs 32 centroids, a warp one; float64 throughout. */
+#include "device/cuda/chain.cuh"
+#include "device/cuda/pack.cuh"
 #include "ops/assign/assign_mma.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -16,6 +18,7 @@ struct pack_args {
     double *biases; /* NULL, or [batch, chunks * FILTER_CHUNK]: left to shift_kernel */
     int n_counters, tiles_per_problem, infos_per_problem;
     double unit; /* of the bias pieces */
+    bool wide;   /* eight columns of a centroid, and of the shift, lie as wide loads need them */
 };
 
 /* Sums over the columns of one centroid. */
@@ -61,23 +64,51 @@ static __device__ double pack_factor(const struct pack_args &a, int64_t row) {
     return sum > 0 ? 1 / sqrt(sum) : 0.0;
 }
 
+/* Eight columns of a centroid from element i on, that is from column j on, and of the shift; 0
+ * behind d. All loads are on their way before one is waited for. */
+static __device__ void pack_columns(const struct pack_args &a, int64_t i, int j, double (&c)[8],
+                                    double (&shift)[8]) {
+    if (a.wide) {
+        struct hf_pack<HF_F32, 4> narrow[2] = {};
+        struct hf_pack<HF_F64, 2> full[4] = {}, moved[4] = {};
+        for (int p = 0; p < 2 && !a.c.f64; p++)
+            narrow[p] = ((const struct hf_pack<HF_F32, 4> *)((const float *)a.c.c + i))[p];
+        for (int p = 0; p < 4 && a.c.f64; p++)
+            full[p] = ((const struct hf_pack<HF_F64, 2> *)((const double *)a.c.c + i))[p];
+        for (int p = 0; p < 4 && a.c.shift; p++)
+            moved[p] = ((const struct hf_pack<HF_F64, 2> *)(a.c.shift + j))[p];
+#pragma unroll
+        for (int p = 0; p < 8; p++) {
+            c[p] = a.c.f64 ? full[p / 2].e[p % 2] : (double)narrow[p / 4].e[p % 4];
+            shift[p] = moved[p / 2].e[p % 2];
+        }
+        return;
+    }
+#pragma unroll
+    for (int p = 0; p < 8; p++) {
+        c[p] = j + p < a.c.d ? pack_load(a, i + p) : 0.0;
+        shift[p] = j + p < a.c.d && a.c.shift ? a.c.shift[j + p] : 0.0;
+    }
+}
+
 /* The eight columns of piece `piece` of a centroid (row < 0: padding) into bits. */
 static __device__ void pack_piece(const struct pack_args &a, int64_t row, int piece, double factor,
                                   uint16_t (&bits)[8], struct pack_sums *sums) {
-    for (int i = 0; i < 8; i++) {
-        const int j = piece * 8 + i;
+    double c[8], shift[8];
+    for (int i = 0; i < 8; i++)
         bits[i] = 0;
-        if (row < 0 || j >= a.c.d)
-            continue;
-        const double c = pack_load(a, row * a.c.d + j);
-        const double shift = a.c.shift ? a.c.shift[j] : 0.0;
-        const double v = (c - shift) * factor;
+    if (row < 0 || piece * 8 >= a.c.d)
+        return;
+    pack_columns(a, row * a.c.d + piece * 8, piece * 8, c, shift);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const double v = (c[i] - shift[i]) * factor;
         const double lost = v - pack_round(v, a.c.bf16, &bits[i]);
-        const double reach = (fabs(c) + fabs(shift)) * factor;
+        const double reach = (fabs(c[i]) + fabs(shift[i])) * factor;
         sums->square += v * v;
         sums->error += lost * lost;
         sums->reach += reach * reach;
-        sums->raw += v * (c + shift);
+        sums->raw += v * (c[i] + shift[i]);
     }
 }
 
@@ -105,6 +136,8 @@ static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int s
 
 static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pack_args a) {
     __shared__ int most[4];
+    hf_chain_wait();
+    hf_chain_next();
     if (a.c.stop && *a.c.stop)
         return;
     const int64_t problem = blockIdx.x / a.infos_per_problem;
@@ -173,6 +206,8 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
 /* Biases moved up by the problem's largest: a block writes those of one chunk, a thread one. The
  * sum of a row's shifted scores is then no longer negative for all but odd cases. */
 static __global__ void __launch_bounds__(FILTER_CHUNK) shift_kernel(const struct pack_args a) {
+    hf_chain_wait();
+    hf_chain_next();
     if (a.c.stop && *a.c.stop)
         return;
     const int64_t problem = blockIdx.x / a.infos_per_problem;
@@ -209,9 +244,10 @@ hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids 
     const int64_t blocks = (int64_t)c->batch * m.infos_per_problem;
     if (m.biases > 0 && c->metric == HF_EUCLIDEAN)
         a.biases = (double *)(a.tiles + m.tiles + m.info + m.parts + m.counters);
-    pack_kernel<<<(unsigned)blocks, WARPS * 32, 0, cuda->stream>>>(a);
-    HF_TRY(hf_cuda_launched(cuda, "filter_pack"));
-    if (a.biases)
-        shift_kernel<<<(unsigned)blocks, FILTER_CHUNK, 0, cuda->stream>>>(a);
-    return hf_cuda_launched(cuda, "filter_pack");
+    a.wide = c->d % 8 == 0 && (uintptr_t)c->c % 16 == 0 && (uintptr_t)c->shift % 16 == 0;
+    const dim3 grid((unsigned)blocks);
+    cudaError_t error = hf_chain_launch(cuda, pack_kernel, grid, WARPS * 32, 0, 1, a);
+    if (error == cudaSuccess && a.biases)
+        error = hf_chain_launch(cuda, shift_kernel, grid, FILTER_CHUNK, 0, 1, a);
+    return hf_cuda_check(cuda, error, "filter_pack");
 }

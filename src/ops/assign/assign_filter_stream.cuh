@@ -6,6 +6,7 @@
 #ifndef HF_ASSIGN_FILTER_STREAM_CUH
 #define HF_ASSIGN_FILTER_STREAM_CUH
 
+#include "device/cuda/chain.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
 template <bool BF16_> struct filter_stream_shape {
@@ -103,22 +104,78 @@ filter_stream_release(const struct filter_stream_shared<S> &m, int stage) {
         hf_mbar_arrive_at(m.empty(stage), threadIdx.x & 31);
 }
 
-/* The scores of one tile, bias included; leaves the last stage to be released: its number. */
-template <class S, bool LIST>
+/* Squared lengths of a lane's two rows, of its columns alone, times a.measure^2. */
+struct filter_stream_squares {
+    float row[2];
+};
+
+/* Add what one slab has, from the A operand of its four steps: squares in f16 (see
+ * filter_measure()), eight to a sum, then float32. */
+static __device__ __forceinline__ void filter_stream_square(const struct filter_args &a,
+                                                            const uint32_t (&r)[4][4],
+                                                            struct filter_stream_squares *squares) {
+    const __half2 by = __float2half2_rn(a.measure);
+    __half2 sums[2] = {__float2half2_rn(0.0f), __float2half2_rn(0.0f)};
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const __half2 v = __hmul2_rn(*(const __half2 *)&r[i / 4][i % 4], by);
+        sums[i % 2] = __hfma2(v, v, sums[i % 2]);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float2 both = __half22float2(sums[i]);
+        squares->row[i] += both.x + both.y;
+    }
+}
+
+/* At least the length of the row that this lane answers for. A sum of eight squares lacks a share
+ * of 2^-11 for each, a square that underflows 2^-24, float32's roundings of up to 128 slabs are
+ * below 2^-16. Overflow and NaN stay: nothing is known of such a row. */
+static __device__ __forceinline__ float
+filter_stream_measure(const struct filter_args &a, const struct filter_stream_squares &squares) {
+    constexpr float share = 1.0f / (1.0f - 8 * 0x1p-11f) + 0x1p-16f;
+    const int columns = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP * FILTER_STREAM_DP;
+    const bool half = filter_half();
+    float sum = half ? squares.row[1] : squares.row[0];
+    sum += __shfl_xor_sync(~0u, half ? squares.row[0] : squares.row[1], 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    return sqrtf(sum * share + (float)columns * 0x1p-24f) * (1 + 0x1p-20f) / a.measure;
+}
+
+/* A slab of this warpgroup's rows, as the A operand of four steps. */
+template <class S>
+static __device__ __forceinline__ void filter_stream_rows(uint32_t slab, uint32_t (&r)[4][4]) {
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5) & 3;
+    const int row = warp * 16 + (lane & 15);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        hf_ldmatrix(r[i],
+                    slab + (uint32_t)(row * S::SWIZZLE + ((i * 2 + (lane >> 4) ^ (row & 7)) << 4)));
+}
+
+/* The scores of one tile, bias included; leaves the last stage to be released: its number. LIST: r
+ * is the first slab of the rows x, and so again afterwards. MEASURE: squares become the rows'. */
+template <class S, bool LIST, bool MEASURE>
 static __device__ __forceinline__ int
 filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                     const uint16_t *const (&x)[2], int *stage, uint32_t *parity,
+                     const uint16_t *const (&x)[2], uint32_t (&r)[4][4], int *stage,
+                     uint32_t *parity, struct filter_stream_squares *squares,
                      float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1; /* 0 */
     int before = -1;
     hf_mbar_wait(m.full(*stage), *parity);
     filter_begin_bias<S::NT>(d, m.bias(*stage));
     for (int c = 0; c < slabs; c++) {
         const int now = *stage;
-        uint32_t r[4][4];
-        if constexpr (LIST)
-            filter_stream_fetch(a, x, c, r);
+        uint32_t next[4][4], seen = 0;
         hf_mbar_wait(m.full(now), *parity);
+        if constexpr (MEASURE) {
+            if constexpr (!LIST)
+                filter_stream_rows<S>(m.rows(now, wg), r);
+            filter_stream_square(a, r, squares);
+            seen = (uint32_t)__float_as_int(squares->row[0] + squares->row[1]) & nothing;
+        }
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
         const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
         hf_wgmma_begin();
@@ -135,17 +192,33 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
         *stage = now + 1 == S::STAGES ? 0 : now + 1;
         *parity ^= *stage == 0;
         if constexpr (LIST) {
-            hf_wgmma_wait<0>(); /* r is loaded anew */
+            filter_stream_fetch(a, x, c + 1 < slabs ? c + 1 : 0, next);
+            hf_wgmma_wait<0>(); /* r is written anew: by an operation, or it were what is loaded */
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                r[i / 4][i % 4] = next[i / 4][i % 4] ^ nothing;
         } else {
             hf_wgmma_wait<1>();
         }
         if (before >= 0)
             filter_stream_release(m, before);
-        before = now;
+        before = now + (int)seen; /* what was loaded must have come before that is released */
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
     return before;
+}
+
+/* Where listed rows lie: those of this lane, null where there is none. */
+template <class S>
+static __device__ __forceinline__ void
+filter_stream_listed(const struct filter_args &a, int problem, int i, const uint16_t *(&x)[2]) {
+    const int64_t list = a.split ? problem * a.out.open.cap : problem * a.rows.n;
+    const int count = filter_rows_of<true>(a, problem);
+    for (int r = 0; r < 2; r++)
+        if (i + 8 * r < count)
+            x[r] = (const uint16_t *)a.rows.x16 +
+                   (problem * a.rows.n + a.rows.list[list + i + 8 * r]) * a.rows.ld;
 }
 
 /* All units of a segment that belong to this warpgroup. */
@@ -159,29 +232,34 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
     for (int v = 0; v < s.rounds; v++) {
         const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + wg;
         const int i = unit * FILTER_WG_ROWS + filter_row();
-        const struct filter_row_facts facts =
+        struct filter_row_facts facts =
             filter_know<MODE>(a, s.problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
         const struct filter_row_facts next =
             filter_know < FILTER_EMIT == MODE ? MODE : FILTER_BEST > (a, s.problem, i + 8);
         const uint16_t *x[2] = {nullptr, nullptr};
+        uint32_t rows[4][4];
         if constexpr (LIST) {
-            const int64_t list = a.split ? s.problem * a.out.open.cap : s.problem * a.rows.n;
-            const int count = filter_rows_of<true>(a, s.problem);
-            for (int r = 0; r < 2; r++)
-                if (i + 8 * r < count)
-                    x[r] = (const uint16_t *)a.rows.x16 +
-                           (s.problem * a.rows.n + a.rows.list[list + i + 8 * r]) * a.rows.ld;
+            filter_stream_listed<S>(a, s.problem, i, x);
+            filter_stream_fetch(a, x, 0, rows);
         }
+        struct filter_stream_squares squares = {{0, 0}};
         struct filter_track<C> track;
         filter_track_begin(&track);
         for (int t = s.t0; t < s.t1; t++) {
             float d[S::NT / 2];
-            const int last = filter_stream_scores<S, LIST>(a, m, wg, x, stage, parity, d);
+            int last;
+            if (filter_decides(MODE) && !S::BF16 && !a.rows.norm && t == s.t0) {
+                last = filter_stream_scores<S, LIST, true>(a, m, wg, x, rows, stage, parity,
+                                                           &squares, d);
+                facts.norm = filter_stream_measure(a, squares);
+            } else {
+                last = filter_stream_scores<S, LIST, false>(a, m, wg, x, rows, stage, parity,
+                                                            &squares, d);
+            }
             filter_stream_release(m, last);
             if constexpr (MODE == FILTER_EMIT) {
-                const int64_t entry = s.problem * a.out.open.cap + i;
-                filter_list<S::NT>(a, d, t, 0, facts.norm, entry);
-                filter_list<S::NT>(a, d, t, 1, next.norm, entry + 8);
+                const float threshold[2] = {facts.norm, next.norm};
+                filter_list<S::NT>(a, d, t, threshold, s.problem * a.out.open.cap + i);
             } else {
                 filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
             }
@@ -197,8 +275,6 @@ __global__ void __launch_bounds__(S::THREADS, 1)
                             const __grid_constant__ filter_args a) {
     constexpr bool LIST = filter_lists(MODE);
     extern __shared__ __align__(1024) uint8_t memory[];
-    if (a.rows.stop && *a.rows.stop)
-        return;
     const struct filter_stream_shared<S> m = { hf_shared(memory) };
     const int wg = (int)__reduce_or_sync(~0u, threadIdx.x >> 7);
     if (threadIdx.x == 0) {
@@ -208,6 +284,10 @@ __global__ void __launch_bounds__(S::THREADS, 1)
         }
         hf_mbar_init_fence();
     }
+    hf_chain_wait();
+    hf_chain_next();
+    if (a.rows.stop && *a.rows.stop)
+        return;
     __syncthreads();
     hf_cluster_sync();
     if (wg == S::WGS) {

@@ -202,25 +202,56 @@ filter_keep(const float (&d)[NT / 2], int tile, float minus_zero, struct filter_
         }
 }
 
-/* List the centroids that reach the row's threshold; entry: of the open row, -1: none. */
+/* List the centroids that reach the thresholds of a lane's two rows; entry: of the first in the
+ * open list, the other is 8 behind. All lanes: the four of a row count what they have, one of them
+ * asks for places for all. An addition for each centroid took a trip to memory each. */
 template <int NT>
 static __device__ __forceinline__ void filter_list(const struct filter_args &a,
-                                                   const float (&d)[NT / 2], int tile, int r,
-                                                   float threshold, int64_t entry) {
-    float m = d[2 * r];
+                                                   const float (&d)[NT / 2], int tile,
+                                                   const float (&threshold)[2], int64_t entry) {
+    bool any = false;
 #pragma unroll
-    for (int j = 0; j < NT / 8; j++)
-        m = fmaxf(m, fmaxf(d[4 * j + 2 * r], d[4 * j + 2 * r + 1]));
-    if (!(m >= threshold))
+    for (int r = 0; r < 2; r++) {
+        float m = d[2 * r];
+#pragma unroll
+        for (int j = 0; j < NT / 8; j++)
+            m = fmaxf(m, fmaxf(d[4 * j + 2 * r], d[4 * j + 2 * r + 1]));
+        any |= m >= threshold[r];
+    }
+    if (!__any_sync(~0u, any))
         return;
+    constexpr int WORDS = (NT / 4 + 31) / 32;
+    const int lane = (int)(threadIdx.x & 3);
+    uint32_t hits[2][WORDS] = {};
+    int count = 0; /* of the first row, and 2^16 times that of the second */
 #pragma unroll
-    for (int i = 0; i < NT / 4; i++) {
-        if (!(d[i / 2 * 4 + 2 * r + i % 2] >= threshold))
-            continue;
-        const int at = atomicAdd(a.out.open.emitted + entry, 1);
-        if (at < HF_FILTER_SLOTS)
-            a.slots[entry * HF_FILTER_SLOTS + at] =
-                tile * NT + i / 2 * 8 + (int)(threadIdx.x & 3) * 2 + i % 2;
+    for (int r = 0; r < 2; r++)
+#pragma unroll
+        for (int i = 0; i < NT / 4; i++) {
+            const uint32_t hit = d[i / 2 * 4 + 2 * r + i % 2] >= threshold[r];
+            hits[r][i / 32] |= hit << i % 32;
+            count += (int)(hit << 16 * r);
+        }
+    int end = count;
+    for (int step = 1; step < 4; step *= 2) {
+        const int before = __shfl_up_sync(~0u, end, step, 4);
+        end += lane >= step ? before : 0;
+    }
+    const int all = __shfl_sync(~0u, end, 3, 4);
+    const int wanted = lane < 2 ? all >> 16 * lane & 0xFFFF : 0;
+    int begin = 0;
+    if (wanted > 0)
+        begin = atomicAdd(a.out.open.emitted + entry + 8 * lane, wanted);
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        int at = __shfl_sync(~0u, begin, r, 4) + ((end - count) >> 16 * r & 0xFFFF);
+#pragma unroll
+        for (int w = 0; w < WORDS; w++)
+            for (uint32_t left = hits[r][w]; left != 0 && at < HF_FILTER_SLOTS; left &= left - 1) {
+                const int i = w * 32 + __ffs((int)left) - 1;
+                a.slots[(entry + 8 * r) * HF_FILTER_SLOTS + at++] =
+                    tile * NT + i / 2 * 8 + lane * 2 + i % 2;
+            }
     }
 }
 

@@ -117,9 +117,8 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
 #pragma unroll
             for (int m = 0; m < 2; m++)
                 if constexpr (EMIT)
-                    for (int r = 0; r < 2; r++)
-                        filter_list<32>(a, d[m], number, r, threshold[m][r],
-                                        w.problem * a.out.open.cap + first + m * 16 + r * 8);
+                    filter_list<32>(a, d[m], number, threshold[m],
+                                    w.problem * a.out.open.cap + first + m * 16);
                 else
                     filter_keep<32, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
         }

@@ -139,14 +139,14 @@ mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode,
 #pragma unroll
         for (int m = 0; m < 4; m++) {
             filter_add_bias<64>(d[m], now + (uint32_t)(S::ROWS + S::SLAB + warp % 2 * 64 * 4));
-            if constexpr (EMIT)
-                for (int r = 0; r < 2; r++) {
-                    const int i = first + m * 16 + r * 8;
-                    const float threshold = filter_know<FILTER_EMIT>(a, w.problem, i).norm;
-                    filter_list<64>(a, d[m], number, r, threshold, w.problem * a.out.open.cap + i);
-                }
-            else
+            if constexpr (EMIT) {
+                const int i = first + m * 16;
+                const float threshold[2] = {filter_know<FILTER_EMIT>(a, w.problem, i).norm,
+                                            filter_know<FILTER_EMIT>(a, w.problem, i + 8).norm};
+                filter_list<64>(a, d[m], number, threshold, w.problem * a.out.open.cap + i);
+            } else {
                 filter_keep<64, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
+            }
         }
     }
     if constexpr (!EMIT) {
