@@ -42,9 +42,9 @@ double hf_center_moved(hf_dtype type, const void *a, const void *b, int64_t j, i
 /* Inertia of the labels in the sums against c. total_square: of x - shift, Euclidean only. */
 double hf_centers_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
                         double total_square);
-/* The term of cluster j, and the inertia from the sum of all terms. */
-double hf_center_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
-                       int64_t j);
+/* The terms of clusters [begin, end), and the inertia from the sum of all terms. */
+void hf_centers_score_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                           const void *c, int64_t begin, int64_t end, double *term);
 double hf_score_total(hf_metric metric, double sum, double total_square);
 
 #endif

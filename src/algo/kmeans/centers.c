@@ -6,7 +6,9 @@
 #include "base/tree.h"
 #include <string.h>
 
-#define GRAIN_VALUES 8192 /* of centroids, for one range of a loop */
+/* Centroids of a range of a loop: so many values, and what one costs beside its own. */
+#define GRAIN_VALUES 4608
+#define GRAIN_BESIDE 16
 
 /* A loop over clusters; of those from `first` on, term[i] is that of cluster first + i. */
 struct clusters {
@@ -18,7 +20,7 @@ struct clusters {
 
 static void for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
     hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, count, 1 + GRAIN_VALUES / fit->d, fn, job);
+    hf_parallel_for(pool, count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn, job);
 }
 
 /* The terms of all clusters, added up as base/tree.h says. */
@@ -52,8 +54,8 @@ static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
 static void score_range(void *job, int worker, int64_t begin, int64_t end) {
     struct clusters *c = job;
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        c->term[i] = hf_center_score(&c->rule, &c->fit->sums, c->fit->current, c->first + i);
+    hf_centers_score_some(&c->rule, &c->fit->sums, c->fit->current, c->first + begin,
+                          c->first + end, c->term + begin);
 }
 
 hf_array hf_centers(const struct hf_fit *fit, void *centers) {
