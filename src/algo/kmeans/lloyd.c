@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define MANY 512           /* most iterations between two looks at the state on a device */
-#define LABELS_AT_ONCE 64  /* labels that are checked without a look at the end, */
 #define LABELS_GRAIN 65536 /* and by one worker */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
@@ -34,31 +33,26 @@ void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
 
 struct label_check {
     const int32_t *labels;
-    uint32_t most;
-    _Atomic uint32_t bits; /* the sign bit: some label is wrong */
+    uint32_t k;
+    _Atomic bool wrong;
 };
 
-/* Labels of [0, most] and what they lack of it are not negative. */
 static void check_range(void *user, int worker, int64_t begin, int64_t end) {
     struct label_check *check = user;
     const int32_t *labels = check->labels;
-    const uint32_t most = check->most;
-    uint32_t bits = 0;
-    int64_t i = begin;
+    uint32_t largest = 0; /* a negative one is larger than any */
     (void)worker;
-    for (; i + LABELS_AT_ONCE <= end; i += LABELS_AT_ONCE)
-        for (int j = 0; j < LABELS_AT_ONCE; j++)
-            bits |= (uint32_t)labels[i + j] | (most - (uint32_t)labels[i + j]);
-    for (; i < end; i++)
-        bits |= (uint32_t)labels[i] | (most - (uint32_t)labels[i]);
-    atomic_fetch_or_explicit(&check->bits, bits, memory_order_relaxed);
+    for (int64_t i = begin; i < end; i++)
+        largest = (uint32_t)labels[i] > largest ? (uint32_t)labels[i] : largest;
+    if (largest >= check->k)
+        atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
 }
 
 static hf_status check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
-    struct label_check check = {.labels = fit->labels + first, .most = (uint32_t)(fit->k - 1)};
+    struct label_check check = {.labels = fit->labels + first, .k = (uint32_t)fit->k};
     hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
     hf_parallel_for(pool, count, LABELS_GRAIN, check_range, &check);
-    return check.bits >> 31
+    return check.wrong
                ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                              "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
                              "kernel computes wrongly",

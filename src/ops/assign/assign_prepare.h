@@ -183,24 +183,78 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     return carve.used;
 }
 
-/* Four chains: each waits for a multiplication. */
+#define HASH_CHAINS 4 /* each waits for a multiplication */
+#define SQUARES 8     /* sums side by side */
+
 static uint64_t hash_bits(const double *v, int64_t count) {
-    uint64_t h[4] = {0x9e3779b97f4a7c15u, 1, 2, 3};
-    for (int64_t j = 0; j < count; j++) {
-        uint64_t bits;
-        memcpy(&bits, v + j, sizeof bits);
-        h[j % 4] = (h[j % 4] ^ bits) * 0xff51afd7ed558ccdu;
-        h[j % 4] ^= h[j % 4] >> 32;
+    uint64_t h[HASH_CHAINS] = {0x9e3779b97f4a7c15u, 1, 2, 3};
+    uint64_t bits[HASH_CHAINS];
+    int64_t j = 0;
+    for (; j + HASH_CHAINS <= count; j += HASH_CHAINS) {
+        memcpy(bits, v + j, sizeof bits);
+        UNROLL(4)
+        for (int i = 0; i < HASH_CHAINS; i++) {
+            h[i] = (h[i] ^ bits[i]) * 0xff51afd7ed558ccdu;
+            h[i] ^= h[i] >> 32;
+        }
+    }
+    for (; j < count; j++) {
+        memcpy(bits, v + j, sizeof *bits);
+        h[0] = (h[0] ^ bits[0]) * 0xff51afd7ed558ccdu;
+        h[0] ^= h[0] >> 32;
     }
     return ((h[0] * 31 + h[1]) * 31 + h[2]) * 31 + h[3];
 }
 
-/* c' of centroid k before rounding, feature j. */
-ALWAYS_INLINE double centred(const struct job *job, int64_t k, int64_t j) {
-    const double c = job->c64[k * job->d + j];
-    if (job->a->metric == HF_EUCLIDEAN)
-        return (c - (double)job->shift[j]) * (double)job->scale;
-    return c * job->c_scale;
+/* c' of centroid k before rounding, features [j, j + count). */
+ALWAYS_INLINE void centred(const struct job *job, int64_t k, int64_t j, int count,
+                           double out[SQUARES]) {
+    const double *c = job->c64 + k * job->d + j;
+    const float *shift = job->shift + j;
+    const int shifted = job->a->metric == HF_EUCLIDEAN;
+    const double scale = shifted ? (double)job->scale : job->c_scale;
+    for (int i = 0; i < count; i++)
+        out[i] = (c[i] - (shifted ? (double)shift[i] : 0)) * scale;
+}
+
+ALWAYS_INLINE double fold_squares(const double sum[SQUARES]) {
+    return (sum[0] + sum[1] + sum[2] + sum[3]) + (sum[4] + sum[5] + sum[6] + sum[7]);
+}
+
+/* |c'|^2 of centroid k before rounding. */
+static double centred_square(const struct job *job, int64_t k) {
+    double sum[SQUARES] = {0};
+    double v[SQUARES];
+    int64_t j = 0;
+    for (; j + SQUARES <= job->d; j += SQUARES) {
+        centred(job, k, j, SQUARES, v);
+        for (int i = 0; i < SQUARES; i++)
+            sum[i] += v[i] * v[i];
+    }
+    centred(job, k, j, (int)(job->d - j), v);
+    for (int i = 0; i < job->d - j; i++)
+        sum[i] += v[i] * v[i];
+    return fold_squares(sum);
+}
+
+/* c' of centroid k times unit, rounded, to c; |c'|^2 of that. */
+static double centred_row(const struct job *job, int64_t k, double unit, float *c) {
+    double sum[SQUARES] = {0};
+    double v[SQUARES];
+    int64_t j = 0;
+    for (; j + SQUARES <= job->d; j += SQUARES) {
+        centred(job, k, j, SQUARES, v);
+        for (int i = 0; i < SQUARES; i++) {
+            c[j + i] = (float)(v[i] * unit);
+            sum[i] += (double)c[j + i] * (double)c[j + i];
+        }
+    }
+    centred(job, k, j, (int)(job->d - j), v);
+    for (int i = 0; i < job->d - j; i++) {
+        c[j + i] = (float)(v[i] * unit);
+        sum[i] += (double)c[j + i] * (double)c[j + i];
+    }
+    return fold_squares(sum);
 }
 
 /* Float64 copy, lengths and hash of centroids [begin, end). */
@@ -213,13 +267,7 @@ static void prepare_read(void *user, int worker, int64_t begin, int64_t end) {
         job->c_hash[k] = hash_bits(c, job->d);
         if (job->a->metric == HF_COSINE)
             job->c_norm[k] = hf_reference_norm(c, job->d);
-        double sum[4] = {0};
-        for (int64_t j = 0; j < job->d; j++) {
-            const double v = centred(job, k, j);
-            sum[j % 4] += v * v;
-        }
-        const double length =
-            job->a->metric == HF_COSINE ? 1 : sqrt(sum[0] + sum[1] + sum[2] + sum[3]);
+        const double length = job->a->metric == HF_COSINE ? 1 : sqrt(centred_square(job, k));
         job->c_length[k] = length < WILD ? length : INFINITY;
     }
 }
@@ -264,12 +312,7 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
     const double unit = job->a->metric != HF_COSINE ? 1
                         : job->c_norm[k] > 0        ? 1 / job->c_norm[k]
                                                     : 0;
-    double sum[4] = {0};
-    for (int64_t j = 0; j < job->d; j++) {
-        c[j] = (float)(centred(job, k, j) * unit);
-        sum[j % 4] += (double)c[j] * (double)c[j];
-    }
-    const double square = sum[0] + sum[1] + sum[2] + sum[3];
+    const double square = centred_row(job, k, unit, c);
     const float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
     if (keep) {
         job->basis.start[k] = start;

@@ -337,6 +337,11 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
     }
 }
 
+static void add_up(int64_t *restrict to, const int64_t *restrict from, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
 /* Fold the shares of the workers into the caller's sums and counters. */
 static void merge(struct job *job) {
     struct hf_sums *to = job->a->sums;
@@ -350,12 +355,10 @@ static void merge(struct job *job) {
         stats->pairs += w->stats.pairs;
         if (i == 0 || !w->has_sums)
             continue;
-        for (int64_t j = 0; j < to->k * to->d * to->limbs; j++)
-            to->sum[j] += w->sums.sum[j];
-        for (int64_t k = 0; k < to->k; k++)
-            to->count[k] += w->sums.count[k];
-        for (int64_t k = 0; to->weight && k < to->k * to->limbs; k++)
-            to->weight[k] += w->sums.weight[k];
+        add_up(to->sum, w->sums.sum, to->k * to->d * to->limbs);
+        add_up(to->count, w->sums.count, to->k);
+        if (to->weight)
+            add_up(to->weight, w->sums.weight, to->k * to->limbs);
     }
 }
 
