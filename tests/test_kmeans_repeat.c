@@ -123,7 +123,8 @@ static void skipping_changes_nothing(void **state) {
             }
             assert_int_equal(skipped[HF_SKIP_OFF], 0);
             assert_true(skipped[HF_SKIP_ON] > p.n);
-            assert_true(skipped[HF_SKIP_AUTO] > 0);
+            /* of two clusters both move, and looking at both is never dearer than bounds */
+            assert_true(skipped[HF_SKIP_AUTO] > 0 || o.k == 2);
             check_result(&p, &o, &off);
             hf_kmeans_result_clear(&off);
             problem_free(&p);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/skip.h"
 #include "algo/kmeans/fit.h"
+#include "base/parallel.h"
 #include "core/array.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #define LONGEST_REST 8
-#define PROBE_SHARE 64 /* rows for each of the probe's */
-#define HALF_ROWS 16   /* distances between centroids are worth it for k * HALF_ROWS <= n */
+#define PROBE_SHARE 64    /* rows for each of the probe's */
+#define PROBE_REST 3      /* iterations until a probe is begun again */
+#define FEW_MOVED 8       /* centroids for each that moved */
+#define SWEEP_SHARE 0.9   /* a sweep is not tried where it must settle more of the rows */
+#define DRIFT_VALUES 4608 /* of centroids, for one range of a loop, */
+#define DRIFT_BESIDE 16   /* and what one costs beside its own */
+#define HALF_ROWS 16      /* distances between centroids are worth it for k * HALF_ROWS <= n */
 
 void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     const size_t count = (size_t)k;
@@ -18,17 +24,17 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     skip->lower = hf_carve_take(carve, count * sizeof(float));
     skip->moved = hf_carve_take(carve, count * sizeof(int32_t));
     skip->labels = hf_carve_take(carve, count * sizeof(int32_t));
-    skip->probe.upper = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
-    skip->probe.lower = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
+    skip->probe_upper = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
+    skip->probe_lower = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(float));
     skip->probe_labels = hf_carve_take(carve, HF_PROBE_ROWS * sizeof(int32_t));
 }
 
 void hf_skip_reset(struct hf_skip *skip) {
     skip->begin = true;
-    skip->have = skip->trusted = false;
-    skip->probe.valid = false;
-    skip->rest = 0;
-    skip->penalty = 1;
+    skip->have = skip->trusted = skip->probed = false;
+    skip->rest = skip->sweep_rest = 0;
+    skip->penalty = skip->sweep_penalty = 1;
+    skip->bounds.n_moved = 0;
 }
 
 /* The least float32 that is at least v >= 0. */
@@ -42,33 +48,37 @@ static float round_up(double v) {
  * sqrt(d) is taken. */
 static float distance_above(const hf_array *a, const hf_array *b, int64_t row) {
     const int64_t d = a->cols;
-    double sum = 0;
-    double largest = 0;
-    for (int64_t f = 0; f < d; f++) {
-        const int64_t at = row * d + f;
-        const double diff =
-            fabs(hf_center_at(a->data, a->dtype, at) - hf_center_at(b->data, b->dtype, at));
-        sum += diff * diff;
-        largest = diff > largest ? diff : largest;
-    }
+    const double sum = hf_center_moved(a->dtype, a->data, b->data, row, d);
     const double grow = 1 + (double)(d + 8) * 0x1p-52;
-    if (largest == 0)
-        return 0;
-    if (sum < 0x1p-900)
-        return round_up(largest * sqrt((double)d) * grow);
-    return round_up(sqrt(sum) * grow);
+    if (sum >= 0x1p-900)
+        return round_up(sqrt(sum) * grow);
+    double largest = 0;
+    for (int64_t at = row * d; at < (row + 1) * d; at++)
+        largest = fmax(largest, fabs(hf_center_at(a->data, a->dtype, at) -
+                                     hf_center_at(b->data, b->dtype, at)));
+    return largest > 0 ? round_up(largest * sqrt((double)d) * grow) : 0;
 }
 
-static void measure_drift(struct hf_fit *fit, struct hf_assign_bounds *b) {
-    struct hf_skip *s = &fit->skip;
+static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
+    struct hf_fit *fit = job;
     const hf_array now = hf_centers(fit, fit->current);
     const hf_array before = hf_centers(fit, fit->previous);
+    (void)worker;
+    for (int64_t j = begin; j < end; j++)
+        fit->skip.drift[j] = distance_above(&now, &before, j);
+}
+
+/* How far each centroid moved since the last assignment. */
+static void measure_drift(struct hf_fit *fit) {
+    struct hf_skip *s = &fit->skip;
+    struct hf_assign_bounds *b = &s->bounds;
+    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
+    hf_parallel_for(pool, fit->k, 1 + DRIFT_VALUES / (fit->d + DRIFT_BESIDE), drift_range, fit);
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;
     for (int64_t j = 0; j < fit->k; j++) {
-        const float drift = distance_above(&now, &before, j);
-        s->drift[j] = drift;
+        const float drift = s->drift[j];
         if (drift > 0)
             s->moved[b->n_moved++] = (int32_t)j;
         if (drift > b->drift_max) {
@@ -113,27 +123,45 @@ static hf_status measure_half(struct hf_fit *fit) {
     return HF_OK;
 }
 
-/* What bounds that were used settled, in rows. */
-static double settled(const struct hf_fit *fit, const struct hf_assign_bounds *used,
-                      const struct hf_assign_stats *stats) {
-    const double partly = 1 - (double)used->n_moved / (double)fit->k;
-    return (double)stats->skipped + (double)stats->partial * partly;
+/* What bounds that were used settled, in rows; `partial` is the share that they save of a row that
+ * would look at no centroid. */
+static double settled(const struct hf_fit *fit, const struct hf_assign_stats *stats,
+                      double partial) {
+    const double partly = 1 - (double)fit->skip.bounds.n_moved / (double)fit->k;
+    return (double)stats->skipped + (double)stats->partial * partly * partial;
 }
 
 static bool probe_wanted(const struct hf_fit *fit) {
     return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && fit->n / HF_PROBE_ROWS >= PROBE_SHARE;
 }
 
+/* Could all rows, packed as they are kept, be compared with the moved centroids alone? */
+static bool may_sweep(const struct hf_fit *fit) {
+    const struct hf_skip *s = &fit->skip;
+    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && s->sweep_rest == 0 &&
+           fit->kept->form != 0 && fit->kept->filled >= fit->n && s->bounds.n_moved > 0 &&
+           hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved) < SWEEP_SHARE;
+}
+
+/* The share that bounds must settle of rows that are kept. */
+static double kept_share(const struct hf_fit *fit, bool sweeps) {
+    return hf_assign_kept_share(fit->k, fit->d, sweeps ? fit->skip.bounds.n_moved : fit->k);
+}
+
 /* Do bounds settle enough of a few rows for all rows to have them? */
-static hf_status probe(struct hf_fit *fit, bool *pay) {
+static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_stats stats = {0};
+    struct hf_assign_bounds bounds = s->bounds;
     hf_array x = *fit->x;
     x.row_stride = hf_array_stride(&x) * (fit->n / HF_PROBE_ROWS);
     x.rows = HF_PROBE_ROWS;
-    if (s->probe.valid)
-        measure_drift(fit, &s->probe);
-    else
+    bounds.upper = s->probe_upper;
+    bounds.lower = s->probe_lower;
+    bounds.valid = s->probed;
+    bounds.sweep = false;
+    bounds.half = NULL;
+    if (!s->probed)
         memset(s->probe_labels, 0xff, HF_PROBE_ROWS * sizeof(int32_t));
     struct hf_assign_args args = {.x = x,
                                   .c = hf_centers(fit, fit->current),
@@ -141,43 +169,61 @@ static hf_status probe(struct hf_fit *fit, bool *pay) {
                                   .exact = fit->opts.precision == HF_EXACT,
                                   .filter = fit->filter,
                                   .labels = s->probe_labels,
-                                  .bounds = &s->probe,
+                                  .bounds = &bounds,
                                   .stats = &stats};
     HF_TRY(hf_assign(fit->ctx, &args));
-    *pay = s->probe.valid &&
-           settled(fit, &s->probe, &stats) >= hf_assign_kept_share(fit->k, fit->d) * HF_PROBE_ROWS;
-    s->probe.valid = true;
+    const double share = kept_share(fit, sweeps) * HF_PROBE_ROWS;
+    const double done = settled(fit, &stats, hf_assign_kept_partial(fit->k, fit->d));
+    *pay = s->probed && done >= share;
+    if (s->probed && done < share / 2) /* not soon */
+        s->rest = sweeps ? LONGEST_REST : PROBE_REST;
+    s->probed = true;
+    return HF_OK;
+}
+
+/* Would bounds have to settle more than all rows? Where few centroids move they cost less than
+ * kept_share() says. */
+static bool hopeless(const struct hf_fit *fit, bool begin, bool sweeps) {
+    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && kept_share(fit, sweeps) >= 1 &&
+           (begin || fit->skip.bounds.n_moved * FEW_MOVED > fit->k);
+}
+
+/* Shall rows be skipped in the assignment that follows? */
+static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
+    struct hf_skip *s = &fit->skip;
+    const bool none = hopeless(fit, begin, sweeps);
+    if (s->rest > 0)
+        s->rest--;
+    if (s->rest == 0 && !s->trusted && !none && probe_wanted(fit))
+        return probe(fit, sweeps, &s->trusted);
+    s->probed = false;
+    s->trusted = s->rest == 0 && !none;
     return HF_OK;
 }
 
 hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
+    const bool begin = s->begin;
     *bounds = NULL;
     if (!s->kept || fit->opts.skipping == HF_SKIP_OFF)
         return HF_OK;
-    if (s->rest > 0)
-        s->rest--;
-    /* The first bounds are learnt while the probe's are: they cost little and are used at once. */
-    const bool begin = s->begin;
+    if (!begin && (fit->kept || s->have))
+        measure_drift(fit);
     s->begin = false;
-    if (s->rest > 0 || s->trusted || !probe_wanted(fit)) {
-        s->trusted = s->rest == 0;
-        s->probe.valid = false;
-    } else {
-        HF_TRY(probe(fit, &s->trusted));
-    }
-    if (!s->trusted && !begin) {
+    s->sweep_rest -= s->sweep_rest > 0;
+    const bool sweeps = !begin && may_sweep(fit);
+    HF_TRY(trust(fit, begin, sweeps));
+    /* The first bounds are learnt while the probe's are: they cost little and are used at once. */
+    if (!s->trusted && !sweeps && !(begin && s->probed)) {
         s->have = false;
         return HF_OK;
     }
     *bounds = b;
     b->valid = s->have;
     b->half = NULL;
-    if (!b->valid)
-        return HF_OK;
-    measure_drift(fit, b);
-    if (fit->k > 1 && fit->k <= fit->n / HALF_ROWS) {
+    b->sweep = sweeps && !s->trusted;
+    if (b->valid && !b->sweep && fit->k > 1 && fit->k <= fit->n / HALF_ROWS) {
         HF_TRY(measure_half(fit));
         b->half = s->half;
     }
@@ -191,22 +237,43 @@ static double worth(const struct hf_fit *fit) {
     return (double)fit->k * (d + 8) / (1000 + 20 * d);
 }
 
+/* A failure: iterations to rest, more each time. */
+static int rest_longer(int *penalty) {
+    const int rest = *penalty;
+    *penalty = rest * 2 > LONGEST_REST ? LONGEST_REST : rest * 2;
+    return rest;
+}
+
+static void learn_sweep(struct hf_fit *fit, const struct hf_assign_stats *stats) {
+    struct hf_skip *s = &fit->skip;
+    const double share = hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved);
+    if ((double)(stats->partial + stats->skipped) >= share * (double)fit->n)
+        s->sweep_penalty = 1;
+    else
+        s->sweep_rest = 1 + rest_longer(&s->sweep_penalty);
+}
+
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats) {
     struct hf_skip *s = &fit->skip;
     s->have = used != NULL;
     if (!used || !used->valid || fit->opts.skipping == HF_SKIP_ON)
         return;
-    const double share = fit->kept ? hf_assign_kept_share(fit->k, fit->d) : 1 / worth(fit);
-    if (settled(fit, used, stats) >= share * (double)fit->n) {
+    if (used->sweep) {
+        learn_sweep(fit, stats);
+        return;
+    }
+    const double share = fit->kept ? kept_share(fit, may_sweep(fit)) : 1 / worth(fit);
+    const double partial = fit->kept ? hf_assign_kept_partial(fit->k, fit->d) : 1;
+    if (settled(fit, stats, partial) >= share * (double)fit->n) {
         s->penalty = 1;
         return;
     }
-    s->have = s->trusted = false;
-    if (share >= 1) /* only a fit that hardly moves any more will pay */
+    s->trusted = false;
+    s->have = fit->kept != NULL; /* for a sweep */
+    if (share >= 1)              /* only a fit that hardly moves any more will pay */
         s->penalty = LONGEST_REST;
-    s->rest = s->penalty;
-    s->penalty = s->penalty * 2 > LONGEST_REST ? LONGEST_REST : s->penalty * 2;
+    s->rest = rest_longer(&s->penalty);
 }
 
 void hf_skip_forget_row(struct hf_skip *skip, int64_t row) {

@@ -13,19 +13,21 @@ struct hf_fit;
 #define HF_PROBE_ROWS 512 /* that tell whether bounds would pay */
 
 struct hf_skip {
-    bool kept;    /* there is memory for bounds */
-    bool begin;   /* no assignment was made yet */
-    bool trusted; /* bounds are thought to pay */
-    bool have;    /* they hold for the centroids of the last assignment */
-    int rest;     /* HF_SKIP_AUTO: iterations to come without using bounds */
-    int penalty;  /* how many after the next failure: 1, 2, 4, 8 */
+    bool kept;                     /* there is memory for bounds */
+    bool begin;                    /* no assignment was made yet */
+    bool trusted;                  /* bounds are thought to pay */
+    bool have;                     /* they hold for the centroids of the last assignment */
+    int rest;                      /* HF_SKIP_AUTO: iterations to come without skipping rows */
+    int penalty;                   /* how many after the next failure: 1, 2, 4, 8 */
+    int sweep_rest, sweep_penalty; /* the same of sweeps */
     struct hf_assign_bounds bounds;
-    struct hf_assign_bounds probe; /* of HF_PROBE_ROWS rows from all over the data, */
-    int32_t *probe_labels;         /* with labels of their own */
-    float *drift, *half;           /* [k] */
-    int32_t *moved;                /* [k] */
-    int32_t *labels;               /* [k] scratch: centroids assigned to themselves */
-    float *upper, *lower;          /* [k] scratch, likewise */
+    bool probed;                      /* there are bounds */
+    float *probe_upper, *probe_lower; /* of HF_PROBE_ROWS rows from all over the data, */
+    int32_t *probe_labels;            /* with labels of their own */
+    float *drift, *half;              /* [k] */
+    int32_t *moved;                   /* [k] */
+    int32_t *labels;                  /* [k] scratch: centroids assigned to themselves */
+    float *upper, *lower;             /* [k] scratch, likewise */
 };
 
 /* Take the arrays of length k. */
@@ -41,8 +43,9 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 /* After the assignment: learn from what it skipped. HF_SKIP_AUTO uses bounds again as long as they
  * settled at least a sixteenth of the work; when they do not, they rest for 1, then 2, 4, 8, 8, ...
  * iterations. Where dense iterations are cheap (packed rows) and rows are many, a few rows with
- * bounds of their own tell first whether all shall have them. The rule counts work and looks at no
- * clock, so that a run can be repeated. */
+ * bounds of their own tell first whether all shall have them. Packed rows whose bounds settle less
+ * sweep over the centroids that moved once those are few enough. The rule counts work and looks at
+ * no clock, so that a run can be repeated. */
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
 

@@ -33,17 +33,23 @@ struct hf_assign_kept {
 /* What n rows of d columns need; 0 where no kernel of this machine would keep them. */
 size_t hf_assign_kept_bytes(int64_t n, int64_t d);
 
-/* The share of such rows that bounds must settle to pay. */
-double hf_assign_kept_share(int64_t k, int64_t d);
+/* The share of such rows that bounds must settle so that skipping pays, when otherwise each one is
+ * compared with `look` <= k centroids where it lies. What must be settled for a sweep over `moved`
+ * of them (bounds.sweep) to pay. What looking at the moved centroids alone would save of a skipped
+ * row that is packed again, were these none. */
+double hf_assign_kept_share(int64_t k, int64_t d, int64_t look);
+double hf_assign_sweep_share(int64_t k, int64_t d, int64_t moved);
+double hf_assign_kept_partial(int64_t k, int64_t d);
 
 /* Two bounds a row, in units of the Euclidean distance (not squared), rounded outwards, and what is
  * needed to use them (Hamerly 2010). Euclidean metric only. */
 struct hf_assign_bounds {
-    float *upper;       /* [n] at least d(x, centroid of its label) */
-    float *lower;       /* [n] at most d(x, any other centroid) */
-    bool valid;         /* they hold for the centroids before the last move: use them to skip */
-    const float *drift; /* [k] at least how far centroid j moved since; 0 only if it did not */
-    int32_t drift_max_index;       /* centroid with the largest drift */
+    float *upper; /* [n] at least d(x, centroid of its label) */
+    float *lower; /* [n] at most d(x, any other centroid) */
+    bool valid;   /* they hold for the centroids before the last move: use them to skip */
+    bool sweep;   /* with valid, of kept rows: compare all with the moved centroids, skip none */
+    const float *drift;      /* [k] at least how far centroid j moved since; 0 only if it did not */
+    int32_t drift_max_index; /* centroid with the largest drift */
     float drift_max, drift_second; /* the two largest drifts */
     const float *half;    /* [k] at most half the distance to the nearest other centroid, or NULL */
     const int32_t *moved; /* [n_moved] ascending: centroids with drift > 0 */

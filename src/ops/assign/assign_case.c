@@ -242,6 +242,7 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
     a->bounds = b;
     if (!valid)
         return true;
+    b->sweep = pick(rng, 2);
     const int64_t share = 1 + pick(rng, 5);
     for (int64_t j = 0; j < k; j++) {
         const bool move = pick(rng, share) == 0;
@@ -325,7 +326,10 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s", kind_names[s.kind],
              (int)s.n, (int)s.k, (int)s.d, hf_dtype_name(s.dtype), (int)a->metric,
              a->sums ? " sums" : "",
-             a->bounds ? a->bounds->valid ? " bounds" : " fresh-bounds" : "",
+             !a->bounds          ? ""
+             : !a->bounds->valid ? " fresh-bounds"
+             : a->bounds->sweep  ? " sweep"
+                                 : " bounds",
              a->kept ? " kept" : "", a->exact ? "" : " fast");
     return true;
 }

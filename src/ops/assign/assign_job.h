@@ -156,6 +156,7 @@ struct job {
     double c_scale; /* power of two that c' is scaled by (dot) */
     int block_rows;
     enum kept_use kept_use;
+    int sweep;           /* kept rows meet the moved centroids first */
     struct rows_at kept; /* of row 0 of the call */
     struct worker *workers;
     int n_workers;

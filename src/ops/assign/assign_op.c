@@ -3,10 +3,12 @@
 #include "base/mem.h"
 #include "ops/assign/assign.h"
 
-#define KEPT_TILE 32   /* rows come in tiles of at most so many, */
-#define KEPT_STEP 32   /* features in steps of so many, */
-#define KEPT_FEATURE 4 /* bytes: float32, or two bf16 parts */
-#define KEPT_BESIDE 12 /* bytes of a row: three float32 */
+#define KEPT_TILE 32      /* rows come in tiles of at most so many, */
+#define KEPT_STEP 32      /* features in steps of so many, */
+#define KEPT_FEATURE 4    /* bytes: float32, or two bf16 parts */
+#define KEPT_BESIDE 12    /* bytes of a row: three float32 */
+#define SWEEP_MORE 16     /* centroids: the last group of a sweep is half empty */
+#define SWEEP_BOUNDS 1000 /* units: making the bounds that a sweep needs */
 
 size_t hf_assign_kept_bytes(int64_t n, int64_t d) {
     const int64_t rows = (n + KEPT_TILE - 1) / KEPT_TILE * KEPT_TILE;
@@ -17,22 +19,49 @@ size_t hf_assign_kept_bytes(int64_t n, int64_t d) {
     return bytes;
 }
 
-/* Kept rows only help where all are looked at: a row that bounds do not settle is packed again.
- * In units of 0.009 ns on one core of about 3.3 GHz. */
-double hf_assign_kept_share(int64_t k, int64_t d) {
+/* What steps of a row cost, in units of 0.009 ns on one core of about 3.3 GHz. */
+struct prices {
+    double bounds; /* testing them, */
+    double pack;   /* packing the row again where they do not settle it, */
+    double all;    /* and all centroids */
+    double one;    /* centroid */
+    double read;   /* reading the row as it is kept */
+};
+
+static struct prices prices_of(int64_t k, int64_t d) {
     const double features = (double)d;
-    const double bounds = 1000 + 20 * features;
-    const double pack = 500 + 40 * features;
-    double centroid = 2.4 * features + 14;
+    struct prices p = {.bounds = 1000 + 20 * features,
+                       .pack = 500 + 40 * features,
+                       .one = 2.4 * features + 14,
+                       .read = 1000 + 20 * features};
 #if defined(HF_HAVE_ISA_avx512)
     if (hf_cpu_isas() >> HF_ISA_ID_avx512 & 1)
-        centroid = 0.5 * features + 10;
+        p.one = 0.5 * features + 10;
 #endif
 #if defined(HF_HAVE_ISA_amx)
     if (hf_cpu_isas() >> HF_ISA_ID_amx & 1)
-        centroid = 0.15 * features + 8;
+        p.one = 0.15 * features + 8;
 #endif
-    return (bounds + pack) / ((double)k * centroid + pack);
+    p.all = (double)k * p.one;
+    return p;
+}
+
+/* Kept rows only help where all are looked at: a row that bounds do not settle is packed again. */
+double hf_assign_kept_share(int64_t k, int64_t d, int64_t look) {
+    const struct prices p = prices_of(k, d);
+    const double without = look < k ? p.read + (double)look * p.one : p.all;
+    return 1 - (without - p.bounds) / (p.pack + p.all);
+}
+
+double hf_assign_sweep_share(int64_t k, int64_t d, int64_t moved) {
+    const struct prices p = prices_of(k, d);
+    const double saved = (double)(k - moved - SWEEP_MORE) * p.one - SWEEP_BOUNDS;
+    return 1 - saved / (p.pack + p.all);
+}
+
+double hf_assign_kept_partial(int64_t k, int64_t d) {
+    const struct prices p = prices_of(k, d);
+    return p.all / (p.pack + p.all);
 }
 
 static void assign_key(const void *args, struct hf_key *key) {

@@ -170,7 +170,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->hash_slot = hf_carve_take(&carve, sizeof(int32_t) * (size_t)job->hash_size);
     carve_pack(&carve, job, &job->all, job->k);
     const struct hf_assign_bounds *b = a->bounds;
-    const int use_moved = b && b->valid && b->n_moved * 2 <= job->k;
+    const int use_moved = b && b->valid && (b->sweep || b->n_moved * 2 <= job->k);
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
     job->moved.index = use_moved ? b->moved : NULL;
     if (job->project)

@@ -242,24 +242,67 @@ static void settle_block(const struct job *job, struct worker *w) {
     b->rows = 0;
 }
 
-/* After tile_argmax over the moved centroids of rows whose own centroid stayed: a row keeps its
- * label unless a moved centroid may have come nearer; then it looks at all. */
+/* VW rows in sequence whose centroids all stayed and that keep them. false: nothing was done. */
+ALWAYS_INLINE int settle_stayed(const struct job *job, struct worker *w, int slot,
+                                const struct verdict *v) {
+    const struct block *b = &w->block;
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    const uint32_t all = (uint32_t)((1u << VW) - 1);
+    const int64_t first = b->row[slot];
+    if (job->any_twin || v->near_enough != all || !(b->sequence || in_sequence(b->row + slot)))
+        return 0;
+    const vi label = vi_load(job->a->labels + first);
+    const vf least = vf_load(v->least);
+    const vf lower = vf_load(bounds->lower + first);
+    if (vi_negative(label) || vm_bits(vf_lt(vf_set1(0), vf_gather(bounds->drift, label))) ||
+        vm_bits(vf_lt(vf_load(bounds->upper + first), least)) != all)
+        return 0;
+    vf_store(bounds->lower + first, vf_min(lower, least));
+    w->stats.partial += VW;
+    return 1;
+}
+
+/* Slot s = slot + i after tile_argmax over the moved centroids. A row whose own one stayed keeps it
+ * unless a moved one may have come nearer. The others know how near the moved ones are, their own
+ * among them, and their bound how near those are that stayed. false: it must look at all. */
+ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot, int i,
+                               const struct verdict *v) {
+    const struct block *b = &w->block;
+    const int s = slot + i;
+    const int64_t row = b->row[s];
+    const int32_t label = job->a->labels[row];
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    const float lower = bounds->lower[row];
+    if (!(v->near_enough >> i & 1) || label < 0)
+        return 0;
+    if (!(bounds->drift[label] > 0)) {
+        if (!(bounds->upper[row] < v->least[i]))
+            return 0;
+        settle_bounds(job, row, label, bounds->upper[row], fminf(lower, v->least[i]));
+        return 1;
+    }
+    if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
+        return 0;
+    const int32_t nearest = job->moved.index[b->arg[s]];
+    settle_row(job, w, row, nearest);
+    settle_bounds(job, row, nearest, v->upper[i], fminf(lower, v->lower[i]));
+    return 1;
+}
+
+/* After tile_argmax over the moved centroids: rows that must look at all are queued. */
 static void settle_partial(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
-    struct hf_assign_bounds *bounds = job->a->bounds;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
         judge(job, &job->moved, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        if (count == VW && settle_stayed(job, w, slot, &v))
+            continue;
         for (int i = 0; i < count; i++) {
-            const int64_t row = b->row[slot + i];
-            if ((v.near_enough >> i & 1) && bounds->upper[row] < v.least[i]) {
-                settle_bounds(job, row, job->a->labels[row], bounds->upper[row],
-                              fminf(bounds->lower[row], v.least[i]));
+            if (settle_moved(job, w, slot, i, &v))
                 w->stats.partial++;
-            } else {
-                w->full[w->n_full++] = row;
-            }
+            else
+                w->full[w->n_full++] = b->row[slot + i];
         }
     }
     b->rows = 0;

@@ -248,13 +248,15 @@ static void kept_begin(struct job *job) {
     struct hf_assign_kept *k = a->kept;
     const size_t row = tile_kept_bytes(job);
     const int64_t first = a->kept_first;
-    if (!k || job->project || !job->usable || (a->bounds && a->bounds->valid) ||
-        first % TILE_ROWS != 0)
+    const int skips = a->bounds && a->bounds->valid;
+    const int sweeps = skips && a->bounds->sweep && job->moved.count > 0;
+    if (!k || job->project || !job->usable || (skips && !sweeps) || first % TILE_ROWS != 0)
         return;
     const int same = k->form == kept_form(job);
     if (!(same && first <= k->filled) && first != 0)
         return;
     job->kept_use = same && first + job->n <= k->filled ? KEPT_READ : KEPT_FILL;
+    job->sweep = sweeps;
     if (job->kept_use == KEPT_FILL) {
         k->form = kept_form(job);
         k->filled = first;
@@ -289,9 +291,13 @@ static void kept_rows(const struct job *job, struct worker *w, int64_t begin, in
         if (job->kept_use == KEPT_FILL)
             load_block(job, w);
         clear_picks(b);
-        tile_argmax(job, w, &job->all);
-        settle_block(job, w);
+        tile_argmax(job, w, job->sweep ? &job->moved : &job->all);
+        if (job->sweep)
+            settle_partial(job, w);
+        else
+            settle_block(job, w);
         block_put(b, &w->own);
+        drain(job, w, 0);
         while (w->n_open >= open_most(job, w))
             settle_open(job, w);
     }
@@ -302,7 +308,8 @@ static int64_t take_rows(struct job *job, struct worker *w) {
     const int64_t first =
         atomic_fetch_add_explicit(&job->next_row, SCAN_ROWS, memory_order_relaxed);
     w->soon = w->soon_end = NULL;
-    if (first < job->n && !(job->a->bounds && job->a->bounds->valid)) {
+    const int skips = job->a->bounds && job->a->bounds->valid && job->kept_use == KEPT_NONE;
+    if (first < job->n && !skips) {
         const int64_t end = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
         const int kept = job->kept_use == KEPT_READ;
         const size_t row = kept ? tile_kept_bytes(job) : job->row_bytes;
