@@ -9,6 +9,7 @@
 #include <float.h>
 
 #define TERNARY_KEY 0xea /* (a & b) | c */
+#define LAG_STEPS 4      /* high steps from which on a lag pays */
 #define LAG_TILES 2      /* blocks of rows that are too few for a lag */
 #define PARTS_LOOK 4     /* centroids whose scores are looked at after a step of long operands */
 
@@ -281,12 +282,14 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
     }
 }
 
-/* Turns between the panels. Panels that begin with different steps add up in different orders: not
- * where scores decide labels, or bounds tell them. Few rows do not pay for the turns that only one
- * panel has. */
+/* Turns between the panels where that pays: blocks of few turns have no time to lose. */
+ALWAYS_INLINE int64_t lag_of(int64_t high) { return high >= LAG_STEPS ? high / 2 : 0; }
+
+/* Panels that begin with different steps add up in different orders: not where scores decide
+ * labels, or bounds tell them. Few rows do not pay for the turns that only one panel has. */
 static int64_t tile_lag(const struct job *job, const struct worker *w) {
     const int shows = !job->a->exact || job->a->bounds;
-    return shows || w->block.rows <= LAG_TILES * TILE_ROWS ? 0 : tile_all_steps(job) / 2;
+    return shows || w->block.rows <= LAG_TILES * TILE_ROWS ? 0 : lag_of(tile_steps(job));
 }
 
 /* Numbers of steps that get a loop of their own: without its branches the next block begins while
@@ -295,8 +298,8 @@ static int64_t tile_lag(const struct job *job, const struct worker *w) {
 #define TILE_SHAPE(h, l)                                                                           \
     static NOINLINE void tile_argmax_##h##_##l(const struct job *job, struct worker *w,            \
                                                const struct pack *p) {                             \
-        if (tile_lag(job, w) > 0)                                                                  \
-            tile_sweep(job, w, p, 0, h, l, (h + l) / 2);                                           \
+        if (lag_of(h) > 0 && tile_lag(job, w) > 0)                                                 \
+            tile_sweep(job, w, p, 0, h, l, lag_of(h));                                             \
         else                                                                                       \
             tile_sweep(job, w, p, 0, h, l, 0);                                                     \
     }
