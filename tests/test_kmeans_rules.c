@@ -179,6 +179,51 @@ static hf_array far_start(const struct problem *p, double *start, int64_t k) {
     return hf_array_view(start, HF_F64, k, p->d);
 }
 
+/* After one iteration from centroids most of which have no rows, the i-th empty cluster holds the
+ * i-th farthest row. */
+static void relocates(int64_t n, int64_t d, int64_t k) {
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(6, n, d, 10, 6);
+    double *start = must_alloc((size_t)(k * d) * sizeof(double));
+    bool *taken = must_alloc((size_t)n);
+    memset(taken, 0, (size_t)n);
+    struct problem p = problem_from(v, n, d, HF_F32, 0);
+    const hf_array given = far_start(&p, start, k);
+    const hf_kmeans_opts o = {.k = k, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 1};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    assert_int_equal(r.history[0].empty, k - 3);
+    for (int64_t e = 3; e < k; e++) {
+        int64_t farthest = -1;
+        double most = -1;
+        for (int64_t i = 0; i < n; i++) {
+            double distance;
+            brute_label(HF_EUCLIDEAN, p.x64 + i * d, start, 3, d, &distance);
+            if (!taken[i] && distance > most) {
+                most = distance;
+                farthest = i;
+            }
+        }
+        taken[farthest] = true;
+        for (int64_t j = 0; j < d; j++)
+            assert_true(fabs((double)((float *)r.centroids.data)[e * d + j] -
+                             p.x64[farthest * d + j]) <= 0x1p-22 * fabs(p.x64[farthest * d + j]));
+    }
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    free(taken);
+    free(start);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
+/* Few columns: all rows move at once; many: one or two at a time. */
+static void relocation(void **state) {
+    (void)state;
+    relocates(500, 3, 12);
+    relocates(60, 12000, 8);
+    relocates(40, 40000, 5);
+}
+
 static void empty_clusters(void **state) {
     (void)state;
     enum { N = 500, D = 3, K = 12 };
@@ -187,30 +232,8 @@ static void empty_clusters(void **state) {
     struct problem p = problem_from(v, N, D, HF_F32, 0);
     double start[K * D];
     const hf_array given = far_start(&p, start, K);
-    hf_kmeans_opts o = {.k = K, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 1};
-    /* after one iteration, the i-th empty cluster holds the i-th farthest row */
+    hf_kmeans_opts o = {.k = K, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 0};
     hf_kmeans_result r = fit_ok(ctx, &p, &o);
-    assert_int_equal(r.history[0].empty, K - 3);
-    bool taken[N] = {false};
-    for (int e = 3; e < K; e++) {
-        int farthest = -1;
-        double most = -1;
-        for (int i = 0; i < N; i++) {
-            double distance;
-            brute_label(HF_EUCLIDEAN, p.x64 + i * D, start, 3, D, &distance);
-            if (!taken[i] && distance > most) {
-                most = distance;
-                farthest = i;
-            }
-        }
-        taken[farthest] = true;
-        for (int j = 0; j < D; j++)
-            assert_true(fabs((double)((float *)r.centroids.data)[e * D + j] -
-                             p.x64[farthest * D + j]) <= 0x1p-22 * fabs(p.x64[farthest * D + j]));
-    }
-    hf_kmeans_result_clear(&r);
-    o.max_iter = 0;
-    r = fit_ok(ctx, &p, &o);
     int64_t count[K] = {0};
     for (int i = 0; i < N; i++)
         count[r.labels[i]]++;
@@ -480,6 +503,7 @@ int main(void) {
                                        cmocka_unit_test(weights_are_copies),
                                        cmocka_unit_test(restarts_keep_the_best),
                                        cmocka_unit_test(empty_clusters),
+                                       cmocka_unit_test(relocation),
                                        cmocka_unit_test(nothing_to_relocate),
                                        cmocka_unit_test(weightless_cluster),
                                        cmocka_unit_test(stored_as_the_data),

@@ -5,6 +5,7 @@
 #include "ops/inertia/inertia.h"
 #include "ops/reference.h"
 #include <math.h>
+#include <string.h>
 
 /* The rows farthest from their centroids, as a heap with the least far of them on top. */
 struct search {
@@ -77,35 +78,59 @@ static void sort_far(struct search *s) {
     }
 }
 
-/* May the row leave its cluster, so that both clusters weigh something? */
-static bool may_leave(const struct hf_fit *fit, int64_t row) {
+/* May the row leave its cluster, so that both clusters weigh something? If so, it is taken out of
+ * what its cluster has left. */
+static bool may_leave(struct hf_fit *fit, int64_t row) {
     const struct hf_sums *s = &fit->sums;
+    struct hf_movers *m = &fit->movers;
     const int32_t from = fit->labels[row];
-    if (s->count[from] < 2)
+    if (m->count_left[from] < 2)
         return false;
-    if (!s->weight)
-        return true;
-    int64_t own[HF_MAX_LIMBS];
-    hf_fixed_limbs(fit->weights[row], s->weight_mult, s->bits, own);
-    own[1] = s->limbs > 1 ? own[1] : 0;
-    const int64_t rest[HF_MAX_LIMBS] = {s->weight[from] - own[0],
-                                        s->limbs > 1 ? s->weight[s->k + from] - own[1] : 0};
-    return hf_fixed_value(own, s->limbs, s->bits, s->weight_mult) > 0 &&
-           hf_fixed_value(rest, s->limbs, s->bits, s->weight_mult) > 0;
+    if (s->weight) {
+        int64_t own[HF_MAX_LIMBS];
+        hf_fixed_limbs(fit->weights[row], s->weight_mult, s->bits, own);
+        own[1] = s->limbs > 1 ? own[1] : 0;
+        const int64_t rest[HF_MAX_LIMBS] = {
+            m->weight_left[from] - own[0], s->limbs > 1 ? m->weight_left[s->k + from] - own[1] : 0};
+        if (hf_fixed_value(own, s->limbs, s->bits, s->weight_mult) <= 0 ||
+            hf_fixed_value(rest, s->limbs, s->bits, s->weight_mult) <= 0)
+            return false;
+        for (int l = 0; l < s->limbs; l++)
+            m->weight_left[l * s->k + from] = rest[l];
+    }
+    m->count_left[from]--;
+    return true;
 }
 
-hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to) {
-    const int32_t label = (int32_t)to.cluster;
-    HF_TRY(hf_rows_gather(&fit->rows, &to.row, 1, fit->row));
-    const struct hf_update_args args = {.x = hf_array_view(fit->row, HF_F64, 1, fit->d),
+/* As many rows as there is room for. */
+static hf_status move_some(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count) {
+    const struct hf_movers *m = &fit->movers;
+    for (int64_t i = 0; i < count; i++) {
+        m->index[i] = moves[i].row;
+        m->from[i] = fit->labels[moves[i].row];
+        m->to[i] = (int32_t)moves[i].cluster;
+        if (m->weights)
+            m->weights[i] = fit->weights[moves[i].row];
+    }
+    HF_TRY(hf_rows_gather(&fit->rows, m->index, count, m->x));
+    const struct hf_update_args args = {.x = hf_array_view(m->x, HF_F64, count, fit->d),
                                         .metric = fit->opts.metric,
-                                        .weights = fit->weights ? fit->weights + to.row : NULL,
-                                        .old_labels = fit->labels + to.row,
-                                        .labels = &label,
+                                        .weights = m->weights,
+                                        .old_labels = m->from,
+                                        .labels = m->to,
                                         .sums = &fit->sums};
     HF_TRY(hf_update(fit->ctx, &args));
-    fit->labels[to.row] = label;
-    hf_skip_forget_row(&fit->skip, to.row);
+    for (int64_t i = 0; i < count; i++) {
+        fit->labels[moves[i].row] = m->to[i];
+        hf_skip_forget_row(&fit->skip, moves[i].row);
+    }
+    return HF_OK;
+}
+
+hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count) {
+    const int64_t room = fit->movers.room;
+    for (int64_t i = 0; i < count; i += room)
+        HF_TRY(move_some(fit, moves + i, hf_min64(room, count - i)));
     return HF_OK;
 }
 
@@ -114,22 +139,25 @@ hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to) {
  * that lies on its centroid is not worth moving; a cluster for which none is left stays as it is.
  */
 static hf_status relocate(struct hf_fit *fit) {
+    const struct hf_sums *sums = &fit->sums;
     struct search s = {.fit = fit};
     HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, search_panel, &s));
     sort_far(&s);
+    memcpy(fit->movers.count_left, sums->count, (size_t)fit->k * sizeof(int64_t));
+    if (sums->weight)
+        memcpy(fit->movers.weight_left, sums->weight,
+               (size_t)(sums->limbs * fit->k) * sizeof(int64_t));
     int64_t at = 0;
-    for (int64_t j = 0; j < fit->k; j++) {
+    for (int64_t j = 0; j < fit->k && at < s.count; j++) {
         if (hf_cluster_weight(fit, j) > 0)
             continue;
         while (at < s.count && !may_leave(fit, fit->far[at].row))
             at++;
-        if (at == s.count)
-            return HF_OK;
-        const struct hf_moved_row to = {.row = fit->far[at++].row, .cluster = j};
-        HF_TRY(hf_move_row(fit, to));
-        fit->relocated[fit->relocated_count++] = to;
+        if (at < s.count)
+            fit->relocated[fit->relocated_count++] =
+                (struct hf_moved_row){.row = fit->far[at++].row, .cluster = j};
     }
-    return HF_OK;
+    return hf_move_rows(fit, fit->relocated, fit->relocated_count);
 }
 
 hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {

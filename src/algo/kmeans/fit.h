@@ -20,6 +20,17 @@ struct hf_moved_row {
     int64_t cluster;
 };
 
+/* Rows that move at once, as op update takes them, and what the clusters keep without them. */
+struct hf_movers {
+    int64_t room;         /* most rows of a call, at least 1 */
+    double *x;            /* [room, d] */
+    double *weights;      /* [room]; NULL without weights */
+    int64_t *index;       /* [room] */
+    int32_t *from, *to;   /* [room] clusters */
+    int64_t *count_left;  /* [k] */
+    int64_t *weight_left; /* [limbs, k]; NULL without weights */
+};
+
 /* A candidate for that: empty.c keeps the farthest in a heap. */
 struct hf_far_row {
     double distance;
@@ -82,12 +93,12 @@ struct hf_fit {
     struct hf_far_row *far;         /* [k] likewise */
     struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
     int64_t relocated_count;
-    double *row;         /* [d] likewise */
-    int64_t *share;      /* [k] rows of each cluster; only with HF_EMPTY_SPLIT */
-    bool lean;           /* op lloyd is to use less memory, */
-    int64_t cached;      /* and may copy so many rows of locked memory */
-    bool fused;          /* sums are small enough to be updated while assigning */
-    uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
+    struct hf_movers movers; /* likewise */
+    int64_t *share;          /* [k] rows of each cluster; only with HF_EMPTY_SPLIT */
+    bool lean;               /* op lloyd is to use less memory, */
+    int64_t cached;          /* and may copy so many rows of locked memory */
+    bool fused;              /* sums are small enough to be updated while assigning */
+    uint64_t held_bytes;     /* what this struct holds, labels and best centroids not counted */
 
     int32_t *labels; /* [n_all], becomes the result's */
     void *best;      /* [k, d] center_type, becomes the result's */
@@ -179,8 +190,8 @@ double hf_cluster_weight(const struct hf_fit *fit, int64_t cluster);
 hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count);
 /* HF_EMPTY_SPLIT: after the centroids are updated. */
 void hf_empty_split(struct hf_fit *fit);
-/* Move one row of the problem into a cluster: sums, label, bounds. */
-hf_status hf_move_row(struct hf_fit *fit, struct hf_moved_row to);
+/* Move rows of the problem, each at most once, into clusters: sums, labels, bounds. */
+hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
 
 /* ---- finish.c */
 /* Labels (unless fresh) and exact inertia of fit->current; verify: also check that the sums are

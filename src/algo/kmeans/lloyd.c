@@ -173,9 +173,7 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     const hf_status status = assign_all(fit, NULL, &stats);
     fit->current = now;
     HF_TRY(status);
-    for (int64_t i = 0; i < fit->relocated_count; i++)
-        HF_TRY(hf_move_row(fit, fit->relocated[i]));
-    return HF_OK;
+    return hf_move_rows(fit, fit->relocated, fit->relocated_count);
 }
 
 /* Every row is in one cluster. */

@@ -8,6 +8,7 @@
 
 #define FUSED_BYTES                                                                                \
     ((int64_t)512 << 10) /* sums up to this size stay in cache while rows are assigned */
+#define MOVER_BYTES ((int64_t)256 << 10)  /* rows that leave their clusters at once */
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
 #define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels, where there is room */
@@ -40,6 +41,22 @@ hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *f
     return hf_rows_each(rows, cut_chunk, &p);
 }
 
+static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
+    struct hf_movers *m = &fit->movers;
+    const size_t k = (size_t)fit->k;
+    const int64_t room = MOVER_BYTES / (fit->d * (int64_t)sizeof(double));
+    m->room = room < 1 ? 1 : hf_min64(room, fit->k);
+    const size_t rows = (size_t)m->room;
+    m->x = hf_carve_take(carve, rows * (size_t)fit->d * sizeof(double));
+    m->weights = fit->weights ? hf_carve_take(carve, rows * sizeof(double)) : NULL;
+    m->index = hf_carve_take(carve, rows * sizeof(int64_t));
+    m->from = hf_carve_take(carve, rows * sizeof(int32_t));
+    m->to = hf_carve_take(carve, rows * sizeof(int32_t));
+    m->count_left = hf_carve_take(carve, k * sizeof(int64_t));
+    m->weight_left =
+        fit->weights ? hf_carve_take(carve, (size_t)fit->sums.limbs * k * sizeof(int64_t)) : NULL;
+}
+
 /* What does not depend on the chunk: measured with carve->base == NULL, then taken. False when a
  * size overflows. */
 static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
@@ -64,7 +81,7 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
         fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
         fit->panel_distances =
             hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
-        fit->row = hf_carve_take(carve, (size_t)fit->d * sizeof(double));
+        carve_movers(fit, carve);
     }
     if (fit->opts.empty == HF_EMPTY_SPLIT)
         fit->share = hf_carve_take(carve, k * sizeof(int64_t));
