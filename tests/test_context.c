@@ -172,21 +172,57 @@ static void devices(void **state) {
     assert_null(hf_device_find("cpu:", &index));
     assert_null(hf_device_find("cpu:1x", &index));
     assert_null(hf_device_find("gpu", &index));
+}
+
+/* A single byte among many is found, wherever it is. */
+static void find_bytes(const struct hf_device *d, void *stream) {
+    const size_t bytes = (size_t)3 << 20;
+    const size_t at[] = {0, 7, 4096, bytes - 1};
+    bool zero = false;
+    char *p = d->alloc(stream, bytes);
+    assert_non_null(p);
+    assert_int_equal(d->fill(stream, p, 0, bytes), HF_OK);
+    assert_int_equal(d->is_zero(stream, p, bytes, &zero), HF_OK);
+    assert_true(zero);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(d->fill(stream, p + at[i], 1 << i, 1), HF_OK);
+        assert_int_equal(d->is_zero(stream, p, bytes, &zero), HF_OK);
+        assert_false(zero);
+        assert_int_equal(d->fill(stream, p + at[i], 0, 1), HF_OK);
+    }
+    assert_int_equal(d->is_zero(stream, p, 0, &zero), HF_OK);
+    assert_true(zero);
+    d->release(stream, p);
+}
+
+/* Each backend that is there holds, copies and fills memory alike. */
+static void memory_of_devices(void **state) {
+    (void)state;
     const struct hf_device_opts opts = {.threads = 2};
-    hf_error err = {""};
-    void *stream = NULL;
-    assert_int_equal(cpu->open(&opts, &stream, &err), HF_OK);
-    char *p = cpu->alloc(stream, 100);
-    assert_int_equal(cpu->copy(stream, p, "text", 5), HF_OK);
-    assert_int_equal(cpu->sync(stream), HF_OK);
-    assert_string_equal(p, "text");
-    assert_int_equal(cpu->fill(stream, p, 7, 3), HF_OK);
-    assert_true(p[0] == 7 && p[2] == 7 && p[3] == 't');
-    assert_int_equal(cpu->copy_rows(stream, p + 10, 2, p, 1, 1, 4), HF_OK);
-    assert_true(p[10] == 7 && p[16] == 't');
-    assert_false(cpu->owns(stream, p));
-    cpu->release(stream, p);
-    cpu->close(stream);
+    const struct hf_device *d = NULL;
+    for (int i = 0; (d = hf_device_at(i)) != NULL; i++) {
+        char text[200] = "";
+        char back[17] = "";
+        hf_error err = {""};
+        void *stream = NULL;
+        if (d->count() == 0 || d->probe(0, text, sizeof text) != HF_OK) {
+            printf("skipped: %s: %s\n", d->name, text);
+            continue;
+        }
+        assert_int_equal(d->open(&opts, &stream, &err), HF_OK);
+        char *p = d->alloc(stream, 100);
+        assert_int_equal(d->copy(stream, p, "text", 5), HF_OK);
+        assert_int_equal(d->fill(stream, p, 7, 3), HF_OK);
+        assert_int_equal(d->copy_rows(stream, p + 10, 2, p, 1, 1, 4), HF_OK);
+        assert_int_equal(d->sync(stream), HF_OK);
+        assert_int_equal(d->copy(stream, back, p, sizeof back), HF_OK);
+        assert_true(back[0] == 7 && back[2] == 7 && back[3] == 't' && back[4] == 0);
+        assert_true(back[10] == 7 && back[16] == 't');
+        assert_int_equal(d->owns(stream, p), d->id != HF_DEV_HOST);
+        d->release(stream, p);
+        find_bytes(d, stream);
+        d->close(stream);
+    }
 }
 
 static void alone(void **state) {
@@ -213,7 +249,8 @@ int main(void) {
         cmocka_unit_test(defaults),    cmocka_unit_test(options),
         cmocka_unit_test(bad_options), cmocka_unit_test(errors_belong_to_threads),
         cmocka_unit_test(workspace),   cmocka_unit_test(arrays),
-        cmocka_unit_test(devices),     cmocka_unit_test(alone),
+        cmocka_unit_test(devices),     cmocka_unit_test(memory_of_devices),
+        cmocka_unit_test(alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

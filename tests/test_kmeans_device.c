@@ -223,29 +223,48 @@ static void predict_and_transform(void **state) {
     free(v);
 }
 
-static void batches(void **state) {
-    (void)state;
-    enum { B = 6 };
-    struct problem p[B];
-    hf_array x[B];
-    hf_kmeans_result a[B], b[B];
+/* Each problem of a batch is fitted as on the CPU. */
+static void same_batch(int count, int64_t n, int64_t d, const hf_kmeans_opts *o) {
+    struct problem *p = must_alloc((size_t)count * sizeof *p);
+    hf_array *x = must_alloc((size_t)count * sizeof *x);
+    hf_kmeans_result *a = must_alloc((size_t)count * sizeof *a);
+    hf_kmeans_result *b = must_alloc((size_t)count * sizeof *b);
     hf_context *cpu = open_context(2, 0);
-    for (int i = 0; i < B; i++) {
-        double *v = blobs(20 + (uint64_t)i, 1500, 32, 12, 1 + i);
-        p[i] = problem_from(v, 1500, 32, HF_F16, 0);
+    for (int i = 0; i < count; i++) {
+        double *v = blobs(20 + (uint64_t)i, n, d, 12, 1 + i % 6);
+        p[i] = problem_from(v, n, d, HF_F16, 0);
         x[i] = p[i].x;
         free(v);
     }
-    const hf_kmeans_opts o = {.k = 20, .init = HF_INIT_RANDOM, .seed = 6, .max_iter = 30};
-    FIT_OK(cpu, hf_kmeans_fit_batch(cpu, x, B, &o, a));
-    FIT_OK(gpu, hf_kmeans_fit_batch(gpu, x, B, &o, b));
-    for (int i = 0; i < B; i++) {
+    FIT_OK(cpu, hf_kmeans_fit_batch(cpu, x, count, o, a));
+    FIT_OK(gpu, hf_kmeans_fit_batch(gpu, x, count, o, b));
+    for (int i = 0; i < count; i++) {
         expect_same_but(&a[i], &b[i], 1e-10, "batch");
         hf_kmeans_result_clear(&a[i]);
         hf_kmeans_result_clear(&b[i]);
         problem_free(&p[i]);
     }
     hf_context_destroy(cpu);
+    free(p);
+    free(x);
+    free(a);
+    free(b);
+}
+
+/* Few and many problems, in one launch and not, with and without clusters that lose their rows. */
+static void batches(void **state) {
+    (void)state;
+    const hf_kmeans_opts o = {.k = 20, .init = HF_INIT_RANDOM, .seed = 6, .max_iter = 30};
+    const hf_kmeans_opts keep = {.k = 40,
+                                 .init = HF_INIT_RANDOM,
+                                 .seed = 7,
+                                 .max_iter = 12,
+                                 .empty = HF_EMPTY_KEEP,
+                                 .store = HF_CENTROIDS_SAME};
+    same_batch(6, 1500, 32, &o);
+    same_batch(6, 1500, 200, &o);
+    same_batch(40, 400, 150, &keep);
+    same_batch(700, 90, 24, &o);
 }
 
 /* Does the device make all iterations of such a fit in one launch? If not, it says why. */

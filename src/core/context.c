@@ -162,6 +162,10 @@ hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
         ctx, ctx->device->copy_rows(ctx->stream, dst, row, src->data, step, row, src->rows));
 }
 
+hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero) {
+    return hf_ctx_told(ctx, ctx->device->is_zero(ctx->stream, p, bytes, zero));
+}
+
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes) {
     return hf_ctx_told(ctx, ctx->device->fill(ctx->stream, dst, byte, bytes));
 }

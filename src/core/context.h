@@ -45,6 +45,8 @@ hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes)
 /* The rows of src, without the gaps between them. */
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src);
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);
+/* Are all of these bytes of the device's memory, a multiple of 8, 0? */
+hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero);
 
 /* Can the host read what hf_ctx_alloc() gives? */
 static inline bool hf_ctx_is_host(const hf_context *ctx) { return ctx->device->id == HF_DEV_HOST; }

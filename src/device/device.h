@@ -45,6 +45,8 @@ struct hf_device {
     hf_status (*copy_rows)(void *stream, void *dst, size_t dst_step, const void *src,
                            size_t src_step, size_t row_bytes, int64_t rows);
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
+    /* Are all of these bytes, a multiple of 8, 0? Waits for what was queued before. */
+    hf_status (*is_zero)(void *stream, const void *p, size_t bytes, bool *zero);
     /* Wait until all is done. */
     hf_status (*sync)(void *stream);
     /* Note the time when the stream gets here, as beginning (which = 0) or end (1) of a span. */

@@ -63,6 +63,12 @@ static void owe_sums(const struct hf_fit *fit) {
             piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
 }
 
+hf_status hf_sums_are_wrong(hf_context *ctx) {
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "the sums of the clusters are not those of their rows: the machine or a "
+                       "kernel computes wrongly");
+}
+
 static hf_status check_nothing_left(const struct hf_fit *fit) {
     struct piece piece[3];
     int64_t left = 0;
@@ -70,10 +76,7 @@ static hf_status check_nothing_left(const struct hf_fit *fit) {
     for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < piece[p].count; i++)
             left |= piece[p].at[i];
-    return left == 0 ? HF_OK
-                     : hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                                   "the sums of the clusters are not those of their rows: the "
-                                   "machine or a kernel computes wrongly");
+    return left == 0 ? HF_OK : hf_sums_are_wrong(fit->ctx);
 }
 
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {

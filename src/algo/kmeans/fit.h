@@ -163,6 +163,8 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit);
 struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
+/* Are labels [first, first + count) numbers of clusters? */
+hf_status hf_check_labels(const struct hf_fit *fit, int64_t first, int64_t count);
 /* Record which kernel row last served an op, unless one is recorded. */
 void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
 
@@ -197,6 +199,8 @@ hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int
 /* Labels (unless fresh) and exact inertia of fit->current; verify: also check that the sums are
  * those of the labels that came in. */
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
+/* Says that sums from which all rows were taken are not 0; gives HF_E_CORRUPT. */
+hf_status hf_sums_are_wrong(hf_context *ctx);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */
 void hf_expand_labels(const struct hf_fit *fit);
 

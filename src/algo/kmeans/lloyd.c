@@ -48,7 +48,7 @@ static void check_range(void *user, int worker, int64_t begin, int64_t end) {
         atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
 }
 
-static hf_status check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
+hf_status hf_check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
     struct label_check check = {.labels = fit->labels + first, .k = (uint32_t)fit->k};
     hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
     hf_parallel_for(pool, count, LABELS_GRAIN, check_range, &check);
@@ -100,7 +100,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     HF_TRY(hf_assign(fit->ctx, &args));
     hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
     if (!p->mirror)
-        HF_TRY(check_labels(fit, first, panel->rows));
+        HF_TRY(hf_check_labels(fit, first, panel->rows));
     if (fit->fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
@@ -272,7 +272,7 @@ static hf_status bring_labels(struct hf_fit *fit, struct hf_mirror *mirror) {
     if (!mirror->newer)
         return HF_OK;
     HF_TRY(hf_mirror_labels(fit, mirror));
-    return check_labels(fit, 0, fit->n);
+    return hf_check_labels(fit, 0, fit->n);
 }
 
 /* One iteration: labels, sums, inertia, new centroids. */
@@ -474,7 +474,7 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     HF_TRY(m.status);
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
-    HF_TRY(check_labels(fit, 0, fit->n));
+    HF_TRY(hf_check_labels(fit, 0, fit->n));
     if (state.iterations > 0)
         fit->relocated_count = 0;
     const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);

@@ -16,23 +16,23 @@ static size_t weight_bytes(const struct hf_sums *s) {
     return s->weight ? (size_t)s->limbs * count_bytes(s) : 0;
 }
 
-/* The device's memory aligns each piece for any kernel. */
-static void *take(hf_carve *carve, size_t bytes) {
+void *hf_mirror_take(hf_carve *carve, size_t bytes) {
     carve->used = (carve->used + 255) / 256 * 256;
     return hf_carve_take(carve, bytes);
 }
 
 static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mirror *m) {
     m->sums = fit->sums;
-    m->labels = take(carve, (size_t)fit->n * sizeof(int32_t));
-    m->old_labels = take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
-    m->centers = take(carve, center_bytes(fit));
-    m->mult = take(carve, (size_t)fit->d * sizeof(double));
-    m->sums.sum = take(carve, sum_bytes(&fit->sums));
-    m->sums.count = take(carve, count_bytes(&fit->sums));
-    m->sums.weight = fit->sums.weight ? take(carve, weight_bytes(&fit->sums)) : NULL;
+    m->labels = hf_mirror_take(carve, (size_t)fit->n * sizeof(int32_t));
+    m->old_labels =
+        hf_mirror_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
+    m->centers = hf_mirror_take(carve, center_bytes(fit));
+    m->mult = hf_mirror_take(carve, (size_t)fit->d * sizeof(double));
+    m->sums.sum = hf_mirror_take(carve, sum_bytes(&fit->sums));
+    m->sums.count = hf_mirror_take(carve, count_bytes(&fit->sums));
+    m->sums.weight = fit->sums.weight ? hf_mirror_take(carve, weight_bytes(&fit->sums)) : NULL;
     m->sums.mult = m->mult;
-    m->stats = take(carve, sizeof *m->stats);
+    m->stats = hf_mirror_take(carve, sizeof *m->stats);
 }
 
 static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {

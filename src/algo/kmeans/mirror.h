@@ -19,6 +19,8 @@ struct hf_mirror {
     bool none;                     /* the device has no memory for a mirror */
 };
 
+/* hf_carve_take() of a device's memory: each piece is aligned for any kernel. */
+void *hf_mirror_take(hf_carve *carve, size_t bytes);
 /* Make it ready for a pass: fit->current, sums and labels are brought there. m->block stays NULL
  * where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);

@@ -6,11 +6,13 @@
 #include "algo/kmeans/together.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/mirror.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/array.h"
 #include "core/kernel.h"
 #include "core/plan.h"
+#include "ops/inertia/inertia.h"
 #include "ops/lloyd/lloyd.h"
 #include <math.h>
 #include <string.h>
@@ -25,14 +27,20 @@ struct together {
     void *x;             /* [count, n, d] on the device, owned */
     hf_array *views;     /* [count] of x */
     struct hf_fit *fits; /* [count] */
-    /* [count] problems one behind the other, as op lloyd wants them; host memory */
-    void *block;
-    int32_t *labels;
-    char *current, *previous;
+    /* [count] problems one behind the other, as op lloyd wants them */
+    void *block; /* host memory, owns what follows */
     double *mult, *unit, *tol, *total_square, *slack, *weight_mult, *shift;
     struct hf_lloyd_state *state;
     hf_kmeans_iteration *history; /* [count, max_iter] */
+    hf_wide *inertia;             /* [count] */
+    void *device_block;           /* the device's memory, owns what follows */
+    int32_t *labels;
+    int32_t *none; /* [n] -1 */
+    char *current, *previous;
+    double *device_mult;
     struct hf_sums sums;
+    struct hf_assign_stats *stats; /* of all */
+    hf_wide *device_inertia;
 };
 
 static bool take_views(struct together *t, const hf_array *x) {
@@ -85,13 +93,16 @@ static void share_filter(struct together *t) {
         hf_prepare_filter(&t->fits[p], t->shift, hf_filter_scale(largest));
 }
 
-static void carve(struct together *t, hf_carve *c) {
-    const size_t count = (size_t)t->count, k = (size_t)t->k, d = (size_t)t->d;
-    const size_t centers = count * k * d * hf_dtype_bytes(t->fits[0].center_type);
+static size_t center_bytes(const struct together *t) {
+    return (size_t)(t->k * t->d) * hf_dtype_bytes(t->fits[0].center_type);
+}
+
+/* Elements of the sums of a problem. */
+static int64_t sum_cells(const struct together *t) { return t->sums.limbs * t->k * t->d; }
+
+static void carve_host(struct together *t, hf_carve *c) {
+    const size_t count = (size_t)t->count, d = (size_t)t->d;
     const int max_iter = t->fits[0].opts.max_iter;
-    t->labels = hf_carve_take(c, count * (size_t)t->n * sizeof(int32_t));
-    t->current = hf_carve_take(c, centers);
-    t->previous = hf_carve_take(c, centers);
     t->mult = hf_carve_take(c, count * d * sizeof(double));
     t->unit = hf_carve_take(c, count * d * sizeof(double));
     t->shift = hf_carve_take(c, d * sizeof(double));
@@ -99,36 +110,65 @@ static void carve(struct together *t, hf_carve *c) {
     for (int i = 0; i < 4; i++)
         *each[i] = hf_carve_take(c, count * sizeof(double));
     t->state = hf_carve_take(c, count * sizeof *t->state);
+    t->inertia = hf_carve_take(c, count * sizeof *t->inertia);
     t->history = hf_carve_take(c, count * (size_t)max_iter * sizeof *t->history);
-    t->sums.sum = hf_carve_take(c, count * (size_t)t->sums.limbs * k * d * sizeof(int64_t));
-    t->sums.count = hf_carve_take(c, count * k * sizeof(int64_t));
 }
 
-static bool gather(struct together *t) {
-    const size_t d = (size_t)t->d,
-                 centers = (size_t)t->k * d * hf_dtype_bytes(t->fits[0].center_type);
+static void carve_device(struct together *t, hf_carve *c) {
+    const size_t count = (size_t)t->count, n = (size_t)t->n;
+    t->labels = hf_mirror_take(c, count * n * sizeof(int32_t));
+    t->none = hf_mirror_take(c, n * sizeof(int32_t));
+    t->current = hf_mirror_take(c, count * center_bytes(t));
+    t->previous = hf_mirror_take(c, count * center_bytes(t));
+    t->device_mult = hf_mirror_take(c, count * (size_t)t->d * sizeof(double));
+    t->sums.mult = t->device_mult;
+    t->sums.sum = hf_mirror_take(c, count * (size_t)sum_cells(t) * sizeof(int64_t));
+    t->sums.count = hf_mirror_take(c, count * (size_t)t->k * sizeof(int64_t));
+    t->stats = hf_mirror_take(c, sizeof *t->stats);
+    t->device_inertia = hf_mirror_take(c, count * sizeof *t->device_inertia);
+}
+
+static bool take_blocks(struct together *t) {
+    hf_carve host = {0}, device = {0};
     t->sums = t->fits[0].sums;
-    hf_carve c = {0};
-    carve(t, &c);
-    c = (hf_carve){.base = t->block = hf_alloc_zero(c.used)};
-    if (!t->block)
+    carve_host(t, &host);
+    carve_device(t, &device);
+    t->block = hf_alloc(host.used);
+    t->device_block = hf_ctx_alloc(t->ctx, device.used);
+    host = (hf_carve){.base = t->block};
+    device = (hf_carve){.base = t->device_block};
+    if (!t->block || !t->device_block)
         return false;
-    carve(t, &c);
-    t->sums.mult = t->mult;
+    carve_host(t, &host);
+    carve_device(t, &device);
+    return true;
+}
+
+/* What each problem starts from, side by side. */
+static hf_status gather(struct together *t) {
+    hf_context *ctx = t->ctx;
+    const size_t centers = center_bytes(t), columns = (size_t)t->d * sizeof(double);
+    const size_t labels = (size_t)(t->count * t->n) * sizeof(int32_t);
+    const size_t sums = (size_t)(t->count * sum_cells(t)) * sizeof(int64_t);
     share_filter(t);
+    memset(t->state, 0, (size_t)t->count * sizeof *t->state);
     for (int64_t p = 0; p < t->count; p++) {
         const struct hf_fit *fit = &t->fits[p];
-        memcpy(t->current + (size_t)p * centers, fit->current, centers);
-        memcpy(t->mult + p * t->d, fit->col.mult, d * sizeof(double));
-        memcpy(t->unit + p * t->d, fit->col.unit, d * sizeof(double));
+        HF_TRY(hf_ctx_copy(ctx, t->current + (size_t)p * centers, fit->current, centers));
+        memcpy(t->unit + p * t->d, fit->col.unit, columns);
+        memcpy(t->mult + p * t->d, fit->col.mult, columns);
         t->tol[p] = fit->tol;
         t->total_square[p] = fit->total_square;
         t->slack[p] = fit->slack;
         t->weight_mult[p] = fit->sums.weight_mult;
     }
-    for (int64_t i = 0; i < t->count * t->n; i++)
-        t->labels[i] = -1;
-    return true;
+    HF_TRY(hf_ctx_copy(ctx, t->device_mult, t->mult, (size_t)t->count * columns));
+    HF_TRY(hf_ctx_fill(ctx, t->labels, 0xff, labels));
+    HF_TRY(hf_ctx_fill(ctx, t->none, 0xff, (size_t)t->n * sizeof(int32_t)));
+    HF_TRY(hf_ctx_fill(ctx, t->sums.sum, 0, sums));
+    HF_TRY(hf_ctx_fill(ctx, t->stats, 0, sizeof *t->stats));
+    HF_TRY(hf_ctx_fill(ctx, t->device_inertia, 0, (size_t)t->count * sizeof(hf_wide)));
+    return hf_ctx_fill(ctx, t->sums.count, 0, (size_t)(t->count * t->k) * sizeof(int64_t));
 }
 
 static struct hf_lloyd_args joint_args(struct together *t) {
@@ -155,15 +195,54 @@ static struct hf_lloyd_args joint_args(struct together *t) {
     return args;
 }
 
-/* Bring what the iterations left into the problem's own fit, and end it as any other. */
+static bool is_done(const struct together *t, int64_t p) {
+    return t->state[p].stop < HF_LLOYD_EMPTY && t->state[p].iterations > 0;
+}
+
+/* Queue the end of a problem, as hf_finish() has it: all rows are taken out of its sums, then get
+ * the labels of its centroids, and the inertia. */
+static hf_status queue_end(struct together *t, int64_t p) {
+    struct hf_fit *fit = &t->fits[p];
+    int32_t *labels = t->labels + p * t->n;
+    const hf_array c =
+        hf_array_view(t->current + (size_t)p * center_bytes(t), fit->center_type, t->k, t->d);
+    struct hf_sums sums = t->sums;
+    sums.mult += p * t->d;
+    sums.weight_mult = t->weight_mult[p];
+    sums.sum += p * sum_cells(t);
+    sums.count += p * t->k;
+    const struct hf_update_args out = {.x = t->views[p],
+                                       .metric = fit->opts.metric,
+                                       .old_labels = labels,
+                                       .labels = t->none,
+                                       .sums = &sums};
+    const struct hf_assign_args nearest = {.x = t->views[p],
+                                           .c = c,
+                                           .metric = fit->opts.metric,
+                                           .exact = fit->opts.precision == HF_EXACT,
+                                           .filter = fit->filter,
+                                           .labels = labels,
+                                           .stats = t->stats};
+    const struct hf_inertia_args far = {.x = t->views[p],
+                                        .c = c,
+                                        .metric = fit->opts.metric,
+                                        .labels = labels,
+                                        .sum = t->device_inertia + p};
+    HF_TRY(hf_update(t->ctx, &out));
+    HF_TRY(hf_assign(t->ctx, &nearest));
+    return hf_inertia(t->ctx, &far);
+}
+
+/* Bring what a problem ended with into its own fit, and that into a result. */
 static hf_status finish(struct together *t, int64_t p, double each, hf_kmeans_result *result) {
     struct hf_fit *fit = &t->fits[p];
     const struct hf_lloyd_state *s = &t->state[p];
-    const int64_t cells = t->k * t->d, limbs = t->sums.limbs;
-    const size_t centers = (size_t)cells * hf_dtype_bytes(fit->center_type);
+    const size_t centers = center_bytes(t);
     struct hf_restart run = {.iteration = s->iterations, .stop = (hf_stop)s->stop};
+    const double begin = hf_now_s();
     if (run.stop == HF_STOP_NONE)
         run.stop = HF_STOP_MAX_ITER;
+    run.inertia = hf_wide_value(&t->inertia[p]);
     run.history.count = run.history.room = s->iterations;
     run.history.it = hf_alloc((size_t)s->iterations * sizeof(hf_kmeans_iteration));
     if (!run.history.it)
@@ -172,21 +251,53 @@ static hf_status finish(struct together *t, int64_t p, double each, hf_kmeans_re
            (size_t)s->iterations * sizeof(hf_kmeans_iteration));
     for (int i = 0; i < s->iterations; i++)
         run.history.it[i].seconds = each;
-    memcpy(fit->current, t->current + (size_t)p * centers, centers);
-    memcpy(fit->labels, t->labels + p * t->n, (size_t)t->n * sizeof(int32_t));
-    memcpy(fit->sums.sum, t->sums.sum + p * limbs * cells, (size_t)(limbs * cells) * 8);
-    memcpy(fit->sums.count, t->sums.count + p * t->k, (size_t)t->k * 8);
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
-    hf_status status = hf_finish(fit, false, true, &run.inertia);
+    hf_status status = hf_ctx_copy(t->ctx, fit->best, t->current + (size_t)p * centers, centers);
+    if (status == HF_OK)
+        status =
+            hf_ctx_copy(t->ctx, fit->labels, t->labels + p * t->n, (size_t)t->n * sizeof(int32_t));
+    if (status == HF_OK)
+        status = hf_check_labels(fit, 0, fit->n);
     if (status == HF_OK) {
-        memcpy(fit->best, fit->current, centers);
         fit->seconds_iterate = each * s->iterations;
+        fit->seconds_finish = hf_now_s() - begin;
         hf_fit_hand_over(fit, &run, result);
         result->seconds_total = fit->seconds_init + fit->seconds_iterate + fit->seconds_finish;
     }
     hf_free(run.history.it);
     return status;
+}
+
+/* Nothing may be left in the sums of those that were ended. */
+static hf_status check_sums(struct together *t) {
+    const size_t sums = (size_t)sum_cells(t) * sizeof(int64_t), counts = (size_t)t->k * 8;
+    bool sums_empty = false;
+    bool counts_empty = false;
+    for (int64_t p = 0; p < t->count; p++)
+        if (!is_done(t, p)) {
+            HF_TRY(hf_ctx_fill(t->ctx, t->sums.sum + p * sum_cells(t), 0, sums));
+            HF_TRY(hf_ctx_fill(t->ctx, t->sums.count + p * t->k, 0, counts));
+        }
+    HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.sum, (size_t)t->count * sums, &sums_empty));
+    HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.count, (size_t)t->count * counts, &counts_empty));
+    return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(t->ctx);
+}
+
+static hf_status finish_all(struct together *t, double each, hf_kmeans_result *fits, bool *done) {
+    for (int64_t p = 0; p < t->count; p++)
+        if (is_done(t, p))
+            HF_TRY(queue_end(t, p));
+    HF_TRY(check_sums(t));
+    HF_TRY(hf_ctx_copy(t->ctx, t->inertia, t->device_inertia, (size_t)t->count * sizeof(hf_wide)));
+    for (int64_t p = 0; p < t->count; p++) {
+        struct hf_fit *fit = &t->fits[p];
+        if (!is_done(t, p))
+            continue;
+        hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
+        hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
+        HF_TRY(finish(t, p, each, &fits[p]));
+        done[p] = true;
+    }
+    return HF_OK;
 }
 
 static hf_status iterate(struct together *t, hf_kmeans_result *fits, bool *done) {
@@ -203,13 +314,7 @@ static hf_status iterate(struct together *t, hf_kmeans_result *fits, bool *done)
     for (int64_t p = 0; p < t->count; p++)
         most = t->state[p].iterations > most ? t->state[p].iterations : most;
     const double each = (hf_now_s() - begin) / most;
-    for (int64_t p = 0; p < t->count; p++) {
-        if (t->state[p].stop >= HF_LLOYD_EMPTY || t->state[p].iterations == 0)
-            continue;
-        HF_TRY(finish(t, p, each, &fits[p]));
-        done[p] = true;
-    }
-    return HF_OK;
+    return finish_all(t, each, fits, done);
 }
 
 /* Do the histories of all problems take little memory? */
@@ -256,7 +361,7 @@ hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
     for (int64_t p = 0; p < count && status == HF_OK; p++)
         status = begin(&t, p, first + p);
     /* a problem that cannot be prepared fails again, and says so, when it is fitted alone */
-    if (status == HF_OK && alike(&t) && gather(&t))
+    if (status == HF_OK && alike(&t) && take_blocks(&t) && gather(&t) == HF_OK)
         status = iterate(&t, fits, done);
     else
         status = HF_OK;
@@ -264,6 +369,7 @@ out:
     for (int64_t p = 0; t.fits && p < count; p++)
         if (t.fits[p].ctx)
             hf_fit_free(&t.fits[p]);
+    hf_ctx_release(ctx, t.device_block);
     hf_ctx_release(ctx, t.x);
     hf_free(t.block);
     hf_free(t.views);

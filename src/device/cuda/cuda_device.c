@@ -408,6 +408,7 @@ const struct hf_device hf_cuda_device = {
     .copy = cuda_copy,
     .copy_rows = cuda_copy_rows,
     .fill = cuda_fill,
+    .is_zero = hf_cuda_is_zero,
     .sync = cuda_sync,
     .mark = cuda_mark,
     .span = cuda_span,

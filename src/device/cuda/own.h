@@ -20,6 +20,9 @@ struct hf_cuda_own {
 /* Does the matrix at p lie in lent memory? */
 bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
 
+/* Of the table in device.h: the kernel is in zero.cu. */
+hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero);
+
 /* What an error of the runtime means, and whether the process can go on using the GPU. */
 hf_status hf_cuda_status(cudaError_t error);
 /* What to do about it; "" where the runtime's words say it all. */

@@ -85,6 +85,16 @@ static hf_status host_fill(void *stream, void *dst, int byte, size_t bytes) {
     return HF_OK;
 }
 
+static hf_status host_is_zero(void *stream, const void *p, size_t bytes, bool *zero) {
+    const uint64_t *word = p;
+    uint64_t any = 0;
+    (void)stream;
+    for (size_t i = 0; i < bytes / sizeof *word; i++)
+        any |= word[i];
+    *zero = any == 0;
+    return HF_OK;
+}
+
 static hf_status host_sync(void *stream) {
     (void)stream;
     return HF_OK;
@@ -123,6 +133,7 @@ const struct hf_device hf_host_device = {
     .copy = host_copy,
     .copy_rows = host_copy_rows,
     .fill = host_fill,
+    .is_zero = host_is_zero,
     .sync = host_sync,
     .mark = host_mark,
     .span = host_span,
