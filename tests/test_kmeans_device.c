@@ -267,47 +267,50 @@ static void batches(void **state) {
     same_batch(700, 90, 24, &o);
 }
 
-/* Does the device make all iterations of such a fit in one launch? If not, it says why. */
-static bool in_one_launch(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
-    hf_kmeans_result r = {0};
-    setenv("HF_KERNEL_LLOYD", "lloyd_f16_64x128_sm90_small", 1);
-    FIT_OK(gpu, hf_kmeans_fit(gpu, x, opts, &r));
-    const bool taken = strcmp(r.kernel_assign, "lloyd_f16_64x128_sm90_small") == 0;
-    hf_kmeans_result_clear(&r);
+/* A fit whose iterations this row makes in one launch is the CPU's. False: the device has no such
+ * row, and the reason was said. */
+static bool same_in_one_launch(const char *row, const hf_array *x, const hf_kmeans_opts *opts,
+                               const char *what) {
+    hf_kmeans_result a = {0};
+    hf_kmeans_result b = {0};
+    setenv("HF_KERNEL_LLOYD", row, 1);
+    FIT_OK(gpu, hf_kmeans_fit(gpu, x, opts, &b));
     unsetenv("HF_KERNEL_LLOYD");
-    if (!taken && !strstr(hf_last_error(gpu), "compute capability"))
-        fail_msg("%s: the row for small problems was not taken: %s", what, hf_last_error(gpu));
-    if (!taken)
+    const bool taken = strcmp(b.kernel_assign, row) == 0;
+    if (taken) {
+        hf_context *cpu = open_context(2, 0);
+        FIT_OK(cpu, hf_kmeans_fit(cpu, x, opts, &a));
+        expect_same(&a, &b, what);
+        hf_kmeans_result_clear(&a);
+        hf_context_destroy(cpu);
+    } else if (strstr(hf_last_error(gpu), "compute capability")) {
         printf("skipped: %s\n", hf_last_error(gpu));
+    } else {
+        fail_msg("%s: %s was not taken: %s", what, row, hf_last_error(gpu));
+    }
+    hf_kmeans_result_clear(&b);
     return taken;
 }
 
-/* Shapes of the kernel that makes all iterations in one launch: one cluster to all that its tile
- * holds, columns short of a tile and of a step, rows that fill no unit, rows far from 0. */
-static void small_problems(void **state) {
-    (void)state;
-    const struct {
-        int64_t n, d, k;
-        hf_dtype type;
-        double offset;
-        hf_empty empty;
-    } shapes[] = {{16384, 64, 128, HF_F16, 0, HF_EMPTY_KEEP},
-                  {9001, 128, 127, HF_F16, 0, HF_EMPTY_RELOCATE},
-                  {3000, 40, 100, HF_F16, 200, HF_EMPTY_KEEP},
-                  {2500, 72, 64, HF_BF16, 0, HF_EMPTY_SPLIT},
-                  {4000, 7, 2, HF_F32, 1e4, HF_EMPTY_RELOCATE},
-                  {5000, 128, 128, HF_F32, 0, HF_EMPTY_RELOCATE},
-                  {500, 100, 1, HF_F64, -3, HF_EMPTY_RELOCATE},
-                  {6000, 33, 90, HF_F64, 1e6, HF_EMPTY_KEEP},
-                  {8000, 65, 128, HF_U8, 100, HF_EMPTY_KEEP},
-                  {130, 1, 3, HF_F32, 0, HF_EMPTY_RELOCATE}};
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+struct launch_shape {
+    int64_t n, d, k;
+    hf_dtype type;
+    double offset; /* of all values; WHOLE: whole numbers, which tie */
+    hf_empty empty;
+};
+
+#define WHOLE 0.5
+
+static void try_in_one_launch(const char *row, const struct launch_shape *shapes, size_t count) {
+    for (size_t s = 0; s < count; s++) {
         const int64_t n = shapes[s].n, d = shapes[s].d;
+        const hf_dtype type = shapes[s].type;
         double *v = blobs(80 + s, n, d, 25, 1);
         for (int64_t i = 0; i < n * d; i++)
-            v[i] += shapes[s].offset;
-        struct problem p = problem_from(v, n, d, shapes[s].type, 0);
-        for (int same = 0; same < 2; same++) {
+            v[i] = shapes[s].offset == WHOLE ? rint(v[i]) : v[i] + shapes[s].offset;
+        struct problem p = problem_from(v, n, d, type, 0);
+        bool there = true;
+        for (int same = 0; there && same < (type == HF_F16 || type == HF_BF16 ? 2 : 1); same++) {
             const hf_kmeans_opts o = {.k = shapes[s].k,
                                       .init = HF_INIT_RANDOM,
                                       .seed = 7,
@@ -316,20 +319,48 @@ static void small_problems(void **state) {
                                       .empty = shapes[s].empty,
                                       .store = same ? HF_CENTROIDS_SAME : HF_CENTROIDS_WIDE};
             char what[80];
-            snprintf(what, sizeof what, "small %s n=%d d=%d k=%d same=%d",
-                     hf_dtype_name(shapes[s].type), (int)n, (int)d, (int)o.k, same);
-            if (same && shapes[s].type != HF_F16 && shapes[s].type != HF_BF16)
-                continue;
-            if (!in_one_launch(&p.x, &o, what)) {
-                problem_free(&p);
-                free(v);
-                return;
-            }
-            both(&p.x, &o, what);
+            snprintf(what, sizeof what, "in one launch: %s n=%d d=%d k=%d same=%d",
+                     hf_dtype_name(type), (int)n, (int)d, (int)o.k, same);
+            there = same_in_one_launch(row, &p.x, &o, what);
         }
         problem_free(&p);
         free(v);
+        if (!there)
+            return;
     }
+}
+
+/* Shapes of the kernel for small problems: one cluster to all that its tile holds, columns short of
+ * a tile and of a step, rows that fill no unit, rows far from 0. */
+static void small_problems(void **state) {
+    (void)state;
+    static const struct launch_shape shapes[] = {{16384, 64, 128, HF_F16, 0, HF_EMPTY_KEEP},
+                                                 {9001, 128, 127, HF_F16, 0, HF_EMPTY_RELOCATE},
+                                                 {3000, 40, 100, HF_F16, 200, HF_EMPTY_KEEP},
+                                                 {2500, 72, 64, HF_BF16, 0, HF_EMPTY_SPLIT},
+                                                 {4000, 7, 2, HF_F32, 1e4, HF_EMPTY_RELOCATE},
+                                                 {5000, 128, 128, HF_F32, 0, HF_EMPTY_RELOCATE},
+                                                 {500, 100, 1, HF_F64, -3, HF_EMPTY_RELOCATE},
+                                                 {6000, 33, 90, HF_F64, 1e6, HF_EMPTY_KEEP},
+                                                 {8000, 65, 128, HF_U8, 100, HF_EMPTY_KEEP},
+                                                 {130, 1, 3, HF_F32, 0, HF_EMPTY_RELOCATE}};
+    try_in_one_launch("lloyd_f16_64x128_sm90_small", shapes, sizeof shapes / sizeof *shapes);
+}
+
+/* Those of the kernel for narrow rows: each of its tiles, full and with one centroid too many for
+ * the one before; columns short of a step and of a load; rows that fill no unit; ties. */
+static void narrow_rows(void **state) {
+    (void)state;
+    static const struct launch_shape shapes[] = {
+        {70000, 16, 100, HF_F32, 0, HF_EMPTY_KEEP},    {40001, 16, 104, HF_F32, 100, HF_EMPTY_KEEP},
+        {9000, 15, 105, HF_F32, 0, HF_EMPTY_RELOCATE}, {20011, 16, 128, HF_F16, 0, HF_EMPTY_KEEP},
+        {5003, 1, 1, HF_F32, 3, HF_EMPTY_RELOCATE},    {30000, 2, 16, HF_F32, 0, HF_EMPTY_KEEP},
+        {4097, 3, 32, HF_F64, 1e6, HF_EMPTY_KEEP},     {8000, 8, 33, HF_F16, 0, HF_EMPTY_RELOCATE},
+        {30000, 8, 64, HF_F32, 1e4, HF_EMPTY_SPLIT},   {6000, 9, 65, HF_BF16, 0, HF_EMPTY_KEEP},
+        {12345, 17, 64, HF_F64, 0, HF_EMPTY_KEEP},     {10000, 32, 128, HF_F32, 1e6, HF_EMPTY_KEEP},
+        {7777, 31, 65, HF_U8, 90, HF_EMPTY_RELOCATE},  {6001, 24, 100, HF_F16, 0, HF_EMPTY_KEEP},
+        {25000, 4, 100, HF_F32, WHOLE, HF_EMPTY_KEEP}, {17, 32, 2, HF_F32, 0, HF_EMPTY_KEEP}};
+    try_in_one_launch("lloyd_f16_16x128_sm90_narrow", shapes, sizeof shapes / sizeof *shapes);
 }
 
 /* Data that try the bounds, by number: separate clusters; few distinct rows, each many times; far
@@ -415,6 +446,7 @@ int main(void) {
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(batches),
         cmocka_unit_test(small_problems),
+        cmocka_unit_test(narrow_rows),
         cmocka_unit_test(skipping),
     };
     gpu = open_on("cuda");

@@ -18,6 +18,9 @@ struct ahead {
     cudaEvent_t mark;     /* what it looks at */
 };
 
+/* The rows of the op. */
+enum way { ANY, SMALL, NARROW };
+
 /* Everything that a run holds. */
 struct run {
     const struct hf_lloyd_args *args;
@@ -34,7 +37,7 @@ struct run {
     void *step_memory;             /* likewise */
     void *bounds;                  /* likewise; NULL: none are kept */
     struct hf_assign_guide *guide; /* with bounds */
-    bool small;                    /* one launch is to make all iterations */
+    enum way way;                  /* other than ANY: one launch is to make all iterations */
     void *small_memory;            /* of that */
 };
 
@@ -109,15 +112,15 @@ static size_t carve_run(struct run *run, void *base) {
         run->guide = (struct hf_assign_guide *)take(&c, sizeof *run->guide);
         job->drift = (float *)take(&c, clusters * sizeof(float));
     }
-    run->small_memory = run->small ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
+    run->small_memory = run->way != ANY ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
 }
 
-static size_t workspace(const void *p, bool small) {
+static size_t workspace(const void *p, enum way way) {
     struct run run;
-    run.small = small;
+    run.way = way;
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = NULL;
     return carve_run(&run, NULL);
@@ -125,12 +128,12 @@ static size_t workspace(const void *p, bool small) {
 
 static size_t any_workspace(const void *p, int workers) {
     (void)workers;
-    return workspace(p, false);
+    return workspace(p, ANY);
 }
 
 static size_t small_workspace(const void *p, int workers) {
     (void)workers;
-    return workspace(p, true);
+    return workspace(p, SMALL);
 }
 
 static const double *stage_doubles(struct run *run, const double *v, int64_t count) {
@@ -378,8 +381,10 @@ static hf_status end(struct run *run) {
 
 static hf_status run_all(struct run *run, bool *cancelled) {
     HF_TRY(begin(run));
-    if (run->small && run->args->progress == NULL && hf_lloyd_small_takes(run->cuda, &run->rows))
-        HF_TRY(hf_lloyd_small_run(run->cuda, &run->job, &run->rows, run->small_memory));
+    if (run->way != ANY && run->args->progress == NULL &&
+        hf_lloyd_small_takes(run->cuda, &run->rows))
+        HF_TRY((run->way == SMALL ? hf_lloyd_small_run : hf_lloyd_narrow_run)(
+            run->cuda, &run->job, &run->rows, run->small_memory));
     else if (run->args->progress != NULL)
         HF_TRY(iterate_slowly(run, cancelled));
     else
@@ -387,9 +392,9 @@ static hf_status run_all(struct run *run, bool *cancelled) {
     return end(run);
 }
 
-static hf_status lloyd_run(void *stream, const void *p, void *ws, bool small) {
+static hf_status lloyd_run(void *stream, const void *p, void *ws, enum way way) {
     struct run run;
-    run.small = small;
+    run.way = way;
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = (struct hf_cuda *)stream;
     bool cancelled = false;
@@ -404,11 +409,15 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws, bool small) {
 }
 
 static hf_status any_run(void *stream, const void *p, void *ws) {
-    return lloyd_run(stream, p, ws, false);
+    return lloyd_run(stream, p, ws, ANY);
 }
 
 static hf_status small_run(void *stream, const void *p, void *ws) {
-    return lloyd_run(stream, p, ws, true);
+    return lloyd_run(stream, p, ws, SMALL);
+}
+
+static hf_status narrow_run(void *stream, const void *p, void *ws) {
+    return lloyd_run(stream, p, ws, NARROW);
 }
 
 static bool any_supports(const void *p) {
@@ -419,6 +428,10 @@ static bool any_supports(const void *p) {
 
 static bool small_supports(const void *p) {
     return any_supports(p) && hf_lloyd_small_supports((const struct hf_lloyd_args *)p);
+}
+
+static bool narrow_supports(const void *p) {
+    return any_supports(p) && hf_lloyd_narrow_supports((const struct hf_lloyd_args *)p);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
@@ -432,6 +445,8 @@ static double any_estimate(const void *p) {
 
 /* Beside the launches of all others this row costs next to nothing: where it can, it shall. */
 static double small_estimate(const void *p) { return any_estimate(p) / 2; }
+
+static double narrow_estimate(const void *p) { return any_estimate(p) / 4; }
 
 static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          HF_DEV_CUDA,
@@ -454,9 +469,20 @@ static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          small_supports,
                                          small_workspace,
                                          small_run,
-                                         small_estimate}};
+                                         small_estimate},
+                                        {"lloyd_f16_16x128_sm90_narrow",
+                                         HF_DEV_CUDA,
+                                         HF_DT_DATA,
+                                         90,
+                                         HF_TRAIT_FIXED_ORDER,
+                                         0,
+                                         {16, HF_LLOYD_SMALL_K, 0},
+                                         narrow_supports,
+                                         small_workspace,
+                                         narrow_run,
+                                         narrow_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_lloyd_rows_cuda;
-const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 2};
+const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 3};
 }

@@ -11,8 +11,9 @@
 #include "ops/lloyd/lloyd_cuda_means.cuh"
 #include "ops/lloyd/lloyd_small.h"
 
-#define SMALL_OPEN 256 /* open rows of a block that wait */
-#define SMALL_FEW 4    /* distances that a warp works out together */
+#define SMALL_OPEN 256         /* open rows of a block that wait */
+#define SMALL_FEW 4            /* distances that a warp works out together */
+#define SMALL_ROWS 0x11111111u /* the first of the four lanes that share a row */
 
 /* RAW: the rows in shared memory are x itself. */
 template <int DP_, bool RAW_> struct small_shape {
@@ -61,6 +62,10 @@ struct small_args {
     unsigned *barrier;               /* of all blocks */
     int32_t *steps;                  /* that the longest problem made */
     int blocks, groups, units;       /* blocks of a problem, problems at once, units of 64 rows */
+    const void *x16;                 /* narrow rows: [batch * n, stride] f16, */
+    int64_t stride;                  /* in elements, */
+    int ld;                          /* of which so many are there, a multiple of 8; */
+    float unit;                      /* and of the pieces of biases */
 };
 
 /* Sums over 32 clusters. */
@@ -131,9 +136,36 @@ static __device__ __forceinline__ uint8_t *small_packed(const struct small_args 
     return a.packed + (int64_t)p * (S::TILE + S::NT * 4);
 }
 
+/* The next up to 32 pairs of row and column of a warp into pair[]; returns how many are left with
+ * them. bits: those of this lane's candidates that are left. */
+static __device__ __forceinline__ int small_pairs(uint32_t (&bits)[2], uint32_t *pair) {
+    const int lane = (int)(threadIdx.x & 31);
+    const int own = __popc(bits[0]) + __popc(bits[1]);
+    int end = own;
+    for (int step = 1; step < 32; step *= 2) {
+        const int before = __shfl_up_sync(~0u, end, step);
+        end += lane >= step ? before : 0;
+    }
+    int at = end - own;
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        for (; bits[r] != 0 && at < 32; at++, bits[r] &= bits[r] - 1) {
+            const int i = __ffs((int)bits[r]) - 1;
+            const int column = i / 2 * 8 + 2 * (lane & 3) + i % 2;
+            pair[at] = (uint32_t)(lane / 4 + 8 * r) << 16 | (uint32_t)column;
+        }
+    __syncwarp();
+    return __shfl_sync(~0u, end, 31);
+}
+
 /* Byte of column f of row `row` in a matrix of `rows` rows, 128-byte pieces swizzled. */
 static __device__ __forceinline__ int small_at(int rows, int row, int f) {
     return f / 64 * rows * 128 + row * 128 + ((f % 64 / 8 ^ (row & 7)) << 4) + f % 8 * 2;
+}
+
+/* The same of centroid j in the tile. */
+template <class S> static __device__ __forceinline__ int small_tile_at(int j, int f) {
+    return S::DP < 64 ? (j * S::DP + f) * 2 : small_at(S::NT, j, f);
 }
 
 #endif

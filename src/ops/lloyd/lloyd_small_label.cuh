@@ -8,8 +8,6 @@
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/lloyd/lloyd_small.cuh"
 
-#define SMALL_ROWS 0x11111111u /* the first of the four lanes that share a row */
-
 /* The 16 rows of a warp. A lane looks at rows lane / 4 and lane / 4 + 8. */
 struct small_rows {
     int64_t first;    /* of the warp, counted through all problems */
@@ -125,28 +123,6 @@ static __device__ __forceinline__ uint32_t small_candidates(const struct small_a
         bits |= (uint32_t)is << i;
     }
     return bits;
-}
-
-/* The next up to 32 pairs of row and column of a warp into pair[]; returns how many are left with
- * them. bits: those of this lane's candidates that are left. */
-static __device__ __forceinline__ int small_pairs(uint32_t (&bits)[2], uint32_t *pair) {
-    const int lane = (int)(threadIdx.x & 31);
-    const int own = __popc(bits[0]) + __popc(bits[1]);
-    int end = own;
-    for (int step = 1; step < 32; step *= 2) {
-        const int before = __shfl_up_sync(~0u, end, step);
-        end += lane >= step ? before : 0;
-    }
-    int at = end - own;
-#pragma unroll
-    for (int r = 0; r < 2; r++)
-        for (; bits[r] != 0 && at < 32; at++, bits[r] &= bits[r] - 1) {
-            const int i = __ffs((int)bits[r]) - 1;
-            const int column = i / 2 * 8 + 2 * (lane & 3) + i % 2;
-            pair[at] = (uint32_t)(lane / 4 + 8 * r) << 16 | (uint32_t)column;
-        }
-    __syncwarp();
-    return __shfl_sync(~0u, end, 31);
 }
 
 /* Float64 for the open rows of a warp; bits: this lane's candidates. Lane i returns the label of
@@ -410,6 +386,17 @@ static __device__ void small_load_first(struct small_memory<S> *m, const CUtenso
     if (threadIdx.x % 128 == 0)
         for (int i = 0; i < (w->stays ? w->count : S::STAGES); i++)
             small_load(m, map, *w, i, i);
+}
+
+/* This warpgroup's units of the problem, and the first of them on their way. */
+template <class S>
+static __device__ void small_open_rows(const struct small_args &a, struct small_memory<S> *m,
+                                       const CUtensorMap *map, struct small_place *w) {
+    const int first = (int)((int64_t)a.units * w->g / a.blocks);
+    const int end = (int)((int64_t)a.units * (w->g + 1) / a.blocks);
+    w->first = first + (int)threadIdx.x / 128;
+    w->count = end > w->first ? (end - w->first + S::WGS - 1) / S::WGS : 0;
+    small_load_first(m, map, w);
 }
 
 static __device__ __forceinline__ void small_arrived(uint64_t *full, struct small_place *w, int s) {

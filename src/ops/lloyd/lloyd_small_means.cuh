@@ -77,7 +77,7 @@ static __device__ void small_pack_first(const struct small_args &a, const struct
             if (j < u.k && f < u.d)
                 h = small_round<S>(center_at(a.job.centers[0], a.job.rule.type, at + f),
                                    a.shift != NULL ? a.shift[f] : 0, a.scale, &sums);
-            *(__half *)(tile + small_at(S::NT, j, f)) = h;
+            *(__half *)(tile + small_tile_at<S>(j, f)) = h;
         }
         small_pack_end<S>(tile, j, fold_warp(sums.square), sums, &own);
         if (j >= u.k && lane == 0)
@@ -154,7 +154,7 @@ static __device__ void small_move_center(const struct small_args &a,
         const int f = lane + 32 * i;
         if (f < d) {
             put_center(a.job.centers[1 - side], type, c.at + f, value[i]);
-            *(__half *)(tile + small_at(S::NT, j, f)) = h[i];
+            *(__half *)(tile + small_tile_at<S>(j, f)) = h[i];
         }
     }
     if (lane == 0)
