@@ -7,10 +7,10 @@
  * product (d <= 128) or what accumulators begin with, from shared memory: 6 % faster at d = 256
  * than an addition afterwards, but 2 to 30 % slower than the step below (that memory is busy).
  *
- * Above d = 64 power is the limit (an H200 falls from 1.98 to about 1.6 GHz at once; f16 data,
- * whose products have more bits, run 3 to 5 % slower than bf16 data), below it the pipe of the
- * comparisons. Tried without gain: two halves of a tile, rows that begin at different tiles,
- * branches round scores far from the best. */
+ * Power is the limit (an H200 falls from 1.98 to about 1.6 GHz at once; f16 data, whose products
+ * have more bits, run 3 to 5 % slower than bf16 data): with no copies of values at all d = 64 would
+ * gain 4 %, more columns 0 to 2 %. Tried without gain: two halves of a tile, rows that begin at
+ * different tiles, branches round scores far from the best. */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -29,14 +29,15 @@ template <int DP_, bool BF16_> struct filter_shape {
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int SWIZZLE = DP % 64 ? 64 : 128;
     static constexpr int SLAB = SWIZZLE / 2; /* columns of a slab */
-    /* Warpgroups multiply in turn; conclusions under the next rows' first product: 2 to 4 % each
-     * with few tiles. */
-    static constexpr bool TURNS = DP <= 128, UNDER = DP >= 64 && DP <= 128;
+    /* Conclusions under the next rows' first product: 2 to 4 % with few tiles, but at d = 64 the
+     * registers that it takes would halve CHUNK, which costs more. */
+    static constexpr bool UNDER = DP == 96 || DP == 128;
     /* Columns looked at together: what registers allow. */
-    static constexpr int CHUNK = DP == 64 || DP == 192 || DP == 256 ? 4 : 8;
+    static constexpr int CHUNK = DP == 192 || DP == 256 ? 4 : 8;
     static constexpr bool BIAS_STEP = DP <= 128;
-    static constexpr int PIECES = DP > 256 ? 2 : 1; /* rows come in so many pieces */
-    static constexpr int TILE = NT * (DP * 2 + (BIAS_STEP ? FILTER_BIAS_STEP : 4));
+    static constexpr bool TWICE = DP == FILTER_TWICE_DP; /* biases, 1 to 2 % */
+    static constexpr int PIECES = DP > 256 ? 2 : 1;      /* rows come in so many pieces */
+    static constexpr int TILE = NT * (DP * 2 + (BIAS_STEP ? FILTER_BIAS_STEP : TWICE ? 8 : 4));
     static constexpr int STAGE = (TILE + 1023) / 1024 * 1024;
     static constexpr int ROWS = FILTER_WG_ROWS * DP * 2 / PIECES; /* bytes of a piece */
     static constexpr int MAX_STAGES = DP == 256 ? 2 : 8;
@@ -48,6 +49,13 @@ template <int DP_, bool BF16_> struct filter_shape {
     static constexpr int SHARED = STAGES * STAGE + WGS * ROWS + BARS;
     static_assert(STAGES >= 2, "a ring needs two stages");
 };
+
+/* Do warpgroups multiply in turn? 2 to 4 % with few tiles at d = 128; at d = 64 2 % without the
+ * second best, but 2 to 5 % lost with it, as at d = 32. */
+template <class S, int MODE> static __device__ __forceinline__ constexpr bool filter_turns(void) {
+    return S::DP == 64 ? MODE == FILTER_BEST || MODE == FILTER_BEST_CHUNK
+                       : S::DP > 64 && S::DP <= 128;
+}
 
 /* Addresses of a block's shared memory. */
 template <class S> struct filter_shared {
@@ -233,7 +241,9 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
                                                        const uint32_t (&rows)[S::DP / 16][4],
                                                        float (&d)[S::NT / 2]) {
     const uint32_t low = hf_wgmma_low(stage);
-    if constexpr (!S::BIAS_STEP)
+    if constexpr (S::TWICE)
+        filter_begin_bias_twice<S::NT>(d, stage + S::NT * S::DP * 2);
+    else if constexpr (!S::BIAS_STEP)
         filter_begin_bias<S::NT>(d, stage + S::NT * S::DP * 2);
     hf_wgmma_begin();
     if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
@@ -274,14 +284,14 @@ filter_release_tile(const struct filter_args &a, const struct filter_shared<S> &
 
 /* Begin a tile's product, when it is this warpgroup's turn if they take turns: they would else fall
  * into step, all multiply at once and then none. */
-template <class S>
+template <class S, int MODE>
 static __device__ __forceinline__ void filter_tile_begin(uint32_t stage, int wg, uint32_t one,
                                                          const uint32_t (&rows)[S::DP / 16][4],
                                                          float (&d)[S::NT / 2]) {
-    if constexpr (S::TURNS)
+    if constexpr (filter_turns<S, MODE>())
         hf_bar_sync(FILTER_TURN + wg, 256);
     filter_multiply<S>(stage, one, rows, d);
-    if constexpr (S::TURNS)
+    if constexpr (filter_turns<S, MODE>())
         hf_bar_arrive(FILTER_TURN + (wg + 1 == S::WGS ? 0 : wg + 1), 256);
 }
 
@@ -366,7 +376,7 @@ filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m
             filter_unit_rows<S, MODE>(a, m, wg, s.problem, number, p, rows);
         {
             float d[S::NT / 2];
-            filter_tile_begin<S>(m.stage(p->stage), wg, one, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, one, rows, d);
             if (!filter_lists(MODE))
                 filter_release_rows<S, S::PIECES - 1>(m, wg, filter_nothing(a), rows);
             if (S::UNDER && MODE != FILTER_EMIT && v > 0)
@@ -381,7 +391,7 @@ filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m
         }
         for (int t = s.t0 + 1; t < s.t1; t++) {
             float d[S::NT / 2];
-            filter_tile_begin<S>(m.stage(p->stage), wg, one, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, one, rows, d);
             filter_tile_end<S, MODE, C>(a, m, s.problem, t, t + 1 < s.t1, p, d, &u);
         }
         if (!S::UNDER && MODE != FILTER_EMIT)
@@ -402,7 +412,7 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
     uint32_t one = 0;
     struct filter_segment s = {};
     struct filter_place p = {0, 0, 0};
-    if (S::TURNS && wg == S::WGS - 1)
+    if (filter_turns<S, MODE>() && wg == S::WGS - 1)
         hf_bar_arrive(FILTER_TURN, 256);
     int problem = -1;
     for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {

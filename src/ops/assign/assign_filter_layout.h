@@ -12,7 +12,8 @@ enum {
     FILTER_STREAM_DP = 64, /* columns of a slab when d is too large for registers */
     FILTER_CHUNK_K = 512,  /* centroids from which on a pass over their biases pays */
     FILTER_MAX_D = 8192,
-    FILTER_BIAS_STEP = 32 /* bytes a centroid: bias as one more step of the product (k = 16) */
+    FILTER_BIAS_STEP = 32, /* bytes a centroid: bias as one more step of the product (k = 16) */
+    FILTER_TWICE_DP = 512  /* columns at which each bias lies there twice, see pack_bias() */
 };
 
 /* The tile of centroids for d columns. One tile is what one bulk copy brings: `slabs` of [nt rows,
@@ -24,7 +25,7 @@ struct filter_tile {
     int swizzle;    /* bytes of a row in a slab: 64 or 128 */
     bool bias_step; /* bias in three 16-bit pieces [nt, 16] for the matrix unit, and the unit by
                        which it moves them all up; else float32 [nt] in the order in which threads
-                       read it */
+                       read it, or 2 [nt] at FILTER_TWICE_DP */
     int bytes;      /* of the tile */
 };
 
@@ -42,7 +43,8 @@ static inline struct filter_tile filter_tile_of(int d) {
     if (tile.dp % 64 != 0)
         tile.swizzle = 64;
     tile.bias_step = tile.dp <= 128;
-    tile.bytes = tile.nt * (tile.dp * 2 + (tile.bias_step ? FILTER_BIAS_STEP : 4));
+    const int bias = tile.bias_step ? FILTER_BIAS_STEP : tile.dp == FILTER_TWICE_DP ? 8 : 4;
+    tile.bytes = tile.nt * (tile.dp * 2 + bias);
     return tile;
 }
 

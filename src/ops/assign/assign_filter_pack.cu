@@ -115,6 +115,12 @@ static __device__ void pack_piece(const struct pack_args &a, int64_t row, int pi
 /* The bias of place `slot` in a tile; -inf keeps padding from winning. */
 static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int slot, double bias) {
     uint8_t *const at = tile + (size_t)a.tile.nt * (size_t)a.tile.dp * 2;
+    if (!a.c.mma && a.tile.dp == FILTER_TWICE_DP) {
+        /* 8 columns: lane q has 2q, 2q + 1, once for each of its two rows. */
+        float2 *const out = (float2 *)(at + slot / 8 * 64 + slot % 8 / 2 * 16);
+        ((float *)out)[slot % 2] = ((float *)(out + 1))[slot % 2] = (float)bias;
+        return;
+    }
     if (!a.tile.bias_step) {
         /* 16 columns in the order of the lanes: lane q has columns 2q, 2q + 1, 2q + 8, 2q + 9. */
         const int in = slot % 16;

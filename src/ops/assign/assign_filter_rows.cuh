@@ -251,8 +251,10 @@ template <bool BF16> static __device__ __forceinline__ float filter_widen(uint32
 template <class S>
 static __device__ __forceinline__ float filter_bias_of(const struct filter_args &a,
                                                        const uint8_t *tile, int slot) {
-    const uint8_t *const at =
-        tile + a.tile_bytes - S::NT * (S::BIAS_STEP ? (int)FILTER_BIAS_STEP : 4);
+    constexpr int bytes = S::BIAS_STEP ? (int)FILTER_BIAS_STEP : S::TWICE ? 8 : 4;
+    const uint8_t *const at = tile + a.tile_bytes - S::NT * bytes;
+    if constexpr (S::TWICE)
+        return ((const float *)at)[slot / 8 * 16 + slot % 8 / 2 * 4 + slot % 2];
     if constexpr (!S::BIAS_STEP)
         return (
             (const float *)at)[slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2];
@@ -458,14 +460,15 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
                               a.shifted ? most.bias : 0.0f, opens, f[0]);
 }
 
-/* A warpgroup keeps its problem's bounds in shared memory. */
+/* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */
 static __device__ __forceinline__ void filter_put_bounds(const struct filter_bounds &b, int wg,
                                                          uint32_t at) {
     hf_bar_sync(1 + wg, 128); /* nobody needs the last ones any more */
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.rc), "f"(b.cm),
-                 "f"(b.bias), "f"(b.far)
-                 : "memory");
-    __syncwarp();
+    if ((threadIdx.x & 127) == 0)
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.rc), "f"(b.cm),
+                     "f"(b.bias), "f"(b.far)
+                     : "memory");
+    hf_bar_sync(1 + wg, 128);
 }
 
 #endif

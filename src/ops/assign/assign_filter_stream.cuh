@@ -13,7 +13,7 @@ template <bool BF16_> struct filter_stream_shape {
     static constexpr bool BF16 = BF16_;
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
     static constexpr int SWIZZLE = 128, CHUNK = 8;
-    static constexpr bool BIAS_STEP = false;
+    static constexpr bool BIAS_STEP = false, TWICE = false;
     static constexpr int REGS = 232, PRODUCER_REGS = 40; /* of a thread */
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int ROWS = FILTER_WG_ROWS * 128; /* bytes of a unit's slab */

@@ -177,6 +177,19 @@ static __device__ __forceinline__ void filter_begin_bias(float (&d)[NT / 2], uin
     }
 }
 
+/* And from biases that lie there twice, [NT / 8][4 lanes][4]: twice the loads, but no copies. */
+template <int NT>
+static __device__ __forceinline__ void filter_begin_bias_twice(float (&d)[NT / 2], uint32_t bias) {
+#pragma unroll
+    for (int g = 0; g < NT / 8; g++) {
+        const float4 b = hf_lds4(bias + g * 64 + (threadIdx.x & 3) * 16);
+        d[4 * g] = b.x;
+        d[4 * g + 1] = b.y;
+        d[4 * g + 2] = b.z;
+        d[4 * g + 3] = b.w;
+    }
+}
+
 /* Keep the best. tile: number of the tile in its problem. */
 template <int NT, int MODE, int CHUNK>
 static __device__ __forceinline__ void
