@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
- * pair, 32 pairs to a warp. A row with many: the dense kernel of assign_cuda_dense.cu. */
+ * pair; a block takes some rows and spreads their pairs over its warps, as one row may have eight
+ * times as many as another. A row with many: the dense kernel of assign_cuda_dense.cu. */
 #include "base/mem.h"
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
@@ -13,7 +14,7 @@
 #define WARPS 4         /* of a block of settle_pairs */
 #define BLOCKS 4        /* of a multiprocessor: one wave */
 #define GROUP 32        /* pairs a warp evaluates side by side, at most */
-#define PAIR_ROWS 14    /* rows a warp takes at a time: a little over two candidates each */
+#define PAIR_ROWS 32    /* rows a block takes at a time, at most */
 #define SHORT_ROWS 32   /* up to so many columns each lane reads its own pair */
 #define TERMS (16 * 33) /* doubles of one of a warp's two buffers of terms */
 
@@ -36,23 +37,33 @@ struct pairs_job {
     const int32_t *stop;
 };
 
-/* Which rows a warp looks at, one in each of the first lanes, and their candidates. */
-struct pair_rows {
-    int64_t entry; /* of the open list */
-    int32_t row;   /* within the problem */
-    int count;     /* candidates, 0: none of this warp's business */
-    int end;       /* candidates up to and with this row */
-    int total;     /* of all rows */
+struct pairs_shared {
+    double term[WARPS][2 * TERMS];
+    double distance[PAIR_ROWS * HF_FILTER_SLOTS]; /* of the pairs, row after row */
+    int32_t arg[PAIR_ROWS * HF_FILTER_SLOTS];     /* their centroids */
+    int32_t row[PAIR_ROWS];                       /* within the problem */
+    int32_t end[PAIR_ROWS];                       /* pairs up to and with this row */
+    uint8_t owner[PAIR_ROWS * HF_FILTER_SLOTS];   /* whose pair: number of the row here */
 };
 
-__device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_t b, int64_t first,
-                                             int count, int each, int lane) {
-    struct pair_rows r = {};
+/* The row that a lane of the first warp answers for. */
+struct pair_row {
+    int32_t row; /* within the problem */
+    int count;   /* candidates, 0: none of this kernel's business */
+    int end;     /* candidates up to and with this row */
+};
+
+/* Up to `each` rows of the open list from entry `first` on, to the lanes of the first warp, and
+ * what all warps must know of them. */
+__device__ static struct pair_row take_rows(const struct pairs_job &job, struct pairs_shared &sm,
+                                            int64_t b, int64_t first, int count, int each) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    struct pair_row r = {};
     const bool there = lane < each && first + lane < count;
-    r.entry = b * job.s.open.cap + first + (there ? lane : 0);
-    r.row = job.s.open.row[r.entry];
-    const int emitted = job.s.open.emitted[r.entry];
-    const bool known = job.s.open.threshold[r.entry] > -FLT_MAX; /* not -Inf, not NaN */
+    const int64_t entry = b * job.s.open.cap + first + (there ? lane : 0);
+    r.row = job.s.open.row[entry];
+    const int emitted = job.s.open.emitted[entry];
+    const bool known = job.s.open.threshold[entry] > -FLT_MAX; /* not -Inf, not NaN */
     /* a row of zeros is at the same distance from all, unless lengths matter */
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
@@ -67,7 +78,10 @@ __device__ static struct pair_rows take_rows(const struct pairs_job &job, int64_
         const int before = __shfl_up_sync(~0u, r.end, step);
         r.end += lane >= step ? before : 0;
     }
-    r.total = __shfl_sync(~0u, r.end, PAIR_ROWS - 1);
+    sm.row[lane] = r.row;
+    sm.end[lane] = r.end;
+    for (int i = r.end - r.count; i < r.end; i++)
+        sm.owner[i] = static_cast<uint8_t>(lane);
     return r;
 }
 
@@ -111,7 +125,7 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     const int lane = static_cast<int>(threadIdx.x) % 32;
     double sum = 0;
     if (d <= SHORT_ROWS) {
-#pragma unroll 4
+#pragma unroll 16
         for (int j = 0; j < d; j++)
             sum = __dadd_rn(
                 sum, hf_exact_term<PRODUCT>(hf_device_load<X>(x, j), hf_exact_center<C_F64>(c, j)));
@@ -146,78 +160,87 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     return sum;
 }
 
-/* The candidates of up to PAIR_ROWS open rows to labels; returns how many there were. */
+/* The distances of this warp's share of the pairs; first: entry of the first row. */
 template <hf_dtype X, bool C_F64, bool PRODUCT>
-__device__ static int pairs_of_rows(const struct pairs_job &job, int64_t b, int64_t first,
-                                    int count, int each, bool bounded, double *term) {
+__device__ static void pair_distances(const struct pairs_job &job, struct pairs_shared &sm,
+                                      int64_t b, int64_t first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
     const int group = job.d <= SHORT_ROWS ? GROUP : pair_group<X, C_F64>;
-    const struct pair_rows r = take_rows(job, b, first, count, each, lane);
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
-    struct hf_winner best = hf_winner_none();
-    double second = best.least; /* distance, or 0 where some are not known */
-    for (int done = 0; done < r.total; done += group) {
-        const int pairs = r.total - done < group ? r.total - done : group;
+    const int total = sm.end[PAIR_ROWS - 1], share = (total + WARPS - 1) / WARPS;
+    const int end = min(total, (warp + 1) * share);
+    for (int done = warp * share; done < end; done += group) {
+        const int pairs = min(group, end - done);
         const int mine = done + (lane < pairs ? lane : 0);
-        int owner = 0;
-        for (int i = 0; i < PAIR_ROWS - 1; i++)
-            owner += __shfl_sync(~0u, r.end, i) <= mine;
-        const int slot = mine - (__shfl_sync(~0u, r.end, owner) - __shfl_sync(~0u, r.count, owner));
-        const int64_t entry = __shfl_sync(~0u, r.entry, owner);
-        const int32_t row = __shfl_sync(~0u, r.row, owner);
+        const int owner = sm.owner[mine];
+        const int slot = mine - (owner > 0 ? sm.end[owner - 1] : 0);
+        const int64_t entry = b * job.s.open.cap + first + owner;
         const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
+        const int32_t row = sm.row[owner];
         const char *its_x =
             hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
-        const double sum = pair_sum<X, C_F64, PRODUCT>(its_x, c + arg * job.d * (C_F64 ? 8 : 4),
-                                                       static_cast<int>(job.d), pairs, term);
+        const double sum =
+            pair_sum<X, C_F64, PRODUCT>(its_x, c + arg * job.d * (C_F64 ? 8 : 4),
+                                        static_cast<int>(job.d), pairs, sm.term[warp]);
         double norm_x = 0, norm_c = 0;
         if (job.metric == HF_COSINE) {
             norm_x = hf_exact_norm<X>(its_x, job.d);
             norm_c = job.norm[b * job.k + arg];
         }
-        const double distance = hf_exact_finish(job.metric, sum, norm_x, norm_c);
-        for (int i = 0; i < HF_FILTER_SLOTS; i++) {
-            const int from = r.end - r.count + i - done; /* lane of candidate i of this row */
-            const double its = __shfl_sync(~0u, distance, from & 31);
-            const int32_t who = __shfl_sync(~0u, arg, from & 31);
-            if (i < r.count && from >= 0 && from < group) {
-                second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
-                hf_winner_offer(&best, its, who);
-            }
+        if (lane < pairs) {
+            sm.distance[mine] = hf_exact_finish(job.metric, sum, norm_x, norm_c);
+            sm.arg[mine] = arg;
         }
     }
-    if (r.count > 0)
-        job.labels[b * job.n + r.row] = hf_winner_label(best);
-    if (r.count > 0 && bounded)
+}
+
+/* A row's label from the distances of its candidates. */
+__device__ static void settle_row(const struct pairs_job &job, const struct pairs_shared &sm,
+                                  int64_t b, const struct pair_row &r, bool bounded) {
+    struct hf_winner best = hf_winner_none();
+    double second = best.least; /* distance, or 0 where some are not known */
+    for (int i = r.end - r.count; i < r.end; i++) {
+        const double its = sm.distance[i];
+        second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
+        hf_winner_offer(&best, its, sm.arg[i]);
+    }
+    job.labels[b * job.n + r.row] = hf_winner_label(best);
+    if (bounded)
         hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
-    return r.total;
 }
 
 template <hf_dtype X, bool C_F64, bool PRODUCT>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     settle_pairs(const struct pairs_job job) {
-    __shared__ double term[WARPS][2 * TERMS];
+    __shared__ struct pairs_shared sm;
     hf_chain_wait();
     hf_chain_next();
     if (job.stop && *job.stop)
         return;
-    const int warp = static_cast<int>(threadIdx.x) / 32;
     const bool bounded = hf_bounds_wanted(job.s.bounds);
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
-        /* rows of a warp at a time: few enough that all warps have some */
-        const int64_t warps = static_cast<int64_t>(gridDim.x) * WARPS;
-        const int64_t share = (count + warps - 1) / warps;
+        /* rows of a block at a time: few enough that all blocks have some */
+        const int64_t share = (count + gridDim.x - 1) / gridDim.x;
         const int64_t turns = (share + PAIR_ROWS - 1) / PAIR_ROWS;
         const int each = turns > 0 ? static_cast<int>((share + turns - 1) / turns) : 1;
         unsigned long long pairs = 0;
-        for (int64_t i = (static_cast<int64_t>(blockIdx.x) * WARPS + warp) * each; i < count;
-             i += warps * each)
-            pairs += static_cast<unsigned>(
-                pairs_of_rows<X, C_F64, PRODUCT>(job, b, i, count, each, bounded, term[warp]));
-        if (threadIdx.x % 32 == 0 && pairs > 0)
+        for (int64_t first = static_cast<int64_t>(blockIdx.x) * each; first < count;
+             first += static_cast<int64_t>(gridDim.x) * each) {
+            struct pair_row r = {};
+            if (threadIdx.x < 32)
+                r = take_rows(job, sm, b, first, count, each);
+            __syncthreads();
+            pair_distances<X, C_F64, PRODUCT>(job, sm, b, first);
+            pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
+            __syncthreads();
+            if (r.count > 0)
+                settle_row(job, sm, b, r, bounded);
+        }
+        if (threadIdx.x == 0 && pairs > 0)
             atomicAdd(&job.s.tally[b].pairs, pairs);
     }
 }
@@ -248,7 +271,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.s = *s;
     job.cache = rows->cache;
     job.stop = step->stop;
-    const int64_t most = (rows->n + WARPS - 1) / WARPS;
+    const int64_t most = rows->n;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));
