@@ -25,7 +25,8 @@ template <int C> struct few_shared {
     hf_u64 bar[2][2], drawn[2][C], gained[2][FEW_BLOCKS][C];
     hf_u64 part[FEW_BLOCKS]; /* potential of that block */
     hf_u64 most[FEW_BLOCKS]; /* bits of its largest weight * nearest */
-    hf_u64 gain[C], rest[C]; /* of this block; rest: what is left of the target, ~0 if not here */
+    hf_u64 gain[2][C];       /* of this block, by parity of the step */
+    hf_u64 rest[C];          /* what is left of the target, ~0 if not here */
     hf_u64 largest, warps[FEW_WARPS];
     int chosen[HF_GREEDY_FEW_ROWS]; /* since the start */
 };
@@ -150,6 +151,7 @@ static __device__ void few_sums(const struct greedy_job &job, struct few_state *
         sum += sh.warps[w];
     if (threadIdx.x == 0)
         few_tell(&sh.part[s->rank], sum);
+    __syncwarp();
     hf_cluster_sync();
     s->part = sh.part[s->lane % FEW_BLOCKS];
 }
@@ -166,6 +168,7 @@ static __device__ void few_rescale(const struct greedy_job &job, struct few_stat
     __syncthreads();
     if (threadIdx.x == 0)
         few_tell(&sh.most[s->rank], sh.largest);
+    __syncwarp();
     hf_cluster_sync();
     hf_u64 most = 0;
     for (int b = 0; b < FEW_BLOCKS; b++)
@@ -263,12 +266,12 @@ static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job
             gain = s.q - hf_seed_quantum_of(v[l], s.weight, s.unit, job.limit);
         gain = hf_warp_sum(gain);
         if (s.lane == 0 && gain > 0)
-            atomicAdd(&sh.gain[l], gain);
+            atomicAdd(&sh.gain[s.odd][l], gain);
     }
     __syncthreads();
     if (threadIdx.x < FEW_BLOCKS * C && threadIdx.x % C < job.trials)
         few_send(&sh.gained[s.odd][s.rank][threadIdx.x % C], &sh.bar[1][s.odd], threadIdx.x / C,
-                 sh.gain[threadIdx.x % C]);
+                 sh.gain[s.odd][threadIdx.x % C]);
 }
 
 /* The candidate that gained most, the first of equals, becomes a centroid. */
@@ -299,8 +302,8 @@ static __device__ __forceinline__ void few_take(const struct greedy_job &job, st
     s->part -= sh.gained[s->odd][s->lane % FEW_BLOCKS][winner];
     if (threadIdx.x == 0)
         sh.chosen[s->count - s->from] = (int)sh.drawn[s->odd][winner];
-    if (threadIdx.x < C)
-        sh.gain[threadIdx.x] = 0;
+    if (threadIdx.x < C) /* told in the last step; this step's may still be on their way */
+        sh.gain[s->odd ^ 1][threadIdx.x] = 0;
     s->count++;
     s->parity ^= s->odd;
     s->odd ^= 1;
@@ -321,13 +324,14 @@ static __device__ struct few_state few_begin(const struct greedy_job &job,
     s.weight = s.i < 0 ? 0 : greedy_weight(job, s.i);
     s.from = s.count = *job.count;
     s.unit = *job.unit;
-    if (threadIdx.x < C)
-        sh.gain[threadIdx.x] = 0;
+    if (threadIdx.x < 2 * C)
+        sh.gain[threadIdx.x / C][threadIdx.x % C] = 0;
     s.odd = s.parity = 0;
     for (int e = 0; e < 4 && threadIdx.x == 0; e++)
         hf_mbar_init(hf_shared(&sh.bar[e / 2][e % 2]), 1);
     hf_mbar_init_fence();
     few_roll(job, &s, 0);
+    __syncwarp();
     hf_cluster_sync(); /* all blocks are there */
     if (s.unit == 0)
         few_rescale(job, &s, sh);
