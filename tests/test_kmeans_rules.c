@@ -290,6 +290,32 @@ static void nothing_to_relocate(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* No filter sees centroids as far as these; the nearer of them is not the first. */
+static void centroids_out_of_sight(void **state) {
+    (void)state;
+    enum { N = 64, D = 4, K = 2 };
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(9, N, D, 3, 1);
+    const double start[K * D] = {2e30, 0, 0, 0, 1e30};
+    const hf_array given = hf_array_view((void *)(uintptr_t)start, HF_F64, K, D);
+    struct problem p = problem_from(v, N, D, HF_F32, 0);
+    for (int mode = HF_SKIP_AUTO; mode <= HF_SKIP_ON; mode++) {
+        const hf_kmeans_opts o = {.k = K,
+                                  .init = HF_INIT_GIVEN,
+                                  .centroids = &given,
+                                  .max_iter = 1,
+                                  .empty = HF_EMPTY_KEEP,
+                                  .skipping = (hf_skipping)mode};
+        hf_kmeans_result r = fit_ok(ctx, &p, &o);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(r.labels[i], 1);
+        hf_kmeans_result_clear(&r);
+    }
+    problem_free(&p);
+    free(v);
+    hf_context_destroy(ctx);
+}
+
 /* Rows of weight 0 alone do not make a cluster. */
 static void weightless_cluster(void **state) {
     (void)state;
@@ -504,6 +530,7 @@ int main(void) {
                                        cmocka_unit_test(restarts_keep_the_best),
                                        cmocka_unit_test(empty_clusters),
                                        cmocka_unit_test(relocation),
+                                       cmocka_unit_test(centroids_out_of_sight),
                                        cmocka_unit_test(nothing_to_relocate),
                                        cmocka_unit_test(weightless_cluster),
                                        cmocka_unit_test(stored_as_the_data),

@@ -11,7 +11,9 @@
 #include "ops/reference.h"
 #include <stdatomic.h>
 
-#define LOST (-3e38f)        /* score of a centroid that the filter never picks */
+/* Score of a centroid that the filter never picks. Its last bits are 0: a key made of it, which has
+ * the centroid's place there, is not above it. */
+#define LOST (-0x1.c2p127f)
 #define WILD 0x1p60          /* |c'| from here on is out of the filter's range */
 #define FAR_ROW 0x1p50f      /* so is a row whose nearest centroid is this far */
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
