@@ -95,8 +95,9 @@ static bool may_leave(struct hf_fit *fit, int64_t row) {
         if (hf_fixed_value(own, s->limbs, s->bits, s->weight_mult) <= 0 ||
             hf_fixed_value(rest, s->limbs, s->bits, s->weight_mult) <= 0)
             return false;
-        for (int l = 0; l < s->limbs; l++)
-            m->weight_left[l * s->k + from] = rest[l];
+        m->weight_left[from] = rest[0];
+        if (s->limbs > 1)
+            m->weight_left[s->k + from] = rest[1];
     }
     m->count_left[from]--;
     return true;
