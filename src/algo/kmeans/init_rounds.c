@@ -4,6 +4,7 @@
  * seeding takes all distances below 0 for equal; op assign does not.) */
 #include "algo/kmeans/init_state.h"
 #include "base/mem.h"
+#include "core/resident.h"
 #include "ops/greedy/greedy.h"
 #include "ops/inertia/inertia.h"
 #include "ops/spread/spread.h"
@@ -19,9 +20,13 @@ struct rounds {
     int64_t count;         /* candidates */
 };
 
+/* Bytes of a row in these. */
+#define ROUNDS_ROW (2 * sizeof(double) + sizeof(int64_t) + 2 * sizeof(int32_t))
+
 bool hf_init_rounds_can(const struct hf_init_state *s) {
     return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->args->metric != HF_COSINE &&
-           s->trials <= HF_GREEDY_TRIALS;
+           s->trials <= HF_GREEDY_TRIALS &&
+           (uint64_t)s->n * ROUNDS_ROW <= hf_resident_room(s->rows->ctx);
 }
 
 static hf_status rounds_alloc(struct rounds *r) {
