@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each problem is prepared, started and finished as a fit of its own; only the iterations are made
- * together. What the device reports as an event (an empty cluster) sends that problem back to be
+ * Each problem is prepared and started as a fit of its own; the iterations are made together, and
+ * what ends them, the last labels and the check of the sums, is queued for all before anything is
+ * waited for. What the device reports as an event (an empty cluster) sends that problem back to be
  * fitted alone from its start, so that results have the bits of single fits. Only the inertia of an
  * iteration, which is summed from the common origin, may differ in its last digits. */
 #include "algo/kmeans/together.h"
@@ -233,8 +234,14 @@ static hf_status queue_end(struct together *t, int64_t p) {
     return hf_inertia(t->ctx, &far);
 }
 
+/* Seconds of a problem: of an iteration, and of what was queued for its end. */
+struct shares {
+    double iteration, end;
+};
+
 /* Bring what a problem ended with into its own fit, and that into a result. */
-static hf_status finish(struct together *t, int64_t p, double each, hf_kmeans_result *result) {
+static hf_status finish(struct together *t, int64_t p, struct shares each,
+                        hf_kmeans_result *result) {
     struct hf_fit *fit = &t->fits[p];
     const struct hf_lloyd_state *s = &t->state[p];
     const size_t centers = center_bytes(t);
@@ -250,7 +257,7 @@ static hf_status finish(struct together *t, int64_t p, double each, hf_kmeans_re
     memcpy(run.history.it, t->history + p * fit->opts.max_iter,
            (size_t)s->iterations * sizeof(hf_kmeans_iteration));
     for (int i = 0; i < s->iterations; i++)
-        run.history.it[i].seconds = each;
+        run.history.it[i].seconds = each.iteration;
     hf_status status = hf_ctx_copy(t->ctx, fit->best, t->current + (size_t)p * centers, centers);
     if (status == HF_OK)
         status =
@@ -258,8 +265,8 @@ static hf_status finish(struct together *t, int64_t p, double each, hf_kmeans_re
     if (status == HF_OK)
         status = hf_check_labels(fit, 0, fit->n);
     if (status == HF_OK) {
-        fit->seconds_iterate = each * s->iterations;
-        fit->seconds_finish = hf_now_s() - begin;
+        fit->seconds_iterate = each.iteration * s->iterations;
+        fit->seconds_finish = each.end + hf_now_s() - begin;
         hf_fit_hand_over(fit, &run, result);
         result->seconds_total = fit->seconds_init + fit->seconds_iterate + fit->seconds_finish;
     }
@@ -282,12 +289,15 @@ static hf_status check_sums(struct together *t) {
     return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(t->ctx);
 }
 
-static hf_status finish_all(struct together *t, double each, hf_kmeans_result *fits, bool *done) {
+static hf_status finish_all(struct together *t, double iteration, hf_kmeans_result *fits,
+                            bool *done) {
+    const double begin = hf_now_s();
     for (int64_t p = 0; p < t->count; p++)
         if (is_done(t, p))
             HF_TRY(queue_end(t, p));
     HF_TRY(check_sums(t));
     HF_TRY(hf_ctx_copy(t->ctx, t->inertia, t->device_inertia, (size_t)t->count * sizeof(hf_wide)));
+    const struct shares each = {iteration, (hf_now_s() - begin) / (double)t->count};
     for (int64_t p = 0; p < t->count; p++) {
         struct hf_fit *fit = &t->fits[p];
         if (!is_done(t, p))
