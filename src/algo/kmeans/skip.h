@@ -42,10 +42,10 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 
 /* After the assignment: learn from what it skipped. HF_SKIP_AUTO uses bounds again as long as they
  * settled at least a sixteenth of the work; when they do not, they rest for 1, then 2, 4, 8, 8, ...
- * iterations. Where dense iterations are cheap (packed rows) and rows are many, a few rows with
- * bounds of their own tell first whether all shall have them. Packed rows whose bounds settle less
- * sweep over the centroids that moved once those are few enough. The rule counts work and looks at
- * no clock, so that a run can be repeated. */
+ * iterations (one less where rows are packed). Where dense iterations are cheap (packed rows) and
+ * rows are many, a few rows with bounds of their own tell first whether all shall have them. Packed
+ * rows whose bounds settle less sweep over the centroids that moved once those are few enough. The
+ * rule counts work and looks at no clock, so that a run can be repeated. */
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
 
