@@ -41,8 +41,8 @@ struct pairs_shared {
     double term[WARPS][2 * TERMS];
     double distance[PAIR_ROWS * HF_FILTER_SLOTS]; /* of the pairs, row after row */
     int32_t arg[PAIR_ROWS * HF_FILTER_SLOTS];     /* their centroids */
-    int32_t row[PAIR_ROWS];                       /* within the problem */
-    int32_t end[PAIR_ROWS];                       /* pairs up to and with this row */
+    int32_t row[32];                              /* within the problem; of each lane */
+    int32_t end[32];                              /* pairs up to and with this row */
     uint8_t owner[PAIR_ROWS * HF_FILTER_SLOTS];   /* whose pair: number of the row here */
 };
 
