@@ -9,5 +9,7 @@
 
 /* args is the op's argument struct; ops/<op>/<op>.h has a typed wrapper. */
 hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args);
+/* The same without the wait: what comes behind it on the stream sees the results. */
+hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args);
 
 #endif

@@ -14,7 +14,7 @@ const char *hf_scheme_name(int id) {
     return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
 }
 
-hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
+static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args, bool wait) {
     const struct hf_kernel *kernel = NULL;
     HF_TRY(hf_plan(ctx, op, args, &kernel, NULL));
     void *ws = NULL;
@@ -25,11 +25,19 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
     }
     ctx->last_kernel[op] = kernel;
     hf_status status = kernel->run(ctx->stream, args, ws);
-    if (status == HF_OK)
+    if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);
     if (status == HF_OK)
         return HF_OK;
     const char *said = ctx->device->error_text(ctx->stream);
     return hf_ctx_fail(ctx, status, "kernel %s failed: %s%s%s", kernel->name,
                        hf_status_text(status), *said ? ": " : "", said);
+}
+
+hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
+    return run(ctx, op, args, true);
+}
+
+hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args) {
+    return run(ctx, op, args, false);
 }

@@ -4,7 +4,6 @@
 #include "algo/kmeans/predict.h"
 #include "base/mem.h"
 #include "core/kernel.h"
-#include "core/plan.h"
 #include "core/resident.h"
 #include "ops/assign/assign.h"
 #include "ops/range/range.h"
@@ -53,29 +52,12 @@ static hf_status choose_filter(struct own *o, const hf_array *c) {
     return HF_OK;
 }
 
-/* hf_assign() without its wait, so that the second mark comes right behind the last kernel. */
-static hf_status queue_assign(struct own *o) {
-    hf_context *ctx = o->ctx;
-    const struct hf_kernel *kernel = NULL;
-    void *ws = NULL;
-    HF_TRY(hf_plan(ctx, HF_OP_ASSIGN, &o->args, &kernel, NULL));
-    if (kernel->workspace != NULL)
-        HF_TRY(
-            hf_workspace(ctx, kernel->workspace(&o->args, ctx->device->workers(ctx->stream)), &ws));
-    ctx->last_kernel[HF_OP_ASSIGN] = kernel;
-    const hf_status status = kernel->run(ctx->stream, &o->args, ws);
-    if (status == HF_OK)
-        return HF_OK;
-    return hf_ctx_fail(ctx, status, "kernel %s failed: %s", kernel->name,
-                       ctx->device->error_text(ctx->stream));
-}
-
 static hf_status time_rounds(struct own *o, int rounds, double *seconds) {
     hf_context *ctx = o->ctx;
     for (int r = -1; r < rounds; r++) { /* the first warms up */
         HF_TRY(hf_ctx_fill(ctx, o->args.labels, 0xFF, (size_t)o->args.x.rows * sizeof(int32_t)));
         HF_TRY(ctx->device->mark(ctx->stream, 0));
-        HF_TRY(queue_assign(o));
+        HF_TRY(hf_queue(ctx, HF_OP_ASSIGN, &o->args)); /* the mark is right behind it */
         HF_TRY(ctx->device->mark(ctx->stream, 1));
         const double span = ctx->device->span(ctx->stream);
         if (span < 0)
