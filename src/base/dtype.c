@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/dtype.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -134,6 +135,23 @@ static float to_odd_f32(double v) {
     if (fabs((double)f) > fabs(v))
         bits--;
     return float_of(bits | 1);
+}
+
+int64_t hf_first_not_finite(const void *data, hf_dtype dtype, int64_t count) {
+    const float *single = data;
+    const double *wide = data;
+    for (int64_t begin = 0; begin < count; begin += 64) {
+        const int64_t end = count - begin < 64 ? count : begin + 64;
+        int beyond = dtype != HF_F32 && dtype != HF_F64;
+        for (int64_t i = begin; dtype == HF_F32 && i < end; i++) /* no way out: it takes vectors */
+            beyond |= !(fabsf(single[i]) <= FLT_MAX);
+        for (int64_t i = begin; dtype == HF_F64 && i < end; i++)
+            beyond |= !(fabs(wide[i]) <= DBL_MAX);
+        for (int64_t i = begin; beyond && i < end; i++)
+            if (!isfinite(hf_load_f64(data, dtype, i)))
+                return i;
+    }
+    return count;
 }
 
 double hf_round_to(double v, hf_dtype dtype) {

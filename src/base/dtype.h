@@ -19,6 +19,9 @@ void hf_store_f64(void *data, hf_dtype dtype, int64_t i, double v);
 /* count elements of any type to float64, exactly. */
 void hf_to_f64(double *dst, const void *src, hf_dtype dtype, int64_t count);
 
+/* Number of the first element that is NaN or Inf; count where none is. */
+int64_t hf_first_not_finite(const void *data, hf_dtype dtype, int64_t count);
+
 /* v rounded to a type and back (F32, F16, BF16; others return v). */
 double hf_round_to(double v, hf_dtype dtype);
 

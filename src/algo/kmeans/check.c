@@ -6,7 +6,6 @@
 #include "core/kernel.h"
 #include "core/resident.h"
 #include "ops/reference.h"
-#include <float.h>
 #include <math.h>
 
 #define DEFAULT_MAX_ITER 300
@@ -54,16 +53,6 @@ hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *sou
     return check_shape(ctx, "data", shape->n, shape->d, x ? x->row_stride : 0, shape->dtype);
 }
 
-/* Are all numbers of a row of f32 or f64 finite? */
-static bool is_finite_row(const void *row, hf_dtype dtype, int64_t d) {
-    bool finite = true;
-    for (int64_t f = 0; dtype == HF_F32 && f < d; f++)
-        finite &= fabsf(((const float *)row)[f]) <= FLT_MAX;
-    for (int64_t f = 0; dtype == HF_F64 && f < d; f++)
-        finite &= fabs(((const double *)row)[f]) <= DBL_MAX;
-    return finite;
-}
-
 hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int64_t d) {
     if (!c || !c->data)
         return hf_ctx_fail(ctx, HF_E_ARG, "no centroids were given");
@@ -81,13 +70,14 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "given centroids: %lld, but at most 2147483647 are possible",
                            (long long)c->rows);
-    for (int64_t j = 0; j < c->rows; j++)
-        for (int64_t f = is_finite_row(hf_array_row(c, j), c->dtype, d) ? d : 0; f < d; f++)
-            if (!isfinite(hf_load_f64(hf_array_row(c, j), c->dtype, f)))
-                return hf_ctx_fail(ctx, HF_E_DATA,
-                                   "given centroids: row %lld, column %lld (counted from 0) is NaN "
-                                   "or infinite: give finite numbers",
-                                   (long long)j, (long long)f);
+    for (int64_t j = 0; j < c->rows; j++) {
+        const int64_t f = hf_first_not_finite(hf_array_row(c, j), c->dtype, d);
+        if (f < d)
+            return hf_ctx_fail(ctx, HF_E_DATA,
+                               "given centroids: row %lld, column %lld (counted from 0) is NaN "
+                               "or infinite: give finite numbers",
+                               (long long)j, (long long)f);
+    }
     return HF_OK;
 }
 
@@ -190,9 +180,7 @@ hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t 
         return hf_ctx_fail(ctx, HF_E_DATA, "row %lld of the data holds NaN or Inf: %s",
                            (long long)(first + i), remedy);
     }
-    int64_t column = 0;
-    while (column + 1 < chunk->cols && isfinite(hf_load_f64(row, chunk->dtype, column)))
-        column++;
+    const int64_t column = hf_first_not_finite(row, chunk->dtype, chunk->cols - 1);
     const double v = hf_load_f64(row, chunk->dtype, column);
     hf_free(scratch);
     return hf_ctx_fail(

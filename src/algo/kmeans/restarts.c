@@ -7,7 +7,6 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/reference.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -44,25 +43,6 @@ static hf_status seed(struct hf_fit *fit, int restart) {
     return hf_kmeans_init(&fit->rows, &args, fit->start);
 }
 
-/* The first element that is Inf or NaN; count if none is. */
-static int64_t first_beyond(const void *centers, hf_dtype type, int64_t count) {
-    const float *single = centers;
-    bool finite = type == HF_F32;
-    for (int64_t i = 0; finite && i < count; i += 64) {
-        const int64_t end = hf_min64(i + 64, count);
-        int beyond = 0; /* without a way out, so that it is a loop over vectors */
-        for (int64_t j = i; j < end; j++)
-            beyond |= !(fabsf(single[j]) <= FLT_MAX);
-        finite = !beyond;
-    }
-    if (finite)
-        return count;
-    int64_t at = 0;
-    while (at < count && isfinite(hf_center_at(centers, type, at)))
-        at++;
-    return at;
-}
-
 hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     const size_t centers = (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
     fit->current = fit->start;
@@ -72,7 +52,7 @@ hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     else
         HF_TRY(seed(fit, restart));
     hf_centers_store(fit, fit->current, fit->start, fit->k * fit->d);
-    const int64_t beyond = first_beyond(fit->current, fit->center_type, fit->k * fit->d);
+    const int64_t beyond = hf_first_not_finite(fit->current, fit->center_type, fit->k * fit->d);
     return beyond == fit->k * fit->d
                ? HF_OK
                : hf_ctx_fail(fit->ctx, HF_E_ARG,
