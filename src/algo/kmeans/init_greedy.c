@@ -300,7 +300,7 @@ hf_status hf_init_greedy(struct hf_init_state *s) {
 }
 
 /* Where no distance comes near, every byte 0x7f, 1.4e306, is more than any. */
-hf_status hf_init_fill(const struct hf_init_state *s, double *away) {
+static hf_status fill_away(const struct hf_init_state *s, double *away) {
     const size_t bytes = (size_t)s->n * sizeof(double);
     const double scale = s->args->filter.scale;
     const double most = s->args->metric == HF_COSINE ? 2 : 4 * (double)s->d / scale / scale;
@@ -311,27 +311,32 @@ hf_status hf_init_fill(const struct hf_init_state *s, double *away) {
     return hf_ctx_copy(s->rows->ctx, away, s->nearest, bytes);
 }
 
-/* The first centroid, the distances to it in s->away, and the steps from there. */
-static hf_status device_plus(struct hf_init_state *s) {
+hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t *label) {
     hf_context *ctx = s->rows->ctx;
     const double zero = 0;
     s->chosen[0] = hf_init_draw_first(s);
     HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
-    HF_TRY(hf_init_fill(s, s->away));
+    HF_TRY(fill_away(s, nearest));
     const struct hf_seed_args args = {.x = *s->rows->array,
                                       .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
                                       .metric = s->args->metric,
                                       .filter = s->args->filter,
                                       .unit = 1,
                                       .limit = 1,
-                                      .nearest = s->away,
+                                      .nearest = nearest,
+                                      .label = label,
                                       .commit = true};
     HF_TRY(hf_seed(ctx, &args));
-    HF_TRY(hf_ctx_copy(ctx, s->away + s->chosen[0], &zero, sizeof zero));
+    HF_TRY(hf_ctx_copy(ctx, nearest + s->chosen[0], &zero, sizeof zero));
     s->count = 1;
-    s->unit = 0; /* op greedy finds one */
+    s->unit = 0; /* the op of the next step finds one */
     s->limit = ldexp(1, hf_fixed_bits(s->n));
-    HF_TRY(hf_init_progress(s, 1));
+    return hf_init_progress(s, 1);
+}
+
+/* The first centroid, the distances to it in s->away, and the steps from there. */
+static hf_status device_plus(struct hf_init_state *s) {
+    HF_TRY(hf_init_first_there(s, s->away, NULL));
     return device_greedy(s);
 }
 

@@ -9,7 +9,6 @@
 #include "ops/inertia/inertia.h"
 #include "ops/spread/spread.h"
 #include <inttypes.h>
-#include <math.h>
 
 struct rounds {
     struct hf_init_state *s;
@@ -52,27 +51,10 @@ static hf_status rounds_alloc(struct rounds *r) {
 static hf_status begin(struct rounds *r) {
     struct hf_init_state *s = r->s;
     hf_context *ctx = s->rows->ctx;
-    const double zero = 0;
-    s->chosen[0] = hf_init_draw_first(s);
-    HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
-    HF_TRY(hf_init_fill(s, r->nearest));
     HF_TRY(hf_ctx_fill(ctx, r->label, 0xff, (size_t)s->n * sizeof *r->label)); /* -1 */
-    const struct hf_seed_args args = {.x = *s->rows->array,
-                                      .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
-                                      .metric = s->args->metric,
-                                      .filter = s->args->filter,
-                                      .unit = 1,
-                                      .limit = 1,
-                                      .nearest = r->nearest,
-                                      .label = r->label,
-                                      .commit = true};
-    HF_TRY(hf_seed(ctx, &args));
-    HF_TRY(hf_ctx_copy(ctx, r->nearest + s->chosen[0], &zero, sizeof zero));
-    HF_TRY(hf_ctx_copy(ctx, r->index, s->chosen, sizeof *s->chosen));
-    r->count = s->count = 1;
-    s->unit = 0; /* op spread finds one */
-    s->limit = ldexp(1, hf_fixed_bits(s->n));
-    return hf_init_progress(s, 1);
+    HF_TRY(hf_init_first_there(s, r->nearest, r->label));
+    r->count = 1;
+    return hf_ctx_copy(ctx, r->index, s->chosen, sizeof *s->chosen);
 }
 
 /* Take in the last `added` candidates, and draw others. *added: how many these are. */

@@ -107,8 +107,9 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
 /* Row `row` is a centroid now: its own distance is 0, also where the metric's rounding, or a row of
  * zeros with HF_COSINE, says otherwise. */
 void hf_init_take(struct hf_init_state *s, int64_t row);
-/* More than any distance, into away [n], memory of the device. */
-hf_status hf_init_fill(const struct hf_init_state *s, double *away);
+/* The first centroid, and the distances to it into nearest [n], memory of the device. label [n]:
+ * likewise, all -1 before, 0 where that is nearest; or NULL. */
+hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t *label);
 /* A finer scale when the potentials have become so small that they lose digits. */
 void hf_init_refine(struct hf_init_state *s);
 /* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
