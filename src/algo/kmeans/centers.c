@@ -2,7 +2,6 @@
  * The centroids of a fit: ops/means.h with what the fit knows, a cluster an item of a loop over the
  * host's threads. */
 #include "algo/kmeans/fit.h"
-#include "base/parallel.h"
 #include "base/tree.h"
 #include <string.h>
 
@@ -18,7 +17,7 @@ struct clusters {
     double term[HF_TREE_CLUSTERS];
 };
 
-static void for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
+void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
     hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
     hf_parallel_for(pool, count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn, job);
 }
@@ -28,7 +27,7 @@ static double sum_terms(struct clusters *c, hf_range_fn *fn) {
     double total[HF_TREE_CLUSTERS] = {0};
     for (c->first = 0; c->first < c->fit->k; c->first += HF_TREE_CLUSTERS) {
         const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->k - c->first);
-        for_clusters(c->fit, count, fn, c);
+        hf_for_clusters(c->fit, count, fn, c);
         for (int64_t i = 0; i < count; i++)
             total[i] += c->term[i];
     }
@@ -97,7 +96,7 @@ void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, in
 void hf_centers_update(struct hf_fit *fit) {
     struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
     void *next = fit->previous;
-    for_clusters(fit, fit->k, next_range, &c);
+    hf_for_clusters(fit, fit->k, next_range, &c);
     fit->previous = fit->current;
     fit->current = next;
 }

@@ -5,6 +5,7 @@
 #define HF_FIT_H
 
 #include "algo/kmeans/skip.h"
+#include "base/parallel.h"
 #include "core/resident.h"
 #include "core/rows.h"
 #include "ops/assign/assign.h"
@@ -169,6 +170,8 @@ hf_status hf_check_labels(const struct hf_fit *fit, int64_t first, int64_t count
 void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
 
 /* ---- centers.c: from sums to centroids */
+/* A loop over clusters, on the threads of the CPU where they are worth it. */
+void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job);
 /* A view of [k, d] centroids. */
 hf_array hf_centers(const struct hf_fit *fit, void *centers);
 /* What its centroids are, for ops/means.h. */

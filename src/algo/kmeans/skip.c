@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/skip.h"
 #include "algo/kmeans/fit.h"
-#include "base/parallel.h"
 #include "core/array.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #define LONGEST_REST 8
-#define PROBE_SHARE 64    /* rows for each of the probe's */
-#define PROBE_REST 3      /* iterations until a probe is begun again */
-#define FEW_MOVED 8       /* centroids for each that moved */
-#define SWEEP_SHARE 0.9   /* a sweep is not tried where it must settle more of the rows */
-#define DRIFT_VALUES 4608 /* of centroids, for one range of a loop, */
-#define DRIFT_BESIDE 16   /* and what one costs beside its own */
-#define HALF_ROWS 16      /* distances between centroids are worth it for k * HALF_ROWS <= n */
+#define PROBE_SHARE 64  /* rows for each of the probe's */
+#define PROBE_REST 3    /* iterations until a probe is begun again */
+#define FEW_MOVED 8     /* centroids for each that moved */
+#define SWEEP_SHARE 0.9 /* a sweep is not tried where it must settle more of the rows */
+#define HALF_ROWS 16    /* distances between centroids are worth it for k * HALF_ROWS <= n */
 
 void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     const size_t count = (size_t)k;
@@ -72,8 +69,7 @@ static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
 static void measure_drift(struct hf_fit *fit) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
-    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, fit->k, 1 + DRIFT_VALUES / (fit->d + DRIFT_BESIDE), drift_range, fit);
+    hf_for_clusters(fit, fit->k, drift_range, fit);
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;
