@@ -4,6 +4,7 @@
 #include "ops/assign/assign_mma.h"
 #include <cuda_fp16.h>
 #include <cudaTypedefs.h>
+#include <float.h>
 
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
     return cuda->sm == 90 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
@@ -98,12 +99,15 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.tiles_per_problem = m.tiles_per_problem;
     a.infos_per_problem = m.infos_per_problem;
     a.tile_bytes = tile.bytes;
-    /* A step adds 16 products and the sum so far, aligned to the largest and cut off at least two
-     * bits below float32's last: 17 times 2^-24 (truncation, a carry) a step. */
-    a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-19f;
+    /* A step adds 16 products and the sum so far, all but the largest cut off at 2^-25 of that, and
+     * cuts the result off at 2^-23: 5 2^-23, or 6 2^-23 if it were two of eight. Two steps more:
+     * the biases', and one for float32's roundings of them. */
+    a.acc = (float)((c->d + 15) / 16 + 2) * 0x1.8p-21f;
+    a.least = c->bf16 ? FLT_MIN : 0x1p-14f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
     a.tiny = c->bf16 ? 0.0f : filter_bias_unit(c) * 0x1p-24f;
     a.shifted = filter_shifts(c->k, c->d) && c->metric == HF_EUCLIDEAN;
+    a.sided = a.shifted && c->raw && c->shift != NULL;
     /* Data and their means have |c'| of at most half of that. */
     a.reach = (float)sqrt(2.0 * c->d) / (c->raw ? (float)c->scale : 1.0f);
     a.measure = (float)fmin(fmax(c->scale, 0x1p-24), 0x1p15);

@@ -171,15 +171,18 @@ static __device__ __forceinline__ struct filter_bounds filter_bounds_of(const st
     return b;
 }
 
-/* E of a row, see assign_filter.h; the last factor pays for this arithmetic. |x| <= norm, |x'| at
- * most norm + loss. The reference's own roundings move its squares by a share of at most
- * (d + 4) 2^-53 of (|x| + |c|)^2, so scores by half of that: a.slack is twice as much. */
+/* E of a row, see assign_filter.h; the last factor pays for this arithmetic and for what the
+ * accumulation's error adds to its own terms. |x| <= norm, |x'| at most norm + loss. Biases that
+ * are moved up begin between 0 and the largest. The reference's own roundings move its squares by a
+ * share of at most (d + 4) 2^-53 of (|x| + |c|)^2, so scores by half of that: a.slack is twice as
+ * much. */
 static __device__ __forceinline__ float
 filter_error(const struct filter_args &a, const struct filter_bounds &b, float norm, float loss) {
     const float reach = norm + loss + b.far;
-    const float e = norm * b.rc + loss * b.cm +
-                    a.acc * (norm * (b.cm + b.rc) + b.bias * (a.shifted ? 2 : 1)) +
-                    a.slack * reach * reach + a.tiny;
+    const float e =
+        norm * b.rc + loss * b.cm +
+        a.acc * ((norm + a.least) * (b.cm + b.rc + a.least) + b.bias * (a.sided ? 2 : 1)) +
+        a.slack * reach * reach + a.tiny;
     return e * (1 + 0x1p-10f);
 }
 

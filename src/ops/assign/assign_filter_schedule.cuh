@@ -47,7 +47,9 @@ struct filter_args {
     bool resident;    /* all tiles of a problem stay in shared memory */
     bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
+    bool sided;       /* shifted biases that lie on both sides of 0 */
     float acc, slack; /* shares of the error bound, see filter_error() */
+    float least;      /* x16's least normal number, where others' exponent is taken to lie */
     float tiny;       /* what the pieces of a bias may lack */
     float reach;      /* BEST: the answer is good while max |c'| is at most that */
     float measure;    /* power of two by which rows are multiplied to measure their norms */

@@ -79,6 +79,7 @@ hf_status hf_mma_run(struct hf_cuda *cuda, struct filter_args a,
     /* A step adds 16 products and the sum so far, aligned to the largest and cut off at float32's
      * last bit of that, in one go or in two: at most 20 times 2^-23. */
     a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-18f;
+    a.least = 0x1p-14f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
     a.minus_zero = -0.0f;
     return hf_cuda_check(cuda, launch_any(cuda, a, tile.dp, mode), "filter by mma");
