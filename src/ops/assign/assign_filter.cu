@@ -82,6 +82,14 @@ static launcher *launcher_of(int dp, bool bf16) {
     }
 }
 
+/* By what rows are multiplied before they are squared in f16: by 1, which costs nothing, where
+ * dp / 4 squares of components up to 1 / scale stay well below f16's most. */
+static float measure_of(double scale, int dp) {
+    if (scale <= 1 && scale * scale * 0x1p17 >= dp)
+        return 1;
+    return (float)fmin(fmax(scale, 0x1p-24), 0x1p15);
+}
+
 static hf_status run(struct hf_cuda *cuda, struct filter_args a,
                      const struct hf_filter_centroids *c, void *packed, int mode) {
     if (a.rows.mma)
@@ -110,7 +118,8 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.sided = a.shifted && c->raw && c->shift != NULL;
     /* Data and their means have |c'| of at most half of that. */
     a.reach = (float)sqrt(2.0 * c->d) / (c->raw ? (float)c->scale : 1.0f);
-    a.measure = (float)fmin(fmax(c->scale, 0x1p-24), 0x1p15);
+    a.measure = measure_of(c->scale, tile.dp);
+    a.measured = 1 / a.measure;
     a.minus_zero = -0.0f;
     a.one[0] = bias_ones(c) * 0x10001u;
     a.one[1] = bias_ones(c);

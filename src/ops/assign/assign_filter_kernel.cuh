@@ -212,27 +212,47 @@ filter_await_tiles(const struct filter_args &a, const struct filter_shared<S> &m
         hf_mbar_wait(m.full(t), parity);
 }
 
-/* At least the length of the row that this lane answers for, from the A operand: squares in f16
- * after a multiplication by a.measure, which makes components at most about 1. A lane adds DP / 8
- * squares to each of four sums, with a share of 2^-11 lost at each addition and 2^-24 under f16's
- * least. Overflow and NaN stay: nothing is known of such a row. */
+/* Squared lengths of a lane's two rows, of its columns alone, as two halves: from the A operand, in
+ * f16 after a multiplication by a.measure, which makes components at most about 1, or small enough
+ * where it is 1. A lane adds DP / 8 squares to each of four sums, then those in pairs, with a share
+ * of 2^-11 lost at each addition and 2^-24 under f16's least. Overflow and NaN stay: nothing is
+ * known of such a row. What takes long is left to filter_length(): the product waits for this. */
 template <class S>
-static __device__ __forceinline__ float filter_measure(const struct filter_args &a,
+static __device__ __forceinline__ float filter_squares(const struct filter_args &a,
                                                        const uint32_t (&rows)[S::DP / 16][4]) {
-    constexpr float share = 1.0f / (1.0f - S::DP / 8 * 0x1p-11f) + 0x1p-18f;
     const __half2 by = __float2half2_rn(a.measure);
+    const bool plain = a.measure == 1.0f;
     __half2 sums[2] = {__float2half2_rn(0.0f), __float2half2_rn(0.0f)};
+    if (plain) {
 #pragma unroll
-    for (int i = 0; i < S::DP / 4; i++) {
-        const __half2 v = __hmul2_rn(*(const __half2 *)&rows[i / 4][i % 4], by);
-        sums[i % 2] = __hfma2(v, v, sums[i % 2]);
+        for (int i = 0; i < S::DP / 4; i++) {
+            const __half2 v = *(const __half2 *)&rows[i / 4][i % 4];
+            sums[i % 2] = __hfma2(v, v, sums[i % 2]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < S::DP / 4; i++) {
+            const __half2 v = __hmul2_rn(*(const __half2 *)&rows[i / 4][i % 4], by);
+            sums[i % 2] = __hfma2(v, v, sums[i % 2]);
+        }
     }
-    const float2 first = __half22float2(sums[0]), next = __half22float2(sums[1]);
-    const float both[2] = {first.x + first.y, next.x + next.y};
-    float sum = filter_half() ? both[1] : both[0];
-    sum += __shfl_xor_sync(~0u, filter_half() ? both[0] : both[1], 1);
+    const __half2 both =
+        __hadd2_rn(__lows2half2(sums[0], sums[1]), __highs2half2(sums[0], sums[1]));
+    return __int_as_float(*(const int *)&both);
+}
+
+/* At least the length of the row that this lane answers for; all lanes, each with what
+ * filter_squares() gave it. The last factor pays for float32, its root among it (2^-22). */
+template <class S>
+static __device__ __forceinline__ float filter_length(const struct filter_args &a, float squares) {
+    constexpr float share = 1.0f / (1.0f - (S::DP / 8 + 1) * 0x1p-11f) + 0x1p-18f;
+    const int bits = __float_as_int(squares);
+    const float2 both = __half22float2(*(const __half2 *)&bits);
+    float sum = filter_half() ? both.y : both.x, root;
+    sum += __shfl_xor_sync(~0u, filter_half() ? both.x : both.y, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    return sqrtf(sum * share + S::DP * 0x1p-24f) * (1 + 0x1p-20f) / a.measure;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(sum * share + S::DP * 0x1p-24f));
+    return root * (1 + 0x1p-20f) * a.measured;
 }
 
 /* Begin the scores of a tile; one: A operand of the bias step. */
@@ -296,7 +316,7 @@ static __device__ __forceinline__ void filter_tile_begin(uint32_t stage, int wg,
 }
 
 /* What a warpgroup knows of its unit's rows while tiles go by. EMIT: facts are of the first row,
- * next of the second. */
+ * next of the second. Rows without norms: facts.norm is what filter_squares() gave. */
 template <int C> struct filter_unit {
     int number;
     struct filter_row_facts facts, next;
@@ -333,7 +353,11 @@ static __device__ __forceinline__ void
 filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
                 const struct filter_segment &s, int wg, struct filter_open_rows *opens,
                 const struct filter_unit<C> &u) {
-    filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, u.facts,
+    struct filter_row_facts facts = u.facts;
+    if constexpr (filter_decides(MODE) && !S::BF16)
+        if (!a.rows.norm)
+            facts.norm = filter_length<S>(a, facts.norm);
+    filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, facts,
                                 u.track);
 }
 
@@ -354,7 +378,7 @@ filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, 
         filter_load_rows<S>(m, wg, &p->rows_parity, filter_nothing(a), rows);
     if constexpr (filter_decides(MODE) && !S::BF16)
         if (!a.rows.norm)
-            facts.norm = filter_measure<S>(a, rows);
+            facts.norm = filter_squares<S>(a, rows);
     return facts;
 }
 

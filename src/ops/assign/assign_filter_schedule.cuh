@@ -53,6 +53,7 @@ struct filter_args {
     float tiny;       /* what the pieces of a bias may lack */
     float reach;      /* BEST: the answer is good while max |c'| is at most that */
     float measure;    /* power of two by which rows are multiplied to measure their norms */
+    float measured;   /* 1 / measure */
     float minus_zero; /* -0, which the compiler must not know */
     uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
 };

@@ -110,7 +110,7 @@ struct filter_stream_squares {
 };
 
 /* Add what one slab has, from the A operand of its four steps: squares in f16 (see
- * filter_measure()), eight to a sum, then float32. */
+ * filter_squares()), eight to a sum, then float32. */
 static __device__ __forceinline__ void filter_stream_square(const struct filter_args &a,
                                                             const uint32_t (&r)[4][4],
                                                             struct filter_stream_squares *squares) {
@@ -139,7 +139,7 @@ filter_stream_measure(const struct filter_args &a, const struct filter_stream_sq
     float sum = half ? squares.row[1] : squares.row[0];
     sum += __shfl_xor_sync(~0u, half ? squares.row[0] : squares.row[1], 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    return sqrtf(sum * share + (float)columns * 0x1p-24f) * (1 + 0x1p-20f) / a.measure;
+    return sqrtf(sum * share + (float)columns * 0x1p-24f) * (1 + 0x1p-20f) * a.measured;
 }
 
 /* A slab of this warpgroup's rows, as the A operand of four steps. */
