@@ -4,6 +4,7 @@
  * are few, through a part of them: the last block of a tile then joins the parts. */
 #include "device/cuda/chain.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
+#include "ops/assign/assign_cuda_label.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
 #define TILE_ROWS HF_SETTLE_TILE
@@ -108,6 +109,13 @@ __device__ static void tile_winners(const struct dense_job &job, struct dense_sh
         best[r] = hf_winner_lanes(best[r], K_THREADS);
 }
 
+__device__ static void put_label(const struct dense_job &job, int64_t b, int32_t row,
+                                 const struct hf_winner &best) {
+    const struct hf_filter_marks &marks = job.s.marks;
+    const int32_t old = marks.word ? marks.old_labels[b * job.n + row] : 0;
+    hf_settle_label(job.labels, marks, b, job.n, row, old, hf_winner_label(best));
+}
+
 /* Leave the winners of one part; the block that comes last makes labels of all parts. */
 __device__ static void join_parts(const struct dense_job &job, struct dense_shared &sm, int64_t b,
                                   int64_t tile, int64_t part, int64_t parts, int rows,
@@ -134,7 +142,7 @@ __device__ static void join_parts(const struct dense_job &job, struct dense_shar
     for (int64_t p = 0; p < parts; p++)
         hf_winner_offer(&all, __ldcg(job.s.least + base + p * TILE_ROWS + r),
                         __ldcg(job.s.least_arg + base + p * TILE_ROWS + r));
-    job.labels[b * job.n + sm.row[r]] = hf_winner_label(all);
+    put_label(job, b, sm.row[r], all);
 }
 
 template <hf_dtype X, bool PRODUCT>
@@ -175,7 +183,7 @@ static __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct d
             const int r0 = thread / K_THREADS * EACH;
             for (int r = 0; r < EACH; r++)
                 if (thread % K_THREADS == 0 && r0 + r < rows)
-                    job.labels[b * job.n + sm.row[r0 + r]] = hf_winner_label(best[r]);
+                    put_label(job, b, sm.row[r0 + r], best[r]);
         }
     }
 }

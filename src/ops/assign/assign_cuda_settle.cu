@@ -7,6 +7,7 @@
 #include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda_bounds.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
+#include "ops/assign/assign_cuda_label.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
 #include <float.h>
@@ -22,6 +23,7 @@
 #define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
 #define COMPARE_EACH 8   /* rows that a thread reads together, */
 #define COMPARE_TURNS 4  /* at most so many times */
+#define COMPARE_MARKS 32 /* rows that a thread takes from one word of marks */
 
 struct pairs_job {
     const void *x; /* [batch, n, d] */
@@ -49,6 +51,7 @@ struct pairs_shared {
 /* The row that a lane of the first warp answers for. */
 struct pair_row {
     int32_t row; /* within the problem */
+    int32_t old; /* its label, if those are compared here */
     int count;   /* candidates, 0: none of this kernel's business */
     int end;     /* candidates up to and with this row */
 };
@@ -62,13 +65,14 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
     const bool there = lane < each && first + lane < count;
     const int64_t entry = b * job.s.open.cap + first + (there ? lane : 0);
     r.row = job.s.open.row[entry];
+    r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
     const int emitted = job.s.open.emitted[entry];
     const bool known = job.s.open.threshold[entry] > -FLT_MAX; /* not -Inf, not NaN */
     /* a row of zeros is at the same distance from all, unless lengths matter */
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
     if (there && zero)
-        job.labels[b * job.n + r.row] = 0;
+        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, 0);
     else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.count = emitted;
     else if (there)
@@ -206,7 +210,7 @@ __device__ static void settle_row(const struct pairs_job &job, const struct pair
         second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
         hf_winner_offer(&best, its, sm.arg[i]);
     }
-    job.labels[b * job.n + r.row] = hf_winner_label(best);
+    hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, hf_winner_label(best));
     if (bounded)
         hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
 }
@@ -338,6 +342,25 @@ __device__ static unsigned changed_rows(const struct compare_job &job, int64_t f
     return bits;
 }
 
+/* The same for all rows of this thread in problem b, bits of later turns above. WIDE is
+ * COMPARE_MARKS: from marks. */
+template <int WIDE>
+__device__ static unsigned all_changed_rows(const struct compare_job &job, int64_t b,
+                                            int64_t first) {
+    const int64_t end = (b + 1) * job.n;
+    unsigned bits = 0;
+    if constexpr (WIDE == COMPARE_MARKS) {
+        if (first < end)
+            bits = job.s.marks.word[b * job.s.marks.words + (first - b * job.n) / COMPARE_MARKS];
+    } else {
+        constexpr int64_t turn = COMPARE_THREADS * COMPARE_EACH;
+#pragma unroll 1
+        for (int t = 0; t < job.turns; t++)
+            bits |= changed_rows<WIDE>(job, first + t * turn, end) << t * COMPARE_EACH;
+    }
+    return bits;
+}
+
 /* Counts of a step carry in their upper bits how many blocks have added theirs, so that the last
  * one knows that it is, and the sum, by one trip to memory. */
 #define COMPARE_TICKET (1ull << 32)
@@ -379,7 +402,9 @@ __device__ static int list_moved(const struct compare_job &job, int64_t first, u
     if (count == 0)
         return total;
     int at = start[warp];
-    for (int i = 0; i < job.turns * COMPARE_EACH; i++) {
+    const int each = WIDE == COMPARE_MARKS ? COMPARE_MARKS : job.turns * COMPARE_EACH;
+#pragma unroll 8
+    for (int i = 0; i < each; i++) {
         const unsigned who = __ballot_sync(~0u, bits >> i & 1);
         if (bits >> i & 1)
             job.moved[at + __popc(who & ((1u << lane) - 1))] =
@@ -409,6 +434,7 @@ __device__ static void report(const struct compare_job &job, int64_t b,
     }
 }
 
+/* WIDE: labels that a thread reads together, or COMPARE_MARKS: they have been compared. */
 template <int WIDE>
 static __global__ void __launch_bounds__(COMPARE_THREADS, COMPARE_BLOCKS)
     compare_labels(const struct compare_job job) {
@@ -419,10 +445,7 @@ static __global__ void __launch_bounds__(COMPARE_THREADS, COMPARE_BLOCKS)
         constexpr int64_t turn = COMPARE_THREADS * COMPARE_EACH;
         const int64_t first =
             b * job.n + blockIdx.x * turn * job.turns + static_cast<int64_t>(threadIdx.x) * WIDE;
-        unsigned bits = 0;
-#pragma unroll 1
-        for (int t = 0; t < job.turns; t++)
-            bits |= changed_rows<WIDE>(job, first + t * turn, (b + 1) * job.n) << t * COMPARE_EACH;
+        const unsigned bits = all_changed_rows<WIDE>(job, b, first);
         const int changed = list_moved<WIDE>(job, first, bits);
         if (threadIdx.x == 0) {
             const unsigned long long before =
@@ -462,15 +485,31 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     const int64_t wave = batch * rows->n / (turn * cuda->sms * COMPARE_BLOCKS) + 1;
     const int64_t there = (rows->n + turn - 1) / turn;
     const int64_t turns = wave < there ? wave : there;
-    job.turns = static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
+    const bool marked = s->marks.word != NULL;
+    static_assert(COMPARE_EACH * COMPARE_TURNS == COMPARE_MARKS, "as many as a word has bits");
+    job.turns = static_cast<int>(turns < COMPARE_TURNS && !marked ? turns : COMPARE_TURNS);
     const int64_t each = turn * job.turns;
     const dim3 grid((unsigned)((rows->n + each - 1) / each),
                     (unsigned)(batch < 65535 ? batch : 65535));
     return hf_cuda_check(cuda,
                          hf_chain_launch(cuda,
-                                         labels_wide(&job) ? compare_labels<4> : compare_labels<1>,
+                                         marked              ? compare_labels<COMPARE_MARKS>
+                                         : labels_wide(&job) ? compare_labels<4>
+                                                             : compare_labels<1>,
                                          grid, COMPARE_THREADS, 0, 1, job),
                          "assign: compare labels");
+}
+
+bool hf_settle_marks(const struct hf_assign_rows *rows, const struct hf_assign_step *step,
+                     struct hf_settle *s) {
+    if ((rows->kind != HF_ASSIGN_TENSOR && rows->kind != HF_ASSIGN_SHORT) || rows->mma ||
+        rows->i8 != NULL || !rows->problem.exact || step->bounds != NULL ||
+        step->old_labels == NULL || step->replaced != NULL || step->before != NULL)
+        return false;
+    s->marks.old_labels = step->old_labels;
+    s->marks.word = s->mark_memory;
+    s->marks.words = s->mark_words;
+    return true;
 }
 
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
@@ -492,6 +531,9 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
+    s->mark_words = (int)HF_FILTER_MARK_WORDS(s->open.cap);
+    s->mark_memory =
+        (uint32_t *)hf_carve_take(&carve, sizeof(uint32_t) * batch * (size_t)s->mark_words);
     s->least = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)s->parts);
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */

@@ -297,13 +297,40 @@ static __device__ __forceinline__ struct filter_found filter_plainly(const struc
     return f;
 }
 
+/* The old label of row i, asked for before the row's best is brought together. */
+static __device__ __forceinline__ int32_t filter_old_label(const struct filter_args &a, int problem,
+                                                           int i) {
+    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
+    int32_t label = 0;
+    if (a.out.marks.word)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "setp.lt.s32 p, %2, %3;\n"
+                     "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
+                     "}"
+                     : "+r"(label)
+                     : "l"(a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i)), "r"(i),
+                       "r"((int)n));
+    return label;
+}
+
+/* All lanes: the marks of a warp's 16 rows, of which lane 0 has the first. */
+static __device__ __forceinline__ void filter_mark(const struct filter_args &a, int problem, int i,
+                                                   bool changed) {
+    const struct hf_filter_marks &marks = a.out.marks;
+    const unsigned bits = __reduce_or_sync(~0u, changed ? 1u << (i & 15) : 0u);
+    if ((threadIdx.x & 31) == 0)
+        ((uint16_t *)marks.word)[problem * marks.words * 2 + (i >> 4)] = (uint16_t)bits;
+}
+
 /* The end of a row: all lanes of a warp, the first LANES of four write, each a row. i: the row's
  * place in the problem or its list. BEST: error is Inf where the answer is worth nothing; such
- * rows, and those without a finite score, are open. */
+ * rows, and those without a finite score, are open. old: filter_old_label(), where two lanes write
+ * (filter_half()). */
 template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
 filter_finish(const struct filter_args &a, int problem, int i, float error, float shift,
-              struct filter_open_rows *opens, struct filter_found f) {
+              struct filter_open_rows *opens, struct filter_found f, int32_t old = 0) {
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 3);
     const bool mine = lane < LANES && i < filter_rows_of<LIST>(a, problem);
@@ -346,6 +373,9 @@ filter_finish(const struct filter_args &a, int problem, int i, float error, floa
         if (unknown || !(threshold > -FLT_MAX))
             threshold = NAN;
     }
+    if constexpr (filter_marks(MODE) && LANES == 2)
+        if (a.out.marks.word)
+            filter_mark(a, problem, i, mine && !open && f.id != old);
     if (!__any_sync(~0u, open))
         return;
     if (!filter_decides(MODE))
@@ -422,6 +452,9 @@ static __device__ __forceinline__ struct filter_row_facts filter_know(const stru
     const int64_t at = problem * a.rows.n + row;
     f.norm = a.rows.norm ? a.rows.norm[at] : 0.0f;
     f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
+    if (filter_marks(MODE) && a.out.marks.word && (threadIdx.x & 31) < 2)
+        /* rows 0 to 7 and 8 to 15 of a warp, where filter_old_label() finds them soon */
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(a.out.marks.old_labels + at));
     return f;
 }
 
@@ -449,6 +482,8 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
                 uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
                 const struct filter_row_facts &facts, const struct filter_track<C> &track) {
     constexpr bool LIST = filter_lists(MODE);
+    const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
+    const int32_t old = filter_marks(MODE) ? filter_old_label(a, s.problem, i) : 0;
     struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
         !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
@@ -458,9 +493,8 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     float error = b.x < INFINITY && b.y <= a.reach ? 0.0f : INFINITY;
     if constexpr (filter_decides(MODE))
         error = filter_error(a, most, facts.norm, facts.loss);
-    filter_finish<S, MODE, 2>(a, s.problem,
-                              unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half(), error,
-                              a.shifted ? most.bias : 0.0f, opens, f[0]);
+    filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
+                              old);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */

@@ -33,6 +33,11 @@ static __device__ __forceinline__ constexpr bool filter_decides(int mode) {
     return mode == FILTER_TOP2 || mode == FILTER_LIST || mode == FILTER_TOP2_CHUNK;
 }
 
+/* Can it compare labels with the old ones? */
+static __device__ __forceinline__ constexpr bool filter_marks(int mode) {
+    return mode == FILTER_TOP2 || mode == FILTER_TOP2_CHUNK;
+}
+
 /* The arguments of a filter kernel. */
 struct filter_args {
     const uint8_t *tiles; /* [batch, tiles_per_problem, tile_bytes] */
