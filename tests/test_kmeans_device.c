@@ -265,6 +265,13 @@ static void batches(void **state) {
     same_batch(6, 1500, 200, &o);
     same_batch(40, 400, 150, &keep);
     same_batch(700, 90, 24, &o);
+    const hf_kmeans_opts pairs = {.k = 150,
+                                  .init = HF_INIT_RANDOM,
+                                  .seed = 8,
+                                  .max_iter = 10,
+                                  .skipping = HF_SKIP_OFF,
+                                  .empty = HF_EMPTY_KEEP};
+    same_batch(3, 20003, 64, &pairs); /* enough of them for a second pass over open rows */
 }
 
 /* A fit whose iterations this row makes in one launch is the CPU's. False: the device has no such
@@ -363,6 +370,38 @@ static void narrow_rows(void **state) {
     try_in_one_launch("lloyd_f16_16x128_sm90_narrow", shapes, sizeof shapes / sizeof *shapes);
 }
 
+/* Without bounds, and enough pairs (HF_ASSIGN_SHORT_WORK) for what small problems do without:
+ * candidates of open rows, which are many where there are no clusters. */
+static void many_pairs(void **state) {
+    (void)state;
+    const struct {
+        int64_t n, d, k;
+        hf_dtype type;
+        hf_metric metric;
+        double apart;
+    } shapes[] = {
+        {30011, 64, 300, HF_F16, HF_EUCLIDEAN, 0}, {30011, 64, 300, HF_F32, HF_DOT, 3},
+        {20001, 128, 170, HF_BF16, HF_COSINE, 0},  {9001, 520, 100, HF_F16, HF_EUCLIDEAN, 0},
+        {70001, 30, 200, HF_U8, HF_EUCLIDEAN, 3},  {8193, 200, 257, HF_F64, HF_EUCLIDEAN, 0},
+        {33000, 128, 100, HF_F16, HF_EUCLIDEAN, 3}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        double *v = blobs(80 + i, shapes[i].n, shapes[i].d, 40, shapes[i].apart);
+        struct problem p = problem_from(v, shapes[i].n, shapes[i].d, shapes[i].type, 0);
+        const hf_kmeans_opts o = {.k = shapes[i].k,
+                                  .metric = shapes[i].metric,
+                                  .init = HF_INIT_RANDOM,
+                                  .seed = 3 + i,
+                                  .empty = HF_EMPTY_KEEP,
+                                  .skipping = HF_SKIP_OFF,
+                                  .max_iter = 12};
+        char what[80];
+        snprintf(what, sizeof what, "many pairs, shape %d", (int)i);
+        both(&p.x, &o, what);
+        problem_free(&p);
+        free(v);
+    }
+}
+
 /* Data that try the bounds, by number: separate clusters; few distinct rows, each many times; far
  * from 0; so small that squares underflow; small whole numbers, which tie; no clusters at all. */
 static struct problem bounds_data(int kind, hf_dtype type) {
@@ -447,6 +486,7 @@ int main(void) {
         cmocka_unit_test(batches),
         cmocka_unit_test(small_problems),
         cmocka_unit_test(narrow_rows),
+        cmocka_unit_test(many_pairs),
         cmocka_unit_test(skipping),
     };
     gpu = open_on("cuda");
