@@ -8,7 +8,7 @@
 struct fetch {
     const char *x;
     int64_t step;
-    const int32_t *list, *count;
+    const int32_t *list, *choices, *count;
     int64_t most;
     struct hf_row_cache cache;
     const int32_t *stop;
@@ -78,6 +78,8 @@ static __global__ void __launch_bounds__(THREADS) fetch_rows(const struct fetch 
     const int64_t words = job.cache.row_bytes / static_cast<int64_t>(sizeof(W));
     for (int64_t i = (static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x) / 32; i < count;
          i += step) {
+        if (job.choices && job.choices[i] == 1)
+            continue; /* all lanes */
         const int32_t row = job.list[i];
         const int32_t place = __shfl_sync(~0u, lane == 0 ? take_place(job.cache, row) : 0, 0);
         if (place < 0)
@@ -90,11 +92,11 @@ static __global__ void __launch_bounds__(THREADS) fetch_rows(const struct fetch 
 }
 
 hf_status hf_row_cache_fetch(struct hf_cuda *cuda, const struct hf_row_cache *cache, const void *x,
-                             int64_t step, const int32_t *list, const int32_t *count, int64_t most,
-                             const int32_t *stop) {
+                             int64_t step, const int32_t *list, const int32_t *choices,
+                             const int32_t *count, int64_t most, const int32_t *stop) {
     if (cache->data == NULL)
         return HF_OK;
-    const struct fetch job = {(const char *)x, step, list, count, most, *cache, stop};
+    const struct fetch job = {(const char *)x, step, list, choices, count, most, *cache, stop};
     const unsigned grid = (unsigned)cuda->sms * BLOCKS;
     const uint64_t bits = (uintptr_t)x | (uint64_t)step | (uint64_t)cache->row_bytes;
     begin_fetch<<<1, 1, 0, cuda->stream>>>(*cache, stop);

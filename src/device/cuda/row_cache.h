@@ -23,12 +23,12 @@ void hf_row_cache_carve(hf_carve *carve, int64_t n, int64_t room, int64_t row_by
 /* Nothing is there yet. */
 hf_status hf_row_cache_clear(struct hf_cuda *cuda, const struct hf_row_cache *cache, int64_t n);
 
-/* Copy the rows list[0 .. *count), all different, as far as there is room. x: locked memory, `step`
- * bytes from row to row. Nothing is done where no copies are kept, with more rows than `most`, and
- * with *stop != 0 (NULL: 0). */
+/* Copy the rows list[0 .. *count), all different, as far as there is room; but those with
+ * choices[i] == 1 (NULL: none). x: locked memory, `step` bytes from row to row. Nothing is done
+ * where no copies are kept, with more rows than `most`, and with *stop != 0 (NULL: 0). */
 hf_status hf_row_cache_fetch(struct hf_cuda *cuda, const struct hf_row_cache *cache, const void *x,
-                             int64_t step, const int32_t *list, const int32_t *count, int64_t most,
-                             const int32_t *stop);
+                             int64_t step, const int32_t *list, const int32_t *choices,
+                             const int32_t *count, int64_t most, const int32_t *stop);
 
 #ifdef __CUDACC__
 /* Where a kernel reads a row that lies at x. */

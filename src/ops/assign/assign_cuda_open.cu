@@ -33,21 +33,29 @@ static hf_status begin_late(struct hf_cuda *cuda, const struct hf_assign_step *s
     return hf_cuda_launched(cuda, "assign: count open rows");
 }
 
+/* Those of one round. */
+static hf_status settle_round(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                              const struct hf_assign_step *step, const struct hf_settle *s,
+                              const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
+                              void *packed) {
+    const hf_array *all = &rows->problem.x;
+    HF_TRY(hf_filter_emit(cuda, x, c, packed, &s->open, s->slots));
+    HF_TRY(hf_settle_lent(cuda, rows, step, s));
+    HF_TRY(hf_row_cache_fetch(
+        cuda, &rows->cache, all->data, hf_array_stride(all) * (int64_t)hf_dtype_bytes(all->dtype),
+        s->open.row, s->open.emitted, s->open.count, s->open.cap, step->stop));
+    return hf_settle_pairs(cuda, rows, step, s);
+}
+
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed) {
-    const hf_array *all = &rows->problem.x;
     struct hf_settle part = *s;
-    HF_TRY(hf_row_cache_fetch(cuda, &rows->cache, all->data,
-                              hf_array_stride(all) * (int64_t)hf_dtype_bytes(all->dtype),
-                              s->open.row, s->open.count, s->open.cap, step->stop));
     part.open.cap = s->slot_rows;
-    HF_TRY(hf_filter_emit(cuda, x, c, packed, &part.open, part.slots));
-    HF_TRY(hf_settle_pairs(cuda, rows, step, &part));
+    HF_TRY(settle_round(cuda, rows, step, &part, x, c, packed));
     if (s->slot_rows == s->open.cap)
         return HF_OK;
     HF_TRY(begin_late(cuda, step, s, &part));
-    HF_TRY(hf_filter_emit(cuda, x, c, packed, &part.open, part.slots));
-    return hf_settle_pairs(cuda, rows, step, &part);
+    return settle_round(cuda, rows, step, &part, x, c, packed);
 }

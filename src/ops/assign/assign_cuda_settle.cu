@@ -36,6 +36,7 @@ struct pairs_job {
     int32_t *labels;
     struct hf_settle s;
     struct hf_row_cache cache;
+    bool single; /* hf_settle_single() */
     const int32_t *stop;
 };
 
@@ -73,6 +74,9 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
     if (there && zero)
         hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, 0);
+    else if (there && known && emitted == 1 && job.single)
+        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old,
+                        job.s.slots[entry * HF_FILTER_SLOTS]);
     else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.count = emitted;
     else if (there)
@@ -274,6 +278,7 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.labels = step->labels;
     job.s = *s;
     job.cache = rows->cache;
+    job.single = hf_settle_single(rows, step);
     job.stop = step->stop;
     const int64_t most = rows->n;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;

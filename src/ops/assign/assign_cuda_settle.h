@@ -59,12 +59,20 @@ hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows
 /* Open rows whose candidates are listed together. */
 int64_t hf_settle_slot_rows(const struct hf_assign_problem *problem);
 
-/* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Those that lie in host memory
- * are copied first, as far as there is room. */
+/* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Of those that lie in host memory
+ * hf_settle_lent() decides what it can; others are copied first, as far as there is room. */
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed);
+
+/* Where copies of lent rows are kept, a row's only candidate is its label: nobody asks for the
+ * distance. */
+bool hf_settle_single(const struct hf_assign_rows *rows, const struct hf_assign_step *step);
+
+/* Then rows with several candidates are left with one where 16 bits of the row tell which. */
+hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s);
 
 /* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

@@ -241,7 +241,8 @@ static hf_status queue_step(struct run *run, int number) {
     step.guide = run->guide;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
     HF_TRY(hf_row_cache_fetch(run->cuda, &run->rows.cache, job->update.x, job->update.row_bytes,
-                              run->moved, step.moved_count, hf_lloyd_few(&job->update), step.stop));
+                              run->moved, NULL, step.moved_count, hf_lloyd_few(&job->update),
+                              step.stop));
     return hf_lloyd_conclude(run->cuda, job, side);
 }
 
