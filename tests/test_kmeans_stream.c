@@ -202,7 +202,7 @@ static void lent_rows(void **state) {
     (void)state;
     double *v = blobs(7, N, 256, 40, 2);
     struct problem p = problem_from(v, N, 256, HF_F32, 0);
-    const hf_kmeans_opts o = {.k = 40, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = 8};
+    const hf_kmeans_opts o = {.k = 40, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = 30};
     hf_kmeans_result a = {0};
     FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
     assert_true(one(&p, &o, &a, LOCKED, 240, "lent"));

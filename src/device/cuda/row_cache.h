@@ -11,9 +11,22 @@ struct hf_row_cache {
     char *data;     /* [room, row_bytes] NULL: no copies are kept */
     int32_t *where; /* [n] place of a row, -1: it has none */
     int32_t *owner; /* [room] row of a place, -1: none */
-    int32_t *turn;  /* [2] the place that is given away next, and places given away in this fetch */
+    int32_t *ahead; /* [room] rows that are not wanted yet, but soon */
+    int32_t *turn;  /* [HF_ROW_TURNS] */
     int64_t room;   /* fewer than 2^31 */
     int64_t row_bytes;
+    cudaStream_t side;        /* on which rows are copied ahead; NULL: none are */
+    cudaEvent_t begin, ended; /* of such a copy */
+    int sms;                  /* multiprocessors that it takes from everything else */
+};
+
+/* What is in turn. */
+enum {
+    HF_ROW_PLACE, /* given away next */
+    HF_ROW_GIVEN, /* places, in this fetch */
+    HF_ROW_AHEAD, /* rows in ahead; more than room: not all are listed, and none copied */
+    HF_ROW_HASTE, /* of a copy of those: see enum haste */
+    HF_ROW_TURNS
 };
 
 /* Lay it out; room 0: no copies are kept. */
@@ -30,7 +43,31 @@ hf_status hf_row_cache_fetch(struct hf_cuda *cuda, const struct hf_row_cache *ca
                              int64_t step, const int32_t *list, const int32_t *choices,
                              const int32_t *count, int64_t most, const int32_t *stop);
 
+/* Rows in ahead can be copied while the stream does something else, on a stream of their own.
+ * close: it ends there; harmless where nothing was opened. */
+hf_status hf_row_cache_open(struct hf_cuda *cuda, struct hf_row_cache *cache);
+void hf_row_cache_close(struct hf_row_cache *cache);
+
+/* Begin with that behind all that the stream has been given. It ends when the stream gets to
+ * hf_row_cache_join(), done or not; but where *moved > patient it is waited for. Other arguments as
+ * above. Nothing is done without a side stream. */
+hf_status hf_row_cache_ahead(struct hf_cuda *cuda, const struct hf_row_cache *cache, const void *x,
+                             int64_t step, const int32_t *moved, int64_t patient,
+                             const int32_t *stop);
+
+/* To be called before anything else looks at the copies again. */
+hf_status hf_row_cache_join(struct hf_cuda *cuda, const struct hf_row_cache *cache);
+
 #ifdef __CUDACC__
+/* One thread: this row is likely to be wanted. */
+static __device__ __forceinline__ void hf_row_note(const struct hf_row_cache &cache, int32_t row) {
+    if (cache.side == NULL || cache.where[row] >= 0)
+        return;
+    const int32_t at = atomicAdd(cache.turn + HF_ROW_AHEAD, 1);
+    if (at < cache.room)
+        cache.ahead[at] = row;
+}
+
 /* Where a kernel reads a row that lies at x. */
 static __device__ __forceinline__ const char *hf_row_cached(const struct hf_row_cache &cache,
                                                             const char *x, int64_t row) {

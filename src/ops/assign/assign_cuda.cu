@@ -214,8 +214,8 @@ static hf_status step_simt(struct hf_cuda *cuda, const struct hf_assign_rows *ro
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
 
-hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, void *ws) {
+static hf_status step_kind(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                           const struct hf_assign_step *step, void *ws) {
     struct step_memory m;
     (void)step_carve(&rows->problem, ws, &m);
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
@@ -225,6 +225,15 @@ hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows
         return step_simt(cuda, rows, step, &m);
     HF_TRY(clear_counters(cuda, &m.settle));
     return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);
+}
+
+/* On the multiprocessors that copies of rows leave. */
+hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, void *ws) {
+    cuda->sms -= rows->cache.sms;
+    const hf_status status = step_kind(cuda, rows, step, ws);
+    cuda->sms += rows->cache.sms;
+    return status;
 }
 
 /* No bounds are kept: these hold for any data. */

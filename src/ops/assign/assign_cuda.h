@@ -121,6 +121,9 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop);
 
+/* Do steps without bounds note in rows->cache which rows are likely to move soon? */
+bool hf_assign_notes(const struct hf_assign_rows *rows);
+
 /* Bytes of bounds by which a step finds rows that keep their labels; 0 where there can be none. */
 size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);
 

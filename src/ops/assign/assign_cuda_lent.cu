@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Open rows that lie in host memory: most of them are decided from their 16 bits after all. The
  * filter's bound pays for the rounding of all centroids and for its sums; here centroids are exact,
- * and what the row lost counts along the line from one candidate to the other only. */
-#include "device/cuda/chain.cuh"
+ * and what the row lost counts along the line from one candidate to the other only. Rows between
+ * two centroids are those that move soon: they are noted (device/cuda/row_cache.h). */
 #include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_settle.h"
@@ -21,6 +21,7 @@ struct lent_job {
     double scale;
     int64_t ld, d;
     struct hf_settle s;
+    struct hf_row_cache cache;
     const int32_t *stop;
 };
 
@@ -97,8 +98,6 @@ __device__ static int lent_judge(const struct lent_sums<W> &sums, int count, dou
 template <hf_dtype C, int N>
 static __global__ void __launch_bounds__(THREADS) decide_lent(const struct lent_job job) {
     typedef typename hf_element<C>::wide W;
-    hf_chain_wait();
-    hf_chain_next();
     if (job.stop && *job.stop)
         return;
     const struct hf_filter_open &open = job.s.open;
@@ -129,29 +128,36 @@ static __global__ void __launch_bounds__(THREADS) decide_lent(const struct lent_
         if (lane == nearest) {
             slots[0] = arg;
             open.emitted[e] = 1;
+            hf_row_note(job.cache, row);
         }
     }
 }
 
-template <hf_dtype C>
-static cudaError_t launch_lent(struct hf_cuda *cuda, const struct lent_job &job) {
+template <hf_dtype C> static void launch_lent(struct hf_cuda *cuda, const struct lent_job &job) {
     constexpr int N = 4;
     const uint64_t bits = (uintptr_t)job.c | (uintptr_t)job.shift;
-    const bool wide = job.d % N == 0 && bits % (N * hf_device_bytes<C>) == 0;
-    return hf_chain_launch(cuda, wide ? decide_lent<C, N> : decide_lent<C, 1>,
-                           dim3((unsigned)(cuda->sms * BLOCKS)), THREADS, 0, 1, job);
+    const unsigned grid = (unsigned)cuda->sms * BLOCKS;
+    if (job.d % N == 0 && bits % (N * hf_device_bytes<C>) == 0)
+        decide_lent<C, N><<<grid, THREADS, 0, cuda->stream>>>(job);
+    else
+        decide_lent<C, 1><<<grid, THREADS, 0, cuda->stream>>>(job);
 }
 
 bool hf_settle_single(const struct hf_assign_rows *rows, const struct hf_assign_step *step) {
     return rows->cache.data != NULL && step->bounds == NULL && rows->problem.batch == 1;
 }
 
+bool hf_assign_notes(const struct hf_assign_rows *rows) {
+    const struct hf_assign_problem *p = &rows->problem;
+    return rows->cache.data != NULL && p->batch == 1 && rows->kind == HF_ASSIGN_TENSOR &&
+           p->exact && p->metric == HF_EUCLIDEAN && !rows->raw && rows->loss != NULL &&
+           (p->c_type == HF_F64) == (p->x.dtype == HF_F64);
+}
+
 hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s) {
-    const struct hf_assign_problem *p = &rows->problem;
-    const bool wide = p->c_type == HF_F64;
-    if (!hf_settle_single(rows, step) || p->metric != HF_EUCLIDEAN || rows->raw ||
-        rows->loss == NULL || wide != (p->x.dtype == HF_F64))
+    const bool wide = rows->problem.c_type == HF_F64;
+    if (!hf_settle_single(rows, step) || !hf_assign_notes(rows))
         return HF_OK;
     struct lent_job job = {};
     job.x16 = static_cast<const __half *>(rows->x16);
@@ -161,10 +167,13 @@ hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows
     job.shift = rows->shift == NULL ? NULL : wide ? (const void *)rows->shift : rows->shift32;
     job.scale = rows->scale;
     job.ld = rows->ld;
-    job.d = p->x.cols;
+    job.d = rows->problem.x.cols;
     job.s = *s;
+    job.cache = rows->cache;
     job.stop = step->stop;
-    return hf_cuda_check(cuda,
-                         wide ? launch_lent<HF_F64>(cuda, job) : launch_lent<HF_F32>(cuda, job),
-                         "assign: decide lent rows");
+    if (wide)
+        launch_lent<HF_F64>(cuda, job);
+    else
+        launch_lent<HF_F32>(cuda, job);
+    return hf_cuda_launched(cuda, "assign: decide lent rows");
 }

@@ -40,6 +40,7 @@ static hf_status settle_round(struct hf_cuda *cuda, const struct hf_assign_rows 
                               void *packed) {
     const hf_array *all = &rows->problem.x;
     HF_TRY(hf_filter_emit(cuda, x, c, packed, &s->open, s->slots));
+    HF_TRY(hf_row_cache_join(cuda, &rows->cache));
     HF_TRY(hf_settle_lent(cuda, rows, step, s));
     HF_TRY(hf_row_cache_fetch(
         cuda, &rows->cache, all->data, hf_array_stride(all) * (int64_t)hf_dtype_bytes(all->dtype),

@@ -11,6 +11,13 @@
 #define AHEAD 8        /* steps queued between two looks; even */
 #define GRAPH_STEPS 12 /* from so many on, recording them pays */
 
+/* Wider rows are not copied ahead: the filter's blocks come in pairs then, side by side. */
+#define AHEAD_COLUMNS 512
+
+/* While more than this part of the rows moves, the next iteration waits until rows that lie in host
+ * memory and may move soon have been copied. */
+#define PATIENT_PART 32
+
 /* How the host keeps the device busy without waiting for it. */
 struct ahead {
     cudaGraphExec_t pair; /* two steps */
@@ -220,6 +227,8 @@ static hf_status begin(struct run *run) {
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
     HF_TRY(hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows));
+    if (run->bounds == NULL && a->sums->d <= AHEAD_COLUMNS && hf_assign_notes(&run->rows))
+        HF_TRY(hf_row_cache_open(run->cuda, &run->rows.cache));
     job->update.cache = run->rows.cache;
     return HF_OK;
 }
@@ -239,11 +248,14 @@ static hf_status queue_step(struct run *run, int number) {
     step.bounds = run->bounds;
     step.drift = job->drift;
     step.guide = run->guide;
+    const struct hf_row_cache *cache = &run->rows.cache;
+    const struct hf_update_job *u = &job->update;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
-    HF_TRY(hf_row_cache_fetch(run->cuda, &run->rows.cache, job->update.x, job->update.row_bytes,
-                              run->moved, NULL, step.moved_count, hf_lloyd_few(&job->update),
-                              step.stop));
-    return hf_lloyd_conclude(run->cuda, job, side);
+    HF_TRY(hf_row_cache_fetch(run->cuda, cache, u->x, u->row_bytes, run->moved, NULL,
+                              step.moved_count, hf_lloyd_few(u), step.stop));
+    HF_TRY(hf_lloyd_conclude(run->cuda, job, side));
+    return hf_row_cache_ahead(run->cuda, cache, u->x, u->row_bytes, step.moved_count,
+                              u->n / PATIENT_PART, step.stop);
 }
 
 /* What the device has done so far. */
@@ -313,7 +325,7 @@ static hf_status look_back(struct run *run, const struct ahead *ahead) {
  * never so soon that the device runs out of work. */
 static hf_status iterate_ahead(struct run *run, struct ahead *ahead) {
     const int count = run->args->count;
-    if (count >= GRAPH_STEPS)
+    if (count >= GRAPH_STEPS && run->rows.cache.side == NULL) /* copies go on from pair to pair */
         record_pair(run, ahead);
     for (int number = 2; number < count; number += 2) {
         HF_TRY(queue_pair(run, ahead));
@@ -399,11 +411,13 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws, enum way way) 
     run.args = (const struct hf_lloyd_args *)p;
     run.cuda = (struct hf_cuda *)stream;
     bool cancelled = false;
+    run.rows.cache = {};
     hf_stage_begin(&run.stage, stream);
     carve_run(&run, ws);
     stage_all(&run);
-    const hf_status status =
-        hf_stage_end(&run.stage, hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK);
+    const hf_status ran = hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK;
+    hf_row_cache_close(&run.rows.cache);
+    const hf_status status = hf_stage_end(&run.stage, ran);
     if (status == HF_OK && cancelled && run.args->state->stop == HF_STOP_NONE)
         run.args->state->stop = HF_STOP_CANCELLED;
     return status;
