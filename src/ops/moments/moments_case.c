@@ -14,9 +14,16 @@ static int64_t *any_int64(struct hf_rng *rng, struct hf_case *c, int64_t count) 
     return v;
 }
 
-/* Shift: 0, or a row of the data; scales from the largest |x - shift| of each column. */
+/* 0, a row of the data, or a third of the way from one row to another: the type may not hold it. */
+static double shift_at(const hf_array *x, int64_t j, int kind) {
+    const double at = hf_load_f64(hf_array_row(x, x->rows / 2), x->dtype, j);
+    const double last = hf_load_f64(hf_array_row(x, x->rows - 1), x->dtype, j);
+    return kind == 0 ? 0 : kind == 1 ? at : at + (last - at) / 3;
+}
+
+/* Scales from the largest |x - shift| of each column. */
 static bool make_args(struct hf_rng *rng, struct hf_case *c, const struct hf_data_shape *shape,
-                      bool shifted) {
+                      int kind) {
     struct hf_moments_args *args = c->args;
     const int64_t d = shape->d;
     args->x = hf_data_rows(rng, c, shape);
@@ -29,7 +36,7 @@ static bool make_args(struct hf_rng *rng, struct hf_case *c, const struct hf_dat
         return false;
     args->bits = hf_fixed_bits(shape->n);
     for (int64_t j = 0; j < d; j++) {
-        shift[j] = shifted ? hf_load_f64(hf_array_row(&args->x, shape->n / 2), shape->dtype, j) : 0;
+        shift[j] = shift_at(&args->x, j, kind);
         double max = 0;
         for (int64_t i = 0; i < shape->n; i++)
             max =
@@ -47,15 +54,15 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     struct hf_data_shape shape;
     if (!hf_data_case(id, &shape))
         return false;
-    const bool shifted = hf_data_pick(id, SHIFT, 3) > 0;
-    make_args(rng, c, &shape, shifted);
-    hf_data_name(c, &shape, "%s", shifted ? " shifted" : "");
+    const int kind = (int)hf_data_pick(id, SHIFT, 3);
+    make_args(rng, c, &shape, kind);
+    hf_data_name(c, &shape, " shift=%d", kind);
     return true;
 }
 
 static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
     const struct hf_data_shape shape = hf_data_bench(key);
-    return make_args(rng, c, &shape, true);
+    return make_args(rng, c, &shape, 1);
 }
 
 const struct hf_op_cases hf_moments_cases = {make_case, NULL, make_bench};
