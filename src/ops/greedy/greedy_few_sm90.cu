@@ -12,6 +12,8 @@
 #define FEW_BLOCKS 8 /* of the cluster */
 #define FEW_THREADS 512
 #define FEW_WARPS (FEW_THREADS / GREEDY_WARP)
+#define FEW_AIM (FEW_WARPS - 1) /* the warp that aims: most often it has no rows */
+#define FEW_HALF 27             /* bits of the lower half of a potential */
 
 #define PAIR_TILE 64 /* rows and columns of a block of distances, */
 #define PAIR_SIDE 16 /* threads to a side of it, */
@@ -25,8 +27,8 @@ template <int C> struct few_shared {
     hf_u64 bar[2][2], drawn[2][C], gained[2][FEW_BLOCKS][C];
     hf_u64 part[FEW_BLOCKS]; /* potential of that block */
     hf_u64 most[FEW_BLOCKS]; /* bits of its largest weight * nearest */
-    hf_u64 gain[2][C];       /* of this block, by parity of the step */
     hf_u64 rest[C];          /* what is left of the target, ~0 if not here */
+    hf_u64 gain[FEW_WARPS][C];
     hf_u64 largest, warps[FEW_WARPS];
     int chosen[HF_GREEDY_FEW_ROWS]; /* since the start */
 };
@@ -36,13 +38,15 @@ struct few_state {
     uint32_t rank;
     int lane, warp;
     int64_t i; /* its row, -1: none */
+    bool idle; /* no thread of the warp has one */
     double nearest, weight;
     hf_u64 q, upto; /* its potential, and with that of the rows in front in the warp */
     int64_t from, count;
     double unit;
     unsigned odd, parity;  /* of the step, and of the phase of its barriers */
     hf_u64 part;           /* potential of block lane % FEW_BLOCKS */
-    struct hf_philox bits; /* for candidate `lane` of the next step */
+    hf_u64 total;          /* of all blocks */
+    struct hf_philox bits; /* for candidate `lane` of the next step; in the warp that aims */
 };
 
 /* Features [from, from + PAIR_COLS) of PAIR_TILE rows from `first`; 0 behind the last of either. */
@@ -126,10 +130,22 @@ static __device__ __forceinline__ void few_tell(hf_u64 *p, hf_u64 v) {
         few_store(p, b, v);
 }
 
+/* The sum over a warp of 32 potentials, which are 2^50 at most, or of 15 sums of so many: in halves
+ * whose sums have 32 bits, for which there is an instruction. Five shuffles that wait for each
+ * other would take longer. */
+static __device__ __forceinline__ hf_u64 few_warp_sum(hf_u64 v) {
+    const unsigned low = (unsigned)v & ((1u << FEW_HALF) - 1);
+    const unsigned high = (unsigned)(v >> FEW_HALF);
+    return __reduce_add_sync(0xffffffffu, low) +
+           ((hf_u64)__reduce_add_sync(0xffffffffu, high) << FEW_HALF);
+}
+
 /* The sum of the thread's and the lower lanes' potentials, and that of each warp. */
 template <int C>
 static __device__ __forceinline__ void few_scan(struct few_state *s, struct few_shared<C> &sh) {
     s->upto = s->q;
+    if (s->idle)
+        return;
 #pragma unroll
     for (int step = 1; step < GREEDY_WARP; step *= 2) {
         const hf_u64 other = __shfl_up_sync(0xffffffffu, s->upto, step);
@@ -137,6 +153,13 @@ static __device__ __forceinline__ void few_scan(struct few_state *s, struct few_
     }
     if (s->lane == GREEDY_WARP - 1)
         sh.warps[s->warp] = s->upto;
+}
+
+static __device__ __forceinline__ hf_u64 few_total(const struct few_state &s) {
+    hf_u64 total = s.part;
+    for (int step = FEW_BLOCKS / 2; step > 0; step /= 2)
+        total += __shfl_xor_sync(0xffffffffu, total, step);
+    return total;
 }
 
 /* Potentials from the distances, and their sums in all blocks. */
@@ -154,6 +177,7 @@ static __device__ void few_sums(const struct greedy_job &job, struct few_state *
     __syncwarp();
     hf_cluster_sync();
     s->part = sh.part[s->lane % FEW_BLOCKS];
+    s->total = few_total(*s);
 }
 
 /* A scale that uses the whole range of the integers, and potentials on it. */
@@ -177,13 +201,6 @@ static __device__ void few_rescale(const struct greedy_job &job, struct few_stat
     few_sums(job, s, sh);
 }
 
-static __device__ __forceinline__ hf_u64 few_total(const struct few_state &s) {
-    hf_u64 total = s.part;
-    for (int step = FEW_BLOCKS / 2; step > 0; step /= 2)
-        total += __shfl_xor_sync(0xffffffffu, total, step);
-    return total;
-}
-
 /* Random numbers of the candidates of the next step but `ahead`: a lane a candidate. */
 static __device__ __forceinline__ void few_roll(const struct greedy_job &job, struct few_state *s,
                                                 int ahead) {
@@ -201,12 +218,11 @@ static __device__ __forceinline__ uint64_t few_below(struct hf_philox b, uint64_
                 return __umul64hi(b.half[i], n);
 }
 
-/* The block that holds each target, and what is left of the target there: the first warp's work. */
+/* The block that holds each target, and what is left of the target there: one warp's work. */
 template <int C>
-static __device__ __forceinline__ void few_aim(const struct greedy_job &job,
-                                               const struct few_state &s, hf_u64 total,
-                                               struct few_shared<C> &sh) {
-    hf_u64 rest = few_below(s.bits, job.seed, total);
+static __device__ __forceinline__ void
+few_aim(const struct greedy_job &job, const struct few_state &s, struct few_shared<C> &sh) {
+    hf_u64 rest = few_below(s.bits, job.seed, s.total);
     uint32_t owner = 0;
     bool found = false;
 #pragma unroll
@@ -232,14 +248,15 @@ few_expect(const struct greedy_job &job, const struct few_state &s, struct few_s
 /* The rows of the candidates, told by the threads that have them. */
 template <int C>
 static __device__ void few_draw(const struct greedy_job &job, const struct few_state &s,
-                                hf_u64 total, struct few_shared<C> &sh) {
-    if (s.warp == 0)
-        few_aim(job, s, total, sh);
+                                struct few_shared<C> &sh) {
+    if (s.warp == FEW_AIM)
+        few_aim(job, s, sh);
     __syncthreads();
-    hf_u64 before = s.upto - s.q;
-#pragma unroll
-    for (int w = 0; w < FEW_WARPS; w++)
-        before += w < s.warp ? sh.warps[w] : 0;
+    if (s.idle)
+        return;
+    static_assert(FEW_WARPS - 1 <= 15, "sums of so many warps in front");
+    const hf_u64 front = few_warp_sum(s.lane < s.warp ? sh.warps[s.lane] : 0);
+    const hf_u64 before = front + s.upto - s.q;
 #pragma unroll
     for (int l = 0; l < C; l++)
         if (l < job.trials && sh.rest[l] - before < s.q)
@@ -255,8 +272,10 @@ static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job
     const int64_t i = s.i < 0 ? 0 : s.i;
 #pragma unroll
     for (int l = 0; l < C; l++)
-        v[l] = l < job.trials ? __ldcg(&job.pairs[(int64_t)sh.drawn[s.odd][l] * job.pitch + i])
-                              : INFINITY;
+        v[l] = l < job.trials && !s.idle
+                   ? __ldcg(&job.pairs[(int64_t)sh.drawn[s.odd][l] * job.pitch + i])
+                   : INFINITY;
+    hf_u64 own = 0; /* what candidate `lane` gains in the warp */
 #pragma unroll
     for (int l = 0; l < C; l++) {
         if (!__any_sync(0xffffffffu, v[l] < s.nearest))
@@ -264,14 +283,20 @@ static __device__ __forceinline__ void few_evaluate(const struct greedy_job &job
         hf_u64 gain = 0;
         if (v[l] < s.nearest)
             gain = s.q - hf_seed_quantum_of(v[l], s.weight, s.unit, job.limit);
-        gain = hf_warp_sum(gain);
-        if (s.lane == 0 && gain > 0)
-            atomicAdd(&sh.gain[s.odd][l], gain);
+        gain = few_warp_sum(gain);
+        own = s.lane == l ? gain : own;
     }
+    if (s.lane < C)
+        sh.gain[s.warp][s.lane] = own;
     __syncthreads();
-    if (threadIdx.x < FEW_BLOCKS * C && threadIdx.x % C < job.trials)
-        few_send(&sh.gained[s.odd][s.rank][threadIdx.x % C], &sh.bar[1][s.odd], threadIdx.x / C,
-                 sh.gain[s.odd][threadIdx.x % C]);
+    const int l = (int)threadIdx.x % C;
+    if (threadIdx.x >= FEW_BLOCKS * C || l >= job.trials)
+        return;
+    hf_u64 gain = 0;
+#pragma unroll
+    for (int w = 0; w < FEW_WARPS; w++)
+        gain += sh.gain[w][l];
+    few_send(&sh.gained[s.odd][s.rank][l], &sh.bar[1][s.odd], threadIdx.x / C, gain);
 }
 
 /* The candidate that gained most, the first of equals, becomes a centroid. */
@@ -300,10 +325,9 @@ static __device__ __forceinline__ void few_take(const struct greedy_job &job, st
         s->q = hf_seed_quantum_of(own, s->weight, s->unit, job.limit);
     }
     s->part -= sh.gained[s->odd][s->lane % FEW_BLOCKS][winner];
+    s->total -= most;
     if (threadIdx.x == 0)
         sh.chosen[s->count - s->from] = (int)sh.drawn[s->odd][winner];
-    if (threadIdx.x < C) /* told in the last step; this step's may still be on their way */
-        sh.gain[s->odd ^ 1][threadIdx.x] = 0;
     s->count++;
     s->parity ^= s->odd;
     s->odd ^= 1;
@@ -324,8 +348,9 @@ static __device__ struct few_state few_begin(const struct greedy_job &job,
     s.weight = s.i < 0 ? 0 : greedy_weight(job, s.i);
     s.from = s.count = *job.count;
     s.unit = *job.unit;
-    if (threadIdx.x < 2 * C)
-        sh.gain[threadIdx.x / C][threadIdx.x % C] = 0;
+    s.idle = s.warp * GREEDY_WARP >= each;
+    if (s.idle && s.lane == 0)
+        sh.warps[s.warp] = 0;
     s.odd = s.parity = 0;
     for (int e = 0; e < 4 && threadIdx.x == 0; e++)
         hf_mbar_init(hf_shared(&sh.bar[e / 2][e % 2]), 1);
@@ -366,22 +391,20 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1) __cluster_dims__(FEW_BL
     __shared__ struct few_shared<C> sh;
     struct few_state s = few_begin(job, sh);
     for (;;) {
-        hf_u64 total = few_total(s);
-        const bool finer = s.count > s.from && (double)total < job.limit * HF_GREEDY_FINER;
-        const bool last = s.count >= job.upto || total == 0;
+        const bool finer = s.count > s.from && (double)s.total < job.limit * HF_GREEDY_FINER;
+        const bool last = s.count >= job.upto || s.total == 0;
         if (finer)
             few_rescale(job, &s, sh);
         if (last)
             break;
-        if (finer)
-            total = few_total(s);
         if (threadIdx.x == 0)
             few_expect(job, s, sh);
-        few_draw(job, s, total, sh);
+        few_draw(job, s, sh);
         hf_mbar_wait(hf_shared(&sh.bar[0][s.odd]), s.parity);
         double v[C];
         few_evaluate(job, s, v, sh);
-        few_roll(job, &s, 1);
+        if (s.warp == FEW_AIM)
+            few_roll(job, &s, 1);
         hf_mbar_wait(hf_shared(&sh.bar[1][s.odd]), s.parity);
         few_take(job, &s, v, sh);
     }
