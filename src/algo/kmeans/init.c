@@ -111,7 +111,7 @@ hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, in
     if (!hf_init_in_place(s))
         return hf_rows_gather(rows, index, count, dst);
     const struct hf_gather_args args = {
-        .x = *rows->array, .index = index, .count = count, .out = dst};
+        .x = *rows->array, .index = index, .count = count, .type = HF_F64, .out = dst};
     return count > 0 ? hf_gather(rows->ctx, &args) : HF_OK;
 }
 

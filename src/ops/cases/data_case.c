@@ -61,6 +61,11 @@ bool hf_data_case(int64_t id, struct hf_data_shape *shape) {
     return id < larges;
 }
 
+int64_t hf_data_batch(int64_t id, int purpose, int64_t n) {
+    const int64_t wish = 1 + hf_data_pick(id, purpose, 12);
+    return n % wish == 0 ? wish : hf_data_pick(id, purpose, 2) ? n : 1;
+}
+
 void hf_data_name(struct hf_case *c, const struct hf_data_shape *s, const char *fmt, ...) {
     int used = snprintf(c->name, sizeof c->name, "%s n=%lld k=%lld d=%lld %s", kind_names[s->kind],
                         (long long)s->n, (long long)s->k, (long long)s->d, hf_dtype_name(s->dtype));

@@ -33,6 +33,9 @@ bool hf_data_case(int64_t id, struct hf_data_shape *shape);
 /* A number below `count` that depends on the case and the purpose alone, not on the seed. */
 int64_t hf_data_pick(int64_t id, int purpose, int64_t count);
 
+/* Problems that n rows are to be cut into: a divisor of n; 1 and n are likely. */
+int64_t hf_data_batch(int64_t id, int purpose, int64_t n);
+
 /* "blobs n=37 k=5 d=3 bf16 " and then the rest as printf does */
 void hf_data_name(struct hf_case *c, const struct hf_data_shape *shape, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -2,7 +2,7 @@
 #include "ops/cases/data_case.h"
 #include "ops/gather/gather.h"
 
-enum { COUNT = 10 }; /* purposes of hf_data_pick() */
+enum { COUNT = 10, TYPE }; /* purposes of hf_data_pick() */
 
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     static const int64_t counts[] = {1, 3, 40, 1000};
@@ -16,8 +16,10 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     for (int64_t i = 0; index && i < a->count; i++)
         index[i] = (int64_t)(hf_rng_next(rng) % (uint64_t)shape.n);
     a->index = index;
-    a->out = hf_case_alloc(c, (size_t)(a->count * shape.d) * sizeof *a->out, true);
-    hf_data_name(c, &shape, " rows=%d", (int)a->count);
+    const bool wide = shape.dtype == HF_F64 || hf_data_pick(id, TYPE, 2) == 0;
+    a->type = wide ? HF_F64 : HF_F32;
+    a->out = hf_case_alloc(c, (size_t)(a->count * shape.d) * hf_dtype_bytes(a->type), true);
+    hf_data_name(c, &shape, " rows=%d as %s", (int)a->count, hf_dtype_name(a->type));
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gather on CUDA: a warp a row. */
+#include "core/array.h"
 #include "core/kernel.h"
 #include "device/cuda/load.cuh"
 #include "device/cuda/reduce.cuh"
@@ -9,14 +10,29 @@
 #define THREADS 256
 #define WARP 32
 
-template <hf_dtype T>
+/* O is float or double, whichever holds each value of type T exactly. */
+template <hf_dtype T, typename O>
 static __global__ void gather_rows(const char *x, int64_t row_bytes, int64_t d,
-                                   const int64_t *index, int64_t count, double *out) {
+                                   const int64_t *index, int64_t count, O *out) {
     const int64_t warps = (int64_t)gridDim.x * (THREADS / WARP);
     for (int64_t i = (int64_t)blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP; i < count;
          i += warps)
         for (int64_t j = threadIdx.x % WARP; j < d; j += WARP)
-            out[i * d + j] = hf_device_load<T>(x + index[i] * row_bytes, j);
+            out[i * d + j] = (O)hf_device_load<T>(x + index[i] * row_bytes, j);
+}
+
+template <hf_dtype T>
+static void launch(const struct hf_cuda *cuda, const hf_array *x, const int64_t *index,
+                   const struct hf_gather_args *a, void *out) {
+    const int64_t row_bytes = hf_array_stride(x) * hf_device_bytes<T>;
+    const char *rows = (const char *)x->data;
+    const int blocks = cuda->sms * 8;
+    if (a->type == HF_F64)
+        gather_rows<T, double><<<blocks, THREADS, 0, cuda->stream>>>(
+            rows, row_bytes, x->cols, index, a->count, (double *)out);
+    else if constexpr (T != HF_F64)
+        gather_rows<T, float><<<blocks, THREADS, 0, cuda->stream>>>(rows, row_bytes, x->cols, index,
+                                                                    a->count, (float *)out);
 }
 
 static hf_status gather_run(void *stream, const void *p, void *ws) {
@@ -28,22 +44,18 @@ static hf_status gather_run(void *stream, const void *p, void *ws) {
     const hf_array x = hf_stage_array(&stage, &a->x);
     const size_t count = (size_t)a->count;
     const int64_t *index = (const int64_t *)hf_stage_in(&stage, a->index, count * sizeof *index);
-    double *out = (double *)hf_stage_out(&stage, a->out, count * (size_t)x.cols * sizeof *out);
+    void *out = hf_stage_out(&stage, a->out, count * (size_t)x.cols * hf_dtype_bytes(a->type));
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    const int64_t row_bytes =
-        (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);
-    hf_for_dtype(x.dtype, [&](auto type) {
-        gather_rows<decltype(type)::value><<<cuda->sms * 8, THREADS, 0, cuda->stream>>>(
-            (const char *)x.data, row_bytes, x.cols, index, a->count, out);
-    });
+    hf_for_dtype(x.dtype,
+                 [&](auto type) { launch<decltype(type)::value>(cuda, &x, index, a, out); });
     return hf_stage_end(&stage, hf_cuda_launched(cuda, "gather"));
 }
 
 static double gather_estimate(const void *p) {
     const struct hf_gather_args *a = (const struct hf_gather_args *)p;
     return hf_cuda_pass_ns((double)a->count * (double)a->x.cols *
-                           (double)(hf_dtype_bytes(a->x.dtype) + sizeof(double)));
+                           (double)(hf_dtype_bytes(a->x.dtype) + hf_dtype_bytes(a->type)));
 }
 
 static const struct hf_kernel rows[] = {{"gather_any_cuda",

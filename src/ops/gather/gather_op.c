@@ -10,7 +10,7 @@ static void gather_cost(const void *p, double *flops, double *bytes) {
     const struct hf_gather_args *args = p;
     *flops = 0;
     *bytes = (double)args->count * (double)args->x.cols *
-             (double)(hf_dtype_bytes(args->x.dtype) + sizeof(double));
+             (double)(hf_dtype_bytes(args->x.dtype) + hf_dtype_bytes(args->type));
 }
 
 const struct hf_op hf_gather_op = {"gather", sizeof(struct hf_gather_args), gather_key,

@@ -5,13 +5,23 @@
 #include "device/host/isa.h"
 #include "ops/gather/gather.h"
 
+static void to_f32(float *dst, const void *src, hf_dtype dtype, int64_t count) {
+    for (int64_t j = 0; j < count; j++)
+        dst[j] = (float)hf_load_f64(src, dtype, j);
+}
+
 static hf_status gather_run(void *stream, const void *p, void *ws) {
     (void)stream;
     (void)ws;
     const struct hf_gather_args *a = p;
     const int64_t d = a->x.cols;
-    for (int64_t i = 0; i < a->count; i++)
-        hf_to_f64(a->out + i * d, hf_array_row(&a->x, a->index[i]), a->x.dtype, d);
+    for (int64_t i = 0; i < a->count; i++) {
+        const void *row = hf_array_row(&a->x, a->index[i]);
+        if (a->type == HF_F64)
+            hf_to_f64((double *)a->out + i * d, row, a->x.dtype, d);
+        else
+            to_f32((float *)a->out + i * d, row, a->x.dtype, d);
+    }
     return HF_OK;
 }
 

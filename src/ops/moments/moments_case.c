@@ -5,7 +5,7 @@
 #include "ops/reference.h"
 #include <math.h>
 
-enum { SHIFT = 10 }; /* purposes of hf_data_pick() */
+enum { SHIFT = 10, BATCH }; /* purposes of hf_data_pick() */
 
 static int64_t *any_int64(struct hf_rng *rng, struct hf_case *c, int64_t count) {
     int64_t *v = hf_case_alloc(c, (size_t)count * sizeof *v, true);
@@ -14,10 +14,10 @@ static int64_t *any_int64(struct hf_rng *rng, struct hf_case *c, int64_t count) 
     return v;
 }
 
-/* 0, a row of the data, or a third of the way from one row to another: the type may not hold it. */
-static double shift_at(const hf_array *x, int64_t j, int kind) {
-    const double at = hf_load_f64(hf_array_row(x, x->rows / 2), x->dtype, j);
-    const double last = hf_load_f64(hf_array_row(x, x->rows - 1), x->dtype, j);
+/* 0, a row of the problem, or a third of the way from one to another: the type may not hold it. */
+static double shift_at(const hf_array *x, int64_t first, int64_t n, int64_t j, int kind) {
+    const double at = hf_load_f64(hf_array_row(x, first + n / 2), x->dtype, j);
+    const double last = hf_load_f64(hf_array_row(x, first + n - 1), x->dtype, j);
     return kind == 0 ? 0 : kind == 1 ? at : at + (last - at) / 3;
 }
 
@@ -25,24 +25,25 @@ static double shift_at(const hf_array *x, int64_t j, int kind) {
 static bool make_args(struct hf_rng *rng, struct hf_case *c, const struct hf_data_shape *shape,
                       int kind) {
     struct hf_moments_args *args = c->args;
-    const int64_t d = shape->d;
+    const int64_t batch = hf_moments_batch(args), n = shape->n / batch, columns = batch * shape->d;
     args->x = hf_data_rows(rng, c, shape);
-    double *shift = hf_case_alloc(c, (size_t)d * sizeof *shift, false);
-    double *mult = hf_case_alloc(c, (size_t)d * sizeof *mult, false);
-    double *mult_square = hf_case_alloc(c, (size_t)d * sizeof *mult_square, false);
-    args->sum = any_int64(rng, c, 2 * d);
-    args->sum_square = any_int64(rng, c, 2 * d);
+    double *shift = hf_case_alloc(c, (size_t)columns * sizeof *shift, false);
+    double *mult = hf_case_alloc(c, (size_t)columns * sizeof *mult, false);
+    double *mult_square = hf_case_alloc(c, (size_t)columns * sizeof *mult_square, false);
+    args->sum = any_int64(rng, c, 2 * columns);
+    args->sum_square = any_int64(rng, c, 2 * columns);
     if (c->failed)
         return false;
-    args->bits = hf_fixed_bits(shape->n);
-    for (int64_t j = 0; j < d; j++) {
-        shift[j] = shift_at(&args->x, j, kind);
+    args->bits = hf_fixed_bits(n);
+    for (int64_t at = 0; at < columns; at++) {
+        const int64_t first = at / shape->d * n, j = at % shape->d;
+        shift[at] = shift_at(&args->x, first, n, j, kind);
         double max = 0;
-        for (int64_t i = 0; i < shape->n; i++)
-            max =
-                fmax(max, fabs(hf_load_f64(hf_array_row(&args->x, i), shape->dtype, j) - shift[j]));
-        mult[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max));
-        mult_square[j] = hf_fixed_mult(args->bits, hf_fixed_exponent(max * max));
+        for (int64_t i = first; i < first + n; i++)
+            max = fmax(max,
+                       fabs(hf_load_f64(hf_array_row(&args->x, i), shape->dtype, j) - shift[at]));
+        mult[at] = hf_fixed_mult(args->bits, hf_fixed_exponent(max));
+        mult_square[at] = hf_fixed_mult(args->bits, hf_fixed_exponent(max * max));
     }
     args->shift = shift;
     args->mult = mult;
@@ -54,9 +55,11 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     struct hf_data_shape shape;
     if (!hf_data_case(id, &shape))
         return false;
+    struct hf_moments_args *args = c->args;
     const int kind = (int)hf_data_pick(id, SHIFT, 3);
+    args->batch = hf_data_batch(id, BATCH, shape.n);
     make_args(rng, c, &shape, kind);
-    hf_data_name(c, &shape, " shift=%d", kind);
+    hf_data_name(c, &shape, " batch=%d shift=%d", (int)args->batch, kind);
     return true;
 }
 

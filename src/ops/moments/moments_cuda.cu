@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * moments on CUDA: one pass over x, sums of a thread's columns in registers. A term costs ten
  * float64 operations and eight on integers, which for 16-bit data take longer than the memory.
- * Where nothing but the last digit of a square can be rounded, seven and two do. */
+ * Where nothing but the last digit of a square can be rounded, seven and two do. blockIdx.z
+ * is the problem. */
 #include "core/kernel.h"
 #include "device/cuda/pack.cuh"
 #include "device/cuda/reduce.cuh"
@@ -18,12 +19,26 @@
 
 struct moments_job {
     const char *x;
-    int64_t row_bytes, n, d;
-    const double *shift, *mult, *mult_square;
-    double limb; /* 2^bits */
-    hf_u64 *sum; /* [2, d] */
+    int64_t row_bytes, n, d; /* n rows of a problem */
+    int64_t batch;
+    const double *shift, *mult, *mult_square; /* [batch, d] */
+    double limb;                              /* 2^bits */
+    hf_u64 *sum;                              /* [batch, 2, d] */
     hf_u64 *square;
 };
+
+/* What a block sees: its problem alone. */
+static __device__ __forceinline__ struct moments_job own_problem(const struct moments_job &all) {
+    struct moments_job job = all;
+    const int64_t p = blockIdx.z;
+    job.x += p * job.n * job.row_bytes;
+    job.shift += p * job.d;
+    job.mult += p * job.d;
+    job.mult_square += p * job.d;
+    job.sum += p * 2 * job.d;
+    job.square += p * 2 * job.d;
+    return job;
+}
 
 /* Values of T are multiples of 2^-digits_of<T> with an absolute value below 2^16; -1: they may be
  * smaller or larger. */
@@ -231,7 +246,8 @@ static __device__ hf_u64 fold_rows(const struct hf_lanes at, hf_u64 v) {
 }
 
 template <hf_dtype T, int N>
-static __global__ void __launch_bounds__(THREADS, 3) moments_columns(const struct moments_job job) {
+static __global__ void __launch_bounds__(THREADS, 3) moments_columns(const struct moments_job all) {
+    const struct moments_job job = own_problem(all);
     const struct hf_lanes at = hf_lanes_of(job.d, N);
     struct moments_sums<N> own;
     bool exact = false;
@@ -252,10 +268,10 @@ static __global__ void __launch_bounds__(THREADS, 3) moments_columns(const struc
     for (int e = 0; e < N; e++)
 #pragma unroll
         for (int s = 0; s < SUMS; s++) {
-            const hf_u64 all = fold_rows(at, own.sum[e][s] - (!exact || s == 2 ? magic : 0));
+            const hf_u64 total = fold_rows(at, own.sum[e][s] - (!exact || s == 2 ? magic : 0));
             hf_u64 *dst = (s < 2 ? job.sum : job.square) + (s & 1) * job.d + at.column + e;
             if (at.row == 0)
-                atomicAdd(dst, all);
+                atomicAdd(dst, total);
         }
 }
 
@@ -263,8 +279,10 @@ template <hf_dtype T, int N>
 static void launch_columns(struct hf_cuda *cuda, const struct moments_job &job) {
     const int64_t packs = (job.d + N - 1) / N;
     const int64_t most = (job.n * packs + THREADS - 1) / THREADS;
-    moments_columns<T, N><<<hf_lanes_grid(cuda, moments_columns<T, N>, THREADS, packs, most),
-                            THREADS, 0, cuda->stream>>>(job);
+    dim3 grid = hf_lanes_grid(cuda, moments_columns<T, N>, THREADS, packs, most * job.batch);
+    grid.x = (unsigned)((grid.x + job.batch - 1) / job.batch); /* blocks of a problem */
+    grid.z = (unsigned)job.batch;
+    moments_columns<T, N><<<grid, THREADS, 0, cuda->stream>>>(job);
 }
 
 template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, const struct moments_job &job) {
@@ -283,7 +301,8 @@ static hf_status moments_run(void *stream, const void *p, void *ws) {
     struct hf_stage stage;
     hf_stage_begin(&stage, stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
-    const size_t column_bytes = (size_t)x.cols * sizeof(double);
+    const int64_t batch = hf_moments_batch(args);
+    const size_t column_bytes = (size_t)(batch * x.cols) * sizeof(double);
     struct moments_job job;
     job.shift = (const double *)hf_stage_in(&stage, args->shift, column_bytes);
     job.mult = (const double *)hf_stage_in(&stage, args->mult, column_bytes);
@@ -294,11 +313,17 @@ static hf_status moments_run(void *stream, const void *p, void *ws) {
         return hf_stage_end(&stage, HF_OK);
     job.x = (const char *)x.data;
     job.row_bytes = (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);
-    job.n = x.rows;
+    job.n = x.rows / batch;
+    job.batch = batch;
     job.d = x.cols;
     job.limb = (double)((int64_t)1 << args->bits);
     hf_for_dtype(x.dtype, [&](auto type) { launch_type<decltype(type)::value>(cuda, job); });
     return hf_stage_end(&stage, hf_cuda_launched(cuda, "moments"));
+}
+
+/* What blockIdx.z can count. */
+static bool moments_supports(const void *p) {
+    return hf_moments_batch((const struct hf_moments_args *)p) <= 65535;
 }
 
 static double moments_estimate(const void *p) {
@@ -314,7 +339,7 @@ static const struct hf_kernel rows[] = {{"moments_any_cuda",
                                          HF_TRAIT_FIXED_ORDER,
                                          0,
                                          {0, 0, 0},
-                                         NULL,
+                                         moments_supports,
                                          NULL,
                                          moments_run,
                                          moments_estimate}};

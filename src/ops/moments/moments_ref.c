@@ -31,8 +31,11 @@ static void sum_columns(void *job, int worker, int64_t begin, int64_t end) {
 
 static hf_status moments_run(void *stream, const void *p, void *ws) {
     (void)ws;
-    struct hf_moments_args args = *(const struct hf_moments_args *)p;
-    hf_parallel_for(stream, args.x.cols, FEATURES, sum_columns, &args);
+    const struct hf_moments_args *args = p;
+    for (int64_t i = 0; i < hf_moments_batch(args); i++) {
+        struct hf_moments_args one = hf_moments_problem(args, i);
+        hf_parallel_for(stream, one.x.cols, FEATURES, sum_columns, &one);
+    }
     return HF_OK;
 }
 

@@ -121,12 +121,11 @@ static void moments_rows(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status moments_run(void *stream, const void *p, void *ws) {
-    const struct hf_moments_args *args = p;
+static void moments_problem(void *stream, const struct hf_moments_args *args, void *ws) {
     struct moments_job job = {args, hf_row_bytes(&args->x), ws, worker_bytes(args)};
     const int workers = hf_pool_workers(stream);
     const int64_t d = args->x.cols;
-    memset(ws, 0, moments_workspace(p, workers));
+    memset(ws, 0, moments_workspace(args, workers));
     hf_parallel_for(stream, args->x.rows, GRAIN, moments_rows, &job);
     for (int w = 0; w < workers; w++) {
         const int64_t *own = worker_sums(&job, w);
@@ -134,6 +133,14 @@ static hf_status moments_run(void *stream, const void *p, void *ws) {
             args->sum[e] += own[e];
             args->sum_square[e] += own[2 * d + e];
         }
+    }
+}
+
+static hf_status moments_run(void *stream, const void *p, void *ws) {
+    const struct hf_moments_args *args = p;
+    for (int64_t i = 0; i < hf_moments_batch(args); i++) {
+        const struct hf_moments_args one = hf_moments_problem(args, i);
+        moments_problem(stream, &one, ws);
     }
     return HF_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * range: least and largest value of each column, and which rows are not finite. */
+ * range: least and largest value of each column, and which rows are not finite; of one problem or
+ * of several, whose rows lie one behind the other. */
 #ifndef HF_RANGE_H
 #define HF_RANGE_H
 
@@ -9,12 +10,33 @@
 /* All in/out, so that chunks can follow each other: start with min = +Inf, max = -Inf, whole =
  * true. */
 struct hf_range_args {
-    hf_array x;        /* [n, d] any data type */
-    double *min, *max; /* [d] over the rows that are finite throughout */
-    bool *whole;       /* stays true while every value of such rows is a whole number */
-    uint8_t *row_bad;  /* [n] out: 1 where a row has NaN or Inf, else 0 */
-    int64_t *bad_rows; /* added to: how many such rows */
+    hf_array x;        /* [batch * n, d] any data type */
+    int64_t batch;     /* problems; 0 stands for 1 */
+    double *min, *max; /* [batch, d] over the rows that are finite throughout */
+    bool *whole;       /* [batch] stays true while every value of such rows is a whole number */
+    uint8_t *row_bad;  /* [batch * n] out: 1 where a row has NaN or Inf, else 0 */
+    int64_t *bad_rows; /* [batch] added to: how many such rows */
 };
+
+static inline int64_t hf_range_batch(const struct hf_range_args *args) {
+    return args->batch > 1 ? args->batch : 1;
+}
+
+/* Problem p alone. */
+static inline struct hf_range_args hf_range_problem(const struct hf_range_args *args, int64_t p) {
+    struct hf_range_args one = *args;
+    const int64_t n = args->x.rows / hf_range_batch(args), d = args->x.cols;
+    const int64_t stride = args->x.row_stride ? args->x.row_stride : d;
+    one.batch = 1;
+    one.x.data = (char *)args->x.data + (size_t)(p * n * stride) * hf_dtype_bytes(args->x.dtype);
+    one.x.rows = n;
+    one.min += p * d;
+    one.max += p * d;
+    one.whole += p;
+    one.row_bad += p * n;
+    one.bad_rows += p;
+    return one;
+}
 
 static inline hf_status hf_range(hf_context *ctx, const struct hf_range_args *args) {
     return hf_run(ctx, HF_OP_RANGE, args);

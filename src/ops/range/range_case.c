@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BAD = 10, GOES_ON }; /* purposes of hf_data_pick() */
+enum { BAD = 10, GOES_ON, BATCH }; /* purposes of hf_data_pick() */
 
 /* NaN, Inf and -Inf by bits: the sign and the payload of a NaN must not matter. */
 static void spoil(const hf_array *x, int64_t i, int64_t j, int64_t which) {
@@ -25,17 +25,19 @@ static void spoil(const hf_array *x, int64_t i, int64_t j, int64_t which) {
 
 static bool make_outputs(struct hf_case *c, bool goes_on) {
     struct hf_range_args *args = c->args;
-    const size_t d = (size_t)args->x.cols;
-    args->min = hf_case_alloc(c, d * sizeof(double), true);
-    args->max = hf_case_alloc(c, d * sizeof(double), true);
-    args->whole = hf_case_alloc(c, sizeof *args->whole, true);
+    const size_t batch = (size_t)hf_range_batch(args), d = (size_t)args->x.cols;
+    args->min = hf_case_alloc(c, batch * d * sizeof(double), true);
+    args->max = hf_case_alloc(c, batch * d * sizeof(double), true);
+    args->whole = hf_case_alloc(c, batch * sizeof *args->whole, true);
     args->row_bad = hf_case_alloc(c, (size_t)args->x.rows, true);
-    args->bad_rows = hf_case_alloc(c, sizeof *args->bad_rows, true);
+    args->bad_rows = hf_case_alloc(c, batch * sizeof *args->bad_rows, true);
     if (c->failed)
         return false;
-    *args->whole = true;
-    *args->bad_rows = goes_on ? 5 : 0;
-    for (size_t j = 0; j < d; j++) {
+    for (size_t p = 0; p < batch; p++) {
+        args->whole[p] = true;
+        args->bad_rows[p] = goes_on ? 5 : 0;
+    }
+    for (size_t j = 0; j < batch * d; j++) {
         args->min[j] = goes_on ? (double)(j % 3) - 1 : INFINITY;
         args->max[j] = goes_on ? args->min[j] + 1 : -INFINITY;
     }
@@ -50,8 +52,10 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     /* 1 in 64 elements, 1 row, all rows, or none */
     const int64_t bad = shape.dtype == HF_U8 ? 0 : hf_data_pick(id, BAD, 4);
     const bool goes_on = hf_data_pick(id, GOES_ON, 3) == 0;
+    args->batch = hf_data_batch(id, BATCH, shape.n);
     args->x = hf_data_rows(rng, c, &shape);
-    hf_data_name(c, &shape, " bad=%d%s", (int)bad, goes_on ? " later chunk" : "");
+    hf_data_name(c, &shape, " batch=%d bad=%d%s", (int)args->batch, (int)bad,
+                 goes_on ? " later chunk" : "");
     if (c->failed || !make_outputs(c, goes_on))
         return true;
     for (int64_t i = 0; bad && i < shape.n; i++)

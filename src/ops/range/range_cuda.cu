@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * range on CUDA: one pass over x. A thread keeps the extremes of its columns in registers; whether
  * a row is bad is settled by the block that holds the whole row. Rows too long for a block are
- * looked at twice. */
+ * looked at twice. blockIdx.z is the problem. */
 #include "core/kernel.h"
 #include "device/cuda/pack.cuh"
 #include "device/cuda/reduce.cuh"
@@ -12,7 +12,7 @@
 #define FLIGHT_BYTES 64 /* loads of a thread that are under way at once */
 #define WARP 32
 
-/* What blocks have in common. Zeroed at the start. */
+/* What blocks of a problem have in common. Zeroed at the start. */
 struct range_common {
     hf_u64 bad_rows;
     unsigned fraction; /* some value is not a whole number */
@@ -20,11 +20,24 @@ struct range_common {
 
 struct range_job {
     const char *x;
-    int64_t row_bytes, n, d;
+    int64_t row_bytes, n, d; /* n rows of a problem */
+    int64_t batch;
     uint8_t *row_bad;
-    hf_u64 *low, *high; /* [d] hf_order_key(): of -min and of max */
-    struct range_common *common;
+    hf_u64 *low, *high;          /* [batch, d] hf_order_key(): of -min and of max */
+    struct range_common *common; /* [batch] */
 };
+
+/* What a block sees: its problem alone. */
+static __device__ __forceinline__ struct range_job own_problem(const struct range_job &all) {
+    struct range_job job = all;
+    const int64_t p = blockIdx.z;
+    job.x += p * job.n * job.row_bytes;
+    job.row_bad += p * job.n;
+    job.low += p * job.d;
+    job.high += p * job.d;
+    job.common += p;
+    return job;
+}
 
 template <hf_dtype T> __device__ __forceinline__ bool is_finite(typename hf_element<T>::wide v) {
     return v * 0 == 0;
@@ -128,7 +141,8 @@ slot_value(const struct range_slot<T, N> *slot, int e, bool high) {
 
 /* N columns a thread. KNOWN: row_bad is there already. */
 template <hf_dtype T, int N, bool KNOWN>
-static __global__ void __launch_bounds__(THREADS) range_columns(const struct range_job job) {
+static __global__ void __launch_bounds__(THREADS) range_columns(const struct range_job all) {
+    const struct range_job job = own_problem(all);
     constexpr int SIZE = hf_device_bytes<T> * N;
     constexpr int UNROLL = FLIGHT_BYTES / SIZE < 8 ? FLIGHT_BYTES / SIZE : 8;
     constexpr bool ALL_FINITE = T == HF_U8;
@@ -178,15 +192,15 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
                     whole = whole && hf_widen<T>(v[u].e[e]) == rint(hf_widen<T>(v[u].e[e]));
         }
     }
-    __shared__ typename hf_element<T>::wide all[N][THREADS];
+    __shared__ typename hf_element<T>::wide shared[N][THREADS];
     typename hf_element<T>::wide least[N], most[N];
 #pragma unroll
     for (int e = 0; e < N; e++) {
         least[e] = slot_value<T, N>(slot, e, false);
         most[e] = slot_value<T, N>(slot, e, true);
     }
-    fold_rows<true>(at, all, least);
-    fold_rows<false>(at, all, most);
+    fold_rows<true>(at, shared, least);
+    fold_rows<false>(at, shared, most);
 #pragma unroll
     for (int e = 0; e < N; e++) {
         if (at.row != 0)
@@ -201,7 +215,8 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
 }
 
 /* A warp looks at a row. */
-template <hf_dtype T> static __global__ void range_rows(const struct range_job job) {
+template <hf_dtype T> static __global__ void range_rows(const struct range_job all) {
+    const struct range_job job = own_problem(all);
     const int64_t warps = (int64_t)gridDim.x * (blockDim.x / WARP);
     hf_u64 bad = 0;
     for (int64_t i = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP; i < job.n;
@@ -223,30 +238,41 @@ template <hf_dtype T> static __global__ void range_rows(const struct range_job j
 /* Onto what came in. Adding +0 turns -0 into +0, as in the reference. */
 static __global__ void range_end(const struct range_job job, double *low, double *high, bool *whole,
                                  int64_t *bad_rows) {
-    const int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (j < job.d) {
-        low[j] = fmin(low[j], -hf_order_value(job.low[j]) + 0.0);
-        high[j] = fmax(high[j], hf_order_value(job.high[j]) + 0.0);
+    const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < job.batch * job.d) {
+        low[at] = fmin(low[at], -hf_order_value(job.low[at]) + 0.0);
+        high[at] = fmax(high[at], hf_order_value(job.high[at]) + 0.0);
     }
-    if (j == 0) {
-        *whole = *whole && job.common->fraction == 0;
-        *bad_rows += (int64_t)job.common->bad_rows;
+    if (at < job.batch) {
+        whole[at] = whole[at] && job.common[at].fraction == 0;
+        bad_rows[at] += (int64_t)job.common[at].bad_rows;
     }
+}
+
+/* The blocks of hf_lanes_grid(), shared out to the problems. */
+template <typename F>
+static dim3 grid_of(const struct hf_cuda *cuda, F *kernel, const struct range_job &job,
+                    int64_t packs) {
+    const int64_t most = (job.n * packs + THREADS - 1) / THREADS;
+    dim3 grid = hf_lanes_grid(cuda, kernel, THREADS, packs, most * job.batch);
+    grid.x = (unsigned)((grid.x + job.batch - 1) / job.batch);
+    grid.z = (unsigned)job.batch;
+    return grid;
 }
 
 template <hf_dtype T, int N>
 static void launch_columns(struct hf_cuda *cuda, const struct range_job &job) {
     const int64_t packs = (job.d + N - 1) / N;
-    const int64_t most = (job.n * packs + THREADS - 1) / THREADS;
     if (T != HF_U8 && packs > THREADS) {
-        range_rows<T><<<cuda->sms * 8, THREADS, 0, cuda->stream>>>(job);
+        const unsigned blocks = (unsigned)((cuda->sms * 8 + job.batch - 1) / job.batch);
+        range_rows<T><<<dim3(blocks, 1, (unsigned)job.batch), THREADS, 0, cuda->stream>>>(job);
         range_columns<T, N, true>
-            <<<hf_lanes_grid(cuda, range_columns<T, N, true>, THREADS, packs, most), THREADS, 0,
-               cuda->stream>>>(job);
+            <<<grid_of(cuda, range_columns<T, N, true>, job, packs), THREADS, 0, cuda->stream>>>(
+                job);
     } else {
         range_columns<T, N, false>
-            <<<hf_lanes_grid(cuda, range_columns<T, N, false>, THREADS, packs, most), THREADS, 0,
-               cuda->stream>>>(job);
+            <<<grid_of(cuda, range_columns<T, N, false>, job, packs), THREADS, 0, cuda->stream>>>(
+                job);
     }
 }
 
@@ -262,13 +288,19 @@ static void launch_wide(struct hf_cuda *cuda, const struct range_job &job) {
         launch_wide<T, BYTES / 2>(cuda, job);
 }
 
-static size_t common_bytes(int64_t d) {
-    return sizeof(struct range_common) + 2 * (size_t)d * sizeof(hf_u64);
+static size_t common_bytes(int64_t batch, int64_t d) {
+    return (size_t)batch * (sizeof(struct range_common) + 2 * (size_t)d * sizeof(hf_u64));
 }
 
 static size_t range_workspace(const void *p, int workers) {
     (void)workers;
-    return common_bytes(((const struct hf_range_args *)p)->x.cols);
+    const struct hf_range_args *args = (const struct hf_range_args *)p;
+    return common_bytes(hf_range_batch(args), args->x.cols);
+}
+
+/* What blockIdx.z can count. */
+static bool range_supports(const void *p) {
+    return hf_range_batch((const struct hf_range_args *)p) <= 65535;
 }
 
 static hf_status range_run(void *stream, const void *p, void *ws) {
@@ -277,31 +309,33 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
     struct hf_stage stage;
     hf_stage_begin(&stage, stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
-    const size_t column_bytes = (size_t)x.cols * sizeof(double);
+    const int64_t batch = hf_range_batch(args);
+    const size_t count = (size_t)batch, column_bytes = count * (size_t)x.cols * sizeof(double);
     double *low = (double *)hf_stage_inout(&stage, args->min, column_bytes);
     double *high = (double *)hf_stage_inout(&stage, args->max, column_bytes);
-    bool *whole = (bool *)hf_stage_inout(&stage, args->whole, sizeof *whole);
-    int64_t *bad_rows = (int64_t *)hf_stage_inout(&stage, args->bad_rows, sizeof *bad_rows);
+    bool *whole = (bool *)hf_stage_inout(&stage, args->whole, count * sizeof *whole);
+    int64_t *bad_rows = (int64_t *)hf_stage_inout(&stage, args->bad_rows, count * sizeof *bad_rows);
     struct range_job job;
     job.row_bad = (uint8_t *)hf_stage_out(&stage, args->row_bad, (size_t)x.rows);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.x = (const char *)x.data;
     job.row_bytes = (x.row_stride ? x.row_stride : x.cols) * (int64_t)hf_dtype_bytes(x.dtype);
-    job.n = x.rows;
+    job.n = x.rows / batch;
+    job.batch = batch;
     job.d = x.cols;
     job.common = (struct range_common *)ws;
-    job.low = (hf_u64 *)(job.common + 1);
-    job.high = job.low + job.d;
-    cudaError_t error = cudaMemsetAsync(ws, 0, common_bytes(job.d), cuda->stream);
+    job.low = (hf_u64 *)(job.common + batch);
+    job.high = job.low + batch * job.d;
+    cudaError_t error = cudaMemsetAsync(ws, 0, common_bytes(batch, job.d), cuda->stream);
     if (error == cudaSuccess && x.dtype == HF_U8)
         error = cudaMemsetAsync(job.row_bad, 0, (size_t)x.rows, cuda->stream);
     hf_status status = hf_cuda_check(cuda, error, "range");
     if (status == HF_OK) {
         hf_for_dtype(x.dtype,
                      [&](auto type) { launch_wide<decltype(type)::value, 16>(cuda, job); });
-        range_end<<<(unsigned)((job.d + THREADS - 1) / THREADS), THREADS, 0, cuda->stream>>>(
-            job, low, high, whole, bad_rows);
+        range_end<<<(unsigned)((batch * job.d + THREADS - 1) / THREADS), THREADS, 0,
+                    cuda->stream>>>(job, low, high, whole, bad_rows);
         status = hf_cuda_launched(cuda, "range");
     }
     return hf_stage_end(&stage, status);
@@ -320,7 +354,7 @@ static const struct hf_kernel rows[] = {{"range_any_cuda",
                                          HF_TRAIT_FIXED_ORDER,
                                          0,
                                          {0, 0, 0},
-                                         NULL,
+                                         range_supports,
                                          range_workspace,
                                          range_run,
                                          range_estimate}};

@@ -62,9 +62,8 @@ static void range_rows(void *job, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status range_run(void *stream, const void *p, void *ws) {
-    struct range_job job = {p, ws};
-    const struct hf_range_args *args = job.args;
+static void range_problem(void *stream, const struct hf_range_args *args, void *ws) {
+    struct range_job job = {args, ws};
     const int workers = hf_pool_workers(stream);
     const int64_t d = args->x.cols;
     for (int w = 0; w < workers; w++) {
@@ -85,6 +84,14 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
             args->min[j] = fmin(args->min[j], own->extremes[j]);
             args->max[j] = fmax(args->max[j], own->extremes[d + j]);
         }
+    }
+}
+
+static hf_status range_run(void *stream, const void *p, void *ws) {
+    const struct hf_range_args *args = p;
+    for (int64_t i = 0; i < hf_range_batch(args); i++) {
+        const struct hf_range_args one = hf_range_problem(args, i);
+        range_problem(stream, &one, ws);
     }
     return HF_OK;
 }

@@ -170,8 +170,7 @@ static void worker_merge(const struct range_job *job, int w) {
     }
 }
 
-static hf_status range_run(void *stream, const void *p, void *ws) {
-    const struct hf_range_args *args = p;
+static void range_problem(void *stream, const struct hf_range_args *args, void *ws) {
     struct range_job job = {args, hf_row_bytes(&args->x), ws, worker_bytes(args)};
     const int workers = hf_pool_workers(stream);
     for (int w = 0; w < workers; w++)
@@ -179,6 +178,14 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
     hf_parallel_for(stream, args->x.rows, GRAIN, range_rows, &job);
     for (int w = 0; w < workers; w++)
         worker_merge(&job, w);
+}
+
+static hf_status range_run(void *stream, const void *p, void *ws) {
+    const struct hf_range_args *args = p;
+    for (int64_t i = 0; i < hf_range_batch(args); i++) {
+        const struct hf_range_args one = hf_range_problem(args, i);
+        range_problem(stream, &one, ws);
+    }
     return HF_OK;
 }
 
