@@ -26,7 +26,7 @@ static inline void expect_same_but(const hf_kmeans_result *a, const hf_kmeans_re
     for (int i = 0; i < a->iterations; i++) {
         const hf_kmeans_iteration *p = &a->history[i];
         const hf_kmeans_iteration *q = &b->history[i];
-        if (fabs(p->inertia - q->inertia) > slack * p->inertia || p->shift != q->shift ||
+        if (fabs(p->inertia - q->inertia) > slack * fabs(p->inertia) || p->shift != q->shift ||
             p->changed != q->changed || p->empty != q->empty)
             fail_msg("%s: iteration %d: inertia %.17g and %.17g, shift %g and %g, changed %d and "
                      "%d",

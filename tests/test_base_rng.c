@@ -70,6 +70,11 @@ static void permute_is_a_bijection(void **state) {
             unsigned char seen[300] = {0};
             for (uint64_t i = 0; i < n; i++) {
                 const uint64_t v = hf_rng_permute(seed, 5, n, i);
+                uint64_t some[21];
+                const int64_t left = (int64_t)(n - i), count = left < 21 ? left : 21;
+                hf_rng_permute_some(seed, 5, n, i, count, some);
+                assert_true(some[0] == v);
+                assert_true(some[count - 1] == hf_rng_permute(seed, 5, n, i + (uint64_t)count - 1));
                 assert_true(v < n && !seen[v]);
                 seen[v] = 1;
             }

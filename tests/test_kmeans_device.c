@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fit on a GPU gives the bits of the fit on the CPU: labels, centroids, inertia, iterations, and
  * the course of the fit. Skipped, with the reason, where there is no GPU. */
+#include "core/context.h"
 #include "kmeans_device.h"
 
 static hf_context *gpu;
@@ -223,27 +224,67 @@ static void predict_and_transform(void **state) {
     free(v);
 }
 
+/* Where the problems of a batch lie. */
+enum layout {
+    APART,   /* each by itself */
+    GAPS,    /* likewise, with something between rows */
+    PACKED,  /* one behind the other */
+    PARTLY,  /* likewise, but for the third */
+    RESIDENT /* one behind the other on the device */
+};
+
+static void lay_out(hf_array *x, int count, enum layout layout, char **block) {
+    const size_t bytes = (size_t)(x->rows * x->cols) * hf_dtype_bytes(x->dtype);
+    if (layout < PACKED)
+        return;
+    char *packed = must_alloc((size_t)count * bytes);
+    for (int i = 0; i < count; i++)
+        memcpy(packed + (size_t)i * bytes, x[i].data, bytes);
+    *block = packed;
+    if (layout == RESIDENT) {
+        *block = hf_ctx_alloc(gpu, (size_t)count * bytes);
+        assert_non_null(*block);
+        assert_int_equal(hf_ctx_copy(gpu, *block, packed, (size_t)count * bytes), HF_OK);
+        free(packed);
+    }
+    for (int i = 0; i < count; i++)
+        if (layout != PARTLY || i != 2)
+            x[i].data = *block + (size_t)i * bytes;
+}
+
 /* Each problem of a batch is fitted as on the CPU. */
-static void same_batch(int count, int64_t n, int64_t d, const hf_kmeans_opts *o) {
+static void same_batch(int count, int64_t n, int64_t d, hf_dtype type, enum layout layout,
+                       const hf_kmeans_opts *o) {
     struct problem *p = must_alloc((size_t)count * sizeof *p);
     hf_array *x = must_alloc((size_t)count * sizeof *x);
     hf_kmeans_result *a = must_alloc((size_t)count * sizeof *a);
     hf_kmeans_result *b = must_alloc((size_t)count * sizeof *b);
     hf_context *cpu = open_context(2, 0);
+    char *block = NULL;
     for (int i = 0; i < count; i++) {
         double *v = blobs(20 + (uint64_t)i, n, d, 12, 1 + i % 6);
-        p[i] = problem_from(v, n, d, HF_F16, 0);
+        if (o->nan == HF_NAN_DROP && i == 1)
+            v[d] = NAN;
+        p[i] = problem_from(v, n, d, type, layout == GAPS ? 3 : 0);
         x[i] = p[i].x;
         free(v);
     }
     FIT_OK(cpu, hf_kmeans_fit_batch(cpu, x, count, o, a));
+    lay_out(x, count, layout, &block);
     FIT_OK(gpu, hf_kmeans_fit_batch(gpu, x, count, o, b));
     for (int i = 0; i < count; i++) {
-        expect_same_but(&a[i], &b[i], 1e-10, "batch");
+        char what[80];
+        snprintf(what, sizeof what, "problem %d of a batch of %s, layout %d, init %d", i,
+                 hf_dtype_name(type), (int)layout, (int)o->init);
+        expect_same_but(&a[i], &b[i], 1e-10, what);
         hf_kmeans_result_clear(&a[i]);
         hf_kmeans_result_clear(&b[i]);
         problem_free(&p[i]);
     }
+    if (layout == RESIDENT)
+        hf_ctx_release(gpu, block);
+    else
+        free(block);
     hf_context_destroy(cpu);
     free(p);
     free(x);
@@ -261,17 +302,46 @@ static void batches(void **state) {
                                  .max_iter = 12,
                                  .empty = HF_EMPTY_KEEP,
                                  .store = HF_CENTROIDS_SAME};
-    same_batch(6, 1500, 32, &o);
-    same_batch(6, 1500, 200, &o);
-    same_batch(40, 400, 150, &keep);
-    same_batch(700, 90, 24, &o);
+    same_batch(6, 1500, 32, HF_F16, APART, &o);
+    same_batch(6, 1500, 200, HF_F16, PACKED, &o);
+    same_batch(40, 400, 150, HF_F16, APART, &keep);
+    same_batch(700, 90, 24, HF_F16, PACKED, &o);
     const hf_kmeans_opts pairs = {.k = 150,
                                   .init = HF_INIT_RANDOM,
                                   .seed = 8,
                                   .max_iter = 10,
                                   .skipping = HF_SKIP_OFF,
                                   .empty = HF_EMPTY_KEEP};
-    same_batch(3, 20003, 64, &pairs); /* enough of them for a second pass over open rows */
+    same_batch(3, 20003, 64, HF_F16, PACKED,
+               &pairs); /* enough of them for a second pass over open rows */
+}
+
+/* Rows of every type in every place, every start, and one problem that cannot go with the rest. */
+static void batches_of_all_kinds(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
+    for (int t = 0; t < 5; t++)
+        for (int layout = APART; layout <= RESIDENT; layout++) {
+            const hf_kmeans_opts o = {.k = 12,
+                                      .metric = (hf_metric)((t + layout) % 3),
+                                      .init = HF_INIT_RANDOM,
+                                      .seed = 11,
+                                      .max_iter = 15};
+            same_batch(5, 301, 21 + layout, types[t], (enum layout)layout, &o);
+        }
+    double *c = blobs(5, 12, 16, 12, 3);
+    const hf_array given = hf_array_view(c, HF_F64, 12, 16);
+    for (int init = HF_INIT_KMEANSPP; init <= HF_INIT_GIVEN; init++) {
+        const hf_kmeans_opts o = {.k = 12,
+                                  .init = (hf_init)init,
+                                  .centroids = init == HF_INIT_GIVEN ? &given : NULL,
+                                  .nan = init == HF_INIT_RANDOM ? HF_NAN_DROP : HF_NAN_ERROR,
+                                  .empty = HF_EMPTY_KEEP,
+                                  .seed = 3,
+                                  .max_iter = 10};
+        same_batch(7, 500, 16, HF_F32, init % 2 ? PACKED : APART, &o);
+    }
+    free(c);
 }
 
 /* A fit whose iterations this row makes in one launch is the CPU's. False: the device has no such
@@ -484,6 +554,7 @@ int main(void) {
         cmocka_unit_test(resume_elsewhere),
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(batches),
+        cmocka_unit_test(batches_of_all_kinds),
         cmocka_unit_test(small_problems),
         cmocka_unit_test(narrow_rows),
         cmocka_unit_test(many_pairs),

@@ -86,6 +86,78 @@ uint64_t hf_rng_permute(uint64_t seed, uint64_t stream, uint64_t n, uint64_t i) 
     return i;
 }
 
+#define LANES 8
+
+/* hf_rng_bits() of several counters, whose chains of multiplications run side by side. */
+static void bits_of_lanes(uint64_t seed, uint64_t stream, const uint64_t counter[LANES],
+                          uint64_t bits[LANES]) {
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    uint32_t v0[LANES], v1[LANES], v2[LANES], v3[LANES];
+    for (int l = 0; l < LANES; l++) {
+        v0[l] = (uint32_t)counter[l];
+        v1[l] = (uint32_t)(counter[l] >> 32);
+        v2[l] = (uint32_t)stream;
+        v3[l] = (uint32_t)(stream >> 32);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int l = 0; l < LANES; l++) {
+            const uint64_t p0 = (uint64_t)0xD2511F53u * v0[l];
+            const uint64_t p1 = (uint64_t)0xCD9E8D57u * v2[l];
+            v0[l] = (uint32_t)(p1 >> 32) ^ v1[l] ^ k0;
+            v1[l] = (uint32_t)p1;
+            v2[l] = (uint32_t)(p0 >> 32) ^ v3[l] ^ k1;
+            v3[l] = (uint32_t)p0;
+        }
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    for (int l = 0; l < LANES; l++)
+        bits[l] = v0[l] | (uint64_t)v1[l] << 32;
+}
+
+/* feistel() of LANES numbers from `first` on. */
+static void feistel_lanes(uint64_t seed, uint64_t stream, int bits, uint64_t first,
+                          uint64_t x[LANES]) {
+    const int right_bits = bits - bits / 2;
+    const uint64_t left_mask = ((uint64_t)1 << (bits / 2)) - 1;
+    const uint64_t right_mask = ((uint64_t)1 << right_bits) - 1;
+    uint64_t left[LANES], right[LANES], counter[LANES], random[LANES];
+    for (int l = 0; l < LANES; l++) {
+        left[l] = (first + (uint64_t)l) >> right_bits;
+        right[l] = (first + (uint64_t)l) & right_mask;
+    }
+    for (int round = 0; round < FEISTEL_ROUNDS; round += 2) {
+        for (int l = 0; l < LANES; l++)
+            counter[l] = (uint64_t)round << 32 | right[l];
+        bits_of_lanes(seed, stream, counter, random);
+        for (int l = 0; l < LANES; l++) {
+            left[l] ^= random[l] & left_mask;
+            counter[l] = (uint64_t)(round + 1) << 32 | left[l];
+        }
+        bits_of_lanes(seed, stream, counter, random);
+        for (int l = 0; l < LANES; l++)
+            right[l] ^= random[l] & right_mask;
+    }
+    for (int l = 0; l < LANES; l++)
+        x[l] = left[l] << right_bits | right[l];
+}
+
+void hf_rng_permute_some(uint64_t seed, uint64_t stream, uint64_t n, uint64_t first, int64_t count,
+                         uint64_t *out) {
+    const int bits = n > 1 ? 64 - __builtin_clzll(n - 1) : 0;
+    int64_t at = 0;
+    for (uint64_t x[LANES]; n > 1 && count - at >= LANES; at += LANES) {
+        feistel_lanes(seed, stream, bits, first + (uint64_t)at, x);
+        for (int l = 0; l < LANES; l++) {
+            while (x[l] >= n)
+                x[l] = feistel(seed, stream, bits, x[l]);
+            out[at + l] = x[l];
+        }
+    }
+    for (; at < count; at++)
+        out[at] = hf_rng_permute(seed, stream, n, first + (uint64_t)at);
+}
+
 uint64_t hf_rng_next(struct hf_rng *rng) {
     return hf_rng_bits(rng->seed, rng->stream, rng->counter++);
 }

@@ -20,6 +20,10 @@ double hf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter);
 /* Element i of a random permutation of [0, n): cycle-walking Feistel network over Philox. */
 uint64_t hf_rng_permute(uint64_t seed, uint64_t stream, uint64_t n, uint64_t i);
 
+/* Elements first, first + 1, ... of it, which takes a fraction of the time. */
+void hf_rng_permute_some(uint64_t seed, uint64_t stream, uint64_t n, uint64_t first, int64_t count,
+                         uint64_t *out);
+
 /* A sequential reader, for tests and case makers. */
 struct hf_rng {
     uint64_t seed, stream, counter;

@@ -14,9 +14,8 @@ const char *hf_scheme_name(int id) {
     return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
 }
 
-static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args, bool wait) {
-    const struct hf_kernel *kernel = NULL;
-    HF_TRY(hf_plan(ctx, op, args, &kernel, NULL));
+static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
+                     const struct hf_kernel *kernel, bool wait) {
     void *ws = NULL;
     if (kernel->workspace != NULL) {
         const size_t bytes = kernel->workspace(args, ctx->device->workers(ctx->stream));
@@ -35,9 +34,14 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args, bool w
 }
 
 hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
-    return run(ctx, op, args, true);
+    const struct hf_kernel *kernel = NULL;
+    HF_TRY(hf_plan(ctx, op, args, &kernel, NULL));
+    return run(ctx, op, args, kernel, true);
 }
 
-hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args) {
-    return run(ctx, op, args, false);
+hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
+                   const struct hf_kernel **kernel) {
+    if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(args)))
+        HF_TRY(hf_plan(ctx, op, args, kernel, NULL));
+    return run(ctx, op, args, *kernel, false);
 }

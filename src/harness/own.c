@@ -54,10 +54,11 @@ static hf_status choose_filter(struct own *o, const hf_array *c) {
 
 static hf_status time_rounds(struct own *o, int rounds, double *seconds) {
     hf_context *ctx = o->ctx;
+    const struct hf_kernel *kernel = NULL;
     for (int r = -1; r < rounds; r++) { /* the first warms up */
         HF_TRY(hf_ctx_fill(ctx, o->args.labels, 0xFF, (size_t)o->args.x.rows * sizeof(int32_t)));
         HF_TRY(ctx->device->mark(ctx->stream, 0));
-        HF_TRY(hf_queue(ctx, HF_OP_ASSIGN, &o->args)); /* the mark is right behind it */
+        HF_TRY(hf_queue(ctx, HF_OP_ASSIGN, &o->args, &kernel)); /* the mark is right behind it */
         HF_TRY(ctx->device->mark(ctx->stream, 1));
         const double span = ctx->device->span(ctx->stream);
         if (span < 0)

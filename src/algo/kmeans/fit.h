@@ -119,6 +119,10 @@ struct hf_restart {
 
 /* ---- prepare.c: n, rows, weights, columns, filter, tolerance, scales of the sums */
 hf_status hf_prepare(struct hf_fit *fit);
+/* prepare_joint.c: the same of `count` fits without weights, whose rows x [count * n, d] lie one
+ * behind the other in the device's memory, in two calls for all. Fails where one of them has rows
+ * with NaN or Inf. */
+hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x);
 /* The unit roundoff of stored centroids, and the absolute error where that fails. */
 void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
 /* The largest |x - shift| of values in [min, max], [d] each. */

@@ -35,4 +35,8 @@ uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_a
 hf_status hf_kmeans_init(const struct hf_rows *rows, const struct hf_init_args *args,
                          double *centroids);
 
+/* The rows [k] that HF_INIT_RANDOM takes. */
+hf_status hf_kmeans_init_random(const struct hf_rows *rows, const struct hf_init_args *args,
+                                int64_t *row);
+
 #endif

@@ -2,7 +2,7 @@
  * A first look at the data: which rows take part, ranges, means and variances, and from them all
  * that depends on the data but not on the iteration: filter, tolerance, scales of the sums. Every
  * number here comes from order-free sums, so it has the same bits for any chunk size. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/prepare.h"
 #include "algo/kmeans/check.h"
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -17,24 +17,9 @@
 #define DEFAULT_TOL 1e-4
 #define LARGEST 1e150                   /* squares of larger values overflow */
 #define SCAN_BYTES ((uint64_t)32 << 20) /* most memory for reading ahead while scanning */
-#define LIMB_SPREAD                                                                                \
-    10 /* log2 of the largest value over the root mean square that one limb bears  \
-                        */
+#define LIMB_SPREAD 10 /* log2 of largest value over root mean square that one limb bears */
 
-struct scan {
-    struct hf_fit *fit;
-    struct hf_range_args range;
-    uint8_t *bad;      /* [panel_rows or fewer] where kernels write; host memory or not */
-    uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
-    int64_t bad_rows;
-    int64_t dropped, room;               /* used and allocated of fit->dropped */
-    int32_t *zeros;                      /* [scan_rows or n], only with weights */
-    int64_t *sum, *sum_square;           /* [2, d] */
-    double *middle, *mult, *mult_square; /* [d] */
-    hf_wide square;
-};
-
-static hf_status drop_row(struct scan *s, int64_t row) {
+static hf_status drop_row(struct hf_scan *s, int64_t row) {
     struct hf_fit *fit = s->fit;
     if (s->dropped == s->room) {
         const int64_t room = s->room ? s->room * 2 : 64;
@@ -53,7 +38,7 @@ static hf_status drop_row(struct scan *s, int64_t row) {
 }
 
 /* s->bad of `rows` rows where the host can read it. */
-static hf_status fetch_bad(struct scan *s, int64_t rows) {
+static hf_status fetch_bad(struct hf_scan *s, int64_t rows) {
     struct hf_fit *fit = s->fit;
     if (hf_ctx_is_host(fit->ctx)) {
         s->bad_here = s->bad;
@@ -68,7 +53,7 @@ static hf_status fetch_bad(struct scan *s, int64_t rows) {
 }
 
 static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
-    struct scan *s = job;
+    struct hf_scan *s = job;
     const int64_t before = s->bad_rows;
     s->range.x = *chunk;
     HF_TRY(hf_run(s->fit->ctx, HF_OP_RANGE, &s->range));
@@ -86,14 +71,30 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
     return HF_OK;
 }
 
+/* No values but those whose squares are finite. */
+static hf_status check_range(const struct hf_fit *fit) {
+    const struct hf_columns *col = &fit->col;
+    for (int64_t f = 0; f < fit->d; f++)
+        if (fmax(fabs(col->min[f]), fabs(col->max[f])) > LARGEST)
+            return hf_ctx_fail(fit->ctx, HF_E_DATA,
+                               "column %lld (counted from 0) holds values beyond 1e150, whose "
+                               "squares overflow: scale the data",
+                               (long long)f);
+    return HF_OK;
+}
+
+void hf_scan_no_range(double *min, double *max, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        min[i] = INFINITY;
+        max[i] = -INFINITY;
+    }
+}
+
 /* Minima and maxima, and the rows that are left out. */
-static hf_status scan_range(struct scan *s) {
+static hf_status scan_range(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
     struct hf_columns *col = &fit->col;
-    for (int64_t f = 0; f < fit->d; f++) {
-        col->min[f] = INFINITY;
-        col->max[f] = -INFINITY;
-    }
+    hf_scan_no_range(col->min, col->max, fit->d);
     col->whole = true;
     s->range = (struct hf_range_args){.min = col->min,
                                       .max = col->max,
@@ -111,12 +112,6 @@ static hf_status scan_range(struct scan *s) {
             "%lld clusters were asked for but only %lld of %lld rows are free of NaN "
             "and Inf: ask for fewer clusters",
             (long long)fit->k, (long long)fit->n, (long long)fit->n_all);
-    for (int64_t f = 0; f < fit->d; f++)
-        if (fmax(fabs(col->min[f]), fabs(col->max[f])) > LARGEST)
-            return hf_ctx_fail(fit->ctx, HF_E_DATA,
-                               "column %lld (counted from 0) holds values beyond 1e150, whose "
-                               "squares overflow: scale the data",
-                               (long long)f);
     return HF_OK;
 }
 
@@ -163,9 +158,15 @@ static hf_status check_magnitude(const struct hf_fit *fit) {
                        fit->weights ? " or the weights" : "");
 }
 
+hf_status hf_scan_check(struct hf_fit *fit) {
+    HF_TRY(check_range(fit));
+    HF_TRY(take_weights(fit));
+    return check_magnitude(fit);
+}
+
 static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) {
     (void)first;
-    struct scan *s = job;
+    struct hf_scan *s = job;
     const struct hf_moments_args args = {.x = *chunk,
                                          .shift = s->middle,
                                          .bits = hf_fixed_bits(s->fit->n),
@@ -176,10 +177,9 @@ static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) 
     return hf_run(s->fit->ctx, HF_OP_MOMENTS, &args);
 }
 
-/* Mean and variance of each column, from sums about the middle of its range. */
-static hf_status scan_moments(struct scan *s) {
-    struct hf_fit *fit = s->fit;
-    struct hf_columns *col = &fit->col;
+void hf_scan_plan_moments(struct hf_scan *s) {
+    const struct hf_fit *fit = s->fit;
+    const struct hf_columns *col = &fit->col;
     const int64_t d = fit->d;
     const int bits = hf_fixed_bits(fit->n);
     for (int64_t f = 0; f < d; f++) {
@@ -189,8 +189,15 @@ static hf_status scan_moments(struct scan *s) {
         s->mult[f] = hf_fixed_mult(bits, hf_fixed_exponent(reach));
         s->mult_square[f] = hf_fixed_mult(bits, hf_fixed_exponent(reach * reach));
     }
-    memset(s->sum, 0, (size_t)d * 4 * sizeof(int64_t)); /* both sums */
-    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
+    memset(s->sum, 0, (size_t)d * 2 * sizeof(int64_t));
+    memset(s->sum_square, 0, (size_t)d * 2 * sizeof(int64_t));
+}
+
+void hf_scan_take_moments(const struct hf_scan *s) {
+    struct hf_fit *fit = s->fit;
+    struct hf_columns *col = &fit->col;
+    const int64_t d = fit->d;
+    const int bits = hf_fixed_bits(fit->n);
     for (int64_t f = 0; f < d; f++) {
         const int64_t sum[HF_MAX_LIMBS] = {s->sum[f], s->sum[d + f]};
         const int64_t square[HF_MAX_LIMBS] = {s->sum_square[f], s->sum_square[d + f]};
@@ -199,6 +206,13 @@ static hf_status scan_moments(struct scan *s) {
         col->mean[f] = fmin(fmax(s->middle[f] + t, col->min[f]), col->max[f]);
         col->variance[f] = fmax(t2 - t * t, 0);
     }
+}
+
+static hf_status scan_moments(struct hf_scan *s) {
+    struct hf_fit *fit = s->fit;
+    hf_scan_plan_moments(s);
+    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
+    hf_scan_take_moments(s);
     return HF_OK;
 }
 
@@ -288,7 +302,7 @@ static void choose_sums(struct hf_fit *fit) {
 }
 
 static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
-    struct scan *s = job;
+    struct hf_scan *s = job;
     const struct hf_fit *fit = s->fit;
     const struct hf_inertia_args args = {.x = *chunk,
                                          .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
@@ -311,7 +325,7 @@ static double square_without_weights(const struct hf_fit *fit) {
 }
 
 /* Sum of w |x - shift|^2. */
-static hf_status measure_square(struct scan *s) {
+static hf_status measure_square(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
     fit->total_square = square_without_weights(fit);
     if (!fit->weights)
@@ -364,7 +378,7 @@ void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale) {
     choose_slack(fit);
 }
 
-static hf_status scan_workspace(struct scan *s, void **block) {
+static hf_status scan_workspace(struct hf_scan *s, void **block) {
     struct hf_fit *fit = s->fit;
     const size_t row = (size_t)fit->d * hf_dtype_bytes(fit->dtype);
     int64_t chunk = hf_min64(fit->n_all, fit->panel_rows);
@@ -426,13 +440,8 @@ static hf_status leave_out(struct hf_fit *fit, int64_t dropped) {
     return HF_OK;
 }
 
-static hf_status scan(struct scan *s) {
+hf_status hf_scan_conclude(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    HF_TRY(scan_range(s));
-    HF_TRY(leave_out(fit, s->dropped));
-    HF_TRY(take_weights(fit));
-    HF_TRY(check_magnitude(fit));
-    HF_TRY(scan_moments(s));
     choose_filter(fit);
     choose_tolerance(fit);
     choose_sums(fit);
@@ -442,9 +451,16 @@ static hf_status scan(struct scan *s) {
     return HF_OK;
 }
 
-hf_status hf_prepare(struct hf_fit *fit) {
-    struct scan s = {.fit = fit};
-    void *block = NULL;
+static hf_status scan(struct hf_scan *s) {
+    struct hf_fit *fit = s->fit;
+    HF_TRY(scan_range(s));
+    HF_TRY(leave_out(fit, s->dropped));
+    HF_TRY(hf_scan_check(fit));
+    HF_TRY(scan_moments(s));
+    return hf_scan_conclude(s);
+}
+
+hf_status hf_scan_open(struct hf_fit *fit) {
     fit->rows = (struct hf_rows){.ctx = fit->ctx,
                                  .array = fit->x,
                                  .source = fit->source,
@@ -452,7 +468,13 @@ hf_status hf_prepare(struct hf_fit *fit) {
                                  .d = fit->d,
                                  .dtype = fit->dtype,
                                  .reader = fit->resident.reader};
-    HF_TRY(take_columns(fit));
+    return take_columns(fit);
+}
+
+hf_status hf_prepare(struct hf_fit *fit) {
+    struct hf_scan s = {.fit = fit};
+    void *block = NULL;
+    HF_TRY(hf_scan_open(fit));
     hf_status status = scan_workspace(&s, &block);
     if (status == HF_OK)
         status = scan(&s);

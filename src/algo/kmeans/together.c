@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each problem is prepared and started as a fit of its own; the iterations are made together, and
- * what ends them, the last labels and the check of the sums, is queued for all before anything is
- * waited for. What the device reports as an event (an empty cluster) sends that problem back to be
- * fitted alone from its start, so that results have the bits of single fits. Only the inertia of an
- * iteration, which is summed from the common origin, may differ in its last digits. */
+ * The problems are looked at, started from random rows and iterated together; other starts are
+ * made one after the other. What ends them, the last labels and the check of the sums, is queued
+ * for all before anything is waited for. What the device reports as an event (an empty cluster)
+ * sends that problem back to be fitted alone from its start, so that results have the bits of
+ * single fits. Only the inertia of an iteration, which is summed from the common origin, may differ
+ * in its last digits. */
 #include "algo/kmeans/together.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/init.h"
 #include "algo/kmeans/mirror.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/array.h"
 #include "core/kernel.h"
 #include "core/plan.h"
+#include "ops/gather/gather.h"
 #include "ops/inertia/inertia.h"
 #include "ops/lloyd/lloyd.h"
 #include <math.h>
 #include <string.h>
 
 #define FAR 4
+#define FETCH_BYTES ((size_t)1 << 20) /* results of small problems that come to the host at once */
+#define X_ALIGN 256                   /* rows elsewhere are copied */
 
 struct together {
     hf_context *ctx;
     const hf_kmeans_opts *opts;
     int64_t count, n, k, d;
     hf_dtype dtype;
-    void *x;             /* [count, n, d] on the device, owned */
+    void *owned;         /* a copy of the rows on the device, if one was made */
+    hf_array x;          /* [count * n, d] on the device */
     hf_array *views;     /* [count] of x */
     struct hf_fit *fits; /* [count] */
     /* [count] problems one behind the other, as op lloyd wants them */
@@ -34,6 +40,7 @@ struct together {
     struct hf_lloyd_state *state;
     hf_kmeans_iteration *history; /* [count, max_iter] */
     hf_wide *inertia;             /* [count] */
+    char *fetched;                /* FETCH_BYTES */
     void *device_block;           /* the device's memory, owns what follows */
     int32_t *labels;
     int32_t *none; /* [n] -1 */
@@ -44,6 +51,43 @@ struct together {
     hf_wide *device_inertia;
 };
 
+/* How many problems from x[0] on lie one behind the other without gaps, `most` of them at most. */
+static int64_t run_length(const struct together *t, const hf_array *x, int64_t most) {
+    const size_t bytes = (size_t)(t->n * t->d) * hf_dtype_bytes(t->dtype);
+    int64_t run = 0;
+    while (run < most && hf_array_stride(&x[run]) == t->d &&
+           (uintptr_t)x[run].data == (uintptr_t)x[0].data + (size_t)run * bytes)
+        run++;
+    return run > 0 ? run : 1;
+}
+
+/* May the rows be used where they are? */
+static bool in_place(const struct together *t, const hf_array *x) {
+    if ((uintptr_t)x[0].data % X_ALIGN != 0 || hf_array_stride(&x[0]) != t->d ||
+        run_length(t, x, t->count) < t->count)
+        return false;
+    for (int64_t p = 0; p < t->count; p++)
+        if (!t->ctx->device->owns(t->ctx->stream, x[p].data))
+            return false;
+    return true;
+}
+
+/* Neighbours in one copy, or, where the memory of two ends between them, one by one. */
+static bool copy_all(struct together *t, const hf_array *x, char *to) {
+    const size_t bytes = (size_t)(t->n * t->d) * hf_dtype_bytes(t->dtype);
+    for (int64_t p = 0, run; p < t->count; p += run) {
+        run = run_length(t, x + p, t->count - p);
+        hf_array some = x[p];
+        some.rows = run * t->n;
+        if (hf_ctx_copy_rows(t->ctx, to + (size_t)p * bytes, &some) == HF_OK)
+            continue;
+        for (int64_t i = p; i < p + run; i++)
+            if (run == 1 || hf_ctx_copy_rows(t->ctx, to + (size_t)i * bytes, &x[i]) != HF_OK)
+                return false;
+    }
+    return true;
+}
+
 static bool take_views(struct together *t, const hf_array *x) {
     const size_t row = (size_t)t->d * hf_dtype_bytes(t->dtype);
     size_t bytes = 0;
@@ -52,29 +96,37 @@ static bool take_views(struct together *t, const hf_array *x) {
         return false;
     t->views = hf_alloc((size_t)t->count * sizeof *t->views);
     t->fits = hf_alloc_zero((size_t)t->count * sizeof *t->fits);
-    t->x = hf_ctx_alloc(t->ctx, bytes);
-    if (!t->views || !t->fits || !t->x)
+    if (!t->views || !t->fits)
         return false;
-    for (int64_t p = 0; p < t->count; p++) {
-        void *to = (char *)t->x + (size_t)(p * t->n) * row;
-        t->views[p] = hf_array_view(to, t->dtype, t->n, t->d);
-        if (hf_ctx_copy_rows(t->ctx, to, &x[p]) != HF_OK)
+    void *rows = x[0].data;
+    if (!in_place(t, x)) {
+        rows = t->owned = hf_ctx_alloc(t->ctx, bytes);
+        if (!rows || !copy_all(t, x, rows))
             return false;
     }
+    t->x = hf_array_view(rows, t->dtype, t->count * t->n, t->d);
+    for (int64_t p = 0; p < t->count; p++)
+        t->views[p] = hf_array_view((char *)rows + (size_t)(p * t->n) * row, t->dtype, t->n, t->d);
     return true;
 }
 
-/* The fit of one problem, up to its first centroids. */
-static hf_status begin(struct together *t, int64_t p, int64_t seed) {
+/* The fit of one problem, up to where its rows are looked at. */
+static hf_status open_fit(struct together *t, int64_t p, int64_t seed) {
     struct hf_fit *fit = &t->fits[p];
     const struct hf_shape shape = {t->n, t->d, t->dtype};
     *fit = (struct hf_fit){.ctx = t->ctx, .x = &t->views[p], .n_all = t->n, .k = t->k, .d = t->d};
+    fit->n = fit->panel_rows = fit->scan_rows = t->n;
     fit->dtype = t->dtype;
     fit->center_type = t->dtype == HF_F64 ? HF_F64 : HF_F32;
     HF_TRY(hf_check_opts(t->ctx, t->opts, &shape, &fit->opts));
     fit->opts.seed += (uint64_t)seed;
-    HF_TRY(hf_fit_begin(fit));
-    return hf_fit_start(fit, 0);
+    return HF_OK;
+}
+
+static hf_status look(struct together *t, int64_t first) {
+    for (int64_t p = 0; p < t->count; p++)
+        HF_TRY(open_fit(t, p, first + p));
+    return hf_prepare_joint(t->fits, t->count, &t->x);
 }
 
 /* One filter for all: about the middle of the means, over all ranges. */
@@ -113,6 +165,7 @@ static void carve_host(struct together *t, hf_carve *c) {
     t->state = hf_carve_take(c, count * sizeof *t->state);
     t->inertia = hf_carve_take(c, count * sizeof *t->inertia);
     t->history = hf_carve_take(c, count * (size_t)max_iter * sizeof *t->history);
+    t->fetched = hf_carve_take(c, FETCH_BYTES);
 }
 
 static void carve_device(struct together *t, hf_carve *c) {
@@ -145,17 +198,68 @@ static bool take_blocks(struct together *t) {
     return true;
 }
 
-/* What each problem starts from, side by side. */
+/* All that a fit needs which starts and ends here: what becomes its result's. */
+static hf_status take_results(struct together *t, struct hf_fit *fit) {
+    fit->best = hf_alloc(center_bytes(t));
+    fit->labels = hf_alloc((size_t)t->n * sizeof(int32_t));
+    fit->rows.chunk_rows = t->n;
+    fit->held_bytes = (uint64_t)t->d * HF_COLUMN_ARRAYS * sizeof(double);
+    return fit->best && fit->labels ? HF_OK
+                                    : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for results");
+}
+
+/* Random rows of all problems. Their type is that of the centroids, or narrower: nothing is
+ * rounded, and all are finite. */
+static hf_status start_random(struct together *t, int64_t *row) {
+    for (int64_t p = 0; p < t->count; p++) {
+        struct hf_fit *fit = &t->fits[p];
+        const struct hf_init_args args = {
+            .k = t->k, .init = HF_INIT_RANDOM, .seed = fit->opts.seed, .filter = fit->filter};
+        HF_TRY(take_results(t, fit));
+        HF_TRY(hf_kmeans_init_random(&fit->rows, &args, row + p * t->k));
+        for (int64_t j = 0; j < t->k; j++)
+            row[p * t->k + j] += p * t->n;
+    }
+    const struct hf_gather_args args = {.x = t->x,
+                                        .index = row,
+                                        .count = t->count * t->k,
+                                        .type = t->fits[0].center_type,
+                                        .out = t->current};
+    return hf_gather(t->ctx, &args);
+}
+
+static hf_status start_each(struct together *t) {
+    const size_t centers = center_bytes(t);
+    for (int64_t p = 0; p < t->count; p++) {
+        struct hf_fit *fit = &t->fits[p];
+        HF_TRY(hf_fit_workspace(fit));
+        HF_TRY(hf_fit_start(fit, 0));
+        HF_TRY(hf_ctx_copy(t->ctx, t->current + (size_t)p * centers, fit->current, centers));
+    }
+    return HF_OK;
+}
+
+static hf_status start(struct together *t) {
+    size_t rows = 0;
+    if (t->opts->init != HF_INIT_RANDOM)
+        return start_each(t);
+    int64_t *row = hf_mul3_size(t->count, t->k, sizeof *row, &rows) ? hf_alloc(rows) : NULL;
+    const hf_status status =
+        row ? start_random(t, row) : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for random rows");
+    hf_free(row);
+    return status;
+}
+
+/* What each problem iterates with, side by side. */
 static hf_status gather(struct together *t) {
     hf_context *ctx = t->ctx;
-    const size_t centers = center_bytes(t), columns = (size_t)t->d * sizeof(double);
+    const size_t columns = (size_t)t->d * sizeof(double);
     const size_t labels = (size_t)(t->count * t->n) * sizeof(int32_t);
     const size_t sums = (size_t)(t->count * sum_cells(t)) * sizeof(int64_t);
     share_filter(t);
     memset(t->state, 0, (size_t)t->count * sizeof *t->state);
     for (int64_t p = 0; p < t->count; p++) {
         const struct hf_fit *fit = &t->fits[p];
-        HF_TRY(hf_ctx_copy(ctx, t->current + (size_t)p * centers, fit->current, centers));
         memcpy(t->unit + p * t->d, fit->col.unit, columns);
         memcpy(t->mult + p * t->d, fit->col.mult, columns);
         t->tol[p] = fit->tol;
@@ -174,7 +278,7 @@ static hf_status gather(struct together *t) {
 
 static struct hf_lloyd_args joint_args(struct together *t) {
     struct hf_fit *fit = &t->fits[0];
-    struct hf_lloyd_args args = {.x = hf_array_view(t->x, t->dtype, t->count * t->n, t->d),
+    struct hf_lloyd_args args = {.x = t->x,
                                  .batch = t->count,
                                  .exact = fit->opts.precision == HF_EXACT,
                                  .filter = fit->filter,
@@ -200,9 +304,14 @@ static bool is_done(const struct together *t, int64_t p) {
     return t->state[p].stop < HF_LLOYD_EMPTY && t->state[p].iterations > 0;
 }
 
+/* Rows of the ops that end a problem, planned for the first of them. */
+struct enders {
+    const struct hf_kernel *update, *assign, *inertia;
+};
+
 /* Queue the end of a problem, as hf_finish() has it: all rows are taken out of its sums, then get
  * the labels of its centroids, and the inertia. */
-static hf_status queue_end(struct together *t, int64_t p) {
+static hf_status queue_end(struct together *t, int64_t p, struct enders *with) {
     struct hf_fit *fit = &t->fits[p];
     int32_t *labels = t->labels + p * t->n;
     const hf_array c =
@@ -229,9 +338,28 @@ static hf_status queue_end(struct together *t, int64_t p) {
                                         .metric = fit->opts.metric,
                                         .labels = labels,
                                         .sum = t->device_inertia + p};
-    HF_TRY(hf_update(t->ctx, &out));
-    HF_TRY(hf_assign(t->ctx, &nearest));
-    return hf_inertia(t->ctx, &far);
+    HF_TRY(hf_queue(t->ctx, HF_OP_UPDATE, &out, &with->update));
+    HF_TRY(hf_queue(t->ctx, HF_OP_ASSIGN, &nearest, &with->assign));
+    return hf_queue(t->ctx, HF_OP_INERTIA, &far, &with->inertia);
+}
+
+/* Where results of a problem go. */
+static void *place_of_labels(const struct hf_fit *fit) { return fit->labels; }
+static void *place_of_centers(const struct hf_fit *fit) { return fit->best; }
+
+/* `bytes` of each problem to the host, of small ones many at a time. */
+static hf_status fetch(struct together *t, const void *from, size_t bytes,
+                       void *(*place)(const struct hf_fit *fit)) {
+    const int64_t most = bytes < FETCH_BYTES ? (int64_t)(FETCH_BYTES / bytes) : 1;
+    for (int64_t p = 0; p < t->count; p += most) {
+        const int64_t some = hf_min64(most, t->count - p);
+        const char *at = (const char *)from + (size_t)p * bytes;
+        char *to = some > 1 ? t->fetched : place(&t->fits[p]);
+        HF_TRY(hf_ctx_copy(t->ctx, to, at, (size_t)some * bytes));
+        for (int64_t i = 0; some > 1 && i < some; i++)
+            memcpy(place(&t->fits[p + i]), to + (size_t)i * bytes, bytes);
+    }
+    return HF_OK;
 }
 
 /* Seconds of a problem: of an iteration, and of what was queued for its end. */
@@ -239,12 +367,11 @@ struct shares {
     double iteration, end;
 };
 
-/* Bring what a problem ended with into its own fit, and that into a result. */
+/* A result of what a problem ended with, which its fit has. */
 static hf_status finish(struct together *t, int64_t p, struct shares each,
                         hf_kmeans_result *result) {
     struct hf_fit *fit = &t->fits[p];
     const struct hf_lloyd_state *s = &t->state[p];
-    const size_t centers = center_bytes(t);
     struct hf_restart run = {.iteration = s->iterations, .stop = (hf_stop)s->stop};
     const double begin = hf_now_s();
     if (run.stop == HF_STOP_NONE)
@@ -258,12 +385,7 @@ static hf_status finish(struct together *t, int64_t p, struct shares each,
            (size_t)s->iterations * sizeof(hf_kmeans_iteration));
     for (int i = 0; i < s->iterations; i++)
         run.history.it[i].seconds = each.iteration;
-    hf_status status = hf_ctx_copy(t->ctx, fit->best, t->current + (size_t)p * centers, centers);
-    if (status == HF_OK)
-        status =
-            hf_ctx_copy(t->ctx, fit->labels, t->labels + p * t->n, (size_t)t->n * sizeof(int32_t));
-    if (status == HF_OK)
-        status = hf_check_labels(fit, 0, fit->n);
+    const hf_status status = hf_check_labels(fit, 0, fit->n);
     if (status == HF_OK) {
         fit->seconds_iterate = each.iteration * s->iterations;
         fit->seconds_finish = each.end + hf_now_s() - begin;
@@ -292,10 +414,13 @@ static hf_status check_sums(struct together *t) {
 static hf_status finish_all(struct together *t, double iteration, hf_kmeans_result *fits,
                             bool *done) {
     const double begin = hf_now_s();
+    struct enders with = {0};
     for (int64_t p = 0; p < t->count; p++)
         if (is_done(t, p))
-            HF_TRY(queue_end(t, p));
+            HF_TRY(queue_end(t, p, &with));
     HF_TRY(check_sums(t));
+    HF_TRY(fetch(t, t->labels, (size_t)t->n * sizeof(int32_t), place_of_labels));
+    HF_TRY(fetch(t, t->current, center_bytes(t), place_of_centers));
     HF_TRY(hf_ctx_copy(t->ctx, t->inertia, t->device_inertia, (size_t)t->count * sizeof(hf_wide)));
     const struct shares each = {iteration, (hf_now_s() - begin) / (double)t->count};
     for (int64_t p = 0; p < t->count; p++) {
@@ -364,23 +489,24 @@ hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
                          .k = opts->k,
                          .d = x->cols,
                          .dtype = x->dtype};
+    const double begin = hf_now_s();
     hf_status status = HF_OK;
     if (hf_ctx_is_host(ctx) || opts->weights || opts->n_init > 1 || !short_enough(&t) ||
         !take_views(&t, x))
         goto out;
-    for (int64_t p = 0; p < count && status == HF_OK; p++)
-        status = begin(&t, p, first + p);
     /* a problem that cannot be prepared fails again, and says so, when it is fitted alone */
-    if (status == HF_OK && alike(&t) && take_blocks(&t) && gather(&t) == HF_OK)
+    if (look(&t, first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&
+        gather(&t) == HF_OK) {
+        for (int64_t p = 0; p < count; p++)
+            t.fits[p].seconds_init = (hf_now_s() - begin) / (double)count;
         status = iterate(&t, fits, done);
-    else
-        status = HF_OK;
+    }
 out:
     for (int64_t p = 0; t.fits && p < count; p++)
         if (t.fits[p].ctx)
             hf_fit_free(&t.fits[p]);
     hf_ctx_release(ctx, t.device_block);
-    hf_ctx_release(ctx, t.x);
+    hf_ctx_release(ctx, t.owned);
     hf_free(t.block);
     hf_free(t.views);
     hf_free(t.fits);

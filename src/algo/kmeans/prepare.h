@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The steps of the first look at the data. Internal to prepare*.c. */
+#ifndef HF_PREPARE_H
+#define HF_PREPARE_H
+
+#include "algo/kmeans/fit.h"
+#include "ops/range/range.h"
+
+struct hf_scan {
+    struct hf_fit *fit;
+    struct hf_range_args range;
+    uint8_t *bad;      /* [panel_rows or fewer] where kernels write; host memory or not */
+    uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
+    int64_t bad_rows;
+    int64_t dropped, room;               /* used and allocated of fit->dropped */
+    int32_t *zeros;                      /* [scan_rows or n], only with weights */
+    int64_t *sum, *sum_square;           /* [2, d] */
+    double *middle, *mult, *mult_square; /* [d] */
+    hf_wide square;
+};
+
+/* fit->rows and room for fit->col. */
+hf_status hf_scan_open(struct hf_fit *fit);
+/* Extremes of no rows, of so many columns. */
+void hf_scan_no_range(double *min, double *max, int64_t count);
+/* With the ranges: weights, and whether anything may overflow. */
+hf_status hf_scan_check(struct hf_fit *fit);
+/* Scales of the sums about the middle of each column's range, which are set to 0. */
+void hf_scan_plan_moments(struct hf_scan *s);
+/* Mean and variance of each column from those sums. */
+void hf_scan_take_moments(const struct hf_scan *s);
+/* All that depends on ranges and moments. */
+hf_status hf_scan_conclude(struct hf_scan *s);
+
+#endif
