@@ -228,13 +228,21 @@ static hf_status start_random(struct together *t, int64_t *row) {
     return hf_gather(t->ctx, &args);
 }
 
+/* One after the other; given centroids are those of all. */
 static hf_status start_each(struct together *t) {
     const size_t centers = center_bytes(t);
     for (int64_t p = 0; p < t->count; p++) {
         struct hf_fit *fit = &t->fits[p];
-        HF_TRY(hf_fit_workspace(fit));
-        HF_TRY(hf_fit_start(fit, 0));
-        HF_TRY(hf_ctx_copy(t->ctx, t->current + (size_t)p * centers, fit->current, centers));
+        const bool again = p > 0 && fit->opts.init == HF_INIT_GIVEN;
+        const void *from = t->current;
+        if (again) {
+            HF_TRY(take_results(t, fit));
+        } else {
+            HF_TRY(hf_fit_workspace(fit));
+            HF_TRY(hf_fit_start(fit, 0));
+            from = fit->current;
+        }
+        HF_TRY(hf_ctx_copy(t->ctx, t->current + (size_t)p * centers, from, centers));
     }
     return HF_OK;
 }
