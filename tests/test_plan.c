@@ -7,6 +7,7 @@
 #include "core/plan.h"
 #include "core/tune.h"
 #include "device/host/isa.h"
+#include "ops/assign/assign.h"
 #include "ops/range/range.h"
 
 #include <math.h>
@@ -244,6 +245,31 @@ static const struct hf_kernel *row_named(int op, const char *name) {
     return row;
 }
 
+/* Estimated time of a row of assign on float32 data; -1: it does not run here. */
+static double assign_estimate(const char *name, int64_t d, int64_t k) {
+    const struct hf_kernel *row = row_named(HF_OP_ASSIGN, name);
+    const struct hf_assign_args a = {.x = hf_array_view(x, HF_F32, 100000, d),
+                                     .c = hf_array_view(x, HF_F32, k, d),
+                                     .exact = true};
+    return row == NULL || !hf_kernel_runs_here(row, NULL, 0) ? -1 : row->estimate(&a);
+}
+
+/* Many centroids in a plane are too close to each other for what matrix tiles know of a score. */
+static void few_features(void **state) {
+    (void)state;
+    const char *const tiles[] = {"assign_half_32x32_amx", "assign_bf16_32x32_amx"};
+    const char *vectors = "assign_f32_32x12_avx512";
+    for (int i = 0; i < 2; i++) {
+        if (assign_estimate(tiles[i], 2, 1024) < 0 || assign_estimate(vectors, 2, 1024) < 0) {
+            print_message("%s or %s does not run here\n", tiles[i], vectors);
+            continue;
+        }
+        assert_true(assign_estimate(tiles[i], 2, 1024) > 2 * assign_estimate(vectors, 2, 1024));
+        assert_true(assign_estimate(tiles[i], 64, 256) < assign_estimate(vectors, 64, 256));
+        assert_true(assign_estimate(tiles[i], 16, 64) < 2 * assign_estimate(vectors, 16, 64));
+    }
+}
+
 /* What comes with the library can be read whole and names rows that exist. */
 static void shipped(void **state) {
     (void)state;
@@ -344,6 +370,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(registry, fresh, done),
         cmocka_unit_test_setup_teardown(model, fresh, done),
+        cmocka_unit_test_setup_teardown(few_features, fresh, done),
         cmocka_unit_test_setup_teardown(forced, fresh, done),
         cmocka_unit_test_setup_teardown(forced_elsewhere, fresh, done),
         cmocka_unit_test_setup_teardown(tuned, fresh, done),
