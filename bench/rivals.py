@@ -143,7 +143,7 @@ def ceilings(args, isa_max, cpus, shapes=()):
     if isa_max:
         env["HF_ISA_MAX"] = isa_max
     shapes = list(shapes) or ["512,8,8"]
-    command = [args.holdfast, "bench", "--json", "--threads", str(args.threads)]
+    command = [args.holdfast, "bench", "--json", "--device", "cpu", "--threads", str(args.threads)]
     for shape in shapes:
         command += ["--shape", shape]
     got = subprocess.run(command, env=env, capture_output=True, text=True,

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+static const hf_context_opts on_cpu = {.device = "cpu"};
+
 /* double: out[i] = 2 * x[i], and how many were done */
 struct double_args {
     hf_array x; /* [n, 1] F32 */
@@ -331,7 +333,7 @@ static void plans_are_explained(void **state) {
     const char *kernel = NULL;
     const char *source = NULL;
     int counts[2] = {0, 0};
-    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
     assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &kernel, &source, count_candidates, counts),
                      HF_OK);
     assert_non_null(kernel);
@@ -368,7 +370,7 @@ static void tuned_rows_are_planned(void **state) {
     hf_context *ctx;
     remove(path);
     setenv("HF_TUNE_FILE", path, 1);
-    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
     const hf_status timed = hf_dev_time(ctx, "assign", &shape, &opts, NULL, keep_timing, &timings);
     if (timed == HF_E_UNSUPPORTED) { /* no row but the reference runs here */
         hf_context_destroy(ctx);
@@ -380,7 +382,7 @@ static void tuned_rows_are_planned(void **state) {
     assert_int_equal(hf_dev_tune_write(ctx, path, &timings.first, 1), HF_OK);
     assert_int_equal(hf_dev_tune_write(ctx, path, &timings.first, 1), HF_OK); /* replaces */
     hf_context_destroy(ctx);
-    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
     assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &kernel, &source, NULL, NULL), HF_OK);
     assert_string_equal(kernel, timings.first.kernel);
     assert_string_equal(source, "tuned");
@@ -394,11 +396,27 @@ static void ceilings_are_measured(void **state) {
     hf_context *ctx;
     hf_dev_ceiling ceiling;
     hf_dev_isa isa;
-    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
     assert_int_equal(hf_dev_measure_ceiling(ctx, &ceiling), HF_OK);
     for (int i = 0; hf_dev_isa_at(i, &isa) && i < HF_DEV_MAX_ISAS; i++)
         assert_true(isa.runnable ? ceiling.fma_f32[i] > 1e6 : ceiling.fma_f32[i] == 0);
     assert_true(ceiling.read_bytes > 1e6);
+    hf_context_destroy(ctx);
+}
+
+static void ceilings_are_of_cpus(void **state) {
+    (void)state;
+    hf_context *ctx;
+    hf_dev_ceiling ceiling;
+    const hf_context_opts opts = {.device = "cuda"};
+    if (hf_context_create(&ctx, &opts) != HF_OK) {
+        print_message("skipped: %s\n", hf_last_error(NULL));
+        skip();
+    }
+    assert_int_equal(hf_dev_measure_ceiling(ctx, &ceiling), HF_OK);
+    for (int i = 0; i < HF_DEV_MAX_ISAS; i++)
+        assert_true(ceiling.fma_f32[i] == 0);
+    assert_true(ceiling.amx_bf16 == 0 && ceiling.read_bytes == 0);
     hf_context_destroy(ctx);
 }
 
@@ -422,6 +440,7 @@ int main(void) {
         cmocka_unit_test(plans_are_explained),
         cmocka_unit_test(tuned_rows_are_planned),
         cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(ceilings_are_of_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

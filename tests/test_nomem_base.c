@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+static const hf_context_opts on_cpu = {.device = "cpu"};
 static int requests, refuse_at = -1;
 
 /* hf_alloc() gets its memory here. */
@@ -111,7 +112,7 @@ static void run(void **state) {
         hf_array_view(x, HF_F32, 20, 3), 1, least, most, &whole, row_bad, &bad_rows};
     for (int at = 0; at < 10; at++) {
         hf_context *c = NULL;
-        assert_int_equal(hf_context_create(&c, NULL), HF_OK);
+        assert_int_equal(hf_context_create(&c, &on_cpu), HF_OK);
         for (int j = 0; j < 3; j++) {
             least[j] = 1e9;
             most[j] = -1e9;
@@ -144,7 +145,7 @@ static int set_up(void **state) {
         x[i] = (float)i;
     if (write_file() != HF_OK || setenv("HF_TUNE_FILE", "test_nomem_base.tmp", 1) != 0)
         return -1;
-    return hf_context_create(&ctx, NULL) == HF_OK ? 0 : -1;
+    return hf_context_create(&ctx, &on_cpu) == HF_OK ? 0 : -1;
 }
 
 static int tear_down(void **state) {

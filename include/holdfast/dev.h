@@ -136,7 +136,8 @@ HF_API hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn eac
 
 #define HF_DEV_MAX_ISAS 8
 
-/* The fastest this machine does simple things with the context's threads, measured now. */
+/* The fastest this machine's CPU does simple things with the context's threads, measured now; all 0
+ * for a context on another device. */
 typedef struct hf_dev_ceiling {
     double fma_f32[HF_DEV_MAX_ISAS]; /* flop/s by instruction set, numbered as hf_dev_isa_at(); 0:
                                         cannot run */

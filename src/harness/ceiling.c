@@ -251,9 +251,11 @@ static hf_status measure_read(hf_context *ctx, hf_pool *pool, double *rate) {
 }
 
 hf_status hf_dev_measure_ceiling(hf_context *ctx, hf_dev_ceiling *ceiling) {
+    memset(ceiling, 0, sizeof *ceiling);
+    if (!hf_ctx_is_host(ctx))
+        return HF_OK;
     struct rate_job job;
     hf_pool *pool = ctx->stream;
-    memset(ceiling, 0, sizeof *ceiling);
     for (int isa = 0; isa < HF_ISA_COUNT && isa < HF_DEV_MAX_ISAS; isa++) {
         hf_rate_fn *const fn = hf_rate_fma(isa);
         const bool same = isa > 0 && fn == hf_rate_fma(isa - 1);

@@ -60,13 +60,15 @@ static const struct argp argp = {
     NULL};
 
 static void print_timing(const hf_dev_timing *t) {
-    char shape[64];
+    char shape[64], ceiling[32] = "      - ";
+    if (t->ceiling_s > 0)
+        snprintf(ceiling, sizeof ceiling, "%6.1f %%", 100 * t->ceiling_s / t->median_s);
     snprintf(shape, sizeof shape, "%lld x %lld, K=%lld", (long long)t->shape.n,
              (long long)t->shape.d, (long long)t->shape.k);
-    printf("%-9s %-4s %-28s %c %-32s %10.3f %8.1f %7.2f %6.1f %% %s\n", t->op,
+    printf("%-9s %-4s %-28s %c %-32s %10.3f %8.1f %7.2f %s %s\n", t->op,
            hf_dtype_name(t->shape.dtype), shape, t->planned ? '*' : ' ', t->kernel,
-           t->median_s * 1e3, t->flops / t->median_s * 1e-9, t->bytes / t->median_s * 1e-9,
-           100 * t->ceiling_s / t->median_s, t->ceiling_by);
+           t->median_s * 1e3, t->flops / t->median_s * 1e-9, t->bytes / t->median_s * 1e-9, ceiling,
+           t->ceiling_by);
 }
 
 static json_t *timing_json(const hf_dev_timing *t) {
@@ -87,20 +89,28 @@ static void take_timing(void *user, const hf_dev_timing *timing) {
         print_timing(timing);
 }
 
-static void print_head(const struct bench *b) {
-    hf_dev_host host;
+static void print_ceilings(const struct bench *b) {
     hf_dev_isa isa;
-    hf_dev_host_info(&host);
-    printf("%s, %d thread%s\nceilings:", host.cpu, hf_context_threads(b->ctx),
-           hf_context_threads(b->ctx) == 1 ? "" : "s");
+    printf("ceilings:");
     for (int i = 0; hf_dev_isa_at(i, &isa) && i < HF_DEV_MAX_ISAS; i++)
         if (b->ceiling.fma_f32[i] > 0)
             printf(" %s %.0f GF/s,", isa.name, b->ceiling.fma_f32[i] * 1e-9);
     if (b->ceiling.amx_bf16 > 0)
         printf(" AMX bf16 %.0f GF/s,", b->ceiling.amx_bf16 * 1e-9);
-    printf(" read %.1f GB/s\n%-9s %-4s %-28s   %-32s %10s %8s %7s %8s\n",
-           b->ceiling.read_bytes * 1e-9, "op", "type", "shape", "kernel", "ms", "GF/s", "GB/s",
-           "ceiling");
+    printf(" read %.1f GB/s\n", b->ceiling.read_bytes * 1e-9);
+}
+
+static void print_head(const struct bench *b) {
+    hf_dev_host host;
+    hf_dev_host_info(&host);
+    printf("%s, %s, %d thread%s\n", hf_context_device(b->ctx), host.cpu, hf_context_threads(b->ctx),
+           hf_context_threads(b->ctx) == 1 ? "" : "s");
+    if (b->ceiling.read_bytes > 0)
+        print_ceilings(b);
+    else
+        printf("ceilings: measured for CPUs only\n");
+    printf("%-9s %-4s %-28s   %-32s %10s %8s %7s %8s\n", "op", "type", "shape", "kernel", "ms",
+           "GF/s", "GB/s", "ceiling");
 }
 
 static json_t *ceiling_json(const hf_dev_ceiling *ceiling) {
