@@ -120,7 +120,7 @@ static void *worker_main(void *arg) {
 }
 
 static void await_empty(hf_pool *pool) {
-    const double until = hf_now_s() + SPIN_S;
+    const double until = hf_now_s() + pool->patience;
     do {
         for (int i = 0; i < SPIN_STEPS; i++) {
             if (atomic_load(&pool->active) == 0)
