@@ -28,6 +28,7 @@ struct hf_assign_kept {
     int64_t rows;   /* of the problem */
     int64_t filled; /* the first so many are there, */
     int form;       /* in this form; 0: none are */
+    int rest;       /* calls until a form that did not pay is tried again */
 };
 
 /* What n rows of d columns need; 0 where no kernel of this machine would keep them. */

@@ -15,21 +15,20 @@
 #include <stdint.h>
 
 struct filter_bound {
-    float eps;           /* 1.01 * (dot error) + 8u */
-    float delta;         /* 1.01u + kappa, rounded up */
-    float fixed;         /* error of a score that goes with |x'| alone, */
-    float beyond, usual; /* and with what |x'| exceeds `usual` by */
-    float eta;           /* absolute error of a score */
-    float tiny;          /* absolute error of x' and c' from underflow */
-    float qerr;          /* relative error of the float32 |x'|^2 */
-    float cmax;          /* at least |c'_k| of every centroid that the filter looks at */
+    float eps;   /* 1.01 * (dot error) + 8u */
+    float delta; /* 1.01u + kappa, rounded up */
+    float moved; /* at least how far storing a centroid moved it; 0: in eps */
+    float eta;   /* absolute error of a score */
+    float tiny;  /* absolute error of x' and c' from underflow */
+    float qerr;  /* relative error of the float32 |x'|^2 */
+    float cmax;  /* at least |c'_k| of every centroid that the filter looks at */
 };
 
 /* dot_error: relative error of the dot product against |x'| |c'|. */
 static inline struct filter_bound filter_bound_make(double dot_error, int64_t d, double cmax) {
     struct filter_bound b;
     b.eps = (float)(1.01 * dot_error + 8 * 0x1p-24);
-    b.fixed = b.beyond = b.usual = 0;
+    b.moved = 0;
     b.delta = (float)(1.02 * 0x1p-24 + (double)(d + 8) * 0x1p-52);
     b.eta = (float)((double)d * 0x1p-118 * (1 + cmax) * (1 + cmax));
     b.tiny = (float)((double)d * 0x1p-126);

@@ -37,7 +37,6 @@ struct pack {
     void *tiles;          /* [groups] TILE_K centroids each, layout of the tile file */
     float *start;         /* what scores start from: -|c'|^2 / 2, LOST for lost ones */
     float *lost;          /* coarse tiles: how far rounding moved each */
-    float *slack;         /* half jobs: what the score of each may be too large, and too small */
 };
 
 /* Directions that rows with many features are looked at first (assign_basis.h). */

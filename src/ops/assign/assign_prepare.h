@@ -36,7 +36,6 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->lost = job->i16 || job->half
                   ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
                   : NULL;
-    p->slack = job->half ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups) : NULL;
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {
@@ -412,8 +411,8 @@ static void prepare(struct job *job, hf_pool *pool) {
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
     if (job->all.lost) {
         /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
-        job->bound.fixed = pack_lost_most(&job->all) * (1 + 0x1p-6f);
-        job->bound.eta += sqrtf((float)job->d) * 0x1p-62f * job->bound.fixed;
+        job->bound.moved = pack_lost_most(&job->all) * (1 + 0x1p-6f);
+        job->bound.eta += sqrtf((float)job->d) * 0x1p-62f * job->bound.moved;
     }
     if (job->project && job->usable)
         job->project = basis_make(job, pool);

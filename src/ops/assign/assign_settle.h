@@ -19,10 +19,39 @@ struct verdict {
     uint32_t near_enough; /* bit: the row is in the filter's range */
 };
 
-/* own: at most |x' - c'| of the best. e0, d0: errors with |c'| <= cmax. */
-ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf own,
-                                vf e0, vf d0, struct verdict *out) {
-    const vf q_low = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 - job->bound.qerr));
+/* What storing a row and the centroids for the tiles did. */
+struct stored {
+    vf row, any;    /* errors of scores for |c'| and for |x'|, */
+    vf moved;       /* or how far the tiles' row is from x', */
+    vf apart, best; /* and what distances to any centroid are off, in the mean with the best one */
+};
+
+/* Half jobs with Euclidean distances score what is stored: its distances are right, and off from
+ * those of x' and c' by how far these were moved. */
+ALWAYS_INLINE int scores_stored(const struct job *job) {
+    return TILE_HAS_HALF && job->half && job->a->metric == HF_EUCLIDEAN;
+}
+
+ALWAYS_INLINE struct stored judge_stored(const struct job *job, const struct pack *p,
+                                         const struct block *b, int slot) {
+    const vf zero = vf_set1(0);
+    const vf moved = vf_set1(job->bound.moved);
+    const vf loss = b->loss ? vf_load(b->loss + slot) : zero;
+    (void)p;
+#if TILE_HAS_HALF
+    if (scores_stored(job)) {
+        const vf best = _mm512_i32gather_ps(vi_load(b->arg + slot), p->lost, 4);
+        const vf mean = vf_mul(vf_set1(0.5f), vf_add(moved, best));
+        return (struct stored){zero, zero, loss, vf_add(loss, moved), vf_add(loss, mean)};
+    }
+#endif
+    return (struct stored){loss, moved, zero, zero, zero};
+}
+
+/* own: at most |x' - c'| of the best. q_low: at most the square of the tiles' row. e0, d0: errors
+ * with |c'| <= cmax. */
+ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf q_low,
+                                vf own, vf e0, vf d0, struct verdict *out) {
     const vf zero = vf_set1(0);
     const vf two = vf_set1(2);
     const vf unit = vf_set1(1 / job->scale);
@@ -38,56 +67,44 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
 }
 
-/* The error of scores that goes with the length of a row alone. */
-ALWAYS_INLINE vf judge_flat(const struct filter_bound *f, vf norm) {
-    const vf more = vf_max(vf_sub(norm, vf_set1(f->usual)), vf_set1(0));
-    return vf_fma(more, vf_set1(f->beyond), vf_fma(norm, vf_set1(f->fixed), vf_set1(f->eta)));
-}
-
-/* The best scores, less what those of their centroids may be too large. */
-ALWAYS_INLINE vf judge_best(const struct pack *p, const struct block *b, int slot) {
-    const vf best = vf_load(b->best + slot);
-    (void)p;
-#if TILE_HAS_HALF
-    if (p->slack)
-        return vf_sub(best, _mm512_i32gather_ps(vi_load(b->arg + slot), p->slack, 4));
-#endif
-    return best;
-}
-
 ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const struct block *b,
                          int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
+    const struct stored s = judge_stored(job, p, b, slot);
     const vf q = vf_load(b->norm2 + slot);
-    const vf best = judge_best(p, b, slot);
+    const vf best = vf_load(b->best + slot);
     const vf eps = vf_set1(f->eps);
     const vf delta = vf_set1(f->delta);
     const vf tiny = vf_set1(f->tiny);
     const vf cmax = vf_set1(f->cmax);
     const vf half = vf_set1(0.5f);
+    const vf two = vf_set1(2);
     const vf zero = vf_set1(0);
-    const vf q_up = vf_mul(q, vf_set1(1 + f->qerr));
-    const vf norm = vf_mul(vf_sqrt(q_up), vf_set1(1 + 0x1p-10f));
+    const vf x_up = vf_mul(q, vf_set1(1 + f->qerr));
+    const vf norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
+    const vf q_up = vf_fma(s.moved, vf_fma(two, norm, s.moved), x_up);
     /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
      * a tiny |x'|^2 it alone keeps the rows open. */
-    const vf flat = judge_flat(f, norm);
-    const vf loss = b->loss ? vf_load(b->loss + slot) : zero;
-    const vf e0 =
-        vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)), vf_fma(loss, cmax, flat));
-    const vf d0 = vf_fma(delta, vf_add(norm, cmax), tiny);
-    const vf u0 = vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e0))), zero);
+    const vf flat = vf_fma(norm, s.any, vf_set1(f->eta));
+    const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)),
+                         vf_fma(s.row, cmax, flat));
+    const vf d0 = vf_add(vf_fma(delta, vf_add(norm, cmax), tiny), s.apart);
+    const vf u0 = vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e0))), zero);
     /* no centroid longer than |x'| + (distance to the best) can be as near as the best */
     const vf reach = vf_fma(vf_set1(4), d0, vf_mul(vf_sqrt(u0), vf_set1(1 + 0x1p-10f)));
     const vf c = job->a->metric == HF_EUCLIDEAN ? vf_min(cmax, vf_add(norm, reach)) : cmax;
-    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), vf_fma(loss, c, flat));
-    const vf d = vf_fma(delta, vf_add(norm, c), tiny);
-    const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(vf_set1(2), vf_sub(best, e))), zero));
-    vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(root, d, vf_mul(d, d))));
+    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), vf_fma(s.row, c, flat));
+    const vf d = vf_add(vf_fma(delta, vf_add(norm, c), tiny), s.best);
+    const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e))), zero));
+    vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));
     if (job->a->metric != HF_EUCLIDEAN)
-        margin = vf_mul(vf_set1(2), vf_fma(vf_mul(vf_set1(4), delta), vf_mul(norm, cmax), e));
+        margin = vf_mul(two, vf_fma(vf_mul(vf_set1(4), delta), vf_mul(norm, cmax), e));
     vf_store(out->threshold, vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
-    if (job->a->bounds)
-        judge_bounds(job, b, slot, vf_add(root, d), e0, d0, out);
+    if (job->a->bounds) {
+        const vf x_low = vf_mul(q, vf_set1(1 - f->qerr));
+        const vf q_low = vf_sub(x_low, vf_mul(vf_mul(two, norm), s.moved));
+        judge_bounds(job, b, slot, q_low, vf_add(root, d), e0, d0, out);
+    }
     out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) &
                        vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(vf_set1(LOST), best));
 }
@@ -172,11 +189,11 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
 ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
     const struct filter_bound *f = &job->bound;
     const struct block *b = &w->block;
-    const vf best = judge_best(&job->all, b, slot);
+    const vf best = vf_load(b->best + slot);
     const vf cmax = vf_set1(f->cmax);
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    const vf flat = judge_flat(f, norm);
+    const vf flat = vf_fma(norm, vf_set1(f->moved), vf_set1(f->eta));
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
                         vf_fma(loss, cmax, flat));
@@ -218,7 +235,7 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
 /* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
 static void settle_block(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
-    const int plain = !job->a->bounds;
+    const int plain = !job->a->bounds && !scores_stored(job);
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
         const int count = b->rows - slot < VW ? b->rows - slot : VW;

@@ -23,6 +23,7 @@
 #define PROJECT_CENTROIDS 64
 #define I16_FEATURES 4096
 #define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
+#define HALF_REST 6     /* calls on kept rows until they are asked again */
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros.
  */
@@ -97,41 +98,6 @@ static double plain_open(const struct hf_assign_args *a) {
     return fmin(1, 5e-5 / gap) * (plain_row(a) + 250);
 }
 
-/* Rounding moved some centroids farther than others. A score that lacks more than |x'| times their
- * mean is raised by what it lacks for a row of usual length, so that few such centroids do not make
- * the bound of all. */
-static void half_raise(struct job *job, struct pack *p, double mean, double usual) {
-    float most = 0;
-    for (int64_t slot = 0; slot < p->groups * TILE_K; slot++) {
-        const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-        const double more = usual * ((double)p->lost[slot] - mean) * (1 + 0x1p-6);
-        const int raise = k >= 0 && job->c_length[k] < WILD && more > 0;
-        p->slack[slot] = raise ? tile_raise(p, slot, more) : 0;
-        most = fmaxf(most, p->slack[slot]);
-    }
-    job->bound.eta += (float)tile_dot_error(job) * most;
-}
-
-static void half_bound(struct job *job, const struct block *b) {
-    double sum = 0;
-    int64_t seen = 0;
-    float usual = 0;
-    for (int64_t k = 0; k < job->k; k++) {
-        const int sees = job->c_length[k] < WILD;
-        sum += sees ? (double)job->all.lost[k] : 0;
-        seen += sees;
-    }
-    for (int i = 0; i < b->rows; i++)
-        usual = fmaxf(usual, fminf(sqrtf(b->norm2[i]), sqrtf((float)job->d)));
-    const double mean = seen > 0 ? sum / (double)seen : 0;
-    const double most = (double)pack_lost_most(&job->all);
-    job->bound.usual = usual;
-    job->bound.fixed = (float)(mean * (1 + 0x1p-6) * (1 + 0x1p-20));
-    job->bound.beyond = (float)(fmax(most - mean, 0) * (1 + 0x1p-6) * (1 + 0x1p-20));
-    half_raise(job, &job->all, mean, (double)usual);
-    half_raise(job, &job->moved, mean, (double)usual);
-}
-
 /* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes
  * through the tiles again, and float32 compares its candidates. */
 static int half_pays(struct job *job) {
@@ -145,7 +111,6 @@ static int half_pays(struct job *job) {
         b->row[i] = i * job->n / b->rows;
     tile_begin();
     load_block(job, w);
-    half_bound(job, b);
     clear_picks(b);
     tile_argmax(job, w, &job->all);
     tile_end();
@@ -159,6 +124,13 @@ static int half_pays(struct job *job) {
     const double saved = (plain_row(job->a) - half_row(job->a)) * b->rows;
     b->rows = 0;
     return open * (half_row(job->a) + 0.8 * (double)job->d + 220) <= saved;
+}
+
+/* Did half rows not pay a few calls ago? Few rows become decided from one call to the next. */
+static int half_rests(const struct hf_assign_args *a) {
+    if (a->kept && a->kept->rest > 0 && a->kept_first == 0)
+        a->kept->rest--;
+    return a->kept && a->kept->rest > 0;
 }
 #endif
 
@@ -384,6 +356,8 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
     if (job.half && job.usable && !half_pays(&job)) {
+        if (job.a->kept)
+            job.a->kept->rest = HALF_REST;
         carve_job(&job, args, IDEA_PLAIN, hf_pool_workers(stream), ws);
         prepare(&job, stream);
     }
@@ -415,7 +389,7 @@ static size_t project_workspace(const void *args, int workers) {
 
 #if TILE_HAS_HALF
 static hf_status half_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, IDEA_HALF, ws);
+    return run(stream, args, half_rests(args) ? IDEA_PLAIN : IDEA_HALF, ws);
 }
 
 static size_t half_workspace(const void *args, int workers) {

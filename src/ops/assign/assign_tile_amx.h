@@ -150,15 +150,20 @@ static void tile_clear_end(const struct job *job, uint16_t *row) {
     memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
 }
 
-/* How far bf16 moves a centroid. */
-static float tile_lost(const float *c, int64_t d) {
+/* How far bf16 moves a centroid; *square: of where it moves it. */
+static float tile_lost(const float *c, int64_t d, double *square) {
     double lost = 0;
+    *square = 0;
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = vf_load(c + j);
-        float off[VW];
-        vf_store(off, vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v))));
-        for (int i = 0; i < VW; i++)
+        const vf high = tile_widen((__m256i)_mm512_cvtneps_pbh(v));
+        float off[VW], at[VW];
+        vf_store(off, vf_sub(v, high));
+        vf_store(at, high);
+        for (int i = 0; i < VW; i++) {
             lost += (double)off[i] * (double)off[i];
+            *square += (double)at[i] * (double)at[i];
+        }
     }
     return (float)(sqrt(lost) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
@@ -183,21 +188,14 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
     tile_clear_end(job, parts);
     for (int64_t s = 0; s < low; s++)
         memcpy(tile + (high + s) * STEP_BYTES, parts + s * STEP, 64);
+    if (job->half) {
+        double square;
+        p->lost[slot] = tile_lost(c, job->d, &square);
+        if (start > LOST && job->a->metric == HF_EUCLIDEAN)
+            start = (float)(-square / 2);
+    }
     for (int i = 0; i < 16; i++)
         p->start[slot * 16 + i] = start;
-    if (job->half)
-        p->lost[slot] = tile_lost(c, job->d);
-}
-
-/* The start score of a slot becomes larger by at least `more`. By how much its scores may be too
- * large then, and what they lack without: both together. */
-static float tile_raise(struct pack *p, int64_t slot, double more) {
-    float *start = p->start + slot * 16;
-    const float old = *start;
-    const float by = (float)(more * (1 + 0x1p-20)) + fabsf(old) * 0x1p-23f;
-    for (int i = 0; i < 16; i++)
-        start[i] = old + by;
-    return by * (2 + 0x1p-19f) + fabsf(old) * 0x1p-22f;
 }
 
 /* 32 features of a row: the high halves, or what they leave. */

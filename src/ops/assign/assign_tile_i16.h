@@ -22,7 +22,7 @@
 static int64_t i16_pairs(const struct job *job) { return (job->d + 1) / 2; }
 
 /* Conversion and start score of a score: three roundings. What rounding to integers does is not in
- * it: block.loss and bound.fixed. */
+ * it: block.loss and bound.moved. */
 static double i16_dot_error(void) { return 4 * 0x1p-24; }
 
 /* The scale of centroids of length cmax and less. */
