@@ -10,7 +10,7 @@ TORCH_DTYPES = {"torch.float32": 1, "torch.float64": 2, "torch.float16": 3, "tor
                 "torch.uint8": 5}
 PROGRESS = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, C.c_void_p, C.c_int64, C.c_int64)
 SKIP = {"auto": 0, "off": 1, "on": 2}
-INIT_GIVEN = 3
+INIT_RANDOM, INIT_GIVEN = 2, 3
 
 
 class Array(C.Structure):
@@ -52,8 +52,15 @@ class Result(C.Structure):
                 ("faults_corrected", C.c_int64), ("reruns", C.c_int64)]
 
 
+class Rounds(C.Structure):
+    _fields_ = [("rounds", C.c_int), ("calls", C.c_int), ("seconds", C.POINTER(C.c_double)),
+                ("kernel", C.c_char * 64), ("rechecked", C.c_int64)]
+
+
 def view(a):
-    """Of a numpy array, or of a torch tensor wherever it lies."""
+    """Of a numpy array, or of a torch tensor wherever it lies; or such a view already."""
+    if isinstance(a, Array):
+        return a
     if hasattr(a, "data_ptr"):
         if not a.is_contiguous():
             raise ValueError("rows must follow each other without gaps")
@@ -66,7 +73,7 @@ def view(a):
 class Holdfast:
     """A context with a number of threads, on the CPU or another device."""
 
-    def __init__(self, library, threads, device="cpu", memory=0):
+    def __init__(self, library, threads, device="cpu", memory=0, create=True):
         lib = self.lib = C.CDLL(library)
         lib.hf_last_error.restype = C.c_char_p
         lib.hf_last_error.argtypes = [C.c_void_p]
@@ -78,7 +85,8 @@ class Holdfast:
         lib.hf_context_create.argtypes = [C.POINTER(C.c_void_p), C.POINTER(ContextOpts)]
         self.ctx = C.c_void_p()
         self.opts = ContextOpts(device.encode(), threads, memory, None)
-        self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(self.opts)))
+        if create:
+            self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(self.opts)))
         self.version = lib.hf_version().decode()
 
     def close(self):
@@ -97,13 +105,16 @@ class Holdfast:
         opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
                     tol=tol, skipping=SKIP[skipping], **more)
         r = Result()
-        self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
+        begin = time.perf_counter()
+        status = self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r))
+        call = time.perf_counter() - begin
+        self._check(status)
         if (r.n, r.k, r.d) != (x.shape[0], init.shape[0], x.shape[1]):
             raise RuntimeError("the library's result struct is not the one bench/hf.py mirrors")
-        return self._take(r)
+        return self._take(r, call)
 
-    def _take(self, r):
-        """A dict of what a fit gave; frees it."""
+    def _take(self, r, call=None):
+        """A dict of what a fit gave, in a call of so many seconds; frees it."""
         history = [{f: getattr(r.history[i], f) for f, _ in Iteration._fields_}
                    for i in range(r.iterations)]
         ctype = C.c_double if r.centroids.dtype == 2 else C.c_float
@@ -113,7 +124,8 @@ class Holdfast:
                "centroids": centroids[:, :r.d].copy(), "inertia": r.inertia,
                "iterations": r.iterations, "converged": bool(r.converged), "history": history,
                "seconds": {"init": r.seconds_init, "iterate": r.seconds_iterate,
-                           "finish": r.seconds_finish, "total": r.seconds_total},
+                           "finish": r.seconds_finish, "total": r.seconds_total,
+                           "call": call},
                "kernels": [r.kernel_assign.decode(), r.kernel_update.decode()]}
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out
@@ -121,7 +133,7 @@ class Holdfast:
     def once(self, x, init, iterations):
         """Seconds of a context of its own, a fit in it from the centroids `init`, and its end."""
         xv, iv = view(x), view(init)
-        opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
+        opts = Opts(k=iv.rows, init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
                     tol=-1, empty=2)
         ctx, r = C.c_void_p(), Result()
         begin = time.perf_counter()
@@ -144,25 +156,34 @@ class Holdfast:
         self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
         return self._take(r)
 
-    def fit_batch(self, xs, inits, max_iter, tol, **more):
-        """Problems of one shape from the same centroids `inits` [k, d]; seconds of the whole call."""
+    def fit_batch(self, xs, start, max_iter, tol, **more):
+        """Problems of one shape from the same centroids `start` [k, d], or from `start` rows drawn
+        at random. A dict each; seconds["call"] is the whole call."""
         views = (Array * len(xs))(*[view(x) for x in xs])
-        iv = view(inits)
-        opts = Opts(k=inits.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
-                    tol=tol, **more)
+        opts = Opts(max_iter=max_iter, tol=tol, **more)
+        if isinstance(start, int):
+            opts.k, opts.init, opts.seed = start, INIT_RANDOM, 1
+        else:
+            iv = view(start)
+            opts.k, opts.init, opts.centroids = iv.rows, INIT_GIVEN, C.pointer(iv)
         results = (Result * len(xs))()
         self.lib.hf_kmeans_fit_batch.argtypes = [C.c_void_p, C.POINTER(Array), C.c_int64,
                                                  C.POINTER(Opts), C.POINTER(Result)]
-        self._check(self.lib.hf_kmeans_fit_batch(self.ctx, views, len(xs), C.byref(opts), results))
-        return [self._take(r) for r in results]
+        begin = time.perf_counter()
+        status = self.lib.hf_kmeans_fit_batch(self.ctx, views, len(xs), C.byref(opts), results)
+        call = time.perf_counter() - begin
+        self._check(status)
+        return [self._take(r, call) for r in results]
 
-    def time_assign(self, x, centroids, labels, rounds, exact=True, metric=0):
-        """(seconds of each round on the device, kernel, rows rechecked); libholdfast_dev only."""
+    def time_assign(self, x, centroids, labels, rounds, exact=True, calls=1, metric=0):
+        """(seconds of a call in each round of so many back to back, kernel, rows rechecked in a
+        call); libholdfast_dev only."""
         call = self.lib.hf_dev_time_assign
         call.argtypes = [C.c_void_p, C.POINTER(Array), C.POINTER(Array), C.c_int, C.c_int, C.c_void_p,
-                         C.c_int, C.POINTER(C.c_double), C.c_char_p, C.POINTER(C.c_int64)]
+                         C.POINTER(Rounds)]
         xv, cv = view(x), view(centroids)
-        seconds, name, rechecked = (C.c_double * rounds)(), C.create_string_buffer(64), C.c_int64()
+        seconds = (C.c_double * rounds)()
+        timed = Rounds(rounds=rounds, calls=calls, seconds=seconds)
         self._check(call(self.ctx, C.byref(xv), C.byref(cv), metric, int(exact), labels.data_ptr(),
-                         rounds, seconds, name, C.byref(rechecked)))
-        return list(seconds), name.value.decode(), rechecked.value
+                         C.byref(timed)))
+        return list(seconds), timed.kernel.decode(), timed.rechecked

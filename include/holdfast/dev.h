@@ -180,14 +180,19 @@ HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape
                              const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
                              hf_dev_timing_fn each, void *user);
 
-/* Time op assign on the caller's own data, in host or device memory: `rounds` calls after one that
- * warms up, seconds[rounds] of device time each.
- *   x [n, d], centroids [k, d] F32 or F64, labels [n] out; metric, exact as in kmeans.h
- *   kernel     out: the row that served
- *   rechecked  out: rows that float64 decided */
+/* Calls of an op on the caller's own data: `rounds` samples after one that warms up. */
+typedef struct hf_dev_rounds {
+    int rounds;        /* samples */
+    int calls;         /* back to back in a sample, at least 1 */
+    double *seconds;   /* out [rounds]: device time of a call, the mean of its sample */
+    char kernel[64];   /* out: the row that served */
+    int64_t rechecked; /* out: rows that float64 decided in a call */
+} hf_dev_rounds;
+
+/* Time op assign on data in host or device memory.
+ *   x [n, d], centroids [k, d] F32 or F64, labels [n] out; metric, exact as in kmeans.h */
 HF_API hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf_array *centroids,
-                                    int metric, int exact, int32_t *labels, int rounds,
-                                    double *seconds, char kernel[64], int64_t *rechecked);
+                                    int metric, int exact, int32_t *labels, hf_dev_rounds *timed);
 
 /* Where the planner looks for a tuning file: $HF_TUNE_FILE, else holdfast/cpu.tune in
  * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */

@@ -52,33 +52,38 @@ static hf_status choose_filter(struct own *o, const hf_array *c) {
     return HF_OK;
 }
 
-static hf_status time_rounds(struct own *o, int rounds, double *seconds) {
+/* Calls of a sample follow each other without the host, as in a loop: what starting the first costs
+ * is spread over them. */
+static hf_status time_rounds(struct own *o, const hf_dev_rounds *timed) {
     hf_context *ctx = o->ctx;
     const struct hf_kernel *kernel = NULL;
-    for (int r = -1; r < rounds; r++) { /* the first warms up */
+    for (int r = -1; r < timed->rounds; r++) { /* the first warms up */
         HF_TRY(hf_ctx_fill(ctx, o->args.labels, 0xFF, (size_t)o->args.x.rows * sizeof(int32_t)));
         HF_TRY(ctx->device->mark(ctx->stream, 0));
-        HF_TRY(hf_queue(ctx, HF_OP_ASSIGN, &o->args, &kernel)); /* the mark is right behind it */
-        HF_TRY(ctx->device->mark(ctx->stream, 1));
+        for (int i = 0; i < timed->calls; i++)
+            HF_TRY(hf_queue(ctx, HF_OP_ASSIGN, &o->args, &kernel));
+        HF_TRY(ctx->device->mark(ctx->stream, 1)); /* right behind the last */
         const double span = ctx->device->span(ctx->stream);
         if (span < 0)
             return hf_ctx_fail(ctx, HF_E_DEVICE, "timing: %s",
                                ctx->device->error_text(ctx->stream));
         if (r >= 0)
-            seconds[r] = span;
+            timed->seconds[r] = span / timed->calls;
     }
     return HF_OK;
 }
 
 hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf_array *centroids,
-                             int metric, int exact, int32_t *labels, int rounds, double *seconds,
-                             char kernel[64], int64_t *rechecked) {
+                             int metric, int exact, int32_t *labels, hf_dev_rounds *timed) {
     struct own o = {.ctx = ctx,
                     .args = {.x = *x,
                              .c = *centroids,
                              .metric = (hf_metric)metric,
                              .exact = exact != 0,
                              .labels = labels}};
+    if (timed->rounds < 1 || timed->calls < 1)
+        return hf_ctx_fail(ctx, HF_E_ARG, "%d rounds of %d calls cannot be timed", timed->rounds,
+                           timed->calls);
     hf_array copy;
     const hf_array *seen = centroids;
     void *owned = NULL;
@@ -90,13 +95,13 @@ hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf_array 
     if (status == HF_OK)
         status = choose_filter(&o, seen);
     if (status == HF_OK)
-        status = time_rounds(&o, rounds, seconds);
+        status = time_rounds(&o, timed);
     if (status == HF_OK)
         status = hf_ctx_copy(ctx, &stats, o.stats, sizeof stats);
     if (status == HF_OK) {
-        strncpy(kernel, ctx->last_kernel[HF_OP_ASSIGN]->name, 63);
-        kernel[63] = '\0';
-        *rechecked = stats.rechecked / (rounds + 1);
+        strncpy(timed->kernel, ctx->last_kernel[HF_OP_ASSIGN]->name, 63);
+        timed->kernel[63] = '\0';
+        timed->rechecked = stats.rechecked / ((int64_t)(timed->rounds + 1) * timed->calls);
     }
     hf_free(owned);
     hf_free(o.column);
