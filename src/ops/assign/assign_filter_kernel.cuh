@@ -261,10 +261,8 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
                                                        const uint32_t (&rows)[S::DP / 16][4],
                                                        float (&d)[S::NT / 2]) {
     const uint32_t low = hf_wgmma_low(stage);
-    if constexpr (S::TWICE)
-        filter_begin_bias_twice<S::NT>(d, stage + S::NT * S::DP * 2);
-    else if constexpr (!S::BIAS_STEP)
-        filter_begin_bias<S::NT>(d, stage + S::NT * S::DP * 2);
+    if constexpr (!S::BIAS_STEP)
+        filter_begin_bias<S::NT, S::TWICE>(d, stage + S::NT * S::DP * 2);
     hf_wgmma_begin();
     if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
         const uint32_t ones[4] = {one, one, 0, 0};

@@ -165,7 +165,7 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
     const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1; /* 0 */
     int before = -1;
     hf_mbar_wait(m.full(*stage), *parity);
-    filter_begin_bias<S::NT>(d, m.bias(*stage));
+    filter_begin_bias<S::NT, false>(d, m.bias(*stage));
     for (int c = 0; c < slabs; c++) {
         const int now = *stage;
         uint32_t next[4][4], seen = 0;
@@ -234,8 +234,9 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
         const int i = unit * FILTER_WG_ROWS + filter_row();
         struct filter_row_facts facts =
             filter_know<MODE>(a, s.problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
-        const struct filter_row_facts next =
-            filter_know < FILTER_EMIT == MODE ? MODE : FILTER_BEST > (a, s.problem, i + 8);
+        struct filter_row_facts next = {};
+        if constexpr (MODE == FILTER_EMIT)
+            next = filter_know<MODE>(a, s.problem, i + 8);
         const uint16_t *x[2] = {nullptr, nullptr};
         uint32_t rows[4][4];
         if constexpr (LIST) {

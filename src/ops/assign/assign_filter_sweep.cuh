@@ -161,32 +161,18 @@ static __device__ __forceinline__ void filter_add_bias(float (&d)[NT / 2], uint3
     }
 }
 
-/* The same biases as what accumulators begin with. */
-template <int NT>
+/* The same biases as what accumulators begin with. TWICE: they lie there twice,
+ * [NT / 8][4 lanes][4]: twice the loads, but no copies. */
+template <int NT, bool TWICE>
 static __device__ __forceinline__ void filter_begin_bias(float (&d)[NT / 2], uint32_t bias) {
+    constexpr int EACH = TWICE ? 4 : 8; /* accumulators of one load */
 #pragma unroll
-    for (int g = 0; g < NT / 16; g++) {
+    for (int g = 0; g < NT / 2 / EACH; g++) {
         const float4 b = hf_lds4(bias + g * 64 + (threadIdx.x & 3) * 16);
+        const float from[8] = {b.x, b.y, TWICE ? b.z : b.x, TWICE ? b.w : b.y, b.z, b.w, b.z, b.w};
 #pragma unroll
-        for (int r = 0; r < 2; r++) {
-            d[8 * g + 2 * r] = b.x;
-            d[8 * g + 2 * r + 1] = b.y;
-            d[8 * g + 4 + 2 * r] = b.z;
-            d[8 * g + 4 + 2 * r + 1] = b.w;
-        }
-    }
-}
-
-/* And from biases that lie there twice, [NT / 8][4 lanes][4]: twice the loads, but no copies. */
-template <int NT>
-static __device__ __forceinline__ void filter_begin_bias_twice(float (&d)[NT / 2], uint32_t bias) {
-#pragma unroll
-    for (int g = 0; g < NT / 8; g++) {
-        const float4 b = hf_lds4(bias + g * 64 + (threadIdx.x & 3) * 16);
-        d[4 * g] = b.x;
-        d[4 * g + 1] = b.y;
-        d[4 * g + 2] = b.z;
-        d[4 * g + 3] = b.w;
+        for (int i = 0; i < EACH; i++)
+            d[EACH * g + i] = from[i];
     }
 }
 

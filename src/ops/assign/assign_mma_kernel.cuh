@@ -58,8 +58,8 @@ mma_scores(uint32_t stage, int first, const uint32_t (&rows)[2][S::DP / 16][4], 
     const int flip = S::SWIZZLE == 128 ? slot & 7 : slot >> 1 & 3;
     const uint32_t at = stage + (uint32_t)(slot * S::SWIZZLE + ((lane / 8 % 2 ^ flip) << 4));
     const uint32_t bias = stage + (uint32_t)(S::NT * S::DP * 2 + first * 4);
-    filter_begin_bias<32>(d[0], bias);
-    filter_begin_bias<32>(d[1], bias);
+    filter_begin_bias<32, false>(d[0], bias);
+    filter_begin_bias<32, false>(d[1], bias);
 #pragma unroll
     for (int k = 0; k < S::DP / 16; k++) {
         uint32_t b[2][4];
