@@ -170,12 +170,8 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
         const int now = *stage;
         uint32_t next[4][4], seen = 0;
         hf_mbar_wait(m.full(now), *parity);
-        if constexpr (MEASURE) {
-            if constexpr (!LIST)
-                filter_stream_rows<S>(m.rows(now, wg), r);
+        if constexpr (MEASURE && LIST)
             filter_stream_square(a, r, squares);
-            seen = (uint32_t)__float_as_int(squares->row[0] + squares->row[1]) & nothing;
-        }
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
         const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
         hf_wgmma_begin();
@@ -189,6 +185,11 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
                     d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, 1);
         }
         hf_wgmma_commit();
+        if constexpr (MEASURE && !LIST) { /* under the product */
+            filter_stream_rows<S>(m.rows(now, wg), r);
+            filter_stream_square(a, r, squares);
+            seen = (uint32_t)__float_as_int(squares->row[0] + squares->row[1]) & nothing;
+        }
         *stage = now + 1 == S::STAGES ? 0 : now + 1;
         *parity ^= *stage == 0;
         if constexpr (LIST) {
@@ -298,11 +299,11 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     } else {
         hf_regs_raise<S::REGS>();
         const uint32_t bounds = m.bounds(wg);
-        struct filter_segment s;
+        struct filter_segment s = {};
         struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
         int stage = 0, problem = -1;
         uint32_t parity = 0;
-        for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++) {
+        for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {
             if (s.problem != problem && MODE != FILTER_EMIT) {
                 filter_open_flush(a, problem, &opens);
                 filter_put_bounds(filter_bounds_of(a, s.problem), wg, bounds);
