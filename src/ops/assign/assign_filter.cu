@@ -119,7 +119,10 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     /* Data and their means have |c'| of at most half of that. */
     a.reach = (float)sqrt(2.0 * c->d) / (c->raw ? (float)c->scale : 1.0f);
     a.measure = measure_of(c->scale, tile.dp);
-    a.measured = 1 / a.measure;
+    a.plain = a.measure == 1;
+    a.measured = (1 + 0x1p-20f) / a.measure;
+    a.labels = a.out.best == NULL && a.out.second == NULL && a.out.error == NULL;
+    a.unread = a.rows.norm == NULL && a.rows.loss == NULL && a.out.marks.word == NULL;
     a.minus_zero = -0.0f;
     a.one[0] = bias_ones(c) * 0x10001u;
     a.one[1] = bias_ones(c);

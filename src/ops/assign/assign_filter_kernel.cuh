@@ -15,6 +15,7 @@
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
 #include "device/cuda/chain.cuh"
+#include "ops/assign/assign_filter_conclude.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
 template <int DP_, bool BF16_> struct filter_shape {
@@ -32,6 +33,8 @@ template <int DP_, bool BF16_> struct filter_shape {
     /* Conclusions under the next rows' first product: 2 to 4 % with few tiles, but at d = 64 the
      * registers that it takes would halve CHUNK, which costs more. */
     static constexpr bool UNDER = DP == 96 || DP == 128;
+    /* filter_alone(), and other savings that move registers: at d = 32 and 64 they are short. */
+    static constexpr bool COUNT = UNDER;
     /* Columns looked at together: what registers allow. */
     static constexpr int CHUNK = DP == 192 || DP == 256 ? 4 : 8;
     static constexpr bool BIAS_STEP = DP <= 128;
@@ -221,9 +224,8 @@ template <class S>
 static __device__ __forceinline__ float filter_squares(const struct filter_args &a,
                                                        const uint32_t (&rows)[S::DP / 16][4]) {
     const __half2 by = __float2half2_rn(a.measure);
-    const bool plain = a.measure == 1.0f;
     __half2 sums[2] = {__float2half2_rn(0.0f), __float2half2_rn(0.0f)};
-    if (plain) {
+    if (S::COUNT ? a.plain : a.measure == 1.0f) {
 #pragma unroll
         for (int i = 0; i < S::DP / 4; i++) {
             const __half2 v = *(const __half2 *)&rows[i / 4][i % 4];
@@ -251,8 +253,8 @@ static __device__ __forceinline__ float filter_length(const struct filter_args &
     float sum = filter_half() ? both.y : both.x, root;
     sum += __shfl_xor_sync(~0u, filter_half() ? both.x : both.y, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(sum * share + S::DP * 0x1p-24f));
-    return root * (1 + 0x1p-20f) * a.measured;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(sum * share + S::DP * 0x1p-24f));
+    return root * a.measured;
 }
 
 /* Begin the scores of a tile; one: A operand of the bias step. */
@@ -352,9 +354,14 @@ filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
                 const struct filter_segment &s, int wg, struct filter_open_rows *opens,
                 const struct filter_unit<C> &u) {
     struct filter_row_facts facts = u.facts;
-    if constexpr (filter_decides(MODE) && !S::BF16)
-        if (!a.rows.norm)
+    if constexpr (filter_decides(MODE) && !S::BF16) {
+        if (S::COUNT) { /* registers are there: its trips from lane to lane go under others */
+            const float length = filter_length<S>(a, facts.norm);
+            facts.norm = a.rows.norm ? facts.norm : length;
+        } else if (!a.rows.norm) {
             facts.norm = filter_length<S>(a, facts.norm);
+        }
+    }
     filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, facts,
                                 u.track);
 }
@@ -368,7 +375,7 @@ filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, 
     constexpr bool LIST = filter_lists(MODE);
     const int i = number * FILTER_WG_ROWS + filter_row();
     struct filter_row_facts facts =
-        filter_know<MODE>(a, problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
+        filter_know<MODE, S::COUNT>(a, problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
     hf_mbar_wait(m.full(p->stage), p->parity);
     if constexpr (LIST)
         filter_fetch_rows<S>(a, problem, number, rows);

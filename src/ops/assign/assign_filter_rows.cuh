@@ -432,17 +432,19 @@ filter_merge(const struct filter_args &a, const struct filter_tail &tail, int gr
 }
 
 /* What is loaded of a row before the tiles come and used after them: norm and loss, or, for emit,
- * its threshold. i: its place in the problem or its list. */
+ * its threshold. i: its place in the problem or its list. SKIP: look whether there is anything. */
 struct filter_row_facts {
     float norm, loss;
 };
 
-template <int MODE>
+template <int MODE, bool SKIP = false>
 static __device__ __forceinline__ struct filter_row_facts filter_know(const struct filter_args &a,
                                                                       int problem, int i) {
     constexpr bool LIST = filter_lists(MODE);
     struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, 0.0f};
-    if ((!filter_decides(MODE) && MODE != FILTER_EMIT) || i >= filter_rows_of<LIST>(a, problem))
+    if (!filter_decides(MODE) && MODE != FILTER_EMIT)
+        return f;
+    if ((SKIP && MODE != FILTER_EMIT && a.unread) || i >= filter_rows_of<LIST>(a, problem))
         return f;
     if (MODE == FILTER_EMIT) {
         f.norm = a.out.open.threshold[problem * a.out.open.cap + i];
@@ -456,56 +458,6 @@ static __device__ __forceinline__ struct filter_row_facts filter_know(const stru
         /* rows 0 to 7 and 8 to 15 of a warp, where filter_old_label() finds them soon */
         asm volatile("prefetch.global.L2 [%0];" ::"l"(a.out.marks.old_labels + at));
     return f;
-}
-
-/* The piece that moves all biases of a problem up, times the unit, as the matrix unit does it. The
- * largest bias, which nobody needs then, becomes what they move by: at least as much. */
-template <class S>
-static __device__ __forceinline__ uint32_t filter_shift_piece(const struct filter_args &a,
-                                                              struct filter_bounds *b) {
-    if (!S::BIAS_STEP || !a.shifted)
-        return 0;
-    const float unit = filter_widen<S::BF16>(a.one[1]), pieces = b->bias / unit;
-    uint32_t piece;
-    if constexpr (S::BF16)
-        piece = __bfloat16_as_ushort(__float2bfloat16_ru(pieces));
-    else
-        piece = __half_as_ushort(__float2half_ru(pieces));
-    b->bias = filter_widen<S::BF16>(piece) * unit;
-    return piece;
-}
-
-/* The end of a unit's rows: merge if they were cut, write. */
-template <class S, int MODE, int C>
-static __device__ __forceinline__ void
-filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
-                uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
-                const struct filter_row_facts &facts, const struct filter_track<C> &track) {
-    constexpr bool LIST = filter_lists(MODE);
-    const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
-    const int32_t old = filter_marks(MODE) ? filter_old_label(a, s.problem, i) : 0;
-    struct filter_found f[1] = {filter_gather_half<MODE>(track)};
-    if (s.tail >= 0 &&
-        !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
-        return;
-    const float4 b = hf_lds4(bounds);
-    const struct filter_bounds most = {b.x, b.y, b.z, b.w};
-    float error = b.x < INFINITY && b.y <= a.reach ? 0.0f : INFINITY;
-    if constexpr (filter_decides(MODE))
-        error = filter_error(a, most, facts.norm, facts.loss);
-    filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
-                              old);
-}
-
-/* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */
-static __device__ __forceinline__ void filter_put_bounds(const struct filter_bounds &b, int wg,
-                                                         uint32_t at) {
-    hf_bar_sync(1 + wg, 128); /* nobody needs the last ones any more */
-    if ((threadIdx.x & 127) == 0)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.rc), "f"(b.cm),
-                     "f"(b.bias), "f"(b.far)
-                     : "memory");
-    hf_bar_sync(1 + wg, 128);
 }
 
 #endif

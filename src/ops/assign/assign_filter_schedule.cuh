@@ -53,12 +53,15 @@ struct filter_args {
     bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
     bool sided;       /* shifted biases that lie on both sides of 0 */
+    bool labels;      /* nothing else is wanted of a row that is decided: no score, no error */
+    bool unread;      /* rows have no norm, loss or old label to be read */
+    bool plain;       /* measure is 1 */
     float acc, slack; /* shares of the error bound, see filter_error() */
     float least;      /* x16's least normal number, where others' exponent is taken to lie */
     float tiny;       /* what the pieces of a bias may lack */
     float reach;      /* BEST: the answer is good while max |c'| is at most that */
     float measure;    /* power of two by which rows are multiplied to measure their norms */
-    float measured;   /* 1 / measure */
+    float measured;   /* 1 / measure, and 2^-20 of it more for float32's roundings */
     float minus_zero; /* -0, which the compiler must not know */
     uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
 };

@@ -7,13 +7,14 @@
 #define HF_ASSIGN_FILTER_STREAM_CUH
 
 #include "device/cuda/chain.cuh"
+#include "ops/assign/assign_filter_conclude.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
 template <bool BF16_> struct filter_stream_shape {
     static constexpr bool BF16 = BF16_;
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
     static constexpr int SWIZZLE = 128, CHUNK = 8;
-    static constexpr bool BIAS_STEP = false, TWICE = false;
+    static constexpr bool BIAS_STEP = false, TWICE = false, COUNT = false;
     static constexpr int REGS = 232, PRODUCER_REGS = 40; /* of a thread */
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int ROWS = FILTER_WG_ROWS * 128; /* bytes of a unit's slab */
@@ -139,7 +140,7 @@ filter_stream_measure(const struct filter_args &a, const struct filter_stream_sq
     float sum = half ? squares.row[1] : squares.row[0];
     sum += __shfl_xor_sync(~0u, half ? squares.row[0] : squares.row[1], 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    return sqrtf(sum * share + (float)columns * 0x1p-24f) * (1 + 0x1p-20f) * a.measured;
+    return sqrtf(sum * share + (float)columns * 0x1p-24f) * a.measured;
 }
 
 /* A slab of this warpgroup's rows, as the A operand of four steps. */
