@@ -240,74 +240,44 @@ static __device__ __forceinline__ constexpr uint32_t hf_wgmma_swizzled(int swizz
         "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
 /* d = A B (+ d if add): A [64, 16] from registers (ldmatrix's), B [N, 16] by descriptor. */
-template <int N, bool BF16>
+template <int N>
 static __device__ __forceinline__ void hf_wgmma_rs(float (&d)[N / 2], const uint32_t (&a)[4],
                                                    uint64_t b, int add) {
     static_assert(N == 64 || N == 128 || N == 256, "no such wgmma here");
-    if constexpr (N == 64 && !BF16)
+    if constexpr (N == 64)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" HF_D32 "}, "
                      "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
                      : HF_INOUT32(d)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-    else if constexpr (N == 64 && BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HF_D32 "}, "
-                     "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
-                     : HF_INOUT32(d)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-    else if constexpr (N == 128 && !BF16)
+    else if constexpr (N == 128)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" HF_D64 "}, "
                      "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}"
                      : HF_INOUT64(d)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-    else if constexpr (N == 128 && BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HF_D64 "}, "
-                     "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}"
-                     : HF_INOUT64(d)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-    else if constexpr (N == 256 && !BF16)
+    else if constexpr (N == 256)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" HF_D128 "}, "
-                     "{%128, %129, %130, %131}, %132, p, 1, 1, 0;\n}"
-                     : HF_INOUT128(d)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-    else if constexpr (N == 256 && BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" HF_D128 "}, "
                      "{%128, %129, %130, %131}, %132, p, 1, 1, 0;\n}"
                      : HF_INOUT128(d)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 
 /* The same with A by descriptor. */
-template <int N, bool BF16>
+template <int N>
 static __device__ __forceinline__ void hf_wgmma_ss(float (&d)[N / 2], uint64_t a, uint64_t b,
                                                    int add) {
     static_assert(N == 128 || N == 256, "no such wgmma here");
-    if constexpr (N == 128 && !BF16)
+    if constexpr (N == 128)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" HF_D64 "}, "
                      "%64, %65, p, 1, 1, 0, 0;\n}"
                      : HF_INOUT64(d)
                      : "l"(a), "l"(b), "r"(add));
-    else if constexpr (N == 128 && BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HF_D64 "}, "
-                     "%64, %65, p, 1, 1, 0, 0;\n}"
-                     : HF_INOUT64(d)
-                     : "l"(a), "l"(b), "r"(add));
-    else if constexpr (N == 256 && !BF16)
+    else if constexpr (N == 256)
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" HF_D128 "}, "
-                     "%128, %129, p, 1, 1, 0, 0;\n}"
-                     : HF_INOUT128(d)
-                     : "l"(a), "l"(b), "r"(add));
-    else if constexpr (N == 256 && BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" HF_D128 "}, "
                      "%128, %129, p, 1, 1, 0, 0;\n}"
                      : HF_INOUT128(d)
                      : "l"(a), "l"(b), "r"(add));

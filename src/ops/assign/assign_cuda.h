@@ -52,14 +52,15 @@ struct hf_assign_rows {
     struct hf_assign_problem problem;
     int64_t n;                /* rows of a problem */
     enum hf_assign_kind kind; /* what the steps use */
-    bool raw;                 /* x16 is x itself */
+    bool raw;                 /* x16 is x itself, */
+    bool bf16;                /* and bf16 */
     bool mma;                 /* the filter multiplies by mma.sync (assign_mma.h) */
     void *i8;                 /* memory of the filter of u8 rows (assign_i8.h); NULL: not used */
     const double *shift;      /* [d] device memory or NULL */
     const float *shift32;     /* [d] the same in float32, 0 where there is none */
     double scale;             /* x' = (x - shift) * scale; on tensor cores and with other metrics
                                  than Euclidean each row has one of its own */
-    const void *x16;          /* [batch * n, ld] f16, zeros behind column d */
+    const void *x16;          /* [batch * n, ld] f16 (or bf16), zeros behind column d */
     int64_t ld;               /* elements from row to row */
     const float *norm;   /* [batch * n] at least |x16|; Inf: a row that the filter must not decide;
                           NULL: it finds them out by itself */

@@ -217,14 +217,23 @@ static bool shift_dropped(const struct hf_assign_problem *p) {
            ((p->x.dtype == HF_F16 || p->x.dtype == HF_BF16) && shift_small(p));
 }
 
-/* Can x be looked at in place? */
+/* Can x be looked at in place? bf16 rows are where that is all that is done with them: Hopper's
+ * filter takes them to f16, where they lose next to nothing if they are neither large nor small. */
 static bool rows_raw(const struct hf_assign_problem *p) {
     const hf_array *x = &p->x;
     const double scale = p->scale > 0 ? p->scale : 1;
     if ((double)x->cols / (scale * scale) > 0x1p30) /* half norms beyond what 16-bit pieces hold */
         return false;
-    return x->dtype == HF_F16 && p->metric == HF_EUCLIDEAN && x->cols % 8 == 0 &&
-           array_stride(x) % 8 == 0 && (uintptr_t)x->data % 16 == 0 && shift_dropped(p);
+    if (x->dtype == HF_BF16 && !(p->once && x->cols <= 512 && scale >= 0x1p-14 && scale <= 0x1p4))
+        return false;
+    return (x->dtype == HF_F16 || x->dtype == HF_BF16) && p->metric == HF_EUCLIDEAN &&
+           x->cols % 8 == 0 && array_stride(x) % 8 == 0 && (uintptr_t)x->data % 16 == 0 &&
+           shift_dropped(p);
+}
+
+/* On any device? */
+static bool rows_unmoved(const struct hf_assign_problem *p) {
+    return p->x.dtype == HF_F16 && rows_raw(p);
 }
 
 struct rows_memory {
@@ -267,7 +276,7 @@ static size_t rows_carve(const struct hf_assign_problem *p, bool raw, void *memo
 
 size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem) {
     struct rows_memory m;
-    return rows_carve(problem, rows_raw(problem), NULL, &m);
+    return rows_carve(problem, rows_unmoved(problem), NULL, &m);
 }
 
 template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, struct rows_job job) {
@@ -331,7 +340,7 @@ static bool filter_alone(const struct hf_assign_rows *rows) {
     const struct hf_assign_problem *p = &rows->problem;
     if (!rows->raw || rows->mma)
         return false;
-    return !p->exact || (p->once && hf_filter_measures(false));
+    return !p->exact || p->once;
 }
 
 static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
@@ -390,9 +399,11 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->scale = problem->scale > 0 ? problem->scale : 1;
     rows->kind = choose_kind(cuda, problem, rows->scale, &rows->mma);
     const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
-    const bool raw = rows_raw(problem);
-    (void)rows_carve(problem, raw, memory, &m);
-    rows->raw = raw && tensor;
+    const bool unmoved = rows_unmoved(problem);
+    (void)rows_carve(problem, unmoved, memory, &m);
+    rows->raw = tensor && (unmoved || (!rows->mma && rows_raw(problem)));
+    rows->bf16 = rows->raw && !unmoved;
+    const bool raw = unmoved || rows->raw;
     rows->x16 = raw ? problem->x.data : m.x16;
     rows->ld = raw ? array_stride(&problem->x) : m.ld;
     rows->cache = m.cache;

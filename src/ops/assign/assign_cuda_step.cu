@@ -70,6 +70,7 @@ static struct hf_filter_rows filter_rows(const struct hf_assign_rows *rows,
     f.ld = rows->ld;
     f.d = (int)rows->problem.x.cols;
     f.batch = (int)rows->problem.batch;
+    f.bf16 = rows->bf16;
     f.mma = rows->mma;
     f.stop = step->stop;
     return f;

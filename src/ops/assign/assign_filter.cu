@@ -4,7 +4,6 @@
 #include "ops/assign/assign_mma.h"
 #include <cuda_fp16.h>
 #include <cudaTypedefs.h>
-#include <float.h>
 
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
     return cuda->sm == 90 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
@@ -58,7 +57,7 @@ static hf_status rows_map(struct hf_cuda *cuda, const struct hf_filter_rows *row
 
 static uint32_t bias_ones(const struct hf_filter_centroids *c) {
     const float unit = filter_bias_unit(c);
-    return c->bf16 ? 0x3F80u : (uint32_t)__half_as_ushort(__float2half(unit));
+    return __half_as_ushort(__float2half(unit));
 }
 
 typedef cudaError_t launcher(const struct hf_cuda *, const CUtensorMap &, struct filter_args, int);
@@ -78,7 +77,7 @@ static launcher *launcher_of(int dp, bool bf16) {
         CLASS(512)
 #undef CLASS
     default:
-        return bf16 ? hf_filter_stream<true> : hf_filter_stream<false>;
+        return bf16 ? NULL : hf_filter_stream;
     }
 }
 
@@ -96,7 +95,9 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
         return hf_mma_run(cuda, a, c, packed, mode);
     const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
     const struct filter_tile tile = filter_tile_of(c->d);
-    launcher *const launch = launcher_of(tile.dp, c->bf16);
+    launcher *const launch = launcher_of(tile.dp, a.rows.bf16);
+    if (launch == NULL)
+        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: so many columns of bf16");
     CUtensorMap map = {};
     if (a.rows.list == NULL)
         HF_TRY(rows_map(cuda, &a.rows, &map));
@@ -111,9 +112,9 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
      * cuts the result off at 2^-23: 5 2^-23, or 6 2^-23 if it were two of eight. Two steps more:
      * the biases', and one for float32's roundings of them. */
     a.acc = (float)((c->d + 15) / 16 + 2) * 0x1.8p-21f;
-    a.least = c->bf16 ? FLT_MIN : 0x1p-14f;
+    a.loss = a.rows.bf16 ? (float)sqrt((double)c->d) * 0x1.001p-25f : 0.0f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
-    a.tiny = c->bf16 ? 0.0f : filter_bias_unit(c) * 0x1p-24f;
+    a.tiny = filter_bias_unit(c) * 0x1p-24f;
     a.shifted = filter_shifts(c->k, c->d) && c->metric == HF_EUCLIDEAN;
     a.sided = a.shifted && c->raw && c->shift != NULL;
     /* Data and their means have |c'| of at most half of that. */
@@ -160,7 +161,7 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_out *out) {
     struct filter_args a = args_of(rows);
     a.out = *out;
-    if (rows->norm == NULL && (rows->mma || !hf_filter_measures(rows->bf16)))
+    if (rows->norm == NULL && rows->mma)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: norms of these rows");
     return run(cuda, a, centroids, packed,
                rows->list                 ? FILTER_LIST

@@ -35,15 +35,16 @@ enum {
 struct hf_filter_rows {
     const void
         *x16; /* [batch * n, ld] f16 or bf16; 16-byte aligned; columns from d on are not read */
-    const float *norm; /* [batch * n] at least |x16_i|; NULL: see hf_filter_measures() */
-    const float *loss; /* [batch * n] at least |x'_i - x16_i|; NULL: 0 */
+    const float *norm; /* [batch * n] at least |x16_i|; NULL: found on the way; not by mma */
+    const float *loss; /* [batch * n] at least |x'_i - x16_i|; NULL: 0, with bf16 what f16 loses */
     const int32_t
         *list; /* [batch, n] NULL: all rows; else only these (numbers within the problem) */
     const int32_t *count; /* [batch] how many of them: read on the device. NULL without list */
     int64_t n, ld;        /* ld in elements, a multiple of 8 */
     int d, batch;
-    bool bf16;           /* x16 is bf16, else f16 */
-    bool mma;            /* by mma.sync (assign_mma.h), not Hopper's own instructions */
+    bool
+        bf16; /* x16 is bf16, which becomes f16 on its way to the tensor cores; d <= 512, not mma */
+    bool mma; /* by mma.sync (assign_mma.h), not Hopper's own instructions */
     const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
 
@@ -56,9 +57,8 @@ struct hf_filter_centroids {
     int64_t zeros;       /* how many */
     int k, d, batch;
     hf_metric metric;
-    bool f64;  /* c is float64, else float32 */
-    bool bf16; /* type of x16 */
-    bool mma;  /* as the rows' */
+    bool f64; /* c is float64, else float32 */
+    bool mma; /* as the rows' */
     bool
         raw; /* x16 is x itself (Euclidean): c' = (c - shift), bias = (|shift|^2 - |c|^2) / 2; scale
                   says how large x is all the same */
@@ -99,9 +99,6 @@ struct hf_filter_out {
 
 /* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */
 bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
-
-/* Can top2 find the rows' norms itself (norm NULL; raw rows, or loss is given)? best needs none. */
-static inline bool hf_filter_measures(bool bf16) { return !bf16; }
 
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */
 double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);

@@ -12,13 +12,9 @@ static __device__ __forceinline__ uint32_t filter_shift_piece(const struct filte
                                                               struct filter_bounds *b) {
     if (!S::BIAS_STEP || !a.shifted)
         return 0;
-    const float unit = filter_widen<S::BF16>(a.one[1]), pieces = b->bias / unit;
-    uint32_t piece;
-    if constexpr (S::BF16)
-        piece = __bfloat16_as_ushort(__float2bfloat16_ru(pieces));
-    else
-        piece = __half_as_ushort(__float2half_ru(pieces));
-    b->bias = filter_widen<S::BF16>(piece) * unit;
+    const float unit = filter_widen<false>(a.one[1]), pieces = b->bias / unit;
+    const uint32_t piece = __half_as_ushort(__float2half_ru(pieces));
+    b->bias = filter_widen<false>(piece) * unit;
     return piece;
 }
 

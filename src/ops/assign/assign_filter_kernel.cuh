@@ -207,6 +207,18 @@ static __device__ __forceinline__ void filter_fetch_rows(const struct filter_arg
     }
 }
 
+/* Rows of bf16 as f16, in registers: exact from 2^-14 on, off by at most 2^-25 below. */
+template <class S>
+static __device__ __forceinline__ void filter_halve_rows(uint32_t (&rows)[S::DP / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < S::DP / 4; i++) {
+        const uint32_t two = rows[i / 4][i % 4];
+        const __half2 h =
+            __floats2half2_rn(filter_widen<true>(two & 0xFFFF), filter_widen<true>(two >> 16));
+        rows[i / 4][i % 4] = *(const uint32_t *)&h;
+    }
+}
+
 /* The tiles that stay have all come: whoever frees their memory must know. */
 template <class S>
 static __device__ __forceinline__ void
@@ -268,13 +280,13 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
     hf_wgmma_begin();
     if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
         const uint32_t ones[4] = {one, one, 0, 0};
-        hf_wgmma_rs<S::NT, S::BF16>(
+        hf_wgmma_rs<S::NT>(
             d, ones, hf_wgmma_desc(low + (S::NT * S::DP * 2 >> 4) + (128 >> 4 << 16), 256 >> 4), 0);
     }
 #pragma unroll
     for (int k = 0; k < S::DP / 16; k++) {
         const int at = k * 16 / S::SLAB * S::NT * S::SWIZZLE + k * 16 % S::SLAB * 2;
-        hf_wgmma_rs<S::NT, S::BF16>(
+        hf_wgmma_rs<S::NT>(
             d, rows[k],
             hf_wgmma_desc(low + (uint32_t)(at >> 4) + (1 << 16), hf_wgmma_swizzled(S::SWIZZLE)), 1);
     }
@@ -354,7 +366,7 @@ filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
                 const struct filter_segment &s, int wg, struct filter_open_rows *opens,
                 const struct filter_unit<C> &u) {
     struct filter_row_facts facts = u.facts;
-    if constexpr (filter_decides(MODE) && !S::BF16) {
+    if constexpr (filter_decides(MODE)) {
         if (S::COUNT) { /* registers are there: its trips from lane to lane go under others */
             const float length = filter_length<S>(a, facts.norm);
             facts.norm = a.rows.norm ? facts.norm : length;
@@ -381,9 +393,10 @@ filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, 
         filter_fetch_rows<S>(a, problem, number, rows);
     else
         filter_load_rows<S>(m, wg, &p->rows_parity, filter_nothing(a), rows);
-    if constexpr (filter_decides(MODE) && !S::BF16)
-        if (!a.rows.norm)
-            facts.norm = filter_squares<S>(a, rows);
+    if constexpr (S::BF16)
+        filter_halve_rows<S>(rows);
+    if (filter_decides(MODE) && !a.rows.norm)
+        facts.norm = filter_squares<S>(a, rows);
     return facts;
 }
 

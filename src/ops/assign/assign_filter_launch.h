@@ -6,13 +6,12 @@
 #include "ops/assign/assign_filter_schedule.cuh"
 #include <cuda.h>
 
-/* mode: enum filter_mode. */
+/* BF16: rows are bf16. mode: enum filter_mode. */
 template <int DP, bool BF16>
 cudaError_t hf_filter_launch(const struct hf_cuda *cuda, const CUtensorMap &map,
                              struct filter_args args, int mode);
 
-/* For d beyond. */
-template <bool BF16>
+/* For d beyond, rows of f16. */
 cudaError_t hf_filter_stream(const struct hf_cuda *cuda, const CUtensorMap &map,
                              struct filter_args args, int mode);
 

@@ -100,8 +100,8 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
  * while components are at most 1 in scaled units; pack gives up on larger ones. */
 static inline float filter_bias_unit(const struct hf_filter_centroids *c) {
     const double size = c->raw ? 4.0 * c->d / (c->scale * c->scale) : c->d;
-    int e = c->bf16 ? 0 : -24;
-    while (!c->bf16 && e < 15 && size > ldexp(32768, e))
+    int e = -24;
+    while (e < 15 && size > ldexp(32768, e))
         e++;
     return ldexpf(1.0f, e);
 }

@@ -4,7 +4,6 @@
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
 #include "ops/assign/assign_mma.h"
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 enum { WARPS = FILTER_CHUNK };
@@ -39,13 +38,8 @@ static __device__ double pack_load(const struct pack_args &a, int64_t i) {
     return a.c.f64 ? ((const double *)a.c.c)[i] : (double)((const float *)a.c.c)[i];
 }
 
-/* v rounded to the 16-bit type, and its bits. */
-static __device__ double pack_round(double v, bool bf16, uint16_t *bits) {
-    if (bf16) {
-        const __nv_bfloat16 h = __double2bfloat16(v);
-        *bits = __bfloat16_as_ushort(h);
-        return (double)__bfloat162float(h);
-    }
+/* v rounded to f16, and its bits. */
+static __device__ double pack_round(double v, uint16_t *bits) {
     const __half h = __double2half(v);
     *bits = __half_as_ushort(h);
     return (double)__half2float(h);
@@ -103,7 +97,7 @@ static __device__ void pack_piece(const struct pack_args &a, int64_t row, int pi
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const double v = (c[i] - shift[i]) * factor;
-        const double lost = v - pack_round(v, a.c.bf16, &bits[i]);
+        const double lost = v - pack_round(v, &bits[i]);
         const double reach = (fabs(c[i]) + fabs(shift[i])) * factor;
         sums->square += v * v;
         sums->error += lost * lost;
@@ -131,10 +125,10 @@ static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int s
     __align__(16) uint16_t piece[16] = {0};
     double left = bias / a.unit;
     for (int i = 0; i < 3; i++) {
-        const double part = pack_round(left, a.c.bf16, &piece[i]);
+        const double part = pack_round(left, &piece[i]);
         left = isinf(part) ? 0.0 : left - part;
     }
-    (void)pack_round(a.unit, a.c.bf16, &piece[3]); /* times what all biases move up by */
+    (void)pack_round(a.unit, &piece[3]); /* times what all biases move up by */
     uint4 *const out = (uint4 *)(at + slot / 8 * 256 + slot % 8 * 16);
     out[0] = *(const uint4 *)piece;
     out[8] = *(const uint4 *)(piece + 8);
@@ -189,7 +183,7 @@ static __global__ void __launch_bounds__(WARPS * 32) pack_kernel(const struct pa
         double rc = (sqrt(sums.error) + reach * 0x1p-51) * (1 + 0x1p-30);
         /* A bias that its pieces cannot hold (moved up, it may double), numbers that are none: the
          * filter then decides nothing. */
-        const bool large = a.tile.bias_step && !a.c.bf16 && fabs(bias) > 32752.0 * a.unit;
+        const bool large = a.tile.bias_step && fabs(bias) > 32752.0 * a.unit;
         if (large || !(rc < (double)INFINITY))
             rc = (double)INFINITY;
         if (row >= 0) {

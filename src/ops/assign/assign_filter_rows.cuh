@@ -7,7 +7,6 @@
 
 #include "ops/assign/assign_filter_schedule.cuh"
 #include "device/cuda/ptx.cuh"
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <float.h>
 
@@ -171,6 +170,9 @@ static __device__ __forceinline__ struct filter_bounds filter_bounds_of(const st
     return b;
 }
 
+/* f16's least normal number, where the exponent of smaller ones is taken to lie. */
+#define FILTER_LEAST 0x1p-14f
+
 /* E of a row, see assign_filter.h; the last factor pays for this arithmetic and for what the
  * accumulation's error adds to its own terms. |x| <= norm, |x'| at most norm + loss. Biases that
  * are moved up begin between 0 and the largest. The reference's own roundings move its squares by a
@@ -179,10 +181,10 @@ static __device__ __forceinline__ struct filter_bounds filter_bounds_of(const st
 static __device__ __forceinline__ float
 filter_error(const struct filter_args &a, const struct filter_bounds &b, float norm, float loss) {
     const float reach = norm + loss + b.far;
-    const float e =
-        norm * b.rc + loss * b.cm +
-        a.acc * ((norm + a.least) * (b.cm + b.rc + a.least) + b.bias * (a.sided ? 2 : 1)) +
-        a.slack * reach * reach + a.tiny;
+    const float e = norm * b.rc + loss * b.cm +
+                    a.acc * ((norm + FILTER_LEAST) * (b.cm + b.rc + FILTER_LEAST) +
+                             b.bias * (a.sided ? 2 : 1)) +
+                    a.slack * reach * reach + a.tiny;
     return e * (1 + 0x1p-10f);
 }
 
@@ -262,9 +264,9 @@ static __device__ __forceinline__ float filter_bias_of(const struct filter_args 
         return (
             (const float *)at)[slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2];
     const uint16_t *const piece = (const uint16_t *)(at + slot / 8 * 256 + slot % 8 * 16);
-    return filter_widen<S::BF16>(a.one[1]) *
-           (filter_widen<S::BF16>(piece[0]) +
-            (filter_widen<S::BF16>(piece[1]) + filter_widen<S::BF16>(piece[2])));
+    return filter_widen<false>(a.one[1]) *
+           (filter_widen<false>(piece[0]) +
+            (filter_widen<false>(piece[1]) + filter_widen<false>(piece[2])));
 }
 
 /* One row's best by plain arithmetic, a whole warp at it: for rows without a positive score, of
@@ -285,7 +287,7 @@ static __device__ __forceinline__ struct filter_found filter_plainly(const struc
             const int at = column / width * S::NT * S::SWIZZLE + slot * S::SWIZZLE +
                            ((in / 8 ^ flip) << 4) + column % 8 * 2;
             sum = fmaf(filter_widen<S::BF16>(x[column]),
-                       filter_widen<S::BF16>(*(const uint16_t *)(tile + at)), sum);
+                       filter_widen<false>(*(const uint16_t *)(tile + at)), sum);
         }
         filter_join(&f, sum, -INFINITY, j);
     }
@@ -441,7 +443,7 @@ template <int MODE, bool SKIP = false>
 static __device__ __forceinline__ struct filter_row_facts filter_know(const struct filter_args &a,
                                                                       int problem, int i) {
     constexpr bool LIST = filter_lists(MODE);
-    struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, 0.0f};
+    struct filter_row_facts f = {MODE == FILTER_EMIT ? NAN : 0.0f, a.loss};
     if (!filter_decides(MODE) && MODE != FILTER_EMIT)
         return f;
     if ((SKIP && MODE != FILTER_EMIT && a.unread) || i >= filter_rows_of<LIST>(a, problem))
@@ -453,7 +455,7 @@ static __device__ __forceinline__ struct filter_row_facts filter_know(const stru
     const int row = LIST ? a.rows.list[problem * a.rows.n + i] : i;
     const int64_t at = problem * a.rows.n + row;
     f.norm = a.rows.norm ? a.rows.norm[at] : 0.0f;
-    f.loss = a.rows.loss ? a.rows.loss[at] : 0.0f;
+    f.loss = a.rows.loss ? a.rows.loss[at] : f.loss;
     if (filter_marks(MODE) && a.out.marks.word && (threadIdx.x & 31) < 2)
         /* rows 0 to 7 and 8 to 15 of a warp, where filter_old_label() finds them soon */
         asm volatile("prefetch.global.L2 [%0];" ::"l"(a.out.marks.old_labels + at));

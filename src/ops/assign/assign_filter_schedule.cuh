@@ -57,7 +57,7 @@ struct filter_args {
     bool unread;      /* rows have no norm, loss or old label to be read */
     bool plain;       /* measure is 1 */
     float acc, slack; /* shares of the error bound, see filter_error() */
-    float least;      /* x16's least normal number, where others' exponent is taken to lie */
+    float loss;       /* how far f16 moves a row, where rows.loss is NULL */
     float tiny;       /* what the pieces of a bias may lack */
     float reach;      /* BEST: the answer is good while max |c'| is at most that */
     float measure;    /* power of two by which rows are multiplied to measure their norms */

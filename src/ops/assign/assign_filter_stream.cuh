@@ -10,8 +10,8 @@
 #include "ops/assign/assign_filter_conclude.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
-template <bool BF16_> struct filter_stream_shape {
-    static constexpr bool BF16 = BF16_;
+struct filter_stream_shape {
+    static constexpr bool BF16 = false; /* rows are f16 */
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
     static constexpr int SWIZZLE = 128, CHUNK = 8;
     static constexpr bool BIAS_STEP = false, TWICE = false, COUNT = false;
@@ -180,9 +180,9 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
         for (int k = 0; k < 4; k++) {
             const uint64_t b = hf_wgmma_desc(low + (uint32_t)(k * 2), hf_wgmma_swizzled(128));
             if constexpr (LIST)
-                hf_wgmma_rs<S::NT, S::BF16>(d, r[k], b, 1);
+                hf_wgmma_rs<S::NT>(d, r[k], b, 1);
             else
-                hf_wgmma_ss<S::NT, S::BF16>(
+                hf_wgmma_ss<S::NT>(
                     d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, 1);
         }
         hf_wgmma_commit();
@@ -251,7 +251,7 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
         for (int t = s.t0; t < s.t1; t++) {
             float d[S::NT / 2];
             int last;
-            if (filter_decides(MODE) && !S::BF16 && !a.rows.norm && t == s.t0) {
+            if (filter_decides(MODE) && !a.rows.norm && t == s.t0) {
                 last = filter_stream_scores<S, LIST, true>(a, m, wg, x, rows, stage, parity,
                                                            &squares, d);
                 facts.norm = filter_stream_measure(a, squares);

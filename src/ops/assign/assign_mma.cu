@@ -69,7 +69,7 @@ hf_status hf_mma_run(struct hf_cuda *cuda, struct filter_args a,
                      const struct hf_filter_centroids *c, void *packed, int mode) {
     const struct filter_memory m = hf_mma_memory(c->k, c->d, c->batch);
     const struct filter_tile tile = hf_mma_tile(c->d);
-    if (c->bf16)
+    if (a.rows.bf16)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: rows of bf16");
     a.tiles = (const uint8_t *)packed;
     a.info = (const struct filter_info *)(a.tiles + m.tiles);
@@ -79,7 +79,6 @@ hf_status hf_mma_run(struct hf_cuda *cuda, struct filter_args a,
     /* A step adds 16 products and the sum so far, aligned to the largest and cut off at float32's
      * last bit of that, in one go or in two: at most 20 times 2^-23. */
     a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-18f;
-    a.least = 0x1p-14f;
     a.slack = (float)(c->d + 8) * 0x1p-53f;
     a.minus_zero = -0.0f;
     return hf_cuda_check(cuda, launch_any(cuda, a, tile.dp, mode), "filter by mma");

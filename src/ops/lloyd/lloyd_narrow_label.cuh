@@ -60,7 +60,7 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
 /* Inf where the pieces do not hold all biases. */
 static __device__ __forceinline__ struct narrow_error narrow_bound(const struct small_args &a,
                                                                    const struct filter_bounds &b) {
-    const float up = 1 + 0x1p-10f, least = a.filter.least, reach = b.cm + b.rc + least;
+    const float up = 1 + 0x1p-10f, least = FILTER_LEAST, reach = b.cm + b.rc + least;
     struct narrow_error e;
     e.norm = b.bias <= 32752 * a.unit ? (b.rc + a.filter.acc * reach) * up : INFINITY;
     e.loss = b.cm * up;

@@ -155,7 +155,6 @@ static struct small_args small_make_args(const struct hf_cuda *cuda, const struc
     uint8_t *at = (uint8_t *)memory;
     a.job = *job;
     a.filter.acc = (float)(dp / 16 + 3) * 0x1p-19f; /* see assign_filter.cu */
-    a.filter.least = 0x1p-14f;
     a.filter.slack = (float)(job->update.d + 8) * 0x1p-53f;
     a.filter.tiny = 0x1p-100f; /* biases may underflow */
     a.filter.minus_zero = -0.0f;

@@ -196,7 +196,7 @@ static __device__ __forceinline__ void small_scores(const struct small_memory<S>
 #pragma unroll
     for (int k = 0; k < S::DP / 16; k++) {
         const uint32_t in = (uint32_t)(k * 16 % 64 * 2), slab = (uint32_t)(k * 16 / 64);
-        hf_wgmma_ss<S::NT, false>(
+        hf_wgmma_ss<S::NT>(
             d, hf_wgmma_desc(x + ((slab * FILTER_WG_ROWS * 128 + in) >> 4) + (1 << 16), upper),
             hf_wgmma_desc(c + ((slab * S::NT * 128 + in) >> 4) + (1 << 16), upper), k != 0);
     }
