@@ -2,6 +2,8 @@
  * Test cases of assign: kinds of data that hurt a filter, every dtype and metric, bounds, fused
  * sums. */
 #include "base/dtype.h"
+#include "base/mem.h"
+#include "core/array.h"
 #include "core/case.h"
 #include "ops/assign/assign.h"
 #include "ops/reference.h"
@@ -18,8 +20,9 @@ enum kind {
     OFFSET,
     COLUMNS,
     HUGE_SPREAD,
+    MIXED,
     EQUAL,
-    WILD_CENTROID,
+    WILD_CENTROIDS,
     ZERO_ROWS,
     STAMPS,
     EXTREME,
@@ -28,10 +31,11 @@ enum kind {
 };
 
 static const char *const kind_names[KINDS] = {
-    "normal", "blobs",         "lattice",   "duplicates", "offset",  "columns", "huge-spread",
-    "equal",  "wild-centroid", "zero-rows", "stamps",     "extreme", "beyond"};
+    "normal", "blobs", "lattice",        "duplicates", "offset", "columns", "huge-spread",
+    "mixed",  "equal", "wild-centroids", "zero-rows",  "stamps", "extreme", "beyond"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 20, 31, 33, 64, 90, 100, 129, 300};
+static const int64_t wide_depths[] = {520, 700, 1032};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
@@ -61,6 +65,8 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return z * pow(10, s->d > 1 ? -20 + 40 * (double)j / (double)(s->d - 1) : 0);
     case HUGE_SPREAD:
         return z * pow(2, (double)pick(rng, 60) - 30);
+    case MIXED: /* long rows beside short ones */
+        return z * pow(2, -6.0 * (double)(i % 7));
     case EQUAL:
         return 3;
     case BEYOND: /* the scale is out of the filter's range, and float32 would overflow */
@@ -99,6 +105,17 @@ static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t 
     return true;
 }
 
+/* The first centroid, every other, or all go out of float32's sight, so far that rows do, or beyond
+ * float16 only. The nearest of all is not the first. */
+static void send_away(struct hf_rng *rng, struct hf_assign_args *a) {
+    static const double lengths[] = {1e30, 1e17, 1e6};
+    const int64_t step = (int64_t[]){INT32_MAX, 2, 1}[pick(rng, 3)];
+    const double length = lengths[pick(rng, 3)];
+    for (int64_t k = 0; k < a->c.rows; k += step)
+        for (int64_t j = 0; j < a->c.cols; j++)
+            put(&a->c, k, j, (j % 2 ? -length : length) * (1 + (double)((k * 7 + 3) % 5) / 8));
+}
+
 static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_args *a) {
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t j = 0; j < s->d; j++)
@@ -116,9 +133,8 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
     for (int64_t k = 0; s->kind == EXTREME && k < s->k; k++) /* the reference over- or underflows */
         for (int64_t j = 0; j < s->d; j++)
             put(&a->c, k, j, get(&a->c, k, j) * (s->n % 2 ? 1e300 : k % 2 ? 1e-160 : 1e-310));
-    if (s->kind == WILD_CENTROID)
-        for (int64_t j = 0; j < s->d; j++)
-            put(&a->c, 0, j, j % 2 ? -1e30 : 1e30);
+    if (s->kind == WILD_CENTROIDS)
+        send_away(rng, a);
 }
 
 /* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale. */
@@ -204,13 +220,24 @@ static double distance_of(const struct hf_assign_args *a, const hf_array *c, int
     return a->metric == HF_DOT ? -dot : hf_cosine_distance(dot, sqrt(xx), sqrt(cc));
 }
 
+/* Its values, without gaps; NULL when out of memory. */
+static double *widen(const hf_array *m) {
+    double *v = hf_alloc(sizeof *v * (size_t)(m->rows * m->cols));
+    for (int64_t i = 0; v && i < m->rows; i++)
+        hf_to_f64(v + i * m->cols, hf_array_row(m, i), m->dtype, m->cols);
+    return v;
+}
+
 /* Exact bounds and labels against `last`, where the centroids were before a move. */
-static void bound_rows(struct hf_assign_args *a, const hf_array *last) {
-    for (int64_t i = 0; i < a->x.rows; i++) {
+static bool bound_rows(struct hf_assign_args *a, const hf_array *last) {
+    const int64_t cols = a->x.cols;
+    double *x = widen(&a->x);
+    double *c = widen(last);
+    for (int64_t i = 0; x && c && i < a->x.rows; i++) {
         double least = INFINITY;
         double second = INFINITY;
         for (int64_t k = 0; k < last->rows; k++) {
-            const double d = distance_of(a, last, i, k);
+            const double d = hf_reference_distance(a->metric, x + i * cols, c + k * cols, cols);
             if (d < least) {
                 second = least;
                 least = d;
@@ -222,6 +249,10 @@ static void bound_rows(struct hf_assign_args *a, const hf_array *last) {
         a->bounds->upper[i] = (float)sqrt(least) * (1 + 0x1p-20f) + 0x1p-126f;
         a->bounds->lower[i] = (float)sqrt(second) * (1 - 0x1p-20f);
     }
+    const bool there = x && c;
+    hf_free(x);
+    hf_free(c);
+    return there;
 }
 
 /* Bounds as they stand after some centroids moved a little. */
@@ -263,8 +294,7 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
             b->drift_second = drift[j];
         }
     }
-    bound_rows(a, &last);
-    return true;
+    return bound_rows(a, &last);
 }
 
 /* Room for packed rows, of these alone or of a longer problem that they are part of. */
@@ -294,15 +324,22 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
                       .kind = (enum kind)(id % KINDS),
                       .dtype = dtypes[id / KINDS % 5]};
     a->metric = (hf_metric)(id / 50 % 7 < 5 ? 0 : id / 50 % 7 - 4);
-    a->exact = id % 41 != 40;
-    if (id % 11 == 1) { /* queues of rows that fill and drain many times */
+    a->exact = id % 41 != 40 || s.kind == MIXED; /* where one scale is too coarse for short rows */
+    if (id % 11 == 1) {                          /* queues of rows that fill and drain many times */
         s.n = 6000;
         s.d = 2;
+    } else if (id % 37 == 5) { /* rows too long for the registers of a GPU */
+        s.n = heights[id / 37 % 7];
+        s.d = wide_depths[id / 37 % 3];
+    } else if (id % 37 == 6) { /* many tiles of centroids */
+        s.n = heights[id / 37 % 7];
+        s.k = 600;
+        s.d = id / 37 % 2 ? 500 : 64;
     }
     s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
     if (s.kind == STAMPS || s.kind == EXTREME || s.kind == BEYOND)
         s.dtype = HF_F64;
-    const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROID || s.kind == HUGE_SPREAD;
+    const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROIDS || s.kind == HUGE_SPREAD;
     if (float_range && (s.dtype == HF_F16 || s.dtype == HF_U8))
         s.dtype = HF_F32;
     struct hf_assign_stats *stats = hf_case_alloc(c, sizeof *stats, true);
@@ -348,18 +385,33 @@ static bool label_right(const struct hf_assign_args *a, int64_t i, int32_t want,
     return fabs(distance_of(a, &a->c, i, got) - distance_of(a, &a->c, i, want)) <= 0x1p-12 * scale;
 }
 
-static bool bounds_right(const struct hf_assign_args *a, int64_t i, int32_t label, float upper,
-                         float lower, char *why, size_t bytes) {
-    double others = INFINITY;
-    for (int64_t k = 0; k < a->c.rows; k++)
-        if (k != label)
-            others = fmin(others, sqrt(distance_of(a, &a->c, i, k)));
-    const double own = sqrt(distance_of(a, &a->c, i, label));
-    if ((double)upper >= own && (double)lower <= others)
-        return true;
-    snprintf(why, bytes, "row %d: bounds %g, %g but distances %g, %g", (int)i, (double)upper,
-             (double)lower, own, others);
-    return false;
+/* The first row whose bounds are wrong: x [n, d], c [k, d]; -1: none is. */
+static int64_t wrong_bounds(const struct hf_assign_args *a, const double *x, const double *c,
+                            const int32_t *labels, const float *upper, const float *lower) {
+    const int64_t d = a->x.cols;
+    for (int64_t i = 0; i < a->x.rows; i++, x += d) {
+        double others = INFINITY;
+        for (int64_t k = 0; k < a->c.rows; k++)
+            if (k != labels[i])
+                others = fmin(others, hf_reference_distance(a->metric, x, c + k * d, d));
+        const double own = hf_reference_distance(a->metric, x, c + labels[i] * d, d);
+        if (!((double)upper[i] >= sqrt(own) && (double)lower[i] <= sqrt(others)))
+            return i;
+    }
+    return -1;
+}
+
+static bool bounds_right(const struct hf_assign_args *a, const int32_t *labels, const float *upper,
+                         const float *lower, char *why, size_t bytes) {
+    double *x = widen(&a->x);
+    double *c = widen(&a->c);
+    int64_t i = 0;
+    snprintf(why, bytes, "no memory to look at bounds");
+    if (x && c && (i = wrong_bounds(a, x, c, labels, upper, lower)) >= 0)
+        snprintf(why, bytes, "row %d: bounds %g, %g", (int)i, (double)upper[i], (double)lower[i]);
+    hf_free(x);
+    hf_free(c);
+    return i < 0;
 }
 
 /* Out buffers in order: stats, labels, [sum, count, weight], [upper, lower], [old labels]. */
@@ -391,9 +443,8 @@ static bool assign_compare(const void *args, void *const *ref, void *const *got,
     if (a->bounds) {
         const float *upper = got[at++];
         const float *lower = got[at++];
-        for (int64_t i = 0; a->exact && i < a->x.rows; i++)
-            if (!bounds_right(a, i, labels[i], upper[i], lower[i], why, bytes))
-                return false;
+        if (a->exact && !bounds_right(a, labels, upper, lower, why, bytes))
+            return false;
     }
     if (a->old_labels && memcmp(ref[at], got[at], sizeof(int32_t) * (size_t)a->x.rows)) {
         snprintf(why, bytes, "the old labels differ");
