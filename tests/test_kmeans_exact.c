@@ -2,6 +2,10 @@
  * Exact means exact: every label is the brute force's, on real and on nasty data. */
 #include "kmeans_brute.h"
 
+#include "core/kernel.h"
+#include "core/op.h"
+#include "ops/assign/assign.h"
+
 static const char *const files[] = {"digits-64d/digits.csv.gz", "geo-cities/latlon_f32.npy",
                                     "sift5k-128d/sift5k_base.fvecs",
                                     "fashion-mnist/t10k-images-idx3-ubyte.gz"};
@@ -206,6 +210,71 @@ static void weighted(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Fits by each row of op assign that runs here and takes the calls: the first, which is the
+ * reference, is checked, the others are like it. Returns their number. */
+static int every_row(hf_context *ctx, const struct problem *p, const hf_kmeans_opts *o) {
+    const struct hf_assign_args call = {
+        .x = p->x, .c = hf_array_view(NULL, HF_F32, o->k, p->d), .exact = true};
+    const struct hf_kernel *row;
+    hf_kmeans_result fit[2] = {{0}, {0}}; /* of the first row, of another */
+    int rows = 0;
+    for (int i = 0; (row = hf_kernel_at(HF_OP_ASSIGN, i)) != NULL; i++) {
+        if (row->device != HF_DEV_HOST || !hf_kernel_runs_here(row, NULL, 0) ||
+            (row->supports && !row->supports(&call)))
+            continue;
+        hf_kmeans_result *r = &fit[rows++ > 0];
+        assert_int_equal(setenv("HF_KERNEL_ASSIGN", row->name, 1), 0);
+        FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, r));
+        assert_string_equal(r->kernel_assign, row->name);
+        if (r == fit)
+            check_result(p, o, r);
+        else
+            assert_same_fit(fit, r);
+        hf_kmeans_result_clear(&fit[1]);
+    }
+    assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);
+    hf_kmeans_result_clear(fit);
+    return rows;
+}
+
+/* Many clusters and few, with bounds and without. */
+static int every_row_and_size(hf_context *ctx, const struct problem *p) {
+    int rows = 0;
+    for (int way = 0; way < 4; way++) {
+        const hf_kmeans_opts o = {.k = way / 2 ? 64 : 1024,
+                                  .init = HF_INIT_RANDOM,
+                                  .skipping = way % 2 ? HF_SKIP_ON : HF_SKIP_OFF,
+                                  .seed = 6,
+                                  .max_iter = 6};
+        rows = every_row(ctx, p, &o);
+    }
+    return rows;
+}
+
+/* One to three columns: blobs, so far apart that few bits tell them, side by side, a lattice; and
+ * cities. */
+static void narrow_rows(void **state) {
+    (void)state;
+    const double steps[] = {0.03, 1.3, 4};
+    hf_context *ctx = open_context(2, 0);
+    struct problem cities = problem_open(ctx, files[1], 3000);
+    const int rows = every_row_and_size(ctx, &cities);
+    problem_free(&cities);
+    for (int64_t d = 1; d <= 3; d++)
+        for (int kind = 0; kind < 3; kind++) {
+            double *v = blobs(21, 3000, d, 64, kind == 0 ? 1000 : 10);
+            for (int64_t i = 0; kind == 2 && i < 3000 * d; i++)
+                v[i] = rint(v[i] / steps[d - 1]);
+            struct problem p = problem_from(v, 3000, d, HF_F32, 0);
+            every_row_and_size(ctx, &p);
+            problem_free(&p);
+            free(v);
+        }
+    print_message("%d rows of op assign\n", rows);
+    assert_true(rows > 0);
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(real_data_any_init),
                                        cmocka_unit_test(real_data_same_path),
@@ -216,6 +285,7 @@ int main(void) {
                                        cmocka_unit_test(ties),
                                        cmocka_unit_test(tiny_and_huge_values),
                                        cmocka_unit_test(edge_shapes),
-                                       cmocka_unit_test(weighted)};
+                                       cmocka_unit_test(weighted),
+                                       cmocka_unit_test(narrow_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
