@@ -242,6 +242,52 @@ static void too_little_memory(void **state) {
     free(v);
 }
 
+static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
+                           size_t message_bytes) {
+    const struct problem *p = user;
+    (void)message, (void)message_bytes;
+    memcpy(dst, (const float *)p->x.data + first * p->d, (size_t)(count * p->d) * sizeof(float));
+    return HF_OK;
+}
+
+/* With a byte less than a start needs, the fit says how many these are; with so many (for a source
+ * with some more, or rows are read one by one) it is the one without a limit. */
+static void memory_of_starts(void **state) {
+    (void)state;
+    double *v = blobs(3, 12000, 10, 200, 4);
+    struct problem p = problem_from(v, 12000, 10, HF_F32, 0);
+    const hf_source source = {p.n, p.d, HF_F32, read_rows, &p};
+    for (int way = 0; way < 4; way++) {
+        const hf_kmeans_opts o = {.k = 150,
+                                  .init = way / 2 ? HF_INIT_KMEANS_PARALLEL : HF_INIT_KMEANSPP,
+                                  .seed = 4,
+                                  .max_iter = 2};
+        hf_kmeans_result want = {0};
+        hf_kmeans_result r = {0};
+        FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &want));
+        uint64_t limit = 1 << 20;
+        for (int time = 0; time < 3; time++) {
+            hf_context *small = open_context(2, limit);
+            const hf_status status = way % 2 ? hf_kmeans_fit_source(small, &source, &o, &r)
+                                             : hf_kmeans_fit(small, &p.x, &o, &r);
+            const char *needs = strstr(hf_last_error(small), "clusters needs ");
+            /* of a megabyte, of a byte less than that, of all */
+            assert_int_equal(status, time < 2 ? HF_E_NOMEM : HF_OK);
+            if (status == HF_OK)
+                assert_same_fit(&want, &r);
+            else if (!needs)
+                fail_msg("no bytes are named: %s", hf_last_error(small));
+            else
+                limit = strtoull(needs + 15, NULL, 10) + (time ? way % 2 * 65536u : UINT64_MAX);
+            hf_kmeans_result_clear(&r);
+            hf_context_destroy(small);
+        }
+        hf_kmeans_result_clear(&want);
+    }
+    problem_free(&p);
+    free(v);
+}
+
 static int stop_at_zero(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                         int64_t done, int64_t total) {
     const int *when = user;
@@ -306,6 +352,7 @@ int main(void) {
                                        cmocka_unit_test(not_finite),
                                        cmocka_unit_test(source_failures),
                                        cmocka_unit_test(too_little_memory),
+                                       cmocka_unit_test(memory_of_starts),
                                        cmocka_unit_test(cancelled_while_seeding),
                                        cmocka_unit_test(bad_calls)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
