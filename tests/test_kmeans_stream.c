@@ -149,6 +149,26 @@ static void metrics_and_starts(void **state) {
     free(v);
 }
 
+/* So few rows for each cluster that starts look at all of them: in panels, and where they lie. The
+ * least memory for the distances of k-means||'s candidates to each other is 72 MB. */
+static void starts_on_all_rows(void **state) {
+    (void)state;
+    const struct {
+        int64_t n, d, k;
+        hf_init init;
+        uint64_t mib[3];
+    } cases[] = {{60000, 64, 30, HF_INIT_KMEANSPP, {12, 34, 400}},
+                 {N, 16, 800, HF_INIT_KMEANS_PARALLEL, {16, 54, 400}}};
+    for (int i = 0; i < 2; i++) {
+        double *v = blobs(4, cases[i].n, cases[i].d, 60, 2);
+        struct problem p = problem_from(v, cases[i].n, cases[i].d, HF_F32, 0);
+        const hf_kmeans_opts o = {.k = cases[i].k, .init = cases[i].init, .seed = 3, .max_iter = 2};
+        all_forms(&p, &o, cases[i].mib, 3, i ? "k-means||, all rows" : "k-means++, all rows");
+        problem_free(&p);
+        free(v);
+    }
+}
+
 static void weights_bounds_and_dropped_rows(void **state) {
     (void)state;
     double *v = blobs(3, N, 16, 40, 1);
@@ -442,6 +462,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types),
         cmocka_unit_test(metrics_and_starts),
+        cmocka_unit_test(starts_on_all_rows),
         cmocka_unit_test(weights_bounds_and_dropped_rows),
         cmocka_unit_test(empty_clusters),
         cmocka_unit_test(lent_rows),

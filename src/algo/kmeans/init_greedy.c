@@ -12,6 +12,7 @@
 #include "algo/kmeans/init_state.h"
 #include "base/fixed.h"
 #include "base/rng.h"
+#include "core/resident.h"
 #include "ops/distance/distance.h"
 #include "ops/greedy/greedy.h"
 #include <assert.h>
@@ -257,6 +258,7 @@ static hf_status step(struct hf_init_state *s) {
 /* Steps that the device makes by itself, DEVICE_STEPS between two words to the caller. */
 static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
     const struct hf_init_args *a = s->args;
+    const uint64_t held = s->rows->ctx->workspace_bytes, left = hf_resident_room(s->rows->ctx);
     const struct hf_greedy_args args = {.x = *s->rows->array,
                                         .weights = hf_init_weights(s),
                                         .metric = a->metric,
@@ -264,6 +266,7 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
                                         .seed = a->seed,
                                         .stream = hf_init_stream(s, HF_DRAW_TRIAL),
                                         .trials = s->trials,
+                                        .room = (held > left ? held : left) + 1,
                                         .upto = upto,
                                         .limit = s->limit,
                                         .unit = &s->unit,

@@ -26,6 +26,7 @@ struct hf_greedy_args {
     struct hf_filter filter;
     uint64_t seed, stream;
     int trials;        /* candidates of a step, 1 to HF_GREEDY_TRIALS */
+    uint64_t room;     /* most bytes of workspace; 0: any number */
     int64_t upto;      /* steps until there are so many centroids or all q are 0 */
     double limit;      /* 2^hf_fixed_bits(n) */
     double *unit;      /* [1] in and out: a power of two */

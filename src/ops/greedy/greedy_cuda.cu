@@ -150,7 +150,8 @@ static double greedy_estimate(const void *p) {
 
 static bool few_supports(const void *p) {
     const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
-    return a->x.rows <= HF_GREEDY_FEW_ROWS && a->metric != HF_COSINE;
+    return a->x.rows <= HF_GREEDY_FEW_ROWS && a->metric != HF_COSINE &&
+           (a->room == 0 || hf_greedy_few_bytes(a->x.rows) <= a->room);
 }
 
 static size_t few_workspace(const void *p, int workers) {
