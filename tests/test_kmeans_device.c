@@ -3,6 +3,7 @@
  * the course of the fit. Skipped, with the reason, where there is no GPU. */
 #include "core/context.h"
 #include "kmeans_device.h"
+#include "ops/assign/assign.h"
 
 static hf_context *gpu;
 
@@ -175,50 +176,6 @@ static void resume_elsewhere(void **state) {
     }
     remove(path);
     hf_kmeans_result_clear(&whole);
-    hf_context_destroy(cpu);
-    problem_free(&p);
-    free(v);
-}
-
-struct distances {
-    double *at;
-    int64_t k;
-};
-
-static int take_distances(void *user, int64_t first, int64_t count, const double *distances) {
-    struct distances *d = user;
-    memcpy(d->at + first * d->k, distances, (size_t)(count * d->k) * sizeof(double));
-    return 0;
-}
-
-static void predict_and_transform(void **state) {
-    (void)state;
-    double *v = blobs(11, 3000, 40, 20, 2);
-    struct problem p = problem_from(v, 3000, 40, HF_F32, 0);
-    const hf_array c = hf_array_view(p.x.data, HF_F32, 33, 40);
-    hf_context *cpu = open_context(2, 0);
-    hf_context *const both_of[] = {cpu, gpu};
-    int32_t *labels[2];
-    double *away[2], inertia[2];
-    struct distances all[2];
-    for (int i = 0; i < 2; i++) {
-        labels[i] = must_alloc(3000 * sizeof(int32_t));
-        away[i] = must_alloc(3000 * sizeof(double));
-        all[i] = (struct distances){must_alloc(3000 * 33 * sizeof(double)), 33};
-        FIT_OK(both_of[i], hf_kmeans_predict(both_of[i], &p.x, NULL, &c, HF_EUCLIDEAN, HF_EXACT,
-                                             NULL, labels[i], away[i], &inertia[i]));
-        FIT_OK(both_of[i], hf_kmeans_transform(both_of[i], &p.x, NULL, &c, HF_EUCLIDEAN,
-                                               take_distances, &all[i]));
-    }
-    assert_memory_equal(labels[0], labels[1], 3000 * sizeof(int32_t));
-    assert_memory_equal(away[0], away[1], 3000 * sizeof(double));
-    assert_memory_equal(all[0].at, all[1].at, 3000 * 33 * sizeof(double));
-    assert_memory_equal(&inertia[0], &inertia[1], sizeof(double));
-    for (int i = 0; i < 2; i++) {
-        free(labels[i]);
-        free(away[i]);
-        free(all[i].at);
-    }
     hf_context_destroy(cpu);
     problem_free(&p);
     free(v);
@@ -472,6 +429,58 @@ static void many_pairs(void **state) {
     }
 }
 
+/* A call of op assign for centroids [k, d], many of the labels right already. */
+static void same_call(const struct problem *p, int64_t k) {
+    hf_context *cpu = open_context(2, 0);
+    hf_context *const on[] = {cpu, gpu};
+    int32_t *labels[2];
+    struct hf_assign_stats stats[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        labels[i] = must_alloc((size_t)p->n * sizeof(int32_t));
+        for (int64_t j = 0; j < p->n; j++)
+            labels[i][j] = i ? (int32_t)(j % k) : -1;
+        const struct hf_assign_args args = {.x = p->x,
+                                            .c = hf_array_view(p->x64, HF_F64, k, p->d),
+                                            .exact = true,
+                                            .filter.scale = 0x1p-8,
+                                            .labels = labels[i],
+                                            .stats = &stats[i]};
+        FIT_OK(on[i], hf_assign(on[i], &args));
+    }
+    int64_t changed = 0;
+    for (int64_t j = 0; j < p->n; j++)
+        changed += labels[0][j] != j % k;
+    assert_memory_equal(labels[0], labels[1], (size_t)p->n * sizeof(int32_t));
+    assert_int_equal(stats[1].changed, changed);
+    for (int i = 0; i < 2; i++)
+        free(labels[i]);
+    hf_context_destroy(cpu);
+}
+
+/* So many rows that a thread that compares labels (compare_labels) takes two to four turns on a GPU
+ * of 132 multiprocessors; four labels together and one by one. With bounds, or they would be marked
+ * as they change; in launches of their own, which narrow rows do without. */
+static void many_rows(void **state) {
+    (void)state;
+    const int64_t rows[] = {1700000, 3300003, 5000000};
+    setenv("HF_KERNEL_LLOYD", "lloyd_any_cuda", 1);
+    for (int i = 0; i < 3; i++) {
+        double *v = blobs(50 + (uint64_t)i, rows[i], 2, 9, 4);
+        struct problem p = problem_from(v, rows[i], 2, HF_F32, 0);
+        free(v);
+        const hf_kmeans_opts o = {.k = 9,
+                                  .init = HF_INIT_RANDOM,
+                                  .seed = 3,
+                                  .skipping = HF_SKIP_ON,
+                                  .empty = HF_EMPTY_KEEP,
+                                  .max_iter = 8};
+        both(&p.x, &o, "many rows");
+        same_call(&p, 9);
+        problem_free(&p);
+    }
+    unsetenv("HF_KERNEL_LLOYD");
+}
+
 /* Data that try the bounds, by number: separate clusters; few distinct rows, each many times; far
  * from 0; so small that squares underflow; small whole numbers, which tie; no clusters at all. */
 static struct problem bounds_data(int kind, hf_dtype type) {
@@ -552,12 +561,12 @@ int main(void) {
         cmocka_unit_test(hostile),
         cmocka_unit_test(rows_with_nan_dropped),
         cmocka_unit_test(resume_elsewhere),
-        cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(batches),
         cmocka_unit_test(batches_of_all_kinds),
         cmocka_unit_test(small_problems),
         cmocka_unit_test(narrow_rows),
         cmocka_unit_test(many_pairs),
+        cmocka_unit_test(many_rows),
         cmocka_unit_test(skipping),
     };
     gpu = open_on("cuda");

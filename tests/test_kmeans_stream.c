@@ -69,7 +69,7 @@ static const char *const form_names[] = {"pageable", "locked", "source"};
  * another one in the same context, whose workspace is there. True: op lloyd made whole iterations.
  */
 static bool one(const struct problem *p, const hf_kmeans_opts *o, const hf_kmeans_result *a,
-                enum form form, uint64_t mib, const char *what) {
+                    enum form form, uint64_t mib, const char *what) {
     hf_context *g = open_gpu(mib * MIB);
     assert_non_null(g);
     const struct hf_pipe_table *pipe = hf_pipe_of(g->device->id);
@@ -287,15 +287,16 @@ static void predict_and_transform(void **state) {
     struct problem p = problem_from(v, N, 32, HF_F32, 1);
     const hf_array c = hf_array_view(p.x64, HF_F64, 20, 32);
     hf_context *g = open_gpu(10 * MIB);
+    hf_context *all = open_gpu(400 * MIB);
     struct feed feed = {&p.x, -1, 0};
     const hf_source source = source_of(&feed);
-    hf_context *const on[] = {cpu, g, g};
-    int32_t *labels[3];
-    double *away[3], inertia[3];
-    struct sum sums[3];
-    for (int i = 0; i < 3; i++) {
-        const hf_array *x = i < 2 ? &p.x : NULL;
-        const hf_source *s = i < 2 ? NULL : &source;
+    hf_context *const on[] = {cpu, g, all, g};
+    int32_t *labels[4];
+    double *away[4], inertia[4];
+    struct sum sums[4];
+    for (int i = 0; i < 4; i++) {
+        const hf_array *x = i < 3 ? &p.x : NULL;
+        const hf_source *s = i < 3 ? NULL : &source;
         labels[i] = must_alloc(N * sizeof(int32_t));
         away[i] = must_alloc(N * sizeof(double));
         sums[i] = (struct sum){.k = 20};
@@ -309,10 +310,11 @@ static void predict_and_transform(void **state) {
         assert_memory_equal(&sums[0].total, &sums[i].total, sizeof(double));
     }
     expect_within(g, "predict");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         free(labels[i]);
         free(away[i]);
     }
+    hf_context_destroy(all);
     hf_context_destroy(g);
     problem_free(&p);
     free(v);
