@@ -12,6 +12,8 @@ static inline void expect_same_but(const hf_kmeans_result *a, const hf_kmeans_re
     char text[160];
     const size_t centroids = (size_t)(a->k * a->d) * hf_dtype_bytes(a->centroids.dtype);
     snprintf(text, sizeof text, "%s (%s, %s)", what, b->kernel_assign, b->kernel_update);
+    assert_true(a->n == b->n && a->k == b->k && a->d == b->d);
+    assert_int_equal(a->centroids.dtype, b->centroids.dtype);
     if (a->iterations != b->iterations || a->stop != b->stop || a->restart != b->restart)
         fail_msg("%s: %d iterations (%s) on the CPU, %d (%s) on the GPU", text, a->iterations,
                  hf_stop_text(a->stop), b->iterations, hf_stop_text(b->stop));
@@ -26,7 +28,7 @@ static inline void expect_same_but(const hf_kmeans_result *a, const hf_kmeans_re
     for (int i = 0; i < a->iterations; i++) {
         const hf_kmeans_iteration *p = &a->history[i];
         const hf_kmeans_iteration *q = &b->history[i];
-        if (fabs(p->inertia - q->inertia) > slack * fabs(p->inertia) || p->shift != q->shift ||
+        if (!(fabs(p->inertia - q->inertia) <= slack * fabs(p->inertia)) || p->shift != q->shift ||
             p->changed != q->changed || p->empty != q->empty)
             fail_msg("%s: iteration %d: inertia %.17g and %.17g, shift %g and %g, changed %d and "
                      "%d",
