@@ -2,16 +2,11 @@
  * A fit on a GPU gives the bits of the fit on the CPU: labels, centroids, inertia, iterations, and
  * the course of the fit. Skipped, with the reason, where there is no GPU. */
 #include "core/context.h"
+#include "core/kernel.h"
 #include "kmeans_device.h"
 #include "ops/assign/assign.h"
 
 static hf_context *gpu;
-
-static hf_context *open_on(const char *device) {
-    const hf_context_opts opts = {.device = device, .threads = 2};
-    hf_context *ctx = NULL;
-    return hf_context_create(&ctx, &opts) == HF_OK ? ctx : NULL;
-}
 
 static void both(const hf_array *x, const hf_kmeans_opts *opts, const char *what) {
     hf_context *cpu = open_context(2, 0);
@@ -429,12 +424,12 @@ static void many_pairs(void **state) {
     }
 }
 
-/* A call of op assign for centroids [k, d], many of the labels right already. */
-static void same_call(const struct problem *p, int64_t k) {
+/* A call of op assign, the first k rows as centroids, on the GPU by this row; NULL: as planned. */
+static void same_call(const struct problem *p, int64_t k, const char *row) {
     hf_context *cpu = open_context(2, 0);
-    hf_context *const on[] = {cpu, gpu};
     int32_t *labels[2];
     struct hf_assign_stats stats[2] = {{0}, {0}};
+    int64_t changed = 0;
     for (int i = 0; i < 2; i++) {
         labels[i] = must_alloc((size_t)p->n * sizeof(int32_t));
         for (int64_t j = 0; j < p->n; j++)
@@ -445,16 +440,39 @@ static void same_call(const struct problem *p, int64_t k) {
                                             .filter.scale = 0x1p-8,
                                             .labels = labels[i],
                                             .stats = &stats[i]};
-        FIT_OK(on[i], hf_assign(on[i], &args));
+        setenv("HF_KERNEL_ASSIGN", i && row ? row : "", 1);
+        FIT_OK(i ? gpu : cpu, hf_assign(i ? gpu : cpu, &args));
     }
-    int64_t changed = 0;
+    unsetenv("HF_KERNEL_ASSIGN");
     for (int64_t j = 0; j < p->n; j++)
         changed += labels[0][j] != j % k;
     assert_memory_equal(labels[0], labels[1], (size_t)p->n * sizeof(int32_t));
     assert_int_equal(stats[1].changed, changed);
-    for (int i = 0; i < 2; i++)
-        free(labels[i]);
+    free(labels[0]);
+    free(labels[1]);
     hf_context_destroy(cpu);
+}
+
+/* Few columns, blobs and a lattice, many clusters: fits, and calls by all rows of op assign. */
+static void few_columns(void **state) {
+    (void)state;
+    const double steps[] = {0.03, 1.3, 4};
+    const struct hf_kernel *row;
+    for (int i = 0; i < 6; i++) {
+        const int64_t d = i / 2 + 1;
+        double *v = blobs(70, 20000, d, 64, 10);
+        for (int64_t j = 0; i % 2 && j < 20000 * d; j++)
+            v[j] = rint(v[j] / steps[d - 1]);
+        struct problem p = problem_from(v, 20000, d, HF_F32, 0);
+        const hf_kmeans_opts o = {.k = 1024, .init = HF_INIT_RANDOM, .seed = 3, .max_iter = 12};
+        both(&p.x, &o, "few columns");
+        for (int r = 0; (row = hf_kernel_at(HF_OP_ASSIGN, r)) != NULL; r++)
+            if (row->device == HF_DEV_CUDA && row->dtypes & HF_DT(HF_F32) &&
+                hf_kernel_runs_here(row, NULL, 0))
+                same_call(&p, 1024, row->name);
+        problem_free(&p);
+        free(v);
+    }
 }
 
 /* So many rows that a thread that compares labels (compare_labels) takes two to four turns on a GPU
@@ -467,7 +485,6 @@ static void many_rows(void **state) {
     for (int i = 0; i < 3; i++) {
         double *v = blobs(50 + (uint64_t)i, rows[i], 2, 9, 4);
         struct problem p = problem_from(v, rows[i], 2, HF_F32, 0);
-        free(v);
         const hf_kmeans_opts o = {.k = 9,
                                   .init = HF_INIT_RANDOM,
                                   .seed = 3,
@@ -475,8 +492,9 @@ static void many_rows(void **state) {
                                   .empty = HF_EMPTY_KEEP,
                                   .max_iter = 8};
         both(&p.x, &o, "many rows");
-        same_call(&p, 9);
+        same_call(&p, 9, NULL);
         problem_free(&p);
+        free(v);
     }
     unsetenv("HF_KERNEL_LLOYD");
 }
@@ -567,10 +585,11 @@ int main(void) {
         cmocka_unit_test(narrow_rows),
         cmocka_unit_test(many_pairs),
         cmocka_unit_test(many_rows),
+        cmocka_unit_test(few_columns),
         cmocka_unit_test(skipping),
     };
-    gpu = open_on("cuda");
-    if (!gpu) {
+    const hf_context_opts opts = {.device = "cuda", .threads = 2};
+    if (hf_context_create(&gpu, &opts) != HF_OK) {
         printf("skipped: %s\n", hf_last_error(NULL));
         return 77;
     }
