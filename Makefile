@@ -14,7 +14,7 @@ deps:            ## install the packages that build, tests and docs need (apt)
 
 build:           ## the library and the command, into build/release
 	@scripts/deps.sh build
-	cmake --preset release -DHF_TESTS=OFF
+	cmake --preset release -DHF_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
 	cmake --build --preset release
 
 test:            ## all tests; the last line counts them

@@ -77,9 +77,12 @@ END
 check_readme
 cmake --install "$build" --prefix "$prefix" >"$work/log"
 for file in bin/holdfast share/man/man1/holdfast.1 share/bash-completion/completions/holdfast \
-    include/holdfast/holdfast.h; do
+    share/holdfast/tuning/h200.tune include/holdfast/holdfast.h; do
     [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
+if grep -E '^-- (Installing|Up-to-date): ' "$work/log" | grep -vF ": $prefix/"; then
+    fail "files were installed outside the prefix"
+fi
 [ ! -e "$prefix/include/holdfast/dev.h" ] || fail "dev.h was installed"
 [ -z "$(find "$prefix" -name '*dev*')" ] || fail "the development library was installed"
 readelf -d "$(find "$prefix" -name 'libholdfast.so')" | grep -q 'SONAME.*libholdfast\.so\.[0-9]' ||
