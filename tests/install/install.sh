@@ -85,8 +85,9 @@ if grep -E '^-- (Installing|Up-to-date): ' "$work/log" | grep -vF ": $prefix/"; 
 fi
 [ ! -e "$prefix/include/holdfast/dev.h" ] || fail "dev.h was installed"
 [ -z "$(find "$prefix" -name '*dev*')" ] || fail "the development library was installed"
-readelf -d "$(find "$prefix" -name 'libholdfast.so')" | grep -q 'SONAME.*libholdfast\.so\.[0-9]' ||
-    fail "the shared library has no versioned SONAME"
+readelf -d "$(find "$prefix" -name 'libholdfast.so')" |
+    grep -q 'SONAME.*libholdfast\.so\.\([1-9][0-9]*\|0\.[0-9]*\)\]' ||
+    fail "the SONAME of the shared library does not change with the ABI"
 "$prefix/bin/holdfast" --version
 use_pkg_config
 use_cmake
