@@ -4,6 +4,7 @@
 #include "naive_init.h"
 
 #include "base/dtype.h"
+#include "ops/sample/sample.h"
 #include <holdfast/holdfast.h>
 
 static void store(void *data, hf_dtype dtype, int64_t i, double v) {
@@ -255,6 +256,33 @@ static void test_core_copies(void **state) {
             assert_true(want[t] != want[s]);
     free(want);
     problem_free(&p);
+}
+
+/* Weights and distances that no unit makes whole numbers of: all rows count alike. What lies behind
+ * the last row must not be looked at. */
+static void test_core_of_nothing(void **state) {
+    (void)state;
+    enum { N = 1000, DRAWS = 50, BEHIND = 8 };
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, &(hf_context_opts){.device = "cpu"}), HF_OK);
+    double weights[N + BEHIND], distance[N + BEHIND], weight[2 * DRAWS], sums[2];
+    int64_t index[2 * DRAWS];
+    for (int i = 0; i < N + BEHIND; i++)
+        weights[i] = distance[i] = i < N ? 0x1p-1070 : 1;
+    const struct hf_sample_args args = {.x = hf_array_view(distance, HF_F64, N, 1),
+                                        .weights = weights,
+                                        .distance = distance,
+                                        .count = DRAWS,
+                                        .index = index,
+                                        .weight = weight,
+                                        .sums = sums};
+    assert_int_equal(hf_sample(ctx, &args), HF_OK);
+    for (int j = 0; j < 2 * DRAWS; j++) {
+        const int64_t stratum = j % DRAWS * (N / DRAWS);
+        assert_true(index[j] >= stratum && index[j] < stratum + N / DRAWS);
+        assert_true(weight[j] == N / (2.0 * DRAWS));
+    }
+    hf_context_destroy(ctx);
 }
 
 static void test_parallel(void **state) {
@@ -534,7 +562,7 @@ int main(void) {
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_zero_weights),
         cmocka_unit_test(test_quality),     cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_random),      cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_on_gpu),
+        cmocka_unit_test(test_on_gpu),      cmocka_unit_test(test_core_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

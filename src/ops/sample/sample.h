@@ -7,10 +7,11 @@
 
 #include "core/run.h"
 
-/* In each half, row i has the integer q_i = rint(v_i unit), unit the power of two that lets all of
- * them add up to at most 2^61 (hf_fixed_bits()), v_i = weight_i or weight_i * distance_i; all q_i
- * are 1 if all v_i are 0. Draw j of the half is the first row where the running sum of the q
- * exceeds ((j + u_j) total) / count, u_j in [0, 1) of hf_rng_bits(seed, stream + half, j). */
+/* In each half, row i has the integer q_i = rint(v_i unit), unit the power of two, 2^1023 at most,
+ * that lets all of them add up to at most 2^61 (hf_fixed_bits()), v_i = weight_i or weight_i *
+ * distance_i; where all of them are 0, all q_i and unit are 1. Draw j of the half is the first row
+ * where the running sum of the q exceeds ((j + u_j) total) / count, u_j in [0, 1) of
+ * hf_rng_bits(seed, stream + half, j). */
 struct hf_sample_args {
     hf_array x;             /* [n, d] any data type; only for `rows` */
     const double *weights;  /* [n] finite, >= 0; NULL means 1 */

@@ -15,6 +15,8 @@ static void make_distances(struct hf_rng *rng, struct hf_case *c, struct hf_samp
     }
     if (distance && kind == 4)
         distance[a->x.rows / 2] = INFINITY;
+    for (int64_t i = 0; distance && kind == 5 && i < a->x.rows; i++)
+        distance[i] *= 0x1p-1070; /* no unit makes whole numbers of these */
 }
 
 /* wanted: bit 0 rows, 1 near, 2 weight. */
@@ -38,7 +40,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     static const int64_t counts[] = {1, 2, 5, 100, 3000};
     const bool weighted = hf_data_pick(id, WEIGHTS, 2) == 1;
     const bool with_rows = hf_data_pick(id, ROWS, 3) > 0;
-    const int64_t kind = hf_data_pick(id, DISTANCES, 5);
+    const int64_t kind = hf_data_pick(id, DISTANCES, 6);
     a->x = hf_data_rows(rng, c, &shape);
     a->count = counts[hf_data_pick(id, COUNT, 5)];
     a->weights = weighted ? hf_data_weights(rng, c, shape.n) : NULL;

@@ -41,9 +41,11 @@ struct half {
 static __device__ struct half half_of(const struct sample_job &job, int number) {
     const double most = __longlong_as_double((long long)job.most[number]);
     struct half h;
-    h.flat = most == 0;
-    h.unit = h.flat ? 1 : hf_seed_unit(job.bits, most);
     h.limit = ldexp(1.0, job.bits);
+    h.unit = hf_seed_unit(job.bits, most);
+    h.flat = hf_seed_quantum_of(most, 1, h.unit, h.limit) == 0;
+    if (h.flat)
+        h.unit = 1;
     return h;
 }
 

@@ -18,7 +18,7 @@ __extension__ typedef unsigned __int128 u128;
 struct half {
     const struct hf_sample_args *args;
     int number;
-    bool flat; /* all v are 0 */
+    bool flat; /* all v are too small for a unit */
     double unit, limit;
     uint64_t total;
 };
@@ -40,9 +40,11 @@ static void measure(struct half *h) {
             most = fmax(most, h->number ? weight * a->distance[i] : weight);
     }
     const int bits = hf_fixed_bits(a->x.rows);
-    h->flat = most == 0;
-    h->unit = h->flat ? 1 : hf_fixed_mult(bits, hf_fixed_exponent(fmin(most, DBL_MAX)));
     h->limit = ldexp(1, bits);
+    h->unit = hf_fixed_mult(bits, hf_fixed_exponent(fmin(most, DBL_MAX)));
+    h->flat = hf_seed_quantum(most, 1, h->unit, h->limit) == 0;
+    if (h->flat)
+        h->unit = 1;
     for (int64_t i = 0; i < a->x.rows; i++)
         h->total += quantum(h, i);
     a->sums[h->number] = h->flat && h->number ? 0 : (double)h->total / h->unit;
