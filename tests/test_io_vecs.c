@@ -88,6 +88,7 @@ static void test_bad(void **state) {
     assert_int_equal(s->read(s->user, 0, 5, rows, message, sizeof message), HF_E_DATA);
     assert_non_null(strstr(message, "row 3"));
     hf_dataset_close(d);
+    expect_error(make_file("whole.ivecs", file, used), NULL, HF_E_DATA, "int32|numpy.save");
     memset(file + 3 * 28, 0xff, 4);
     expect_error(make_file("dim.fvecs", file, used), NULL, HF_E_DATA, "-1 elements");
     memset(file, 0xff, 4);

@@ -48,6 +48,11 @@ static bool name_fits(const char *path, const char *endings) {
 
 hf_status hf_format_detect(const struct hf_input *in, const char *path,
                            const struct hf_format **format, hf_error *err) {
+    if (name_fits(path, ".ivecs"))
+        return hf_fail(err, HF_E_DATA,
+                       "%s: .ivecs files hold int32, which nothing tells from float32; save the "
+                       "array with numpy.save",
+                       in->name);
     /* A name outweighs a likely content, so that a damaged file is reported as what it was meant to
      * be; content that cannot be of the format outweighs the name. */
     enum { NAMED = 3, LIKELY = 2 * HF_PROBE_LIKELY };
