@@ -136,7 +136,7 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
                        "a checkpoint of version %u; this library reads version %d", get_u32(p + 8),
                        HF_CHECKPOINT_VERSION);
     if (get_u64(p + 16) != bytes)
-        return hf_fail(err, HF_E_CORRUPT, "the checkpoint is cut: %llu of %llu bytes are there",
+        return hf_fail(err, HF_E_CORRUPT, "the checkpoint is damaged: it has %llu bytes, not %llu",
                        (unsigned long long)bytes, (unsigned long long)get_u64(p + 16));
     const uint64_t end = bytes - CRC_BYTES;
     if (hf_crc32c(0, p, end) != get_u32(p + end))
