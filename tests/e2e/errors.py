@@ -180,7 +180,7 @@ def too_little_memory():
     refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["--memory allows 1048576"])
     for little in ("1", "64K", "1048575"):
         result = holdfast("kmeans", path, "-k", 300, "--memory", little, code=USAGE)
-        check(f"--memory {little}: must lie between 1M" in result.err, str(result))
+        check(f"--memory {little}: must be at least 1M" in result.err, str(result))
     refused(FASHION, "-k", 5, "--memory", "1M", code=RESOURCES, words=["t10k-images"])
 
 

@@ -86,7 +86,7 @@ uint64_t tool_bytes(struct argp_state *state, const char *option, const char *te
     }
     const double bytes = ldexp(value, 10 * power);
     if (!(bytes >= 0x1p20) || bytes >= 0x1p63)
-        argp_error(state, "%s %s: must lie between 1M and 8E", option, text);
+        argp_error(state, "%s %s: must be at least 1M and less than 8E", option, text);
     return (uint64_t)bytes;
 }
 
