@@ -39,7 +39,7 @@ static const struct argp_option table[] = {
     {"clusters", 'k', "K", 0, "Number of clusters, 1 to the number of rows", 1},
     {"init", KEY_INIT, "HOW", 0,
      "kmeans++ (default), kmeans-parallel, random, or a .npy file of K centroids", 1},
-    {"n-init", KEY_N_INIT, "R", 0, "Run R times and keep the least inertia (default 1)", 1},
+    {"n-init", KEY_N_INIT, "R", 0, "Runs, of which the best is kept (default 1)", 1},
     {"seed", KEY_SEED, "S", 0, "Seed of all random choices (default 0)", 1},
     {"metric", KEY_METRIC, "NAME", 0, "euclidean (default), cosine or dot", 1},
     {"weights", KEY_WEIGHTS, "FILE.npy", 0, "One weight of 0 or more for each row", 1},
@@ -242,7 +242,7 @@ void kmeans_options_parse(struct kmeans_options *o, int argc, char **argv) {
         table,
         parse,
         "DATA",
-        "Cluster the rows of DATA: .npy, .fvecs, .bvecs, IDX, CSV or TSV, IDX and CSV also as .gz."
+        "Cluster the rows of DATA: .fvecs, .bvecs, or .npy, IDX, CSV and TSV, which may be .gz too."
         "\vExit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 out of resources, 5 corrupted, "
         "130 interrupted (results so far, if any, were written). Long options may be shortened.",
         NULL,
