@@ -77,10 +77,13 @@ HF_API hf_status hf_file_set_create(hf_context *ctx, hf_file_set **set);
 /* Give up what was not committed, and free the set. NULL is allowed. */
 HF_API void hf_file_set_destroy(hf_file_set *set);
 
-/* Add a file as hf_write_npy(), hf_write_npy_matrix() and hf_write_file() would write it. On
- * failure the set is as it was before. */
+/* Add a file as hf_write_npy() would write it. On failure the set is as it was before. */
 HF_API hf_status hf_file_set_npy(hf_file_set *set, const char *path, const hf_array *a);
+
+/* The same for hf_write_npy_matrix(). */
 HF_API hf_status hf_file_set_npy_matrix(hf_file_set *set, const char *path, const hf_array *a);
+
+/* The same for hf_write_file(). */
 HF_API hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data,
                                   size_t bytes);
 
