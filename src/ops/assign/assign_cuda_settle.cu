@@ -8,16 +8,15 @@
 #include "ops/assign/assign_cuda_bounds.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 #include "ops/assign/assign_cuda_label.cuh"
+#include "ops/assign/assign_cuda_pairs.cuh"
 #include "ops/assign/assign_cuda_settle.h"
 
 #include <float.h>
 
-#define WARPS 4         /* of a block of settle_pairs */
-#define BLOCKS 4        /* of a multiprocessor: one wave */
-#define GROUP 32        /* pairs a warp evaluates side by side, at most */
-#define PAIR_ROWS 32    /* rows a block takes at a time, at most */
-#define SHORT_ROWS 32   /* up to so many columns each lane reads its own pair */
-#define TERMS (16 * 33) /* doubles of one of a warp's two buffers of terms */
+#define WARPS 4      /* of a block of settle_pairs */
+#define BLOCKS 4     /* of a multiprocessor: one wave */
+#define GROUP 32     /* pairs a warp evaluates side by side, at most */
+#define PAIR_ROWS 32 /* rows a block takes at a time, at most */
 
 #define COMPARE_THREADS 256
 #define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
@@ -41,7 +40,7 @@ struct pairs_job {
 };
 
 struct pairs_shared {
-    double term[WARPS][2 * TERMS];
+    double term[WARPS][2 * PAIR_TERMS];
     double distance[PAIR_ROWS * HF_FILTER_SLOTS]; /* of the pairs, row after row */
     int32_t arg[PAIR_ROWS * HF_FILTER_SLOTS];     /* their centroids */
     int32_t row[32];                              /* within the problem; of each lane */
@@ -57,8 +56,7 @@ struct pair_row {
     int end;     /* candidates up to and with this row */
 };
 
-/* Up to `each` rows of the open list from entry `first` on, to the lanes of the first warp, and
- * what all warps must know of them. */
+/* Up to `each` rows of the open list from entry `first` on, to the lanes of the first warp. */
 __device__ static struct pair_row take_rows(const struct pairs_job &job, struct pairs_shared &sm,
                                             int64_t b, int64_t first, int count, int each) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -81,100 +79,31 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
         r.count = emitted;
     else if (there)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
-    r.end = r.count;
-    for (int step = 1; step < PAIR_ROWS; step *= 2) {
-        const int before = __shfl_up_sync(~0u, r.end, step);
-        r.end += lane >= step ? before : 0;
-    }
     sm.row[lane] = r.row;
-    sm.end[lane] = r.end;
-    for (int i = r.end - r.count; i < r.end; i++)
-        sm.owner[i] = static_cast<uint8_t>(lane);
     return r;
 }
 
-/* Pairs with more columns that a warp takes at once, and what each lane holds of some columns of
- * them: one element of row and centroid for each 32. */
-template <hf_dtype X, bool C_F64> inline constexpr int pair_group = X == HF_F64 &&C_F64 ? 8 : 16;
-
-template <hf_dtype X, bool C_F64> struct pair_piece {
-    typename hf_element<X>::type x[pair_group<X, C_F64>];
-    typename hf_element<C_F64 ? HF_F64 : HF_F32>::type c[pair_group<X, C_F64>];
-};
-
-/* Columns from first on, 32 << shift of them, of the pairs of the first lanes; behind d: the last
- * one again, which nobody looks at. */
-template <hf_dtype X, bool C_F64>
-__device__ __forceinline__ void load_piece(const char *x, const char *c, int d, int first,
-                                           int pairs, int shift,
-                                           struct pair_piece<X, C_F64> *piece) {
-    typedef typename hf_element<X>::type row_type;
-    typedef typename hf_element<C_F64 ? HF_F64 : HF_F32>::type center_type;
+/* The first warp: what all must know of its rows' pairs. */
+__device__ static void list_pairs(struct pairs_shared &sm, struct pair_row *r) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int q = 0; q < pair_group<X, C_F64>; q++) {
-        if (q >= pairs << shift)
-            break;
-        const int p = q >> shift;
-        const int at = first + (q & ((1 << shift) - 1)) * 32 + lane;
-        const int j = at < d ? at : d - 1;
-        piece->x[q] = reinterpret_cast<const row_type *>(
-            __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p))[j];
-        piece->c[q] = reinterpret_cast<const center_type *>(
-            __shfl_sync(~0u, reinterpret_cast<unsigned long long>(c), p))[j];
+    r->end = r->count;
+    for (int step = 1; step < PAIR_ROWS; step *= 2) {
+        const int before = __shfl_up_sync(~0u, r->end, step);
+        r->end += lane >= step ? before : 0;
     }
+    sm.end[lane] = r->end;
+    for (int i = r->end - r->count; i < r->end; i++)
+        sm.owner[i] = static_cast<uint8_t>(lane);
 }
 
-/* The ordered sum of the pair of this lane; x, c: its row and its centroid. The pairs of the first
- * lanes count. All lanes make the terms of some columns, then a lane to a pair adds them up while
- * the next columns are on their way. term: two buffers. */
-template <hf_dtype X, bool C_F64, bool PRODUCT>
-__device__ static double pair_sum(const char *x, const char *c, int d, int pairs, double *term) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    double sum = 0;
-    if (d <= SHORT_ROWS) {
-#pragma unroll 16
-        for (int j = 0; j < d; j++)
-            sum = __dadd_rn(
-                sum, hf_exact_term<PRODUCT>(hf_device_load<X>(x, j), hf_exact_center<C_F64>(c, j)));
-        return sum;
-    }
-    constexpr int N = pair_group<X, C_F64>;
-    const int shift = pairs <= N / 4 ? 2 : pairs <= N / 2 ? 1 : 0; /* few pairs: more columns */
-    const int columns = 32 << shift;
-    const int pitch = columns + 1; /* no bank conflicts */
-    struct pair_piece<X, C_F64> piece;
-    load_piece<X, C_F64>(x, c, d, 0, pairs, shift, &piece);
-    for (int first = 0; first < d; first += columns) {
-        double *const now = term + (first & columns ? TERMS : 0);
-#pragma unroll
-        for (int q = 0; q < N; q++) {
-            if (q >= pairs << shift)
-                break;
-            const int at = (q & ((1 << shift) - 1)) * 32 + lane;
-            now[(q >> shift) * pitch + at] = hf_exact_term<PRODUCT>(
-                static_cast<double>(hf_widen<X>(piece.x[q])), static_cast<double>(piece.c[q]));
-        }
-        __syncwarp();
-        if (first + columns < d)
-            load_piece<X, C_F64>(x, c, d, first + columns, pairs, shift, &piece);
-        const int width = d - first < columns ? d - first : columns;
-        const double *const mine = now + (lane < pairs ? lane : 0) * pitch;
-#pragma unroll 8
-        for (int t = 0; t < width; t++)
-            sum = __dadd_rn(sum, mine[t]);
-    }
-    __syncwarp(); /* before the buffers are written for other pairs */
-    return sum;
-}
-
-/* The distances of this warp's share of the pairs; first: entry of the first row. */
-template <hf_dtype X, bool C_F64, bool PRODUCT>
+/* The distances of this warp's share of the pairs; first: entry of the first row. QUICK: added in
+ * any order. */
+template <hf_dtype X, bool C_F64, bool PRODUCT, bool QUICK>
 __device__ static void pair_distances(const struct pairs_job &job, struct pairs_shared &sm,
                                       int64_t b, int64_t first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    const int group = job.d <= SHORT_ROWS ? GROUP : pair_group<X, C_F64>;
+    const int group = job.d <= PAIR_SHORT ? GROUP : QUICK ? PAIR_QUICK : pair_group<X, C_F64>;
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     const int total = sm.end[PAIR_ROWS - 1], share = (total + WARPS - 1) / WARPS;
@@ -189,9 +118,13 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int32_t row = sm.row[owner];
         const char *its_x =
             hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
-        const double sum =
-            pair_sum<X, C_F64, PRODUCT>(its_x, c + arg * job.d * (C_F64 ? 8 : 4),
-                                        static_cast<int>(job.d), pairs, sm.term[warp]);
+        const char *its_c = c + arg * job.d * (C_F64 ? 8 : 4);
+        const int d = static_cast<int>(job.d);
+        double sum;
+        if constexpr (QUICK)
+            sum = pair_sum_quick<X, C_F64>(its_x, its_c, d, pairs, sm.term[warp]);
+        else
+            sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, d, pairs, sm.term[warp]);
         double norm_x = 0, norm_c = 0;
         if (job.metric == HF_COSINE) {
             norm_x = hf_exact_norm<X>(its_x, job.d);
@@ -202,6 +135,25 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
             sm.arg[mine] = arg;
         }
     }
+}
+
+/* A row's label, if sums in any order tell it: neither they nor ordered ones are off by a share of
+ * more than (d + 40) 2^-53 of the true sum, and squares that underflow are nothing to the larger of
+ * two. See docs/numerics.md. */
+__device__ static bool settle_quick(const struct pairs_job &job, const struct pairs_shared &sm,
+                                    int64_t b, const struct pair_row &r) {
+    struct hf_winner best = hf_winner_none();
+    for (int i = r.end - r.count; i < r.end; i++)
+        hf_winner_offer(&best, sm.distance[i], sm.arg[i]);
+    const double reach = best.least * (1 + static_cast<double>(job.d + 64) * 0x1p-51);
+    bool alone = true;
+    for (int i = r.end - r.count; i < r.end; i++) {
+        const double its = sm.distance[i];
+        alone = alone && (sm.arg[i] == best.arg || (its > reach && its > 0x1p-900));
+    }
+    if (alone)
+        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, best.arg);
+    return alone;
 }
 
 /* A row's label from the distances of its candidates. */
@@ -228,6 +180,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     if (job.stop && *job.stop)
         return;
     const bool bounded = hf_bounds_wanted(job.s.bounds);
+    const bool quick = !bounded && job.d > PAIR_SHORT; /* bounds want the reference's distances */
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
@@ -239,11 +192,24 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
         for (int64_t first = static_cast<int64_t>(blockIdx.x) * each; first < count;
              first += static_cast<int64_t>(gridDim.x) * each) {
             struct pair_row r = {};
-            if (threadIdx.x < 32)
+            if (threadIdx.x < 32) {
                 r = take_rows(job, sm, b, first, count, each);
+                list_pairs(sm, &r);
+            }
             __syncthreads();
-            pair_distances<X, C_F64, PRODUCT>(job, sm, b, first);
             pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
+            if constexpr (!PRODUCT) {
+                if (quick) {
+                    pair_distances<X, C_F64, PRODUCT, true>(job, sm, b, first);
+                    __syncthreads();
+                    if (r.count > 0 && settle_quick(job, sm, b, r))
+                        r.count = 0;
+                    if (threadIdx.x < 32)
+                        list_pairs(sm, &r);
+                    __syncthreads();
+                }
+            }
+            pair_distances<X, C_F64, PRODUCT, false>(job, sm, b, first);
             __syncthreads();
             if (r.count > 0)
                 settle_row(job, sm, b, r, bounded);
