@@ -11,7 +11,7 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, ROOT, Skip, blobs, check, check_result,  # noqa: E402
+from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, ROOT, Skip, USAGE, blobs, check, check_result,  # noqa: E402
                  content, environment, equal, fit, holdfast, loads, main, obedient, same_files, scratch,
                  start, test, write_npy)
 
@@ -282,6 +282,13 @@ def two_runs_in_one_folder():
     process.communicate()
     fit(data(), "-k", 3, out=out)  # the lock went with the process
     equal(sorted(os.listdir(out)), list(NAMES))
+
+
+@test
+def a_checkpoint_has_a_file_of_its_own():
+    out = scratch("own")
+    result = holdfast("kmeans", data(), "-k", 4, "-o", out, "--checkpoint", out + "/labels.npy", code=USAGE)
+    check("--checkpoint " + out + "/labels.npy" in result.err and not os.path.exists(out), str(result))
 
 
 @test

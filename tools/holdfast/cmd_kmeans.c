@@ -86,6 +86,10 @@ static int spare_inputs(const struct kmeans_options *o) {
     for (int i = 0; file_names[i] && code == EXIT_DONE && o->out_dir; i++) {
         char *path = outputs_path(o->out_dir, file_names[i]);
         code = tool_spare(path, inputs, 2);
+        if (code == EXIT_DONE && path && o->checkpoint && strcmp(path, o->checkpoint) == 0) {
+            tool_error("--checkpoint %s: the result is written there: name another file", path);
+            code = EXIT_USAGE;
+        }
         free(path);
     }
     return code;
