@@ -33,7 +33,7 @@ static int set_up(void **state) {
     for (int i = 0; (row = hf_kernel_at(HF_OP_RANGE, i)) != NULL; i++) {
         if (row->traits & HF_TRAIT_REFERENCE)
             reference = row;
-        else if (hf_kernel_runs_here(row, NULL, 0))
+        else if (row->device == HF_DEV_HOST && hf_kernel_runs_here(row, NULL, 0))
             other = row;
     }
     for (int i = 0; i < ROWS * COLS; i++)
@@ -338,7 +338,8 @@ static void explained(void **state) {
     assert_true(count >= 1 && count <= 32);
     for (int i = 0; i < count; i++) {
         assert_ptr_equal(c[i].kernel, hf_kernel_at(HF_OP_RANGE, i));
-        assert_int_equal(c[i].usable, hf_kernel_runs_here(c[i].kernel, NULL, 0));
+        assert_int_equal(c[i].usable, c[i].kernel->device == HF_DEV_HOST &&
+                                          hf_kernel_runs_here(c[i].kernel, NULL, 0));
         assert_int_equal(c[i].chosen, c[i].kernel == kernel);
         assert_true(strlen(c[i].why) > 0);
         chosen += c[i].chosen;
