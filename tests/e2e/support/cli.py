@@ -103,10 +103,16 @@ def obedient():
     return {"preexec_fn": give_up_override}
 
 
+# What a machine's GPUs are called, for device.py alone: everything else is said of the CPU.
+GPUS = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+
+
 def environment(extra=None):
+    """The process's own less what changes how the command works; extra: None takes a variable out."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_KERNEL_", "HF_ISA_MAX"))}
+    env["CUDA_VISIBLE_DEVICES"] = ""
     env.update(extra or {})
-    return env
+    return {k: v for k, v in env.items() if v is not None}
 
 
 def holdfast(*args, code=DONE, env=None, stdout=subprocess.PIPE, **more):
