@@ -69,7 +69,7 @@ static const char *const form_names[] = {"pageable", "locked", "source"};
  * another one in the same context, whose workspace is there. True: op lloyd made whole iterations.
  */
 static bool one(const struct problem *p, const hf_kmeans_opts *o, const hf_kmeans_result *a,
-                    enum form form, uint64_t mib, const char *what) {
+                enum form form, uint64_t mib, const char *what) {
     hf_context *g = open_gpu(mib * MIB);
     assert_non_null(g);
     const struct hf_pipe_table *pipe = hf_pipe_of(g->device->id);
