@@ -71,7 +71,7 @@ def labels_of_given_centroids():
 @test
 def too_little_memory():
     need_gpu()
-    result = holdfast("kmeans", SIFT, "-k", 64, "--memory", 1 << 16, "--device", "cuda", code=RESOURCES, env=GPUS)
+    result = holdfast("kmeans", SIFT, "-k", 64, "--memory", "1M", "--device", "cuda", code=RESOURCES, env=GPUS)
     check("memory" in result.err, str(result))
 
 
