@@ -6,7 +6,8 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import check, equal, fit, holdfast, loads, main, npy_header, same_files, scratch, test  # noqa: E402
+from cli import (check, content, equal, fit, holdfast, loads, main, npy_header, same_files, scratch,  # noqa: E402
+                 test, write_npy)
 
 ROWS, COLS, K = 2400000, 64, 16  # 586 MiB
 BUDGET = 64 << 20
@@ -60,6 +61,31 @@ def predict_larger_than_memory():
     check_peak(report)
     with open(labels, "rb") as a, open(scratch("small/labels.npy"), "rb") as b:
         equal(a.read() == b.read(), True, "labels of predict and of the fit")
+
+
+@test
+def more_than_2_31_values():
+    """A file with holes: rows of zeros but for one in 2^20 and the last."""
+    rows, columns, apart = (1 << 24) + 84, 128, 1 << 20
+    data, labels = scratch("holes.npy"), scratch("hole-labels.npy")
+    with open(data, "wb") as f:
+        f.write(npy_header("u8", (rows, columns)))
+        begin = f.tell()
+        for row in range(0, rows, apart):
+            f.seek(begin + row * columns)
+            f.write(bytes([200 + row // apart % 2] * columns))
+        f.seek(begin + (rows - 1) * columns)
+        f.write(bytes([255] * columns))
+    marked = len(range(0, rows, apart))
+    centroids = write_npy(scratch("hole-centroids.npy"), [[0.0] * columns, [200.0] * columns, [255.0] * columns])
+    holdfast("predict", data, "--centroids", centroids, "-o", labels, "--memory", "256M", "-q")
+    found = array.array("i", content(labels)[-4 * rows:])
+    check(all(found[row] == 1 for row in range(0, rows, apart)) and found[-1] == 2, "labels of marked rows")
+    equal(found.count(0), rows - marked - 1)
+    report = fit(data, "-k", 3, "--init", centroids, "--max-iter", 2, "--memory", "512M")
+    sizes = report["result"]["cluster_sizes"]
+    equal((sizes["min"], sizes["median"], sizes["max"]), (1, marked, rows - marked - 1), "cluster sizes")
+    check(report["data"]["streamed"], "read in chunks")
 
 
 if __name__ == "__main__":
