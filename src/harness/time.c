@@ -108,12 +108,13 @@ static hf_status choose_rows(struct timing_job *job) {
             return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
     }
     if (job->count == 0)
-        return hf_ctx_fail(job->ctx, HF_E_UNSUPPORTED,
-                           "%s: no row%s%s runs here, takes this shape%s; see `holdfast plan %s "
-                           "... --explain`",
-                           subject->op->name, job->opts->kernel ? " named " : "",
-                           job->opts->kernel ? job->opts->kernel : "",
-                           job->opts->checked_only ? " and is right on it" : "", subject->op->name);
+        return hf_ctx_fail(
+            job->ctx, HF_E_UNSUPPORTED,
+            "%s: no row%s%s that runs here takes this shape%s; see `holdfast plan %s "
+            "... --explain`",
+            subject->op->name, job->opts->kernel ? " named " : "",
+            job->opts->kernel ? job->opts->kernel : "",
+            job->opts->checked_only ? " and is right on it" : "", subject->op->name);
     job->ws = hf_ctx_alloc(job->ctx, ws_bytes);
     return job->ws ? HF_OK
                    : hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory for the workspace of %s",
