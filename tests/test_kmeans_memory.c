@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data larger than the memory allowed: the most that is resident stays within chunk budget, labels,
- * centroids and 64 MiB. */
+ * Data larger than the memory allowed: the most that is resident stays within chunk budget, labels
+ * (and distances, of predict), centroids and 64 MiB. */
 #include "kmeans_brute.h"
 
 #include "base/mem.h"
 
 enum { D = 32, K = 50 };
 #define ROWS ((int64_t)3000000)
+#define NARROW ((int64_t)16000000) /* rows of one column, whose outputs outweigh all else */
 #define BUDGET ((uint64_t)48 << 20)
 #define ALLOWANCE ((uint64_t)64 << 20)
 
@@ -34,12 +35,16 @@ static hf_status generate(void *user, int64_t first, int64_t count, void *dst, c
     return HF_OK;
 }
 
-static void peak_is_bounded(void **state) {
-    (void)state;
+static void skip_if_sanitized(void) {
     if (SANITIZED) {
         print_message("skipped: a sanitizer's own memory is counted too\n");
         skip();
     }
+}
+
+static void peak_is_bounded(void **state) {
+    (void)state;
+    skip_if_sanitized();
     hf_context *ctx = open_context(2, BUDGET);
     const hf_source source = {.rows = ROWS, .cols = D, .dtype = HF_F32, .read = generate};
     const uint64_t outputs = (uint64_t)ROWS * sizeof(int32_t) + (uint64_t)(K * D) * sizeof(float);
@@ -62,7 +67,45 @@ static void peak_is_bounded(void **state) {
     hf_context_destroy(ctx);
 }
 
+static hf_status count_up(void *user, int64_t first, int64_t count, void *dst, char *message,
+                          size_t message_bytes) {
+    (void)user;
+    (void)message;
+    (void)message_bytes;
+    for (int64_t i = 0; i < count; i++)
+        ((float *)dst)[i] = (float)((first + i) % 4);
+    return HF_OK;
+}
+
+/* Labels and distances are there once: the caller's. */
+static void predict_keeps_nothing_twice(void **state) {
+    (void)state;
+    skip_if_sanitized();
+    hf_context *ctx = open_context(2, BUDGET);
+    const hf_source source = {.rows = NARROW, .cols = 1, .dtype = HF_F32, .read = count_up};
+    const float c[] = {0, 3};
+    const hf_array centroids = hf_array_view((void *)c, HF_F32, 2, 1);
+    int32_t *labels = must_alloc((size_t)NARROW * sizeof(int32_t));
+    double *distances = must_alloc((size_t)NARROW * sizeof(double));
+    const uint64_t outputs = (uint64_t)NARROW * (sizeof(int32_t) + sizeof(double));
+    double inertia = 0;
+    FIT_OK(ctx, hf_kmeans_predict(ctx, NULL, &source, &centroids, HF_EUCLIDEAN, HF_EXACT, NULL,
+                                  labels, distances, &inertia));
+    const uint64_t peak = hf_mem_peak();
+    print_message("predict: peak %.1f MiB, %.1f MiB labels and distances, budget %.1f MiB\n",
+                  (double)peak / 0x1p20, (double)outputs / 0x1p20, (double)BUDGET / 0x1p20);
+    assert_true(peak <= BUDGET + outputs + ALLOWANCE);
+    assert_true(inertia == (double)NARROW / 2);
+    for (int64_t i = 0; i < NARROW; i++)
+        if (labels[i] != (i % 4 > 1) || distances[i] != (i % 4 == 1 || i % 4 == 2))
+            fail_msg("row %lld: label %d, distance %g", (long long)i, labels[i], distances[i]);
+    free(labels);
+    free(distances);
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded),
+                                       cmocka_unit_test(predict_keeps_nothing_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,9 @@
 extern "C" {
 #endif
 
-/* Returned by every call that can fail. On failure the outputs are untouched or NULL, and
- * hf_last_error(ctx) says in words what was wrong, where, and what to do. */
+/* Returned by every call that can fail. On failure the outputs are untouched or NULL (but see
+ * hf_kmeans_predict()), and hf_last_error(ctx) says in words what was wrong, where, and what to do.
+ */
 typedef enum hf_status {
     HF_OK = 0,
     HF_E_ARG = 1,   /* an argument is out of its range, or two arguments contradict each other */

@@ -168,7 +168,10 @@ HF_API void hf_kmeans_result_clear(hf_kmeans_result *fit);
  *   centroids  [k, d] F32 or F64
  *   labels     [n] out
  *   distances  [n] out, d(row, its centroid) in float64; NULL when not wanted
- *   inertia    out, sum of weight * distance; NULL when not wanted (weights may be NULL) */
+ *   inertia    out, sum of weight * distance; NULL when not wanted (weights may be NULL)
+ * The outputs share no memory with what goes in. A first pass over the rows finds NaN and Inf
+ * (HF_E_DATA); a call that fails after it, for want of memory (HF_E_NOMEM) or by a row that cannot
+ * be read again, leaves anything in labels and distances, and inertia as it was. */
 HF_API hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source *source,
                                    const hf_array *centroids, hf_metric metric,
                                    hf_precision precision, const hf_array *weights, int32_t *labels,

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from cli import (CITIES, DIGITS, FAILED, INPUT, USAGE, blobs, check, close, content, equal, fit,  # noqa: E402
-                 holdfast, loads, main, nearest, pack, read_npy, scratch, test, write_npy)
+                 holdfast, loads, main, nearest, npy_header, pack, read_npy, scratch, test, write_npy)
 
 ROWS = blobs(500, 6, 7, seed=9)
 CENTRES = blobs(7, 6, 7, seed=10)
@@ -78,6 +78,28 @@ def in_chunks():
     report = loads(holdfast("predict", path, "--centroids", c, "-o", chunks, "--memory", "1M", "--json").out)
     check(report["data"]["streamed"], "the file was not read in chunks")
     equal(content(chunks), content(whole), "labels")
+
+
+@test
+def memory():
+    """No output is held twice. The file is a hole, but for its header."""
+    rows, limit = 16_000_000, 64 << 20
+    path = scratch("hole.npy")
+    with open(path, "wb") as f:
+        f.write(npy_header("u8", (rows, 1)))
+        f.truncate(f.tell() + rows)
+    c = write_npy(scratch("two-centres.npy"), [[5.0], [1.0]])
+    out = ["-o", scratch("hole-labels.npy"), "--distances", scratch("hole-distances.npy")]
+    peaks = {}
+    for outputs, bytes_a_row in ((out[:2], 4), (out, 12)):
+        report = loads(holdfast("predict", path, "--centroids", c, *outputs, "--memory", limit, "--threads", 2,
+                                "--json", "-q").out)
+        equal(report["inertia"], float(rows), "inertia")
+        peaks[bytes_a_row] = report["memory"]["peak_bytes"] - rows * bytes_a_row
+    for extra in peaks.values():
+        check(extra <= limit + (64 << 20), f"bytes beside outputs of 4 and 12 bytes a row: {peaks}")
+    for file in [path, *out[1::2]]:
+        os.remove(file)
 
 
 @test

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The public calls: check, work, hand over. Outputs are written at the very end, when nothing can
- * fail. */
+ * fail, but for those of predict, which are as long as the data. */
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/predict.h"

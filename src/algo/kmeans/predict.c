@@ -9,7 +9,6 @@
 #include "ops/range/range.h"
 #include "ops/reference.h"
 #include <math.h>
-#include <string.h>
 
 #define CHUNK_BYTES ((uint64_t)64 << 20) /* most that a chunk of rows, or of distances, takes */
 
@@ -24,8 +23,6 @@ struct predict {
     uint8_t *bad;      /* [panel] */
     double *weights;   /* [panel] */
     double *out;       /* [panel, k], transform */
-    int32_t *labels;   /* [n] */
-    double *distances; /* [n] or NULL */
     struct hf_filter filter;
     bool whole;
     int64_t bad_rows;
@@ -47,14 +44,11 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
     p->weights = a->weights ? hf_carve_take(c, panel * sizeof(double)) : NULL;
     p->out =
         transform ? hf_carve_take(c, panel * (size_t)a->centroids.rows * sizeof(double)) : NULL;
-    p->labels = transform ? NULL : hf_carve_take(c, (size_t)a->n * sizeof(int32_t));
-    p->distances = a->distances ? hf_carve_take(c, (size_t)a->n * sizeof(double)) : NULL;
 }
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Memory, all of it before the first row is read. Outputs are collected here and copied when
- * nothing can fail any more. */
+/* Memory, all of it before the first row is read. */
 static hf_status take_memory(struct predict *p, bool transform) {
     const struct hf_predict_args *a = p->args;
     const uint64_t share = at_most(p->ctx->memory_bytes / 4, CHUNK_BYTES);
@@ -73,19 +67,17 @@ static hf_status take_memory(struct predict *p, bool transform) {
                                .chunk_rows = chunk < 1 ? 1 : chunk};
     hf_carve c = {0};
     carve(p, &c, transform);
-    const uint64_t outputs = transform ? 0 : (uint64_t)a->n * (a->distances ? 12 : 4);
-    if (c.used - outputs > p->ctx->memory_bytes)
+    if (c.used > p->ctx->memory_bytes)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,
                            "predicting needs %llu bytes beside data, labels and centroids, but "
                            "memory_bytes allows "
                            "%llu: raise it",
-                           (unsigned long long)(c.used - outputs),
-                           (unsigned long long)p->ctx->memory_bytes);
+                           (unsigned long long)c.used, (unsigned long long)p->ctx->memory_bytes);
     c = (hf_carve){.base = p->block = hf_alloc(c.used)};
     if (!p->block)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,
-                           "the system gave no memory for %lld labels and a chunk",
-                           (long long)a->n);
+                           "the system gave no memory for %llu bytes of a chunk",
+                           (unsigned long long)c.used);
     carve(p, &c, transform);
     return HF_OK;
 }
@@ -127,7 +119,7 @@ static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) 
     struct predict *p = job;
     const struct hf_predict_args *a = p->args;
     struct hf_assign_stats stats = {0};
-    int32_t *labels = p->labels + first;
+    int32_t *labels = a->labels + first;
     for (int64_t i = 0; i < panel->rows; i++) {
         labels[i] = -1;
         if (a->weights)
@@ -148,11 +140,13 @@ static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) 
                                             .metric = a->metric,
                                             .weights = p->weights,
                                             .labels = labels,
-                                            .distances = p->distances ? p->distances + first : NULL,
+                                            .distances = a->distances ? a->distances + first : NULL,
                                             .sum = &p->sum};
     return hf_inertia(p->ctx, &inertia);
 }
 
+/* The outputs are the caller's, once the rows are known to be usable: a second set of them would
+ * cost more than the chunks. */
 static hf_status predict_all(struct predict *p) {
     for (int64_t f = 0; f < p->args->d; f++) {
         p->min[f] = INFINITY;
@@ -170,13 +164,8 @@ hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args) {
     hf_status status = take_memory(&p, false);
     if (status == HF_OK)
         status = predict_all(&p);
-    if (status == HF_OK) {
-        memcpy(args->labels, p.labels, (size_t)args->n * sizeof(int32_t));
-        if (args->distances)
-            memcpy(args->distances, p.distances, (size_t)args->n * sizeof(double));
-        if (args->inertia)
-            *args->inertia = hf_wide_value(&p.sum);
-    }
+    if (status == HF_OK && args->inertia)
+        *args->inertia = hf_wide_value(&p.sum);
     hf_free(p.block);
     return status;
 }

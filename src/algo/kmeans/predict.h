@@ -27,6 +27,7 @@ struct hf_predict_args {
 struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, const double *min,
                                    const double *max, bool whole, double *shift);
 
+/* Where it fails after a first look at all rows, labels and distances hold anything. */
 hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
 /* Uses the first eight members. */
 hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink,
