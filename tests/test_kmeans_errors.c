@@ -129,10 +129,92 @@ static void bad_centroids_and_weights(void **state) {
     w[7] = NAN;
     fit_fails(&data.x, &o, HF_E_DATA, "given weights: number 7|nan");
     w[7] = 1;
+    double huge[N];
+    for (int i = 0; i < N; i++)
+        huge[i] = 1e307;
+    const hf_array large_weights = hf_array_view(huge, HF_F64, N, 1);
+    for (int m = HF_EUCLIDEAN; m <= HF_DOT; m++)
+        fit_fails(&data.x,
+                  &(hf_kmeans_opts){.k = 3, .metric = (hf_metric)m, .weights = &large_weights},
+                  HF_E_DATA, "overflow|weights");
     weights.rows = N - 1;
     fit_fails(&data.x, &o, HF_E_ARG, "[59, 1]|60 rows");
     weights = hf_array_view(w, HF_U8, N, 1);
     fit_fails(&data.x, &o, HF_E_ARG, "weights|u8");
+}
+
+static int note_inertia(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                        int64_t done, int64_t total) {
+    (void)restart;
+    (void)done;
+    (void)total;
+    if (iteration > 0)
+        *(double *)user = it->inertia;
+    return 0;
+}
+
+/* r is `base` of rows times 2^x_shift and weights times 2^w_shift. */
+static void expect_scaled(const hf_kmeans_result *r, const hf_kmeans_result *base, int x_shift,
+                          int inertia_shift) {
+    const double *c = r->centroids.data;
+    const double *was = base->centroids.data;
+    assert_memory_equal(r->labels, base->labels, (size_t)r->n * sizeof(int32_t));
+    for (int64_t i = 0; i < r->k * r->d; i++)
+        assert_true(c[i] == ldexp(was[i], x_shift));
+    assert_int_equal(r->iterations, base->iterations);
+    assert_true(r->inertia == ldexp(base->inertia, inertia_shift));
+    for (int i = 0; i < r->iterations; i++)
+        assert_true(r->history[i].inertia == ldexp(base->history[i].inertia, inertia_shift));
+}
+
+enum { SCALED_D = 3, SCALED_K = 5 };
+
+/* Fit N rows v times 2^x with weights times 2^w. */
+static hf_kmeans_result fit_scaled(const double *v, int metric, int x_shift, int w_shift) {
+    double rows[N * SCALED_D];
+    double w[N];
+    double told = 0;
+    for (int i = 0; i < N * SCALED_D; i++)
+        rows[i] = ldexp(v[i], x_shift);
+    for (int i = 0; i < N; i++)
+        w[i] = ldexp(1 + i % 7, w_shift);
+    const hf_array x = hf_array_view(rows, HF_F64, N, SCALED_D);
+    const hf_array start = hf_array_view(rows, HF_F64, SCALED_K, SCALED_D);
+    const hf_array weights = hf_array_view(w, HF_F64, N, 1);
+    const hf_kmeans_opts o = {.k = SCALED_K,
+                              .metric = (hf_metric)metric,
+                              .init = HF_INIT_GIVEN,
+                              .centroids = &start,
+                              .weights = &weights,
+                              .max_iter = 4,
+                              .tol = -1,
+                              .progress = note_inertia,
+                              .progress_user = &told};
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &x, &o, &r));
+    assert_true(told == r.history[r.iterations - 1].inertia);
+    return r;
+}
+
+/* Weights count by their ratios: a common power of two is seen in the inertia alone, also where
+ * products with the rows lie below float64's range. */
+static void weights_of_any_size(void **state) {
+    (void)state;
+    const struct {
+        int x, w; /* exponents of the common factors */
+    } shifts[] = {{0, -64}, {0, -300}, {0, -1000}, {0, 950}, {-66, -1000}, {-66, 1000}};
+    double *v = blobs(6, N, SCALED_D, SCALED_K, 3);
+    for (int m = HF_EUCLIDEAN; m <= HF_DOT; m++) {
+        hf_kmeans_result base = fit_scaled(v, m, 0, 0);
+        for (size_t s = 0; s < sizeof(shifts) / sizeof(shifts[0]); s++) {
+            const int x = m == HF_COSINE ? 0 : shifts[s].x; /* that the result shows */
+            hf_kmeans_result r = fit_scaled(v, m, shifts[s].x, shifts[s].w);
+            expect_scaled(&r, &base, x, 2 * x + shifts[s].w);
+            hf_kmeans_result_clear(&r);
+        }
+        hf_kmeans_result_clear(&base);
+    }
+    free(v);
 }
 
 static void not_finite(void **state) {
@@ -349,6 +431,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_options),
                                        cmocka_unit_test(bad_arrays),
                                        cmocka_unit_test(bad_centroids_and_weights),
+                                       cmocka_unit_test(weights_of_any_size),
                                        cmocka_unit_test(not_finite),
                                        cmocka_unit_test(source_failures),
                                        cmocka_unit_test(too_little_memory),

@@ -73,6 +73,7 @@ struct hf_fit {
     int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
     int64_t *dropped;            /* owned, what rows.dropped points to */
     double *weights;             /* [n] owned; NULL means 1 */
+    int weight_shift;            /* they, and inertias, are those given times 2 to this power */
     double weight_max;           /* 1 without weights */
     double weight_sum;           /* n without weights */
     struct hf_columns col;
@@ -123,6 +124,8 @@ hf_status hf_prepare(struct hf_fit *fit);
  * behind the other in the device's memory, in two calls for all. Fails where one of them has rows
  * with NaN or Inf. */
 hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x);
+/* An inertia, or one of an iteration, by the weights that were given. */
+double hf_inertia_given(const struct hf_fit *fit, double inertia);
 /* The unit roundoff of stored centroids, and the absolute error where that fails. */
 void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
 /* The largest |x - shift| of values in [min, max], [d] each. */

@@ -12,13 +12,15 @@
 
 void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
     hf_expand_labels(fit);
+    for (int i = 0; i < best->history.count; i++)
+        best->history.it[i].inertia = hf_inertia_given(fit, best->history.it[i].inertia);
     *result =
         (hf_kmeans_result){.n = fit->n_all,
                            .k = fit->k,
                            .d = fit->d,
                            .centroids = hf_centers(fit, fit->best),
                            .labels = fit->labels,
-                           .inertia = best->inertia,
+                           .inertia = hf_inertia_given(fit, best->inertia),
                            .iterations = best->history.count,
                            .restart = best->number,
                            .stop = best->stop,

@@ -207,7 +207,8 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                        "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: the "
                        "machine or a kernel computes wrongly",
-                       run->iteration + 1, last->inertia, inertia);
+                       run->iteration + 1, hf_inertia_given(fit, last->inertia),
+                       hf_inertia_given(fit, inertia));
 }
 
 static hf_status remember(const struct hf_fit *fit, struct hf_history *h,
@@ -296,9 +297,10 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
 
 static void report(const struct hf_fit *fit, struct hf_restart *run) {
     const hf_kmeans_opts *o = &fit->opts;
-    const hf_kmeans_iteration *it = &run->history.it[run->iteration - 1];
-    if (o->progress &&
-        o->progress(o->progress_user, run->number, run->iteration, it, run->iteration, o->max_iter))
+    hf_kmeans_iteration it = run->history.it[run->iteration - 1];
+    it.inertia = hf_inertia_given(fit, it.inertia);
+    if (o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
+                                   run->iteration, o->max_iter))
         run->cancelled = true;
 }
 

@@ -12,12 +12,14 @@
 #include "ops/reference.h"
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_TOL 1e-4
 #define LARGEST 1e150                   /* squares of larger values overflow */
 #define SCAN_BYTES ((uint64_t)32 << 20) /* most memory for reading ahead while scanning */
-#define LIMB_SPREAD 10 /* log2 of largest value over root mean square that one limb bears */
+#define PLAIN_WEIGHT 64 /* binary exponents of a largest weight that is left as it is */
+#define LIMB_SPREAD 10  /* log2 of largest value over root mean square that one limb bears */
 
 static hf_status drop_row(struct hf_scan *s, int64_t row) {
     struct hf_fit *fit = s->fit;
@@ -115,6 +117,35 @@ static hf_status scan_range(struct hf_scan *s) {
     return HF_OK;
 }
 
+/* At least any distance of two rows, in all of the columns; 4 for directions. */
+static double largest_distance(const struct hf_fit *fit) {
+    double total = fit->opts.metric == HF_COSINE ? 4 : 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double largest = fmax(fabs(fit->col.min[f]), fabs(fit->col.max[f]));
+        total += 4 * largest * largest;
+    }
+    return total;
+}
+
+double hf_inertia_given(const struct hf_fit *fit, double inertia) {
+    return fit->weight_shift == 0 ? inertia : ldexp(inertia, -fit->weight_shift);
+}
+
+/* Weights far from 1 come near it: their products with the data would lose bits below float64's
+ * range, and their sums might overflow. A power of two changes nothing but that. */
+static void scale_weights(struct hf_fit *fit) {
+    const int e = hf_fixed_exponent(fit->weight_max);
+    if (abs(e) <= PLAIN_WEIGHT || !isfinite(largest_distance(fit) * (double)fit->n * 4))
+        return;
+    fit->weight_shift = -e;
+    fit->weight_max = ldexp(fit->weight_max, -e);
+    fit->weight_sum = 0;
+    for (int64_t i = 0; i < fit->n; i++) {
+        fit->weights[i] = ldexp(fit->weights[i], -e);
+        fit->weight_sum += fit->weights[i];
+    }
+}
+
 /* The weights of the rows that take part, as float64; they were checked one by one before. */
 static hf_status take_weights(struct hf_fit *fit) {
     const hf_array *w = fit->opts.weights;
@@ -141,17 +172,14 @@ static hf_status take_weights(struct hf_fit *fit) {
     }
     if (fit->weight_max == 0)
         return hf_ctx_fail(fit->ctx, HF_E_DATA, "all rows without NaN or Inf have weight 0");
+    scale_weights(fit);
     return HF_OK;
 }
 
 /* No sum of weighted squares may overflow. */
 static hf_status check_magnitude(const struct hf_fit *fit) {
-    double total = 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        const double largest = fmax(fabs(fit->col.min[f]), fabs(fit->col.max[f]));
-        total += 4 * largest * largest;
-    }
-    if (isfinite(total * fit->weight_max * (double)fit->n * 4))
+    const double most = largest_distance(fit) * fit->weight_max * (double)fit->n * 4;
+    if (isfinite(hf_inertia_given(fit, most)))
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_DATA,
                        "the inertia of these data would overflow: scale the data%s",
