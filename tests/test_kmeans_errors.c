@@ -139,8 +139,8 @@ static void bad_centroids_and_weights(void **state) {
                   HF_E_DATA, "overflow|weights");
     weights.rows = N - 1;
     fit_fails(&data.x, &o, HF_E_ARG, "[59, 1]|60 rows");
-    weights = hf_array_view(w, HF_U8, N, 1);
-    fit_fails(&data.x, &o, HF_E_ARG, "weights|u8");
+    weights = hf_array_view(w, HF_DTYPE_NONE, N, 1);
+    fit_fails(&data.x, &o, HF_E_ARG, "weights|none");
 }
 
 static int note_inertia(void *user, int restart, int iteration, const hf_kmeans_iteration *it,

@@ -98,7 +98,7 @@ typedef struct hf_kmeans_opts {
     int max_iter;              /* 0 means 300 */
     double tol; /* relative to the mean variance of the columns; 0 means 1e-4, < 0 means
                    only unchanged labels stop (scikit-learn's tol=0) */
-    const hf_array *weights;     /* [n, 1] F32, F64 or I32, >= 0, not all 0; NULL means 1 */
+    const hf_array *weights;     /* [n, 1] of any type, >= 0, not all 0; NULL means 1 */
     hf_empty empty;              /* what happens to clusters without rows */
     hf_precision precision;      /* exact labels, or those of the fast filter */
     hf_centroids store;          /* element type of the centroids */

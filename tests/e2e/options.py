@@ -138,7 +138,7 @@ def weights():
     start = write_npy(scratch("w-start.npy"), ROWS[:5])
     repeated = scratch("w-repeated")
     fit(many, "-k", 5, "--init", start, "--tol", 0, out=repeated)
-    for dtype in ("f32", "f64", "i32"):
+    for dtype in ("f32", "f64", "f16", "bf16", "u8", "i32", "i64"):
         w = write_npy(scratch(f"w-{dtype}.npy"), [3] * 300 + [1] * 300, dtype)
         out = scratch("w-" + dtype)
         report = fit(data(), "-k", 5, "--init", start, "--weights", w, "--tol", 0, out=out)

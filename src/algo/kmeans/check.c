@@ -84,9 +84,10 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
 hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
     if (!w)
         return HF_OK;
-    if (!w->data || (w->dtype != HF_F32 && w->dtype != HF_F64 && w->dtype != HF_I32))
+    if (!w->data || (w->dtype != HF_I32 && !is_data_type(w->dtype)))
         return hf_ctx_fail(ctx, HF_E_ARG,
-                           "given weights: of type %s where f32, f64 or i32 is needed",
+                           "given weights: of type %s where f32, f64, f16, bf16, u8 or i32 is "
+                           "needed",
                            w->data ? hf_dtype_name(w->dtype) : "NULL");
     HF_TRY(check_shape(ctx, "given weights", w->rows, w->cols, w->row_stride, w->dtype));
     if (w->rows != n || w->cols != 1)
