@@ -8,6 +8,7 @@
 #include "core/tune.h"
 #include "device/host/isa.h"
 #include "ops/assign/assign.h"
+#include "ops/moments/moments.h"
 #include "ops/range/range.h"
 
 #include <math.h>
@@ -351,6 +352,68 @@ static void explained(void **state) {
     assert_false(c[0].chosen);
 }
 
+static void open_with(uint64_t memory_bytes) {
+    (void)done(NULL);
+    const hf_context_opts opts = {.device = "cpu", .threads = 2, .memory_bytes = memory_bytes};
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+}
+
+/* Only the shape of these rows is looked at. */
+static const struct hf_kernel *plan_wide_moments(const char **source) {
+    const struct hf_moments_args wide = {.x = hf_array_view(x, HF_F32, 2, 1000000)};
+    struct hf_plan_candidate c[32];
+    const struct hf_kernel *kernel = NULL;
+    assert_int_equal(hf_plan(ctx, HF_OP_MOMENTS, &wide, &kernel, source), HF_OK);
+    const int count = hf_plan_explain(ctx, HF_OP_MOMENTS, &wide, c, 32);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(c[i].chosen, c[i].kernel == kernel);
+        if (c[i].usable && c[i].kernel->workspace && !c[i].chosen && kernel->workspace == NULL)
+            assert_non_null(strstr(c[i].why, "memory limit"));
+    }
+    return kernel;
+}
+
+/* A row whose workspace is above the limit gives way to one that fits; it can still be forced. */
+static void memory_limit(void **state) {
+    (void)state;
+    const char *source = NULL;
+    const struct hf_kernel *best = plan_wide_moments(NULL);
+    if (best->workspace == NULL) {
+        print_message("skipped: only the reference runs here\n");
+        skip();
+    }
+    open_with((uint64_t)1 << 20);
+    const struct hf_kernel *lean = plan_wide_moments(&source);
+    assert_null(lean->workspace);
+    assert_string_equal(source, "reference");
+    struct hf_tune_entry e = entry(best, 2, 1000000, 1.0);
+    e.key.op = HF_OP_MOMENTS;
+    save(&e, 1);
+    open_with((uint64_t)1 << 20);
+    assert_ptr_equal(plan_wide_moments(NULL), lean);
+    open_with((uint64_t)1 << 30);
+    assert_ptr_equal(plan_wide_moments(&source), best);
+    assert_string_equal(source, "tuned");
+    open_with((uint64_t)1 << 20);
+    assert_int_equal(setenv("HF_KERNEL_MOMENTS", best->name, 1), 0);
+    assert_ptr_equal(plan_wide_moments(NULL), best);
+    (void)unsetenv("HF_KERNEL_MOMENTS");
+}
+
+/* Where no row fits, the choice is that without a limit, and the run says what it lacks. */
+static void nothing_fits(void **state) {
+    (void)state;
+    const struct hf_kernel *kernel = NULL, *small = NULL;
+    struct hf_range_args wide = args;
+    wide.x.cols = 1000000;
+    assert_int_equal(hf_plan(ctx, HF_OP_RANGE, &wide, &kernel, NULL), HF_OK);
+    open_with((uint64_t)1 << 20);
+    assert_int_equal(hf_plan(ctx, HF_OP_RANGE, &wide, &small, NULL), HF_OK);
+    assert_ptr_equal(small, kernel);
+    assert_int_equal(hf_range(ctx, &wide), HF_E_NOMEM);
+    assert_non_null(strstr(hf_last_error(ctx), "may use 1048576"));
+}
+
 /* hf_run() goes through the plan and says afterwards which row ran. */
 static void run_follows_the_plan(void **state) {
     (void)state;
@@ -382,6 +445,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(shipped, fresh, done),
         cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
         cmocka_unit_test_setup_teardown(explained, fresh, done),
+        cmocka_unit_test_setup_teardown(memory_limit, fresh, done),
+        cmocka_unit_test_setup_teardown(nothing_fits, fresh, done),
         cmocka_unit_test_setup_teardown(run_follows_the_plan, fresh, done),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

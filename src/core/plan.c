@@ -25,6 +25,7 @@ struct call {
     int op;
     const void *args;
     struct hf_key key;
+    bool cramped; /* no row that could serve it has a workspace that fits */
 };
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
@@ -41,6 +42,14 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
     if (reason != NULL && why != NULL)
         (void)snprintf(why, why_bytes, "%s", reason);
     return reason == NULL;
+}
+
+/* A device's rows are not asked: who plans for it looks at their workspace and plans again. */
+static bool fits(const struct call *call, const struct hf_kernel *kernel) {
+    const hf_context *ctx = call->ctx;
+    if (call->cramped || kernel->workspace == NULL || !hf_ctx_is_host(ctx))
+        return true;
+    return kernel->workspace(call->args, ctx->device->workers(ctx->stream)) <= ctx->memory_bytes;
 }
 
 static double estimate(const struct call *call, const struct hf_kernel *kernel) {
@@ -144,7 +153,7 @@ static const struct hf_kernel *tuned_row(const struct call *call, double *ns) {
         if (away > best_distance || (best != NULL && away == best_distance && e->ns >= best_ns))
             continue;
         const struct hf_kernel *kernel = find_row(call->op, e->kernel);
-        if (kernel == NULL || !usable(call, kernel, NULL, 0))
+        if (kernel == NULL || !usable(call, kernel, NULL, 0) || !fits(call, kernel))
             continue;
         best = kernel;
         best_distance = away;
@@ -166,48 +175,59 @@ static const struct hf_kernel *modelled_row(const struct call *call) {
         if (kernel->traits & HF_TRAIT_REFERENCE) {
             reference = reference != NULL ? reference : kernel;
         } else if (!(ns >= 0.0)) {
-            silent = silent != NULL ? silent : kernel;
-        } else if (best == NULL || ns < best_ns) {
+            silent = silent != NULL || !fits(call, kernel) ? silent : kernel;
+        } else if ((best == NULL || ns < best_ns) && fits(call, kernel)) {
             best = kernel;
             best_ns = ns;
         }
     }
     if (best == NULL)
-        best = silent != NULL ? silent : reference;
+        best = silent;
+    if (best == NULL && reference != NULL && fits(call, reference))
+        best = reference;
     return best;
 }
 
-static hf_status choose(const struct call *call, const struct hf_kernel **kernel,
-                        const char **source) {
+static const struct hf_kernel *free_row(const struct call *call, const char **source) {
+    double ns = 0;
+    const struct hf_kernel *row = tuned_row(call, &ns);
+    *source = "tuned";
+    if (row != NULL)
+        return row;
+    row = modelled_row(call);
+    *source = row != NULL && (row->traits & HF_TRAIT_REFERENCE) ? "reference" : "model";
+    return row;
+}
+
+/* When no row fits, the choice is that without a limit: the workspace is then refused in words. */
+static hf_status choose(struct call *call, const struct hf_kernel **kernel, const char **source) {
     const char *forced = getenv(force_name[call->op]);
     if (forced != NULL && *forced != '\0') {
         *source = "forced";
         return forced_row(call, forced, kernel);
     }
-    *source = "tuned";
-    double ns = 0;
-    *kernel = tuned_row(call, &ns);
-    if (*kernel != NULL)
-        return HF_OK;
-    *kernel = modelled_row(call);
+    *kernel = free_row(call, source);
+    if (*kernel == NULL) {
+        call->cramped = true;
+        *kernel = free_row(call, source);
+    }
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED, "no kernel of %s can serve %s data on %s",
                            hf_op_at(call->op)->name, hf_dtype_name(call->key.dtype),
                            call->ctx->device->name);
-    *source = (*kernel)->traits & HF_TRAIT_REFERENCE ? "reference" : "model";
     return HF_OK;
 }
 
 static struct call make_call(hf_context *ctx, int op, const void *args) {
     assert(op >= 0 && op < HF_OP_COUNT);
-    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}};
+    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}, false};
     hf_op_at(op)->key(args, &call.key);
     return call;
 }
 
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source) {
-    const struct call call = make_call(ctx, op, args);
+    struct call call = make_call(ctx, op, args);
     const struct hf_kernel *row = NULL;
     const char *from = NULL;
     HF_TRY(choose(&call, &row, &from));
@@ -242,6 +262,8 @@ static void explain_row(const struct call *call, const struct hf_kernel *chosen,
         why = strcmp(source, "model") == 0 ? "least estimate" : "nothing else can";
     else if (chosen == NULL || strcmp(source, "forced") == 0)
         why = "another row is forced";
+    else if (!fits(call, c->kernel))
+        why = "needs more workspace than the memory limit allows";
     else if (strcmp(source, "tuned") == 0)
         why = "another row was measured to be faster (tuning file)";
     else if (c->kernel->traits & HF_TRAIT_REFERENCE)
@@ -255,7 +277,7 @@ static void explain_row(const struct call *call, const struct hf_kernel *chosen,
 
 int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,
                     int max) {
-    const struct call call = make_call(ctx, op, args);
+    struct call call = make_call(ctx, op, args);
     const struct hf_kernel *chosen = NULL, *kernel = NULL;
     const char *source = NULL;
     if (choose(&call, &chosen, &source) != HF_OK)
