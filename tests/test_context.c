@@ -121,6 +121,14 @@ static void workspace(void **state) {
     assert_says(hf_last_error(ctx), "2097153 bytes", "2097152");
     assert_int_equal(hf_workspace(ctx, 10, &b), HF_OK);
     assert_ptr_equal(a, b);
+    hf_workspace_trim(ctx, (size_t)2 << 20);
+    assert_int_equal(ctx->workspace_bytes, (size_t)2 << 20);
+    hf_workspace_trim(ctx, 1000);
+    assert_int_equal(ctx->workspace_peak, 0);
+    ctx->held_bytes = ((uint64_t)2 << 20) - 1000; /* what a call holds is not there for kernels */
+    assert_int_equal(hf_workspace(ctx, 1001, &b), HF_E_NOMEM);
+    assert_says(hf_last_error(ctx), "1001 bytes of workspace beside 2096152", "2097152");
+    assert_int_equal(hf_workspace(ctx, 1000, &b), HF_OK);
     hf_context_destroy(ctx);
 }
 

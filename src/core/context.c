@@ -118,13 +118,27 @@ int hf_context_threads(const hf_context *ctx) { return ctx->threads; }
 
 uint64_t hf_context_memory(const hf_context *ctx) { return ctx->memory_bytes; }
 
+uint64_t hf_workspace_room(const hf_context *ctx) {
+    return ctx->memory_bytes > ctx->held_bytes ? ctx->memory_bytes - ctx->held_bytes : 0;
+}
+
+void hf_workspace_trim(hf_context *ctx, uint64_t bytes) {
+    if (ctx->workspace_bytes > bytes) {
+        ctx->device->release(ctx->stream, ctx->workspace);
+        ctx->workspace = NULL;
+        ctx->workspace_bytes = 0;
+    }
+    ctx->workspace_peak = ctx->workspace_bytes;
+}
+
 hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws) {
     if (bytes > ctx->workspace_bytes || ctx->workspace == NULL) {
-        if (bytes > ctx->memory_bytes)
+        if (bytes > hf_workspace_room(ctx))
             return hf_ctx_fail(ctx, HF_E_NOMEM,
-                               "the kernel needs %zu bytes of workspace, the context may use %llu; "
-                               "raise memory_bytes or use fewer threads",
-                               bytes, (unsigned long long)ctx->memory_bytes);
+                               "the kernel needs %zu bytes of workspace beside %llu bytes in use, "
+                               "the context may use %llu; raise memory_bytes or use fewer threads",
+                               bytes, (unsigned long long)ctx->held_bytes,
+                               (unsigned long long)ctx->memory_bytes);
         ctx->device->release(ctx->stream, ctx->workspace);
         ctx->workspace_bytes = 0;
         ctx->workspace = ctx->device->alloc(ctx->stream, bytes);

@@ -21,6 +21,7 @@ struct hf_context {
     void *workspace; /* grown by hf_workspace(), kept until the context goes */
     size_t workspace_bytes;
     size_t workspace_peak;
+    uint64_t held_bytes; /* of the limit, beside the workspace, by the call that runs; host only */
     const struct hf_kernel *last_kernel[HF_MAX_OPS]; /* which row ran last, by op id */
     struct hf_tune tune; /* the user's tuning file, read when the first plan is made */
     bool tune_loaded;
@@ -29,6 +30,12 @@ struct hf_context {
 /* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call.
  * HF_E_NOMEM when the context's memory limit or the machine does not allow it. */
 hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
+
+/* What the limit leaves for the workspace. */
+uint64_t hf_workspace_room(const hf_context *ctx);
+
+/* Give back a workspace of more than `bytes` bytes; the peak is counted anew. */
+void hf_workspace_trim(hf_context *ctx, uint64_t bytes);
 
 /* Memory of the device for arrays that kernels work on; NULL when there is none. The host reads and
  * writes it through hf_ctx_copy() alone; on the CPU it is plain memory. */

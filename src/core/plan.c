@@ -44,12 +44,17 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
     return reason == NULL;
 }
 
+static uint64_t workspace_of(const struct call *call, const struct hf_kernel *kernel) {
+    const hf_context *ctx = call->ctx;
+    return kernel->workspace != NULL
+               ? kernel->workspace(call->args, ctx->device->workers(ctx->stream))
+               : 0;
+}
+
 /* A device's rows are not asked: who plans for it looks at their workspace and plans again. */
 static bool fits(const struct call *call, const struct hf_kernel *kernel) {
-    const hf_context *ctx = call->ctx;
-    if (call->cramped || kernel->workspace == NULL || !hf_ctx_is_host(ctx))
-        return true;
-    return kernel->workspace(call->args, ctx->device->workers(ctx->stream)) <= ctx->memory_bytes;
+    return call->cramped || !hf_ctx_is_host(call->ctx) ||
+           workspace_of(call, kernel) <= hf_workspace_room(call->ctx);
 }
 
 static double estimate(const struct call *call, const struct hf_kernel *kernel) {
@@ -235,6 +240,19 @@ hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_ker
     if (source != NULL)
         *source = from;
     return HF_OK;
+}
+
+uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
+    struct call call = make_call(ctx, op, args);
+    const struct hf_kernel *kernel = NULL;
+    const char *source = NULL;
+    if (choose(&call, &kernel, &source) != HF_OK)
+        return 0;
+    uint64_t least = workspace_of(&call, kernel);
+    for (int i = 0; call.cramped && (kernel = hf_kernel_at(op, i)) != NULL; i++)
+        if (usable(&call, kernel, NULL, 0) && workspace_of(&call, kernel) < least)
+            least = workspace_of(&call, kernel);
+    return least;
 }
 
 /* What the tuning file says of the row that it made win. */

@@ -10,12 +10,16 @@
 /* Choose the row for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
  * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
  * that run here and support the call, else the reference. On the CPU a row that is not forced and
- * whose workspace is above the context's limit is passed over when another one fits. Depends on
- * nothing but the call, the limit and the environment, never on earlier calls. HF_E_UNSUPPORTED
- * when no row can, HF_E_ARG when the forced row is unknown or cannot. *source says where the choice
- * came from ("forced", "tuned", "model", "reference"); may be NULL. */
+ * whose workspace is above what the context's limit leaves is passed over when another one fits.
+ * Depends on nothing but the call, that and the environment, never on earlier calls.
+ * HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced row is unknown or cannot. *source says
+ * where the choice came from ("forced", "tuned", "model", "reference"); may be NULL. */
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
+
+/* Bytes of workspace of the row that hf_plan() chooses; where none fits, the least that any row
+ * asks for; 0 when there is no row. */
+uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args);
 
 /* Whose measurements count for this context: hf_tune_fingerprint() on the CPU, else the device's
  * name without blanks ("NVIDIA_H200"). */

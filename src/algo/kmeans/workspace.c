@@ -4,6 +4,11 @@
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init.h"
 #include "base/mem.h"
+#include "core/plan.h"
+#include "ops/inertia/inertia.h"
+#include "ops/seed/seed.h"
+#include "ops/update/update.h"
+#include <math.h>
 #include <string.h>
 
 #define FUSED_BYTES                                                                                \
@@ -11,7 +16,8 @@
 #define MOVER_BYTES ((int64_t)256 << 10)  /* rows that leave their clusters at once */
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
 #define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
-#define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels, where there is room */
+#define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels at least, where there is room */
+#define ROUND_CENTROIDS 3 /* times k: candidates of a round of k-means||, which wants 2 k */
 
 struct panel_job {
     hf_rows_fn *fn;
@@ -108,7 +114,7 @@ static bool is_buffered(const struct hf_fit *fit) {
 }
 
 struct plan {
-    uint64_t fixed;   /* bytes */
+    uint64_t kernels; /* bytes of workspace */
     uint64_t nearest; /* bytes of two float32 or one float64 a row */
     uint64_t chunk;
     bool keep_bounds;
@@ -124,44 +130,124 @@ static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
                        (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
 }
 
-/* Packed rows spare each iteration their packing: kept where all rows lie in memory and half of
- * what is left of the limit holds them. */
+static bool seeds(const struct hf_fit *fit) {
+    return fit->opts.init == HF_INIT_KMEANSPP || fit->opts.init == HF_INIT_KMEANS_PARALLEL;
+}
+
+static bool wants_bounds(const struct hf_fit *fit) {
+    return fit->opts.skipping != HF_SKIP_OFF && fit->opts.metric == HF_EUCLIDEAN &&
+           fit->opts.max_iter > 1;
+}
+
+static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel, int64_t k) {
+    struct hf_assign_bounds all = {.valid = true, .sweep = true, .n_moved = k};
+    const struct hf_assign_args args = {.x = *panel,
+                                        .c = hf_array_view(NULL, fit->center_type, k, fit->d),
+                                        .metric = fit->opts.metric,
+                                        .exact = fit->opts.precision == HF_EXACT,
+                                        .filter = fit->filter,
+                                        .bounds = wants_bounds(fit) ? &all : NULL,
+                                        .weights = fit->fused ? fit->weights : NULL,
+                                        .sums = fit->fused ? &fit->sums : NULL};
+    return hf_plan_workspace(fit->ctx, HF_OP_ASSIGN, &args);
+}
+
+static uint64_t seed_bytes(const struct hf_fit *fit, const hf_array *panel) {
+    const int64_t trials = 2 + (int64_t)log((double)fit->k);
+    const struct hf_seed_args args = {.x = *panel,
+                                      .candidates = hf_array_view(NULL, HF_F64, trials, fit->d),
+                                      .metric = fit->opts.metric,
+                                      .weights = fit->weights,
+                                      .filter = fit->filter};
+    return hf_plan_workspace(fit->ctx, HF_OP_SEED, &args);
+}
+
+/* The most workspace that a call of a kernel asks for once the fit has its memory. */
+static uint64_t kernel_bytes(struct hf_fit *fit) {
+    const int64_t rows = hf_min64(fit->n, fit->panel_rows);
+    const hf_array panel = hf_array_view(NULL, fit->dtype, rows, fit->d);
+    const struct hf_update_args update = {
+        .x = panel, .metric = fit->opts.metric, .sums = &fit->sums};
+    const struct hf_inertia_args inertia = {
+        .x = panel,
+        .c = hf_array_view(NULL, fit->center_type, fit->k, fit->d),
+        .metric = fit->opts.metric};
+    const bool rounds = fit->opts.init == HF_INIT_KMEANS_PARALLEL;
+    const uint64_t each[] = {assign_bytes(fit, &panel, fit->k * (rounds ? ROUND_CENTROIDS : 1)),
+                             hf_plan_workspace(fit->ctx, HF_OP_UPDATE, &update),
+                             hf_plan_workspace(fit->ctx, HF_OP_INERTIA, &inertia),
+                             seeds(fit) ? seed_bytes(fit, &panel) : 0};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        most = each[i] > most ? each[i] : most;
+    return most;
+}
+
+/* Bytes of rows that lie in memory as they are. */
+static uint64_t data_bytes(const struct hf_fit *fit) {
+    return is_buffered(fit) ? 0 : (uint64_t)(fit->n * fit->d) * hf_dtype_bytes(fit->dtype);
+}
+
+/* What is not needed but saves time may take half of what is left of the limit, and none that the
+ * data need. */
+static bool affords(const struct hf_fit *fit, uint64_t bytes, uint64_t left) {
+    return bytes <= left / 2 && (!hf_ctx_is_host(fit->ctx) || bytes + data_bytes(fit) <= left);
+}
+
+/* Packed rows spare each iteration their packing: kept where all rows lie in memory. */
 static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
     if (!hf_ctx_is_host(fit->ctx) || is_buffered(fit) || fit->opts.max_iter < KEEP_ITERATIONS)
         return 0;
     const uint64_t bytes = hf_assign_kept_bytes(fit->n, fit->d);
-    return bytes <= left / 2 ? bytes : 0;
+    return affords(fit, bytes, left) ? bytes : 0;
 }
 
-/* Divide the limit: what must be, then bounds and packed rows if half of the rest holds them, then
- * the chunk. All of this is the host's memory, which the limit of another device does not speak of.
- */
-static hf_status plan_memory(const struct hf_fit *fit, size_t carved, struct plan *plan) {
-    const uint64_t limit = hf_ctx_is_host(fit->ctx) ? fit->ctx->memory_bytes : INT64_MAX;
-    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
-    const bool seeds =
-        fit->opts.init == HF_INIT_KMEANSPP || fit->opts.init == HF_INIT_KMEANS_PARALLEL;
-    const uint64_t nearest = (uint64_t)fit->n * sizeof(double);
+/* What must be, with the workspace of the kernels. *left: of the limit, for buffer, bounds and
+ * packed rows; at least a row where rows are read in chunks. */
+static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, struct plan *plan) {
+    const bool host = hf_ctx_is_host(fit->ctx);
+    const uint64_t limit = host ? fit->ctx->memory_bytes : INT64_MAX;
+    const uint64_t least = is_buffered(fit) ? (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) : 0;
     uint64_t needed = carved + init_bytes(fit);
+    needed += (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
     needed += fit->weights ? (uint64_t)fit->n * sizeof(double) : 0;
     needed += (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
-    needed += seeds ? nearest : 0;
-    const uint64_t least_chunk = is_buffered(fit) ? row : 0;
-    if (needed + least_chunk > limit)
-        return too_much(fit, needed + least_chunk);
-    uint64_t left = limit - needed;
-    left -= left > 2 * KERNEL_BYTES ? KERNEL_BYTES : 0;
-    const bool wanted = fit->opts.skipping != HF_SKIP_OFF && fit->opts.metric == HF_EUCLIDEAN &&
-                        fit->opts.max_iter > 1;
-    plan->keep_bounds = wanted && (seeds || nearest <= left / 2);
-    plan->nearest = seeds || plan->keep_bounds ? nearest : 0;
-    if (plan->keep_bounds && !seeds)
+    needed += seeds(fit) ? (uint64_t)fit->n * sizeof(double) : 0;
+    if (host) {
+        fit->ctx->held_bytes = needed + least; /* kernels are planned within what remains */
+        plan->kernels = kernel_bytes(fit);
+    }
+    if (needed + least + plan->kernels > limit)
+        return too_much(fit, needed + least + plan->kernels);
+    *left = limit - needed - plan->kernels;
+    if (plan->kernels<KERNEL_BYTES && * left> 2 * KERNEL_BYTES) {
+        *left -= KERNEL_BYTES - plan->kernels;
+        plan->kernels = KERNEL_BYTES;
+    }
+    return HF_OK;
+}
+
+/* Divide the limit: what must be, then bounds and packed rows if they are affordable, then the
+ * chunk. All of this is the host's memory, which the limit of another device does not speak of. */
+static hf_status plan_memory(struct hf_fit *fit, size_t carved, struct plan *plan) {
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const uint64_t nearest = (uint64_t)fit->n * sizeof(double);
+    uint64_t left = 0;
+    HF_TRY(plan_needed(fit, carved, &left, plan));
+    plan->keep_bounds = wants_bounds(fit) && (seeds(fit) || affords(fit, nearest, left));
+    plan->nearest = seeds(fit) || plan->keep_bounds ? nearest : 0;
+    if (plan->keep_bounds && !seeds(fit))
         left -= nearest;
     plan->kept = kept_bytes(fit, left);
     const uint64_t all = (uint64_t)fit->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
     plan->chunk = plan->chunk < all ? plan->chunk : all;
     plan->chunk = is_buffered(fit) ? (plan->chunk < row ? row : plan->chunk) : 0;
+    if (hf_ctx_is_host(fit->ctx)) {
+        fit->ctx->held_bytes =
+            fit->ctx->memory_bytes - plan->kernels - left + plan->chunk + plan->kept;
+        hf_workspace_trim(fit->ctx, plan->kernels);
+    }
     return HF_OK;
 }
 
@@ -177,6 +263,10 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     struct plan plan = {0};
     if (!carve_fixed(fit, &carve))
         return too_much(fit, UINT64_MAX);
+    fit->fused = hf_ctx_is_host(fit->ctx) &&
+                 fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
+    if (fit->fused)
+        memcpy(fit->kernel_update, "fused", sizeof("fused"));
     HF_TRY(plan_memory(fit, carve.used, &plan));
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
@@ -206,10 +296,6 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     fit->skip.kept = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->nearest;
     fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
-    fit->fused = hf_ctx_is_host(fit->ctx) &&
-                 fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
-    if (fit->fused)
-        memcpy(fit->kernel_update, "fused", sizeof("fused"));
     fit->held_bytes = total + (uint64_t)fit->rows.dropped_count * sizeof(int64_t) +
                       (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
                       (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
@@ -217,6 +303,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
 }
 
 void hf_fit_free(struct hf_fit *fit) {
+    fit->ctx->held_bytes = 0;
     hf_resident_clear(fit->ctx, &fit->resident);
     hf_free(fit->dropped);
     hf_free(fit->weights);
