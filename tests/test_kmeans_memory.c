@@ -146,6 +146,20 @@ static void kernels_share_the_limit(void **state) {
     hf_kmeans_result_clear(&want);
 }
 
+/* So it is while the data are looked at. */
+static void scan_shares_the_limit(void **state) {
+    (void)state;
+    int64_t d = 200000;
+    const hf_source source = {60, d, HF_F32, generate_wide, &d};
+    const hf_kmeans_opts o = {.k = 2, .init = HF_INIT_RANDOM};
+    hf_context *ctx = open_context(2, (uint64_t)30 << 20);
+    hf_kmeans_result r = {0};
+    assert_int_equal(hf_kmeans_fit_source(ctx, &source, &o, &r), HF_E_NOMEM);
+    assert_non_null(strstr(hf_last_error(ctx), "bytes in use, the context may use 31457280"));
+    assert_true(hf_workspace_room(ctx) == (uint64_t)30 << 20);
+    hf_context_destroy(ctx);
+}
+
 /* Rows are packed for the kernels only where the limit holds both. */
 static void packed_rows_share_the_limit(void **state) {
     (void)state;
@@ -172,6 +186,7 @@ static void packed_rows_share_the_limit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_is_bounded), cmocka_unit_test(predict_keeps_nothing_twice),
-        cmocka_unit_test(kernels_share_the_limit), cmocka_unit_test(packed_rows_share_the_limit)};
+        cmocka_unit_test(kernels_share_the_limit), cmocka_unit_test(scan_shares_the_limit),
+        cmocka_unit_test(packed_rows_share_the_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

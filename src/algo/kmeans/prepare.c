@@ -437,6 +437,8 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
                                (unsigned long long)carve.used);
     }
     *block = carve.base;
+    if (!away)
+        fit->ctx->held_bytes = carve.used + (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
     memset(s->zeros, 0, zeros);
     if (away && !(s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk)))
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
@@ -512,5 +514,6 @@ hf_status hf_prepare(struct hf_fit *fit) {
         hf_free(s.bad_here);
     }
     hf_free(block);
+    fit->ctx->held_bytes = 0;
     return status;
 }
