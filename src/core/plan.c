@@ -44,11 +44,12 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
     return reason == NULL;
 }
 
-static uint64_t workspace_of(const struct call *call, const struct hf_kernel *kernel) {
-    const hf_context *ctx = call->ctx;
-    return kernel->workspace != NULL
-               ? kernel->workspace(call->args, ctx->device->workers(ctx->stream))
-               : 0;
+size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args) {
+    return row->workspace != NULL ? row->workspace(args, ctx->device->workers(ctx->stream)) : 0;
+}
+
+static size_t workspace_of(const struct call *call, const struct hf_kernel *kernel) {
+    return hf_row_workspace(call->ctx, kernel, call->args);
 }
 
 /* A device's rows are not asked: who plans for it looks at their workspace and plans again. */

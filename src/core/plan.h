@@ -17,6 +17,9 @@
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
 
+/* Bytes of workspace that a row asks for in a call. */
+size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args);
+
 /* Bytes of workspace of the row that hf_plan() chooses; where none fits, the least that any row
  * asks for; 0 when there is no row. */
 uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args);

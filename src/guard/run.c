@@ -17,11 +17,9 @@ const char *hf_scheme_name(int id) {
 static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
                      const struct hf_kernel *kernel, bool wait) {
     void *ws = NULL;
-    if (kernel->workspace != NULL) {
-        const size_t bytes = kernel->workspace(args, ctx->device->workers(ctx->stream));
-        if (bytes > 0)
-            HF_TRY(hf_workspace(ctx, bytes, &ws));
-    }
+    const size_t bytes = hf_row_workspace(ctx, kernel, args);
+    if (bytes > 0)
+        HF_TRY(hf_workspace(ctx, bytes, &ws));
     ctx->last_kernel[op] = kernel;
     hf_status status = kernel->run(ctx->stream, args, ws);
     if (status == HF_OK && wait)

@@ -12,8 +12,8 @@ static void tell(const struct hf_context *ctx, const struct hf_plan_candidate *f
                            .usable = from->usable,
                            .chosen = from->chosen,
                            .estimate_s = from->estimate_ns < 0 ? -1 : from->estimate_ns * 1e-9};
-    if (from->usable && row->workspace)
-        to.workspace_bytes = row->workspace(args, ctx->threads);
+    if (from->usable)
+        to.workspace_bytes = hf_row_workspace(ctx, row, args);
     snprintf(to.why, sizeof to.why, "%s", from->why);
     each(user, &to);
 }

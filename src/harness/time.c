@@ -89,7 +89,6 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
 static hf_status choose_rows(struct timing_job *job) {
     const struct hf_subject *subject = job->subject;
     size_t ws_bytes = 0;
-    const int workers = job->ctx->device->workers(job->ctx->stream);
     job->entrants = hf_alloc_zero((size_t)subject->count * sizeof *job->entrants);
     if (!job->entrants)
         return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
@@ -100,7 +99,7 @@ static hf_status choose_rows(struct timing_job *job) {
             HF_TRY(trusted(job, row, &ok));
         if (!ok)
             continue;
-        const size_t need = row->workspace ? row->workspace(job->c.args, workers) : 0;
+        const size_t need = hf_row_workspace(job->ctx, row, job->c.args);
         ws_bytes = need > ws_bytes ? need : ws_bytes;
         job->entrants[job->count].row = row;
         job->entrants[job->count++].sample = hf_alloc_zero(MAX_ROUNDS * sizeof(double));

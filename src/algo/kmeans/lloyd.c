@@ -366,7 +366,7 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
     if (hf_plan(fit->ctx, op, args, &kernel, NULL) != HF_OK ||
         (kernel->traits & HF_TRAIT_REFERENCE))
         return UINT64_MAX;
-    return kernel->workspace ? kernel->workspace(args, 1) : 0;
+    return hf_row_workspace(fit->ctx, kernel, args);
 }
 
 /* What a run of op lloyd leaves of the memory allowed, beside its workspace and what it copies to
