@@ -27,8 +27,7 @@ hf_status hf_init_progress(const struct hf_init_state *s, int64_t done) {
     return HF_OK;
 }
 
-/* Candidates of a step, as scikit-learn and the authors' own code have it. */
-static int trials_of(int64_t k) { return 2 + (int)log((double)k); }
+int hf_init_trials(int64_t k) { return 2 + (int)log((double)k); }
 
 static void layout(struct hf_init_state *s, hf_carve *carve) {
     const size_t k = (size_t)s->k;
@@ -47,7 +46,7 @@ static size_t measure(struct hf_init_state *s, int64_t n, int64_t d, int64_t k) 
     s->n = n;
     s->d = d;
     s->k = k;
-    s->trials = trials_of(k);
+    s->trials = hf_init_trials(k);
     s->blocks = (n + HF_SEED_BLOCK - 1) / HF_SEED_BLOCK;
     hf_carve carve = {NULL, 0};
     layout(s, &carve);

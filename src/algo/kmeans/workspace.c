@@ -8,7 +8,6 @@
 #include "ops/inertia/inertia.h"
 #include "ops/seed/seed.h"
 #include "ops/update/update.h"
-#include <math.h>
 #include <string.h>
 
 #define FUSED_BYTES                                                                                \
@@ -153,12 +152,12 @@ static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel, int64_t 
 }
 
 static uint64_t seed_bytes(const struct hf_fit *fit, const hf_array *panel) {
-    const int64_t trials = 2 + (int64_t)log((double)fit->k);
-    const struct hf_seed_args args = {.x = *panel,
-                                      .candidates = hf_array_view(NULL, HF_F64, trials, fit->d),
-                                      .metric = fit->opts.metric,
-                                      .weights = fit->weights,
-                                      .filter = fit->filter};
+    const struct hf_seed_args args = {
+        .x = *panel,
+        .candidates = hf_array_view(NULL, HF_F64, hf_init_trials(fit->k), fit->d),
+        .metric = fit->opts.metric,
+        .weights = fit->weights,
+        .filter = fit->filter};
     return hf_plan_workspace(fit->ctx, HF_OP_SEED, &args);
 }
 
@@ -202,16 +201,20 @@ static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
     return affords(fit, bytes, left) ? bytes : 0;
 }
 
+/* What the first look at the data has left: statistics of columns, weights, rows left out. */
+static uint64_t prepared_bytes(const struct hf_fit *fit) {
+    return (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double) +
+           (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
+           (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
+}
+
 /* What must be, with the workspace of the kernels. *left: of the limit, for buffer, bounds and
  * packed rows; at least a row where rows are read in chunks. */
 static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, struct plan *plan) {
     const bool host = hf_ctx_is_host(fit->ctx);
     const uint64_t limit = host ? fit->ctx->memory_bytes : INT64_MAX;
     const uint64_t least = is_buffered(fit) ? (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) : 0;
-    uint64_t needed = carved + init_bytes(fit);
-    needed += (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
-    needed += fit->weights ? (uint64_t)fit->n * sizeof(double) : 0;
-    needed += (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
+    uint64_t needed = carved + init_bytes(fit) + prepared_bytes(fit);
     needed += seeds(fit) ? (uint64_t)fit->n * sizeof(double) : 0;
     if (host) {
         fit->ctx->held_bytes = needed + least; /* kernels are planned within what remains */
@@ -220,7 +223,7 @@ static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, 
     if (needed + least + plan->kernels > limit)
         return too_much(fit, needed + least + plan->kernels);
     *left = limit - needed - plan->kernels;
-    if (plan->kernels<KERNEL_BYTES && * left> 2 * KERNEL_BYTES) {
+    if (*left > 2 * KERNEL_BYTES && plan->kernels < KERNEL_BYTES) {
         *left -= KERNEL_BYTES - plan->kernels;
         plan->kernels = KERNEL_BYTES;
     }
@@ -296,9 +299,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     fit->skip.kept = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->nearest;
     fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
-    fit->held_bytes = total + (uint64_t)fit->rows.dropped_count * sizeof(int64_t) +
-                      (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
-                      (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
+    fit->held_bytes = total + prepared_bytes(fit);
     return HF_OK;
 }
 
