@@ -102,6 +102,60 @@ static void any_chunk(void **state) {
     }
 }
 
+/* Rows from memory, and in chunks from a source. */
+static void predict_in_any_memory(struct problem *p, const hf_array *centroids) {
+    const hf_source source = source_of(p);
+    const size_t bytes = (size_t)p->n * sizeof(int32_t);
+    int32_t *want = must_alloc(bytes), *labels = must_alloc(bytes);
+    for (int i = 0; i < 2; i++) {
+        hf_context *ctx = open_context(1 + i, i ? (uint64_t)16 << 20 : 0);
+        FIT_OK(ctx, hf_kmeans_predict(ctx, i ? NULL : &p->x, i ? &source : NULL, centroids,
+                                      HF_EUCLIDEAN, HF_FAST, NULL, i ? labels : want, NULL, NULL));
+        hf_context_destroy(ctx);
+    }
+    assert_memory_equal(want, labels, bytes);
+    free(want);
+    free(labels);
+}
+
+/* The same of labels that are not exact: the kernel that made them and the rows that bounds decided
+ * are the same too, or the fit is refused. */
+static void fast_in_any_memory(void **state) {
+    (void)state;
+    const int64_t n = 40000, d = 128;
+    struct hf_rng rng = {.seed = 12};
+    double *v = must_alloc((size_t)(n * d) * sizeof(double));
+    for (int64_t i = 0; i < n * d; i++)
+        v[i] = (double)(hf_rng_next(&rng) % 2); /* the first labels have many ties */
+    struct problem p = problem_from(v, n, d, HF_F32, 0);
+    free(v);
+    const hf_source source = source_of(&p);
+    const hf_kmeans_opts o = {
+        .k = 80, .init = HF_INIT_RANDOM, .max_iter = 8, .tol = -1, .precision = HF_FAST};
+    const uint64_t limits[] = {0, (uint64_t)28 << 20, (uint64_t)20 << 20, (uint64_t)6 << 20};
+    hf_kmeans_result want = fit_with(&p, &o, 1, 0);
+    for (int i = 0; i < 4; i++) {
+        hf_context *ctx = open_context(1 + i, limits[i]);
+        hf_kmeans_result r = {0};
+        if (i == 3) {
+            assert_int_equal(hf_kmeans_fit_source(ctx, &source, &o, &r), HF_E_NOMEM);
+            assert_non_null(strstr(hf_last_error(ctx), "exact labels"));
+        } else {
+            FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &r));
+            assert_same_fit(&want, &r);
+            assert_string_equal(want.kernel_assign, r.kernel_assign);
+            for (int t = 0; t < r.iterations; t++)
+                assert_int_equal(want.history[t].rows_skipped, r.history[t].rows_skipped);
+            assert_true(i < 2 || r.chunk_rows < p.n / 2);
+        }
+        hf_kmeans_result_clear(&r);
+        hf_context_destroy(ctx);
+    }
+    predict_in_any_memory(&p, &want.centroids);
+    hf_kmeans_result_clear(&want);
+    problem_free(&p);
+}
+
 /* Skipping on, off and auto; it must also have skipped something, or the test says nothing. */
 static void skipping_changes_nothing(void **state) {
     (void)state;
@@ -342,10 +396,14 @@ static void clusters_permuted(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_and_memory),       cmocka_unit_test(any_chunk),
-        cmocka_unit_test(skipping_changes_nothing), cmocka_unit_test(dropped_rows),
-        cmocka_unit_test(batch_is_single_fits),     cmocka_unit_test(rows_and_columns_permuted),
-        cmocka_unit_test(clusters_permuted),        cmocka_unit_test(skipping_on_cities)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_and_memory),
+                                       cmocka_unit_test(any_chunk),
+                                       cmocka_unit_test(fast_in_any_memory),
+                                       cmocka_unit_test(skipping_changes_nothing),
+                                       cmocka_unit_test(dropped_rows),
+                                       cmocka_unit_test(batch_is_single_fits),
+                                       cmocka_unit_test(rows_and_columns_permuted),
+                                       cmocka_unit_test(clusters_permuted),
+                                       cmocka_unit_test(skipping_on_cities)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -400,6 +400,28 @@ static void memory_limit(void **state) {
     (void)unsetenv("HF_KERNEL_MOMENTS");
 }
 
+/* Rows that may disagree do not give way: what comes out must not depend on the limit. */
+static void memory_decides_no_label(void **state) {
+    (void)state;
+    struct hf_assign_args a = {.x = hf_array_view(x, HF_F32, 4096, 64),
+                               .c = hf_array_view(x, HF_F32, 4000, 64),
+                               .metric = HF_EUCLIDEAN};
+    const struct hf_kernel *row[2][2] = {{NULL, NULL}, {NULL, NULL}}; /* [exact][narrow] */
+    uint64_t bytes[2] = {0, 0};
+    for (int narrow = 0; narrow < 2; narrow++) {
+        open_with((uint64_t)(narrow ? 1 : 1024) << 20);
+        for (int exact = 0; exact < 2; exact++) {
+            a.exact = exact;
+            assert_int_equal(hf_op_unanimous(HF_OP_ASSIGN, &a), exact);
+            assert_int_equal(hf_plan(ctx, HF_OP_ASSIGN, &a, &row[exact][narrow], NULL), HF_OK);
+            bytes[exact] = hf_plan_workspace(ctx, HF_OP_ASSIGN, &a);
+        }
+    }
+    assert_ptr_equal(row[0][0], row[0][1]);
+    assert_true(bytes[0] == hf_row_workspace(ctx, row[0][0], &a) && bytes[1] <= bytes[0]);
+    assert_true(hf_op_unanimous(HF_OP_RANGE, &args));
+}
+
 /* Where no row fits, the choice is that without a limit, and the run says what it lacks. */
 static void nothing_fits(void **state) {
     (void)state;
@@ -446,6 +468,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
         cmocka_unit_test_setup_teardown(explained, fresh, done),
         cmocka_unit_test_setup_teardown(memory_limit, fresh, done),
+        cmocka_unit_test_setup_teardown(memory_decides_no_label, fresh, done),
         cmocka_unit_test_setup_teardown(nothing_fits, fresh, done),
         cmocka_unit_test_setup_teardown(run_follows_the_plan, fresh, done),
     };

@@ -25,7 +25,7 @@ struct call {
     int op;
     const void *args;
     struct hf_key key;
-    bool cramped; /* no row that could serve it has a workspace that fits */
+    bool any_size; /* memory does not choose: no row that could serve it fits, or rows disagree */
 };
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
@@ -54,7 +54,7 @@ static size_t workspace_of(const struct call *call, const struct hf_kernel *kern
 
 /* A device's rows are not asked: who plans for it looks at their workspace and plans again. */
 static bool fits(const struct call *call, const struct hf_kernel *kernel) {
-    return call->cramped || !hf_ctx_is_host(call->ctx) ||
+    return call->any_size || !hf_ctx_is_host(call->ctx) ||
            workspace_of(call, kernel) <= hf_workspace_room(call->ctx);
 }
 
@@ -214,7 +214,7 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
     }
     *kernel = free_row(call, source);
     if (*kernel == NULL) {
-        call->cramped = true;
+        call->any_size = true;
         *kernel = free_row(call, source);
     }
     if (*kernel == NULL)
@@ -226,7 +226,7 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
 
 static struct call make_call(hf_context *ctx, int op, const void *args) {
     assert(op >= 0 && op < HF_OP_COUNT);
-    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}, false};
+    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}, !hf_op_unanimous(op, args)};
     hf_op_at(op)->key(args, &call.key);
     return call;
 }
@@ -250,7 +250,8 @@ uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
     if (choose(&call, &kernel, &source) != HF_OK)
         return 0;
     uint64_t least = workspace_of(&call, kernel);
-    for (int i = 0; call.cramped && (kernel = hf_kernel_at(op, i)) != NULL; i++)
+    const bool cramped = call.any_size && hf_op_unanimous(op, args);
+    for (int i = 0; cramped && (kernel = hf_kernel_at(op, i)) != NULL; i++)
         if (usable(&call, kernel, NULL, 0) && workspace_of(&call, kernel) < least)
             least = workspace_of(&call, kernel);
     return least;

@@ -10,12 +10,16 @@
 /* Choose the row for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
  * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
  * that run here and support the call, else the reference. On the CPU a row that is not forced and
- * whose workspace is above what the context's limit leaves is passed over when another one fits.
- * Depends on nothing but the call, that and the environment, never on earlier calls.
+ * whose workspace is above what the context's limit leaves is passed over when another one fits
+ * and the op is unanimous: memory never decides what comes out.
+ * Depends on nothing but the call, that, the file and the environment, never on earlier calls.
  * HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced row is unknown or cannot. *source says
  * where the choice came from ("forced", "tuned", "model", "reference"); may be NULL. */
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
+
+/* Do all rows of the op give this call the same answer, bit for bit? */
+bool hf_op_unanimous(int op, const void *args);
 
 /* Bytes of workspace that a row asks for in a call. */
 size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args);

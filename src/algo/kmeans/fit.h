@@ -12,8 +12,9 @@
 #include "ops/means.h"
 #include <holdfast/kmeans.h>
 
-#define HF_PANEL_ROWS ((int64_t)1 << 18) /* most rows of one call of an op on the CPU */
-#define HF_SCAN_ROWS ((int64_t)1 << 14)  /* the same where each row needs a float64 of scratch */
+#define HF_PANEL_ROWS ((int64_t)1 << 18)  /* most rows of one call of an op on the CPU, */
+#define HF_PANEL_BYTES ((int64_t)8 << 20) /* and most of their values with HF_FAST */
+#define HF_SCAN_ROWS ((int64_t)1 << 14)   /* the same where each row needs a float64 of scratch */
 
 /* A row that was taken out of its cluster to found another. */
 struct hf_moved_row {
@@ -144,6 +145,9 @@ hf_status hf_fit_workspace(struct hf_fit *fit);
 void hf_fit_free(struct hf_fit *fit);
 /* Rows for fn, at most `most` at once. */
 hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *fn, void *job);
+/* Most rows of one call of an op on the CPU. With HF_FAST labels may depend on the kernel, which is
+ * chosen for a call by its rows: so few that they can be had within any limit that will do. */
+int64_t hf_panel_most(hf_precision precision, int64_t d, hf_dtype dtype);
 /* Rows [first, first + count) of a chunk. */
 hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count);
 static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }

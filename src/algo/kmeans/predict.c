@@ -54,9 +54,12 @@ static hf_status take_memory(struct predict *p, bool transform) {
     const uint64_t share = at_most(p->ctx->memory_bytes / 4, CHUNK_BYTES);
     const uint64_t row = (uint64_t)a->d * hf_dtype_bytes(a->dtype);
     const uint64_t width = transform ? (uint64_t)a->centroids.rows * sizeof(double) : 1;
-    p->panel = hf_min64(HF_PANEL_ROWS, (int64_t)(share / width));
+    const int64_t most = hf_panel_most(a->precision, a->d, a->dtype);
+    p->panel = hf_min64(most, (int64_t)(share / width));
     p->panel = hf_min64(p->panel < 1 ? 1 : p->panel, a->n);
     int64_t chunk = a->source ? (int64_t)at_most(share / row, (uint64_t)a->n) : p->panel;
+    if (a->precision == HF_FAST) /* whole panels, whatever the limit is */
+        chunk = chunk < p->panel ? p->panel : chunk / p->panel * p->panel;
     p->rows = (struct hf_rows){.ctx = p->ctx,
                                .array = a->x,
                                .source = a->source,

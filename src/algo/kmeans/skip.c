@@ -127,15 +127,22 @@ static double settled(const struct hf_fit *fit, const struct hf_assign_stats *st
     return (double)stats->skipped + (double)stats->partial * partly * partial;
 }
 
+/* Packed rows, as far as the policy may know of them: whether there is memory for them must not
+ * decide which rows are skipped where that may decide a label. */
+static const struct hf_assign_kept *packed(const struct hf_fit *fit) {
+    return fit->opts.precision == HF_EXACT ? fit->kept : NULL;
+}
+
 static bool probe_wanted(const struct hf_fit *fit) {
-    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && fit->n / HF_PROBE_ROWS >= PROBE_SHARE;
+    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO &&
+           fit->n / HF_PROBE_ROWS >= PROBE_SHARE;
 }
 
 /* Could all rows, packed as they are kept, be compared with the moved centroids alone? */
 static bool may_sweep(const struct hf_fit *fit) {
     const struct hf_skip *s = &fit->skip;
-    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && s->sweep_rest == 0 &&
-           fit->kept->form != 0 && fit->kept->filled >= fit->n && s->bounds.n_moved > 0 &&
+    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO && s->sweep_rest == 0 &&
+           packed(fit)->form != 0 && packed(fit)->filled >= fit->n && s->bounds.n_moved > 0 &&
            hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved) < SWEEP_SHARE;
 }
 
@@ -180,7 +187,7 @@ static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
 /* Would bounds have to settle more than all rows? Where few centroids move they cost less than
  * kept_share() says. */
 static bool hopeless(const struct hf_fit *fit, bool begin, bool sweeps) {
-    return fit->kept && fit->opts.skipping == HF_SKIP_AUTO && kept_share(fit, sweeps) >= 1 &&
+    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO && kept_share(fit, sweeps) >= 1 &&
            (begin || fit->skip.bounds.n_moved * FEW_MOVED > fit->k);
 }
 
@@ -204,7 +211,7 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     *bounds = NULL;
     if (!s->kept || fit->opts.skipping == HF_SKIP_OFF)
         return HF_OK;
-    if (!begin && (fit->kept || s->have))
+    if (!begin && (packed(fit) || s->have))
         measure_drift(fit);
     s->begin = false;
     s->sweep_rest -= s->sweep_rest > 0;
@@ -259,15 +266,15 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
         learn_sweep(fit, stats);
         return;
     }
-    const double share = fit->kept ? kept_share(fit, may_sweep(fit)) : 1 / worth(fit);
-    const double partial = fit->kept ? hf_assign_kept_partial(fit->k, fit->d) : 1;
+    const double share = packed(fit) ? kept_share(fit, may_sweep(fit)) : 1 / worth(fit);
+    const double partial = packed(fit) ? hf_assign_kept_partial(fit->k, fit->d) : 1;
     if (settled(fit, stats, partial) >= share * (double)fit->n) {
         s->penalty = 1;
         return;
     }
     s->trusted = false;
-    s->have = fit->kept != NULL; /* for a sweep */
-    if (share >= 1)              /* only a fit that hardly moves any more will pay */
+    s->have = packed(fit) != NULL; /* for a sweep */
+    if (share >= 1)                /* only a fit that hardly moves any more will pay */
         s->penalty = LONGEST_REST;
     s->rest = rest_longer(&s->penalty);
 }

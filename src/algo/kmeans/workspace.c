@@ -16,6 +16,7 @@
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
 #define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels at least, where there is room */
+#define PANEL_STEP 64                     /* rows: tiles are whole */
 #define ROUND_CENTROIDS 3 /* times k: candidates of a round of k-means||, which wants 2 k */
 
 struct panel_job {
@@ -30,6 +31,12 @@ hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count) {
     panel.data = (char *)chunk->data + (size_t)(first * stride) * hf_dtype_bytes(chunk->dtype);
     panel.rows = count;
     return panel;
+}
+
+int64_t hf_panel_most(hf_precision precision, int64_t d, hf_dtype dtype) {
+    const int64_t fit = HF_PANEL_BYTES / (d * (int64_t)hf_dtype_bytes(dtype));
+    const int64_t whole = fit < PANEL_STEP ? fit : fit / PANEL_STEP * PANEL_STEP;
+    return precision == HF_EXACT ? HF_PANEL_ROWS : hf_min64(HF_PANEL_ROWS, whole < 1 ? 1 : whole);
 }
 
 static hf_status cut_chunk(void *job, const hf_array *chunk, int64_t first) {
@@ -124,9 +131,10 @@ static hf_status too_much(const struct hf_fit *fit, uint64_t needed) {
     return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                        "k-means with %lld rows, %lld columns and %lld clusters needs %llu bytes "
                        "beside data, labels and centroids, but memory_bytes allows %llu: raise it, "
-                       "or ask for fewer clusters or another init",
+                       "or ask for fewer clusters%s or another init",
                        (long long)fit->n, (long long)fit->d, (long long)fit->k,
-                       (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes);
+                       (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes,
+                       fit->opts.precision == HF_FAST ? ", exact labels" : "");
 }
 
 static bool seeds(const struct hf_fit *fit) {
@@ -136,6 +144,24 @@ static bool seeds(const struct hf_fit *fit) {
 static bool wants_bounds(const struct hf_fit *fit) {
     return fit->opts.skipping != HF_SKIP_OFF && fit->opts.metric == HF_EUCLIDEAN &&
            fit->opts.max_iter > 1;
+}
+
+/* Labels that are not exact may depend on the panels and on the use of bounds, so memory must not
+ * decide about these. (On another device it does.) */
+static bool is_rigid(const struct hf_fit *fit) {
+    return fit->opts.precision == HF_FAST && hf_ctx_is_host(fit->ctx);
+}
+
+/* Must there be a float64 for each row? */
+static bool needs_nearest(const struct hf_fit *fit) {
+    return seeds(fit) || (is_rigid(fit) && wants_bounds(fit));
+}
+
+/* Bytes of the rows that are read at once, or of a part of them: a row, or a panel. */
+static uint64_t least_chunk(const struct hf_fit *fit) {
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const uint64_t rows = is_rigid(fit) ? (uint64_t)hf_min64(fit->n, fit->panel_rows) : 1;
+    return is_buffered(fit) ? rows * row : 0;
 }
 
 static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel, int64_t k) {
@@ -209,13 +235,13 @@ static uint64_t prepared_bytes(const struct hf_fit *fit) {
 }
 
 /* What must be, with the workspace of the kernels. *left: of the limit, for buffer, bounds and
- * packed rows; at least a row where rows are read in chunks. */
+ * packed rows; at least least_chunk(). */
 static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, struct plan *plan) {
     const bool host = hf_ctx_is_host(fit->ctx);
     const uint64_t limit = host ? fit->ctx->memory_bytes : INT64_MAX;
-    const uint64_t least = is_buffered(fit) ? (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) : 0;
+    const uint64_t least = least_chunk(fit);
     uint64_t needed = carved + init_bytes(fit) + prepared_bytes(fit);
-    needed += seeds(fit) ? (uint64_t)fit->n * sizeof(double) : 0;
+    needed += needs_nearest(fit) ? (uint64_t)fit->n * sizeof(double) : 0;
     if (host) {
         fit->ctx->held_bytes = needed + least; /* kernels are planned within what remains */
         plan->kernels = kernel_bytes(fit);
@@ -237,15 +263,18 @@ static hf_status plan_memory(struct hf_fit *fit, size_t carved, struct plan *pla
     const uint64_t nearest = (uint64_t)fit->n * sizeof(double);
     uint64_t left = 0;
     HF_TRY(plan_needed(fit, carved, &left, plan));
-    plan->keep_bounds = wants_bounds(fit) && (seeds(fit) || affords(fit, nearest, left));
-    plan->nearest = seeds(fit) || plan->keep_bounds ? nearest : 0;
-    if (plan->keep_bounds && !seeds(fit))
+    const uint64_t least = least_chunk(fit);
+    plan->keep_bounds =
+        wants_bounds(fit) && (needs_nearest(fit) || affords(fit, nearest, left - least));
+    plan->nearest = needs_nearest(fit) || plan->keep_bounds ? nearest : 0;
+    if (plan->keep_bounds && !needs_nearest(fit))
         left -= nearest;
     plan->kept = kept_bytes(fit, left);
     const uint64_t all = (uint64_t)fit->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
     plan->chunk = plan->chunk < all ? plan->chunk : all;
-    plan->chunk = is_buffered(fit) ? (plan->chunk < row ? row : plan->chunk) : 0;
+    plan->chunk = plan->chunk < least ? least : plan->chunk;
+    plan->chunk = least > 0 ? plan->chunk / least * least : 0;
     if (hf_ctx_is_host(fit->ctx)) {
         fit->ctx->held_bytes =
             fit->ctx->memory_bytes - plan->kernels - left + plan->chunk + plan->kept;
