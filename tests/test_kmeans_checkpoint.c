@@ -150,6 +150,45 @@ static void go_on_past_max_iter(void **state) {
     free(v);
 }
 
+static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
+                           size_t message_bytes) {
+    const struct problem *p = user;
+    (void)message;
+    (void)message_bytes;
+    memcpy(dst, (const float *)p->x.data + first * p->d, (size_t)(count * p->d) * sizeof(float));
+    return HF_OK;
+}
+
+/* Where the rows lie is no part of the problem. */
+static void resume_from_a_source(void **state) {
+    (void)state;
+    double *v = blobs(5, 60000, 16, 8, 2);
+    for (int64_t i = 0; i < 60000; i += 1000)
+        v[i * 16 + 3] = NAN;
+    struct problem p = problem_from(v, 60000, 16, HF_F32, 0);
+    hf_kmeans_opts o = {.k = 9, .init = HF_INIT_RANDOM, .nan = HF_NAN_DROP, .tol = -1};
+    hf_kmeans_result whole = fit_all(&p, &o, 2);
+    o.max_iter = 4;
+    o.checkpoint = path;
+    hf_kmeans_result part = fit_all(&p, &o, 2);
+    o.max_iter = 0;
+    o.checkpoint = NULL;
+    o.resume = path;
+    const hf_source source = {
+        .rows = p.n, .cols = p.d, .dtype = HF_F32, .read = read_rows, .user = &p};
+    hf_context *ctx = open_context(1, (uint64_t)4 << 20);
+    hf_kmeans_result rest = {0};
+    FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &rest));
+    assert_true(rest.chunk_rows < p.n / 2);
+    assert_same_fit(&whole, &rest);
+    hf_context_destroy(ctx);
+    hf_kmeans_result_clear(&rest);
+    hf_kmeans_result_clear(&part);
+    hf_kmeans_result_clear(&whole);
+    problem_free(&p);
+    free(v);
+}
+
 static void refuse(const struct problem *p, const hf_kmeans_opts *o, hf_status status,
                    const char *word) {
     hf_context *ctx = open_context(1, 0);
@@ -161,6 +200,16 @@ static void refuse(const struct problem *p, const hf_kmeans_opts *o, hf_status s
     for (size_t i = 0; i < sizeof(r); i++)
         assert_int_equal(((const unsigned char *)&r)[i], 0x5a);
     hf_context_destroy(ctx);
+}
+
+/* The same rows from the last to the first. */
+static void turn_round(float *x, int64_t n, int64_t d) {
+    for (int64_t i = 0; i < n / 2; i++)
+        for (int64_t j = 0; j < d; j++) {
+            const float v = x[i * d + j];
+            x[i * d + j] = x[(n - 1 - i) * d + j];
+            x[(n - 1 - i) * d + j] = v;
+        }
 }
 
 static void other_problem_is_refused(void **state) {
@@ -194,9 +243,16 @@ static void other_problem_is_refused(void **state) {
     other = o;
     other.weights = &weights;
     refuse(&p, &other, HF_E_ARG, "weights");
-    ((float *)p.x.data)[17] += 0.5f;
-    refuse(&p, &o, HF_E_ARG, "data");
+    float *x = p.x.data;
+    x[17] += 0.5f;
+    refuse(&p, &o, HF_E_ARG, "data (range");
+    x[17] -= 0.5f;
+    turn_round(x, 300, 4);
+    refuse(&p, &o, HF_E_ARG, "data (rows, or their order)");
+    turn_round(x, 300, 4);
     other = o;
+    r = fit_all(&p, &other, 1); /* nothing is wrong with these */
+    hf_kmeans_result_clear(&r);
     other.resume = "/nowhere/at/all";
     refuse(&p, &other, HF_E_IO, "/nowhere/at/all");
     problem_free(&p);
@@ -235,7 +291,7 @@ static void damage_is_noticed(void **state) {
     for (int i = 0; i < 4000; i++) {
         unsigned char *lie = must_alloc(bytes);
         memcpy(lie, file, bytes);
-        const size_t field = 24 + 8 * (hf_rng_next(&rng) % 25);
+        const size_t field = 24 + 8 * (hf_rng_next(&rng) % 26);
         const uint64_t values[] = {0,
                                    1,
                                    2,
@@ -333,7 +389,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_at_every_iteration), cmocka_unit_test(resume_after_relocation),
         cmocka_unit_test(go_on_past_max_iter),       cmocka_unit_test(other_problem_is_refused),
-        cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(unwritable_place),
-        cmocka_unit_test(only_when_cancelled),       cmocka_unit_test(cancelled_and_unwritable)};
+        cmocka_unit_test(resume_from_a_source),      cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(unwritable_place),          cmocka_unit_test(only_when_cancelled),
+        cmocka_unit_test(cancelled_and_unwritable)};
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

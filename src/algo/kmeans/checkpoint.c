@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "ops/reference.h"
 #include <limits.h>
 #include <math.h>
@@ -16,6 +17,10 @@
 #define CRC_BYTES 4
 #define HISTORY_BYTES 64 /* 8 numbers an iteration */
 #define RELOCATION_BYTES 16
+#define MARK_ROWS 256                  /* that stand for all of them, */
+#define MARK_LEAST 16                  /* fewer where they are long */
+#define MARK_BYTES ((int64_t)16 << 20) /* as float64 */
+#define MARK_STREAM ((uint64_t)0x4d41524b << 32)
 
 static const unsigned char magic[8] = HF_CHECKPOINT_MAGIC; /* without the 0 at its end */
 
@@ -165,6 +170,31 @@ static uint32_t crc_of_data(const struct hf_fit *fit) {
     return hf_crc32c(crc, fit->col.variance, bytes);
 }
 
+/* Ranges and moments know nothing of the order of the rows. One row of each of up to MARK_ROWS
+ * equal parts of the data, in float64, which is the same wherever the rows lie. */
+hf_status hf_checkpoint_mark(struct hf_fit *fit) {
+    if (!fit->opts.checkpoint && !fit->opts.resume)
+        return HF_OK;
+    const size_t bytes = (size_t)fit->d * sizeof(double);
+    const int64_t fitting = MARK_BYTES / (int64_t)bytes;
+    const int64_t most = fitting < MARK_LEAST ? MARK_LEAST : hf_min64(fitting, MARK_ROWS);
+    const int64_t parts = hf_min64(fit->n, most);
+    const int64_t part = fit->n / parts;
+    const int64_t longer = fit->n % parts; /* the first of them have one more */
+    uint32_t crc = 0;
+    int64_t begin = 0;
+    for (int64_t p = 0; p < parts; p++) {
+        const int64_t rows = part + (p < longer);
+        const int64_t row =
+            begin + (int64_t)hf_rng_below(0, MARK_STREAM, (uint64_t)p, (uint64_t)rows);
+        HF_TRY(hf_rows_gather(&fit->rows, &row, 1, fit->start));
+        crc = hf_crc32c(crc, fit->start, bytes);
+        begin += rows;
+    }
+    fit->rows_crc = crc;
+    return HF_OK;
+}
+
 static uint32_t crc_of_given(const struct hf_fit *fit) {
     const hf_array *c = fit->opts.centroids;
     uint32_t crc = 0;
@@ -202,6 +232,7 @@ static struct hf_checkpoint describe(const struct hf_fit *fit) {
         .store = o->store,
         .nan = o->nan,
         .data_crc = crc_of_data(fit),
+        .rows_crc = fit->rows_crc,
         .weights_crc = fit->weights
                            ? (int64_t)hf_crc32c(0, fit->weights, (size_t)fit->n * sizeof(double))
                            : -1,

@@ -2,7 +2,7 @@
  * The file that lets a fit go on after it was stopped. Numbers are little-endian, but the
  * centroids are in the byte order of the machine:
  *   0    8  magic "HFKMCKPT"
- *   8    4  version, 1
+ *   8    4  version, 2
  *   12   4  bytes of a centroid element, 4 or 8
  *   16   8  bytes of the file
  *   24      HF_CHECKPOINT_FIELDS in their order, 8 bytes each: int64, or float64 where marked
@@ -25,7 +25,7 @@ struct hf_fit;
 struct hf_restart;
 
 #define HF_CHECKPOINT_MAGIC "HFKMCKPT"
-#define HF_CHECKPOINT_VERSION 1
+#define HF_CHECKPOINT_VERSION 2
 /* opts.checkpoint_every of a fit that writes only when it is cancelled: longer than any fit. */
 #define HF_CHECKPOINT_NEVER INT_MAX
 
@@ -48,6 +48,7 @@ struct hf_restart;
     FIELD(store, int64_t, "storage of the centroids")                                              \
     FIELD(nan, int64_t, "policy for NaN")                                                          \
     FIELD(data_crc, int64_t, "data (range, mean or variance of a column)")                         \
+    FIELD(rows_crc, int64_t, "data (rows, or their order)")                                        \
     FIELD(weights_crc, int64_t, "weights")                                                         \
     FIELD(given_crc, int64_t, "initial centroids")                                                 \
     FIELD(restart, int64_t, NULL)                                                                  \
@@ -75,6 +76,10 @@ struct hf_checkpoint {
  * another version; out is untouched then. */
 hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
                               hf_error *err);
+
+/* Look at some rows from all over the data, so that a checkpoint knows them and their order: before
+ * the centroids are chosen, whose memory is used. Does nothing when no file is written or read. */
+hf_status hf_checkpoint_mark(struct hf_fit *fit);
 
 /* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or the
  * beginning of restart run->number when that is 0. best->number < 0: no restart is finished. Does

@@ -82,6 +82,7 @@ struct hf_fit {
     double tol;          /* on the sum of the squared centroid moves; < 0: never */
     double total_square; /* Euclidean: sum of weight * |x - shift|^2 */
     double slack;        /* Euclidean: how much rounding may raise the inertia in an iteration */
+    uint32_t rows_crc;   /* of some rows, only with checkpoints */
 
     void *block;    /* owns what is carved below */
     void *current;  /* [k, d] center_type: the centroids */

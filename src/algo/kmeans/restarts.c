@@ -135,8 +135,8 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     struct hf_restart run = {0};
     bool fresh = false;
     best->number = -1;
-    hf_status status = HF_OK;
-    if (fit->opts.resume)
+    hf_status status = hf_checkpoint_mark(fit);
+    if (status == HF_OK && fit->opts.resume)
         status = hf_checkpoint_resume(fit, &run, best);
     if (status == HF_OK)
         status = run_all(fit, &run, best, &fresh);
