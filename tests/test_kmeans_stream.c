@@ -356,6 +356,33 @@ static void stop_and_resume(void **state) {
     free(v);
 }
 
+static int never(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                 int64_t done, int64_t total) {
+    (void)user, (void)restart, (void)iteration, (void)it, (void)done, (void)total;
+    fail_msg("a fit that must fail was begun");
+    return 1;
+}
+
+/* What can only fail is refused before the centroids are chosen, one pass over the rows for each:
+ * nearly as many clusters as rows, and distances of all rows beside a core. */
+static void too_little_is_said_at_once(void **state) {
+    (void)state;
+    const int64_t n = 400000;
+    double *v = blobs(15, n, 2, 10, 1);
+    struct problem p = problem_from(v, n, 2, HF_F32, 0);
+    hf_context *g = open_gpu(1 * MIB);
+    for (int i = 0; i < 2; i++) {
+        const hf_kmeans_opts o = {
+            .k = i ? 10 : n - 100, .init = (hf_init)i, .empty = HF_EMPTY_KEEP, .progress = never};
+        hf_kmeans_result r = {0};
+        assert_int_equal(hf_kmeans_fit(g, &p.x, &o, &r), HF_E_NOMEM);
+        assert_non_null(strstr(hf_last_error(g), "1048576"));
+    }
+    hf_context_destroy(g);
+    problem_free(&p);
+    free(v);
+}
+
 /* A source that fails: its words, its status, and a context that still works. */
 static void broken_sources(void **state) {
     (void)state;
@@ -471,6 +498,7 @@ int main(void) {
         cmocka_unit_test(lean_rows),
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(stop_and_resume),
+        cmocka_unit_test(too_little_is_said_at_once),
         cmocka_unit_test(broken_sources),
         cmocka_unit_test(failure_in_mid_run),
     };

@@ -196,6 +196,16 @@ hf_status hf_kmeans_init_random(const struct hf_rows *rows, const struct hf_init
     return number_rest(&s);
 }
 
+uint64_t hf_kmeans_init_away_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {
+    const struct hf_init_state s = {.rows = rows};
+    if (hf_ctx_is_host(rows->ctx) || args->init == HF_INIT_RANDOM)
+        return 0;
+    const uint64_t core = hf_init_core_away_bytes(rows, args->k);
+    const bool candidates =
+        args->init == HF_INIT_KMEANS_PARALLEL && (core > 0 || hf_init_in_place(&s));
+    return core + (candidates ? hf_init_parallel_away_bytes(rows->d, args->k) : 0);
+}
+
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {
     uint64_t bytes = hf_init_state_bytes(rows->n, rows->d, args->k) + (uint64_t)rows->n / 8 + 1;
     if (args->init == HF_INIT_KMEANS_PARALLEL)

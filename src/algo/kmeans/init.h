@@ -31,6 +31,9 @@ int hf_init_trials(int64_t k);
  */
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
 
+/* Bytes that it takes of a device's memory for itself; 0 on the CPU. */
+uint64_t hf_kmeans_init_away_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
+
 /* Write k rows of the data, as float64, to centroids [k, d]. Rows of weight 0 and copies of rows
  * chosen before are taken only when there are no others. The values are those of the rows: not
  * normalised for HF_COSINE, not rounded. HF_E_CANCELLED  progress said so HF_E_NOMEM      no

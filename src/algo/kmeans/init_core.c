@@ -52,6 +52,13 @@ uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k) {
     return core * (row + 28) + hf_init_state_bytes((int64_t)core, rows->d, k);
 }
 
+/* Its rows, their weights, and the distances of all rows. */
+uint64_t hf_init_core_away_bytes(const struct hf_rows *rows, int64_t k) {
+    const uint64_t core = (uint64_t)hf_init_core_rows(rows->n, rows->d, k, rows->dtype);
+    const uint64_t row = (uint64_t)rows->d * hf_dtype_bytes(rows->dtype);
+    return core == 0 ? 0 : core * (row + sizeof(double)) + (uint64_t)rows->n * sizeof(double);
+}
+
 static hf_status core_alloc(struct core *c) {
     const struct hf_rows *rows = c->outer->rows;
     const size_t count = (size_t)c->rows;

@@ -266,6 +266,11 @@ hf_status hf_init_parallel(struct hf_init_state *s) {
     return status;
 }
 
+/* The candidates in float64. */
+uint64_t hf_init_parallel_away_bytes(int64_t d, int64_t k) {
+    return ((uint64_t)expected(k) * ROUNDS + 1) * (uint64_t)d * sizeof(double);
+}
+
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t round = (uint64_t)expected(k);
     const uint64_t all = round * ROUNDS + 1;

@@ -91,8 +91,9 @@ hf_status hf_init_seeds(struct hf_init_state *s);
 int64_t hf_init_core_rows(int64_t n, int64_t d, int64_t k, hf_dtype dtype);
 /* The same as hf_init_seeds(), from hf_init_core_rows() rows. */
 hf_status hf_init_core(struct hf_init_state *s);
-/* Bytes it holds beside the state. */
+/* Bytes it holds beside the state, and those of a device's memory. */
 uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k);
+uint64_t hf_init_core_away_bytes(const struct hf_rows *rows, int64_t k);
 
 /* ---- init_greedy.c */
 /* A row with a chance in proportion to its weight. */
@@ -134,7 +135,8 @@ hf_status hf_init_rounds(struct hf_init_state *s, int rounds, int64_t wanted, in
 
 /* ---- init_parallel.c: k-means||, from the first centroid on */
 hf_status hf_init_parallel(struct hf_init_state *s);
-/* Bytes it is expected to hold beside the state. */
+/* Bytes it is expected to hold beside the state, and those of a device's memory. */
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k);
+uint64_t hf_init_parallel_away_bytes(int64_t d, int64_t k);
 
 #endif

@@ -103,15 +103,8 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
 /* The float64 start lies over both sets of centroids: for F64 over the first, for F32 over the two.
  */
 static uint64_t init_bytes(const struct hf_fit *fit) {
-    if (fit->opts.init == HF_INIT_GIVEN)
-        return 0;
-    const struct hf_init_args args = {.k = fit->k,
-                                      .metric = fit->opts.metric,
-                                      .init = fit->opts.init,
-                                      .seed = fit->opts.seed,
-                                      .weights = fit->weights,
-                                      .filter = fit->filter};
-    return hf_kmeans_init_bytes(&fit->rows, &args);
+    const struct hf_init_args args = {.k = fit->k, .init = fit->opts.init};
+    return fit->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_bytes(&fit->rows, &args);
 }
 
 /* What the data need anyway: reading in chunks, or copying where rows are left out. */
@@ -256,6 +249,22 @@ static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, 
     return HF_OK;
 }
 
+/* What another device will be asked for in any case, before it is asked for anything: the start may
+ * take minutes. Rows that are read panel by panel pass op assign, if only at the end. */
+static hf_status check_device(struct hf_fit *fit) {
+    const struct hf_init_args args = {.k = fit->k, .init = fit->opts.init};
+    struct hf_assign_stats stats;
+    const hf_array panel =
+        hf_array_view(NULL, fit->dtype, hf_min64(fit->n, fit->panel_rows), fit->d);
+    const struct hf_assign_args assign = hf_lloyd_args(fit, &panel, 0, NULL, NULL, &stats);
+    const uint64_t start =
+        fit->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_away_bytes(&fit->rows, &args);
+    const uint64_t kernel =
+        fit->rows.reader ? hf_plan_workspace(fit->ctx, HF_OP_ASSIGN, &assign) : 0;
+    const uint64_t most = start > kernel ? start : kernel;
+    return most > fit->ctx->memory_bytes ? too_much(fit, most) : HF_OK;
+}
+
 /* Divide the limit: what must be, then bounds and packed rows if they are affordable, then the
  * chunk. All of this is the host's memory, which the limit of another device does not speak of. */
 static hf_status plan_memory(struct hf_fit *fit, size_t carved, struct plan *plan) {
@@ -299,6 +308,8 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
                  fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
     if (fit->fused)
         memcpy(fit->kernel_update, "fused", sizeof("fused"));
+    if (!hf_ctx_is_host(fit->ctx))
+        HF_TRY(check_device(fit));
     HF_TRY(plan_memory(fit, carve.used, &plan));
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
