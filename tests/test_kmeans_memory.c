@@ -160,6 +160,56 @@ static void scan_shares_the_limit(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* So it is while rows are compared with centroids that are given. */
+static void predict_shares_the_limit(void **state) {
+    (void)state;
+    enum { WIDE = 200000, FEW = 60, GIVEN = 5 };
+    int64_t d = WIDE;
+    const hf_source source = {FEW, d, HF_F32, generate_wide, &d};
+    const uint64_t row = (uint64_t)d * sizeof(float);
+    float *v = must_alloc(GIVEN * row);
+    assert_int_equal(generate_wide(&d, 0, GIVEN, v, NULL, 0), HF_OK);
+    const hf_array c = hf_array_view(v, HF_F32, GIVEN, d);
+    int32_t want[FEW], labels[FEW];
+    double inertia;
+    for (uint64_t mib = 400; mib > 30; mib = mib * 9 / 10) {
+        const uint64_t limit = mib << 20, share = limit / 4;
+        hf_context *ctx = open_context(2, limit);
+        FIT_OK(ctx, hf_kmeans_predict(ctx, NULL, &source, &c, HF_EUCLIDEAN, HF_EXACT, NULL, labels,
+                                      NULL, &inertia));
+        const uint64_t chunk = share / row < FEW ? share / row : FEW;
+        if (ctx->workspace_peak + chunk * row > limit)
+            fail_msg("%llu MiB: workspace of %.1f MiB beside %.1f MiB", (unsigned long long)mib,
+                     (double)ctx->workspace_peak / 0x1p20, (double)(chunk * row) / 0x1p20);
+        assert_true(hf_workspace_room(ctx) == limit);
+        memcpy(mib == 400 ? want : labels, labels, sizeof labels);
+        assert_memory_equal(want, labels, sizeof labels);
+        hf_context_destroy(ctx);
+    }
+    free(v);
+}
+
+/* Least memory: what is held for a row of a panel is counted too. */
+static void predict_in_a_mebibyte(void **state) {
+    (void)state;
+    enum { MANY_ROWS = 500000 };
+    float *v = must_alloc(MANY_ROWS * sizeof(float));
+    for (int i = 0; i < MANY_ROWS; i++)
+        v[i] = (float)(i % 4);
+    const hf_array x = hf_array_view(v, HF_F32, MANY_ROWS, 1);
+    const float two[] = {0, 3};
+    const hf_array c = hf_array_view((void *)two, HF_F32, 2, 1);
+    int32_t *labels = must_alloc(MANY_ROWS * sizeof(int32_t));
+    double inertia = 0;
+    hf_context *ctx = open_context(2, (uint64_t)1 << 20);
+    FIT_OK(ctx, hf_kmeans_predict(ctx, &x, NULL, &c, HF_EUCLIDEAN, HF_EXACT, &x, labels, NULL,
+                                  &inertia));
+    assert_true(inertia == (1 + 2) * (double)MANY_ROWS / 4);
+    hf_context_destroy(ctx);
+    free(labels);
+    free(v);
+}
+
 /* Rows are packed for the kernels only where the limit holds both. */
 static void packed_rows_share_the_limit(void **state) {
     (void)state;
@@ -184,9 +234,12 @@ static void packed_rows_share_the_limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peak_is_bounded), cmocka_unit_test(predict_keeps_nothing_twice),
-        cmocka_unit_test(kernels_share_the_limit), cmocka_unit_test(scan_shares_the_limit),
-        cmocka_unit_test(packed_rows_share_the_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded),
+                                       cmocka_unit_test(predict_keeps_nothing_twice),
+                                       cmocka_unit_test(kernels_share_the_limit),
+                                       cmocka_unit_test(scan_shares_the_limit),
+                                       cmocka_unit_test(predict_shares_the_limit),
+                                       cmocka_unit_test(predict_in_a_mebibyte),
+                                       cmocka_unit_test(packed_rows_share_the_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

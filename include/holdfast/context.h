@@ -17,7 +17,10 @@ typedef struct hf_context_opts {
     const char *device;    /* "cpu", "cuda" (the first GPU), "cuda:1" or "auto"; NULL means auto
                               (the fastest device there is) */
     int threads;           /* workers, the caller's thread included; 0 means one per usable core */
-    uint64_t memory_bytes; /* of the device, for workspace and chunks; 0 means half of what is free,
+    uint64_t memory_bytes; /* of the device, that a call may hold beside the arrays that go in and
+                              out of it: workspace, and rows that are read in chunks. What only
+                              saves time is taken where data in memory leave room for it too. On a
+                              GPU rows that are brought there count. 0 means half of what is free,
                               on a GPU nine tenths */
     void *stream;          /* work on this stream of the caller (cudaStream_t) of that very device;
                               borrowed until the context goes. NULL means one of its own, which

@@ -85,8 +85,8 @@ const char *tool_path(struct argp_state *state, const char *option, const char *
 /* Help of --device and --memory, the same for every verb. */
 #define TOOL_DEVICE_HELP "cpu, cuda, cuda:N or auto (default: the fastest; see 'holdfast info')"
 #define TOOL_MEMORY_HELP                                                                           \
-    "Most that data may take, and workspace beside them, such as 512M or 2GiB (default: half of "  \
-    "what is free); larger files are read in chunks"
+    "Most that data may take, and workspace beside them and the results, such as 512M or 2GiB "    \
+    "(default: half of what is free); larger files are read in chunks"
 
 /* Parse with the verb's own table; never returns on a usage error. */
 void tool_parse(const struct argp *argp, int argc, char **argv, void *input);

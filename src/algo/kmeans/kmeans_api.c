@@ -62,7 +62,7 @@ hf_status hf_fit_begin(struct hf_fit *fit) {
     const struct hf_reader *reader = fit->resident.reader;
     fit->panel_rows = resident ? resident_panel(fit)
                       : reader ? hf_reader_panel_rows(reader)
-                               : hf_panel_most(fit->opts.precision, fit->d, fit->dtype);
+                               : hf_panel_most(fit->ctx, fit->opts.precision, fit->d, fit->dtype);
     fit->scan_rows = resident || reader ? fit->panel_rows : HF_SCAN_ROWS;
     HF_TRY(hf_prepare(fit));
     fit->seconds_init = hf_now_s() - begin;

@@ -53,12 +53,14 @@ static hf_status take_memory(struct predict *p, bool transform) {
     const struct hf_predict_args *a = p->args;
     const uint64_t share = at_most(p->ctx->memory_bytes / 4, CHUNK_BYTES);
     const uint64_t row = (uint64_t)a->d * hf_dtype_bytes(a->dtype);
-    const uint64_t width = transform ? (uint64_t)a->centroids.rows * sizeof(double) : 1;
-    const int64_t most = hf_panel_most(a->precision, a->d, a->dtype);
-    p->panel = hf_min64(most, (int64_t)(share / width));
+    const uint64_t width = 1 + (a->weights ? sizeof(double) : 0) +
+                           (transform ? (uint64_t)a->centroids.rows * sizeof(double) : 0);
+    const bool rigid = hf_memory_is_rigid(p->ctx, a->precision);
+    p->panel = hf_panel_most(p->ctx, a->precision, a->d, a->dtype);
+    p->panel = hf_min64(p->panel, rigid ? a->n : (int64_t)(share / width));
     p->panel = hf_min64(p->panel < 1 ? 1 : p->panel, a->n);
     int64_t chunk = a->source ? (int64_t)at_most(share / row, (uint64_t)a->n) : p->panel;
-    if (a->precision == HF_FAST) /* whole panels, whatever the limit is */
+    if (rigid) /* whole panels */
         chunk = chunk < p->panel ? p->panel : chunk / p->panel * p->panel;
     p->rows = (struct hf_rows){.ctx = p->ctx,
                                .array = a->x,
@@ -72,9 +74,8 @@ static hf_status take_memory(struct predict *p, bool transform) {
     carve(p, &c, transform);
     if (c.used > p->ctx->memory_bytes)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,
-                           "predicting needs %llu bytes beside data, labels and centroids, but "
-                           "memory_bytes allows "
-                           "%llu: raise it",
+                           "predicting needs %llu bytes beside data, labels, distances and "
+                           "centroids, but memory_bytes allows %llu: raise it",
                            (unsigned long long)c.used, (unsigned long long)p->ctx->memory_bytes);
     c = (hf_carve){.base = p->block = hf_alloc(c.used)};
     if (!p->block)
@@ -82,7 +83,16 @@ static hf_status take_memory(struct predict *p, bool transform) {
                            "the system gave no memory for %llu bytes of a chunk",
                            (unsigned long long)c.used);
     carve(p, &c, transform);
+    if (hf_ctx_is_host(p->ctx)) {
+        p->ctx->held_bytes = c.used; /* kernels get what remains */
+        hf_workspace_trim(p->ctx, hf_workspace_room(p->ctx));
+    }
     return HF_OK;
+}
+
+static void give_memory_back(struct predict *p) {
+    p->ctx->held_bytes = 0;
+    hf_free(p->block);
 }
 
 static hf_status range_panel(void *job, const hf_array *panel, int64_t first) {
@@ -169,7 +179,7 @@ hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args) {
         status = predict_all(&p);
     if (status == HF_OK && args->inertia)
         *args->inertia = hf_wide_value(&p.sum);
-    hf_free(p.block);
+    give_memory_back(&p);
     return status;
 }
 
@@ -198,6 +208,6 @@ hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_t
     }
     if (status == HF_OK)
         status = hf_panels_each(&p.rows, p.panel, transform_panel, &p);
-    hf_free(p.block);
+    give_memory_back(&p);
     return status;
 }

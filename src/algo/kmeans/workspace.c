@@ -33,10 +33,15 @@ hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count) {
     return panel;
 }
 
-int64_t hf_panel_most(hf_precision precision, int64_t d, hf_dtype dtype) {
+bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision) {
+    return precision == HF_FAST && hf_ctx_is_host(ctx);
+}
+
+int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, hf_dtype dtype) {
     const int64_t fit = HF_PANEL_BYTES / (d * (int64_t)hf_dtype_bytes(dtype));
     const int64_t whole = fit < PANEL_STEP ? fit : fit / PANEL_STEP * PANEL_STEP;
-    return precision == HF_EXACT ? HF_PANEL_ROWS : hf_min64(HF_PANEL_ROWS, whole < 1 ? 1 : whole);
+    return hf_memory_is_rigid(ctx, precision) ? hf_min64(HF_PANEL_ROWS, whole < 1 ? 1 : whole)
+                                              : HF_PANEL_ROWS;
 }
 
 static hf_status cut_chunk(void *job, const hf_array *chunk, int64_t first) {
@@ -139,10 +144,8 @@ static bool wants_bounds(const struct hf_fit *fit) {
            fit->opts.max_iter > 1;
 }
 
-/* Labels that are not exact may depend on the panels and on the use of bounds, so memory must not
- * decide about these. (On another device it does.) */
 static bool is_rigid(const struct hf_fit *fit) {
-    return fit->opts.precision == HF_FAST && hf_ctx_is_host(fit->ctx);
+    return hf_memory_is_rigid(fit->ctx, fit->opts.precision);
 }
 
 /* Must there be a float64 for each row? */
