@@ -78,6 +78,21 @@ static hf_status count_up(void *user, int64_t first, int64_t count, void *dst, c
     return HF_OK;
 }
 
+struct narrow {
+    const float *v;
+    int calls;
+};
+
+static hf_status read_narrow(void *user, int64_t first, int64_t count, void *dst, char *message,
+                             size_t message_bytes) {
+    struct narrow *n = user;
+    (void)message;
+    (void)message_bytes;
+    memcpy(dst, n->v + first, (size_t)count * sizeof(float));
+    n->calls++;
+    return HF_OK;
+}
+
 /* Labels and distances are there once: the caller's. */
 static void predict_keeps_nothing_twice(void **state) {
     (void)state;
@@ -103,6 +118,63 @@ static void predict_keeps_nothing_twice(void **state) {
     free(labels);
     free(distances);
     hf_context_destroy(ctx);
+}
+
+/* Many rows of one column, some of them heavy: a start from a core needs no float64 for each, and
+ * draws the same with and without. */
+static void narrow_rows_start_from_a_core(void **state) {
+    (void)state;
+    enum { MANY_ROWS = 1000000, CLUSTERS = 12 };
+    struct hf_rng rng = {.seed = 3};
+    float *v = must_alloc(MANY_ROWS * sizeof(float)), *w = must_alloc(MANY_ROWS * sizeof(float));
+    for (int i = 0; i < MANY_ROWS; i++) {
+        v[i] = (float)(hf_rng_next_normal(&rng) + (double)(i % 29) * 4);
+        w[i] = i % 1000 ? 1 : 50;
+    }
+    const hf_array x = hf_array_view(v, HF_F32, MANY_ROWS, 1);
+    const hf_array weights = hf_array_view(w, HF_F32, MANY_ROWS, 1);
+    struct narrow narrow = {v, 0};
+    const hf_source source = {MANY_ROWS, 1, HF_F32, read_narrow, &narrow};
+    const uint64_t bounds = (uint64_t)MANY_ROWS * sizeof(double);
+    for (int t = 0; t < 4; t++) {
+        hf_kmeans_result r[3] = {0};
+        const hf_kmeans_opts o = {.k = CLUSTERS,
+                                  .init = t % 2 ? HF_INIT_KMEANS_PARALLEL : HF_INIT_KMEANSPP,
+                                  .max_iter = 2,
+                                  .tol = -1,
+                                  .weights = t / 2 ? &weights : NULL};
+        for (int i = 0; i < 3; i++) { /* room for all, the array without, a source without */
+            hf_context *ctx = open_context(2, i ? bounds * (o.weights ? 2 : 1) : bounds * 8);
+            FIT_OK(ctx, i < 2 ? hf_kmeans_fit(ctx, &x, &o, &r[i])
+                              : hf_kmeans_fit_source(ctx, &source, &o, &r[i]));
+            assert_true(r[i].workspace_bytes <= hf_context_memory(ctx));
+            assert_same_fit(&r[0], &r[i]);
+            hf_context_destroy(ctx);
+        }
+        for (int i = 0; i < 3; i++)
+            hf_kmeans_result_clear(&r[i]);
+    }
+    assert_true(narrow.calls > 0);
+    free(v);
+    free(w);
+}
+
+/* Few points, and a core that need not lie on all of them: what needs the distances says so. */
+static void core_of_copies_says_what_it_needs(void **state) {
+    (void)state;
+    enum { MANY_ROWS = 1000000 };
+    float *v = must_alloc(MANY_ROWS * sizeof(float));
+    for (int i = 0; i < MANY_ROWS; i++)
+        v[i] = 1;
+    v[77] = 1.25f;
+    const hf_array x = hf_array_view(v, HF_F32, MANY_ROWS, 1);
+    const hf_kmeans_opts o = {.k = 5};
+    hf_kmeans_result r = {0};
+    hf_context *ctx = open_context(2, (uint64_t)MANY_ROWS * sizeof(double));
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &o, &r), HF_E_NOMEM);
+    assert_non_null(strstr(hf_last_error(ctx), "fewer points than there are clusters"));
+    hf_context_destroy(ctx);
+    free(v);
 }
 
 /* A source of few rows with many columns, *user of them: what kernels pack is larger than rows. */
@@ -236,6 +308,8 @@ static void packed_rows_share_the_limit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded),
                                        cmocka_unit_test(predict_keeps_nothing_twice),
+                                       cmocka_unit_test(narrow_rows_start_from_a_core),
+                                       cmocka_unit_test(core_of_copies_says_what_it_needs),
                                        cmocka_unit_test(kernels_share_the_limit),
                                        cmocka_unit_test(scan_shares_the_limit),
                                        cmocka_unit_test(predict_shares_the_limit),

@@ -148,9 +148,15 @@ static bool is_rigid(const struct hf_fit *fit) {
     return hf_memory_is_rigid(fit->ctx, fit->opts.precision);
 }
 
-/* Must there be a float64 for each row? */
+/* Must there be a float64 for each row? Where a core is drawn the start does without, at the price
+ * of passes over the data. */
 static bool needs_nearest(const struct hf_fit *fit) {
-    return seeds(fit) || (is_rigid(fit) && wants_bounds(fit));
+    const bool core = hf_ctx_is_host(fit->ctx) && hf_kmeans_init_from_core(&fit->rows, fit->k);
+    return (seeds(fit) && !core) || (is_rigid(fit) && wants_bounds(fit));
+}
+
+static uint64_t nearest_bytes(const struct hf_fit *fit) {
+    return (uint64_t)fit->n * sizeof(double);
 }
 
 /* Bytes of the rows that are read at once, or of a part of them: a row, or a panel. */
@@ -230,21 +236,30 @@ static uint64_t prepared_bytes(const struct hf_fit *fit) {
            (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
 }
 
+/* Kernels are planned within what remains of the limit. */
+static void plan_kernels(struct hf_fit *fit, uint64_t held, struct plan *plan) {
+    if (!hf_ctx_is_host(fit->ctx))
+        return;
+    fit->ctx->held_bytes = held;
+    plan->kernels = kernel_bytes(fit);
+}
+
 /* What must be, with the workspace of the kernels. *left: of the limit, for buffer, bounds and
  * packed rows; at least least_chunk(). */
 static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left, struct plan *plan) {
-    const bool host = hf_ctx_is_host(fit->ctx);
-    const uint64_t limit = host ? fit->ctx->memory_bytes : INT64_MAX;
+    const uint64_t limit = hf_ctx_is_host(fit->ctx) ? fit->ctx->memory_bytes : INT64_MAX;
     const uint64_t least = least_chunk(fit);
     uint64_t needed = carved + init_bytes(fit) + prepared_bytes(fit);
-    needed += needs_nearest(fit) ? (uint64_t)fit->n * sizeof(double) : 0;
-    if (host) {
-        fit->ctx->held_bytes = needed + least; /* kernels are planned within what remains */
-        plan->kernels = kernel_bytes(fit);
+    plan->nearest = seeds(fit) || needs_nearest(fit) ? nearest_bytes(fit) : 0;
+    plan_kernels(fit, needed + plan->nearest + least, plan);
+    if (needed + plan->nearest + least + plan->kernels > limit && !needs_nearest(fit)) {
+        plan->nearest = 0;
+        plan_kernels(fit, needed + least, plan);
     }
-    if (needed + least + plan->kernels > limit)
-        return too_much(fit, needed + least + plan->kernels);
-    *left = limit - needed - plan->kernels;
+    needed += plan->nearest + plan->kernels;
+    if (needed + least > limit)
+        return too_much(fit, needed + least);
+    *left = limit - needed;
     if (*left > 2 * KERNEL_BYTES && plan->kernels < KERNEL_BYTES) {
         *left -= KERNEL_BYTES - plan->kernels;
         plan->kernels = KERNEL_BYTES;
@@ -272,15 +287,14 @@ static hf_status check_device(struct hf_fit *fit) {
  * chunk. All of this is the host's memory, which the limit of another device does not speak of. */
 static hf_status plan_memory(struct hf_fit *fit, size_t carved, struct plan *plan) {
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
-    const uint64_t nearest = (uint64_t)fit->n * sizeof(double);
     uint64_t left = 0;
     HF_TRY(plan_needed(fit, carved, &left, plan));
     const uint64_t least = least_chunk(fit);
-    plan->keep_bounds =
-        wants_bounds(fit) && (needs_nearest(fit) || affords(fit, nearest, left - least));
-    plan->nearest = needs_nearest(fit) || plan->keep_bounds ? nearest : 0;
-    if (plan->keep_bounds && !needs_nearest(fit))
-        left -= nearest;
+    if (wants_bounds(fit) && plan->nearest == 0 && affords(fit, nearest_bytes(fit), left - least)) {
+        plan->nearest = nearest_bytes(fit);
+        left -= plan->nearest;
+    }
+    plan->keep_bounds = wants_bounds(fit) && plan->nearest > 0;
     plan->kept = kept_bytes(fit, left);
     const uint64_t all = (uint64_t)fit->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
