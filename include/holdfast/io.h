@@ -19,7 +19,8 @@ typedef struct hf_dataset hf_dataset;
 typedef struct hf_open_opts {
     uint64_t memory_bytes; /* rows that take more are not loaded but read in chunks where the format
                               allows it (all but CSV and what is compressed), else HF_E_NOMEM;
-                              0 means the context's limit */
+                              0 means the context's limit, but with a GPU no more than half of
+                              the host's free memory */
     int stream;            /* non-zero: read in chunks even if it would fit; no effect on CSV and
                               compressed files */
     int float64;           /* non-zero: CSV becomes F64, not F32 */

@@ -117,6 +117,12 @@ static hf_status open_content(hf_dataset *d, const char *path, uint64_t limit,
     return open_table(d, limit, opts != NULL && opts->stream != 0, err);
 }
 
+/* Rows are loaded into the host's memory, of which the limit of another device knows nothing. */
+static uint64_t default_limit(const hf_context *ctx) {
+    const uint64_t half = hf_ctx_is_host(ctx) ? UINT64_MAX : hf_mem_available() / 2;
+    return ctx->memory_bytes < half ? ctx->memory_bytes : half;
+}
+
 hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts *opts,
                           hf_dataset **data) {
     if (data != NULL)
@@ -132,7 +138,7 @@ hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts 
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to open %.200s", path);
     d->in.fd = -1;
     const uint64_t limit =
-        opts != NULL && opts->memory_bytes > 0 ? opts->memory_bytes : ctx->memory_bytes;
+        opts != NULL && opts->memory_bytes > 0 ? opts->memory_bytes : default_limit(ctx);
     hf_status status = hf_input_open(&d->in, path, &ctx->error);
     if (status == HF_OK)
         status = open_content(d, path, limit, opts, &ctx->error);

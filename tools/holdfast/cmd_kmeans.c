@@ -48,11 +48,12 @@ static int check_data(const struct job *job) {
 
 static int load(struct job *job) {
     struct kmeans_options *o = &job->options;
-    int code = tool_open(job->ctx, o->data, NULL, &job->data);
+    const uint64_t memory = o->context.memory_bytes;
+    int code = tool_open(job->ctx, memory, o->data, NULL, &job->data);
     if (code == EXIT_DONE && o->weights_file)
-        code = tool_open(job->ctx, o->weights_file, "--weights", &job->weights);
+        code = tool_open(job->ctx, memory, o->weights_file, "--weights", &job->weights);
     if (code == EXIT_DONE && o->init_file)
-        code = tool_open(job->ctx, o->init_file, "--init", &job->centroids);
+        code = tool_open(job->ctx, memory, o->init_file, "--init", &job->centroids);
     if (code != EXIT_DONE)
         return code;
     o->fit.weights = job->weights ? hf_dataset_array(job->weights) : NULL;

@@ -133,9 +133,10 @@ static int load(struct job *job) {
     if (code == EXIT_DONE)
         code = tool_writable(job->ctx, job->distances_file);
     if (code == EXIT_DONE)
-        code = tool_open(job->ctx, job->data_file, NULL, &job->data);
+        code = tool_open(job->ctx, job->context.memory_bytes, job->data_file, NULL, &job->data);
     if (code == EXIT_DONE)
-        code = tool_open(job->ctx, job->centroids_file, "--centroids", &job->centroids);
+        code = tool_open(job->ctx, job->context.memory_bytes, job->centroids_file, "--centroids",
+                         &job->centroids);
     if (code != EXIT_DONE)
         return code;
     const hf_array *x = hf_dataset_array(job->data);

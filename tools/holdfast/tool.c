@@ -108,15 +108,17 @@ int tool_spare(const char *output, const char *const *inputs, int count) {
     return EXIT_DONE;
 }
 
-int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data) {
+int tool_open(hf_context *ctx, uint64_t memory, const char *path, const char *option,
+              hf_dataset **data) {
+    const hf_open_opts opts = {.memory_bytes = memory};
     errno = 0;
-    const hf_status status = hf_dataset_open(ctx, path, NULL, data);
+    const hf_status status = hf_dataset_open(ctx, path, &opts, data);
     if (status != HF_OK)
         return tool_fail(ctx, status, STAGE_READ);
     if (!option || hf_dataset_array(*data))
         return EXIT_DONE;
     tool_error("%s %s: does not fit in memory (%s may be used); raise --memory", option, path,
-               tool_bytes_text(hf_context_memory(ctx)));
+               memory ? tool_bytes_text(memory) : "half of what is free");
     return EXIT_RESOURCES;
 }
 

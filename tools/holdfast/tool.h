@@ -56,9 +56,10 @@ int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stag
 /* text in the words of the command; words may be NULL. The result lives until the next call. */
 const char *tool_translate(const char *text, const struct tool_word *words);
 
-/* Open a data file. With an option named it must be in memory as a whole. Failures are reported; an
- * exit code. */
-int tool_open(hf_context *ctx, const char *path, const char *option, hf_dataset **data);
+/* Open a data file that may take `memory` bytes (0: the default). With an option named it must be
+ * in memory as a whole. Failures are reported; an exit code. */
+int tool_open(hf_context *ctx, uint64_t memory, const char *path, const char *option,
+              hf_dataset **data);
 
 /* Could `path` (NULL: yes) be written? Reported if not; an exit code. */
 int tool_writable(hf_context *ctx, const char *path);
