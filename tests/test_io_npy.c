@@ -145,7 +145,8 @@ static void test_shapes(void **state) {
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }", 24, 2, 12},
         {"{\"shape\":(2L,3L),\"fortran_order\":False,\"descr\":\"u1\"}", 6, 2, 3},
         {"{ 'descr' : '=u1' , 'shape' : ( 1 , 3 , ) , 'fortran_order' : True }", 3, 1, 3},
-        {"{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2, 2), }", 4, 1, 4},
+        {"{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1, 4, 1), }", 4, 1, 4},
+        {"{'descr': '|u1', 'fortran_order': True, 'shape': (4, 1, 1), }", 4, 4, 1},
     };
     static struct npy f;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -197,6 +198,8 @@ static void test_bad_headers(void **state) {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3)}", "no data|(0, 3)"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 0)}", "no data|(3, 0)"},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2, 2)}",
+         "Fortran|ascontiguousarray"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2, 2)}",
          "Fortran|ascontiguousarray"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 2)}", "2^63"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,)}", "2^63"},

@@ -93,8 +93,10 @@ static hf_status set_shape(struct hf_table *t, const struct hf_npy_header *h, co
     t->cols = 1;
     bool fits = true;
     bool none = t->rows == 0;
+    int wide = 0; /* dimensions that a row is made of */
     for (int i = 1; i < h->dims; i++) {
         none = none || h->shape[i] == 0;
+        wide += h->shape[i] > 1;
         fits = fits && !__builtin_mul_overflow(t->cols, h->shape[i], &t->cols);
     }
     if (none)
@@ -102,9 +104,9 @@ static hf_status set_shape(struct hf_table *t, const struct hf_npy_header *h, co
                        "%s: holds no data: its shape is %s; at least one row and one "
                        "column are needed",
                        name, shape);
-    /* A single row or column lies the same way in both orders. */
+    /* A single row or column lies the same way in both orders, a row of several sizes does not. */
     t->fortran = h->fortran && fits && t->rows > 1 && t->cols > 1;
-    if (t->fortran && h->dims > 2)
+    if (h->fortran && wide > 1)
         return hf_fail(err, HF_E_DATA,
                        "%s: is in Fortran order with %d dimensions; save it with "
                        "numpy.ascontiguousarray",
