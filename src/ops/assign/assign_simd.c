@@ -78,26 +78,6 @@ static int project_pays(const struct job *job) {
 }
 
 #if TILE_HAS_HALF
-/* Nanoseconds that the tiles need for a row, of half and of plain jobs. */
-static double half_row(const struct hf_assign_args *a) {
-    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return k * (0.019 * ceil((double)a->x.cols / STEP) + 0.035);
-}
-
-static double plain_row(const struct hf_assign_args *a) {
-    const double d = (double)a->x.cols;
-    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.035);
-}
-
-/* Nanoseconds that a row costs because plain jobs leave some open. With few features centroids are
- * close to each other beside their lengths: in cities (2 features, 1024 centroids) gaps between the
- * best scores are mostly below 6e-5 of them, with other numbers of both about as k^(-2/d). */
-static double plain_open(const struct hf_assign_args *a) {
-    const double gap = 0.03 * pow((double)a->c.rows, -2.0 / (double)a->x.cols);
-    return fmin(1, 5e-5 / gap) * (plain_row(a) + 250);
-}
-
 /* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes
  * through the tiles again, and float32 compares its candidates. */
 static int half_pays(struct job *job) {
@@ -404,7 +384,7 @@ static bool half_supports(const void *args) { return ((const struct hf_assign_ar
 
 static double half_estimate(const void *args) {
     const struct hf_assign_args *a = args;
-    return (double)a->x.rows * (1.1 * half_row(a) + plain_open(a) + 0.4 * (double)a->x.cols + 7);
+    return (double)a->x.rows * half_row_ns(a);
 }
 #endif
 
@@ -425,10 +405,7 @@ static bool i16_supports(const void *args) {
 
 static double i16_estimate(const void *args) {
     const struct hf_assign_args *a = args;
-    const double n = (double)a->x.rows;
-    const double d = (double)a->x.cols;
-    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return n * (k * (0.0046 * d + 0.085) + 0.09 * d + 6);
+    return (double)a->x.rows * i16_row_ns(a);
 }
 #endif
 
@@ -437,21 +414,9 @@ static bool project_supports(const void *args) {
     return a->x.cols >= PROJECT_FEATURES && a->c.rows >= PROJECT_CENTROIDS;
 }
 
-/* Cost model: nanoseconds of a score and of a row, fitted to one core with AMX at about 3.3 GHz and
- * one with AVX2 at about 3.4 GHz. */
 static double simd_estimate(const void *args) {
     const struct hf_assign_args *a = args;
-    const double n = (double)a->x.rows;
-    const double d = (double)a->x.cols;
-    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-#if HF_ISA_TILES
-    (void)k;
-    return n * (plain_row(a) + plain_open(a) + 0.33 * d + 7);
-#elif VREGS == 32
-    return n * (k * (0.0088 * d + 0.065) + 0.08 * d + 3.5);
-#else
-    return n * (k * (0.021 * d + 0.12) + 0.15 * d + 5);
-#endif
+    return (double)a->x.rows * tile_row_ns(a);
 }
 
 /* Most data with many features are near a few directions; where they are not, project_pays() goes
@@ -460,31 +425,14 @@ static double project_estimate(const void *args) {
     const struct hf_assign_args *a = args;
     const double d = (double)a->x.cols;
     const double k = (double)a->c.rows;
-    const double p = tile_directions(a->c.rows);
-#if HF_ISA_TILES
-    const double steps = ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP);
-    const double row = p * 0.022 * steps + 0.0015 * p * k + 0.1 * k + 0.75 * d + 60;
-#elif VREGS == 32
-    const double row = (d + k) * p * 0.0088 + 0.15 * k + 0.5 * d + 100;
-#else
-    const double row = (d + k) * p * 0.021 + 0.3 * k + 0.8 * d + 100;
-#endif
     /* the second best of a row is known roughly only: bounds made from it settle less */
     const double loose = a->bounds ? 1.5 : 1;
-    return (double)a->x.rows * row * loose + 1.5 * k * d + 1e6;
+    return (double)a->x.rows * tile_project_ns(a) * loose + 1.5 * k * d + 1e6;
 }
-
-#if HF_ISA_TILES
-#define ROW_NAME "assign_bf16_32x32_" HF_ISA_TEXT
-#elif VREGS == 32
-#define ROW_NAME "assign_f32_32x12_" HF_ISA_TEXT
-#else
-#define ROW_NAME "assign_f32_16x6_" HF_ISA_TEXT
-#endif
 
 static const struct hf_kernel rows[] = {
     {
-        .name = ROW_NAME,
+        .name = "assign_" TILE_NAME "_" HF_ISA_TEXT,
         .device = HF_DEV_HOST,
         .dtypes = HF_DT_DATA,
         .isa = HF_ISA_ID,
@@ -508,7 +456,7 @@ static const struct hf_kernel rows[] = {
     },
 #if TILE_HAS_HALF
     {
-        .name = "assign_half_32x32_" HF_ISA_TEXT,
+        .name = "assign_" TILE_HALF_NAME "_" HF_ISA_TEXT,
         .device = HF_DEV_HOST,
         .dtypes = HF_DT_DATA,
         .isa = HF_ISA_ID,
@@ -522,7 +470,7 @@ static const struct hf_kernel rows[] = {
 #endif
 #if TILE_HAS_I16
     {
-        .name = "assign_i16_32x12_" HF_ISA_TEXT,
+        .name = "assign_" I16_NAME "_" HF_ISA_TEXT,
         .device = HF_DEV_HOST,
         .dtypes = HF_DT_DATA,
         .isa = HF_ISA_ID,

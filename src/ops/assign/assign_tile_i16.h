@@ -13,6 +13,7 @@
 #include "ops/assign/assign_pick.h"
 #include <math.h>
 
+#define I16_NAME "i16_32x12"
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
 #define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
 #define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
@@ -209,6 +210,13 @@ static VNNI NOINLINE void i16_argmax(const struct job *job, struct worker *w,
 static VNNI NOINLINE void i16_collect(const struct job *job, struct worker *w,
                                       const struct pack *p) {
     i16_sweep(job, w, p, 1);
+}
+
+/* Cost model: nanoseconds of a row. */
+static double i16_row_ns(const struct hf_assign_args *a) {
+    const double d = (double)a->x.cols;
+    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
+    return k * (0.0046 * d + 0.085) + 0.09 * d + 6;
 }
 
 #endif
