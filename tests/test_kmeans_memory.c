@@ -3,6 +3,7 @@
  * (and distances, of predict), centroids and 64 MiB. */
 #include "kmeans_brute.h"
 
+#include "algo/kmeans/init_state.h"
 #include "base/mem.h"
 #include "core/context.h"
 
@@ -282,6 +283,34 @@ static void predict_in_a_mebibyte(void **state) {
     free(v);
 }
 
+/* What a refused fit says that it needs. */
+static uint64_t needed(hf_context *ctx, const hf_array *x, hf_init init, int64_t k) {
+    const hf_kmeans_opts o = {.k = k, .init = init};
+    hf_kmeans_result r = {0};
+    unsigned long long bytes = 0;
+    assert_int_equal(hf_kmeans_fit(ctx, x, &o, &r), HF_E_NOMEM);
+    const char *text = strstr(hf_last_error(ctx), "clusters needs ");
+    assert_non_null(text);
+    assert_int_equal(sscanf(text, "clusters needs %llu bytes", &bytes), 1);
+    return bytes;
+}
+
+/* k-means|| needs its candidates, and no more workspace where assigning takes the most. */
+static void parallel_start_needs_its_candidates(void **state) {
+    (void)state;
+    const int64_t n = 20000, d = 64, k = 3000;
+    float *v = must_alloc((size_t)(n * d) * sizeof(float));
+    assert_int_equal(generate_wide((void *)&d, 0, n, v, NULL, 0), HF_OK);
+    const hf_array x = hf_array_view(v, HF_F32, n, d);
+    hf_context *ctx = open_context(2, (uint64_t)4 << 20);
+    const struct hf_rows rows = {.ctx = ctx, .array = &x, .n = n, .d = d, .dtype = HF_F32};
+    const uint64_t plus = needed(ctx, &x, HF_INIT_KMEANSPP, k);
+    const uint64_t parallel = needed(ctx, &x, HF_INIT_KMEANS_PARALLEL, k);
+    assert_true(parallel > plus && parallel <= plus + hf_init_parallel_bytes(&rows, k));
+    hf_context_destroy(ctx);
+    free(v);
+}
+
 /* Rows are packed for the kernels only where the limit holds both. */
 static void packed_rows_share_the_limit(void **state) {
     (void)state;
@@ -312,6 +341,7 @@ int main(void) {
                                        cmocka_unit_test(core_of_copies_says_what_it_needs),
                                        cmocka_unit_test(kernels_share_the_limit),
                                        cmocka_unit_test(scan_shares_the_limit),
+                                       cmocka_unit_test(parallel_start_needs_its_candidates),
                                        cmocka_unit_test(predict_shares_the_limit),
                                        cmocka_unit_test(predict_in_a_mebibyte),
                                        cmocka_unit_test(packed_rows_share_the_limit)};

@@ -28,6 +28,9 @@ struct hf_init_args {
 /* Candidates of a step of greedy k-means++, as scikit-learn and the authors' own code have it. */
 int hf_init_trials(int64_t k);
 
+/* Candidates of a round of k-means||: hardly ever more. */
+int64_t hf_init_round_most(int64_t k);
+
 /* Bytes that hf_kmeans_init() holds at most beside its arguments (k-means||: is expected to hold).
  */
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args);

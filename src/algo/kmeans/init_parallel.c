@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define ROUNDS 5
@@ -58,6 +59,13 @@ static hf_status pool_add(const struct hf_init_state *s, struct pool *pool, int6
 
 /* Candidates expected of a round. More of them cost more, and are no better: docs/numerics.md. */
 static int64_t expected(int64_t k) { return k - k / 4; }
+
+/* Rows are drawn one by one: more than eight roots of the mean above it come once in 1e12 at most
+ * (Chernoff) where the mean is 1000 or more; 32 are for smaller ones. */
+int64_t hf_init_round_most(int64_t k) {
+    const double mean = (double)expected(k);
+    return (int64_t)(mean + 8 * sqrt(mean)) + 32;
+}
 
 /* Does row i become a candidate? The chance is min(1, expected * potential / total), decided in
  * integers. */

@@ -10,7 +10,6 @@
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* most that one read asks for */
 #define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels at least, where there is room */
-#define ROUND_CENTROIDS 3 /* times k: candidates of a round of k-means||, which wants 2 k */
 
 static uint64_t init_bytes(const struct hf_fit *fit) {
     const struct hf_init_args args = {.k = fit->k, .init = fit->opts.init};
@@ -63,10 +62,10 @@ static uint64_t least_chunk(const struct hf_fit *fit) {
     return is_buffered(fit) ? rows * row : 0;
 }
 
-static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel, int64_t k) {
-    struct hf_assign_bounds all = {.valid = true, .sweep = true, .n_moved = k};
+static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel) {
+    struct hf_assign_bounds all = {.valid = true, .sweep = true, .n_moved = fit->k};
     const struct hf_assign_args args = {.x = *panel,
-                                        .c = hf_array_view(NULL, fit->center_type, k, fit->d),
+                                        .c = hf_array_view(NULL, fit->center_type, fit->k, fit->d),
                                         .metric = fit->opts.metric,
                                         .exact = fit->opts.precision == HF_EXACT,
                                         .filter = fit->filter,
@@ -77,12 +76,13 @@ static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel, int64_t 
 }
 
 static uint64_t seed_bytes(const struct hf_fit *fit, const hf_array *panel) {
-    const struct hf_seed_args args = {
-        .x = *panel,
-        .candidates = hf_array_view(NULL, HF_F64, hf_init_trials(fit->k), fit->d),
-        .metric = fit->opts.metric,
-        .weights = fit->weights,
-        .filter = fit->filter};
+    const bool rounds = fit->opts.init == HF_INIT_KMEANS_PARALLEL;
+    const int64_t candidates = rounds ? hf_init_round_most(fit->k) : hf_init_trials(fit->k);
+    const struct hf_seed_args args = {.x = *panel,
+                                      .candidates = hf_array_view(NULL, HF_F64, candidates, fit->d),
+                                      .metric = fit->opts.metric,
+                                      .weights = fit->weights,
+                                      .filter = fit->filter};
     return hf_plan_workspace(fit->ctx, HF_OP_SEED, &args);
 }
 
@@ -96,8 +96,7 @@ static uint64_t kernel_bytes(struct hf_fit *fit) {
         .x = panel,
         .c = hf_array_view(NULL, fit->center_type, fit->k, fit->d),
         .metric = fit->opts.metric};
-    const bool rounds = fit->opts.init == HF_INIT_KMEANS_PARALLEL;
-    const uint64_t each[] = {assign_bytes(fit, &panel, fit->k * (rounds ? ROUND_CENTROIDS : 1)),
+    const uint64_t each[] = {assign_bytes(fit, &panel),
                              hf_plan_workspace(fit->ctx, HF_OP_UPDATE, &update),
                              hf_plan_workspace(fit->ctx, HF_OP_INERTIA, &inertia),
                              seeds(fit) ? seed_bytes(fit, &panel) : 0};
