@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the parts of a fit share. The path: kmeans_api.c checks, prepare.c looks at the data,
- * workspace.c takes the memory, restarts.c runs init.h, lloyd.c and finish.c and keeps the best. */
+ * memory_plan.c and workspace.c take the memory, restarts.c runs init.h, lloyd.c and finish.c and
+ * keeps the best. */
 #ifndef HF_FIT_H
 #define HF_FIT_H
 
