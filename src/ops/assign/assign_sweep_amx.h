@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Blocks of 32 rows by 32 centroids on AMX, and the vector work on their scores, which goes on
- * between the products of later blocks. Best scores are found as keys: the last bits of a score
- * give way to the centroid's place in its block, so that one maximum finds both. */
+ * Panels of 16 rows by groups of 32 centroids on AMX, and the vector work on their scores, which
+ * goes on between the products of later panels. Best scores are found as keys: the last bits of a
+ * score give way to the centroid's place in its group, so that one maximum finds both. */
 #ifndef HF_ASSIGN_SWEEP_AMX_H
 #define HF_ASSIGN_SWEEP_AMX_H
 
@@ -9,40 +9,46 @@
 #include <float.h>
 
 #define TERNARY_KEY 0xea /* (a & b) | c */
-#define LAG_STEPS 4      /* high steps from which on a lag pays */
-#define LAG_TILES 2      /* blocks of rows that are too few for a lag */
-#define PARTS_LOOK 4     /* centroids whose scores are looked at after a step of long operands */
+#define PARTS_LOOK 2     /* centroids whose scores are looked at after a step of long operands */
+#define HALF_K 16        /* centroids of a tile */
 
-static const int32_t tile_places[TILE_K] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
-                                            11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-                                            22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+static const int32_t tile_places[HALF_K] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* A block of scores that waits for its vector work. */
+/* A panel's scores for a group, that wait for their vector work. */
 struct tile_wait {
-    const float *scores; /* [TILE_K][TILE_ROWS]; NULL: none */
-    int slot;            /* first row of the block */
+    const float *scores; /* [TILE_K][VW]; NULL: none */
+    int slot;            /* first row of the panel */
     int32_t k;           /* first centroid */
 };
 
-/* A waiting block that is looked at, two panels of 16 rows. */
+/* The same while it is looked at. The two tiles of a group are looked at side by side, their
+ * centroids have the same places until the end. */
 struct tile_look {
     struct tile_wait wait;
-    const int32_t *places;
-    vf best[2]; /* largest keys so far, or the thresholds of candidates */
-    vf next[2]; /* second largest */
+    int known;             /* place[] are there */
+    const int32_t *places; /* [HALF_K] */
+    vi place[HALF_K];      /* in registers, where it is known which one is needed */
+    vf best[2];            /* of a tile: largest keys so far, or the thresholds of candidates */
+    vf next[2];            /* second largest */
 };
 
-ALWAYS_INLINE struct tile_look look_begin(const struct worker *w, int collect,
-                                          const struct tile_wait *wait) {
-    const float *best = w->block.best + wait->slot;
-    const vf least = vf_set1(-FLT_MAX);
-    struct tile_look l = {*wait, tile_places, {least, least}, {least, least}};
-    if (collect) {
-        l.best[0] = vf_load(best);
-        l.best[1] = vf_load(best + VW);
+ALWAYS_INLINE void look_places(struct tile_look *l, int known) {
+    l->known = known;
+    l->places = tile_places;
+    __asm__("" : "+r"(l->places)); /* else the constants are kept on the stack */
+    UNROLL(16)
+    for (int i = 0; known && i < HALF_K; i++) {
+        l->place[i] = vi_set1(i);
+        __asm__("" : "+v"(l->place[i]));
     }
-    __asm__("" : "+r"(l.places)); /* else 32 constants are kept on the stack */
-    return l;
+}
+
+ALWAYS_INLINE void look_begin(struct tile_look *l, const struct worker *w, int collect,
+                              const struct tile_wait *wait) {
+    l->wait = *wait;
+    l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
+    if (collect)
+        l->best[0] = vf_load(w->block.best + wait->slot);
 }
 
 /* Scores of 16 rows as keys. */
@@ -51,24 +57,23 @@ ALWAYS_INLINE vf look_key(const float *scores, vi place) {
                                                          vi_set1(-TILE_K), place, TERNARY_KEY));
 }
 
-/* Centroids [from, to) of the block: best two of each row, or candidates. */
+/* Centroids [from, to) of both tiles: best two of each row, or candidates. */
 ALWAYS_INLINE void look_at(const struct job *job, struct worker *w, const struct pack *p,
                            int collect, struct tile_look *l, int32_t from, int32_t to) {
     if (!l->wait.scores)
         return;
-    UNROLL_KNOWN(8)
+    UNROLL_KNOWN(16)
     for (int32_t t = from; t < to; t++) {
-        const float *row = l->wait.scores + t * TILE_ROWS;
-        if (collect) {
-            const uint64_t bits = vm_bits(vf_le(l->best[0], vf_load(row))) |
-                                  (uint64_t)vm_bits(vf_le(l->best[1], vf_load(row + VW))) << VW;
-            pick_candidates(job, w, p, l->wait.slot, bits, l->wait.k + t);
-            continue;
-        }
-        const vi place = vi_set1(l->places[t]);
+        const vi place = l->known ? l->place[t] : vi_set1(l->places[t]);
         UNROLL(2)
         for (int i = 0; i < 2; i++) {
-            const vf key = look_key(row + i * VW, place);
+            const float *row = l->wait.scores + (i * HALF_K + t) * VW;
+            if (collect) {
+                pick_candidates(job, w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
+                                l->wait.k + i * HALF_K + t);
+                continue;
+            }
+            const vf key = look_key(row, place);
             l->next[i] = vf_max(l->next[i], vf_min(l->best[i], key));
             l->best[i] = vf_max(l->best[i], key);
         }
@@ -78,39 +83,42 @@ ALWAYS_INLINE void look_at(const struct job *job, struct worker *w, const struct
                          : "+v"(l->best[0]), "+v"(l->best[1]), "+v"(l->next[0]), "+v"(l->next[1]));
 }
 
-/* The block's best two become those of its rows where they are better. */
+/* The group's best two become those of its rows where they are better. */
 ALWAYS_INLINE void look_end(struct worker *w, int collect, const struct tile_look *l) {
     if (collect || !l->wait.scores)
         return;
-    UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        const int slot = l->wait.slot + i * VW;
-        struct pick pick = pick_load(&w->block, slot);
-        const vm better = vf_lt(pick.best, l->best[i]);
-        const vi arg = _mm512_ternarylogic_epi32(
-            _mm512_castps_si512(l->best[i]), vi_set1(TILE_K - 1), vi_set1(l->wait.k), TERNARY_KEY);
-        pick.next = vf_max(pick.next, vf_max(l->next[i], vf_min(pick.best, l->best[i])));
-        pick.best = vf_max(pick.best, l->best[i]);
-        pick.arg = vi_select(better, arg, pick.arg);
-        pick_store(&w->block, slot, &pick);
-    }
+    struct pick pick = pick_load(&w->block, l->wait.slot);
+    const vf other =
+        _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(l->best[1]), vi_set1(HALF_K)));
+    const vf best = vf_max(l->best[0], other);
+    const vf next = vf_max(vf_max(l->next[0], l->next[1]), vf_min(l->best[0], other));
+    const vm better = vf_lt(pick.best, best);
+    const vi arg = _mm512_ternarylogic_epi32(_mm512_castps_si512(best), vi_set1(TILE_K - 1),
+                                             vi_set1(l->wait.k), TERNARY_KEY);
+    pick.next = vf_max(pick.next, vf_max(next, vf_min(pick.best, best)));
+    pick.best = vf_max(pick.best, best);
+    pick.arg = vi_select(better, arg, pick.arg);
+    pick_store(&w->block, l->wait.slot, &pick);
 }
 
-/* A block that nothing is computed beside. */
+/* Centroids of both tiles to look at after each of `turns` turns. */
+ALWAYS_INLINE int32_t look_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
+
+/* A panel that nothing is computed beside. */
 ALWAYS_INLINE void tile_finish(const struct job *job, struct worker *w, const struct pack *p,
                                int collect, const struct tile_wait *wait) {
-    struct tile_look l = look_begin(w, collect, wait);
-    look_at(job, w, p, collect, &l, 0, TILE_K);
+    struct tile_look l;
+    look_places(&l, 0);
+    look_begin(&l, w, collect, wait);
+    look_at(job, w, p, collect, &l, 0, HALF_K);
     look_end(w, collect, &l);
 }
 
-/* Where the operands of a block and those of the panel before it lie. */
-struct tile_turn {
-    const char *x;       /* first panel */
-    const char *y[2];    /* second panel of the block before, of this one */
-    const char *c, *e;   /* centroids */
-    const float *start;  /* of their scores */
-    float *before, *out; /* scores of the block before (NULL: none) and of this one (NULL: none) */
+/* Where the operands of a panel and a group lie. */
+struct tile_group {
+    const char *x;      /* the panel */
+    const char *c;      /* 16 centroids, then the other 16 */
+    const float *start; /* of their scores */
 };
 
 /* Turns t of high + low: a step of xh xl with ch, and with cl where there is a low step. */
@@ -118,95 +126,117 @@ ALWAYS_INLINE int64_t turn_step(int64_t t, int64_t low) { return t < 2 * low ? t
 
 ALWAYS_INLINE int turn_is_low(int64_t t, int64_t low) { return t < 2 * low && t % 2 != 0; }
 
-ALWAYS_INLINE void turn_store(float *out) {
-    const int stride = TILE_ROWS * sizeof(float);
-    _tile_stored(1, out + 16, stride);
-    _tile_stored(3, out + 16 * TILE_ROWS + 16, stride);
+/* What a turn multiplies: xl with ch, xh with ch, xh with cl. */
+enum turn_kind { TURN_XL, TURN_HIGH, TURN_CL };
+
+/* Two accumulators, 0 and 1 of even panels, 2 and 3 of odd ones. */
+ALWAYS_INLINE void group_start(int odd, const float *start) {
+    if (odd) {
+        _tile_loadd(2, start, 64);
+        _tile_loadd(3, start + 256, 64);
+    } else {
+        _tile_loadd(0, start, 64);
+        _tile_loadd(1, start + 256, 64);
+    }
 }
 
-/* The second panel is `lag` turns behind the first: when the scores of one panel are stored, the
- * products of the other keep the unit busy. Its last turns are the first ones of the next block. */
-ALWAYS_INLINE void tile_block(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, const struct tile_turn *o, int64_t high, int64_t low,
-                              int64_t lag, const struct tile_wait *wait) {
+ALWAYS_INLINE void group_store(int odd, float *scores) {
+    if (odd) {
+        _tile_stored(2, scores, 64);
+        _tile_stored(3, scores + 256, 64);
+    } else {
+        _tile_stored(0, scores, 64);
+        _tile_stored(1, scores + 256, 64);
+    }
+}
+
+/* Turn t. Twins: no tile has features of both parts, so that the tiles of ch for xl are those for
+ * xh, and each tile is loaded once. */
+ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, int64_t high,
+                              int64_t low, int twins) {
+    const int64_t step = twins ? t / 3 : turn_step(t, low);
+    const int kind = twins ? (int)(t % 3) : turn_is_low(t, low) ? TURN_CL : TURN_HIGH;
+    const int64_t c = (kind == TURN_CL ? high + step : step) * STEP_BYTES;
+    const int64_t x = (kind == TURN_XL ? high / 2 + step : step) * STEP_BYTES;
+    if (kind != TURN_HIGH || !twins) {
+        _tile_loadd(4, o->c + c, 64);
+        _tile_loadd(5, o->c + (high + low) * STEP_BYTES + c, 64);
+    }
+    if (kind != TURN_CL)
+        _tile_loadd(6, o->x + x, 64);
+    if (odd) {
+        _tile_dpbf16ps(2, 4, 6);
+        _tile_dpbf16ps(3, 5, 6);
+    } else {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 5, 6);
+    }
+}
+
+/* A panel times a group. The scores of the panel before are stored while this one is multiplied:
+ * a store right behind its last product would hold up what follows it until that is done. */
+ALWAYS_INLINE void tile_group(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect, struct tile_group o, int odd, int64_t high, int64_t low,
+                              int twins, float *before, struct tile_look *look,
+                              const struct tile_wait *wait) {
     const int64_t turns = high + low;
-    const int32_t share = (int32_t)((TILE_K + 2 * turns - 1) / (2 * turns));
-    const int stride = TILE_ROWS * sizeof(float);
-    struct tile_look look = look_begin(w, collect, wait);
+    const int64_t store = turns > 3 ? 1 : 0;
+    const int32_t share = look_share(turns);
+    look_begin(look, w, collect, wait);
+    __asm__("" : "+r"(o.x), "+r"(o.c), "+r"(o.start)); /* else each tile's address is kept */
+    group_start(odd, o.start);
+    job_prefetch(w);
     UNROLL_KNOWN(16)
     for (int64_t t = 0; t < turns; t++) {
-        const int64_t s = turn_step(t, low);
-        const int64_t tile = (turn_is_low(t, low) ? high + s : s) * STEP_BYTES;
-        const int32_t from = (int32_t)(2 * t) * share;
-        if (t == lag && !o->out)
-            break;
-        if (t == 0) {
-            _tile_loadd(0, o->start, 64);
-            _tile_loadd(2, o->start + 256, 64);
-        }
-        if (!turn_is_low(t, low))
-            _tile_loadd(6, o->x + s * STEP_BYTES, 64);
-        _tile_loadd(4, o->c + tile, 64);
-        _tile_loadd(5, o->e + tile, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(2, 5, 6);
-        look_at(job, w, p, collect, &look, from < TILE_K ? from : TILE_K,
-                from + share < TILE_K ? from + share : TILE_K);
-        if (t == lag) {
-            _tile_loadd(1, o->start, 64);
-            _tile_loadd(3, o->start + 256, 64);
-        }
-        if (!turn_is_low(t, low) || t == lag)
-            _tile_loadd(7, o->y[t >= lag] + s * STEP_BYTES, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(3, 5, 7);
-        look_at(job, w, p, collect, &look, from + share < TILE_K ? from + share : TILE_K,
-                from + 2 * share < TILE_K ? from + 2 * share : TILE_K);
-        if (t == lag - 1 && o->before)
-            turn_store(o->before);
-        if (t == turns - 1) {
-            _tile_stored(0, o->out, stride);
-            _tile_stored(2, o->out + 16 * TILE_ROWS, stride);
-        }
-        if (!turn_is_low(t, low))
-            job_prefetch(w);
+        const int32_t from = (int32_t)t * share;
+        group_turn(&o, odd, t, high, low, twins);
+        if (t == store && before)
+            group_store(!odd, before);
+        look_at(job, w, p, collect, look, from < HALF_K ? from : HALF_K,
+                from + share < HALF_K ? from + share : HALF_K);
     }
-    if (lag == 0)
-        turn_store(o->out);
-    look_end(w, collect, &look);
+    look_end(w, collect, look);
 }
 
-/* The vector work on a block is done two blocks later: its stores are on their way until then. */
+/* A panel meets two groups while it is in the L1 cache, or two panels the last group. The vector
+ * work on a panel is done two later: its stores are on their way until then. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low, int64_t lag) {
-    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    const int64_t steps = high + low;
+                              int collect, int64_t high, int64_t low, int twins, int known) {
+    const int panels = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS * 2;
+    const int64_t group = 2 * (high + low) * STEP_BYTES;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
-    const struct tile_wait none = {NULL, 0, 0};
+    struct tile_look look;
+    float *before = NULL;
     int turn = 0;
-    job_prefetch_plan(w, p->groups * tiles * high);
-    for (int64_t g = 0; g < p->groups; g++) {
-        const char *c = (const char *)p->tiles + (size_t)(2 * steps * g) * STEP_BYTES;
-        struct tile_turn o = {NULL, {NULL, NULL}, c, c + steps * STEP_BYTES, p->start + g * 512,
-                              NULL, NULL};
-        for (int i = 0; i < tiles; i++) {
-            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
-            o.x = x;
-            o.y[1] = x + high * STEP_BYTES;
-            o.y[0] = i > 0 ? o.y[1] - 2 * high * STEP_BYTES : o.y[1];
-            o.out = scores + turn * SCORES_STRIDE;
-            turn = turn == 2 ? 0 : turn + 1;
-            tile_block(job, w, p, collect, &o, high, low, lag, &wait[0]);
-            wait[0] = wait[1];
-            wait[1] = (struct tile_wait){o.out, i * TILE_ROWS, (int32_t)(g * TILE_K)};
-            o.before = o.out;
+    look_places(&look, known);
+    job_prefetch_plan(w, p->groups * panels);
+    for (int64_t g = 0; g < p->groups;) {
+        const int pair = g + 1 < p->groups;
+        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512};
+        for (int i = 0; i < panels; i += 2 - pair) {
+            UNROLL(2)
+            for (int odd = 0; odd < 2; odd++) {
+                struct tile_group at = o;
+                if (odd && pair) {
+                    at.c += group;
+                    at.start += 512;
+                } else if (odd) {
+                    at.x += high * STEP_BYTES;
+                }
+                tile_group(job, w, p, collect, at, odd, high, low, twins, before, &look, &wait[0]);
+                before = scores + turn * SCORES_STRIDE;
+                turn = turn == 2 ? 0 : turn + 1;
+                wait[0] = wait[1];
+                wait[1] = (struct tile_wait){before, (i + (pair ? 0 : odd)) * VW,
+                                             (int32_t)((g + (pair ? odd : 0)) * TILE_K)};
+            }
+            o.x += (2 - pair) * high * STEP_BYTES;
         }
-        o.y[0] = o.y[1];
-        o.out = NULL;
-        if (lag > 0)
-            tile_block(job, w, p, collect, &o, high, low, lag, &none);
+        g += 1 + pair;
     }
+    if (before)
+        group_store(1, before);
     tile_finish(job, w, p, collect, &wait[0]);
     tile_finish(job, w, p, collect, &wait[1]);
 }
@@ -215,11 +245,14 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
  * the centroids in the L1 cache. */
 ALWAYS_INLINE void tile_block_part(const struct job *job, struct worker *w, const struct pack *p,
                                    const struct tile_operands *o, int64_t begin, int64_t end,
-                                   float *out, const struct tile_wait *wait) {
+                                   float *out, const struct tile_wait wait[2]) {
     const int64_t steps = end - begin;
-    const int32_t share =
-        (int32_t)(steps < TILE_K / PARTS_LOOK ? (TILE_K + steps - 1) / steps : PARTS_LOOK);
-    struct tile_look look = look_begin(w, 0, wait);
+    const int32_t share = steps < HALF_K / PARTS_LOOK ? look_share(steps) : PARTS_LOOK;
+    struct tile_look look[2];
+    look_places(&look[0], 0);
+    look_places(&look[1], 0);
+    look_begin(&look[0], w, 0, &wait[0]);
+    look_begin(&look[1], w, 0, &wait[1]);
     int32_t from = 0;
     UNROLL_KNOWN(8)
     for (int64_t s = begin; s < end; s++) {
@@ -228,15 +261,18 @@ ALWAYS_INLINE void tile_block_part(const struct job *job, struct worker *w, cons
         tile_products(o, s);
         if (s < o->low)
             tile_products(o, o->high + s);
-        if (from < TILE_K) {
-            const int32_t to = from + share < TILE_K ? from + share : TILE_K;
-            look_at(job, w, p, 0, &look, from, to);
+        if (from < HALF_K) {
+            const int32_t to = from + share < HALF_K ? from + share : HALF_K;
+            look_at(job, w, p, 0, &look[0], from, to);
+            look_at(job, w, p, 0, &look[1], from, to);
             from = to;
         }
         job_prefetch(w);
     }
-    tile_store_scores(out);
-    look_end(w, 0, &look);
+    group_store(0, out);
+    group_store(1, out + SCORES_STRIDE);
+    look_end(w, 0, &look[0]);
+    look_end(w, 0, &look[1]);
 }
 
 /* Call i of `calls` on a group: its share of the next group's centroids is fetched. */
@@ -248,67 +284,70 @@ ALWAYS_INLINE void tile_fetch_next(const struct tile_operands *o, int64_t calls,
         __builtin_prefetch(next + at, 0, 2);
 }
 
+/* Two panels from slot `slot` on that have group g behind them. */
+ALWAYS_INLINE void tile_waits(const float *scores, int slot, int64_t g, struct tile_wait wait[2]) {
+    for (int i = 0; i < 2; i++)
+        wait[i] = (struct tile_wait){g < 0 ? NULL : scores + i * SCORES_STRIDE, slot + i * VW,
+                                     (int32_t)(g * TILE_K)};
+}
+
 /* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
  * steps does while all rows of the block pass by. The sums so far wait in memory. */
 ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
                                     int64_t high, int64_t low, int64_t parts) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
-    const struct tile_wait none = {NULL, 0, 0};
+    struct tile_wait wait[2];
     job_prefetch_plan(w, p->groups * tiles * high);
     for (int64_t turn = 0; turn < p->groups * parts; turn++) {
         const int64_t g = turn / parts;
         const int64_t begin = turn % parts * high / parts;
         const int64_t end = (turn % parts + 1) * high / parts;
         for (int i = 0; i < tiles; i++) {
-            float *out = scores + i * SCORES_STRIDE;
+            float *out = scores + 2 * i * SCORES_STRIDE;
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
             const struct tile_operands o = tile_operands_at(x, p, g, high, low);
             tile_fetch_next(&o, tiles * parts, turn % parts * tiles + i);
+            tile_waits(out, i * TILE_ROWS, begin == 0 ? g - 1 : -1, wait);
             if (begin == 0) {
-                const struct tile_wait wait = {out, i * TILE_ROWS, (int32_t)((g - 1) * TILE_K)};
                 tile_load_start(p, g);
-                tile_block_part(job, w, p, &o, 0, end, out, g > 0 ? &wait : &none);
             } else {
-                tile_load_scores(out);
-                tile_block_part(job, w, p, &o, begin, end, out, &none);
+                group_start(0, out);
+                group_start(1, out + SCORES_STRIDE);
             }
+            tile_block_part(job, w, p, &o, begin, end, out, wait);
         }
     }
     for (int i = 0; p->groups > 0 && i < tiles; i++) {
-        const struct tile_wait wait = {scores + i * SCORES_STRIDE, i * TILE_ROWS,
-                                       (int32_t)((p->groups - 1) * TILE_K)};
-        tile_finish(job, w, p, 0, &wait);
+        tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, wait);
+        tile_finish(job, w, p, 0, &wait[0]);
+        tile_finish(job, w, p, 0, &wait[1]);
     }
 }
 
-/* Turns between the panels where that pays: blocks of few turns have no time to lose. */
-ALWAYS_INLINE int64_t lag_of(int64_t high) { return high >= LAG_STEPS ? high / 2 : 0; }
-
-/* Panels that begin with different steps add up in different orders: not where scores decide
- * labels, or bounds tell them. Few rows do not pay for the turns that only one panel has. */
-static int64_t tile_lag(const struct job *job, const struct worker *w) {
-    const int shows = !job->a->exact || job->a->bounds;
-    return shows || w->block.rows <= LAG_TILES * TILE_ROWS ? 0 : lag_of(tile_steps(job));
+/* No tile has features of both parts. */
+static int tile_twins(const struct job *job) {
+    return tile_parts(job) == 2 && job->d % STEP == 0 && tile_low_steps(job) > 0;
 }
 
-/* Numbers of steps that get a loop of their own: without its branches the next block begins while
- * this one is still at work. */
-#define TILE_SHAPES(S) S(1, 0) S(1, 1) S(2, 0) S(2, 1) S(3, 0) S(3, 3) S(4, 0) S(4, 2) S(8, 4)
-#define TILE_SHAPE(h, l)                                                                           \
-    static NOINLINE void tile_argmax_##h##_##l(const struct job *job, struct worker *w,            \
-                                               const struct pack *p) {                             \
-        if (lag_of(h) > 0 && tile_lag(job, w) > 0)                                                 \
-            tile_sweep(job, w, p, 0, h, l, lag_of(h));                                             \
-        else                                                                                       \
-            tile_sweep(job, w, p, 0, h, l, 0);                                                     \
+/* Numbers of steps, and twins, that get a loop of their own: without its branches the next panel
+ * begins while this one is still at work. */
+#define TILE_SHAPES(S)                                                                             \
+    S(1, 0, 0)                                                                                     \
+    S(1, 1, 0)                                                                                     \
+    S(2, 0, 0)                                                                                     \
+    S(2, 1, 0) S(2, 1, 1) S(3, 0, 0) S(3, 3, 0) S(4, 0, 0) S(4, 2, 0) S(4, 2, 1) S(8, 4, 1)
+#define TILE_SHAPE(h, l, t)                                                                        \
+    static NOINLINE void tile_argmax_##h##_##l##_##t(const struct job *job, struct worker *w,      \
+                                                     const struct pack *p) {                       \
+        tile_sweep(job, w, p, 0, h, l, t, 1);                                                      \
     }
 TILE_SHAPES(TILE_SHAPE)
 #undef TILE_SHAPE
 
 static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
                                      const struct pack *p) {
-    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), tile_lag(job, w));
+    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), 0, 0);
 }
 
 /* No low steps to ask for: half jobs and whole numbers */
@@ -325,9 +364,10 @@ static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
-#define TILE_SHAPE(h, l)                                                                           \
-    if (high == h && low == l) {                                                                   \
-        tile_argmax_##h##_##l(job, w, p);                                                          \
+    const int twins = tile_twins(job);
+#define TILE_SHAPE(h, l, t)                                                                        \
+    if (high == h && low == l && twins == t) {                                                     \
+        tile_argmax_##h##_##l##_##t(job, w, p);                                                    \
         return;                                                                                    \
     }
     TILE_SHAPES(TILE_SHAPE)
@@ -342,7 +382,7 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), tile_lag(job, w));
+    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), 0, 0);
 }
 
 #endif

@@ -31,8 +31,7 @@
 #else
 #define UNROLL_KNOWN(n) UNROLL(n)
 #endif
-#define SCORES_STRIDE                                                                              \
-    (4 * 256 + 80) /* of a 32 x 32 block; not 4 KB apart: stores would hold up loads */
+#define SCORES_STRIDE (2 * 256 + 16) /* of 16 rows; not 2 KB apart: stores would hold up loads */
 
 #define SPLIT_BYTES (26 * 1024) /* of centroids that rows, passing by, leave in the L1 cache */
 #define L1_BYTES (32 * 1024)    /* of operands that stay there as they are */
@@ -114,12 +113,12 @@ static int64_t tile_splits(int64_t high, int64_t low) {
     return parts > 2 ? parts : 2;
 }
 
-/* ... and three blocks of scores, or one for every 32 rows. */
+/* ... and scores of three panels, or of all. */
 static size_t tile_scratch_bytes(const struct job *job) {
-    const int tiles = job->block_rows / TILE_ROWS;
+    const int panels = job->block_rows / VW;
     const int split = tile_splits(tile_steps(job), tile_low_steps(job)) > 1;
-    const size_t blocks = split && tiles > 3 ? (size_t)tiles : 3;
-    return tile_parts_bytes(job) + blocks * SCORES_STRIDE * sizeof(float);
+    const size_t scores = split && panels > 3 ? (size_t)panels : 3;
+    return tile_parts_bytes(job) + scores * SCORES_STRIDE * sizeof(float);
 }
 
 ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
@@ -314,20 +313,12 @@ static void tile_pack_panel(const struct job *job, struct worker *w, int first, 
         tile_pack_step(rows + (s - half) * STEP, job->d_pad, 1, dst + s * STEP_BYTES);
 }
 
-ALWAYS_INLINE void tile_load_scores(const float *from) {
-    const int stride = TILE_ROWS * sizeof(float);
-    _tile_loadd(0, from, stride);
-    _tile_loadd(1, from + 16, stride);
-    _tile_loadd(2, from + 16 * TILE_ROWS, stride);
-    _tile_loadd(3, from + 16 * TILE_ROWS + 16, stride);
-}
-
 /* Tile registers 0-3 to out [TILE_K][TILE_ROWS]. */
 ALWAYS_INLINE void tile_store_scores(float *out) {
     const int stride = TILE_ROWS * sizeof(float);
     _tile_stored(0, out, stride);
-    _tile_stored(1, out + 16, stride);
-    _tile_stored(2, out + 16 * TILE_ROWS, stride);
+    _tile_stored(1, out + 16 * TILE_ROWS, stride);
+    _tile_stored(2, out + 16, stride);
     _tile_stored(3, out + 16 * TILE_ROWS + 16, stride);
 }
 
@@ -347,8 +338,8 @@ ALWAYS_INLINE struct tile_operands tile_operands_at(const char *x, const struct 
 ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
     const float *start = p->start + g * 512;
     _tile_loadd(0, start, 64);
-    _tile_loadd(1, start, 64);
-    _tile_loadd(2, start + 256, 64);
+    _tile_loadd(1, start + 256, 64);
+    _tile_loadd(2, start, 64);
     _tile_loadd(3, start + 256, 64);
 }
 
@@ -357,8 +348,8 @@ ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
     _tile_loadd(4, o->c + s * STEP_BYTES, 64);
     _tile_loadd(5, o->e + s * STEP_BYTES, 64);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(1, 5, 6);
+    _tile_dpbf16ps(2, 4, 7);
     _tile_dpbf16ps(3, 5, 7);
 }
 
