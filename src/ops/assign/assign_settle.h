@@ -109,16 +109,30 @@ ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const stru
                        vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(vf_set1(LOST), best));
 }
 
-/* Bring the rows that wait into the sums. */
+static void settle_weighted(const struct job *job, struct worker *w, const struct move *m) {
+    const struct hf_assign_args *a = job->a;
+    const double weight = a->weights ? a->weights[m->row] : 1;
+    const void *row = job_row(job, m->row);
+    update_move_row(&w->sums, row, a->x.dtype,
+                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, m->from,
+                    m->to);
+}
+
+/* Bring the rows that wait into the sums. Sums are asked for a row ahead: many are in the L2 cache
+ * at best. */
 static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     const struct hf_assign_args *a = job->a;
+    const struct hf_sums *s = &w->sums;
+    const int light = a->x.dtype == HF_F32 && !a->weights && a->metric != HF_COSINE &&
+                      s->limbs == 1 && !s->weight;
     for (int m = 0; m < w->n_moves; m++) {
-        const int64_t i = w->moves[m].row;
-        const double weight = a->weights ? a->weights[i] : 1;
-        const void *row = job_row(job, i);
-        update_move_row(&w->sums, row, a->x.dtype,
-                        update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight,
-                        w->moves[m].from, w->moves[m].to);
+        const struct move *v = &w->moves[m];
+        if (m + 1 < w->n_moves)
+            update_fetch(s, v[1].from, v[1].to);
+        if (light)
+            update_move_light(s, job_row(job, v->row), v->from, v->to);
+        else
+            settle_weighted(job, w, v);
     }
     w->has_sums |= w->n_moves > 0;
     w->n_moves = 0;

@@ -15,6 +15,7 @@
 #include "ops/update/update.h"
 #include <math.h>
 
+#define UPDATE_FETCH 128 /* sums of a cluster that are asked for; the rest the CPU sees coming */
 #define UPDATE_MAGIC_BITS INT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
 
 /* A row on its way: from and to are the first limbs of its old and new sums, or NULL. */
@@ -149,6 +150,32 @@ static inline void update_move_row(const struct hf_sums *s, const void *row, hf_
         return;
     update_move_features(s, row, dtype, factor, from, to, 0, s->d);
     update_move_count(s, weight, from, to);
+}
+
+/* update_move_row() of a float32 row of factor 1, one limb and no weights. */
+ALWAYS_INLINE void update_move_light(const struct hf_sums *s, const void *row, int32_t from,
+                                     int32_t to) {
+    const struct update_move m = {.row = row,
+                                  .mult = s->mult,
+                                  .from = from < 0 ? NULL : s->sum + from * s->d,
+                                  .to = to < 0 ? NULL : s->sum + to * s->d,
+                                  .factor = 1};
+    update_span_limbs(&m, HF_F32, 1, 0, s->d);
+    if (from >= 0)
+        s->count[from]--;
+    if (to >= 0)
+        s->count[to]++;
+}
+
+/* Ask for the first sums of two clusters (-1: none). */
+static inline void update_fetch(const struct hf_sums *s, int32_t from, int32_t to) {
+    const int64_t most = s->d < UPDATE_FETCH ? s->d : UPDATE_FETCH;
+    for (int64_t j = 0; j < most; j += HF_ALIGN / 8) {
+        if (from >= 0)
+            __builtin_prefetch(s->sum + from * s->d + j, 1);
+        if (to >= 0)
+            __builtin_prefetch(s->sum + to * s->d + j, 1);
+    }
 }
 
 /* r_i of update.h for a row of d elements. weight is 1 where there are no weights. */

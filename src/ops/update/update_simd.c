@@ -161,16 +161,44 @@ static void factor_range(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
+/* Split: what row i needs of features [begin, end), into the L2 cache. Sums that are split are
+ * larger than it. */
+static void fetch_features(const struct update_job *job, int64_t i, int64_t begin, int64_t end) {
+    const struct hf_update_args *args = job->args;
+    const struct hf_sums *s = args->sums;
+    const int32_t from = old_label(args, i);
+    const int32_t to = args->labels[i];
+    const int64_t size = (int64_t)hf_dtype_bytes(args->x.dtype);
+    const char *x = row_at(job, i);
+    for (int64_t at = begin * size; at < end * size; at += HF_ALIGN)
+        __builtin_prefetch(x + at, 0, 2);
+    for (int64_t j = begin; j < end; j += HF_ALIGN / 8) {
+        if (from >= 0)
+            __builtin_prefetch(s->sum + from * s->d + j, 1, 2);
+        if (to >= 0)
+            __builtin_prefetch(s->sum + to * s->d + j, 1, 2);
+    }
+}
+
+/* The next row of the block from i on that changed, or its end. */
+static int64_t next_change(const struct update_job *job, int64_t i) {
+    while (i < job->end_row && old_label(job->args, i) == job->args->labels[i])
+        i++;
+    return i;
+}
+
 /* Split: features [begin, end) of every row of the block. */
 static void feature_range(void *job_, int worker, int64_t begin, int64_t end) {
     (void)worker;
     struct update_job *job = job_;
     const struct hf_update_args *args = job->args;
-    for (int64_t i = job->first_row; i < job->end_row; i++) {
+    int64_t next;
+    for (int64_t i = next_change(job, job->first_row); i < job->end_row; i = next) {
         const int32_t from = old_label(args, i);
         const int32_t to = args->labels[i];
-        if (from == to)
-            continue;
+        next = next_change(job, i + 1);
+        if (next < job->end_row)
+            fetch_features(job, next, begin, end);
         update_move_features(args->sums, row_at(job, i), args->x.dtype,
                              job->factor[i - job->first_row], from, to, begin, end);
         if (begin == 0)
