@@ -264,10 +264,10 @@ static int basis_make(struct job *job, hf_pool *pool) {
         return 0;
     hf_parallel_for(pool, groups, 8, basis_project, job);
     const double chain = (BASIS_CHAIN + (double)job->d / BASIS_CHAIN + 3) * 0x1p-24;
-    const double dot = fmax(tile_dot_error(job), chain);
+    const double dot = fmax(tile_dot_error(job, 0), chain);
     const double turn = 1.1 * sqrt(b->p) * dot; /* |V^T x' - y| / |x'|, the same for c' */
     b->rest_slack = (float)(2.2 * turn + 1.1 * skew + (b->p + 16) * 0x1p-22);
-    b->slack = (float)(2.2 * turn + 3.3 * skew + 1.2 * tile_dot_error(b->coarse_job) + 0x1p-20);
+    b->slack = (float)(2.2 * turn + 3.3 * skew + 1.2 * tile_dot_error(b->coarse_job, 0) + 0x1p-20);
     b->tiny = (float)(sqrt((double)job->d) * 0x1p-61);
     hf_parallel_for(pool, b->directions.groups * TILE_K, 4, basis_pack_directions, job);
     hf_parallel_for(pool, b->coarse.groups * TILE_K, TILE_K, basis_pack, job);

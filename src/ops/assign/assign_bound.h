@@ -12,12 +12,14 @@
 #ifndef HF_ASSIGN_BOUND_H
 #define HF_ASSIGN_BOUND_H
 
+#include <float.h>
 #include <stdint.h>
 
 struct filter_bound {
     float eps;   /* 1.01 * (dot error) + 8u */
     float delta; /* 1.01u + kappa, rounded up */
     float moved; /* at least how far storing a centroid moved it; 0: in eps */
+    float share; /* the same for |c'_k| <= C, in shares of C */
     float eta;   /* absolute error of a score */
     float tiny;  /* absolute error of x' and c' from underflow */
     float qerr;  /* relative error of the float32 |x'|^2 */
@@ -29,6 +31,7 @@ static inline struct filter_bound filter_bound_make(double dot_error, int64_t d,
     struct filter_bound b;
     b.eps = (float)(1.01 * dot_error + 8 * 0x1p-24);
     b.moved = 0;
+    b.share = FLT_MAX;
     b.delta = (float)(1.02 * 0x1p-24 + (double)(d + 8) * 0x1p-52);
     b.eta = (float)((double)d * 0x1p-118 * (1 + cmax) * (1 + cmax));
     b.tiny = (float)((double)d * 0x1p-126);

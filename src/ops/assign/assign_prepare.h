@@ -33,9 +33,8 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->groups = (count + TILE_K - 1) / TILE_K;
     p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
     p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
-    p->lost = job->i16 || job->half
-                  ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
-                  : NULL;
+    p->lost = tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
+                                 : NULL;
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {
@@ -403,7 +402,8 @@ static void prepare(struct job *job, hf_pool *pool) {
         if (job->c_length[k] < WILD)
             cmax = fmax(cmax, job->c_length[k]);
     const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
-    job->bound = filter_bound_make(fmax(tile_dot_error(job), look), job->d, cmax);
+    job->bound =
+        filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
 #if TILE_HAS_I16
     job->i16_scale = i16_centroid_scale(cmax);
 #endif
@@ -412,6 +412,7 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (job->all.lost) {
         /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
         job->bound.moved = pack_lost_most(&job->all) * (1 + 0x1p-6f);
+        job->bound.share = tile_most_share(job);
         job->bound.eta += sqrtf((float)job->d) * 0x1p-62f * job->bound.moved;
     }
     if (job->project && job->usable)

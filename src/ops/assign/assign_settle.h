@@ -85,15 +85,17 @@ ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const stru
     const vf q_up = vf_fma(s.moved, vf_fma(two, norm, s.moved), x_up);
     /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
      * a tiny |x'|^2 it alone keeps the rows open. */
-    const vf flat = vf_fma(norm, s.any, vf_set1(f->eta));
+    const vf eta = vf_set1(f->eta);
     const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)),
-                         vf_fma(s.row, cmax, flat));
+                         vf_fma(s.row, cmax, vf_fma(norm, s.any, eta)));
     const vf d0 = vf_add(vf_fma(delta, vf_add(norm, cmax), tiny), s.apart);
     const vf u0 = vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e0))), zero);
     /* no centroid longer than |x'| + (distance to the best) can be as near as the best */
     const vf reach = vf_fma(vf_set1(4), d0, vf_mul(vf_sqrt(u0), vf_set1(1 + 0x1p-10f)));
     const vf c = job->a->metric == HF_EUCLIDEAN ? vf_min(cmax, vf_add(norm, reach)) : cmax;
-    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)), vf_fma(s.row, c, flat));
+    const vf any = vf_min(s.any, vf_mul(vf_set1(f->share), c));
+    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)),
+                        vf_fma(s.row, c, vf_fma(norm, any, eta)));
     const vf d = vf_add(vf_fma(delta, vf_add(norm, c), tiny), s.best);
     const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e))), zero));
     vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));

@@ -13,6 +13,7 @@
 
 #include "ops/assign/assign_job.h"
 #include "ops/assign/assign_pick.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -68,15 +69,26 @@ static int64_t tile_all_steps(const struct job *job) {
     return tile_steps(job) + tile_low_steps(job);
 }
 
+/* Is it measured for each centroid what storing it leaves out? */
+static int tile_measures(const struct job *job) {
+    return job->half || !(job->single || job->project);
+}
+
+/* What that is at most, in shares of |c'|: see tile_rest(). Half jobs have no such bound. */
+static float tile_most_share(const struct job *job) {
+    return job->half ? FLT_MAX : 2.04f * 0x1p-16f;
+}
+
 /* A bf16 part is off by at most 2^-8 of what it stands for. Left out: rest of c' (2^-16) and, for
- * split rows, rest of x' and xl.cl, each at most 2^-16 of |x'||c'|; coarse rows and centroids are
- * bf16 as they are, and half jobs measure what they leave out. A step adds 32 products in chains of
- * 16 and one to the total; twice that covers any order. A key (assign_sweep_amx.h) differs from its
- * score in the last 5 bits. */
-static double tile_dot_error(const struct job *job) {
+ * split rows, xl.cl and rest of x', each at most 2^-16 of |x'||c'|; coarse rows and centroids are
+ * bf16 as they are. What is measured is not in it: but for the rest of x' that is all. A step adds
+ * 32 products in chains of 16 and one to the total; twice that covers any order. A key
+ * (assign_sweep_amx.h) differs from its score in the last 5 bits. */
+static double tile_dot_error(const struct job *job, int measured) {
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
-    const double parts = job->single || job->half ? 0 : job->whole ? 1.02 : 3.06;
-    return parts * 0x1p-16 + 1.02 * chain * 0x1p-24 + 1.02 * 0x1p-18;
+    const double stored = job->single || measured ? 0 : job->whole ? 1.02 : 2.04;
+    const double rows = job->single || job->half || job->whole ? 0 : 1.02;
+    return (stored + rows) * 0x1p-16 + 1.02 * chain * 0x1p-24 + 1.02 * 0x1p-18;
 }
 
 static size_t tile_row_bytes(const struct job *job) {
@@ -169,6 +181,28 @@ static float tile_lost(const float *c, int64_t d, double *square) {
     return (float)(sqrt(lost) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
 
+/* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
+ * rows, xl.cl. */
+static float tile_rest(const struct job *job, const float *c) {
+    double low_square = 0;
+    double rest_square = 0;
+    for (int64_t j = 0; j < job->d; j += VW) {
+        const vf v = vf_load(c + j);
+        const vf off = vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v)));
+        const vf part = tile_widen((__m256i)_mm512_cvtneps_pbh(off));
+        float low[VW], rest[VW];
+        vf_store(low, part);
+        vf_store(rest, vf_sub(off, part));
+        for (int i = 0; i < VW; i++) {
+            low_square += (double)low[i] * (double)low[i];
+            rest_square += (double)rest[i] * (double)rest[i];
+        }
+    }
+    const double low_share = tile_parts(job) == 2 ? 0x1p-8 : 0;
+    return (float)((sqrt(rest_square) + low_share * sqrt(low_square)) * (1 + 0x1p-20) +
+                   sqrt((double)job->d) * 0x1p-120);
+}
+
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
@@ -194,6 +228,8 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
         p->lost[slot] = tile_lost(c, job->d, &square);
         if (start > LOST && job->a->metric == HF_EUCLIDEAN)
             start = (float)(-square / 2);
+    } else if (p->lost) {
+        p->lost[slot] = tile_rest(job, c);
     }
     for (int i = 0; i < 16; i++)
         p->start[slot * 16 + i] = start;

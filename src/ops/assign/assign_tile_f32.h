@@ -26,7 +26,16 @@
 #define TILE_HAS_I16 0
 #endif
 
-static double tile_dot_error(const struct job *job) {
+/* Is it measured for each centroid what storing it moves? There is no bound of that beside. */
+static int tile_measures(const struct job *job) { return job->i16; }
+
+static float tile_most_share(const struct job *job) {
+    (void)job;
+    return FLT_MAX;
+}
+
+static double tile_dot_error(const struct job *job, int measured) {
+    (void)measured;
 #if TILE_HAS_I16
     if (job->i16)
         return i16_dot_error();
