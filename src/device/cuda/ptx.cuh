@@ -112,6 +112,23 @@ static __device__ __forceinline__ void hf_tma_load(uint32_t dst, const CUtensorM
                  : "memory");
 }
 
+/* 16 bytes by this thread's own copies, of which so many are read and the others are 0. */
+static __device__ __forceinline__ void hf_copy_async(uint32_t dst, const void *src,
+                                                     uint32_t bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes)
+                 : "memory");
+}
+
+/* Arrive at bar, as one of those that it was made for, once this thread's copies have come. */
+static __device__ __forceinline__ void hf_copy_arrive(uint32_t bar) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
+}
+
+/* After the wait for such copies, before wgmma reads them. */
+static __device__ __forceinline__ void hf_copied_fence(void) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /* Four 8 x 8 matrices of 16-bit elements: the A operand of a 16 x 16 step. */
 static __device__ __forceinline__ void hf_ldmatrix(uint32_t (&r)[4], uint32_t p) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -10,6 +10,8 @@
 #include "ops/assign/assign_filter_conclude.cuh"
 #include "ops/assign/assign_filter_sweep.cuh"
 
+#define FILTER_STREAM_ROWS 8 /* listed rows of which a producer's thread copies pieces */
+
 struct filter_stream_shape {
     static constexpr bool BF16 = false; /* rows are f16 */
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
@@ -43,57 +45,115 @@ template <class S> struct filter_stream_shared {
     }
 };
 
-/* One thread of each thread block. */
+/* Where this lane's share of listed rows lies: the producers' 128 threads copy 16 bytes each of the
+ * same columns of FILTER_STREAM_ROWS rows, eight neighbouring lanes a slab of one. */
+struct filter_stream_listed {
+    const uint16_t *x[FILTER_STREAM_ROWS]; /* column 0; rows lie 16 apart in this thread block */
+    int there;                             /* bit r: is there a row r? */
+};
+
+template <class S>
+static __device__ __forceinline__ void
+filter_stream_listed_rows(const struct filter_args &a, const struct filter_segment &s, int round,
+                          struct filter_stream_listed *rows) {
+    static_assert(S::WGS * FILTER_WG_ROWS == 16 * FILTER_STREAM_ROWS, "rows of a thread block");
+    const int first =
+        ((s.group + round) * S::UNITS + (int)hf_cluster_rank() * S::WGS) * FILTER_WG_ROWS +
+        (int)(threadIdx.x & 127) / 8;
+    const int64_t list = a.split ? s.problem * a.out.open.cap : s.problem * a.rows.n;
+    const int count = filter_rows_of<true>(a, s.problem);
+    rows->there = 0;
+#pragma unroll
+    for (int r = 0; r < FILTER_STREAM_ROWS; r++) {
+        const int i = first + 16 * r;
+        const int row = i < count ? a.rows.list[list + i] : 0;
+        rows->x[r] = (const uint16_t *)a.rows.x16 + (s.problem * a.rows.n + row) * a.rows.ld;
+        rows->there |= (i < count) << r;
+    }
+}
+
+/* This lane's share of slab c into a stage, as the copy engine lays it out; zeros behind the last
+ * row and column. */
+template <class S>
+static __device__ __forceinline__ void
+filter_stream_gather(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                     const struct filter_stream_listed &rows, int c, int stage) {
+    const int piece = (int)threadIdx.x & 7, row = (int)(threadIdx.x & 127) / 8;
+    const int column = c * FILTER_STREAM_DP + piece * 8;
+    const int left = a.rows.d > column ? a.rows.d - column : 0;
+    const uint32_t bytes = left < 8 ? (uint32_t)left * 2 : 16;
+    const uint32_t to =
+        m.rows(stage, 0) + (uint32_t)(row * S::SWIZZLE + ((piece ^ (row & 7)) << 4));
+#pragma unroll
+    for (int r = 0; r < FILTER_STREAM_ROWS; r++)
+        hf_copy_async(to + (uint32_t)(r * 16 * S::SWIZZLE), rows.x[r] + (left > 0 ? column : 0),
+                      rows.there >> r & 1 ? bytes : 0);
+    hf_copy_arrive(m.full(stage));
+}
+
+/* One thread: slab c of tile t, and of the rows of a round unless they are listed, into a stage. */
+template <class S, bool LIST>
+static __device__ __forceinline__ void
+filter_stream_fetch(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                    const CUtensorMap *map, const struct filter_segment &s, int round, int t, int c,
+                    int stage) {
+    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    const uint32_t rank = hf_cluster_rank(), half = S::SLAB / 2;
+    const uint8_t *const tile =
+        a.tiles + ((int64_t)s.problem * a.tiles_per_problem + t) * a.tile_bytes;
+    const bool first = c == 0;
+    hf_mbar_expect(m.full(stage),
+                   (LIST ? 0 : S::WGS * S::ROWS) + S::SLAB + (first ? S::NT * 4 : 0));
+    for (int wg = 0; wg < S::WGS && !LIST; wg++)
+        hf_tma_load(m.rows(stage, wg), map, c * FILTER_STREAM_DP,
+                    ((s.group + round) * S::UNITS + (int)rank * S::WGS + wg) * FILTER_WG_ROWS,
+                    s.problem, m.full(stage));
+    hf_bulk_copy_all(m.slab(stage) + rank * half, tile + (int64_t)c * S::SLAB + rank * half, half,
+                     m.full(stage), 3);
+    if (first)
+        hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4, m.full(stage));
+}
+
+/* A producer's place in the ring. */
+struct filter_stream_place {
+    int stage;
+    uint32_t parity;
+};
+
+/* What a round needs. */
+template <class S, bool LIST>
+static __device__ __forceinline__ void
+filter_stream_round(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                    const CUtensorMap *map, const struct filter_segment &s, int round,
+                    struct filter_stream_place *p) {
+    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    struct filter_stream_listed listed;
+    if constexpr (LIST)
+        filter_stream_listed_rows<S>(a, s, round, &listed);
+    for (int t = s.t0; t < s.t1; t++)
+        for (int c = 0; c < slabs; c++) {
+            hf_mbar_wait(m.empty(p->stage), p->parity);
+            if ((threadIdx.x & 127) == 0)
+                filter_stream_fetch<S, LIST>(a, m, map, s, round, t, c, p->stage);
+            if constexpr (LIST)
+                filter_stream_gather<S>(a, m, listed, c, p->stage);
+            p->stage = p->stage + 1 == S::STAGES ? 0 : p->stage + 1;
+            p->parity ^= p->stage == 0;
+        }
+}
+
+/* The producers of a thread block: one thread, or, with listed rows, all of them, as the copy
+ * engine does not know those. Consumers that loaded such rows themselves, a slab ahead, waited for
+ * memory at each slab. */
 template <class S, bool LIST>
 static __device__ __forceinline__ void
 filter_stream_produce(const struct filter_args &a, const struct filter_stream_shared<S> &m,
                       const CUtensorMap *map) {
-    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
-    const uint32_t rank = hf_cluster_rank(), half = S::SLAB / 2;
     struct filter_segment s;
-    int stage = 0;
-    uint32_t parity = 1;
+    struct filter_stream_place p = {0, 1};
     for (int i = 0; filter_segment_at<S, LIST>(a, i, &s); i++)
-        for (int v = 0; v < s.rounds; v++)
-            for (int t = s.t0; t < s.t1; t++)
-                for (int c = 0; c < slabs; c++) {
-                    const uint8_t *const tile =
-                        a.tiles + ((int64_t)s.problem * a.tiles_per_problem + t) * a.tile_bytes;
-                    const bool first = c == 0;
-                    hf_mbar_wait(m.empty(stage), parity);
-                    hf_mbar_expect(m.full(stage), (LIST ? 0 : S::WGS * S::ROWS) + S::SLAB +
-                                                      (first ? S::NT * 4 : 0));
-                    for (int wg = 0; wg < S::WGS && !LIST; wg++)
-                        hf_tma_load(m.rows(stage, wg), map, c * FILTER_STREAM_DP,
-                                    ((s.group + v) * S::UNITS + (int)rank * S::WGS + wg) *
-                                        FILTER_WG_ROWS,
-                                    s.problem, m.full(stage));
-                    hf_bulk_copy_all(m.slab(stage) + rank * half,
-                                     tile + (int64_t)c * S::SLAB + rank * half, half, m.full(stage),
-                                     3);
-                    if (first)
-                        hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4,
-                                     m.full(stage));
-                    stage = stage + 1 == S::STAGES ? 0 : stage + 1;
-                    parity ^= stage == 0;
-                }
-}
-
-/* Columns [c * 64, c * 64 + 64) of listed rows: the A operand of four steps. */
-static __device__ __forceinline__ void filter_stream_fetch(const struct filter_args &a,
-                                                           const uint16_t *const (&x)[2], int c,
-                                                           uint32_t (&r)[4][4]) {
-#pragma unroll
-    for (int i = 0; i < 16; i++) {
-        const int half = i % 2, k = i / 2;
-        const int column = c * FILTER_STREAM_DP + k * 8 + 2 * (int)(threadIdx.x & 3);
-        uint32_t v = 0;
-        if (x[half] != nullptr && column < a.rows.d)
-            v = *(const uint32_t *)(x[half] + column);
-        if (column + 1 == a.rows.d)
-            v &= 0xFFFF;
-        r[k / 2][half + 2 * (k % 2)] = v;
-    }
+        for (int round = 0; round < s.rounds; round++)
+            filter_stream_round<S, LIST>(a, m, map, s, round, &p);
 }
 
 /* A warp is done with a stage: it says so to both thread blocks, as both write it. */
@@ -154,13 +214,12 @@ static __device__ __forceinline__ void filter_stream_rows(uint32_t slab, uint32_
                     slab + (uint32_t)(row * S::SWIZZLE + ((i * 2 + (lane >> 4) ^ (row & 7)) << 4)));
 }
 
-/* The scores of one tile, bias included; leaves the last stage to be released: its number. LIST: r
- * is the first slab of the rows x, and so again afterwards. MEASURE: squares become the rows'. */
+/* The scores of one tile, bias included; leaves the last stage to be released: its number. MEASURE:
+ * squares become the rows'. */
 template <class S, bool LIST, bool MEASURE>
 static __device__ __forceinline__ int
 filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                     const uint16_t *const (&x)[2], uint32_t (&r)[4][4], int *stage,
-                     uint32_t *parity, struct filter_stream_squares *squares,
+                     int *stage, uint32_t *parity, struct filter_stream_squares *squares,
                      float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1; /* 0 */
@@ -169,39 +228,29 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
     filter_begin_bias<S::NT, false>(d, m.bias(*stage));
     for (int c = 0; c < slabs; c++) {
         const int now = *stage;
-        uint32_t next[4][4], seen = 0;
+        uint32_t seen = 0;
         hf_mbar_wait(m.full(now), *parity);
-        if constexpr (MEASURE && LIST)
-            filter_stream_square(a, r, squares);
+        if constexpr (LIST)
+            hf_copied_fence();
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
         const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
         hf_wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint64_t b = hf_wgmma_desc(low + (uint32_t)(k * 2), hf_wgmma_swizzled(128));
-            if constexpr (LIST)
-                hf_wgmma_rs<S::NT>(d, r[k], b, 1);
-            else
-                hf_wgmma_ss<S::NT>(
-                    d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b, 1);
+            hf_wgmma_ss<S::NT>(d, hf_wgmma_desc(own + (uint32_t)(k * 2), hf_wgmma_swizzled(128)), b,
+                               1);
         }
         hf_wgmma_commit();
-        if constexpr (MEASURE && !LIST) { /* under the product */
+        if constexpr (MEASURE) { /* under the product */
+            uint32_t r[4][4];
             filter_stream_rows<S>(m.rows(now, wg), r);
             filter_stream_square(a, r, squares);
             seen = (uint32_t)__float_as_int(squares->row[0] + squares->row[1]) & nothing;
         }
         *stage = now + 1 == S::STAGES ? 0 : now + 1;
         *parity ^= *stage == 0;
-        if constexpr (LIST) {
-            filter_stream_fetch(a, x, c + 1 < slabs ? c + 1 : 0, next);
-            hf_wgmma_wait<0>(); /* r is written anew: by an operation, or it were what is loaded */
-#pragma unroll
-            for (int i = 0; i < 16; i++)
-                r[i / 4][i % 4] = next[i / 4][i % 4] ^ nothing;
-        } else {
-            hf_wgmma_wait<1>();
-        }
+        hf_wgmma_wait<1>();
         if (before >= 0)
             filter_stream_release(m, before);
         before = now + (int)seen; /* what was loaded must have come before that is released */
@@ -209,18 +258,6 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
     return before;
-}
-
-/* Where listed rows lie: those of this lane, null where there is none. */
-template <class S>
-static __device__ __forceinline__ void
-filter_stream_listed(const struct filter_args &a, int problem, int i, const uint16_t *(&x)[2]) {
-    const int64_t list = a.split ? problem * a.out.open.cap : problem * a.rows.n;
-    const int count = filter_rows_of<true>(a, problem);
-    for (int r = 0; r < 2; r++)
-        if (i + 8 * r < count)
-            x[r] = (const uint16_t *)a.rows.x16 +
-                   (problem * a.rows.n + a.rows.list[list + i + 8 * r]) * a.rows.ld;
 }
 
 /* All units of a segment that belong to this warpgroup. */
@@ -239,12 +276,6 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
         struct filter_row_facts next = {};
         if constexpr (MODE == FILTER_EMIT)
             next = filter_know<MODE>(a, s.problem, i + 8);
-        const uint16_t *x[2] = {nullptr, nullptr};
-        uint32_t rows[4][4];
-        if constexpr (LIST) {
-            filter_stream_listed<S>(a, s.problem, i, x);
-            filter_stream_fetch(a, x, 0, rows);
-        }
         struct filter_stream_squares squares = {{0, 0}};
         struct filter_track<C> track;
         filter_track_begin(&track);
@@ -252,12 +283,10 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
             float d[S::NT / 2];
             int last;
             if (filter_decides(MODE) && !a.rows.norm && t == s.t0) {
-                last = filter_stream_scores<S, LIST, true>(a, m, wg, x, rows, stage, parity,
-                                                           &squares, d);
+                last = filter_stream_scores<S, LIST, true>(a, m, wg, stage, parity, &squares, d);
                 facts.norm = filter_stream_measure(a, squares);
             } else {
-                last = filter_stream_scores<S, LIST, false>(a, m, wg, x, rows, stage, parity,
-                                                            &squares, d);
+                last = filter_stream_scores<S, LIST, false>(a, m, wg, stage, parity, &squares, d);
             }
             filter_stream_release(m, last);
             if constexpr (MODE == FILTER_EMIT) {
@@ -282,7 +311,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     const int wg = (int)__reduce_or_sync(~0u, threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
-            hf_mbar_init(m.full(i), 1);
+            hf_mbar_init(m.full(i), LIST ? 1 + 128 : 1);
             hf_mbar_init(m.empty(i), 4 * S::WGS * S::CLUSTER);
         }
         hf_mbar_init_fence();
@@ -295,7 +324,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     hf_cluster_sync();
     if (wg == S::WGS) {
         hf_regs_lower<S::PRODUCER_REGS>();
-        if ((threadIdx.x & 127) == 0)
+        if (LIST || (threadIdx.x & 127) == 0)
             filter_stream_produce<S, LIST>(a, m, &map);
     } else {
         hf_regs_raise<S::REGS>();
