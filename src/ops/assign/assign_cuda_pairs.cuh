@@ -4,37 +4,44 @@
 #ifndef HF_ASSIGN_CUDA_PAIRS_CUH
 #define HF_ASSIGN_CUDA_PAIRS_CUH
 
+#include "device/cuda/pack.cuh"
 #include "ops/assign/assign_cuda_exact.cuh"
 
 #define PAIR_SHORT 32        /* up to so many columns each lane reads its own pair */
-#define PAIR_QUICK 8         /* pairs with more that are summed side by side in any order */
+#define PAIR_QUICK 4         /* pairs with more that are summed side by side in any order */
 #define PAIR_TERMS (16 * 33) /* doubles of one of a warp's two buffers of terms */
 
 /* Pairs with more columns that a warp takes at once, and what each lane holds of some columns of
- * them: one element of row and centroid for each 32. */
+ * them: W neighbouring elements of row and centroid for each 32 W. */
 template <hf_dtype X, bool C_F64> inline constexpr int pair_group = (X == HF_F64) && C_F64 ? 8 : 16;
 
-template <hf_dtype X, bool C_F64, int N> struct pair_piece {
-    typename hf_element<X>::type x[N];
-    typename hf_element<C_F64 ? HF_F64 : HF_F32>::type c[N];
+template <bool C_F64> inline constexpr hf_dtype pair_center = C_F64 ? HF_F64 : HF_F32;
+
+template <hf_dtype X, bool C_F64, int N, int W> struct pair_piece {
+    struct hf_pack<X, W> x[N];
+    struct hf_pack<pair_center<C_F64>, W> c[N];
 };
 
-/* Columns from first on, 32 << shift of them, of the pairs of the first lanes; behind d: the last
- * one again, which nobody looks at. */
-template <hf_dtype X, bool C_F64, int N>
+/* Neighbouring elements that sums in any order read at once, where they lie as that needs it. With
+ * one they took 1.4 times as long at d = 1024: their bytes under way are what limits them. */
+template <hf_dtype X, bool C_F64> inline constexpr int pair_wide = X == HF_F64 || C_F64 ? 2 : 4;
+
+/* Columns from first on, 32 W << shift of them, of the pairs of the first lanes; behind d: the last
+ * ones again, which nobody looks at. */
+template <hf_dtype X, bool C_F64, int N, int W>
 __device__ __forceinline__ void load_piece(const char *x, const char *c, int d, int first,
                                            int pairs, int shift,
-                                           struct pair_piece<X, C_F64, N> *piece) {
-    typedef typename hf_element<X>::type row_type;
-    typedef typename hf_element<C_F64 ? HF_F64 : HF_F32>::type center_type;
+                                           struct pair_piece<X, C_F64, N, W> *piece) {
+    typedef struct hf_pack<X, W> row_type;
+    typedef struct hf_pack<pair_center<C_F64>, W> center_type;
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int q = 0; q < N; q++) {
         if (q >= pairs << shift)
             break;
         const int p = q >> shift;
-        const int at = first + (q & ((1 << shift) - 1)) * 32 + lane;
-        const int j = at < d ? at : d - 1;
+        const int at = first + ((q & ((1 << shift) - 1)) * 32 + lane) * W;
+        const int j = (at < d ? at : d - W) / W;
         piece->x[q] = reinterpret_cast<const row_type *>(
             __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p))[j];
         piece->c[q] = reinterpret_cast<const center_type *>(
@@ -60,8 +67,8 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     const int shift = pairs <= N / 4 ? 2 : pairs <= N / 2 ? 1 : 0; /* few pairs: more columns */
     const int columns = 32 << shift;
     const int pitch = columns + 1; /* no bank conflicts */
-    struct pair_piece<X, C_F64, N> piece;
-    load_piece<X, C_F64, N>(x, c, d, 0, pairs, shift, &piece);
+    struct pair_piece<X, C_F64, N, 1> piece;
+    load_piece<X, C_F64, N, 1>(x, c, d, 0, pairs, shift, &piece);
     for (int first = 0; first < d; first += columns) {
         double *const now = term + (first & columns ? PAIR_TERMS : 0);
 #pragma unroll
@@ -69,12 +76,13 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
             if (q >= pairs << shift)
                 break;
             const int at = (q & ((1 << shift) - 1)) * 32 + lane;
-            now[(q >> shift) * pitch + at] = hf_exact_term<PRODUCT>(
-                static_cast<double>(hf_widen<X>(piece.x[q])), static_cast<double>(piece.c[q]));
+            now[(q >> shift) * pitch + at] =
+                hf_exact_term<PRODUCT>(static_cast<double>(hf_widen<X>(piece.x[q].e[0])),
+                                       static_cast<double>(piece.c[q].e[0]));
         }
         __syncwarp();
         if (first + columns < d)
-            load_piece<X, C_F64, N>(x, c, d, first + columns, pairs, shift, &piece);
+            load_piece<X, C_F64, N, 1>(x, c, d, first + columns, pairs, shift, &piece);
         const int width = d - first < columns ? d - first : columns;
         const double *const mine = now + (lane < pairs ? lane : 0) * pitch;
 #pragma unroll 8
@@ -85,32 +93,44 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     return sum;
 }
 
+/* Can the rows and centroids of all lanes be read W elements at a time? */
+template <hf_dtype X, bool C_F64, int W>
+__device__ __forceinline__ bool pairs_wide(const char *x, const char *c, int d) {
+    const bool mine = reinterpret_cast<uintptr_t>(x) % (W * hf_device_bytes<X>) == 0 &&
+                      reinterpret_cast<uintptr_t>(c) % (W * (C_F64 ? 8 : 4)) == 0;
+    return d % W == 0 && __all_sync(~0u, mine);
+}
+
 /* The sum of the pair of this lane in any order, of squares alone: lanes add up what they read,
  * then two lanes what all have of one piece, then those of a pair come together. At most d + 37
  * additions to a term. One buffer of terms. */
-template <hf_dtype X, bool C_F64>
+template <hf_dtype X, bool C_F64, int W>
 __device__ static double pair_sum_quick(const char *x, const char *c, int d, int pairs,
                                         double *term) {
-    constexpr int N = PAIR_QUICK;
+    constexpr int N = W == 1 ? 2 * PAIR_QUICK : PAIR_QUICK;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     int shift = 0; /* few pairs: more columns at once */
     while (pairs << (shift + 1) <= N)
         shift++;
-    struct pair_piece<X, C_F64, N> piece;
+    struct pair_piece<X, C_F64, N, W> piece;
     double sums[N];
 #pragma unroll
     for (int q = 0; q < N; q++)
         sums[q] = 0;
-    for (int first = 0; first < d; first += 32 << shift) {
-        load_piece<X, C_F64, N>(x, c, d, first, pairs, shift, &piece);
+    for (int first = 0; first < d; first += 32 * W << shift) {
+        load_piece<X, C_F64, N, W>(x, c, d, first, pairs, shift, &piece);
 #pragma unroll
         for (int q = 0; q < N; q++) {
             if (q >= pairs << shift)
                 break;
-            const double its = hf_exact_term<false>(static_cast<double>(hf_widen<X>(piece.x[q])),
-                                                    static_cast<double>(piece.c[q]));
-            const bool there = first + (q & ((1 << shift) - 1)) * 32 + lane < d;
-            sums[q] = __dadd_rn(sums[q], there ? its : 0);
+            const bool there = first + ((q & ((1 << shift) - 1)) * 32 + lane) * W < d;
+#pragma unroll
+            for (int e = 0; e < W; e++) {
+                const double its =
+                    hf_exact_term<false>(static_cast<double>(hf_widen<X>(piece.x[q].e[e])),
+                                         static_cast<double>(piece.c[q].e[e]));
+                sums[q] = __dadd_rn(sums[q], there ? its : 0);
+            }
         }
     }
 #pragma unroll

@@ -121,8 +121,11 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const char *its_c = c + arg * job.d * (C_F64 ? 8 : 4);
         const int d = static_cast<int>(job.d);
         double sum;
+        constexpr int W = pair_wide<X, C_F64>;
         if constexpr (QUICK)
-            sum = pair_sum_quick<X, C_F64>(its_x, its_c, d, pairs, sm.term[warp]);
+            sum = pairs_wide<X, C_F64, W>(its_x, its_c, d)
+                      ? pair_sum_quick<X, C_F64, W>(its_x, its_c, d, pairs, sm.term[warp])
+                      : pair_sum_quick<X, C_F64, 1>(its_x, its_c, d, pairs, sm.term[warp]);
         else
             sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, d, pairs, sm.term[warp]);
         double norm_x = 0, norm_c = 0;
