@@ -28,7 +28,7 @@ import hf
 # chip: after them only rows whose time a slower start of kernels does not change.
 ORDER = [("once", None), ("assign", "normal"), ("iterate", "normal"), ("start", None), ("batch", None),
          ("types", None), ("exact", "normal"), ("fit", None), ("iterate", "clustered"),
-         ("exact", "clustered"), ("alone", "normal"), ("stream", None), ("assign", "clustered"),
+         ("exact", "clustered"), ("assign", "clustered"), ("alone", "normal"), ("stream", None),
          ("alone", "clustered"), ("sustained", "normal")]
 SHOW = {"once": gpu_once.show_once, "assign": gpu_assign.show_assign, "alone": gpu_assign.show_alone,
         "sustained": gpu_assign.show_sustained, "types": gpu_assign.show_types,
