@@ -156,19 +156,27 @@ filter_stream_produce(const struct filter_args &a, const struct filter_stream_sh
             filter_stream_round<S, LIST>(a, m, map, s, round, &p);
 }
 
-/* A warp is done with a stage: it says so to both thread blocks, as both write it. */
+/* A warp is done with a stage: it says so to both thread blocks, as both write it. seen: 0, made
+ * from what was loaded of it, which must have come before. */
 template <class S>
 static __device__ __forceinline__ void
-filter_stream_release(const struct filter_stream_shared<S> &m, int stage) {
+filter_stream_release(const struct filter_stream_shared<S> &m, int stage, uint32_t seen) {
     __syncwarp();
     if ((threadIdx.x & 31) < S::CLUSTER)
-        hf_mbar_arrive_at(m.empty(stage), threadIdx.x & 31);
+        hf_mbar_arrive_at(m.empty(stage) + seen, threadIdx.x & 31);
 }
 
 /* Squared lengths of a lane's two rows, of its columns alone, times a.measure^2. */
 struct filter_stream_squares {
     float row[2];
 };
+
+/* 0, which the compiler does not know: to add it is to wait for these. */
+static __device__ __forceinline__ uint32_t
+filter_stream_seen(const struct filter_args &a, const struct filter_stream_squares &squares) {
+    const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1;
+    return (uint32_t)__float_as_int(squares.row[0] + squares.row[1]) & nothing;
+}
 
 /* Add what one slab has, from the A operand of its four steps: squares in f16 (see
  * filter_squares()), eight to a sum, then float32. */
@@ -214,21 +222,21 @@ static __device__ __forceinline__ void filter_stream_rows(uint32_t slab, uint32_
                     slab + (uint32_t)(row * S::SWIZZLE + ((i * 2 + (lane >> 4) ^ (row & 7)) << 4)));
 }
 
-/* The scores of one tile, bias included; leaves the last stage to be released: its number. MEASURE:
- * squares become the rows'. */
+/* The scores of one tile, bias included. MEASURE: squares become the rows'. That the stage is the
+ * same in all lanes must stay plain to the compiler: descriptors cost more otherwise, 1 % of a call
+ * with MEASURE. */
 template <class S, bool LIST, bool MEASURE>
-static __device__ __forceinline__ int
+static __device__ __forceinline__ void
 filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
                      int *stage, uint32_t *parity, struct filter_stream_squares *squares,
                      float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
-    const uint32_t nothing = (uint32_t)__float_as_int(a.minus_zero) << 1; /* 0 */
+    uint32_t seen = 0, next = 0;
     int before = -1;
     hf_mbar_wait(m.full(*stage), *parity);
     filter_begin_bias<S::NT, false>(d, m.bias(*stage));
     for (int c = 0; c < slabs; c++) {
         const int now = *stage;
-        uint32_t seen = 0;
         hf_mbar_wait(m.full(now), *parity);
         if constexpr (LIST)
             hf_copied_fence();
@@ -246,18 +254,19 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
             uint32_t r[4][4];
             filter_stream_rows<S>(m.rows(now, wg), r);
             filter_stream_square(a, r, squares);
-            seen = (uint32_t)__float_as_int(squares->row[0] + squares->row[1]) & nothing;
+            next = filter_stream_seen(a, *squares);
         }
         *stage = now + 1 == S::STAGES ? 0 : now + 1;
         *parity ^= *stage == 0;
         hf_wgmma_wait<1>();
         if (before >= 0)
-            filter_stream_release(m, before);
-        before = now + (int)seen; /* what was loaded must have come before that is released */
+            filter_stream_release(m, before, seen);
+        before = now;
+        seen = next;
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
-    return before;
+    filter_stream_release(m, before, seen);
 }
 
 /* All units of a segment that belong to this warpgroup. */
@@ -281,14 +290,12 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
         filter_track_begin(&track);
         for (int t = s.t0; t < s.t1; t++) {
             float d[S::NT / 2];
-            int last;
             if (filter_decides(MODE) && !a.rows.norm && t == s.t0) {
-                last = filter_stream_scores<S, LIST, true>(a, m, wg, stage, parity, &squares, d);
+                filter_stream_scores<S, LIST, true>(a, m, wg, stage, parity, &squares, d);
                 facts.norm = filter_stream_measure(a, squares);
             } else {
-                last = filter_stream_scores<S, LIST, false>(a, m, wg, stage, parity, &squares, d);
+                filter_stream_scores<S, LIST, false>(a, m, wg, stage, parity, &squares, d);
             }
-            filter_stream_release(m, last);
             if constexpr (MODE == FILTER_EMIT) {
                 const float threshold[2] = {facts.norm, next.norm};
                 filter_list<S::NT>(a, d, t, threshold, s.problem * a.out.open.cap + i);
@@ -316,12 +323,11 @@ __global__ void __launch_bounds__(S::THREADS, 1)
         }
         hf_mbar_init_fence();
     }
+    hf_cluster_sync(); /* while the kernel before ends */
     hf_chain_wait();
     hf_chain_next();
     if (a.rows.stop && *a.rows.stop)
         return;
-    __syncthreads();
-    hf_cluster_sync();
     if (wg == S::WGS) {
         hf_regs_lower<S::PRODUCER_REGS>();
         if (LIST || (threadIdx.x & 127) == 0)
