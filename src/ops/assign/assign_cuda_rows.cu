@@ -224,7 +224,7 @@ static bool rows_raw(const struct hf_assign_problem *p) {
     const double scale = p->scale > 0 ? p->scale : 1;
     if ((double)x->cols / (scale * scale) > 0x1p30) /* half norms beyond what 16-bit pieces hold */
         return false;
-    if (x->dtype == HF_BF16 && !(p->once && x->cols <= 512 && scale >= 0x1p-14 && scale <= 0x1p4))
+    if (x->dtype == HF_BF16 && !(p->once && scale >= 0x1p-14 && scale <= 0x1p4))
         return false;
     return (x->dtype == HF_F16 || x->dtype == HF_BF16) && p->metric == HF_EUCLIDEAN &&
            x->cols % 8 == 0 && array_stride(x) % 8 == 0 && (uintptr_t)x->data % 16 == 0 &&

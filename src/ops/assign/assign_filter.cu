@@ -77,7 +77,7 @@ static launcher *launcher_of(int dp, bool bf16) {
         CLASS(512)
 #undef CLASS
     default:
-        return bf16 ? NULL : hf_filter_stream;
+        return bf16 ? hf_filter_stream<true> : hf_filter_stream<false>;
     }
 }
 
@@ -96,8 +96,6 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     const struct filter_memory m = filter_memory_of(cuda->sms, c->k, c->d, c->batch);
     const struct filter_tile tile = filter_tile_of(c->d);
     launcher *const launch = launcher_of(tile.dp, a.rows.bf16);
-    if (launch == NULL)
-        return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: so many columns of bf16");
     CUtensorMap map = {};
     if (a.rows.list == NULL)
         HF_TRY(rows_map(cuda, &a.rows, &map));

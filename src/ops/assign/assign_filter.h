@@ -42,9 +42,8 @@ struct hf_filter_rows {
     const int32_t *count; /* [batch] how many of them: read on the device. NULL without list */
     int64_t n, ld;        /* ld in elements, a multiple of 8 */
     int d, batch;
-    bool
-        bf16; /* x16 is bf16, which becomes f16 on its way to the tensor cores; d <= 512, not mma */
-    bool mma; /* by mma.sync (assign_mma.h), not Hopper's own instructions */
+    bool bf16; /* x16 is bf16, which becomes f16 on its way to the tensor cores; not mma */
+    bool mma;  /* by mma.sync (assign_mma.h), not Hopper's own instructions */
     const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
 

@@ -207,18 +207,6 @@ static __device__ __forceinline__ void filter_fetch_rows(const struct filter_arg
     }
 }
 
-/* Rows of bf16 as f16, in registers: exact from 2^-14 on, off by at most 2^-25 below. */
-template <class S>
-static __device__ __forceinline__ void filter_halve_rows(uint32_t (&rows)[S::DP / 16][4]) {
-#pragma unroll
-    for (int i = 0; i < S::DP / 4; i++) {
-        const uint32_t two = rows[i / 4][i % 4];
-        const __half2 h =
-            __floats2half2_rn(filter_widen<true>(two & 0xFFFF), filter_widen<true>(two >> 16));
-        rows[i / 4][i % 4] = *(const uint32_t *)&h;
-    }
-}
-
 /* The tiles that stay have all come: whoever frees their memory must know. */
 template <class S>
 static __device__ __forceinline__ void
@@ -394,7 +382,7 @@ filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, 
     else
         filter_load_rows<S>(m, wg, &p->rows_parity, filter_nothing(a), rows);
     if constexpr (S::BF16)
-        filter_halve_rows<S>(rows);
+        filter_halve_rows(rows);
     if (filter_decides(MODE) && !a.rows.norm)
         facts.norm = filter_squares<S>(a, rows);
     return facts;

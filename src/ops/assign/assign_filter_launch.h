@@ -11,7 +11,8 @@ template <int DP, bool BF16>
 cudaError_t hf_filter_launch(const struct hf_cuda *cuda, const CUtensorMap &map,
                              struct filter_args args, int mode);
 
-/* For d beyond, rows of f16. */
+/* For d beyond. */
+template <bool BF16>
 cudaError_t hf_filter_stream(const struct hf_cuda *cuda, const CUtensorMap &map,
                              struct filter_args args, int mode);
 

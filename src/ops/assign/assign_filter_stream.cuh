@@ -12,8 +12,10 @@
 
 #define FILTER_STREAM_ROWS 8 /* listed rows of which a producer's thread copies pieces */
 
-struct filter_stream_shape {
-    static constexpr bool BF16 = false; /* rows are f16 */
+/* BF16: rows are bf16, which consumers make f16 in registers, under the product of the slab before;
+ * others are multiplied from shared memory. */
+template <bool BF16_> struct filter_stream_shape {
+    static constexpr bool BF16 = BF16_;
     static constexpr int NT = 256, WGS = 2, CLUSTER = 2, UNITS = 4;
     static constexpr int SWIZZLE = 128, CHUNK = 8;
     static constexpr bool BIAS_STEP = false, TWICE = false, COUNT = false;
@@ -114,13 +116,13 @@ filter_stream_fetch(const struct filter_args &a, const struct filter_stream_shar
         hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4, m.full(stage));
 }
 
-/* A producer's place in the ring. */
+/* A place in the ring. */
 struct filter_stream_place {
     int stage;
     uint32_t parity;
 };
 
-/* What a round needs. */
+/* All slabs of a round: of its rows and of the tiles. */
 template <class S, bool LIST>
 static __device__ __forceinline__ void
 filter_stream_round(const struct filter_args &a, const struct filter_stream_shared<S> &m,
@@ -227,9 +229,9 @@ static __device__ __forceinline__ void filter_stream_rows(uint32_t slab, uint32_
  * with MEASURE. */
 template <class S, bool LIST, bool MEASURE>
 static __device__ __forceinline__ void
-filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                     int *stage, uint32_t *parity, struct filter_stream_squares *squares,
-                     float (&d)[S::NT / 2]) {
+filter_stream_scores_f16(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                         int wg, int *stage, uint32_t *parity,
+                         struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     uint32_t seen = 0, next = 0;
     int before = -1;
@@ -267,6 +269,79 @@ filter_stream_scores(const struct filter_args &a, const struct filter_stream_sha
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
     filter_stream_release(m, before, seen);
+}
+
+/* The next slab of bf16 rows as the A operand. */
+template <class S>
+static __device__ __forceinline__ void
+filter_stream_halve(const struct filter_stream_shared<S> &m, int wg,
+                    const struct filter_stream_place &p, uint32_t (&r)[4][4]) {
+    hf_mbar_wait(m.full(p.stage), p.parity);
+    filter_stream_rows<S>(m.rows(p.stage, wg), r);
+    filter_halve_rows(r);
+}
+
+/* One slab of those: r multiplies while the next one's, if there are more, are made. */
+template <class S, bool MEASURE>
+static __device__ __forceinline__ void
+filter_stream_step(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
+                   bool more, const uint32_t (&r)[4][4], uint32_t (&next)[4][4],
+                   struct filter_stream_place *p, int *before,
+                   struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
+    const uint32_t low = hf_wgmma_low(m.slab(p->stage)) + (1 << 16);
+    hf_wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        hf_wgmma_rs<S::NT>(d, r[k], hf_wgmma_desc(low + (uint32_t)(k * 2), hf_wgmma_swizzled(128)),
+                           1);
+    hf_wgmma_commit();
+    if constexpr (MEASURE)
+        filter_stream_square(a, r, squares);
+    hf_wgmma_wait<1>();
+    if (*before >= 0)
+        filter_stream_release(m, *before, 0);
+    *before = p->stage;
+    p->stage = p->stage + 1 == S::STAGES ? 0 : p->stage + 1;
+    p->parity ^= p->stage == 0;
+    if (more)
+        filter_stream_halve<S>(m, wg, *p, next);
+}
+
+/* The same for rows of bf16. */
+template <class S, bool MEASURE>
+static __device__ __forceinline__ void
+filter_stream_scores_bf16(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                          int wg, int *stage, uint32_t *parity,
+                          struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
+    const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    struct filter_stream_place p = {*stage, *parity};
+    uint32_t even[4][4], odd[4][4];
+    int before = -1;
+    hf_mbar_wait(m.full(p.stage), p.parity);
+    filter_begin_bias<S::NT, false>(d, m.bias(p.stage));
+    filter_stream_halve<S>(m, wg, p, even);
+    for (int c = 0; c < slabs; c += 2) {
+        filter_stream_step<S, MEASURE>(a, m, wg, c + 1 < slabs, even, odd, &p, &before, squares, d);
+        if (c + 1 < slabs)
+            filter_stream_step<S, MEASURE>(a, m, wg, c + 2 < slabs, odd, even, &p, &before, squares,
+                                           d);
+    }
+    hf_wgmma_wait<0>();
+    hf_wgmma_hold(d);
+    filter_stream_release(m, before, 0);
+    *stage = p.stage;
+    *parity = p.parity;
+}
+
+template <class S, bool LIST, bool MEASURE>
+static __device__ __forceinline__ void
+filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
+                     int *stage, uint32_t *parity, struct filter_stream_squares *squares,
+                     float (&d)[S::NT / 2]) {
+    if constexpr (S::BF16)
+        filter_stream_scores_bf16<S, MEASURE>(a, m, wg, stage, parity, squares, d);
+    else
+        filter_stream_scores_f16<S, LIST, MEASURE>(a, m, wg, stage, parity, squares, d);
 }
 
 /* All units of a segment that belong to this warpgroup. */
