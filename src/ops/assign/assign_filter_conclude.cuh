@@ -30,67 +30,142 @@ static __device__ __forceinline__ void filter_count(unsigned *sum, float v, floa
         : "f"(v), "f"(threshold), "r"(what));
 }
 
-/* The end of a unit for most warps: of each of their rows one score alone reaches the threshold:
- * the nearest centroid's. That is counted, for both rows of a lane at once: neither the place of
- * the best in its chunk nor the second best need be looked for, which was a third of a unit's end.
- * Returns that centroid for the row that a lane answers for, or -1: more reach it, or none. All
- * lanes. */
+/* The end of a unit for most warps: in each of their rows one lane of four has the nearest
+ * centroid, and can tell by itself. It writes the label. */
+struct filter_quick {
+    int32_t label[2];
+    bool mine[2];
+};
+
+#define FILTER_QUICK_ONE (1u << 16)  /* counts stand above sums of columns: 36 at most of each */
+#define FILTER_QUICK_ODD (64u << 16) /* more than all that are counted of a warp's 16 rows */
+
+/* The best of each of a lane's two rows over its four lanes, as bits. */
 template <int C>
-static __device__ __forceinline__ int32_t filter_alone(float error,
-                                                       const struct filter_track<C> &t) {
-    constexpr unsigned one = 1u << 24; /* above all numbers of centroids, 36 of them at most */
-    const bool half = filter_half();
-    const unsigned lane = threadIdx.x & 3;
-    float best = half ? t.best[1] : t.best[0];
-    best = fmaxf(best, __shfl_xor_sync(~0u, half ? t.best[0] : t.best[1], 1));
-    best = fmaxf(best, __shfl_xor_sync(~0u, best, 2));
-    const float own = filter_threshold(best, error);
-    const float next = __shfl_xor_sync(~0u, own, 1);
-    unsigned found[2];
+static __device__ __forceinline__ void filter_quick_best(const struct filter_track<C> &t,
+                                                         int (&best)[2]) {
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        const float threshold = half == (r == 1) ? own : next;
-        unsigned sum = 0;
-        filter_count(&sum, t.second[r], threshold, one);
+    for (int r = 0; r < 2; r++)
+        best[r] = __float_as_int(t.best[r]);
 #pragma unroll
-        for (int v = 0; v < C; v++)
-            filter_count(&sum, t.value[r][v], threshold, one + v / 2 * 8 + v % 2);
-        const unsigned first = (unsigned)filter_place_number(t.place[r]) * (C * 4) + 2 * lane;
-        found[r] = sum == 0 ? 0 : sum + first;
+    for (int lane = 1; lane < 4; lane *= 2) {
+        const int other[2] = {__shfl_xor_sync(~0u, best[0], lane),
+                              __shfl_xor_sync(~0u, best[1], lane)};
+        best[0] = max(best[0], other[0]);
+        best[1] = max(best[1], other[1]);
     }
-    unsigned sum = half ? found[1] : found[0];
-    sum += __shfl_xor_sync(~0u, half ? found[0] : found[1], 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    /* Bits of negative scores have another order: nothing below 0 counts. */
-    return own > 0 && sum / one == 1 ? (int32_t)(sum % one) : -1;
 }
 
-/* Labels of a warp's rows and their marks, if `write`, which is the same for all lanes. Without
- * branches: with one the compiler no longer knows that warps stay together, and tiles cost more. */
-static __device__ __forceinline__ void filter_put_labels(const struct filter_args &a, int problem,
-                                                         int i, bool write, int32_t label,
-                                                         int32_t old) {
-    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
-    const unsigned lane = threadIdx.x & 31;
-    const bool mine = write && i < (int)n && (lane & 3) < 2;
+/* The centroid in column `column` of the winning chunk. */
+static __device__ __forceinline__ int32_t filter_quick_label(float place, int chunk,
+                                                             unsigned column) {
+    return filter_place_number(place) * (chunk * 4) + (int32_t)(column + 2 * (threadIdx.x & 3));
+}
+
+/* Does each row's best, a score, lie in one lane alone? The same for all lanes, as the compiler
+ * knows of a sum over them. */
+template <int C>
+static __device__ __forceinline__ bool filter_quick_known(bool fine, const int (&best)[2],
+                                                          const struct filter_track<C> &t,
+                                                          struct filter_quick *q) {
+    unsigned count = fine ? 0 : FILTER_QUICK_ODD;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        unsigned column = (C - 1) / 2 * 8 + (C - 1) % 2;
+#pragma unroll
+        for (int i = C - 2; i >= 0; i--)
+            asm("{\n"
+                ".reg .pred p;\n"
+                "setp.eq.s32 p, %1, %2;\n"
+                "selp.b32 %0, %3, %0, p;\n"
+                "}"
+                : "+r"(column)
+                : "r"(__float_as_int(t.value[r][i])), "r"(__float_as_int(t.best[r])),
+                  "r"(i / 2 * 8 + i % 2));
+        q->mine[r] = __float_as_int(t.best[r]) == best[r];
+        q->label[r] = filter_quick_label(t.place[r], C, column);
+        count += q->mine[r] ? FILTER_QUICK_ONE : 0;
+        count = (unsigned)best[r] < 0x7F800000u ? count : FILTER_QUICK_ODD;
+    }
+    return __reduce_add_sync(~0u, count) / FILTER_QUICK_ONE == 16;
+}
+
+/* Does in each row one score alone reach the threshold: the nearest centroid's? Such scores are
+ * counted: neither the place of the best in its chunk nor the second best need be looked for.
+ * error: of the row that a lane answers for; best: of both. */
+template <int C>
+static __device__ __forceinline__ bool
+filter_quick_decided(bool fine, float error, const int (&best)[2], const struct filter_track<C> &t,
+                     struct filter_quick *q) {
+    const float other = __shfl_xor_sync(~0u, error, 1);
+    unsigned count = fine ? 0 : FILTER_QUICK_ODD;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float threshold =
+            filter_threshold(__int_as_float(best[r]), filter_half() == r ? error : other);
+        unsigned sum = 0;
+        filter_count(&sum, t.second[r], threshold, FILTER_QUICK_ONE);
+#pragma unroll
+        for (int v = 0; v < C; v++)
+            filter_count(&sum, t.value[r][v], threshold, FILTER_QUICK_ONE + v / 2 * 8 + v % 2);
+        q->mine[r] = sum != 0;
+        q->label[r] = filter_quick_label(t.place[r], C, sum % FILTER_QUICK_ONE);
+        /* Bits of negative scores have another order: nothing below 0 counts. */
+        count = threshold > 0 ? count + sum : FILTER_QUICK_ODD;
+    }
+    return __reduce_add_sync(~0u, count) / FILTER_QUICK_ONE == 16;
+}
+
+/* Store where `write`, without a branch: with one the compiler no longer knows that warps stay
+ * together, and tiles cost more. */
+static __device__ __forceinline__ void filter_store_if(bool write, int32_t *at, int32_t v) {
     asm volatile("{\n"
                  ".reg .pred p;\n"
                  "setp.ne.u32 p, %2, 0;\n"
                  "@p st.global.b32 [%0], %1;\n"
-                 "}" ::"l"(a.out.label + ((unsigned)problem * n + (unsigned)i)),
-                 "r"(label), "r"((unsigned)mine)
+                 "}" ::"l"(at),
+                 "r"(v), "r"((unsigned)write)
                  : "memory");
+}
+
+/* Labels of a warp's rows and their marks, if `write`, which is the same for all lanes. i: a lane's
+ * first row, old: labels of both. */
+static __device__ __forceinline__ void filter_put_labels(const struct filter_args &a, int problem,
+                                                         int i, bool write,
+                                                         const struct filter_quick &q,
+                                                         const int32_t (&old)[2]) {
+    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
+    int32_t *const at = a.out.label + ((unsigned)problem * n + (unsigned)i);
+    const bool put[2] = {write && q.mine[0] && i < (int)n, write && q.mine[1] && i + 8 < (int)n};
+    filter_store_if(put[0], at, q.label[0]);
+    filter_store_if(put[1], at + 8, q.label[1]);
     if (!a.out.marks.word)
         return;
-    const unsigned bits = __reduce_or_sync(~0u, mine && label != old ? 1u << (i & 15) : 0u);
+    const unsigned first = put[0] && q.label[0] != old[0] ? 1u << (i & 15) : 0u;
+    const unsigned next = put[1] && q.label[1] != old[1] ? 256u << (i & 15) : 0u;
+    const unsigned bits = __reduce_or_sync(~0u, first | next);
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
         "setp.ne.u32 p, %2, 0;\n"
         "@p st.global.b16 [%0], %1;\n"
         "}" ::"l"((uint16_t *)a.out.marks.word + problem * a.out.marks.words * 2 + (i >> 4)),
-        "h"((uint16_t)bits), "r"((unsigned)(write && lane == 0))
+        "h"((uint16_t)bits), "r"((unsigned)(write && (threadIdx.x & 31) == 0))
         : "memory");
+}
+
+/* At least the length of the row that this lane answers for; all lanes, each with what
+ * filter_squares() gave it. The last factor pays for float32, its root among it (2^-22). */
+template <class S>
+static __device__ __forceinline__ float filter_length(const struct filter_args &a, float squares) {
+    constexpr float share = 1.0f / (1.0f - (S::DP / 8 + 1) * 0x1p-11f) + 0x1p-18f;
+    const int bits = __float_as_int(squares);
+    const float2 both = __half22float2(*(const __half2 *)&bits);
+    float sum = filter_half() ? both.y : both.x, root;
+    sum += __shfl_xor_sync(~0u, filter_half() ? both.x : both.y, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(sum * share + S::DP * 0x1p-24f));
+    return root * a.measured;
 }
 
 /* A problem's bounds, as filter_put_bounds() left them. */
@@ -99,35 +174,52 @@ static __device__ __forceinline__ struct filter_bounds filter_get_bounds(uint32_
     return {b.x, b.y, b.z, b.w};
 }
 
+/* At least the length of the row that a lane answers for. facts: what is known of it; S::COUNT:
+ * where nothing is, what filter_squares() gave. */
+template <class S>
+static __device__ __forceinline__ float filter_norm(const struct filter_args &a, float facts) {
+    if constexpr (!S::COUNT)
+        return facts;
+    const float length = filter_length<S>(a, facts); /* no branch: under other trips to lanes */
+    return a.rows.norm ? facts : length;
+}
+
 /* The end of a unit's rows: merge if they were cut, write. */
 template <class S, int MODE, int C>
 static __device__ __forceinline__ void
 filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
                 uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
                 const struct filter_row_facts &facts, const struct filter_track<C> &track) {
-    constexpr bool LIST = filter_lists(MODE);
-    const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
-    const int32_t old = filter_marks(MODE) ? filter_old_label(a, s.problem, i) : 0;
-    if constexpr (MODE == FILTER_TOP2_CHUNK && S::COUNT) {
-        const float error = filter_error(a, filter_get_bounds(bounds), facts.norm, facts.loss);
-        const bool may = s.tail < 0 && a.labels, there = i < (int)a.rows.n;
-        const int32_t label = may ? filter_alone(error, track) : -1;
-        /* The same for all lanes, as the compiler knows of a reduction. */
-        const unsigned all = __reduce_and_sync(~0u, may && (!there || label >= 0) ? 1u : 0u);
-        filter_put_labels(a, s.problem, i, all != 0, label, old);
-        if (all != 0)
+    constexpr bool LIST = filter_lists(MODE), QUICK = filter_chunks(MODE) && S::COUNT;
+    const int first = unit * FILTER_WG_ROWS + filter_row(), i = first + 8 * filter_half();
+    int32_t old[2] = {0, 0};
+    if constexpr (filter_marks(MODE)) {
+        old[1] = filter_old_label(a, s.problem, QUICK ? first + 8 : i);
+        old[0] = QUICK ? filter_old_label(a, s.problem, first) : old[1];
+    }
+    int best[2];
+    if constexpr (QUICK)
+        filter_quick_best(track, best);
+    const struct filter_bounds most = filter_get_bounds(bounds);
+    float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
+    if constexpr (filter_decides(MODE))
+        error = filter_error(a, most, filter_norm<S>(a, facts.norm), facts.loss);
+    if constexpr (QUICK) {
+        struct filter_quick q;
+        const bool may = s.tail < 0 && a.labels;
+        const bool all = filter_decides(MODE)
+                             ? filter_quick_decided(may, error, best, track, &q)
+                             : filter_quick_known(may && error == 0, best, track, &q);
+        filter_put_labels(a, s.problem, first, all, q, old);
+        if (all)
             return;
     }
     struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
         !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
         return;
-    const struct filter_bounds most = filter_get_bounds(bounds);
-    float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
-    if constexpr (filter_decides(MODE))
-        error = filter_error(a, most, facts.norm, facts.loss);
     filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
-                              old);
+                              filter_half() ? old[1] : old[0]);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */

@@ -9,8 +9,10 @@
  *
  * Power is the limit (an H200 falls from 1.98 to about 1.6 GHz at once; f16 data, whose products
  * have more bits, run 3 to 5 % slower than bf16 data): with no copies of values at all d = 64 would
- * gain 4 %, more columns 0 to 2 %. Tried without gain: two halves of a tile, rows that begin at
- * different tiles, branches round scores far from the best. */
+ * gain 4 %, more columns 0 to 2 %. At d = 128 the clock falls when fewer cycles are needed. Tried
+ * without gain: two halves of a tile, rows that begin at different tiles, branches round scores far
+ * from the best, the next rows loaded while the last scores are looked at, a unit's end while rows
+ * are loaded, rows multiplied from shared memory by four warpgroups, tiles shared by two blocks. */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -33,7 +35,7 @@ template <int DP_, bool BF16_> struct filter_shape {
     /* Conclusions under the next rows' first product: 2 to 4 % with few tiles, but at d = 64 the
      * registers that it takes would halve CHUNK, which costs more. */
     static constexpr bool UNDER = DP == 96 || DP == 128;
-    /* filter_alone(), and other savings that move registers: at d = 32 and 64 they are short. */
+    /* Quick ends of units, and other savings that move registers: at d = 32, 64 and 256 spills. */
     static constexpr bool COUNT = UNDER;
     /* Columns looked at together: what registers allow. */
     static constexpr int CHUNK = DP == 192 || DP == 256 ? 4 : 8;
@@ -243,20 +245,6 @@ static __device__ __forceinline__ float filter_squares(const struct filter_args 
     return __int_as_float(*(const int *)&both);
 }
 
-/* At least the length of the row that this lane answers for; all lanes, each with what
- * filter_squares() gave it. The last factor pays for float32, its root among it (2^-22). */
-template <class S>
-static __device__ __forceinline__ float filter_length(const struct filter_args &a, float squares) {
-    constexpr float share = 1.0f / (1.0f - (S::DP / 8 + 1) * 0x1p-11f) + 0x1p-18f;
-    const int bits = __float_as_int(squares);
-    const float2 both = __half22float2(*(const __half2 *)&bits);
-    float sum = filter_half() ? both.y : both.x, root;
-    sum += __shfl_xor_sync(~0u, filter_half() ? both.x : both.y, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(sum * share + S::DP * 0x1p-24f));
-    return root * a.measured;
-}
-
 /* Begin the scores of a tile; one: A operand of the bias step. */
 template <class S>
 static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t one,
@@ -354,14 +342,9 @@ filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
                 const struct filter_segment &s, int wg, struct filter_open_rows *opens,
                 const struct filter_unit<C> &u) {
     struct filter_row_facts facts = u.facts;
-    if constexpr (filter_decides(MODE)) {
-        if (S::COUNT) { /* registers are there: its trips from lane to lane go under others */
-            const float length = filter_length<S>(a, facts.norm);
-            facts.norm = a.rows.norm ? facts.norm : length;
-        } else if (!a.rows.norm) {
+    if constexpr (filter_decides(MODE) && !S::COUNT)
+        if (!a.rows.norm)
             facts.norm = filter_length<S>(a, facts.norm);
-        }
-    }
     filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, facts,
                                 u.track);
 }
