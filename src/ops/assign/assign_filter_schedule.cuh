@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who does what. Rows are cut into units of 64, `wgs` units of one problem are a group: what a
  * block looks at together. With G groups and B blocks each block takes G / B whole groups, which
- * lie together; what is left (less than a group a block) is cut along the centroids too, so that
- * all blocks end at the same time: its pieces are merged by whoever comes last
- * (assign_filter_rows.cuh). Every role of a block walks through the same segments. */
+ * lie together; what is left (less than a group a block) is cut along the centroids too, unless
+ * these are few, so that all blocks end at the same time: its pieces are merged by whoever comes
+ * last (assign_filter_rows.cuh). Every role of a block walks through the same segments. */
 #ifndef HF_ASSIGN_FILTER_SCHEDULE_CUH
 #define HF_ASSIGN_FILTER_SCHEDULE_CUH
 
@@ -52,6 +52,7 @@ struct filter_args {
     bool resident;    /* all tiles of a problem stay in shared memory */
     bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
+    bool whole;       /* no group is cut: to merge its pieces would take longer */
     bool sided;       /* shifted biases that lie on both sides of 0 */
     bool labels;      /* nothing else is wanted of a row that is decided: no score, no error */
     bool unread;      /* rows have no norm, loss or old label to be read */
@@ -124,7 +125,13 @@ static __device__ __forceinline__ int filter_locate(const struct filter_args &a,
     return p;
 }
 
-/* The groups that are cut: from `base` on, in `work` pieces of one tile, over `blocks` blocks. */
+/* Pieces of a group that is left: a tile each, or all of them. */
+template <bool LIST>
+static __device__ __forceinline__ int filter_pieces(const struct filter_args &a) {
+    return !LIST && a.whole ? 1 : a.tiles_per_problem;
+}
+
+/* The groups that are left: from `base` on, in `work` pieces, over `blocks` blocks. */
 struct filter_tail {
     int base, blocks;
     int64_t work;
@@ -135,7 +142,7 @@ static __device__ __forceinline__ struct filter_tail filter_tail_of(const struct
     const int groups = filter_groups<S, LIST>(a), blocks = filter_blocks<S>();
     struct filter_tail tail;
     tail.base = a.split ? 0 : groups / blocks * blocks;
-    tail.work = (int64_t)(groups - tail.base) * a.tiles_per_problem;
+    tail.work = (int64_t)(groups - tail.base) * filter_pieces<LIST>(a);
     tail.blocks = tail.work < blocks ? (int)tail.work : blocks;
     return tail;
 }
@@ -202,13 +209,15 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
         return false;
     int64_t pos = filter_tail_begin(tail, block);
     const int64_t pos_end = filter_tail_begin(tail, block + 1);
-    const int group = (int)(pos / tiles) + i;
-    pos = i == 0 ? pos : (int64_t)group * tiles;
+    const int pieces = filter_pieces<LIST>(a), group = (int)(pos / pieces) + i;
+    pos = i == 0 ? pos : (int64_t)group * pieces;
     if (pos >= pos_end)
         return false;
     s->problem = filter_locate<S, LIST>(a, tail.base + group, &before);
     s->group = tail.base + group - before;
     s->rounds = 1;
+    if (!LIST && a.whole)
+        return true;
     s->t0 = (int)(pos - (int64_t)group * tiles);
     s->t1 = pos_end - pos < tiles - s->t0 ? s->t0 + (int)(pos_end - pos) : tiles;
     if (!a.split && s->t1 - s->t0 < tiles)
