@@ -178,10 +178,12 @@ static __device__ __forceinline__ struct filter_bounds filter_get_bounds(uint32_
  * where nothing is, what filter_squares() gave. */
 template <class S>
 static __device__ __forceinline__ float filter_norm(const struct filter_args &a, float facts) {
-    if constexpr (!S::COUNT)
+    if constexpr (!S::COUNT) {
         return facts;
-    const float length = filter_length<S>(a, facts); /* no branch: under other trips to lanes */
-    return a.rows.norm ? facts : length;
+    } else {
+        const float length = filter_length<S>(a, facts); /* no branch: under other trips to lanes */
+        return a.rows.norm ? facts : length;
+    }
 }
 
 /* The end of a unit's rows: merge if they were cut, write. */
