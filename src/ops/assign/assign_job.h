@@ -140,6 +140,7 @@ struct job {
     int whole;  /* rows are exact in bf16 */
     int single; /* centroids too: no low parts */
     int usable; /* 0: every row goes to float64 */
+    int exact;  /* labels are, by float64 where the filter leaves a doubt */
     struct filter_bound bound;
     struct pack all, moved;
     int half;        /* rows and centroids go to the tiles as bf16 and nothing else, */

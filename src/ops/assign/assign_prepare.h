@@ -404,8 +404,10 @@ static void prepare(struct job *job, hf_pool *pool) {
     const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
     job->bound =
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
+    job->exact = a->exact;
 #if TILE_HAS_I16
     job->i16_scale = i16_centroid_scale(cmax);
+    job->exact |= job->i16 && i16_is_coarse(cmax, job->d);
 #endif
     hf_parallel_for(pool, job->all.groups * TILE_K, TILE_K, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);

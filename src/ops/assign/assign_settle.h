@@ -232,7 +232,7 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     const struct block *b = &w->block;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const uint32_t clear =
-        job->a->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
+        job->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
     const int64_t first = b->row[slot];
     if ((clear & v->near_enough) != all || !(b->sequence || in_sequence(b->row + slot)))
         return 0;
@@ -263,7 +263,7 @@ static void settle_block(const struct job *job, struct worker *w) {
         for (int i = 0; i < count; i++) {
             const int s = slot + i;
             const int known = (int)(v.near_enough >> i & 1);
-            if (known && (!job->a->exact || b->next[s] < v.threshold[i])) {
+            if (known && (!job->exact || b->next[s] < v.threshold[i])) {
                 settle_row(job, w, b->row[s], b->arg[s]);
                 settle_bounds(job, b->row[s], b->arg[s], v.upper[i], v.lower[i]);
             } else {

@@ -17,6 +17,7 @@
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
 #define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
 #define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
+#define I16_REACH 4        /* times as long as the longest row may be */
 #define I16_WHOLE 2048     /* rows of whole numbers with so many features do not change */
 #define VNNI __attribute__((target("avx512vnni")))
 
@@ -34,6 +35,10 @@ static float i16_centroid_scale(double cmax) {
     (void)frexp(cmax * (1 + 0x1p-10), &e); /* < 2^e */
     return (float)ldexp(1, I16_BITS + 1 - e);
 }
+
+/* One centroid far from all rows, which are at most sqrt(d) long, takes the others' bits: too few
+ * are left to label without float64. */
+static int i16_is_coarse(double cmax, int64_t d) { return cmax > I16_REACH * sqrt((double)d); }
 
 static int16_t i16_round(float v, double *lost) {
     const float r = rintf(v);
