@@ -32,7 +32,7 @@ static __device__ __forceinline__ void filter_count(unsigned *sum, float v, floa
 
 /* The end of a unit for most warps: in each of their rows one lane of four has the nearest
  * centroid, and can tell by itself. It writes the label. */
-struct filter_quick {
+struct filter_ends {
     int32_t label[2];
     bool mine[2];
 };
@@ -67,7 +67,7 @@ static __device__ __forceinline__ int32_t filter_quick_label(float place, int ch
 template <int C>
 static __device__ __forceinline__ bool filter_quick_known(bool fine, const int (&best)[2],
                                                           const struct filter_track<C> &t,
-                                                          struct filter_quick *q) {
+                                                          struct filter_ends *q) {
     unsigned count = fine ? 0 : FILTER_QUICK_ODD;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -96,7 +96,7 @@ static __device__ __forceinline__ bool filter_quick_known(bool fine, const int (
 template <int C>
 static __device__ __forceinline__ bool
 filter_quick_decided(bool fine, float error, const int (&best)[2], const struct filter_track<C> &t,
-                     struct filter_quick *q) {
+                     struct filter_ends *q) {
     const float other = __shfl_xor_sync(~0u, error, 1);
     unsigned count = fine ? 0 : FILTER_QUICK_ODD;
 #pragma unroll
@@ -132,7 +132,7 @@ static __device__ __forceinline__ void filter_store_if(bool write, int32_t *at, 
  * first row, old: labels of both. */
 static __device__ __forceinline__ void filter_put_labels(const struct filter_args &a, int problem,
                                                          int i, bool write,
-                                                         const struct filter_quick &q,
+                                                         const struct filter_ends &q,
                                                          const int32_t (&old)[2]) {
     const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
     int32_t *const at = a.out.label + ((unsigned)problem * n + (unsigned)i);
@@ -174,16 +174,57 @@ static __device__ __forceinline__ struct filter_bounds filter_get_bounds(uint32_
     return {b.x, b.y, b.z, b.w};
 }
 
-/* At least the length of the row that a lane answers for. facts: what is known of it; S::COUNT:
- * where nothing is, what filter_squares() gave. */
-template <class S>
-static __device__ __forceinline__ float filter_norm(const struct filter_args &a, float facts) {
-    if constexpr (!S::COUNT) {
-        return facts;
-    } else {
-        const float length = filter_length<S>(a, facts); /* no branch: under other trips to lanes */
-        return a.rows.norm ? facts : length;
+/* Old labels of a lane's two rows, without a branch, see filter_store_if(). */
+static __device__ __forceinline__ void filter_old_labels(const struct filter_args &a, int problem,
+                                                         int i, int32_t (&old)[2]) {
+    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
+    const int32_t *const at = a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i);
+    const int end = a.out.marks.word ? (int)n : 0;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        old[r] = 0;
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "setp.lt.s32 p, %2, %3;\n"
+                     "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
+                     "}"
+                     : "+r"(old[r])
+                     : "l"(at + 8 * r), "r"(i + 8 * r), "r"(end));
     }
+}
+
+template <class S, int MODE> static __device__ __forceinline__ constexpr bool filter_quick(void) {
+    return filter_chunks(MODE) && S::COUNT;
+}
+
+/* The quick end: true if all has been done. Else *old and facts->norm, until then what
+ * filter_squares() gave, are of the row that a lane answers for. */
+template <class S, int MODE, int C>
+static __device__ __forceinline__ bool
+filter_conclude_quick(const struct filter_args &a, const struct filter_segment &s, int unit,
+                      uint32_t bounds, struct filter_row_facts *facts,
+                      const struct filter_track<C> &track, int32_t *old) {
+    const int i = unit * FILTER_WG_ROWS + filter_row();
+    const bool may = s.tail < 0 && a.labels;
+    int32_t both[2] = {0, 0};
+    int best[2];
+    struct filter_ends q;
+    bool all;
+    if constexpr (filter_marks(MODE))
+        filter_old_labels(a, s.problem, i, both);
+    filter_quick_best(track, best);
+    const struct filter_bounds most = filter_get_bounds(bounds);
+    if constexpr (filter_decides(MODE)) {
+        const float length = filter_length<S>(a, facts->norm); /* no branch: under other trips */
+        facts->norm = a.rows.norm ? facts->norm : length;
+        const float error = filter_error(a, most, facts->norm, facts->loss);
+        all = filter_quick_decided(may, error, best, track, &q);
+    } else {
+        all = filter_quick_known(may && most.rc < INFINITY && most.cm <= a.reach, best, track, &q);
+    }
+    filter_put_labels(a, s.problem, i, all, q, both);
+    *old = filter_half() ? both[1] : both[0];
+    return all;
 }
 
 /* The end of a unit's rows: merge if they were cut, write. */
@@ -191,37 +232,26 @@ template <class S, int MODE, int C>
 static __device__ __forceinline__ void
 filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
                 uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
-                const struct filter_row_facts &facts, const struct filter_track<C> &track) {
-    constexpr bool LIST = filter_lists(MODE), QUICK = filter_chunks(MODE) && S::COUNT;
-    const int first = unit * FILTER_WG_ROWS + filter_row(), i = first + 8 * filter_half();
-    int32_t old[2] = {0, 0};
-    if constexpr (filter_marks(MODE)) {
-        old[1] = filter_old_label(a, s.problem, QUICK ? first + 8 : i);
-        old[0] = QUICK ? filter_old_label(a, s.problem, first) : old[1];
-    }
-    int best[2];
-    if constexpr (QUICK)
-        filter_quick_best(track, best);
-    const struct filter_bounds most = filter_get_bounds(bounds);
-    float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
-    if constexpr (filter_decides(MODE))
-        error = filter_error(a, most, filter_norm<S>(a, facts.norm), facts.loss);
-    if constexpr (QUICK) {
-        struct filter_quick q;
-        const bool may = s.tail < 0 && a.labels;
-        const bool all = filter_decides(MODE)
-                             ? filter_quick_decided(may, error, best, track, &q)
-                             : filter_quick_known(may && error == 0, best, track, &q);
-        filter_put_labels(a, s.problem, first, all, q, old);
-        if (all)
+                struct filter_row_facts facts, const struct filter_track<C> &track) {
+    constexpr bool LIST = filter_lists(MODE);
+    const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
+    int32_t old = 0;
+    if constexpr (filter_quick<S, MODE>()) {
+        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, &facts, track, &old))
             return;
+    } else if constexpr (filter_marks(MODE)) {
+        old = filter_old_label(a, s.problem, i);
     }
     struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
         !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
         return;
+    const struct filter_bounds most = filter_get_bounds(bounds);
+    float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
+    if constexpr (filter_decides(MODE))
+        error = filter_error(a, most, facts.norm, facts.loss);
     filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
-                              filter_half() ? old[1] : old[0]);
+                              old);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */

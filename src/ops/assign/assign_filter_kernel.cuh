@@ -35,7 +35,7 @@ template <int DP_, bool BF16_> struct filter_shape {
     /* Conclusions under the next rows' first product: 2 to 4 % with few tiles, but at d = 64 the
      * registers that it takes would halve CHUNK, which costs more. */
     static constexpr bool UNDER = DP == 96 || DP == 128;
-    /* Quick ends of units, and other savings that move registers: at d = 32, 64 and 256 spills. */
+    /* Quick ends, and other savings that take registers: at d = 32 and 64 they are short. */
     static constexpr bool COUNT = UNDER;
     /* Columns looked at together: what registers allow. */
     static constexpr int CHUNK = DP == 192 || DP == 256 ? 4 : 8;
@@ -342,7 +342,7 @@ filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
                 const struct filter_segment &s, int wg, struct filter_open_rows *opens,
                 const struct filter_unit<C> &u) {
     struct filter_row_facts facts = u.facts;
-    if constexpr (filter_decides(MODE) && !S::COUNT)
+    if constexpr (filter_decides(MODE) && !filter_quick<S, MODE>())
         if (!a.rows.norm)
             facts.norm = filter_length<S>(a, facts.norm);
     filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, facts,

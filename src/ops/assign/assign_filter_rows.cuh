@@ -316,14 +316,15 @@ static __device__ __forceinline__ int32_t filter_old_label(const struct filter_a
                                                            int i) {
     const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
     int32_t label = 0;
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.lt.s32 p, %2, %3;\n"
-                 "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
-                 "}"
-                 : "+r"(label)
-                 : "l"(a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i)), "r"(i),
-                   "r"(a.out.marks.word ? (int)n : 0));
+    if (a.out.marks.word)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "setp.lt.s32 p, %2, %3;\n"
+                     "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
+                     "}"
+                     : "+r"(label)
+                     : "l"(a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i)), "r"(i),
+                       "r"((int)n));
     return label;
 }
 

@@ -52,11 +52,11 @@ struct filter_args {
     bool resident;    /* all tiles of a problem stay in shared memory */
     bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
-    bool whole;       /* no group is cut: to merge its pieces would take longer */
     bool sided;       /* shifted biases that lie on both sides of 0 */
     bool labels;      /* nothing else is wanted of a row that is decided: no score, no error */
     bool unread;      /* rows have no norm, loss or old label to be read */
     bool plain;       /* measure is 1 */
+    bool whole;       /* no group is cut: to merge its pieces would take longer */
     float acc, slack; /* shares of the error bound, see filter_error() */
     float loss;       /* how far f16 moves a row, where rows.loss is NULL */
     float tiny;       /* what the pieces of a bias may lack */
@@ -125,10 +125,10 @@ static __device__ __forceinline__ int filter_locate(const struct filter_args &a,
     return p;
 }
 
-/* Pieces of a group that is left: a tile each, or all of them. */
-template <bool LIST>
-static __device__ __forceinline__ int filter_pieces(const struct filter_args &a) {
-    return !LIST && a.whole ? 1 : a.tiles_per_problem;
+/* Are groups that are left not cut? S::COUNT: the question takes registers. */
+template <class S, bool LIST>
+static __device__ __forceinline__ bool filter_uncut(const struct filter_args &a) {
+    return S::COUNT && !LIST && a.whole;
 }
 
 /* The groups that are left: from `base` on, in `work` pieces, over `blocks` blocks. */
@@ -142,7 +142,9 @@ static __device__ __forceinline__ struct filter_tail filter_tail_of(const struct
     const int groups = filter_groups<S, LIST>(a), blocks = filter_blocks<S>();
     struct filter_tail tail;
     tail.base = a.split ? 0 : groups / blocks * blocks;
-    tail.work = (int64_t)(groups - tail.base) * filter_pieces<LIST>(a);
+    tail.work = (int64_t)(groups - tail.base) * a.tiles_per_problem;
+    if (filter_uncut<S, LIST>(a))
+        tail.work = groups - tail.base;
     tail.blocks = tail.work < blocks ? (int)tail.work : blocks;
     return tail;
 }
@@ -209,15 +211,19 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
         return false;
     int64_t pos = filter_tail_begin(tail, block);
     const int64_t pos_end = filter_tail_begin(tail, block + 1);
-    const int pieces = filter_pieces<LIST>(a), group = (int)(pos / pieces) + i;
-    pos = i == 0 ? pos : (int64_t)group * pieces;
+    if (filter_uncut<S, LIST>(a)) { /* a piece is a group */
+        s->problem = filter_locate<S, LIST>(a, tail.base + (int)pos, &before);
+        s->group = tail.base + (int)pos - before;
+        s->rounds = 1;
+        return i == 0 && pos < pos_end;
+    }
+    const int group = (int)(pos / tiles) + i;
+    pos = i == 0 ? pos : (int64_t)group * tiles;
     if (pos >= pos_end)
         return false;
     s->problem = filter_locate<S, LIST>(a, tail.base + group, &before);
     s->group = tail.base + group - before;
     s->rounds = 1;
-    if (!LIST && a.whole)
-        return true;
     s->t0 = (int)(pos - (int64_t)group * tiles);
     s->t1 = pos_end - pos < tiles - s->t0 ? s->t0 + (int)(pos_end - pos) : tiles;
     if (!a.split && s->t1 - s->t0 < tiles)

@@ -13,6 +13,7 @@ enum { I8_STEP = 32 /* columns of a product */ };
 
 struct i8_shape {
     static constexpr int NT = HF_I8_TILE, WGS = 2, CLUSTER = 2, UNITS = 4, CHUNK = 8;
+    static constexpr bool COUNT = false; /* as in filter_shape */
     static constexpr int REGS = 232, PRODUCER_REGS = 40;
     static constexpr int THREADS = WGS * 128 + 128;
     static constexpr int ROWS = FILTER_WG_ROWS * HF_I8_SLAB; /* bytes of a unit's slab */
