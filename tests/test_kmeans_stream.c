@@ -217,19 +217,29 @@ static void empty_clusters(void **state) {
     free(v);
 }
 
-/* Room for the rows in 16 bits, not in float32: locked rows are read where they lie. */
+/* Room for the rows in 16 bits, not as they are: locked rows are read where they lie, whether their
+ * columns can be loaded some at a time or not. */
 static void lent_rows(void **state) {
     (void)state;
-    double *v = blobs(7, N, 256, 40, 2);
-    struct problem p = problem_from(v, N, 256, HF_F32, 0);
-    const hf_kmeans_opts o = {.k = 40, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = 30};
-    hf_kmeans_result a = {0};
-    FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
-    assert_true(one(&p, &o, &a, LOCKED, 240, "lent"));
-    one(&p, &o, &a, PAGEABLE, 240, "not lent");
-    hf_kmeans_result_clear(&a);
-    problem_free(&p);
-    free(v);
+    const struct {
+        hf_dtype dtype;
+        int64_t d;
+        int iterations;
+    } cases[] = {{HF_F32, 256, 30}, {HF_F32, 203, 9}, {HF_F64, 203, 9}};
+    for (int i = 0; i < 3; i++) {
+        double *v = blobs(7, N, cases[i].d, 40, 2);
+        struct problem p = problem_from(v, N, cases[i].d, cases[i].dtype, 0);
+        const hf_kmeans_opts o = {
+            .k = 40, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = cases[i].iterations};
+        hf_kmeans_result a = {0};
+        FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
+        assert_true(one(&p, &o, &a, LOCKED, 240, hf_dtype_name(cases[i].dtype)));
+        if (i == 0)
+            one(&p, &o, &a, PAGEABLE, 240, "not lent");
+        hf_kmeans_result_clear(&a);
+        problem_free(&p);
+        free(v);
+    }
 }
 
 /* Room for the rows, and for what op lloyd needs at least. Each centroid is there twice: all rows

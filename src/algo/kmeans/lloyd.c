@@ -17,6 +17,7 @@
 #define MANY 512           /* most iterations between two looks at the state on a device */
 #define LABELS_GRAIN 65536 /* and by one worker */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
+#define COPIED_BYTES 9 /* of a row that may be copied: where its copy is, marks, open or not */
 
 struct pass {
     struct hf_fit *fit;
@@ -382,8 +383,8 @@ static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
 
 /* Rows that a run may copy with the memory that it would leave, up to all. */
 static int64_t rows_for(const struct hf_fit *fit, uint64_t left) {
-    const uint64_t numbers = (uint64_t)fit->n * sizeof(int32_t) + SMALL_BYTES;
-    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) + 2 * sizeof(int32_t);
+    const uint64_t numbers = (uint64_t)fit->n * COPIED_BYTES + SMALL_BYTES;
+    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) + sizeof(int32_t);
     return left > numbers ? hf_min64((int64_t)((left - numbers) / row), fit->n) : 0;
 }
 

@@ -4,6 +4,10 @@
 #include "ops/assign/assign_cuda_settle.h"
 #include "ops/assign/assign_mma.h"
 
+/* No more rows than one in so many are copied while the filter's answer is not complete: in the
+ * first iteration all have another label. */
+#define EARLY_PART 32
+
 /* Only where a filter of tensor cores lists candidates: wherever it can be chosen, it is. */
 int64_t hf_settle_slot_rows(const struct hf_assign_problem *p) {
     struct hf_cuda a100 = {};
@@ -15,9 +19,11 @@ int64_t hf_settle_slot_rows(const struct hf_assign_problem *p) {
 }
 
 static __global__ void count_late(const int32_t *count, int32_t first, int32_t *late,
-                                  const int32_t *stop) {
-    if (!stop || !*stop)
-        *late = *count > first ? *count - first : 0;
+                                  int32_t *doubt_count, const int32_t *stop) {
+    if (stop && *stop)
+        return;
+    *late = *count > first ? *count - first : 0;
+    *doubt_count = 0;
 }
 
 /* s as the second round sees it. */
@@ -29,8 +35,22 @@ static hf_status begin_late(struct hf_cuda *cuda, const struct hf_assign_step *s
     part->open.emitted = s->open.emitted + s->slot_rows;
     part->open.count = s->late;
     count_late<<<1, 1, 0, cuda->stream>>>(s->open.count, (int32_t)s->slot_rows, s->late,
-                                          step->stop);
+                                          s->doubt_count, step->stop);
     return hf_cuda_launched(cuda, "assign: count open rows");
+}
+
+static int64_t step_bytes(const hf_array *x) {
+    return hf_array_stride(x) * (int64_t)hf_dtype_bytes(x->dtype);
+}
+
+/* Rows that the filter itself gave another label are copied while candidates are looked for. */
+static hf_status fetch_early(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                             const struct hf_assign_step *step, const struct hf_settle *s) {
+    const hf_array *x = &rows->problem.x;
+    if (s->marks.word == NULL || (uintptr_t)s->marks.word % sizeof(uint64_t) != 0)
+        return HF_OK;
+    return hf_row_cache_early(cuda, &rows->cache, x->data, step_bytes(x), s->marks.word,
+                              rows->n / EARLY_PART, step->stop);
 }
 
 /* Those of one round. */
@@ -39,13 +59,14 @@ static hf_status settle_round(struct hf_cuda *cuda, const struct hf_assign_rows 
                               const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                               void *packed) {
     const hf_array *all = &rows->problem.x;
+    struct hf_settle left = *s;
     HF_TRY(hf_filter_emit(cuda, x, c, packed, &s->open, s->slots));
+    HF_TRY(hf_settle_lent(cuda, rows, step, &left));
     HF_TRY(hf_row_cache_join(cuda, &rows->cache));
-    HF_TRY(hf_settle_lent(cuda, rows, step, s));
-    HF_TRY(hf_row_cache_fetch(
-        cuda, &rows->cache, all->data, hf_array_stride(all) * (int64_t)hf_dtype_bytes(all->dtype),
-        s->open.row, s->open.emitted, s->open.count, s->open.cap, step->stop));
-    return hf_settle_pairs(cuda, rows, step, s);
+    const struct hf_row_list list = {s->open.row, left.doubt, s->open.emitted,
+                                     left.doubt ? left.doubt_count : s->open.count, s->open.cap};
+    HF_TRY(hf_row_cache_fetch(cuda, &rows->cache, all->data, step_bytes(all), &list, step->stop));
+    return hf_settle_pairs(cuda, rows, step, &left);
 }
 
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -54,6 +75,7 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          void *packed) {
     struct hf_settle part = *s;
     part.open.cap = s->slot_rows;
+    HF_TRY(fetch_early(cuda, rows, step, s));
     HF_TRY(settle_round(cuda, rows, step, &part, x, c, packed));
     if (s->slot_rows == s->open.cap)
         return HF_OK;

@@ -43,7 +43,8 @@ struct pairs_shared {
     double term[WARPS][2 * PAIR_TERMS];
     double distance[PAIR_ROWS * HF_FILTER_SLOTS]; /* of the pairs, row after row */
     int32_t arg[PAIR_ROWS * HF_FILTER_SLOTS];     /* their centroids */
-    int32_t row[32];                              /* within the problem; of each lane */
+    int32_t entry[32];                            /* of the open list; of each lane */
+    int32_t row[32];                              /* within the problem */
     int32_t end[32];                              /* pairs up to and with this row */
     uint8_t owner[PAIR_ROWS * HF_FILTER_SLOTS];   /* whose pair: number of the row here */
 };
@@ -56,13 +57,15 @@ struct pair_row {
     int end;     /* candidates up to and with this row */
 };
 
-/* Up to `each` rows of the open list from entry `first` on, to the lanes of the first warp. */
+/* Up to `each` rows of the open list from number `first` on, to the lanes of the first warp. */
 __device__ static struct pair_row take_rows(const struct pairs_job &job, struct pairs_shared &sm,
                                             int64_t b, int64_t first, int count, int each) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     struct pair_row r = {};
     const bool there = lane < each && first + lane < count;
-    const int64_t entry = b * job.s.open.cap + first + (there ? lane : 0);
+    const int64_t number = first + (there ? lane : 0);
+    const int64_t own = job.s.doubt ? job.s.doubt[number] : number;
+    const int64_t entry = b * job.s.open.cap + own;
     r.row = job.s.open.row[entry];
     r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
     const int emitted = job.s.open.emitted[entry];
@@ -79,6 +82,7 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
         r.count = emitted;
     else if (there)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
+    sm.entry[lane] = static_cast<int32_t>(own);
     sm.row[lane] = r.row;
     return r;
 }
@@ -96,11 +100,10 @@ __device__ static void list_pairs(struct pairs_shared &sm, struct pair_row *r) {
         sm.owner[i] = static_cast<uint8_t>(lane);
 }
 
-/* The distances of this warp's share of the pairs; first: entry of the first row. QUICK: added in
- * any order. */
+/* The distances of this warp's share of the pairs. QUICK: added in any order. */
 template <hf_dtype X, bool C_F64, bool PRODUCT, bool QUICK>
 __device__ static void pair_distances(const struct pairs_job &job, struct pairs_shared &sm,
-                                      int64_t b, int64_t first) {
+                                      int64_t b) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int group = job.d <= PAIR_SHORT ? GROUP : QUICK ? PAIR_QUICK : pair_group<X, C_F64>;
@@ -113,7 +116,7 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int mine = done + (lane < pairs ? lane : 0);
         const int owner = sm.owner[mine];
         const int slot = mine - (owner > 0 ? sm.end[owner - 1] : 0);
-        const int64_t entry = b * job.s.open.cap + first + owner;
+        const int64_t entry = b * job.s.open.cap + sm.entry[owner];
         const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
         const int32_t row = sm.row[owner];
         const char *its_x =
@@ -185,7 +188,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     const bool bounded = hf_bounds_wanted(job.s.bounds);
     const bool quick = !bounded && job.d > PAIR_SHORT; /* bounds want the reference's distances */
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t listed = job.s.open.count[b];
+        const int64_t listed = job.s.doubt ? *job.s.doubt_count : job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
         /* rows of a block at a time: few enough that all blocks have some */
         const int64_t share = (count + gridDim.x - 1) / gridDim.x;
@@ -203,7 +206,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
             pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
             if constexpr (!PRODUCT) {
                 if (quick) {
-                    pair_distances<X, C_F64, PRODUCT, true>(job, sm, b, first);
+                    pair_distances<X, C_F64, PRODUCT, true>(job, sm, b);
                     __syncthreads();
                     if (r.count > 0 && settle_quick(job, sm, b, r))
                         r.count = 0;
@@ -212,7 +215,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
                     __syncthreads();
                 }
             }
-            pair_distances<X, C_F64, PRODUCT, false>(job, sm, b, first);
+            pair_distances<X, C_F64, PRODUCT, false>(job, sm, b);
             __syncthreads();
             if (r.count > 0)
                 settle_row(job, sm, b, r, bounded);
@@ -502,6 +505,8 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->slot_rows *
                                                     HF_FILTER_SLOTS);
     s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t));
+    if (problem->cached > 0)
+        s->doubt_memory = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)s->slot_rows);
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
@@ -512,13 +517,14 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 2 + batch * (3 + items);
+    const size_t words = tally / sizeof(int32_t) + 3 + batch * (3 + items);
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
         s->tally = (struct hf_assign_counts *)s->counters;
         s->moved = (unsigned long long *)(s->tally + batch);
-        s->open.count = (int32_t *)(s->moved + 1);
+        s->doubt_count = (int32_t *)(s->moved + 1);
+        s->open.count = s->doubt_count + 1;
         s->rest_count = s->open.count + batch;
         s->lost = s->rest_count + batch;
         s->split = s->lost + batch; /* [batch, items] of the dense kernel */

@@ -17,6 +17,10 @@ struct hf_settle {
     int32_t *slots;             /* [batch, slot_rows, HF_FILTER_SLOTS] their candidates */
     int64_t slot_rows;          /* n, or half of it: then they are listed in two rounds */
     int32_t *late;              /* [1] with two: open rows of the second one */
+    int32_t *doubt_memory;      /* [slot_rows] where lent rows are copied, else NULL */
+    int32_t *doubt_count;       /* [1] */
+    const int32_t *doubt;       /* [*doubt_count] entries of the open rows that float64 is to look
+                                   at, in doubt_memory; NULL: at all of them */
     int32_t *rest;              /* [batch, n] rows that need all centroids */
     double *norm;               /* [batch, k] |c|, cosine only */
     double *least;              /* [batch, parts] least distance of a row to a part of centroids */
@@ -60,7 +64,7 @@ hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows
 int64_t hf_settle_slot_rows(const struct hf_assign_problem *problem);
 
 /* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Of those that lie in host memory
- * hf_settle_lent() decides what it can; others are copied first, as far as there is room. */
+ * hf_settle_lent() decides what it can; the rest are copied first, as far as there is room. */
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
@@ -70,9 +74,10 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
  * distance. */
 bool hf_settle_single(const struct hf_assign_rows *rows, const struct hf_assign_step *step);
 
-/* Then rows with several candidates are left with one where 16 bits of the row tell which. */
+/* Then open rows get their labels where 16 bits of the row tell them, and s->doubt lists those that
+ * are left. Nothing is done, and there is no such list, unless hf_assign_notes(). */
 hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, const struct hf_settle *s);
+                         const struct hf_assign_step *step, struct hf_settle *s);
 
 /* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

@@ -250,12 +250,13 @@ static hf_status queue_step(struct run *run, int number) {
     step.guide = run->guide;
     const struct hf_row_cache *cache = &run->rows.cache;
     const struct hf_update_job *u = &job->update;
+    const struct hf_row_list moved = {run->moved, NULL, NULL, step.moved_count, u->n / 2};
+    /* rows noted in the step before; here, so that they do not delay what the host looks at */
+    HF_TRY(hf_row_cache_ahead(run->cuda, cache, u->x, u->row_bytes, step.moved_count,
+                              u->n / PATIENT_PART, step.stop));
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
-    HF_TRY(hf_row_cache_fetch(run->cuda, cache, u->x, u->row_bytes, run->moved, NULL,
-                              step.moved_count, hf_lloyd_few(u), step.stop));
-    HF_TRY(hf_lloyd_conclude(run->cuda, job, side));
-    return hf_row_cache_ahead(run->cuda, cache, u->x, u->row_bytes, step.moved_count,
-                              u->n / PATIENT_PART, step.stop);
+    HF_TRY(hf_row_cache_fetch(run->cuda, cache, u->x, u->row_bytes, &moved, step.stop));
+    return hf_lloyd_conclude(run->cuda, job, side);
 }
 
 /* What the device has done so far. */
@@ -267,10 +268,9 @@ static hf_status look(struct run *run) {
 /* Tell the caller of the iteration that has just ended; *stop: it asks to end. */
 static hf_status report(struct run *run, int number, bool *stop) {
     const struct hf_lloyd_args *a = run->args;
-    const size_t state_bytes = sizeof *a->state;
-    HF_TRY(copy(run, a->state, run->job.state, state_bytes));
-    HF_TRY(copy(run, &a->history[number], &run->job.history[number], sizeof *a->history));
     HF_TRY(look(run));
+    *a->state = run->control.state;
+    a->history[number] = run->control.last;
     if (a->state->stop >= HF_LLOYD_EMPTY)
         return HF_OK;
     *stop = a->progress(a->progress_user, a->first + number + 1, &a->history[number]) != 0;

@@ -9,11 +9,13 @@
 
 /* What steers a run. */
 struct hf_lloyd_control {
-    int32_t halt;    /* every problem has ended: kernels return at once */
-    int32_t running; /* problems that go on */
-    int32_t steps;   /* made: the labels are in labels[steps % 2] */
-    int32_t moves;   /* the centroids are in centers[moves % 2] */
-    int32_t moved;   /* rows in the list of those whose label changed */
+    int32_t halt;                /* every problem has ended: kernels return at once */
+    int32_t running;             /* problems that go on */
+    int32_t steps;               /* made: the labels are in labels[steps % 2] */
+    int32_t moves;               /* the centroids are in centers[moves % 2] */
+    int32_t moved;               /* rows in the list of those whose label changed */
+    struct hf_lloyd_state state; /* of the first problem */
+    hf_kmeans_iteration last;    /* and its last iteration */
 };
 
 /* What the clusters of a problem hold; 0 between steps. */
@@ -43,14 +45,14 @@ struct hf_lloyd_job {
 
 #define HF_LLOYD_FEW_VALUES                                                                        \
     (1 << 22)               /* as long as so few values move, they are added one by one; */
-#define HF_LLOYD_FEW_ROWS 3 /* as well as so many rows for each cluster; */
-#define HF_LLOYD_FEW_CACHED                                                                        \
-    (1 << 27) /* more where rows lie in host memory: each is read once then */
+#define HF_LLOYD_FEW_ROWS 3 /* as well as so many rows for each cluster */
 
-/* Rows up to which that holds. */
-static __host__ __device__ inline int64_t hf_lloyd_few(const struct hf_update_job *u) {
-    const int64_t values = u->cache.data != NULL ? HF_LLOYD_FEW_CACHED : HF_LLOYD_FEW_VALUES;
-    return values / (u->d * u->limbs) + HF_LLOYD_FEW_ROWS * u->batch * u->k;
+/* Shall `moved` rows be added one by one? Where rows lie in host memory and most of those have no
+ * copy, too: each is read once then. */
+static __host__ __device__ inline bool hf_lloyd_few(const struct hf_update_job *u, int64_t moved) {
+    if (u->cache.data != NULL && moved > u->cache.room / 2)
+        return true;
+    return moved <= HF_LLOYD_FEW_VALUES / (u->d * u->limbs) + HF_LLOYD_FEW_ROWS * u->batch * u->k;
 }
 
 /* After the labels of a step: one launch. */

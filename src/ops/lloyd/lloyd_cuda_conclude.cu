@@ -26,7 +26,7 @@ static __device__ void follow_labels(const struct hf_lloyd_job &job, int side, u
     const struct hf_update_job &u = job.update;
     const int64_t rows = u.batch * u.n;
     const int64_t moved = job.control->moved;
-    if (moved <= hf_lloyd_few(&u)) {
+    if (hf_lloyd_few(&u, moved)) {
         update_few<T>(job.update, job.moved, moved, job.labels[side], job.labels[1 - side]);
         return;
     }
@@ -241,6 +241,10 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
     const bool moved = judge(job, t, &state, &it);
     job.history[p * job.count + t.known.state.iterations] = it;
     job.state[p] = state;
+    if (p == 0) {
+        job.control->state = state;
+        job.control->last = it;
+    }
     memset(&job.tally[p], 0, sizeof job.tally[p]);
     const bool ended = state.stop != HF_STOP_NONE || state.iterations == job.count;
     if (ended && atomicSub(&job.control->running, 1) == 1)

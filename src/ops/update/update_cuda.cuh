@@ -334,6 +334,16 @@ inline constexpr int update_flight = LIMBS == 2 || FACTOR        ? 2
                                      : V *hf_device_bytes<T> > 8 ? 4
                                                                  : 8;
 
+/* Column 0 of a row, wherever it lies. */
+template <hf_dtype T>
+static __device__ __forceinline__ const char *update_row(const struct hf_update_job &job,
+                                                         int64_t row) {
+    const char *x = job.x + row * job.row_bytes;
+    if constexpr (T == HF_F32 || T == HF_F64) /* others are not looked at in host memory */
+        x = hf_row_cached(job.cache, x, row);
+    return x;
+}
+
 /* Add up one piece, columns [column, column + V) in this thread. */
 template <hf_dtype T, int V, int LIMBS, bool FACTOR>
 static __device__ __forceinline__ void update_piece(const struct hf_update_job &job,
@@ -344,7 +354,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
     const double scale = update_scale(job.bits);
     const double *mult = job.mult + piece.problem * job.mult_stride + column;
     const int d = (int)job.d;
-    const char *x = job.x + (column < d ? column : 0) * hf_device_bytes<T>;
+    const int64_t offset = (column < d ? column : 0) * hf_device_bytes<T>;
     struct update_columns<V, LIMBS> c;
 #pragma unroll
     for (int e = 0; e < V; e++) {
@@ -354,6 +364,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
     int r = 0;
     for (; r + FLIGHT <= piece.rows; r += FLIGHT) {
         hf_pack<T, V> pack[FLIGHT];
+        const char *x[FLIGHT];
         double factor[FLIGHT];
         bool less[FLIGHT];
 #pragma unroll
@@ -361,9 +372,12 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
             const uint32_t entry = order[r + u];
             const uint32_t row = entry & ~UPDATE_LESS;
             less[u] = entry & UPDATE_LESS;
-            pack[u] = *(const hf_pack<T, V> *)(x + row * job.row_bytes);
+            x[u] = update_row<T>(job, row);
             factor[u] = FACTOR ? job.factor[row] : 1;
         }
+#pragma unroll
+        for (int u = 0; u < FLIGHT; u++)
+            pack[u] = *(const hf_pack<T, V> *)(x[u] + offset);
 #pragma unroll
         for (int u = 0; u < FLIGHT; u++)
             update_add<T, V, LIMBS, FACTOR>(c, pack[u], less[u], factor[u], scale);
@@ -371,7 +385,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
 #pragma unroll 1
     for (; r < piece.rows; r++) {
         const uint32_t row = order[r] & ~UPDATE_LESS;
-        const hf_pack<T, V> pack = *(const hf_pack<T, V> *)(x + row * job.row_bytes);
+        const hf_pack<T, V> pack = *(const hf_pack<T, V> *)(update_row<T>(job, row) + offset);
         update_add<T, V, LIMBS, FACTOR>(c, pack, order[r] & UPDATE_LESS,
                                         FACTOR ? job.factor[row] : 1, scale);
     }
@@ -489,9 +503,7 @@ template <hf_dtype T>
 static __device__ __forceinline__ void update_move(const struct hf_update_job &job, int64_t row,
                                                    int64_t p, int32_t from, int32_t to, int lane,
                                                    int group) {
-    const char *x = job.x + row * job.row_bytes;
-    if constexpr (T == HF_F32 || T == HF_F64) /* others are not looked at where they lie */
-        x = hf_row_cached(job.cache, x, row);
+    const char *x = update_row<T>(job, row);
     const double *mult = job.mult + p * job.mult_stride;
     const double factor = job.factor != NULL ? job.factor[row] : 1;
     const double scale = update_scale(job.bits);
