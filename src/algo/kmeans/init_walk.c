@@ -79,6 +79,9 @@ static hf_status walk_thrice(struct walk *walk) {
     }
     walk->look = take;
     HF_TRY(hf_rows_each(rows, walk_chunk, walk));
+    if (walk->half[0].drawn + walk->half[1].drawn < drawn)
+        return hf_ctx_fail(rows->ctx, HF_E_IO,
+                           "the rows changed while they were read: every pass must be the same");
     for (int64_t at = 0; at < drawn; at++)
         walk->weights[at] = hf_sample_weight(sums, walk->weights[at], (double)drawn);
     return HF_OK;
