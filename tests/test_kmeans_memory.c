@@ -178,6 +178,47 @@ static void core_of_copies_says_what_it_needs(void **state) {
     free(v);
 }
 
+/* Rows of one column that are all alike from a pass on. */
+struct changing {
+    const float *v;
+    int passes, last; /* begun; that give the rows */
+};
+
+static hf_status read_changing(void *user, int64_t first, int64_t count, void *dst, char *message,
+                               size_t message_bytes) {
+    struct changing *c = user;
+    (void)message;
+    (void)message_bytes;
+    c->passes += first == 0;
+    for (int64_t i = 0; i < count; i++)
+        ((float *)dst)[i] = c->passes > c->last ? 56 : c->v[first + i];
+    return HF_OK;
+}
+
+/* A core that is drawn in passes over the data notices when one of them falls short: equal rows in
+ * the middle are nearer to any row than the others are. */
+static void rows_that_change_are_noticed(void **state) {
+    (void)state;
+    enum { MANY_ROWS = 1000000 };
+    float *v = must_alloc(MANY_ROWS * sizeof(float));
+    for (int i = 0; i < MANY_ROWS; i++)
+        v[i] = (float)(i % 29 * 4);
+    int noticed = 0;
+    for (int last = 1; last < 8; last++) {
+        struct changing changing = {v, 0, last};
+        const hf_source source = {MANY_ROWS, 1, HF_F32, read_changing, &changing};
+        const hf_kmeans_opts o = {.k = 12, .max_iter = 2};
+        hf_kmeans_result r = {0};
+        hf_context *ctx = open_context(2, (uint64_t)MANY_ROWS * sizeof(double));
+        if (hf_kmeans_fit_source(ctx, &source, &o, &r) == HF_E_IO)
+            noticed += strstr(hf_last_error(ctx), "the rows changed") != NULL;
+        hf_kmeans_result_clear(&r);
+        hf_context_destroy(ctx);
+    }
+    assert_int_equal(noticed, 1);
+    free(v);
+}
+
 /* A source of few rows with many columns, *user of them: what kernels pack is larger than rows. */
 static hf_status generate_wide(void *user, int64_t first, int64_t count, void *dst, char *message,
                                size_t message_bytes) {
@@ -311,6 +352,35 @@ static void parallel_start_needs_its_candidates(void **state) {
     free(v);
 }
 
+/* A fit that gets the memory it asks for has enough, also for the workers' own sums of weights. */
+static void what_is_asked_for_is_enough(void **state) {
+    (void)state;
+    const int64_t n = 300000, d = 4;
+    struct hf_rng rng = {.seed = 4};
+    float *v = must_alloc((size_t)(n * d) * sizeof(float)), *w = must_alloc((size_t)n * sizeof *w);
+    for (int64_t i = 0; i < n * d; i++)
+        v[i] = (float)hf_rng_next_normal(&rng);
+    for (int64_t i = 0; i < n; i++)
+        w[i] = (float)(i % 3);
+    const hf_array x = hf_array_view(v, HF_F32, n, d), weights = hf_array_view(w, HF_F32, n, 1);
+    for (int64_t k = 40; k <= 160; k += 60) {
+        const hf_kmeans_opts o = {.k = k, .max_iter = 3, .tol = -1, .weights = &weights};
+        hf_kmeans_result r = {0};
+        unsigned long long bytes = 0;
+        hf_context *ctx = open_context(8, (uint64_t)1 << 20);
+        assert_int_equal(hf_kmeans_fit(ctx, &x, &o, &r), HF_E_NOMEM);
+        const char *needs = strstr(hf_last_error(ctx), "needs ");
+        assert_true(needs && sscanf(needs, "needs %llu", &bytes) == 1);
+        hf_context_destroy(ctx);
+        ctx = open_context(8, bytes);
+        FIT_OK(ctx, hf_kmeans_fit(ctx, &x, &o, &r));
+        hf_kmeans_result_clear(&r);
+        hf_context_destroy(ctx);
+    }
+    free(v);
+    free(w);
+}
+
 /* Rows are packed for the kernels only where the limit holds both. */
 static void packed_rows_share_the_limit(void **state) {
     (void)state;
@@ -339,6 +409,8 @@ int main(void) {
                                        cmocka_unit_test(predict_keeps_nothing_twice),
                                        cmocka_unit_test(narrow_rows_start_from_a_core),
                                        cmocka_unit_test(core_of_copies_says_what_it_needs),
+                                       cmocka_unit_test(rows_that_change_are_noticed),
+                                       cmocka_unit_test(what_is_asked_for_is_enough),
                                        cmocka_unit_test(kernels_share_the_limit),
                                        cmocka_unit_test(scan_shares_the_limit),
                                        cmocka_unit_test(parallel_start_needs_its_candidates),

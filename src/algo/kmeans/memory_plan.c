@@ -28,7 +28,7 @@ hf_status hf_memory_too_little(const struct hf_fit *fit, uint64_t needed) {
                        "or ask for fewer clusters%s or another init",
                        (long long)fit->n, (long long)fit->d, (long long)fit->k,
                        (unsigned long long)needed, (unsigned long long)fit->ctx->memory_bytes,
-                       fit->opts.precision == HF_FAST ? ", exact labels" : "");
+                       fit->opts.precision == HF_FAST ? ", exact labels, no work skipping" : "");
 }
 
 static bool seeds(const struct hf_fit *fit) {
@@ -62,7 +62,8 @@ static uint64_t least_chunk(const struct hf_fit *fit) {
     return is_buffered(fit) ? rows * row : 0;
 }
 
-static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel) {
+static uint64_t assign_bytes(const struct hf_fit *fit, const hf_array *panel,
+                             struct hf_sums *sums) {
     struct hf_assign_bounds all = {.valid = true, .sweep = true, .n_moved = fit->k};
     const struct hf_assign_args args = {.x = *panel,
                                         .c = hf_array_view(NULL, fit->center_type, fit->k, fit->d),
@@ -71,7 +72,7 @@ static uint64_t assign_bytes(struct hf_fit *fit, const hf_array *panel) {
                                         .filter = fit->filter,
                                         .bounds = wants_bounds(fit) ? &all : NULL,
                                         .weights = fit->fused ? fit->weights : NULL,
-                                        .sums = fit->fused ? &fit->sums : NULL};
+                                        .sums = fit->fused ? sums : NULL};
     return hf_plan_workspace(fit->ctx, HF_OP_ASSIGN, &args);
 }
 
@@ -87,16 +88,18 @@ static uint64_t seed_bytes(const struct hf_fit *fit, const hf_array *panel) {
 }
 
 /* The most workspace that a call of a kernel asks for once the fit has its memory. */
-static uint64_t kernel_bytes(struct hf_fit *fit) {
+static uint64_t kernel_bytes(const struct hf_fit *fit) {
+    int64_t weight = 0; /* stands for sums that are not there yet: workers will have their own */
+    struct hf_sums sums = fit->sums;
+    sums.weight = fit->weights ? &weight : NULL;
     const int64_t rows = hf_min64(fit->n, fit->panel_rows);
     const hf_array panel = hf_array_view(NULL, fit->dtype, rows, fit->d);
-    const struct hf_update_args update = {
-        .x = panel, .metric = fit->opts.metric, .sums = &fit->sums};
+    const struct hf_update_args update = {.x = panel, .metric = fit->opts.metric, .sums = &sums};
     const struct hf_inertia_args inertia = {
         .x = panel,
         .c = hf_array_view(NULL, fit->center_type, fit->k, fit->d),
         .metric = fit->opts.metric};
-    const uint64_t each[] = {assign_bytes(fit, &panel),
+    const uint64_t each[] = {assign_bytes(fit, &panel, &sums),
                              hf_plan_workspace(fit->ctx, HF_OP_UPDATE, &update),
                              hf_plan_workspace(fit->ctx, HF_OP_INERTIA, &inertia),
                              seeds(fit) ? seed_bytes(fit, &panel) : 0};
@@ -156,7 +159,7 @@ static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left,
     if (needed + least > limit)
         return hf_memory_too_little(fit, needed + least);
     *left = limit - needed;
-    if (*left > 2 * KERNEL_BYTES && plan->kernels < KERNEL_BYTES) {
+    if (*left > 2 * KERNEL_BYTES + least && plan->kernels < KERNEL_BYTES) {
         *left -= KERNEL_BYTES - plan->kernels;
         plan->kernels = KERNEL_BYTES;
     }

@@ -75,8 +75,9 @@ static hf_status take_memory(struct predict *p, bool transform) {
     if (c.used > p->ctx->memory_bytes)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,
                            "predicting needs %llu bytes beside data, labels, distances and "
-                           "centroids, but memory_bytes allows %llu: raise it",
-                           (unsigned long long)c.used, (unsigned long long)p->ctx->memory_bytes);
+                           "centroids, but memory_bytes allows %llu: raise it%s",
+                           (unsigned long long)c.used, (unsigned long long)p->ctx->memory_bytes,
+                           rigid ? ", or ask for exact labels" : "");
     c = (hf_carve){.base = p->block = hf_alloc(c.used)};
     if (!p->block)
         return hf_ctx_fail(p->ctx, HF_E_NOMEM,
