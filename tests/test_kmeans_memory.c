@@ -325,11 +325,10 @@ static void predict_in_a_mebibyte(void **state) {
 }
 
 /* What a refused fit says that it needs. */
-static uint64_t needed(hf_context *ctx, const hf_array *x, hf_init init, int64_t k) {
-    const hf_kmeans_opts o = {.k = k, .init = init};
+static uint64_t needed(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *o) {
     hf_kmeans_result r = {0};
     unsigned long long bytes = 0;
-    assert_int_equal(hf_kmeans_fit(ctx, x, &o, &r), HF_E_NOMEM);
+    assert_int_equal(hf_kmeans_fit(ctx, x, o, &r), HF_E_NOMEM);
     const char *text = strstr(hf_last_error(ctx), "clusters needs ");
     assert_non_null(text);
     assert_int_equal(sscanf(text, "clusters needs %llu bytes", &bytes), 1);
@@ -345,8 +344,9 @@ static void parallel_start_needs_its_candidates(void **state) {
     const hf_array x = hf_array_view(v, HF_F32, n, d);
     hf_context *ctx = open_context(2, (uint64_t)4 << 20);
     const struct hf_rows rows = {.ctx = ctx, .array = &x, .n = n, .d = d, .dtype = HF_F32};
-    const uint64_t plus = needed(ctx, &x, HF_INIT_KMEANSPP, k);
-    const uint64_t parallel = needed(ctx, &x, HF_INIT_KMEANS_PARALLEL, k);
+    const hf_kmeans_opts starts[] = {{.k = k}, {.k = k, .init = HF_INIT_KMEANS_PARALLEL}};
+    const uint64_t plus = needed(ctx, &x, &starts[0]);
+    const uint64_t parallel = needed(ctx, &x, &starts[1]);
     assert_true(parallel > plus && parallel <= plus + hf_init_parallel_bytes(&rows, k));
     hf_context_destroy(ctx);
     free(v);
@@ -366,11 +366,8 @@ static void what_is_asked_for_is_enough(void **state) {
     for (int64_t k = 40; k <= 160; k += 60) {
         const hf_kmeans_opts o = {.k = k, .max_iter = 3, .tol = -1, .weights = &weights};
         hf_kmeans_result r = {0};
-        unsigned long long bytes = 0;
         hf_context *ctx = open_context(8, (uint64_t)1 << 20);
-        assert_int_equal(hf_kmeans_fit(ctx, &x, &o, &r), HF_E_NOMEM);
-        const char *needs = strstr(hf_last_error(ctx), "needs ");
-        assert_true(needs && sscanf(needs, "needs %llu", &bytes) == 1);
+        const uint64_t bytes = needed(ctx, &x, &o);
         hf_context_destroy(ctx);
         ctx = open_context(8, bytes);
         FIT_OK(ctx, hf_kmeans_fit(ctx, &x, &o, &r));
