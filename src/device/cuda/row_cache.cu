@@ -117,13 +117,18 @@ static __device__ __forceinline__ int32_t take_place(const struct fetch &job, in
                                                      bool there) {
     const struct hf_row_cache &cache = job.cache;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const unsigned all = __ballot_sync(~0u, there);
+    const bool wanted = there && cache.where[row] < 0;
+    const unsigned all = __ballot_sync(~0u, wanted);
+    const int32_t count = __popc(all);
     int32_t number = 0;
-    if (lane == 0)
-        number = atomicAdd(cache.turn + HF_ROW_GIVEN, __popc(all));
-    const bool copied = there && cache.where[row] >= 0;
+    if (lane == 0 && count > 0) {
+        number = atomicAdd(cache.turn + HF_ROW_GIVEN, count);
+        const int64_t over = number + count - job.places;
+        if (over > 0) /* not given: the next fetch goes on behind the others */
+            atomicSub(cache.turn + HF_ROW_GIVEN, over < count ? static_cast<int32_t>(over) : count);
+    }
     number = __shfl_sync(~0u, number, 0) + __popc(all & ((1u << lane) - 1));
-    if (!there || copied || number >= job.places)
+    if (!wanted || number >= job.places)
         return -1;
     const int32_t place = static_cast<int32_t>(
         (static_cast<int64_t>(cache.turn[HF_ROW_PLACE]) + number) % cache.room);
@@ -182,7 +187,13 @@ static __device__ __forceinline__ int32_t marked_row(uint64_t bits, int end, int
     return static_cast<int32_t>(base + who * 64) + __ffsll(static_cast<long long>(its)) - 1;
 }
 
-/* A warp to 2048 rows: a lane has the marks of 64. */
+/* All lanes: what lane 0 finds there now. */
+static __device__ __forceinline__ int32_t look_at(const int32_t *p) {
+    const int32_t v = p ? *static_cast<const volatile int32_t *>(p) : 0;
+    return __shfl_sync(~0u, v, 0);
+}
+
+/* A warp to 2048 rows: a lane has the marks of 64. Others may set more of them meanwhile. */
 template <typename W>
 static __global__ void __launch_bounds__(THREADS) fetch_rows(const struct fetch job) {
     if ((job.stop && *job.stop) || (job.count && (*job.count > job.most || *job.count == 0)))
@@ -192,15 +203,16 @@ static __global__ void __launch_bounds__(THREADS) fetch_rows(const struct fetch 
     int64_t first = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x - lane;
     uint64_t next = first + lane < job.words ? job.marks[first + lane] : 0;
     for (; first < job.words; first += step) {
-        const int haste =
-            job.haste ? *static_cast<const volatile int32_t *>(job.haste) : HASTE_NONE;
-        if (__shfl_sync(~0u, haste, 0) == HASTE_END)
+        const bool full = look_at(job.cache.turn + HF_ROW_GIVEN) >= job.places;
+        if (look_at(job.haste) == HASTE_END || (full && job.keep))
             return; /* all lanes */
         const uint64_t bits = next;
         const int64_t then = first + step + lane;
         next = then < job.words ? job.marks[then] : 0;
         if (bits != 0 && !job.keep)
-            job.marks[first + lane] = 0;
+            atomicAnd(reinterpret_cast<unsigned long long *>(job.marks + first + lane), ~bits);
+        if (full)
+            continue; /* all lanes */
         int end = __popcll(bits);
         for (int by = 1; by < 32; by *= 2) {
             const int before = __shfl_up_sync(~0u, end, by);

@@ -58,8 +58,8 @@ hf_status hf_row_cache_open(struct hf_cuda *cuda, struct hf_row_cache *cache);
 void hf_row_cache_close(struct hf_row_cache *cache);
 
 /* Begin with that behind all that the stream has been given. It ends when the stream gets to
- * hf_row_cache_join(), done or not (what is left stays noted); but where *moved > patient it is
- * waited for. Other arguments as above. Nothing is done without a side stream. */
+ * hf_row_cache_join(), done or not (rows that it did not look for stay noted); but where *moved >
+ * patient it is waited for. Other arguments as above. Nothing is done without a side stream. */
 hf_status hf_row_cache_ahead(struct hf_cuda *cuda, const struct hf_row_cache *cache, const void *x,
                              int64_t step, const int32_t *moved, int64_t patient,
                              const int32_t *stop);
