@@ -47,7 +47,7 @@ static int64_t step_bytes(const hf_array *x) {
 static hf_status fetch_early(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                              const struct hf_assign_step *step, const struct hf_settle *s) {
     const hf_array *x = &rows->problem.x;
-    if (s->marks.word == NULL || (uintptr_t)s->marks.word % sizeof(uint64_t) != 0)
+    if (s->marks.word == NULL)
         return HF_OK;
     return hf_row_cache_early(cuda, &rows->cache, x->data, step_bytes(x), s->marks.word,
                               rows->n / EARLY_PART, step->stop);

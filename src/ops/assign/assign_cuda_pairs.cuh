@@ -93,14 +93,6 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     return sum;
 }
 
-/* Can the rows and centroids of all lanes be read W elements at a time? */
-template <hf_dtype X, bool C_F64, int W>
-__device__ __forceinline__ bool pairs_wide(const char *x, const char *c, int d) {
-    const bool mine = reinterpret_cast<uintptr_t>(x) % (W * hf_device_bytes<X>) == 0 &&
-                      reinterpret_cast<uintptr_t>(c) % (W * (C_F64 ? 8 : 4)) == 0;
-    return d % W == 0 && __all_sync(~0u, mine);
-}
-
 /* The sum of the pair of this lane in any order, of squares alone: lanes add up what they read,
  * then two lanes what all have of one piece, then those of a pair come together. At most d + 37
  * additions to a term. One buffer of terms. */

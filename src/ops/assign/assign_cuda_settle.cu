@@ -100,8 +100,9 @@ __device__ static void list_pairs(struct pairs_shared &sm, struct pair_row *r) {
         sm.owner[i] = static_cast<uint8_t>(lane);
 }
 
-/* The distances of this warp's share of the pairs. QUICK: added in any order. */
-template <hf_dtype X, bool C_F64, bool PRODUCT, bool QUICK>
+/* The distances of this warp's share of the pairs. QUICK: added in any order, W elements read at a
+ * time. */
+template <hf_dtype X, bool C_F64, bool PRODUCT, bool QUICK, int W>
 __device__ static void pair_distances(const struct pairs_job &job, struct pairs_shared &sm,
                                       int64_t b) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -124,11 +125,8 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const char *its_c = c + arg * job.d * (C_F64 ? 8 : 4);
         const int d = static_cast<int>(job.d);
         double sum;
-        constexpr int W = pair_wide<X, C_F64>;
         if constexpr (QUICK)
-            sum = pairs_wide<X, C_F64, W>(its_x, its_c, d)
-                      ? pair_sum_quick<X, C_F64, W>(its_x, its_c, d, pairs, sm.term[warp])
-                      : pair_sum_quick<X, C_F64, 1>(its_x, its_c, d, pairs, sm.term[warp]);
+            sum = pair_sum_quick<X, C_F64, W>(its_x, its_c, d, pairs, sm.term[warp]);
         else
             sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, d, pairs, sm.term[warp]);
         double norm_x = 0, norm_c = 0;
@@ -177,7 +175,8 @@ __device__ static void settle_row(const struct pairs_job &job, const struct pair
         hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
 }
 
-template <hf_dtype X, bool C_F64, bool PRODUCT>
+/* W: elements that sums in any order read at a time. */
+template <hf_dtype X, bool C_F64, bool PRODUCT, int W>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     settle_pairs(const struct pairs_job job) {
     __shared__ struct pairs_shared sm;
@@ -206,7 +205,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
             pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
             if constexpr (!PRODUCT) {
                 if (quick) {
-                    pair_distances<X, C_F64, PRODUCT, true>(job, sm, b);
+                    pair_distances<X, C_F64, PRODUCT, true, W>(job, sm, b);
                     __syncthreads();
                     if (r.count > 0 && settle_quick(job, sm, b, r))
                         r.count = 0;
@@ -215,7 +214,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
                     __syncthreads();
                 }
             }
-            pair_distances<X, C_F64, PRODUCT, false>(job, sm, b);
+            pair_distances<X, C_F64, PRODUCT, false, 1>(job, sm, b);
             __syncthreads();
             if (r.count > 0)
                 settle_row(job, sm, b, r, bounded);
@@ -225,11 +224,21 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     }
 }
 
+/* Can rows, their copies and centroids be read W elements at a time? */
+template <hf_dtype X, bool C_F64, int W> static bool are_wide(const struct pairs_job &job) {
+    const uint64_t bytes = W * hf_device_bytes<X>;
+    const uint64_t rows =
+        (uintptr_t)job.x | (uint64_t)job.stride * hf_device_bytes<X> | (uintptr_t)job.cache.data;
+    return job.d % W == 0 && rows % bytes == 0 && (uintptr_t)job.c % (W * (C_F64 ? 8 : 4)) == 0;
+}
+
 template <hf_dtype X, bool C_F64>
 static cudaError_t launch_pairs(struct hf_cuda *cuda, dim3 grid, const struct pairs_job &job) {
+    constexpr int W = pair_wide<X, C_F64>;
     return hf_chain_launch(cuda,
-                           job.metric == HF_EUCLIDEAN ? settle_pairs<X, C_F64, false>
-                                                      : settle_pairs<X, C_F64, true>,
+                           job.metric != HF_EUCLIDEAN   ? settle_pairs<X, C_F64, true, 1>
+                           : are_wide<X, C_F64, W>(job) ? settle_pairs<X, C_F64, false, W>
+                                                        : settle_pairs<X, C_F64, false, 1>,
                            grid, WARPS * 32, 0, 1, job);
 }
 
