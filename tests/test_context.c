@@ -211,6 +211,24 @@ static void find_bytes(const struct hf_device *d, void *stream) {
     d->release(stream, p);
 }
 
+/* Rows have been read when copy_rows() returns: what the host writes there then goes nowhere. */
+static void overwrite_rows(const struct hf_device *d, void *stream) {
+    const size_t row = 1024, bytes = (size_t)12 << 20;
+    char *from = malloc(bytes), *p = d->alloc(stream, bytes);
+    assert_true(from != NULL && p != NULL);
+    for (int turn = 1; turn < 4; turn++) {
+        memset(from, turn, bytes);
+        assert_int_equal(d->copy_rows(stream, p, row, from, row, row, (int64_t)(bytes / row)),
+                         HF_OK);
+        memset(from, 9, bytes);
+        assert_int_equal(d->copy(stream, from, p, bytes), HF_OK);
+        for (size_t i = 0; i < bytes; i++)
+            assert_true(from[i] == turn);
+    }
+    d->release(stream, p);
+    free(from);
+}
+
 /* Each backend that is there holds, copies and fills memory alike. */
 static void memory_of_devices(void **state) {
     (void)state;
@@ -237,6 +255,7 @@ static void memory_of_devices(void **state) {
         assert_int_equal(d->owns(stream, p), d->id != HF_DEV_HOST);
         d->release(stream, p);
         find_bytes(d, stream);
+        overwrite_rows(d, stream);
         d->close(stream);
     }
 }

@@ -60,7 +60,7 @@ static void name_context(hf_context *ctx, int index) {
 
 /* Half of the host's memory, which others need too; most of a device's own. */
 static void choose_memory(hf_context *ctx, uint64_t asked) {
-    const uint64_t there = ctx->device->memory(ctx->stream);
+    const uint64_t there = asked != 0 ? asked : ctx->device->memory(ctx->stream);
     ctx->memory_bytes = asked != 0 ? asked : hf_ctx_is_host(ctx) ? there / 2 : there / 10 * 9;
     if (ctx->memory_bytes < MIN_MEMORY)
         ctx->memory_bytes = MIN_MEMORY;
@@ -178,6 +178,15 @@ hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
 
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero) {
     return hf_ctx_told(ctx, ctx->device->is_zero(ctx->stream, p, bytes, zero));
+}
+
+bool hf_ctx_begin_calls(hf_context *ctx) {
+    return ctx->device->begin_calls != NULL && ctx->device->begin_calls(ctx->stream);
+}
+
+hf_status hf_ctx_end_calls(hf_context *ctx, hf_status status) {
+    const hf_status ended = ctx->device->end_calls(ctx->stream, status);
+    return status != HF_OK ? status : hf_ctx_told(ctx, ended);
 }
 
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes) {

@@ -52,6 +52,12 @@ hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes)
 /* The rows of src, without the gaps between them. */
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src);
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);
+/* Calls of hf_queue() from here to the end, at least one, share what they have in common of host
+ * memory: what one writes there the next one may read, the host not before the end. The end returns
+ * `status`, that of the calls, or says what failed on the device. False: the calls are not joined,
+ * each must be waited for, and there is no end. */
+bool hf_ctx_begin_calls(hf_context *ctx);
+hf_status hf_ctx_end_calls(hf_context *ctx, hf_status status);
 /* Are all of these bytes of the device's memory, a multiple of 8, 0? */
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero);
 

@@ -39,7 +39,7 @@ struct hf_device {
     /* Does p point to memory of this device that the host cannot read? */
     bool (*owns)(const void *stream, const void *p);
     /* Between memory of the host and of the device, any way round. When one side is the host's, the
-     * copy is done on return. */
+     * copy is done on return, as far as the host can tell. */
     hf_status (*copy)(void *stream, void *dst, const void *src, size_t bytes);
     /* The same for `rows` rows of row_bytes, whose beginnings lie dst_step and src_step apart. */
     hf_status (*copy_rows)(void *stream, void *dst, size_t dst_step, const void *src,
@@ -47,6 +47,11 @@ struct hf_device {
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
     /* Are all of these bytes, a multiple of 8, 0? Waits for what was queued before. */
     hf_status (*is_zero)(void *stream, const void *p, size_t bytes, bool *zero);
+    /* What calls that do not wait have in common of host memory, from begin_calls() to end_calls(),
+     * is brought to the device once: what one of them writes there the next one may read. The host
+     * may at the end, which waits. NULL: there is nothing to do. False: it cannot be done. */
+    bool (*begin_calls)(void *stream);
+    hf_status (*end_calls)(void *stream, hf_status status);
     /* Wait until all is done. */
     hf_status (*sync)(void *stream);
     /* Note the time when the stream gets here, as beginning (which = 0) or end (1) of a span. */

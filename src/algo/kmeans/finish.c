@@ -9,13 +9,19 @@
 struct finish {
     struct hf_fit *fit;
     bool fresh, verify;
+    bool joint; /* the calls for a panel share what they bring to the device */
     struct hf_assign_bounds *bounds;
     struct hf_assign_stats stats;
     hf_wide sum;
 };
 
-static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
-    struct finish *f = job;
+/* One of the calls below: joint calls are not waited for. */
+static hf_status call(const struct finish *f, enum hf_op_id op, const void *args) {
+    const struct hf_kernel *kernel = NULL;
+    return f->joint ? hf_queue(f->fit->ctx, op, args, &kernel) : hf_run(f->fit->ctx, op, args);
+}
+
+static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
     const double *weights = fit->weights ? fit->weights + first : NULL;
     if (f->verify) {
@@ -24,14 +30,14 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
                                            .weights = weights,
                                            .labels = fit->labels + first,
                                            .sums = &fit->sums};
-        HF_TRY(hf_update(fit->ctx, &out));
+        HF_TRY(call(f, HF_OP_UPDATE, &out));
         hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
     }
     if (!f->fresh) {
         struct hf_assign_bounds own;
         const struct hf_assign_args args =
             hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
-        HF_TRY(hf_assign(fit->ctx, &args));
+        HF_TRY(call(f, HF_OP_ASSIGN, &args));
         hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
     }
     const struct hf_inertia_args args = {.x = *panel,
@@ -40,7 +46,15 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
                                          .weights = weights,
                                          .labels = fit->labels + first,
                                          .sum = &f->sum};
-    return hf_inertia(fit->ctx, &args);
+    return call(f, HF_OP_INERTIA, &args);
+}
+
+static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
+    struct finish *f = job;
+    /* panels leave no memory for what the calls have beside each other */
+    f->joint = f->fit->rows.reader == NULL && hf_ctx_begin_calls(f->fit->ctx);
+    const hf_status status = finish_rows(f, panel, first);
+    return f->joint ? hf_ctx_end_calls(f->fit->ctx, status) : status;
 }
 
 /* Pieces of the sums, the last of them NULL without weights. */

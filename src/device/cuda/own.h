@@ -13,6 +13,7 @@ struct hf_cuda_own {
     /* Small arguments pass through a slab: locked memory here, its twin there. */
     char *slab_host, *slab_device;
     size_t slab_used;
+    struct hf_stage *joint; /* of calls that share what they stage, or NULL */
 };
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
@@ -20,7 +21,9 @@ struct hf_cuda_own {
 /* Does the matrix at p lie in lent memory? */
 bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
 
-/* Of the table in device.h: the kernel is in zero.cu. */
+/* Of the table in device.h: in stage.c; the kernel is in zero.cu. */
+bool hf_cuda_begin_calls(void *stream);
+hf_status hf_cuda_end_calls(void *stream, hf_status status);
 hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero);
 
 /* What an error of the runtime means, and whether the process can go on using the GPU. */

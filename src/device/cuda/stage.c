@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cuda/stage.h"
 
+#include "base/mem.h"
 #include "device/cuda/own.h"
 
 #include <assert.h>
@@ -12,11 +13,26 @@ static struct hf_cuda_own *own_of(const struct hf_stage *stage) {
     return (struct hf_cuda_own *)(void *)stage->cuda;
 }
 
+/* The stage that does the work of a call's. */
+static struct hf_stage *joint_of(struct hf_stage *stage) {
+    struct hf_stage *joint = own_of(stage)->joint;
+    return joint != NULL ? joint : stage;
+}
+
 void hf_stage_begin(struct hf_stage *stage, void *stream) {
     memset(stage, 0, sizeof *stage);
     stage->cuda = stream;
     stage->slab_before = own_of(stage)->slab_used;
     stage->before = hf_cuda_enter(stage->cuda);
+    joint_of(stage)->ready = false;
+}
+
+/* What an earlier one of joint calls has brought or written, else NULL. */
+static struct hf_stage_item *known(struct hf_stage *stage, const void *p, size_t bytes) {
+    for (int i = 0; i < stage->count; i++)
+        if (stage->item[i].host == p && stage->item[i].bytes == bytes && !stage->item[i].fetched)
+            return &stage->item[i];
+    return NULL;
 }
 
 /* A piece of the slab; NULL when it is too small. */
@@ -98,13 +114,19 @@ static void copy_slab(struct hf_stage *stage, bool in) {
     }
 }
 
-static void *view(struct hf_stage *stage, void *p, size_t bytes, bool in, bool back) {
+static void *view(struct hf_stage *own, void *p, size_t bytes, bool in, bool back) {
+    struct hf_stage *stage = joint_of(own);
     assert(!stage->ready);
     if (p == NULL || stage->status != HF_OK)
         return NULL;
     if (hf_cuda_owns(p))
         return p;
-    struct hf_stage_item *item = add(stage, p, bytes, back);
+    struct hf_stage_item *item = stage != own ? known(stage, p, bytes) : NULL;
+    if (item != NULL) {
+        item->back |= back;
+        return item->device;
+    }
+    item = add(stage, p, bytes, back);
     if (item == NULL)
         return NULL;
     if (in)
@@ -124,13 +146,18 @@ void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {
     return view(stage, p, bytes, true, true);
 }
 
-hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
+hf_array hf_stage_array(struct hf_stage *own, const hf_array *a) {
+    struct hf_stage *stage = joint_of(own);
     hf_array seen = *a;
     if (stage->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(stage->cuda, a->data))
         return seen;
     const size_t size = hf_dtype_bytes(a->dtype), row = (size_t)a->cols * size;
     const int64_t stride = a->row_stride != 0 ? a->row_stride : a->cols;
     seen.row_stride = a->cols;
+    if (stride == a->cols) {
+        seen.data = view(own, a->data, row * (size_t)a->rows, true, false);
+        return seen;
+    }
     struct hf_stage_item *item = add(stage, NULL, row * (size_t)a->rows, false);
     seen.data = item != NULL ? item->device : NULL;
     if (item != NULL && a->rows > 0)
@@ -138,14 +165,18 @@ hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
     return seen;
 }
 
-bool hf_stage_ready(struct hf_stage *stage) {
+bool hf_stage_ready(struct hf_stage *own) {
+    struct hf_stage *stage = joint_of(own);
     assert(!stage->ready);
     stage->ready = true;
     copy_slab(stage, true);
+    for (int i = 0; i < stage->count; i++)
+        stage->item[i].in = false;
     return stage->status == HF_OK;
 }
 
-void hf_stage_fetch(struct hf_stage *stage, void *host, const void *device, size_t bytes) {
+void hf_stage_fetch(struct hf_stage *own, void *host, const void *device, size_t bytes) {
+    struct hf_stage *stage = joint_of(own);
     assert(stage->ready && stage->count < HF_STAGE_ITEMS);
     if (stage->status != HF_OK || bytes == 0)
         return;
@@ -176,8 +207,13 @@ static void fetch_all(struct hf_stage *stage) {
 }
 
 hf_status hf_stage_end(struct hf_stage *stage, hf_status launched) {
-    if (stage->status == HF_OK)
-        stage->status = launched;
+    struct hf_stage *joint = joint_of(stage);
+    if (joint->status == HF_OK)
+        joint->status = launched;
+    if (joint != stage) {
+        hf_cuda_leave(stage->before);
+        return joint->status;
+    }
     assert(stage->ready || stage->status != HF_OK);
     fetch_all(stage);
     hf_status waited = HF_OK;
@@ -192,5 +228,25 @@ hf_status hf_stage_end(struct hf_stage *stage, hf_status launched) {
     }
     own_of(stage)->slab_used = stage->slab_before;
     hf_cuda_leave(stage->before);
+    return status;
+}
+
+bool hf_cuda_begin_calls(void *stream) {
+    struct hf_cuda_own *own = stream;
+    struct hf_stage *stage = own->joint == NULL ? hf_alloc(sizeof *stage) : NULL;
+    if (stage == NULL)
+        return false;
+    hf_stage_begin(stage, stream);
+    own->joint = stage;
+    return true;
+}
+
+hf_status hf_cuda_end_calls(void *stream, hf_status status) {
+    struct hf_cuda_own *own = stream;
+    struct hf_stage *stage = own->joint;
+    own->joint = NULL;
+    stage->ready = true;
+    status = hf_stage_end(stage, status);
+    hf_free(stage);
     return status;
 }

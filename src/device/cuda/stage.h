@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define HF_STAGE_ITEMS 24
+#define HF_STAGE_ITEMS 48
 
 struct hf_stage {
     struct hf_cuda *cuda;
