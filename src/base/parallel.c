@@ -4,7 +4,9 @@
  * worker that the system has put to sleep never holds up a loop it did not join, and the fields of
  * a loop change only while it is closed and empty. Both "write mine, then read yours" pairs need
  * sequential consistency: active/open here, sleepers/open and caller_waits/active for the condition
- * variables. */
+ * variables. Whoever waits looks for news before it sleeps, always as long: being woken can take so
+ * long that a worker which then looked less long would sleep again before each of many short loops.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +24,7 @@
 #include <stdbool.h>
 
 #define SPIN_S 20e-6     /* about what it costs to sleep and be woken */
-#define PATIENT_S 200e-6 /* while loops follow each other as closely as this */
+#define PATIENT_S 200e-6 /* where each worker has a core: the next loop mostly follows closely */
 #define SPIN_STEPS 64    /* pauses between two looks at the clock */
 
 struct worker {
@@ -74,23 +76,30 @@ static bool has_news(hf_pool *pool, int64_t seen) {
     return (open != 0 && open != seen) || atomic_load(&pool->quit);
 }
 
-/* `patience`: how long to look for news before sleeping. Returns that of the next time. */
-static double await_news(hf_pool *pool, int64_t seen, double patience) {
+/* Shall a thread that waits since `begin` look on? After a while it lets others go first: the
+ * system may have put the one that it waits for on the same core. */
+static bool goes_on(const hf_pool *pool, double begin) {
+    const double waited = hf_now_s() - begin;
+    if (waited > SPIN_S)
+        (void)sched_yield();
+    return waited < pool->patience;
+}
+
+static void await_news(hf_pool *pool, int64_t seen) {
     const double begin = hf_now_s();
     do {
         for (int i = 0; i < SPIN_STEPS; i++) {
             if (has_news(pool, seen))
-                return patience;
+                return;
             cpu_pause();
         }
-    } while (hf_now_s() < begin + patience);
+    } while (goes_on(pool, begin));
     (void)pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
     while (!has_news(pool, seen))
         (void)pthread_cond_wait(&pool->wake, &pool->mutex);
     atomic_fetch_sub(&pool->sleepers, 1);
     (void)pthread_mutex_unlock(&pool->mutex);
-    return hf_now_s() < begin + PATIENT_S ? pool->patience : SPIN_S;
 }
 
 static void leave(hf_pool *pool) {
@@ -105,9 +114,8 @@ static void *worker_main(void *arg) {
     const struct worker *self = arg;
     hf_pool *pool = self->pool;
     int64_t seen = 0;
-    double patience = SPIN_S;
     while (!atomic_load(&pool->quit)) {
-        patience = await_news(pool, seen, patience);
+        await_news(pool, seen);
         atomic_fetch_add(&pool->active, 1);
         const int64_t open = atomic_load(&pool->open);
         if (open != 0 && open != seen) {
@@ -120,14 +128,14 @@ static void *worker_main(void *arg) {
 }
 
 static void await_empty(hf_pool *pool) {
-    const double until = hf_now_s() + pool->patience;
+    const double begin = hf_now_s();
     do {
         for (int i = 0; i < SPIN_STEPS; i++) {
             if (atomic_load(&pool->active) == 0)
                 return;
             cpu_pause();
         }
-    } while (hf_now_s() < until);
+    } while (goes_on(pool, begin));
     (void)pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->caller_waits, 1);
     while (atomic_load(&pool->active) != 0)
