@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "base/dtype.h"
 #include "base/tree.h"
+#include "device/host/isa.h"
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -215,6 +216,79 @@ void hf_centers_score_some(const struct hf_center_rule *rule, const struct hf_su
                                   ? euclidean_part(rule, s, plain, c, j, weight)
                                   : product_part(rule, s, c, j, weight);
     }
+}
+
+/* Columns [f, f + count) of all that an iteration makes of the sums of cluster j, Euclidean:
+ * euclidean_block(), next_block() and moved_block() at once. */
+ALWAYS_INLINE void step_block(const struct hf_center_rule *rule, const struct hf_sums *s,
+                              bool plain, const float *now, float *restrict next, int64_t j,
+                              int64_t f, int count, double weight, double score[BLOCK],
+                              double moved[BLOCK]) {
+    double sum[BLOCK];
+    const double *shift = rule->shift + f;
+    const float *from = now + j * s->d + f;
+    float *restrict to = next + j * s->d + f;
+    sums_at(rule, s, plain, j, f, count, sum);
+    for (int i = 0; i < count; i++) {
+        const double old = (double)from[i];
+        const double c = old - shift[i];
+        const float mean = (float)(sum[i] / weight);
+        const double move = (double)mean - old;
+        score[i] += c * (weight * c - 2 * (sum[i] - weight * shift[i]));
+        moved[i] += move * move;
+        to[i] = mean;
+    }
+}
+
+/* Clusters [begin, end), none empty; all centroids float32. */
+ALWAYS_INLINE void step_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                             const struct hf_step *step, int64_t begin, int64_t end) {
+    const bool plain = sums_are_plain(rule, s);
+    for (int64_t j = begin; j < end; j++) {
+        const double weight = hf_sums_weight(s, j);
+        double score[BLOCK] = {0};
+        double moved[BLOCK] = {0};
+        int64_t f = 0;
+        for (; f + BLOCK <= s->d; f += BLOCK)
+            step_block(rule, s, plain, step->now, step->next, j, f, BLOCK, weight, score, moved);
+        step_block(rule, s, plain, step->now, step->next, j, f, (int)(s->d - f), weight, score,
+                   moved);
+        step->score[j - step->first] = fold_columns(score, s->d);
+        step->moved[j - step->first] = fold_columns(moved, s->d);
+    }
+}
+
+#if HF_HAVE_ISA_avx512
+/* Integers become float64 in vectors only there. */
+__attribute__((target("avx512f,avx512dq,avx512vl"))) static void
+step_avx512(const struct hf_center_rule *rule, const struct hf_sums *s, const struct hf_step *step,
+            int64_t begin, int64_t end) {
+    step_some(rule, s, step, begin, end);
+}
+#endif
+
+/* As above, one quantity after the other. */
+static void step_apart(const struct hf_center_rule *rule, const struct hf_sums *s,
+                       const struct hf_step *step, int64_t begin, int64_t end) {
+    hf_centers_score_some(rule, s, step->now, begin, end, step->score + (begin - step->first));
+    hf_centers_next_some(rule, s, step->now, step->next, begin, end);
+    for (int64_t j = begin; j < end; j++)
+        step->moved[j - step->first] = hf_center_moved(rule->type, step->now, step->next, j, s->d);
+}
+
+void hf_centers_step_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                          const struct hf_step *step, int64_t begin, int64_t end) {
+    bool full = rule->metric == HF_EUCLIDEAN && rule->type == HF_F32 && rule->store == HF_F32;
+    for (int64_t j = begin; full && j < end; j++)
+        full = hf_sums_weight(s, j) > 0;
+    if (!full)
+        step_apart(rule, s, step, begin, end);
+#if HF_HAVE_ISA_avx512
+    else if (hf_cpu_isas() >> HF_ISA_ID_avx512 & 1)
+        step_avx512(rule, s, step, begin, end);
+#endif
+    else
+        step_some(rule, s, step, begin, end);
 }
 
 double hf_score_total(hf_metric metric, double sum, double total_square) {

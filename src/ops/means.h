@@ -47,4 +47,18 @@ void hf_centers_score_some(const struct hf_center_rule *rule, const struct hf_su
                            const void *c, int64_t begin, int64_t end, double *term);
 double hf_score_total(hf_metric metric, double sum, double total_square);
 
+/* What an iteration makes of the sums of its clusters; next may not be now. The terms are those of
+ * clusters `first` and on. */
+struct hf_step {
+    const void *now;
+    void *next;
+    int64_t first;
+    double *score, *moved; /* terms of hf_centers_score(now) and of hf_centers_moved(now, next) */
+};
+
+/* Clusters [begin, end) of hf_centers_score_some(), hf_centers_next_some() and hf_center_moved(),
+ * in one pass where that can be. */
+void hf_centers_step_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                          const struct hf_step *step, int64_t begin, int64_t end);
+
 #endif

@@ -11,10 +11,11 @@
 
 /* A loop over clusters; of those from `first` on, term[i] is that of cluster first + i. */
 struct clusters {
-    const struct hf_fit *fit;
+    struct hf_fit *fit;
     struct hf_center_rule rule;
     int64_t first;
     double term[HF_TREE_CLUSTERS];
+    double moved[HF_TREE_CLUSTERS]; /* terms of a second sum, if there is one */
 };
 
 void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
@@ -22,16 +23,36 @@ void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, v
     hf_parallel_for(pool, count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn, job);
 }
 
-/* The terms of all clusters, added up as base/tree.h says. */
-static double sum_terms(struct clusters *c, hf_range_fn *fn) {
-    double total[HF_TREE_CLUSTERS] = {0};
+/* Lanes of sums over the clusters: those without a term are +0 and change nothing. */
+static int lanes_of(int64_t k) {
+    int lanes = HF_TREE_CLUSTERS;
+    while (lanes > 1 && lanes / 2 >= k)
+        lanes /= 2;
+    return lanes;
+}
+
+static void add_terms(double *lane, const double *term, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        lane[i] += term[i];
+}
+
+/* The terms of all clusters, added up as base/tree.h says. *moved: the second ones, or NULL. */
+static double sum_terms(struct clusters *c, hf_range_fn *fn, double *moved) {
+    const int lanes = lanes_of(c->fit->k);
+    double total[HF_TREE_CLUSTERS];
+    double total_moved[HF_TREE_CLUSTERS];
+    memset(total, 0, (size_t)lanes * sizeof(double));
+    memset(total_moved, 0, (size_t)lanes * sizeof(double));
     for (c->first = 0; c->first < c->fit->k; c->first += HF_TREE_CLUSTERS) {
         const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->k - c->first);
         hf_for_clusters(c->fit, count, fn, c);
-        for (int64_t i = 0; i < count; i++)
-            total[i] += c->term[i];
+        add_terms(total, c->term, count);
+        if (moved)
+            add_terms(total_moved, c->moved, count);
     }
-    return hf_tree_fold(total, HF_TREE_CLUSTERS);
+    if (moved)
+        *moved = hf_tree_fold(total_moved, lanes);
+    return hf_tree_fold(total, lanes);
 }
 
 static void next_range(void *job, int worker, int64_t begin, int64_t end) {
@@ -48,6 +69,20 @@ static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++)
         c->term[i] =
             hf_center_moved(fit->center_type, fit->previous, fit->current, c->first + i, fit->d);
+}
+
+static void step_range(void *job, int worker, int64_t begin, int64_t end) {
+    struct clusters *c = job;
+    struct hf_fit *fit = c->fit;
+    const struct hf_step step = {.now = fit->current,
+                                 .next = fit->previous,
+                                 .first = c->first,
+                                 .score = c->term,
+                                 .moved = c->moved};
+    (void)worker;
+    hf_centers_step_some(&c->rule, &fit->sums, &step, c->first + begin, c->first + end);
+    for (int64_t i = begin; i < end; i++)
+        hf_skip_moved(fit, c->first + i, c->moved[i]);
 }
 
 static void score_range(void *job, int worker, int64_t begin, int64_t end) {
@@ -93,20 +128,31 @@ void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, in
     }
 }
 
-void hf_centers_update(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
+void hf_centers_swap(struct hf_fit *fit) {
     void *next = fit->previous;
-    hf_for_clusters(fit, fit->k, next_range, &c);
     fit->previous = fit->current;
     fit->current = next;
 }
 
-double hf_centers_shift(const struct hf_fit *fit) {
-    struct clusters c = {.fit = fit};
-    return sum_terms(&c, moved_range);
+void hf_centers_update(struct hf_fit *fit) {
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
+    hf_for_clusters(fit, fit->k, next_range, &c);
+    hf_centers_swap(fit);
+    fit->skip.drift_known = false;
 }
 
-double hf_centers_inertia(const struct hf_fit *fit) {
+double hf_centers_shift(struct hf_fit *fit) {
+    struct clusters c = {.fit = fit};
+    return sum_terms(&c, moved_range, NULL);
+}
+
+double hf_centers_inertia(struct hf_fit *fit) {
     struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
-    return hf_score_total(c.rule.metric, sum_terms(&c, score_range), fit->total_square);
+    return hf_score_total(c.rule.metric, sum_terms(&c, score_range, NULL), fit->total_square);
+}
+
+double hf_centers_step(struct hf_fit *fit, double *shift) {
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
+    fit->skip.drift_known = true;
+    return hf_score_total(c.rule.metric, sum_terms(&c, step_range, shift), fit->total_square);
 }

@@ -41,11 +41,11 @@ struct label_check {
 static void check_range(void *user, int worker, int64_t begin, int64_t end) {
     struct label_check *check = user;
     const int32_t *labels = check->labels;
-    uint32_t largest = 0; /* a negative one is larger than any */
+    uint32_t wrong = 0; /* the sign of a label below 0, and of one that is at least k */
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        largest = (uint32_t)labels[i] > largest ? (uint32_t)labels[i] : largest;
-    if (largest >= check->k)
+        wrong |= (uint32_t)labels[i] | (check->k - 1 - (uint32_t)labels[i]);
+    if (wrong >> 31)
         atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
 }
 
@@ -230,8 +230,10 @@ static hf_status remember(const struct hf_fit *fit, struct hf_history *h,
     return HF_OK;
 }
 
-/* An iteration from the inertia of its labels on: new centroids, shift. */
-static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_iteration *it) {
+/* An iteration from the inertia of its labels on: new centroids, shift; `stepped`: by
+ * hf_centers_step(). */
+static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_iteration *it,
+                          bool stepped) {
     const int number = run->iteration + 1;
     HF_TRY(check_inertia(fit, run, it->inertia));
     it->empty = 0;
@@ -241,10 +243,14 @@ static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_
             it->empty += hf_cluster_weight(fit, j) <= 0;
     } else {
         HF_TRY(hf_empty_clusters(fit, number, &it->empty));
-        hf_centers_update(fit);
-        if (it->empty > 0)
-            hf_empty_split(fit); /* only if that is the policy */
-        it->shift = hf_centers_shift(fit);
+        if (stepped) {
+            hf_centers_swap(fit);
+        } else {
+            hf_centers_update(fit);
+            if (it->empty > 0)
+                hf_empty_split(fit); /* only if that is the policy */
+            it->shift = hf_centers_shift(fit);
+        }
         if (it->shift <= fit->tol)
             run->stop = HF_STOP_TOL;
     }
@@ -259,11 +265,8 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
     return HF_OK;
 }
 
-/* Will conclude() look for rows that may leave their clusters? Nothing else there needs labels. */
-static bool rows_may_move(const struct hf_fit *fit, const hf_kmeans_iteration *it) {
+static bool has_empty(const struct hf_fit *fit) {
     int64_t j = 0;
-    if (fit->opts.empty != HF_EMPTY_RELOCATE || it->changed == 0)
-        return false;
     while (j < fit->k && hf_cluster_weight(fit, j) > 0)
         j++;
     return j < fit->k;
@@ -284,14 +287,15 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(check_counts(fit, run->iteration + 1));
-    it.inertia = hf_centers_inertia(fit);
+    const bool stepped = stats.changed > 0 && !has_empty(fit);
+    it.inertia = stepped ? hf_centers_step(fit, &it.shift) : hf_centers_inertia(fit);
     it.changed = stats.changed;
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
-    if (rows_may_move(fit, &it))
-        HF_TRY(bring_labels(fit, mirror));
-    HF_TRY(conclude(fit, run, &it));
+    if (!stepped && it.changed > 0 && fit->opts.empty == HF_EMPTY_RELOCATE)
+        HF_TRY(bring_labels(fit, mirror)); /* rows may leave their clusters */
+    HF_TRY(conclude(fit, run, &it, stepped));
     mirror->fresh &= fit->relocated_count == 0;
     return keep(fit, run, begin, &it);
 }
@@ -451,7 +455,7 @@ static hf_status keep_panels(struct hf_fit *fit, struct hf_mirror *mirror) {
 static hf_status take_over(struct many *m, int event, hf_kmeans_iteration *it) {
     if (event == HF_LLOYD_COUNTS)
         HF_TRY(check_counts(m->fit, m->run->iteration + 1));
-    HF_TRY(conclude(m->fit, m->run, it));
+    HF_TRY(conclude(m->fit, m->run, it, false));
     HF_TRY(keep(m->fit, m->run, m->begin, it));
     report(m->fit, m->run);
     return HF_OK;

@@ -28,7 +28,7 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
 
 void hf_skip_reset(struct hf_skip *skip) {
     skip->begin = true;
-    skip->have = skip->trusted = skip->probed = false;
+    skip->have = skip->trusted = skip->probed = skip->drift_known = false;
     skip->rest = skip->sweep_rest = 0;
     skip->penalty = skip->sweep_penalty = 1;
     skip->bounds.n_moved = 0;
@@ -40,12 +40,11 @@ static float round_up(double v) {
     return (double)f < v ? nextafterf(f, INFINITY) : f;
 }
 
-/* At least |a - b|; 0 only if they are equal. The sum of d squares is off by at most d + 2
+/* At least |a - b|; 0 only if they are equal. `sum` of the d squares is off by at most d + 2
  * roundings; below the range where squares keep their precision the largest difference times
  * sqrt(d) is taken. */
-static float distance_above(const hf_array *a, const hf_array *b, int64_t row) {
+static float distance_above(const hf_array *a, const hf_array *b, int64_t row, double sum) {
     const int64_t d = a->cols;
-    const double sum = hf_center_moved(a->dtype, a->data, b->data, row, d);
     const double grow = 1 + (double)(d + 8) * 0x1p-52;
     if (sum >= 0x1p-900)
         return round_up(sqrt(sum) * grow);
@@ -62,14 +61,23 @@ static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
     const hf_array before = hf_centers(fit, fit->previous);
     (void)worker;
     for (int64_t j = begin; j < end; j++)
-        fit->skip.drift[j] = distance_above(&now, &before, j);
+        fit->skip.drift[j] = distance_above(
+            &now, &before, j, hf_center_moved(now.dtype, now.data, before.data, j, fit->d));
+}
+
+void hf_skip_moved(struct hf_fit *fit, int64_t centroid, double square) {
+    const hf_array now = hf_centers(fit, fit->current);
+    const hf_array next = hf_centers(fit, fit->previous);
+    fit->skip.drift[centroid] = distance_above(&now, &next, centroid, square);
 }
 
 /* How far each centroid moved since the last assignment. */
 static void measure_drift(struct hf_fit *fit) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
-    hf_for_clusters(fit, fit->k, drift_range, fit);
+    if (!s->drift_known)
+        hf_for_clusters(fit, fit->k, drift_range, fit);
+    s->drift_known = false;
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;

@@ -25,6 +25,7 @@ struct hf_skip {
     float *probe_upper, *probe_lower; /* of HF_PROBE_ROWS rows from all over the data, */
     int32_t *probe_labels;            /* with labels of their own */
     float *drift, *half;              /* [k] */
+    bool drift_known;                 /* drift is that of the centroids to come */
     int32_t *moved;                   /* [k] */
     int32_t *labels;                  /* [k] scratch: centroids assigned to themselves */
     float *upper, *lower;             /* [k] scratch, likewise */
@@ -48,6 +49,9 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
  * rule counts work and looks at no clock, so that a run can be repeated. */
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
+
+/* The squared move of a centroid from fit->current to fit->previous. */
+void hf_skip_moved(struct hf_fit *fit, int64_t centroid, double square);
 
 /* The label of a row was changed by hand. */
 void hf_skip_forget_row(struct hf_skip *skip, int64_t row);
