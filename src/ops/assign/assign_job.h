@@ -19,6 +19,7 @@
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
 #define PAIRS_MAX 2048       /* candidates waiting for float64 */
 #define MOVES_MAX 64         /* rows waiting for the sums */
+#define MOVES_FEW 16         /* a worker with no more than these needs no sums of its own */
 #define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
 #define CHAINS 8                             /* float64 distances evaluated side by side */
@@ -122,7 +123,7 @@ struct worker {
     double norm64;       /* |x| of x64 (cosine) */
     int slot64;          /* slot that x64 holds, -1: none */
     struct hf_sums sums; /* this worker's share */
-    int has_sums;
+    int has_sums;        /* rows went into them */
     struct move moves[MOVES_MAX]; /* rows that changed their cluster and wait for the sums */
     int n_moves;
     struct hf_assign_stats stats;
@@ -157,6 +158,7 @@ struct job {
     int64_t hash_size;
     double c_scale; /* power of two that c' is scaled by (dot) */
     int block_rows;
+    int64_t scan_least; /* rows that a worker takes at once, at least */
     enum kept_use kept_use;
     int sweep;           /* kept rows meet the moved centroids first */
     struct rows_at kept; /* of row 0 of the call */

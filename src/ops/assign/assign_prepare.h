@@ -11,7 +11,10 @@
 #include <string.h>
 
 #define BLOCK_ROWS_MAX 512
-#define SCAN_ROWS 512 /* rows a worker takes at once */
+#define SCAN_ROWS 512                 /* rows a worker takes at once, at most, */
+#define SCAN_SHARE 2                  /* and of this part of its share of those that are left, */
+#define SCAN_LEAST (2 * TILE_ROWS)    /* but not fewer, */
+#define SCAN_NEAR ((size_t)256 << 10) /* nor fewer than at most where centroids take more bytes */
 
 /* Rows of a block: their packed form should stay in half of the L2 cache. */
 static int prepare_block_rows(const struct job *job) {
@@ -26,6 +29,22 @@ static int prepare_block_rows(const struct job *job) {
     int64_t rows = fit < TILE_ROWS ? TILE_ROWS : fit;
     rows = rows > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX : rows;
     return (int)(rows < need ? rows : need);
+}
+
+/* Each block of rows meets all centroids: where these are far they shall pay. */
+static int64_t prepare_scan_least(const struct job *job) {
+    const size_t centroids = tile_group_bytes(job) * (size_t)job->all.groups;
+    return centroids > SCAN_NEAR ? SCAN_ROWS : SCAN_LEAST;
+}
+
+/* The end of the rows that a worker takes from `first` on: fewer towards the end, that none waits
+ * long for another. */
+static int64_t scan_end(const struct job *job, int64_t first) {
+    const int64_t left = job->n - first;
+    int64_t rows = left / (SCAN_SHARE * job->n_workers) / TILE_ROWS * TILE_ROWS;
+    rows = rows < job->scan_least ? job->scan_least : rows;
+    rows = rows > SCAN_ROWS ? SCAN_ROWS : rows;
+    return first + (rows < left ? rows : left);
 }
 
 static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, int64_t count) {
@@ -167,6 +186,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
         job->hash_size *= 2;
     job->hash_slot = hf_carve_take(&carve, sizeof(int32_t) * (size_t)job->hash_size);
     carve_pack(&carve, job, &job->all, job->k);
+    job->scan_least = prepare_scan_least(job);
     const struct hf_assign_bounds *b = a->bounds;
     const int use_moved = b && b->valid && (b->sweep || b->n_moved * 2 <= job->k);
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
@@ -181,27 +201,27 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     return carve.used;
 }
 
-#define HASH_CHAINS 4 /* each waits for a multiplication */
-#define SQUARES 8     /* sums side by side */
+#define READ_GRAIN 16 /* centroids */
+#define HASH_LANES 16
+#define SQUARES 8 /* sums side by side */
 
-static uint64_t hash_bits(const double *v, int64_t count) {
-    uint64_t h[HASH_CHAINS] = {0x9e3779b97f4a7c15u, 1, 2, 3};
-    uint64_t bits[HASH_CHAINS];
-    int64_t j = 0;
-    for (; j + HASH_CHAINS <= count; j += HASH_CHAINS) {
-        memcpy(bits, v + j, sizeof bits);
-        UNROLL(4)
-        for (int i = 0; i < HASH_CHAINS; i++) {
-            h[i] = (h[i] ^ bits[i]) * 0xff51afd7ed558ccdu;
-            h[i] ^= h[i] >> 32;
-        }
+/* Of whole words of a row; a row has the same bytes as its equal, but for signs of zeros, which
+ * make centroids different here. */
+static uint64_t hash_words(const char *p, size_t words) {
+    uint32_t lane[HASH_LANES] = {0};
+    uint32_t bits[HASH_LANES] = {0};
+    uint32_t key = 1;
+    for (; words >= HASH_LANES; p += sizeof bits, words -= HASH_LANES, key += 2 * HASH_LANES) {
+        memcpy(bits, p, sizeof bits);
+        for (uint32_t i = 0; i < HASH_LANES; i++)
+            lane[i] += bits[i] * ((key + 2 * i) * 0x9e3779b1u);
     }
-    for (; j < count; j++) {
-        memcpy(bits, v + j, sizeof *bits);
-        h[0] = (h[0] ^ bits[0]) * 0xff51afd7ed558ccdu;
-        h[0] ^= h[0] >> 32;
-    }
-    return ((h[0] * 31 + h[1]) * 31 + h[2]) * 31 + h[3];
+    memset(bits, 0, sizeof bits);
+    memcpy(bits, p, words * sizeof *bits);
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < HASH_LANES; i++)
+        h = (h ^ (lane[i] + bits[i] * ((key + 2 * i) * 0x9e3779b1u))) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
 }
 
 /* c' of centroid k before rounding, features [j, j + count). */
@@ -255,44 +275,18 @@ static double centred_row(const struct job *job, int64_t k, double unit, float *
     return fold_squares(sum);
 }
 
-/* Float64 copy, lengths and hash of centroids [begin, end). */
-static void prepare_read(void *user, int worker, int64_t begin, int64_t end) {
-    struct job *job = user;
-    (void)worker;
-    for (int64_t k = begin; k < end; k++) {
-        double *c = job->c64 + k * job->d;
-        hf_to_f64(c, hf_array_row(&job->a->c, k), job->a->c.dtype, job->d);
-        job->c_hash[k] = hash_bits(c, job->d);
-        if (job->a->metric == HF_COSINE)
-            job->c_norm[k] = hf_reference_norm(c, job->d);
-        const double length = job->a->metric == HF_COSINE ? 1 : sqrt(centred_square(job, k));
-        job->c_length[k] = length < WILD ? length : INFINITY;
-    }
-}
-
-/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it
- * keeps data with many equal rows from drowning in candidates. */
-static void drop_equal(struct job *job) {
-    const uint64_t mask = (uint64_t)job->hash_size - 1;
-    memset(job->c_twin, 0, (size_t)job->k);
-    memset(job->hash_slot, 0xff, sizeof(int32_t) * (size_t)job->hash_size);
-    for (int64_t k = 0; k < job->k; k++) {
-        uint64_t at = job->c_hash[k] & mask;
-        for (; job->hash_slot[at] >= 0; at = (at + 1) & mask) {
-            const int64_t other = job->hash_slot[at];
-            if (job->c_hash[other] == job->c_hash[k] &&
-                memcmp(job->c64 + other * job->d, job->c64 + k * job->d,
-                       sizeof(double) * (size_t)job->d) == 0)
-                break;
-        }
-        if (job->hash_slot[at] >= 0) {
-            job->c_length[k] = INFINITY;
-            job->c_twin[job->hash_slot[at]] = 1;
-            job->any_twin = 1;
-        } else {
-            job->hash_slot[at] = (int32_t)k;
-        }
-    }
+/* Float64 copy, length and hash of centroid k. */
+static void read_centroid(struct job *job, int64_t k) {
+    const hf_array *centroids = &job->a->c;
+    const void *row = hf_array_row(centroids, k);
+    double *c = job->c64 + k * job->d;
+    hf_to_f64(c, row, centroids->dtype, job->d);
+    job->c_hash[k] =
+        hash_words(row, (size_t)job->d * hf_dtype_bytes(centroids->dtype) / sizeof(uint32_t));
+    if (job->a->metric == HF_COSINE)
+        job->c_norm[k] = hf_reference_norm(c, job->d);
+    const double length = job->a->metric == HF_COSINE ? 1 : sqrt(centred_square(job, k));
+    job->c_length[k] = length < WILD ? length : INFINITY;
 }
 
 /* Slot `slot` of a pack; slots behind the last centroid are lost ones. */
@@ -319,6 +313,19 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
     tile_pack_centroid(job, w, p, slot, c, start);
 }
 
+/* Are centroids packed as they are read? int16 wants to know the longest one first. */
+static int packs_at_once(const struct job *job) { return !job->i16; }
+
+static void read_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    for (int64_t slot = begin; slot < end; slot++) {
+        if (slot < job->k)
+            read_centroid(job, slot);
+        if (packs_at_once(job))
+            pack_slot(job, &job->workers[worker], &job->all, slot);
+    }
+}
+
 static void pack_all_range(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
     for (int64_t slot = begin; slot < end; slot++)
@@ -331,17 +338,30 @@ static void pack_moved_range(void *user, int worker, int64_t begin, int64_t end)
         pack_slot(job, &job->workers[worker], &job->moved, slot);
 }
 
-static void prepare_workers(struct job *job) {
-    for (int i = 0; i < job->n_workers; i++) {
-        struct worker *w = &job->workers[i];
-        memset(w->squares, 0, sizeof(double) * CHAINS * (size_t)job->d);
-        if (i == 0 || !job->a->sums)
-            continue;
-        const struct hf_sums *s = &w->sums;
-        memset(s->sum, 0, sizeof(int64_t) * (size_t)(s->k * s->d * s->limbs));
-        memset(s->count, 0, sizeof(int64_t) * (size_t)s->k);
-        if (s->weight)
-            memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
+/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it
+ * keeps data with many equal rows from drowning in candidates. */
+static void drop_equal(struct job *job) {
+    const uint64_t mask = (uint64_t)job->hash_size - 1;
+    memset(job->c_twin, 0, (size_t)job->k);
+    memset(job->hash_slot, 0xff, sizeof(int32_t) * (size_t)job->hash_size);
+    for (int64_t k = 0; k < job->k; k++) {
+        uint64_t at = job->c_hash[k] & mask;
+        for (; job->hash_slot[at] >= 0; at = (at + 1) & mask) {
+            const int64_t other = job->hash_slot[at];
+            if (job->c_hash[other] == job->c_hash[k] &&
+                memcmp(job->c64 + other * job->d, job->c64 + k * job->d,
+                       sizeof(double) * (size_t)job->d) == 0)
+                break;
+        }
+        if (job->hash_slot[at] >= 0) {
+            job->c_length[k] = INFINITY;
+            if (packs_at_once(job))
+                pack_slot(job, &job->workers[0], &job->all, k);
+            job->c_twin[job->hash_slot[at]] = 1;
+            job->any_twin = 1;
+        } else {
+            job->hash_slot[at] = (int32_t)k;
+        }
     }
 }
 
@@ -394,7 +414,9 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (!job->usable)
         job->scale = 1;
     job->c_scale = a->metric == HF_DOT ? scale_centroids(a) : 1;
-    hf_parallel_for(pool, job->k, 16, prepare_read, job);
+    const int64_t slots = job->all.groups * TILE_K;
+    const int64_t grain = (READ_GRAIN + TILE_K - 1) / TILE_K * TILE_K;
+    hf_parallel_for(pool, slots, grain, read_range, job);
     job->usable &= centroids_in_range(job);
     drop_equal(job);
     double cmax = 0;
@@ -409,7 +431,8 @@ static void prepare(struct job *job, hf_pool *pool) {
     job->i16_scale = i16_centroid_scale(cmax);
     job->exact |= job->i16 && i16_is_coarse(cmax, job->d);
 #endif
-    hf_parallel_for(pool, job->all.groups * TILE_K, TILE_K, pack_all_range, job);
+    if (!packs_at_once(job))
+        hf_parallel_for(pool, slots, grain, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
     if (job->all.lost) {
         /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
@@ -419,7 +442,6 @@ static void prepare(struct job *job, hf_pool *pool) {
     }
     if (job->project && job->usable)
         job->project = basis_make(job, pool);
-    prepare_workers(job);
 }
 
 #endif

@@ -120,6 +120,18 @@ static void settle_weighted(const struct job *job, struct worker *w, const struc
                     m->to);
 }
 
+/* A worker's own sums are 0 when it begins to need them. */
+static void settle_begin(const struct job *job, struct worker *w) {
+    const struct hf_sums *s = &w->sums;
+    w->has_sums = 1;
+    if (s->sum == job->a->sums->sum)
+        return;
+    memset(s->sum, 0, sizeof(int64_t) * (size_t)(s->k * s->d * s->limbs));
+    memset(s->count, 0, sizeof(int64_t) * (size_t)s->k);
+    if (s->weight)
+        memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
+}
+
 /* Bring the rows that wait into the sums. Sums are asked for a row ahead: many are in the L2 cache
  * at best. */
 static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
@@ -127,6 +139,8 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     const struct hf_sums *s = &w->sums;
     const int light = a->x.dtype == HF_F32 && !a->weights && a->metric != HF_COSINE &&
                       s->limbs == 1 && !s->weight;
+    if (w->n_moves > 0 && !w->has_sums)
+        settle_begin(job, w);
     for (int m = 0; m < w->n_moves; m++) {
         const struct move *v = &w->moves[m];
         if (m + 1 < w->n_moves)
@@ -136,7 +150,6 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
         else
             settle_weighted(job, w, v);
     }
-    w->has_sums |= w->n_moves > 0;
     w->n_moves = 0;
 }
 

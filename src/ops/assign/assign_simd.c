@@ -130,6 +130,8 @@ static void settle_open(const struct job *job, struct worker *w) {
     }
     w->n_pairs = 0;
     w->slot64 = -1;
+    if (w->stats.rechecked == 0) /* chains without a centroid go along */
+        memset(w->squares, 0, sizeof(double) * CHAINS * (size_t)job->d);
     if (job->usable) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
@@ -263,14 +265,18 @@ static void kept_rows(const struct job *job, struct worker *w, int64_t begin, in
     }
 }
 
-/* The next SCAN_ROWS rows; where all of them will go through the tiles they are fetched ahead. */
+/* The next rows for a worker, from that one on; where all of them will go through the tiles they
+ * are fetched ahead. */
 static int64_t take_rows(struct job *job, struct worker *w) {
-    const int64_t first =
-        atomic_fetch_add_explicit(&job->next_row, SCAN_ROWS, memory_order_relaxed);
+    int64_t first = atomic_load_explicit(&job->next_row, memory_order_relaxed);
+    while (first < job->n &&
+           !atomic_compare_exchange_weak_explicit(&job->next_row, &first, scan_end(job, first),
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
     w->soon = w->soon_end = NULL;
     const int skips = job->a->bounds && job->a->bounds->valid && job->kept_use == KEPT_NONE;
     if (first < job->n && !skips) {
-        const int64_t end = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
+        const int64_t end = scan_end(job, first);
         const int kept = job->kept_use == KEPT_READ;
         const size_t row = kept ? tile_kept_bytes(job) : job->row_bytes;
         w->soon = kept ? (const char *)job->kept.x + (size_t)first * row : job_row(job, first);
@@ -287,7 +293,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
         tile_begin();
         int64_t first = take_rows(job, w);
         while (first < job->n) {
-            const int64_t stop = first + SCAN_ROWS < job->n ? first + SCAN_ROWS : job->n;
+            const int64_t stop = scan_end(job, first);
             const int64_t soon = take_rows(job, w);
             note_old_labels(job, first, stop);
             if (job->kept_use != KEPT_NONE) {
@@ -299,7 +305,8 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
             first = soon;
         }
         drain(job, w, 1);
-        settle_moves(job, w);
+        if (id == 0 || w->has_sums || w->n_moves > MOVES_FEW)
+            settle_moves(job, w); /* else merge() does */
         tile_end();
     }
 }
@@ -314,12 +321,17 @@ static void merge(struct job *job) {
     struct hf_sums *to = job->a->sums;
     struct hf_assign_stats *stats = job->a->stats;
     for (int i = 0; i < job->n_workers; i++) {
-        const struct worker *w = &job->workers[i];
+        struct worker *w = &job->workers[i];
         stats->changed += w->stats.changed;
         stats->skipped += w->stats.skipped;
         stats->partial += w->stats.partial;
         stats->rechecked += w->stats.rechecked;
         stats->pairs += w->stats.pairs;
+        if (w->n_moves > 0) {
+            w->sums = job->workers[0].sums;
+            settle_moves(job, w);
+            continue;
+        }
         if (i == 0 || !w->has_sums)
             continue;
         add_up(to->sum, w->sums.sum, to->k * to->d * to->limbs);

@@ -163,43 +163,42 @@ static void tile_clear_end(const struct job *job, uint16_t *row) {
     memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
 }
 
+/* sum + v^2, in eight parts. */
+ALWAYS_INLINE vd tile_add_square(vd sum, vf v) {
+    const vd a = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+    const vd b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    return vd_fma(a, a, vd_fma(b, b, sum));
+}
+
 /* How far bf16 moves a centroid; *square: of where it moves it. */
 static float tile_lost(const float *c, int64_t d, double *square) {
-    double lost = 0;
-    *square = 0;
+    vd lost = vd_set1(0);
+    vd stored = vd_set1(0);
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = vf_load(c + j);
         const vf high = tile_widen((__m256i)_mm512_cvtneps_pbh(v));
-        float off[VW], at[VW];
-        vf_store(off, vf_sub(v, high));
-        vf_store(at, high);
-        for (int i = 0; i < VW; i++) {
-            lost += (double)off[i] * (double)off[i];
-            *square += (double)at[i] * (double)at[i];
-        }
+        lost = tile_add_square(lost, vf_sub(v, high));
+        stored = tile_add_square(stored, high);
     }
-    return (float)(sqrt(lost) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
+    *square = _mm512_reduce_add_pd(stored);
+    return (float)(sqrt(_mm512_reduce_add_pd(lost)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
 
 /* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
  * rows, xl.cl. */
 static float tile_rest(const struct job *job, const float *c) {
-    double low_square = 0;
-    double rest_square = 0;
+    vd low_square = vd_set1(0);
+    vd rest_square = vd_set1(0);
     for (int64_t j = 0; j < job->d; j += VW) {
         const vf v = vf_load(c + j);
         const vf off = vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v)));
-        const vf part = tile_widen((__m256i)_mm512_cvtneps_pbh(off));
-        float low[VW], rest[VW];
-        vf_store(low, part);
-        vf_store(rest, vf_sub(off, part));
-        for (int i = 0; i < VW; i++) {
-            low_square += (double)low[i] * (double)low[i];
-            rest_square += (double)rest[i] * (double)rest[i];
-        }
+        const vf low = tile_widen((__m256i)_mm512_cvtneps_pbh(off));
+        low_square = tile_add_square(low_square, low);
+        rest_square = tile_add_square(rest_square, vf_sub(off, low));
     }
     const double low_share = tile_parts(job) == 2 ? 0x1p-8 : 0;
-    return (float)((sqrt(rest_square) + low_share * sqrt(low_square)) * (1 + 0x1p-20) +
+    const double low = sqrt(_mm512_reduce_add_pd(low_square));
+    return (float)((sqrt(_mm512_reduce_add_pd(rest_square)) + low_share * low) * (1 + 0x1p-20) +
                    sqrt((double)job->d) * 0x1p-120);
 }
 
