@@ -336,7 +336,8 @@ static int tile_twins(const struct job *job) {
     S(1, 0, 0)                                                                                     \
     S(1, 1, 0)                                                                                     \
     S(2, 0, 0)                                                                                     \
-    S(2, 1, 0) S(2, 1, 1) S(3, 0, 0) S(3, 3, 0) S(4, 0, 0) S(4, 2, 0) S(4, 2, 1) S(8, 4, 1)
+    S(2, 1, 0)                                                                                     \
+    S(2, 1, 1) S(3, 0, 0) S(3, 3, 0) S(4, 0, 0) S(4, 2, 0) S(4, 2, 1) S(4, 4, 0) S(8, 4, 1)
 #define TILE_SHAPE(h, l, t)                                                                        \
     static NOINLINE void tile_argmax_##h##_##l##_##t(const struct job *job, struct worker *w,      \
                                                      const struct pack *p) {                       \
