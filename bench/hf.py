@@ -115,8 +115,9 @@ class Holdfast:
 
     def _take(self, r, call=None):
         """A dict of what a fit gave, in a call of so many seconds; frees it."""
-        history = [{f: getattr(r.history[i], f) for f, _ in Iteration._fields_}
-                   for i in range(r.iterations)]
+        record = np.dtype([(f, "f8" if t is C.c_double else "i8") for f, t in Iteration._fields_])
+        raw = C.string_at(r.history, r.iterations * record.itemsize)
+        history = [dict(zip(record.names, it)) for it in np.frombuffer(raw, record).tolist()]
         ctype = C.c_double if r.centroids.dtype == 2 else C.c_float
         shape = (r.k, r.centroids.row_stride or r.d)
         centroids = np.ctypeslib.as_array(C.cast(r.centroids.data, C.POINTER(ctype)), shape)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define TO_F64_LANES 8 /* side by side */
+
 const char *hf_dtype_name(hf_dtype dtype) {
     switch (dtype) {
     case HF_F32:
@@ -117,7 +119,11 @@ void hf_to_f64(double *dst, const void *src, hf_dtype dtype, int64_t count) {
     }
     if (dtype == HF_F32) { /* the common case, for the compiler to vectorise */
         const float *const f = src;
-        for (int64_t i = 0; i < count; i++)
+        int64_t i = 0;
+        for (; i + TO_F64_LANES <= count; i += TO_F64_LANES)
+            for (int l = 0; l < TO_F64_LANES; l++)
+                dst[i + l] = (double)f[i + l];
+        for (; i < count; i++)
             dst[i] = (double)f[i];
         return;
     }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <float.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,29 +170,42 @@ static const struct hf_kernel *tuned_row(const struct call *call, double *ns) {
     return best;
 }
 
+/* The row with the least estimate that is above (ns, at): of equal ones the first. NULL: none. */
+static const struct hf_kernel *next_row(const struct call *call, double *ns, int *at) {
+    const struct hf_kernel *kernel = NULL, *best = NULL;
+    const double last_ns = *ns;
+    const int last = *at;
+    for (int i = 0; (kernel = hf_kernel_at(call->op, i)) != NULL; i++) {
+        if ((kernel->traits & HF_TRAIT_REFERENCE) || !usable(call, kernel, NULL, 0))
+            continue;
+        const double own = estimate(call, kernel);
+        if (!(own > last_ns || (own == last_ns && i > last)) || (best != NULL && own >= *ns))
+            continue;
+        best = kernel;
+        *ns = own;
+        *at = i;
+    }
+    return best;
+}
+
 /* The least estimate; a row without one only if there is no other, and the reference last of all.
- */
+ * Workspaces are asked for one by one: that takes longer than an estimate. */
 static const struct hf_kernel *modelled_row(const struct call *call) {
-    const struct hf_kernel *kernel = NULL, *best = NULL, *silent = NULL, *reference = NULL;
-    double best_ns = 0.0;
+    const struct hf_kernel *kernel = NULL, *reference = NULL;
+    double ns = -DBL_MIN; /* below any estimate */
+    int at = -1;
+    while ((kernel = next_row(call, &ns, &at)) != NULL)
+        if (fits(call, kernel))
+            return kernel;
     for (int i = 0; (kernel = hf_kernel_at(call->op, i)) != NULL; i++) {
         if (!usable(call, kernel, NULL, 0))
             continue;
-        const double ns = estimate(call, kernel);
-        if (kernel->traits & HF_TRAIT_REFERENCE) {
+        if (kernel->traits & HF_TRAIT_REFERENCE)
             reference = reference != NULL ? reference : kernel;
-        } else if (!(ns >= 0.0)) {
-            silent = silent != NULL || !fits(call, kernel) ? silent : kernel;
-        } else if ((best == NULL || ns < best_ns) && fits(call, kernel)) {
-            best = kernel;
-            best_ns = ns;
-        }
+        else if (!(estimate(call, kernel) >= 0.0) && fits(call, kernel))
+            return kernel;
     }
-    if (best == NULL)
-        best = silent;
-    if (best == NULL && reference != NULL && fits(call, reference))
-        best = reference;
-    return best;
+    return reference != NULL && fits(call, reference) ? reference : NULL;
 }
 
 static const struct hf_kernel *free_row(const struct call *call, const char **source) {

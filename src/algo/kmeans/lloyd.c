@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define MANY 512           /* most iterations between two looks at the state on a device */
-#define LABELS_GRAIN 65536 /* and by one worker */
+#define LABELS_GRAIN 65536 /* and by one worker, */
+#define LABELS_LANES 16    /* side by side */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 #define COPIED_BYTES 9 /* of a row that may be copied: where its copy is, marks, open or not */
 
@@ -41,11 +42,18 @@ struct label_check {
 static void check_range(void *user, int worker, int64_t begin, int64_t end) {
     struct label_check *check = user;
     const int32_t *labels = check->labels;
-    uint32_t wrong = 0; /* the sign of a label below 0, and of one that is at least k */
+    const uint32_t last = check->k - 1;
+    uint32_t wrong[LABELS_LANES] = {0}; /* signs of labels below 0, and of those beyond the last */
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        wrong |= (uint32_t)labels[i] | (check->k - 1 - (uint32_t)labels[i]);
-    if (wrong >> 31)
+    for (; end - begin >= LABELS_LANES; begin += LABELS_LANES)
+        for (int i = 0; i < LABELS_LANES; i++)
+            wrong[i] |= (uint32_t)labels[begin + i] | (last - (uint32_t)labels[begin + i]);
+    for (int i = 0; i < end - begin; i++)
+        wrong[i] |= (uint32_t)labels[begin + i] | (last - (uint32_t)labels[begin + i]);
+    uint32_t any = 0;
+    for (int i = 0; i < LABELS_LANES; i++)
+        any |= wrong[i];
+    if (any >> 31)
         atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
 }
 

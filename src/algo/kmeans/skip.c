@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/skip.h"
 #include "algo/kmeans/fit.h"
+#include "base/dtype.h"
 #include "core/array.h"
 #include <float.h>
 #include <math.h>
@@ -48,6 +49,10 @@ static float distance_above(const hf_array *a, const hf_array *b, int64_t row, d
     const double grow = 1 + (double)(d + 8) * 0x1p-52;
     if (sum >= 0x1p-900)
         return round_up(sqrt(sum) * grow);
+    const size_t bytes = (size_t)d * hf_dtype_bytes(a->dtype);
+    if (memcmp((const char *)a->data + (size_t)row * bytes,
+               (const char *)b->data + (size_t)row * bytes, bytes) == 0)
+        return 0; /* most often so, late in a fit */
     double largest = 0;
     for (int64_t at = row * d; at < (row + 1) * d; at++)
         largest = fmax(largest, fabs(hf_center_at(a->data, a->dtype, at) -
