@@ -71,7 +71,7 @@ static void look_features(void) {
                  && all_of(leaf7[1], BIT(16) | BIT(17) | BIT(30) | BIT(31));
     cpu.avx512_vnni = cpu.avx512 && all_of(leaf7[2], BIT(11));
     cpu.amx = cpu.avx512 && (saved & tiles) == tiles && all_of(leaf7_1[0], BIT(5)) /* AVX512_BF16 */
-              && all_of(leaf7[3], BIT(22) | BIT(24)) /* AMX-BF16, AMX-TILE */
+              && all_of(leaf7[3], BIT(22) | BIT(24) | BIT(25)) /* AMX-BF16, -TILE, -INT8 */
               && request_tiles();
 }
 

@@ -12,7 +12,7 @@
 bool hf_cpu_has_avx2(void);        /* AVX2, FMA, F16C */
 bool hf_cpu_has_avx512(void);      /* and AVX-512 F, DQ, BW, VL */
 bool hf_cpu_has_avx512_vnni(void); /* beside what hf_cpu_has_avx512() asks for */
-bool hf_cpu_has_amx(void);         /* and AVX512_BF16, AMX-TILE, AMX-BF16 */
+bool hf_cpu_has_amx(void);         /* and AVX512_BF16, AMX-TILE, AMX-BF16, AMX-INT8 */
 
 /* "Intel(R) Xeon(R) Processor"; "unknown" where it cannot be told. */
 const char *hf_cpu_name(void);

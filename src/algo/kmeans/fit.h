@@ -133,6 +133,8 @@ double hf_inertia_given(const struct hf_fit *fit, double inertia);
 void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
 /* The largest |x - shift| of values in [min, max], [d] each. */
 double hf_filter_reach(int64_t d, const double *min, const double *max, const double *shift);
+/* Do whole numbers within these fit a byte, less the middle of their column? */
+bool hf_filter_bytes(int64_t d, const double *min, const double *max);
 /* The power of two that brings values up to `largest` into [-1, 1]. */
 double hf_filter_scale(double largest);
 

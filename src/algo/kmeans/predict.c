@@ -124,9 +124,12 @@ struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, 
         shift[f] = metric == HF_EUCLIDEAN ? mean : 0;
     }
     const double largest = hf_filter_reach(c->cols, min, max, shift);
+    const bool bytes = whole && hf_filter_bytes(c->cols, min, max);
     return (struct hf_filter){.shift = metric == HF_EUCLIDEAN ? shift : NULL,
                               .scale = hf_filter_scale(largest),
-                              .whole = whole && largest <= 256};
+                              .whole = whole && largest <= 256,
+                              .least = bytes ? min : NULL,
+                              .most = bytes ? max : NULL};
 }
 
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {

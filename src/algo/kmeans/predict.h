@@ -23,7 +23,7 @@ struct hf_predict_args {
 };
 
 /* The filter for rows within [min, max] [d]: the mean of the centroids, which the host can read,
- * stands for that of the data and goes to shift [d], which the filter points to. */
+ * stands for that of the data and goes to shift [d]. The filter points to all three. */
 struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, const double *min,
                                    const double *max, bool whole, double *shift);
 

@@ -256,6 +256,13 @@ double hf_filter_reach(int64_t d, const double *min, const double *max, const do
     return largest;
 }
 
+bool hf_filter_bytes(int64_t d, const double *min, const double *max) {
+    for (int64_t f = 0; f < d; f++)
+        if (!(max[f] - min[f] <= 255))
+            return false;
+    return true;
+}
+
 /* The mean as the filter's origin makes its norms, and so its error, small. Whole numbers stay
  * whole. */
 static void choose_filter(struct hf_fit *fit) {
@@ -269,6 +276,9 @@ static void choose_filter(struct hf_fit *fit) {
     fit->filter.shift = euclidean ? col->shift : NULL;
     fit->filter.scale = hf_filter_scale(largest);
     fit->filter.whole = col->whole && largest <= 256;
+    const bool bytes = col->whole && hf_filter_bytes(fit->d, col->min, col->max);
+    fit->filter.least = bytes ? col->min : NULL;
+    fit->filter.most = bytes ? col->max : NULL;
 }
 
 /* scikit-learn's rule: relative to the mean of the column variances. Cosine clusters directions,
@@ -400,6 +410,7 @@ static void choose_slack(struct hf_fit *fit) {
 void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale) {
     memcpy(fit->col.shift, shift, (size_t)fit->d * sizeof(double));
     fit->filter.scale = scale;
+    fit->filter.least = fit->filter.most = NULL;
     if (fit->kept)
         fit->kept->form = 0;
     fit->total_square = square_without_weights(fit);

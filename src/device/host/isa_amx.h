@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX-512 verbs plus AMX tiles (bf16). Only ops with a tile body have rows here; the others leave
- * this set to avx512. */
+ * AVX-512 verbs plus AMX tiles (bf16 and int8). Only ops with a tile body have rows here; the
+ * others leave this set to avx512. */
 #ifndef HF_ISA_AMX_H
 #define HF_ISA_AMX_H
 

@@ -19,6 +19,8 @@ struct hf_filter {
     const double *shift; /* [d], NULL means 0 */
     double scale;        /* a power of two; |(x - shift) * scale| <= 1 for all data */
     bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
+    const double *least, *most; /* [d] whole numbers, up to 256 values a column: those of the
+                                   data lie between these; NULL: it is not known that they do */
 };
 
 /* Rows as a kernel wants them, kept from call to call: the same rows, shift and scale each time.
@@ -28,7 +30,8 @@ struct hf_assign_kept {
     int64_t rows;   /* of the problem */
     int64_t filled; /* the first so many are there, */
     int form;       /* in this form; 0: none are */
-    int rest;       /* calls until a form that did not pay is tried again */
+    int rest;       /* calls until a form that did not pay is tried again, */
+    int instead;    /* and what the kernel does meanwhile */
 };
 
 /* What n rows of d columns need; 0 where no kernel of this machine would keep them. */

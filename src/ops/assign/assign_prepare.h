@@ -71,7 +71,8 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     struct rows_at own;
     own.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
     own.norm2 = hf_carve_take(carve, sizeof(float) * rows);
-    own.loss = job->i16 || job->half ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
+    own.loss =
+        job->i16 || (job->half && !job->i8) ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     own.unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     b.row = hf_carve_take(carve, sizeof(int64_t) * rows);
     b.best = hf_carve_take(carve, sizeof(float) * rows);
@@ -165,20 +166,23 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->n = a->x.rows;
     job->k = a->c.rows;
     job->d = a->x.cols;
-    job->d_pad = (job->d + TILE_PAD - 1) / TILE_PAD * TILE_PAD;
+    const int64_t pad = idea == IDEA_I8 ? 2 * TILE_PAD : TILE_PAD; /* a tile has more of them */
+    job->d_pad = (job->d + pad - 1) / pad * pad;
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
-    job->whole = rows_are_whole(a);
+    job->whole = rows_are_whole(a) || idea == IDEA_I8;
     job->project = idea == IDEA_PROJECT;
     job->i16 = idea == IDEA_I16;
-    job->half = idea == IDEA_HALF;
+    job->i8 = idea == IDEA_I8;
+    job->half = idea == IDEA_HALF || job->i8;
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
     job->c64 = hf_carve_take(&carve, sizeof(double) * k * (size_t)job->d);
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
+    job->c_most = job->i8 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
     job->c_twin = hf_carve_take(&carve, k);
     job->c_hash = hf_carve_take(&carve, sizeof(uint64_t) * k);
     job->hash_size = 1;
@@ -255,6 +259,24 @@ static double centred_square(const struct job *job, int64_t k) {
     return fold_squares(sum);
 }
 
+/* Its largest |component|. */
+static double centred_most(const struct job *job, int64_t k) {
+    double most[SQUARES] = {0};
+    double v[SQUARES];
+    int64_t j = 0;
+    for (; j + SQUARES <= job->d; j += SQUARES) {
+        centred(job, k, j, SQUARES, v);
+        for (int i = 0; i < SQUARES; i++)
+            most[i] = fabs(v[i]) > most[i] ? fabs(v[i]) : most[i];
+    }
+    centred(job, k, j, (int)(job->d - j), v);
+    for (int i = 0; i < job->d - j; i++)
+        most[0] = fmax(most[0], fabs(v[i]));
+    for (int i = 1; i < SQUARES; i++)
+        most[0] = fmax(most[0], most[i]);
+    return most[0];
+}
+
 /* c' of centroid k times unit, rounded, to c; |c'|^2 of that. */
 static double centred_row(const struct job *job, int64_t k, double unit, float *c) {
     double sum[SQUARES] = {0};
@@ -287,6 +309,8 @@ static void read_centroid(struct job *job, int64_t k) {
         job->c_norm[k] = hf_reference_norm(c, job->d);
     const double length = job->a->metric == HF_COSINE ? 1 : sqrt(centred_square(job, k));
     job->c_length[k] = length < WILD ? length : INFINITY;
+    if (job->i8)
+        job->c_most[k] = length < WILD ? centred_most(job, k) : 0;
 }
 
 /* Slot `slot` of a pack; slots behind the last centroid are lost ones. */
@@ -313,8 +337,8 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
     tile_pack_centroid(job, w, p, slot, c, start);
 }
 
-/* Are centroids packed as they are read? int16 wants to know the longest one first. */
-static int packs_at_once(const struct job *job) { return !job->i16; }
+/* Are centroids packed as they are read? int16 and int8 want to know the longest one first. */
+static int packs_at_once(const struct job *job) { return !job->i16 && !job->i8; }
 
 static void read_range(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
@@ -403,12 +427,35 @@ static float pack_lost_most(const struct pack *p) {
     return most;
 }
 
+/* Middle of a column's range: its values are at most 128 below and 127 above it. */
+static double filter_middle(const struct hf_filter *f, int64_t j) {
+    return floor((f->least[j] + f->most[j] + 1) / 2);
+}
+
+/* What x' = (x - shift) * scale takes from column j. */
+static float column_shift(const struct job *job, int64_t j) {
+    const struct hf_filter *f = &job->a->filter;
+    if (job->i8)
+        return (float)filter_middle(f, j);
+    return job->a->metric == HF_EUCLIDEAN && f->shift ? (float)f->shift[j] : 0;
+}
+
+#if TILE_HAS_HALF
+/* How finely bytes tell centroids apart, once all are read. */
+static void prepare_i8(struct job *job) {
+    double most = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        most = fmax(most, job->c_most[k]);
+    job->i8_step = i8_step_of(most);
+    job->bound.eta += i8_eta(job);
+}
+#endif
+
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
-    const int centre = a->metric == HF_EUCLIDEAN && a->filter.shift;
     for (int64_t j = 0; j < job->d_pad; j++)
-        job->shift[j] = centre && j < job->d ? (float)a->filter.shift[j] : 0;
-    const double scale = a->filter.scale > 0 ? a->filter.scale : 1;
+        job->shift[j] = j < job->d ? column_shift(job, j) : 0;
+    const double scale = a->filter.scale > 0 && !job->i8 ? a->filter.scale : 1;
     job->scale = (float)scale;
     job->usable = scale <= 0x1p100 && scale >= 0x1p-100;
     if (!job->usable)
@@ -427,6 +474,10 @@ static void prepare(struct job *job, hf_pool *pool) {
     job->bound =
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
     job->exact = a->exact;
+#if TILE_HAS_HALF
+    if (job->i8)
+        prepare_i8(job);
+#endif
 #if TILE_HAS_I16
     job->i16_scale = i16_centroid_scale(cmax);
     job->exact |= job->i16 && i16_is_coarse(cmax, job->d);

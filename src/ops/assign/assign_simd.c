@@ -78,8 +78,7 @@ static int project_pays(const struct job *job) {
 }
 
 #if TILE_HAS_HALF
-/* Do half rows leave few open? Some rows from all over the data tell. An open row is packed, goes
- * through the tiles again, and float32 compares its candidates. */
+/* Do half rows, or bytes, leave few open? Some rows from all over the data tell. */
 static int half_pays(struct job *job) {
     struct worker *w = &job->workers[0];
     struct block *b = &w->block;
@@ -101,16 +100,29 @@ static int half_pays(struct job *job) {
         for (int i = 0; i < VW && slot + i < b->rows; i++)
             open += !(b->next[slot + i] < v.threshold[i]);
     }
-    const double saved = (plain_row(job->a) - half_row(job->a)) * b->rows;
+    const double row = job->i8 ? i8_row(job->a) : half_row(job->a);
+    const double other = job->i8 ? half_row(job->a) : plain_row(job->a);
+    const double saved = (other - row) * b->rows;
     b->rows = 0;
-    return open * (half_row(job->a) + 0.8 * (double)job->d + 220) <= saved;
+    return open * open_row(job->a, row) <= saved;
 }
 
-/* Did half rows not pay a few calls ago? Few rows become decided from one call to the next. */
-static int half_rests(const struct hf_assign_args *a) {
+/* This idea, or what came of it a few calls ago where it did not pay: few rows become decided from
+ * one call to the next. */
+static enum idea half_idea(const struct hf_assign_args *a, enum idea idea) {
     if (a->kept && a->kept->rest > 0 && a->kept_first == 0)
         a->kept->rest--;
-    return a->kept && a->kept->rest > 0;
+    return a->kept && a->kept->rest > 0 ? (enum idea)a->kept->instead : idea;
+}
+
+/* The one to take where it leaves too many rows open. */
+static enum idea half_instead(const struct job *job) {
+    const enum idea idea = job->i8 ? IDEA_HALF : IDEA_PLAIN;
+    if (job->a->kept) {
+        job->a->kept->rest = HALF_REST;
+        job->a->kept->instead = idea;
+    }
+    return idea;
 }
 #endif
 
@@ -202,7 +214,9 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
 }
 
 /* The form of packed rows: by instruction set and idea. */
-static int kept_form(const struct job *job) { return 1 + 2 * HF_ISA_ID + (job->i16 || job->half); }
+static int kept_form(const struct job *job) {
+    return 1 + 3 * HF_ISA_ID + (job->i8 ? 2 : job->i16 || job->half);
+}
 
 /* Does this call fill or read rows that are kept? Only calls that look at all rows do. */
 static void kept_begin(struct job *job) {
@@ -347,10 +361,8 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     prepare(&job, stream);
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
-    if (job.half && job.usable && !half_pays(&job)) {
-        if (job.a->kept)
-            job.a->kept->rest = HALF_REST;
-        carve_job(&job, args, IDEA_PLAIN, hf_pool_workers(stream), ws);
+    while (job.half && job.usable && !half_pays(&job)) {
+        carve_job(&job, args, half_instead(&job), hf_pool_workers(stream), ws);
         prepare(&job, stream);
     }
 #endif
@@ -381,7 +393,7 @@ static size_t project_workspace(const void *args, int workers) {
 
 #if TILE_HAS_HALF
 static hf_status half_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, half_rests(args) ? IDEA_PLAIN : IDEA_HALF, ws);
+    return run(stream, args, half_idea(args, IDEA_HALF), ws);
 }
 
 static size_t half_workspace(const void *args, int workers) {
@@ -397,6 +409,36 @@ static bool half_supports(const void *args) { return ((const struct hf_assign_ar
 static double half_estimate(const void *args) {
     const struct hf_assign_args *a = args;
     return (double)a->x.rows * half_row_ns(a);
+}
+
+static hf_status i8_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, half_idea(args, IDEA_I8), ws);
+}
+
+static size_t i8_workspace(const void *args, int workers) {
+    struct job job;
+    const size_t i8 = carve_job(&job, args, IDEA_I8, workers, NULL);
+    const size_t half = half_workspace(args, workers);
+    return i8 > half ? i8 : half;
+}
+
+/* Whole numbers that fit a byte, if float32 knows the middles of their columns. */
+static bool i8_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
+        a->x.cols > I8_FEATURES)
+        return false;
+    for (int64_t j = 0; j < a->x.cols; j++) {
+        const double middle = filter_middle(&a->filter, j);
+        if ((double)(float)middle != middle)
+            return false;
+    }
+    return true;
+}
+
+static double i8_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * i8_row_ns(a);
 }
 #endif
 
@@ -478,6 +520,18 @@ static const struct hf_kernel rows[] = {
         .workspace = half_workspace,
         .run = half_run,
         .estimate = half_estimate,
+    },
+    {
+        .name = "assign_" TILE_I8_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i8_supports,
+        .workspace = i8_workspace,
+        .run = i8_run,
+        .estimate = i8_estimate,
     },
 #endif
 #if TILE_HAS_I16

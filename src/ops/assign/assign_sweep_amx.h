@@ -119,6 +119,7 @@ struct tile_group {
     const char *x;      /* the panel */
     const char *c;      /* 16 centroids, then the other 16 */
     const float *start; /* of their scores */
+    int i8;             /* bytes */
 };
 
 /* Turns t of high + low: a step of xh xl with ch, and with cl where there is a low step. */
@@ -165,11 +166,11 @@ ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, in
     if (kind != TURN_CL)
         _tile_loadd(6, o->x + x, 64);
     if (odd) {
-        _tile_dpbf16ps(2, 4, 6);
-        _tile_dpbf16ps(3, 5, 6);
+        TILE_ADD(o->i8, 2, 4, 6);
+        TILE_ADD(o->i8, 3, 5, 6);
     } else {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 5, 6);
+        TILE_ADD(o->i8, 0, 4, 6);
+        TILE_ADD(o->i8, 1, 5, 6);
     }
 }
 
@@ -201,7 +202,8 @@ ALWAYS_INLINE void tile_group(const struct job *job, struct worker *w, const str
 /* A panel meets two groups while it is in the L1 cache, or two panels the last group. The vector
  * work on a panel is done two later: its stores are on their way until then. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low, int twins, int known) {
+                              int collect, int64_t high, int64_t low, int twins, int known,
+                              int i8) {
     const int panels = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS * 2;
     const int64_t group = 2 * (high + low) * STEP_BYTES;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
@@ -213,7 +215,8 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
     job_prefetch_plan(w, p->groups * panels);
     for (int64_t g = 0; g < p->groups;) {
         const int pair = g + 1 < p->groups;
-        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512};
+        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512,
+                               i8};
         for (int i = 0; i < panels; i += 2 - pair) {
             UNROLL(2)
             for (int odd = 0; odd < 2; odd++) {
@@ -294,7 +297,7 @@ ALWAYS_INLINE void tile_waits(const float *scores, int slot, int64_t g, struct t
 /* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
  * steps does while all rows of the block pass by. The sums so far wait in memory. */
 ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
-                                    int64_t high, int64_t low, int64_t parts) {
+                                    int64_t high, int64_t low, int64_t parts, int i8) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_wait wait[2];
@@ -306,7 +309,7 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
         for (int i = 0; i < tiles; i++) {
             float *out = scores + 2 * i * SCORES_STRIDE;
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
-            const struct tile_operands o = tile_operands_at(x, p, g, high, low);
+            const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
             tile_fetch_next(&o, tiles * parts, turn % parts * tiles + i);
             tile_waits(out, i * TILE_ROWS, begin == 0 ? g - 1 : -1, wait);
             if (begin == 0) {
@@ -341,28 +344,69 @@ static int tile_twins(const struct job *job) {
 #define TILE_SHAPE(h, l, t)                                                                        \
     static NOINLINE void tile_argmax_##h##_##l##_##t(const struct job *job, struct worker *w,      \
                                                      const struct pack *p) {                       \
-        tile_sweep(job, w, p, 0, h, l, t, 1);                                                      \
+        tile_sweep(job, w, p, 0, h, l, t, 1, 0);                                                   \
     }
 TILE_SHAPES(TILE_SHAPE)
 #undef TILE_SHAPE
 
 static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
                                      const struct pack *p) {
-    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), 0, 0);
+    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), 0, 0, 0);
 }
 
 /* No low steps to ask for: half jobs and whole numbers */
 static NOINLINE void tile_argmax_high(const struct job *job, struct worker *w, const struct pack *p,
                                       int64_t parts) {
-    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts);
+    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 0);
 }
 
 static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
                                        const struct pack *p, int64_t parts) {
-    tile_sweep_parts(job, w, p, tile_steps(job), tile_low_steps(job), parts);
+    tile_sweep_parts(job, w, p, tile_steps(job), tile_low_steps(job), parts, 0);
+}
+
+/* Numbers of steps of bytes with a loop of their own */
+#define I8_SHAPES(S) S(2) S(3) S(4)
+#define I8_SHAPE(h)                                                                                \
+    static NOINLINE void i8_argmax_##h(const struct job *job, struct worker *w,                    \
+                                       const struct pack *p) {                                     \
+        tile_sweep(job, w, p, 0, h, 0, 0, 1, 1);                                                   \
+    }
+I8_SHAPES(I8_SHAPE)
+#undef I8_SHAPE
+
+static NOINLINE void i8_argmax_any(const struct job *job, struct worker *w, const struct pack *p) {
+    tile_sweep(job, w, p, 0, tile_steps(job), 0, 0, 0, 1);
+}
+
+static NOINLINE void i8_argmax_parts(const struct job *job, struct worker *w, const struct pack *p,
+                                     int64_t parts) {
+    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 1);
+}
+
+/* Scores that wait in memory cost more than bytes that rows, passing by, push out of the L1 cache:
+ * no more parts than must be. */
+static void i8_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    const int64_t steps = tile_steps(job);
+#define I8_SHAPE(h)                                                                                \
+    if (steps == h) {                                                                              \
+        i8_argmax_##h(job, w, p);                                                                  \
+        return;                                                                                    \
+    }
+    I8_SHAPES(I8_SHAPE)
+#undef I8_SHAPE
+    if (tile_splits(steps, 0) > 1)
+        i8_argmax_parts(job, w, p, (2 * steps * STEP_BYTES + SPLIT_BYTES - 1) / SPLIT_BYTES);
+    else
+        i8_argmax_any(job, w, p);
 }
 
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    if (job->i8) {
+        i8_argmax(job, w, p);
+        i8_scores(job, &w->block);
+        return;
+    }
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
     const int twins = tile_twins(job);
@@ -382,8 +426,17 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
         tile_argmax_any(job, w, p);
 }
 
+static NOINLINE void i8_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    i8_thresholds(job, &w->block);
+    tile_sweep(job, w, p, 1, tile_steps(job), 0, 0, 0, 1);
+}
+
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), 0, 0);
+    if (job->i8) {
+        i8_collect(job, w, p);
+        return;
+    }
+    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), 0, 0, 0);
 }
 
 #endif

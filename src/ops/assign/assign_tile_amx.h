@@ -7,12 +7,14 @@
  *   packed centroids  [group][half][high steps, then low steps][16 centroids][32] bf16
  * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles.
  * Half jobs leave out xl (unless both parts fit one tile) and cl: a third of the work. What that
- * moves rows and centroids is measured, and rows it leaves open are compared in float32. */
+ * moves rows and centroids is measured, and rows it leaves open are compared in float32. Jobs in
+ * bytes (assign_tile_i8.h) are half jobs with tiles of twice the features. */
 #ifndef HF_ASSIGN_TILE_AMX_H
 #define HF_ASSIGN_TILE_AMX_H
 
 #include "ops/assign/assign_job.h"
 #include "ops/assign/assign_pick.h"
+#include "ops/assign/assign_tile_i8.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -58,7 +60,8 @@ static int tile_parts(const struct job *job) {
 }
 
 static int64_t tile_steps(const struct job *job) {
-    return (tile_parts(job) * job->d + STEP - 1) / STEP;
+    const int64_t step = job->i8 ? I8_STEP : STEP;
+    return (tile_parts(job) * job->d + step - 1) / step;
 }
 
 static int64_t tile_low_steps(const struct job *job) {
@@ -85,6 +88,8 @@ static float tile_most_share(const struct job *job) {
  * 32 products in chains of 16 and one to the total; twice that covers any order. A key
  * (assign_sweep_amx.h) differs from its score in the last 5 bits. */
 static double tile_dot_error(const struct job *job, int measured) {
+    if (job->i8)
+        return 0; /* i8_eta() */
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
     const double stored = job->single || measured ? 0 : job->whole ? 1.02 : 2.04;
     const double rows = job->single || job->half || job->whole ? 0 : 1.02;
@@ -205,6 +210,10 @@ static float tile_rest(const struct job *job, const float *c) {
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
+    if (job->i8) {
+        i8_pack_centroid(job, p, slot, c, start);
+        return;
+    }
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
     uint16_t *parts = w->scratch;
@@ -327,6 +336,10 @@ static void tile_note_loss(const struct job *job, struct worker *w, int first, c
 
 /* 16 rows starting at slot `first`, x' as [16][d_pad] in rows, zeros behind d. */
 static void tile_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
+    if (job->i8) {
+        i8_pack_panel(job, w, first, rows);
+        return;
+    }
     const int64_t steps = tile_steps(job);
     const int64_t half = job->d_pad / STEP;
     char *dst = (char *)w->block.x + (size_t)(first / 16 * steps) * STEP_BYTES;
@@ -361,13 +374,23 @@ ALWAYS_INLINE void tile_store_scores(float *out) {
 struct tile_operands {
     const char *x, *y, *c, *e;
     int64_t high, low; /* steps */
+    int i8;            /* of bytes */
 };
 
+/* Tile c += tile a times tile b; the compiler wants to see their numbers. */
+#define TILE_ADD(i8, c, a, b)                                                                      \
+    do {                                                                                           \
+        if (i8)                                                                                    \
+            _tile_dpbssd(c, a, b);                                                                 \
+        else                                                                                       \
+            _tile_dpbf16ps(c, a, b);                                                               \
+    } while (0)
+
 ALWAYS_INLINE struct tile_operands tile_operands_at(const char *x, const struct pack *p, int64_t g,
-                                                    int64_t high, int64_t low) {
+                                                    int64_t high, int64_t low, int i8) {
     const char *c = (const char *)p->tiles + (size_t)(2 * (high + low) * g) * STEP_BYTES;
-    return (struct tile_operands){x,  x + high * STEP_BYTES, c, c + (high + low) * STEP_BYTES, high,
-                                  low};
+    return (struct tile_operands){
+        x, x + high * STEP_BYTES, c, c + (high + low) * STEP_BYTES, high, low, i8};
 }
 
 ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
@@ -382,10 +405,10 @@ ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
 ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
     _tile_loadd(4, o->c + s * STEP_BYTES, 64);
     _tile_loadd(5, o->e + s * STEP_BYTES, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 5, 6);
-    _tile_dpbf16ps(2, 4, 7);
-    _tile_dpbf16ps(3, 5, 7);
+    TILE_ADD(o->i8, 0, 4, 6);
+    TILE_ADD(o->i8, 1, 5, 6);
+    TILE_ADD(o->i8, 2, 4, 7);
+    TILE_ADD(o->i8, 3, 5, 7);
 }
 
 /* One step of a block whose panels are at the same one. */
@@ -406,7 +429,7 @@ static const void *tile_at(const struct job *job, const void *packed, int i) {
 static void tile_scores_out(const struct job *job, const void *rows, const struct pack *p,
                             int64_t g, float *out) {
     const struct tile_operands o =
-        tile_operands_at(rows, p, g, tile_steps(job), tile_low_steps(job));
+        tile_operands_at(rows, p, g, tile_steps(job), tile_low_steps(job), 0);
     tile_load_start(p, g);
     for (int64_t s = 0; s < o.high; s++)
         tile_step(&o, s);
@@ -428,16 +451,26 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
 
 /* ---- cost model: fitted to one core of about 3.3 GHz */
 
-/* Nanoseconds that the tiles need for a row, of half and of plain jobs. */
-static double half_row(const struct hf_assign_args *a) {
+/* Nanoseconds that the tiles need for a row, of half jobs, of those in bytes and of plain ones. */
+static double high_row(const struct hf_assign_args *a, int features) {
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
-    return k * (0.019 * ceil((double)a->x.cols / STEP) + 0.035);
+    return k * (0.019 * ceil((double)a->x.cols / features) + 0.035);
 }
+
+static double half_row(const struct hf_assign_args *a) { return high_row(a, STEP); }
+
+static double i8_row(const struct hf_assign_args *a) { return high_row(a, I8_STEP); }
 
 static double plain_row(const struct hf_assign_args *a) {
     const double d = (double)a->x.cols;
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
     return k * (0.022 * (ceil((a->filter.whole ? 1 : 2) * d / STEP) + ceil(d / STEP)) + 0.035);
+}
+
+/* Nanoseconds that an open row costs: it is packed, goes through the tiles again, and float32
+ * compares its candidates. */
+static double open_row(const struct hf_assign_args *a, double row) {
+    return row + 0.8 * (double)a->x.cols + 220;
 }
 
 /* Nanoseconds that a row costs because plain jobs leave some open. With few features centroids are
@@ -456,6 +489,12 @@ static double tile_row_ns(const struct hf_assign_args *a) {
 /* in half jobs, */
 static double half_row_ns(const struct hf_assign_args *a) {
     return 1.1 * half_row(a) + plain_open(a) + 0.4 * (double)a->x.cols + 7;
+}
+
+/* in bytes, which leave a tenth open, */
+static double i8_row_ns(const struct hf_assign_args *a) {
+    return 1.1 * i8_row(a) + 0.1 * open_row(a, i8_row(a)) + plain_open(a) +
+           0.4 * (double)a->x.cols + 7;
 }
 
 /* and with directions. */
