@@ -27,19 +27,21 @@ enum kind {
     STAMPS,
     EXTREME,
     BEYOND,
+    BYTES,
     KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-    "normal", "blobs", "lattice",        "duplicates", "offset", "columns", "huge-spread",
-    "mixed",  "equal", "wild-centroids", "zero-rows",  "stamps", "extreme", "beyond"};
+    "normal",    "blobs",       "lattice", "duplicates", "offset",
+    "columns",   "huge-spread", "mixed",   "equal",      "wild-centroids",
+    "zero-rows", "stamps",      "extreme", "beyond",     "bytes"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 20, 31, 33, 64, 90, 100, 129, 300};
 static const int64_t wide_depths[] = {520, 700, 1032};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
-#define CASES 560
+#define CASES 600
 
 struct shape {
     int64_t n, k, d, stride;
@@ -73,6 +75,9 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return z * (s->n % 2 ? 1e39 : 1e100);
     case STAMPS: /* whole numbers near each other and far from 0: milliseconds */
         return 1.6e12 + (double)pick(rng, 251);
+    case BYTES: /* 256 values a column, the ends among them; now and then 257 in one */
+        return 1000.0 * (double)(j % 3 - 1) +
+               (double)(i % 4 ? pick(rng, 256) : pick(rng, 2) * (s->k == 5 && j == 0 ? 256 : 255));
     case ZERO_ROWS:
         return i % 3 == 0 ? 0 : z;
     default:
@@ -124,10 +129,10 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
     for (int64_t k = 0; k < s->k; k++) { /* centroids near rows, some on them, some equal */
         const int64_t row = pick(rng, s->n);
         const double nudge = pick(rng, 3) ? 0.1 : 0;
+        const bool near = s->kind == OFFSET || s->kind == BYTES;
         for (int64_t j = 0; j < s->d; j++) {
             const double x = get(&a->x, row, j);
-            put(&a->c, k, j,
-                x + nudge * hf_rng_next_normal(rng) * (s->kind == OFFSET ? 1 : fabs(x)));
+            put(&a->c, k, j, x + nudge * hf_rng_next_normal(rng) * (near ? 1 : fabs(x)));
         }
     }
     for (int64_t k = 0; s->kind == EXTREME && k < s->k; k++) /* the reference over- or underflows */
@@ -142,9 +147,16 @@ static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
     double *shift = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
     if (!shift)
         return false;
+    double *least = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
+    double *greatest = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
+    if (!least || !greatest)
+        return false;
     double most = 0;
     bool whole = true;
+    bool bytes = true;
     for (int64_t j = 0; j < a->x.cols; j++) {
+        least[j] = INFINITY;
+        greatest[j] = -INFINITY;
         for (int64_t i = 0; i < a->x.rows; i++)
             shift[j] += get(&a->x, i, j) / (double)a->x.rows;
         shift[j] = rint(shift[j]);
@@ -154,7 +166,11 @@ static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
             const double t = fabs(get(&a->x, i, j) - shift[j]);
             most = fmax(most, t);
             whole = whole && t == rint(t) && t <= 256;
+            bytes = bytes && t == rint(t);
+            least[j] = fmin(least[j], get(&a->x, i, j));
+            greatest[j] = fmax(greatest[j], get(&a->x, i, j));
         }
+        bytes = bytes && greatest[j] - least[j] <= 255;
     }
     int e = 0;
     if (most > 0)
@@ -162,6 +178,10 @@ static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
     a->filter.shift = shift;
     a->filter.scale = ldexp(1, -e);
     a->filter.whole = whole;
+    if (bytes) {
+        a->filter.least = least;
+        a->filter.most = greatest;
+    }
     return true;
 }
 
