@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * update in SIMD. The sums are integers, so it does not matter who adds what in which order. Two
- * ways to keep workers apart, chosen by size: copies  small sums: worker 0 adds to the caller's,
- * every other worker to its own copy, merged at the end split   large sums: every worker walks all
- * rows and adds only its features, or only its clusters */
+ * ways to keep workers apart, chosen by size:
+ *   copies  small sums: worker 0 adds to the caller's, every other worker to its own copy, merged
+ *           at the end
+ *   split   large sums: every worker walks all rows that changed and adds only its features, or
+ *           only its clusters */
 #include "device/host/isa.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -18,9 +20,12 @@ const struct hf_kernel_table HF_ISA_NAME(hf_update_rows) = {NULL, 0};
 #else
 
 #define COPIES_MAX_BYTES (INT64_C(4) << 20)
-#define COPIES_GRAIN 512      /* rows */
-#define SPLIT_BLOCK 4096      /* rows whose factors are computed at once */
-#define SPLIT_MIN_FEATURES 16 /* for each worker */
+#define COPIES_GRAIN 512               /* rows */
+#define SPLIT_ROWS (INT64_C(1) << 16)  /* whose changes are listed at once */
+#define SPLIT_MIN_FEATURES 16          /* for each worker */
+#define AHEAD_BYTES (INT64_C(6) << 10) /* of rows that are fetched ahead, */
+#define AHEAD_MOST 16                  /* in rows, */
+#define AHEAD_ROW (INT64_C(4) << 10)   /* and of one of them; the rest the CPU sees coming */
 
 struct update_job {
     const struct hf_update_args *args;
@@ -29,9 +34,10 @@ struct update_job {
     uint8_t *used;    /* [workers] whether a worker's copy was begun */
     int workers;
     int64_t copy_size; /* int64s from one copy to the next: sum, count, weight */
-    double *factor;    /* [SPLIT_BLOCK] of the rows from first_row on */
-    int64_t first_row;
-    int64_t end_row;
+    int64_t first;     /* split: of the rows from here on */
+    int64_t n_changed; /* so many change their cluster: */
+    int32_t *changed;  /* [n_changed] these, counted from `first`, */
+    double *factor;    /* [n_changed] with these r_i; NULL but for HF_COSINE */
 };
 
 static int64_t copy_size(const struct hf_sums *s) {
@@ -42,12 +48,24 @@ static bool takes_copies(const struct hf_sums *s, int workers) {
     return (double)copy_size(s) * 8 * (workers - 1) <= (double)COPIES_MAX_BYTES;
 }
 
+/* Lay out what split needs; returns the bytes. ws NULL measures. */
+static size_t carve_split(struct update_job *job, void *ws) {
+    const struct hf_update_args *args = job->args;
+    const size_t rows = (size_t)(args->x.rows < SPLIT_ROWS ? args->x.rows : SPLIT_ROWS);
+    hf_carve carve = {ws, 0};
+    job->changed = hf_carve_take(&carve, rows * sizeof(int32_t));
+    if (args->metric == HF_COSINE)
+        job->factor = hf_carve_take(&carve, rows * sizeof(double));
+    return carve.used;
+}
+
 static size_t update_workspace(const void *p, int workers) {
     const struct hf_update_args *args = p;
+    struct update_job job = {.args = args};
     if (workers == 1)
         return 0;
     if (!takes_copies(args->sums, workers))
-        return SPLIT_BLOCK * sizeof(double);
+        return carve_split(&job, NULL);
     return hf_align_up((size_t)workers) +
            (size_t)(workers - 1) * hf_align_up((size_t)copy_size(args->sums) * 8);
 }
@@ -108,7 +126,7 @@ static void move_rows(const struct update_job *job, const struct hf_sums *s, con
                         old_label(args, row[r]), args->labels[row[r]]);
 }
 
-/* Copies: rows [begin, end), those that changed gathered in blocks. */
+/* Copies: rows [begin, end), those that changed gathered CHAIN_ROWS at a time. */
 static void add_range(void *job_, int worker, int64_t begin, int64_t end) {
     struct update_job *job = job_;
     const struct hf_update_args *args = job->args;
@@ -148,7 +166,17 @@ static void merge_range(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
-/* Split: factors of rows [begin, end) of the block, CHAIN_ROWS at a time. */
+/* Split: which of `rows` rows from job->first on change their cluster? */
+static void list_changed(struct update_job *job, int64_t rows) {
+    const struct hf_update_args *args = job->args;
+    job->n_changed = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        job->changed[job->n_changed] = (int32_t)i;
+        job->n_changed += old_label(args, job->first + i) != args->labels[job->first + i];
+    }
+}
+
+/* Split: r_i of changed rows [begin, end), CHAIN_ROWS at a time. */
 static void factor_range(void *job_, int worker, int64_t begin, int64_t end) {
     (void)worker;
     struct update_job *job = job_;
@@ -156,22 +184,26 @@ static void factor_range(void *job_, int worker, int64_t begin, int64_t end) {
         const int count = (int)(end - i < CHAIN_ROWS ? end - i : CHAIN_ROWS);
         int64_t row[CHAIN_ROWS];
         for (int r = 0; r < count; r++)
-            row[r] = job->first_row + i + r;
+            row[r] = job->first + job->changed[i + r];
         row_factors(job->factor + i, job, row, count);
     }
 }
 
-/* Split: what row i needs of features [begin, end), into the L2 cache. Sums that are split are
- * larger than it. */
+/* Split: features [begin, end) of a changed row into the L2 cache, and its sums where these are so
+ * few that the CPU would not see them coming: they lie in the L3 cache at best. */
 static void fetch_features(const struct update_job *job, int64_t i, int64_t begin, int64_t end) {
     const struct hf_update_args *args = job->args;
     const struct hf_sums *s = args->sums;
-    const int32_t from = old_label(args, i);
-    const int32_t to = args->labels[i];
+    const int64_t row = job->first + job->changed[i];
     const int64_t size = (int64_t)hf_dtype_bytes(args->x.dtype);
-    const char *x = row_at(job, i);
-    for (int64_t at = begin * size; at < end * size; at += HF_ALIGN)
+    const char *x = (const char *)row_at(job, row) + begin * size;
+    const int64_t bytes = (end - begin) * size;
+    for (int64_t at = 0; at < bytes && at < AHEAD_ROW; at += HF_ALIGN)
         __builtin_prefetch(x + at, 0, 2);
+    if (end - begin > UPDATE_FETCH)
+        return;
+    const int32_t from = old_label(args, row);
+    const int32_t to = args->labels[row];
     for (int64_t j = begin; j < end; j += HF_ALIGN / 8) {
         if (from >= 0)
             __builtin_prefetch(s->sum + from * s->d + j, 1, 2);
@@ -180,46 +212,43 @@ static void fetch_features(const struct update_job *job, int64_t i, int64_t begi
     }
 }
 
-/* The next row of the block from i on that changed, or its end. */
-static int64_t next_change(const struct update_job *job, int64_t i) {
-    while (i < job->end_row && old_label(job->args, i) == job->args->labels[i])
-        i++;
-    return i;
-}
-
-/* Split: features [begin, end) of every row of the block. */
+/* Split: features [begin, end) of every row that changed. */
 static void feature_range(void *job_, int worker, int64_t begin, int64_t end) {
     (void)worker;
     struct update_job *job = job_;
     const struct hf_update_args *args = job->args;
-    int64_t next;
-    for (int64_t i = next_change(job, job->first_row); i < job->end_row; i = next) {
-        const int32_t from = old_label(args, i);
-        const int32_t to = args->labels[i];
-        next = next_change(job, i + 1);
-        if (next < job->end_row)
-            fetch_features(job, next, begin, end);
-        update_move_features(args->sums, row_at(job, i), args->x.dtype,
-                             job->factor[i - job->first_row], from, to, begin, end);
+    const int64_t bytes = (end - begin) * (int64_t)hf_dtype_bytes(args->x.dtype);
+    const int64_t room = 1 + AHEAD_BYTES / bytes;
+    const int64_t ahead = room < AHEAD_MOST ? room : AHEAD_MOST;
+    for (int64_t i = 0; i < ahead && i < job->n_changed; i++)
+        fetch_features(job, i, begin, end);
+    for (int64_t i = 0; i < job->n_changed; i++) {
+        const int64_t row = job->first + job->changed[i];
+        const double weight = row_weight(args, row);
+        const int32_t from = old_label(args, row);
+        const int32_t to = args->labels[row];
+        if (i + ahead < job->n_changed)
+            fetch_features(job, i + ahead, begin, end);
+        update_move_features(args->sums, row_at(job, row), args->x.dtype,
+                             job->factor ? job->factor[i] : weight, from, to, begin, end);
         if (begin == 0)
-            update_move_count(args->sums, row_weight(args, i), from, to);
+            update_move_count(args->sums, weight, from, to);
     }
 }
 
-/* Split: clusters [begin, end), from every row of the block. */
+/* Split: clusters [begin, end), from every row that changed. */
 static void cluster_range(void *job_, int worker, int64_t begin, int64_t end) {
     (void)worker;
     struct update_job *job = job_;
     const struct hf_update_args *args = job->args;
-    for (int64_t i = job->first_row; i < job->end_row; i++) {
-        const int32_t from = old_label(args, i);
-        const int32_t to = args->labels[i];
-        if (from == to)
-            continue;
-        const int32_t mine_from = from >= begin && from < end ? from : -1;
-        const int32_t mine_to = to >= begin && to < end ? to : -1;
-        update_move_row(args->sums, row_at(job, i), args->x.dtype, job->factor[i - job->first_row],
-                        row_weight(args, i), mine_from, mine_to);
+    for (int64_t i = 0; i < job->n_changed; i++) {
+        const int64_t row = job->first + job->changed[i];
+        const double weight = row_weight(args, row);
+        const int32_t from = old_label(args, row);
+        const int32_t to = args->labels[row];
+        update_move_row(args->sums, row_at(job, row), args->x.dtype,
+                        job->factor ? job->factor[i] : weight, weight,
+                        from >= begin && from < end ? from : -1, to >= begin && to < end ? to : -1);
     }
 }
 
@@ -234,7 +263,7 @@ static void run_copies(hf_pool *pool, struct update_job *job, char *ws) {
     hf_parallel_for(pool, copy_size(s), 8192, merge_range, job);
 }
 
-static void run_split(hf_pool *pool, struct update_job *job, char *ws) {
+static void run_split(hf_pool *pool, struct update_job *job, void *ws) {
     const int workers = job->workers;
     const struct hf_sums *s = job->args->sums;
     const int64_t n = job->args->x.rows;
@@ -242,11 +271,11 @@ static void run_split(hf_pool *pool, struct update_job *job, char *ws) {
     const int64_t items = by_feature ? s->d : s->k;
     const int64_t line = by_feature ? HF_ALIGN / 8 : 1;
     const int64_t share = (items + workers - 1) / workers;
-    job->factor = (double *)(void *)ws;
-    for (int64_t first = 0; first < n; first += SPLIT_BLOCK) {
-        job->first_row = first;
-        job->end_row = n - first < SPLIT_BLOCK ? n : first + SPLIT_BLOCK;
-        hf_parallel_for(pool, job->end_row - first, CHAIN_ROWS * 8, factor_range, job);
+    (void)carve_split(job, ws);
+    for (; job->first < n; job->first += SPLIT_ROWS) {
+        list_changed(job, n - job->first < SPLIT_ROWS ? n - job->first : SPLIT_ROWS);
+        if (job->factor)
+            hf_parallel_for(pool, job->n_changed, CHAIN_ROWS * 8, factor_range, job);
         hf_parallel_for(pool, items, (share + line - 1) / line * line,
                         by_feature ? feature_range : cluster_range, job);
     }
