@@ -244,47 +244,81 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
     tile_finish(job, w, p, collect, &wait[1]);
 }
 
-/* Steps [begin, end) on 32 rows by 32 centroids, tile registers 0-3 loaded. Rows pass by and leave
- * the centroids in the L1 cache. */
+/* Steps [begin, end) of 32 rows by 32 centroids. */
+struct tile_part {
+    int64_t begin, end;
+    const float *from[2]; /* of a panel each: what its sums start from, */
+    float *to[2];         /* and where they go */
+    float *before;        /* sums of the second panel of the part before, NULL: none */
+    struct tile_wait wait[2];
+};
+
+/* Centroids that are soon wanted, on their way to the L2 cache. */
+struct tile_soon {
+    const char *at;
+    size_t step; /* bytes each time */
+};
+
+ALWAYS_INLINE void tile_fetch(struct tile_soon *soon) {
+    for (size_t i = 0; i < soon->step; i += HF_ALIGN)
+        __builtin_prefetch(soon->at + i, 0, 2);
+    soon->at += soon->step;
+}
+
+/* The first step. Sums of a panel are stored behind products of the other one: right behind their
+ * own last product the store would hold up what follows until that is done. */
+ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct tile_part *t) {
+    group_start(0, t->from[0]);
+    tile_load_centroids(o, t->begin);
+    _tile_stream_loadd(6, o->x + t->begin * STEP_BYTES, 64);
+    tile_products_x(o);
+    if (t->before)
+        group_store(1, t->before);
+    group_start(1, t->from[1]);
+    _tile_stream_loadd(7, o->y + t->begin * STEP_BYTES, 64);
+    tile_products_y(o);
+}
+
+/* Centroids [from, from + PARTS_LOOK) of two panels. */
+ALWAYS_INLINE void look_two(const struct job *job, struct worker *w, const struct pack *p,
+                            struct tile_look look[2], int32_t from) {
+    look_at(job, w, p, 0, &look[0], from, from + PARTS_LOOK);
+    look_at(job, w, p, 0, &look[1], from, from + PARTS_LOOK);
+}
+
+/* Rows pass by and leave the centroids in the L1 cache. */
 ALWAYS_INLINE void tile_block_part(const struct job *job, struct worker *w, const struct pack *p,
-                                   const struct tile_operands *o, int64_t begin, int64_t end,
-                                   float *out, const struct tile_wait wait[2]) {
-    const int64_t steps = end - begin;
-    const int32_t share = steps < HALF_K / PARTS_LOOK ? look_share(steps) : PARTS_LOOK;
+                                   const struct tile_operands *o, const struct tile_part *t,
+                                   struct tile_soon *soon) {
     struct tile_look look[2];
     look_places(&look[0], 0);
     look_places(&look[1], 0);
-    look_begin(&look[0], w, 0, &wait[0]);
-    look_begin(&look[1], w, 0, &wait[1]);
+    look_begin(&look[0], w, 0, &t->wait[0]);
+    look_begin(&look[1], w, 0, &t->wait[1]);
     int32_t from = 0;
     UNROLL_KNOWN(8)
-    for (int64_t s = begin; s < end; s++) {
-        _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
-        _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
-        tile_products(o, s);
+    for (int64_t s = t->begin; s < t->end; s++) {
+        if (s == t->begin) {
+            tile_part_begin(o, t);
+        } else {
+            _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
+            _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
+            tile_products(o, s);
+        }
         if (s < o->low)
             tile_products(o, o->high + s);
         if (from < HALF_K) {
-            const int32_t to = from + share < HALF_K ? from + share : HALF_K;
-            look_at(job, w, p, 0, &look[0], from, to);
-            look_at(job, w, p, 0, &look[1], from, to);
-            from = to;
+            look_two(job, w, p, look, from);
+            from += PARTS_LOOK;
         }
         job_prefetch(w);
+        tile_fetch(soon);
     }
-    group_store(0, out);
-    group_store(1, out + SCORES_STRIDE);
+    for (; from < HALF_K; from += PARTS_LOOK)
+        look_two(job, w, p, look, from);
+    group_store(0, t->to[0]);
     look_end(w, 0, &look[0]);
     look_end(w, 0, &look[1]);
-}
-
-/* Call i of `calls` on a group: its share of the next group's centroids is fetched. */
-ALWAYS_INLINE void tile_fetch_next(const struct tile_operands *o, int64_t calls, int64_t i) {
-    const size_t bytes = 2 * (size_t)(o->high + o->low) * STEP_BYTES;
-    const size_t each = hf_align_up(bytes / (size_t)calls + HF_ALIGN);
-    const char *next = o->c + bytes + each * (size_t)i;
-    for (size_t at = 0; at < each; at += HF_ALIGN)
-        __builtin_prefetch(next + at, 0, 2);
 }
 
 /* Two panels from slot `slot` on that have group g behind them. */
@@ -294,37 +328,47 @@ ALWAYS_INLINE void tile_waits(const float *scores, int slot, int64_t g, struct t
                                      (int32_t)(g * TILE_K)};
 }
 
+/* Sums of both panels of tile i, and where they start: at what the part before has left. */
+ALWAYS_INLINE void tile_sums(struct tile_part *t, const struct pack *p, int64_t g, float *scores,
+                             int i) {
+    for (int panel = 0; panel < 2; panel++) {
+        t->to[panel] = scores + (2 * i + panel) * SCORES_STRIDE;
+        t->from[panel] = t->begin == 0 ? p->start + g * 512 : t->to[panel];
+    }
+    tile_waits(t->to[0], i * TILE_ROWS, t->begin == 0 ? g - 1 : -1, t->wait);
+}
+
 /* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
  * steps does while all rows of the block pass by. The sums so far wait in memory. */
 ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
                                     int64_t high, int64_t low, int64_t parts, int i8) {
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    const size_t group = 2 * (size_t)(high + low) * STEP_BYTES;
+    const size_t steps = (size_t)(tiles * high);
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
-    struct tile_wait wait[2];
+    struct tile_part t = {.before = NULL};
+    struct tile_soon soon = {NULL, hf_align_up((group + steps - 1) / steps)};
     job_prefetch_plan(w, p->groups * tiles * high);
     for (int64_t turn = 0; turn < p->groups * parts; turn++) {
         const int64_t g = turn / parts;
-        const int64_t begin = turn % parts * high / parts;
-        const int64_t end = (turn % parts + 1) * high / parts;
+        t.begin = turn % parts * high / parts;
+        t.end = (turn % parts + 1) * high / parts;
+        if (t.begin == 0)
+            soon.at = (const char *)p->tiles + group * (size_t)(g + 1);
         for (int i = 0; i < tiles; i++) {
-            float *out = scores + 2 * i * SCORES_STRIDE;
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
             const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
-            tile_fetch_next(&o, tiles * parts, turn % parts * tiles + i);
-            tile_waits(out, i * TILE_ROWS, begin == 0 ? g - 1 : -1, wait);
-            if (begin == 0) {
-                tile_load_start(p, g);
-            } else {
-                group_start(0, out);
-                group_start(1, out + SCORES_STRIDE);
-            }
-            tile_block_part(job, w, p, &o, begin, end, out, wait);
+            tile_sums(&t, p, g, scores, i);
+            tile_block_part(job, w, p, &o, &t, &soon);
+            t.before = t.to[1];
         }
     }
-    for (int i = 0; p->groups > 0 && i < tiles; i++) {
-        tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, wait);
-        tile_finish(job, w, p, 0, &wait[0]);
-        tile_finish(job, w, p, 0, &wait[1]);
+    if (t.before)
+        group_store(1, t.before);
+    for (int i = 0; t.before && i < tiles; i++) {
+        tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, t.wait);
+        tile_finish(job, w, p, 0, &t.wait[0]);
+        tile_finish(job, w, p, 0, &t.wait[1]);
     }
 }
 

@@ -401,14 +401,27 @@ ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
     _tile_loadd(3, start + 256, 64);
 }
 
-/* The products with centroid tile s; the rows are loaded. */
-ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
+/* Centroid tile s, and what it is multiplied with: the rows of x, and those of y. */
+ALWAYS_INLINE void tile_load_centroids(const struct tile_operands *o, int64_t s) {
     _tile_loadd(4, o->c + s * STEP_BYTES, 64);
     _tile_loadd(5, o->e + s * STEP_BYTES, 64);
+}
+
+ALWAYS_INLINE void tile_products_x(const struct tile_operands *o) {
     TILE_ADD(o->i8, 0, 4, 6);
     TILE_ADD(o->i8, 1, 5, 6);
+}
+
+ALWAYS_INLINE void tile_products_y(const struct tile_operands *o) {
     TILE_ADD(o->i8, 2, 4, 7);
     TILE_ADD(o->i8, 3, 5, 7);
+}
+
+/* The products with centroid tile s; the rows are loaded. */
+ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
+    tile_load_centroids(o, s);
+    tile_products_x(o);
+    tile_products_y(o);
 }
 
 /* One step of a block whose panels are at the same one. */
