@@ -2,9 +2,11 @@
  * Exact means exact: every label is the brute force's, on real and on nasty data. */
 #include "kmeans_brute.h"
 
+#include "algo/kmeans/prepare.h"
 #include "core/kernel.h"
 #include "core/op.h"
 #include "ops/assign/assign.h"
+#include "ops/moments/moments.h"
 
 static const char *const files[] = {"digits-64d/digits.csv.gz", "geo-cities/latlon_f32.npy",
                                     "sift5k-128d/sift5k_base.fvecs",
@@ -275,6 +277,70 @@ static void narrow_rows(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Means and variances of op moments, whatever the fit took them from. */
+static void moments_again(struct hf_fit *fit) {
+    const size_t column = (size_t)fit->d * sizeof(double);
+    double *own = must_alloc(7 * column);
+    struct hf_scan s = {.fit = fit,
+                        .sum = (int64_t *)(void *)own,
+                        .sum_square = (int64_t *)(void *)(own + 2 * fit->d),
+                        .middle = own + 4 * fit->d,
+                        .mult = own + 5 * fit->d,
+                        .mult_square = own + 6 * fit->d};
+    hf_scan_plan_moments(&s);
+    const struct hf_moments_args args = {.x = *fit->x,
+                                         .shift = s.middle,
+                                         .bits = hf_fixed_bits(fit->n),
+                                         .mult = s.mult,
+                                         .mult_square = s.mult_square,
+                                         .sum = s.sum,
+                                         .sum_square = s.sum_square};
+    assert_int_equal(hf_moments(fit->ctx, &args), HF_OK);
+    hf_scan_take_moments(&s);
+    free(own);
+}
+
+/* Whole numbers are added up while their ranges are found, as far as that is exact: not one bit of
+ * what is known of the columns changes. */
+static void moments_of_whole_numbers(void **state) {
+    (void)state;
+    const double reach[] = {1, 255, 60000, 3e6};
+    hf_context *ctx = open_context(2, 0);
+    for (int c = 0; c < 16; c++) {
+        const int64_t n = 700, d = 9;
+        double *v = blobs((uint64_t)c + 31, n, d, 5, 3);
+        for (int64_t i = 0; i < n * d; i++) {
+            v[i] = i % d == 3 ? 7 : rint(v[i] * reach[c % 4] / 8);
+            v[i] += i % d == 5 ? reach[c % 4] : 0;
+        }
+        if (c >= 12)
+            v[n] += 0.5; /* op moments it is */
+        struct problem p = problem_from(v, n, d, c % 8 < 4 ? HF_F32 : HF_F64, 0);
+        struct hf_fit fit = {.ctx = ctx,
+                             .x = &p.x,
+                             .opts = {.k = 3},
+                             .n_all = n,
+                             .k = 3,
+                             .d = d,
+                             .dtype = p.x.dtype,
+                             .center_type = HF_F64,
+                             .panel_rows = 256,
+                             .scan_rows = 256};
+        assert_int_equal(hf_prepare(&fit), HF_OK);
+        assert_int_equal(fit.col.whole, c < 12);
+        double found[18];
+        memcpy(found, fit.col.mean, sizeof found / 2);
+        memcpy(found + d, fit.col.variance, sizeof found / 2);
+        moments_again(&fit);
+        assert_memory_equal(found, fit.col.mean, sizeof found / 2);
+        assert_memory_equal(found + d, fit.col.variance, sizeof found / 2);
+        hf_fit_free(&fit);
+        problem_free(&p);
+        free(v);
+    }
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(real_data_any_init),
                                        cmocka_unit_test(real_data_same_path),
@@ -286,6 +352,7 @@ int main(void) {
                                        cmocka_unit_test(tiny_and_huge_values),
                                        cmocka_unit_test(edge_shapes),
                                        cmocka_unit_test(weighted),
-                                       cmocka_unit_test(narrow_rows)};
+                                       cmocka_unit_test(narrow_rows),
+                                       cmocka_unit_test(moments_of_whole_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void run(void **state) {
     bool whole = true;
     int64_t bad_rows = 0;
     const struct hf_range_args args = {
-        hf_array_view(x, HF_F32, 20, 3), 1, least, most, &whole, row_bad, &bad_rows};
+        hf_array_view(x, HF_F32, 20, 3), 1, least, most, &whole, row_bad, &bad_rows, NULL};
     for (int at = 0; at < 10; at++) {
         hf_context *c = NULL;
         assert_int_equal(hf_context_create(&c, &on_cpu), HF_OK);

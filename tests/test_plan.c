@@ -40,7 +40,7 @@ static int set_up(void **state) {
     for (int i = 0; i < ROWS * COLS; i++)
         x[i] = (float)i;
     args = (struct hf_range_args){
-        hf_array_view(x, HF_F32, ROWS, COLS), 1, least, most, &whole, row_bad, &bad_rows};
+        hf_array_view(x, HF_F32, ROWS, COLS), 1, least, most, &whole, row_bad, &bad_rows, NULL};
     return setenv("HF_TUNE_FILE", TUNE_FILE, 1);
 }
 

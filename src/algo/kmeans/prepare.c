@@ -18,8 +18,9 @@
 #define DEFAULT_TOL 1e-4
 #define LARGEST 1e150                   /* squares of larger values overflow */
 #define SCAN_BYTES ((uint64_t)32 << 20) /* most memory for reading ahead while scanning */
-#define PLAIN_WEIGHT 64 /* binary exponents of a largest weight that is left as it is */
-#define LIMB_SPREAD 10  /* log2 of largest value over root mean square that one limb bears */
+#define PLAIN_WEIGHT 64   /* binary exponents of a largest weight that is left as it is */
+#define WHOLE_MOST 0x1p51 /* of sums of squares that float64 is sure to have exactly */
+#define LIMB_SPREAD 10    /* log2 of largest value over root mean square that one limb bears */
 
 static hf_status drop_row(struct hf_scan *s, int64_t row) {
     struct hf_fit *fit = s->fit;
@@ -102,7 +103,8 @@ static hf_status scan_range(struct hf_scan *s) {
                                       .max = col->max,
                                       .whole = &col->whole,
                                       .row_bad = s->bad,
-                                      .bad_rows = &s->bad_rows};
+                                      .bad_rows = &s->bad_rows,
+                                      .sums = s->whole_sums};
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, range_chunk, s));
     fit->n = fit->n_all - s->dropped;
     if (fit->n < 1)
@@ -236,10 +238,45 @@ void hf_scan_take_moments(const struct hf_scan *s) {
     }
 }
 
+/* Are the sums of whole numbers exact, and the moments whole in their units? With room for the
+ * range's middle, which may lie a half off. */
+static bool whole_sums_serve(const struct hf_scan *s) {
+    const struct hf_columns *col = &s->fit->col;
+    if (!s->whole_sums || !col->whole)
+        return false;
+    for (int64_t f = 0; f < s->fit->d; f++) {
+        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f])) + 1;
+        if (largest * largest * (double)s->fit->n_all > WHOLE_MOST || s->mult[f] < 1 ||
+            s->mult_square[f] < 1)
+            return false;
+    }
+    return true;
+}
+
+/* v times mult, a power of two: what op moments adds up, whose bounds leave it below 2^62. */
+static int64_t scaled(int64_t v, double mult) { return v == 0 ? 0 : v * (int64_t)mult; }
+
+/* What op moments would find: sums of t = x - middle and of t * t. */
+static void convert_whole_sums(const struct hf_scan *s) {
+    const int64_t n = s->fit->n;
+    const int64_t d = s->fit->d;
+    for (int64_t f = 0; f < d; f++) {
+        const int64_t middle = (int64_t)s->middle[f];
+        const int64_t sum = (int64_t)s->whole_sums[f];
+        const int64_t square = (int64_t)s->whole_sums[d + f];
+        s->sum[f] = scaled(sum - n * middle, s->mult[f]);
+        s->sum_square[f] =
+            scaled(square - 2 * middle * sum + n * middle * middle, s->mult_square[f]);
+    }
+}
+
 static hf_status scan_moments(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
     hf_scan_plan_moments(s);
-    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
+    if (whole_sums_serve(s))
+        convert_whole_sums(s);
+    else
+        HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
     hf_scan_take_moments(s);
     return HF_OK;
 }
@@ -440,6 +477,7 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
         s->zeros = hf_carve_take(&carve, zeros);
         s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
         s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
+        s->whole_sums = away ? NULL : hf_carve_take(&carve, (size_t)fit->d * 2 * sizeof(double));
         s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult_square = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
@@ -451,6 +489,8 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     if (!away)
         fit->ctx->held_bytes = carve.used + (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
     memset(s->zeros, 0, zeros);
+    if (s->whole_sums)
+        memset(s->whole_sums, 0, (size_t)fit->d * 2 * sizeof(double));
     if (away && !(s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk)))
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                            "%s has no memory for a byte for each of %lld rows", fit->ctx->name,

@@ -12,9 +12,10 @@ struct hf_scan {
     uint8_t *bad;      /* [panel_rows or fewer] where kernels write; host memory or not */
     uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
     int64_t bad_rows;
-    int64_t dropped, room;               /* used and allocated of fit->dropped */
-    int32_t *zeros;                      /* [scan_rows or n], only with weights */
-    int64_t *sum, *sum_square;           /* [2, d] */
+    int64_t dropped, room;     /* used and allocated of fit->dropped */
+    int32_t *zeros;            /* [scan_rows or n], only with weights */
+    double *whole_sums;        /* [2, d] of x and x * x, for whole numbers; NULL on a GPU */
+    int64_t *sum, *sum_square; /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
     hf_wide square;
 };

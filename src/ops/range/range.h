@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * range: least and largest value of each column, and which rows are not finite; of one problem or
- * of several, whose rows lie one behind the other. */
+ * of several, whose rows lie one behind the other. Of whole numbers also sums and sums of squares,
+ * which spares their moments a pass. */
 #ifndef HF_RANGE_H
 #define HF_RANGE_H
 
@@ -16,6 +17,10 @@ struct hf_range_args {
     bool *whole;       /* [batch] stays true while every value of such rows is a whole number */
     uint8_t *row_bad;  /* [batch * n] out: 1 where a row has NaN or Inf, else 0 */
     int64_t *bad_rows; /* [batch] added to: how many such rows */
+    /* [batch, 2, d] added to: sums of x and of x * x over the rows that are finite, of use where
+     * all values are whole and neither those nor any part of them goes beyond 2^53. NULL: not
+     * wanted, as on a GPU. */
+    double *sums;
 };
 
 static inline int64_t hf_range_batch(const struct hf_range_args *args) {
@@ -35,6 +40,7 @@ static inline struct hf_range_args hf_range_problem(const struct hf_range_args *
     one.whole += p;
     one.row_bad += p * n;
     one.bad_rows += p;
+    one.sums = args->sums ? args->sums + p * 2 * d : NULL;
     return one;
 }
 

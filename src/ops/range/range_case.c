@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BAD = 10, GOES_ON, BATCH }; /* purposes of hf_data_pick() */
+enum { BAD = 10, GOES_ON, BATCH, SUMS }; /* purposes of hf_data_pick() */
 
 /* NaN, Inf and -Inf by bits: the sign and the payload of a NaN must not matter. */
 static void spoil(const hf_array *x, int64_t i, int64_t j, int64_t which) {
@@ -44,6 +44,25 @@ static bool make_outputs(struct hf_case *c, bool goes_on) {
     return true;
 }
 
+/* Whole numbers, and sums of them. Not on a GPU. */
+static void ask_for_sums(struct hf_rng *rng, struct hf_case *c, bool goes_on) {
+    struct hf_range_args *args = c->args;
+    const hf_array *x = &args->x;
+    const int64_t count = hf_range_batch(args) * 2 * x->cols;
+    const int64_t stride = x->row_stride ? x->row_stride : x->cols;
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < x->cols; j++) {
+            const int whole = (int)(hf_rng_next(rng) >> 32 & 511) - 256;
+            if (x->dtype == HF_F64)
+                ((double *)x->data)[i * stride + j] = whole;
+            else if (x->dtype == HF_F32)
+                ((float *)x->data)[i * stride + j] = (float)whole;
+        }
+    args->sums = hf_case_alloc(c, (size_t)count * sizeof(double), true);
+    for (int64_t e = 0; args->sums && e < count; e++)
+        args->sums[e] = goes_on ? (double)(e % 7) : 0;
+}
+
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     struct hf_range_args *args = c->args;
     struct hf_data_shape shape;
@@ -54,10 +73,14 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     const bool goes_on = hf_data_pick(id, GOES_ON, 3) == 0;
     args->batch = hf_data_batch(id, BATCH, shape.n);
     args->x = hf_data_rows(rng, c, &shape);
-    hf_data_name(c, &shape, " batch=%d bad=%d%s", (int)args->batch, (int)bad,
-                 goes_on ? " later chunk" : "");
+    const bool may_sum = shape.dtype != HF_F16 && shape.dtype != HF_BF16;
+    const bool sums = may_sum && hf_data_pick(id, SUMS, 3) == 0;
+    hf_data_name(c, &shape, " batch=%d bad=%d%s%s", (int)args->batch, (int)bad,
+                 goes_on ? " later chunk" : "", sums ? " sums" : "");
     if (c->failed || !make_outputs(c, goes_on))
         return true;
+    if (sums)
+        ask_for_sums(rng, c, goes_on);
     for (int64_t i = 0; bad && i < shape.n; i++)
         for (int64_t j = 0; j < shape.d; j++) {
             const uint64_t r = hf_rng_next(rng);

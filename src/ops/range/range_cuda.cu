@@ -300,7 +300,8 @@ static size_t range_workspace(const void *p, int workers) {
 
 /* What blockIdx.z can count. */
 static bool range_supports(const void *p) {
-    return hf_range_batch((const struct hf_range_args *)p) <= 65535;
+    const struct hf_range_args *args = (const struct hf_range_args *)p;
+    return hf_range_batch(args) <= 65535 && args->sums == NULL;
 }
 
 static hf_status range_run(void *stream, const void *p, void *ws) {

@@ -13,7 +13,7 @@
 
 #define GRAIN 256 /* rows */
 
-/* What a worker found: extremes [2, d] after the counters. */
+/* What a worker found: extremes [2, d] and sums [2, d] after the counters. */
 struct worker {
     int64_t bad_rows;
     bool whole;
@@ -26,7 +26,7 @@ struct range_job {
 };
 
 static size_t worker_bytes(const struct hf_range_args *args) {
-    return hf_align_up(sizeof(struct worker) + 2 * (size_t)args->x.cols * sizeof(double));
+    return hf_align_up(sizeof(struct worker) + 4 * (size_t)args->x.cols * sizeof(double));
 }
 
 static size_t range_workspace(const void *p, int workers) {
@@ -57,6 +57,8 @@ static void range_rows(void *job, int worker, int64_t begin, int64_t end) {
             const double v = hf_load_f64(row, args->x.dtype, j) + 0.0;
             own->extremes[j] = fmin(own->extremes[j], v);
             own->extremes[d + j] = fmax(own->extremes[d + j], v);
+            own->extremes[2 * d + j] += v;
+            own->extremes[3 * d + j] += v * v;
             own->whole = own->whole && v == rint(v);
         }
     }
@@ -73,6 +75,7 @@ static void range_problem(void *stream, const struct hf_range_args *args, void *
         for (int64_t j = 0; j < d; j++) {
             own->extremes[j] = INFINITY;
             own->extremes[d + j] = -INFINITY;
+            own->extremes[2 * d + j] = own->extremes[3 * d + j] = 0;
         }
     }
     hf_parallel_for(stream, args->x.rows, GRAIN, range_rows, &job);
@@ -84,6 +87,8 @@ static void range_problem(void *stream, const struct hf_range_args *args, void *
             args->min[j] = fmin(args->min[j], own->extremes[j]);
             args->max[j] = fmax(args->max[j], own->extremes[d + j]);
         }
+        for (int64_t j = 0; args->sums && j < 2 * d; j++)
+            args->sums[j] += own->extremes[2 * d + j];
     }
 }
 

@@ -10,6 +10,7 @@
 #include "ops/range/range.h"
 #include "ops/reference.h"
 #include <math.h>
+#include <string.h>
 
 #if HF_ISA_TILES
 const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {NULL, 0};
@@ -21,6 +22,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {NULL, 0};
 /* What a worker found. */
 struct worker {
     double *min, *max; /* [d] */
+    double *sums;      /* [2, d] of x and x * x */
     int64_t bad_rows;
     bool whole;
 };
@@ -34,7 +36,7 @@ struct range_job {
 
 static size_t worker_bytes(const struct hf_range_args *args) {
     return hf_align_up(sizeof(struct worker)) +
-           2 * hf_align_up((size_t)args->x.cols * sizeof(double));
+           4 * hf_align_up((size_t)args->x.cols * sizeof(double));
 }
 
 static size_t range_workspace(const void *p, int workers) {
@@ -62,18 +64,39 @@ ALWAYS_INLINE bool row_is_finite(const void *row, hf_dtype dtype, int64_t d) {
     return vdm_bits(vd_ne(vd_add(even, odd), zero)) == 0;
 }
 
+/* What is asked of values beside their extremes. */
+enum asked { ASK_NOTHING, ASK_SUMS, ASK_WHOLE, ASK_BOTH };
+
+/* p[0 .. n) += v */
+ALWAYS_INLINE void add_values(double *p, vd v, int n) {
+    if (n == VDW)
+        vd_store(p, vd_add(vd_load(p), v));
+    else
+        vd_store_n(p, vd_add(vd_load_n(p, n), v), n);
+}
+
 /* Columns j .. j + n - 1 of the rows; returns 0 when all values are whole or nobody asks. */
 ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, int rows,
-                                    hf_dtype dtype, bool ask_whole, int64_t j, int n) {
+                                    hf_dtype dtype, enum asked asked, int64_t d, int64_t j, int n) {
     vd min = n == VDW ? vd_load(own->min + j) : vd_load_n(own->min + j, n);
     vd max = n == VDW ? vd_load(own->max + j) : vd_load_n(own->max + j, n);
+    const bool sums = asked == ASK_SUMS || asked == ASK_BOTH;
+    const bool ask_whole = asked == ASK_WHOLE || asked == ASK_BOTH;
     uint32_t broken = 0;
+    vd sum = vd_set1(0);
+    vd square = sum;
     for (int r = 0; r < rows; r++) {
         const vd v = vd_load_as_n(row[r], dtype, j, n);
         min = vd_min(min, v);
         max = vd_max(max, v);
         if (ask_whole)
             broken |= vdm_bits(vd_ne(v, vd_rint(v)));
+        sum = sums ? vd_add(sum, v) : sum;
+        square = sums ? vd_fma(v, v, square) : square;
+    }
+    if (sums) {
+        add_values(own->sums + j, sum, n);
+        add_values(own->sums + d + j, square, n);
     }
     if (n == VDW) {
         vd_store(own->min + j, min);
@@ -86,13 +109,13 @@ ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, 
 }
 
 ALWAYS_INLINE uint32_t fold_rows(struct worker *own, const void *const *row, int rows,
-                                 hf_dtype dtype, bool ask_whole, int64_t d) {
+                                 hf_dtype dtype, enum asked asked, int64_t d) {
     uint32_t broken = 0;
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
-        broken |= fold_columns(own, row, rows, dtype, ask_whole, j, VDW);
+        broken |= fold_columns(own, row, rows, dtype, asked, d, j, VDW);
     if (j < d)
-        broken |= fold_columns(own, row, rows, dtype, ask_whole, j, (int)(d - j));
+        broken |= fold_columns(own, row, rows, dtype, asked, d, j, (int)(d - j));
     return broken;
 }
 
@@ -110,10 +133,14 @@ ALWAYS_INLINE void range_block(const struct range_job *job, struct worker *own, 
             good[rows++] = row;
     }
     own->bad_rows += count - rows;
-    if (dtype == HF_U8 || !own->whole)
-        fold_rows(own, good, rows, dtype, false, d);
+    if (dtype == HF_U8 && args->sums)
+        fold_rows(own, good, rows, dtype, ASK_SUMS, d);
+    else if (dtype == HF_U8 || !own->whole)
+        fold_rows(own, good, rows, dtype, ASK_NOTHING, d);
+    else if (args->sums)
+        own->whole = fold_rows(own, good, rows, dtype, ASK_BOTH, d) == 0;
     else
-        own->whole = fold_rows(own, good, rows, dtype, true, d) == 0;
+        own->whole = fold_rows(own, good, rows, dtype, ASK_WHOLE, d) == 0;
 }
 
 ALWAYS_INLINE void range_type(const struct range_job *job, struct worker *own, hf_dtype dtype,
@@ -147,9 +174,11 @@ static void range_rows(void *job_, int worker, int64_t begin, int64_t end) {
 static void worker_begin(const struct range_job *job, int w) {
     const int64_t d = job->args->x.cols;
     struct worker *own = worker_at(job, w);
-    char *extremes = (char *)own + hf_align_up(sizeof *own);
-    own->min = (double *)(void *)extremes;
-    own->max = (double *)(void *)(extremes + hf_align_up((size_t)d * sizeof(double)));
+    hf_carve carve = {(char *)own, hf_align_up(sizeof *own)};
+    own->min = hf_carve_take(&carve, (size_t)d * sizeof(double));
+    own->max = hf_carve_take(&carve, (size_t)d * sizeof(double));
+    own->sums = hf_carve_take(&carve, 2 * (size_t)d * sizeof(double));
+    memset(own->sums, 0, 2 * (size_t)d * sizeof(double));
     own->bad_rows = 0;
     own->whole = true;
     for (int64_t j = 0; j < d; j++) {
@@ -168,6 +197,8 @@ static void worker_merge(const struct range_job *job, int w) {
         args->min[j] = fmin(args->min[j], own->min[j] + 0.0);
         args->max[j] = fmax(args->max[j], own->max[j] + 0.0);
     }
+    for (int64_t j = 0; args->sums && j < 2 * args->x.cols; j++)
+        args->sums[j] += own->sums[j];
 }
 
 static void range_problem(void *stream, const struct hf_range_args *args, void *ws) {
