@@ -252,4 +252,23 @@ static inline int brute_lloyd(const struct problem *p, double *c, int64_t k, hf_
     return iteration;
 }
 
+/* A fit that must succeed and hold together. */
+static inline hf_kmeans_result fit_ok(hf_context *ctx, const struct problem *p,
+                                      const hf_kmeans_opts *o) {
+    hf_kmeans_result r = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, &r));
+    check_result(p, o, &r);
+    return r;
+}
+
+/* Rows of a float32 problem without gaps, for a source. */
+static inline hf_status read_f32(void *user, int64_t first, int64_t count, void *dst, char *message,
+                                 size_t message_bytes) {
+    (void)message;
+    (void)message_bytes;
+    const struct problem *p = user;
+    memcpy(dst, (const float *)p->x.data + first * p->d, (size_t)(count * p->d) * sizeof(float));
+    return HF_OK;
+}
+
 #endif

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fit promises besides its labels: stops, means, weights, empty clusters, storage; and that
- * predict and transform agree with it. */
+ * What a fit promises besides its labels: stops, means, weights, storage; and that predict and
+ * transform agree with it. */
 #include "kmeans_brute.h"
-
-static hf_kmeans_result fit_ok(hf_context *ctx, const struct problem *p, const hf_kmeans_opts *o) {
-    hf_kmeans_result r = {0};
-    FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, &r));
-    check_result(p, o, &r);
-    return r;
-}
 
 /* Centroid j is the mean of its rows, to the rounding of its storage and of the sums. */
 static void check_means(const struct problem *p, const hf_kmeans_result *r) {
@@ -172,124 +165,6 @@ static void restarts_keep_the_best(void **state) {
     hf_context_destroy(ctx);
 }
 
-/* Three centroids among the rows, the others far away. */
-static hf_array far_start(const struct problem *p, double *start, int64_t k) {
-    for (int64_t i = 0; i < k * p->d; i++)
-        start[i] = i < 3 * p->d ? p->x64[i] : 1e3 + (double)i;
-    return hf_array_view(start, HF_F64, k, p->d);
-}
-
-/* After one iteration from centroids most of which have no rows, the i-th empty cluster holds the
- * i-th farthest row. */
-static void relocates(int64_t n, int64_t d, int64_t k) {
-    hf_context *ctx = open_context(2, 0);
-    double *v = blobs(6, n, d, 10, 6);
-    double *start = must_alloc((size_t)(k * d) * sizeof(double));
-    bool *taken = must_alloc((size_t)n);
-    memset(taken, 0, (size_t)n);
-    struct problem p = problem_from(v, n, d, HF_F32, 0);
-    const hf_array given = far_start(&p, start, k);
-    const hf_kmeans_opts o = {.k = k, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 1};
-    hf_kmeans_result r = fit_ok(ctx, &p, &o);
-    assert_int_equal(r.history[0].empty, k - 3);
-    for (int64_t e = 3; e < k; e++) {
-        int64_t farthest = -1;
-        double most = -1;
-        for (int64_t i = 0; i < n; i++) {
-            double distance;
-            brute_label(HF_EUCLIDEAN, p.x64 + i * d, start, 3, d, &distance);
-            if (!taken[i] && distance > most) {
-                most = distance;
-                farthest = i;
-            }
-        }
-        taken[farthest] = true;
-        for (int64_t j = 0; j < d; j++)
-            assert_true(fabs((double)((float *)r.centroids.data)[e * d + j] -
-                             p.x64[farthest * d + j]) <= 0x1p-22 * fabs(p.x64[farthest * d + j]));
-    }
-    hf_kmeans_result_clear(&r);
-    problem_free(&p);
-    free(taken);
-    free(start);
-    free(v);
-    hf_context_destroy(ctx);
-}
-
-/* Few columns: all rows move at once; many: one or two at a time. */
-static void relocation(void **state) {
-    (void)state;
-    relocates(500, 3, 12);
-    relocates(60, 12000, 8);
-    relocates(40, 40000, 5);
-}
-
-static void empty_clusters(void **state) {
-    (void)state;
-    enum { N = 500, D = 3, K = 12 };
-    hf_context *ctx = open_context(2, 0);
-    double *v = blobs(6, N, D, 10, 6);
-    struct problem p = problem_from(v, N, D, HF_F32, 0);
-    double start[K * D];
-    const hf_array given = far_start(&p, start, K);
-    hf_kmeans_opts o = {.k = K, .init = HF_INIT_GIVEN, .centroids = &given, .max_iter = 0};
-    hf_kmeans_result r = fit_ok(ctx, &p, &o);
-    int64_t count[K] = {0};
-    for (int i = 0; i < N; i++)
-        count[r.labels[i]]++;
-    for (int l = 0; l < K; l++)
-        assert_true(count[l] > 0);
-    hf_kmeans_result_clear(&r);
-
-    o.empty = HF_EMPTY_SPLIT;
-    o.tol = -1;
-    r = fit_ok(ctx, &p, &o);
-    memset(count, 0, sizeof(count));
-    for (int i = 0; i < N; i++)
-        count[r.labels[i]]++;
-    for (int l = 0; l < K; l++)
-        assert_true(count[l] > 0);
-    hf_kmeans_result_clear(&r);
-
-    o.empty = HF_EMPTY_KEEP;
-    r = fit_ok(ctx, &p, &o);
-    for (int i = 3 * D; i < K * D; i++)
-        assert_true(((float *)r.centroids.data)[i] == (float)start[i]);
-    assert_int_equal(r.history[r.iterations - 1].empty, K - 3);
-    hf_kmeans_result_clear(&r);
-
-    o.empty = HF_EMPTY_ERROR;
-    memset(&r, 0x5a, sizeof(r));
-    assert_int_equal(hf_kmeans_fit(ctx, &p.x, &o, &r), HF_E_DATA);
-    assert_non_null(strstr(hf_last_error(ctx), "cluster 3 "));
-    assert_non_null(strstr(hf_last_error(ctx), "iteration 1"));
-    assert_int_equal(((unsigned char *)&r)[0], 0x5a);
-    problem_free(&p);
-    free(v);
-    hf_context_destroy(ctx);
-}
-
-/* More clusters than distinct rows, in every metric and policy: it ends, and soon. */
-static void nothing_to_relocate(void **state) {
-    (void)state;
-    hf_context *ctx = open_context(2, 0);
-    double v[40 * 2];
-    for (int i = 0; i < 80; i++)
-        v[i] = i / 2 % 3 + 1 + i % 2;
-    struct problem p = problem_from(v, 40, 2, HF_F32, 0);
-    for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++)
-        for (int empty = HF_EMPTY_RELOCATE; empty <= HF_EMPTY_KEEP; empty++) {
-            const hf_kmeans_opts o = {
-                .k = 9, .metric = (hf_metric)metric, .empty = (hf_empty)empty, .tol = -1};
-            hf_kmeans_result r = fit_ok(ctx, &p, &o);
-            if (metric == HF_EUCLIDEAN && empty != HF_EMPTY_SPLIT)
-                assert_true(r.stop == HF_STOP_LABELS && r.inertia == 0);
-            hf_kmeans_result_clear(&r);
-        }
-    problem_free(&p);
-    hf_context_destroy(ctx);
-}
-
 /* No filter sees centroids as far as these; the nearer of them is not the first. */
 static void centroids_out_of_sight(void **state) {
     (void)state;
@@ -311,39 +186,6 @@ static void centroids_out_of_sight(void **state) {
             assert_int_equal(r.labels[i], 1);
         hf_kmeans_result_clear(&r);
     }
-    problem_free(&p);
-    free(v);
-    hf_context_destroy(ctx);
-}
-
-/* Rows of weight 0 alone do not make a cluster. */
-static void weightless_cluster(void **state) {
-    (void)state;
-    enum { N = 90, D = 2, K = 4 };
-    hf_context *ctx = open_context(1, 0);
-    double *v = blobs(7, N, D, 1, 0);
-    float w[N];
-    for (int i = 0; i < N; i++) {
-        w[i] = i < 30 ? 0 : 1;
-        v[i * D] += i < 30 ? 100 : 0;
-    }
-    struct problem p = problem_from(v, N, D, HF_F32, 0);
-    const hf_array weights = hf_array_view(w, HF_F32, N, 1);
-    double start[K * D];
-    for (int l = 0; l < K; l++)
-        memcpy(start + l * D, p.x64 + (l == 0 ? 0 : 29 + l) * D, D * sizeof(double));
-    const hf_array given = hf_array_view(start, HF_F64, K, D);
-    const hf_kmeans_opts o = {
-        .k = K, .init = HF_INIT_GIVEN, .centroids = &given, .weights = &weights, .tol = -1};
-    hf_kmeans_result r = fit_ok(ctx, &p, &o);
-    assert_int_equal(r.history[0].empty, 1);
-    for (int l = 0; l < K; l++) {
-        double weight = 0;
-        for (int i = 0; i < N; i++)
-            weight += r.labels[i] == l ? (double)w[i] : 0;
-        assert_true(weight > 0);
-    }
-    hf_kmeans_result_clear(&r);
     problem_free(&p);
     free(v);
     hf_context_destroy(ctx);
@@ -403,15 +245,6 @@ static int receive(void *user, int64_t first, int64_t count, const double *dista
     r->next += count;
     memcpy(r->all + first * r->k, distances, (size_t)(count * r->k) * sizeof(double));
     return r->stop_at >= 0 && r->next > r->stop_at;
-}
-
-static hf_status read_f32(void *user, int64_t first, int64_t count, void *dst, char *message,
-                          size_t message_bytes) {
-    (void)message;
-    (void)message_bytes;
-    const struct problem *p = user;
-    memcpy(dst, (const float *)p->x.data + first * p->d, (size_t)(count * p->d) * sizeof(float));
-    return HF_OK;
 }
 
 static void predict_and_transform(void **state) {
@@ -528,11 +361,7 @@ int main(void) {
                                        cmocka_unit_test(stops),
                                        cmocka_unit_test(weights_are_copies),
                                        cmocka_unit_test(restarts_keep_the_best),
-                                       cmocka_unit_test(empty_clusters),
-                                       cmocka_unit_test(relocation),
                                        cmocka_unit_test(centroids_out_of_sight),
-                                       cmocka_unit_test(nothing_to_relocate),
-                                       cmocka_unit_test(weightless_cluster),
                                        cmocka_unit_test(stored_as_the_data),
                                        cmocka_unit_test(directions_have_length_one),
                                        cmocka_unit_test(predict_and_transform),

@@ -250,6 +250,7 @@ static int make_data(void **state) {
     const char *base = getenv("TMPDIR");
     snprintf(file, sizeof(file), "%s/hf-nomem-%ld.npy", base ? base : "/tmp", (long)getpid());
     double *v = blobs(1, N, D, 5, 4);
+    memset(v, 0, D * sizeof *v); /* a row without a direction */
     data = problem_from(v, N, D, HF_F32, 0);
     double *c = must_alloc(K * D * sizeof(double));
     for (int i = 0; i < K * D; i++)

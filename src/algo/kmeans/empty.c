@@ -55,9 +55,10 @@ static hf_status search_panel(void *job, const hf_array *panel, int64_t first) {
                                          .labels = fit->labels + first,
                                          .distances = fit->panel_distances,
                                          .sum = &s->ignored};
+    const double *pull = fit->pull ? fit->pull : fit->weights;
     HF_TRY(hf_inertia(fit->ctx, &args));
     for (int64_t i = 0; i < panel->rows; i++) {
-        const bool weighs = !fit->weights || fit->weights[first + i] > 0;
+        const bool weighs = !pull || pull[first + i] > 0;
         const bool away = fit->opts.metric == HF_DOT || fit->panel_distances[i] > 0;
         if (weighs && away)
             offer(s, (struct hf_far_row){fit->panel_distances[i], first + i});
@@ -138,13 +139,15 @@ hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int
 /* As scikit-learn: the i-th empty cluster takes the i-th farthest row of those that may leave. A
  * cluster refuses at most once, with its last row, so the k farthest rows are enough for all. A row
  * that lies on its centroid is not worth moving; a cluster for which none is left stays as it is.
- */
+ * Rows without a direction neither move nor hold a cluster by themselves. */
 static hf_status relocate(struct hf_fit *fit) {
     const struct hf_sums *sums = &fit->sums;
     struct search s = {.fit = fit};
     HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, search_panel, &s));
     sort_far(&s);
     memcpy(fit->movers.count_left, sums->count, (size_t)fit->k * sizeof(int64_t));
+    for (int64_t i = 0; fit->pull && i < fit->n; i++)
+        fit->movers.count_left[fit->labels[i]] -= fit->pull[i] == 0;
     if (sums->weight)
         memcpy(fit->movers.weight_left, sums->weight,
                (size_t)(sums->limbs * fit->k) * sizeof(int64_t));

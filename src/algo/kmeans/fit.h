@@ -75,6 +75,9 @@ struct hf_fit {
     int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
     int64_t *dropped;            /* owned, what rows.dropped points to */
     double *weights;             /* [n] owned; NULL means 1 */
+    double *pull;                /* [n] owned: the same, 0 for rows of zeros; only with HF_COSINE
+                                    and such rows, NULL means weights */
+    bool pulls;                  /* not all of them are 0 */
     int weight_shift;            /* they, and inertias, are those given times 2 to this power */
     double weight_max;           /* 1 without weights */
     double weight_sum;           /* n without weights */
@@ -120,6 +123,11 @@ struct hf_restart {
     double inertia; /* exact, set by hf_finish() */
     struct hf_history history;
 };
+
+/* How much rows count as starts: those without a direction not at all, unless none has one. */
+static inline const double *hf_start_weights(const struct hf_fit *fit) {
+    return fit->pulls ? fit->pull : fit->weights;
+}
 
 /* ---- prepare.c: n, rows, weights, columns, filter, tolerance, scales of the sums */
 hf_status hf_prepare(struct hf_fit *fit);

@@ -82,7 +82,7 @@ static uint64_t seed_bytes(const struct hf_fit *fit, const hf_array *panel) {
     const struct hf_seed_args args = {.x = *panel,
                                       .candidates = hf_array_view(NULL, HF_F64, candidates, fit->d),
                                       .metric = fit->opts.metric,
-                                      .weights = fit->weights,
+                                      .weights = hf_start_weights(fit),
                                       .filter = fit->filter};
     return hf_plan_workspace(fit->ctx, HF_OP_SEED, &args);
 }
@@ -131,6 +131,7 @@ static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
 uint64_t hf_prepared_bytes(const struct hf_fit *fit) {
     return (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double) +
            (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
+           (fit->pull ? (uint64_t)fit->n * sizeof(double) : 0) +
            (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
 }
 

@@ -468,13 +468,16 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     }
     fit->rows.chunk_rows = chunk;
     const bool away = !hf_ctx_is_host(fit->ctx);
-    const size_t zeros = (size_t)(fit->opts.weights ? hf_min64(fit->n_all, fit->scan_rows) : 0) * 4;
+    const bool cosine = fit->opts.metric == HF_COSINE;
+    const size_t some = (size_t)hf_min64(fit->n_all, fit->scan_rows);
+    const size_t zeros = fit->opts.weights || cosine ? some * sizeof(int32_t) : 0;
     hf_carve carve = {0};
     for (int pass = 0; pass < 2; pass++) {
         carve.used = 0;
         fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
         s->bad = hf_carve_take(&carve, away ? 0 : (size_t)chunk);
         s->zeros = hf_carve_take(&carve, zeros);
+        s->squares = hf_carve_take(&carve, cosine ? some * sizeof(double) : 0);
         s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
         s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
         s->whole_sums = away ? NULL : hf_carve_take(&carve, (size_t)fit->d * 2 * sizeof(double));
@@ -528,6 +531,8 @@ hf_status hf_scan_conclude(struct hf_scan *s) {
     choose_sums(fit);
     if (fit->opts.metric == HF_EUCLIDEAN)
         HF_TRY(measure_square(s));
+    if (fit->opts.metric == HF_COSINE)
+        HF_TRY(hf_scan_zero_rows(s));
     choose_slack(fit);
     return HF_OK;
 }

@@ -13,7 +13,8 @@ struct hf_scan {
     uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
     int64_t bad_rows;
     int64_t dropped, room;     /* used and allocated of fit->dropped */
-    int32_t *zeros;            /* [scan_rows or n], only with weights */
+    int32_t *zeros;            /* [scan_rows or n], only with weights or HF_COSINE */
+    double *squares;           /* likewise, only with HF_COSINE */
     double *whole_sums;        /* [2, d] of x and x * x, for whole numbers; NULL on a GPU */
     int64_t *sum, *sum_square; /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
@@ -32,5 +33,7 @@ void hf_scan_plan_moments(struct hf_scan *s);
 void hf_scan_take_moments(const struct hf_scan *s);
 /* All that depends on ranges and moments. */
 hf_status hf_scan_conclude(struct hf_scan *s);
+/* prepare_zeros.c, HF_COSINE: fit->pull. */
+hf_status hf_scan_zero_rows(struct hf_scan *s);
 
 #endif

@@ -14,10 +14,13 @@ struct joint {
     int64_t *sum, *sum_square;                       /* [count, 2, d] */
     bool *whole;                                     /* [count] */
     int64_t *bad_rows;                               /* [count] */
+    int32_t *zeros;                                  /* [n], only with HF_COSINE */
+    double *squares;                                 /* [n], likewise */
 };
 
 static void carve_joint(struct joint *j, hf_carve *carve) {
     const size_t count = (size_t)j->count, columns = count * (size_t)j->d;
+    const size_t n = j->fits[0].opts.metric == HF_COSINE ? (size_t)j->fits[0].n : 0;
     double **const each[] = {&j->min, &j->max, &j->middle, &j->mult, &j->mult_square};
     for (int i = 0; i < 5; i++)
         *each[i] = hf_carve_take(carve, columns * sizeof(double));
@@ -25,6 +28,10 @@ static void carve_joint(struct joint *j, hf_carve *carve) {
     j->sum_square = hf_carve_take(carve, columns * 2 * sizeof(int64_t));
     j->whole = hf_carve_take(carve, count * sizeof(bool));
     j->bad_rows = hf_carve_take(carve, count * sizeof(int64_t));
+    j->zeros = hf_carve_take(carve, n * sizeof(int32_t));
+    j->squares = hf_carve_take(carve, n * sizeof(double));
+    if (carve->base)
+        memset(j->zeros, 0, n * sizeof(int32_t));
 }
 
 static hf_status joint_range(struct joint *j, const hf_array *x) {
@@ -50,6 +57,8 @@ static hf_status joint_range(struct joint *j, const hf_array *x) {
 /* Problem p as a scan of its own. */
 static struct hf_scan joint_scan(const struct joint *j, int64_t p) {
     return (struct hf_scan){.fit = &j->fits[p],
+                            .zeros = j->zeros,
+                            .squares = j->squares,
                             .sum = j->sum + p * 2 * j->d,
                             .sum_square = j->sum_square + p * 2 * j->d,
                             .middle = j->middle + p * j->d,
@@ -73,6 +82,7 @@ static hf_status joint_moments(struct joint *j, const hf_array *x) {
             return hf_ctx_fail(fit->ctx, HF_E_DATA, "%lld rows of problem %lld hold NaN or Inf",
                                (long long)j->bad_rows[p], (long long)p);
         HF_TRY(hf_scan_open(fit));
+        fit->rows.chunk_rows = fit->n;
         memcpy(fit->col.min, j->min + p * j->d, (size_t)j->d * sizeof(double));
         memcpy(fit->col.max, j->max + p * j->d, (size_t)j->d * sizeof(double));
         fit->col.whole = j->whole[p];

@@ -34,7 +34,7 @@ static hf_status seed(struct hf_fit *fit, int restart) {
                                       .init = fit->opts.init,
                                       .seed = fit->opts.seed,
                                       .restart = restart,
-                                      .weights = fit->weights,
+                                      .weights = hf_start_weights(fit),
                                       .filter = fit->filter,
                                       .nearest = fit->nearest,
                                       .labels = fit->labels,

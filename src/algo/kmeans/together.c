@@ -213,8 +213,11 @@ static hf_status take_results(struct together *t, struct hf_fit *fit) {
 static hf_status start_random(struct together *t, int64_t *row) {
     for (int64_t p = 0; p < t->count; p++) {
         struct hf_fit *fit = &t->fits[p];
-        const struct hf_init_args args = {
-            .k = t->k, .init = HF_INIT_RANDOM, .seed = fit->opts.seed, .filter = fit->filter};
+        const struct hf_init_args args = {.k = t->k,
+                                          .init = HF_INIT_RANDOM,
+                                          .seed = fit->opts.seed,
+                                          .weights = hf_start_weights(fit),
+                                          .filter = fit->filter};
         HF_TRY(take_results(t, fit));
         HF_TRY(hf_kmeans_init_random(&fit->rows, &args, row + p * t->k));
         for (int64_t j = 0; j < t->k; j++)

@@ -151,6 +151,7 @@ void hf_fit_free(struct hf_fit *fit) {
     hf_resident_clear(fit->ctx, &fit->resident);
     hf_free(fit->dropped);
     hf_free(fit->weights);
+    hf_free(fit->pull);
     hf_free(fit->col.block);
     hf_free(fit->block);
     hf_free(fit->labels);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows of zeros with HF_COSINE. They have no direction and are at distance 1 from every centroid:
+ * as a start, or moved into an empty cluster, such a row gives a centroid that no row is near, and
+ * for being far it would be taken before all others. */
+#include "algo/kmeans/prepare.h"
+#include "base/mem.h"
+#include "ops/inertia/inertia.h"
+
+#define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */
+
+/* Without such a row nothing is taken. */
+static hf_status take_pull(struct hf_fit *fit) {
+    if (fit->pull)
+        return HF_OK;
+    fit->pull = hf_alloc((size_t)fit->n * sizeof(double));
+    if (!fit->pull)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
+    for (int64_t i = 0; i < fit->n; i++)
+        fit->pull[i] = fit->weights ? fit->weights[i] : 1;
+    return HF_OK;
+}
+
+/* A row has no direction where its squares add up to 0 in float64, as reference.h has it. */
+static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
+    struct hf_scan *s = job;
+    struct hf_fit *fit = s->fit;
+    hf_wide ignored = {.special = 0};
+    const struct hf_inertia_args args = {.x = *chunk,
+                                         .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
+                                         .metric = HF_EUCLIDEAN,
+                                         .labels = s->zeros,
+                                         .distances = s->squares,
+                                         .sum = &ignored};
+    HF_TRY(hf_inertia(fit->ctx, &args));
+    for (int64_t i = 0; i < chunk->rows; i++) {
+        if (s->squares[i] > 0)
+            continue;
+        HF_TRY(take_pull(fit));
+        fit->pull[first + i] = 0;
+    }
+    return HF_OK;
+}
+
+hf_status hf_scan_zero_rows(struct hf_scan *s) {
+    struct hf_fit *fit = s->fit;
+    const struct hf_columns *col = &fit->col;
+    if (fit->opts.init == HF_INIT_GIVEN && fit->opts.empty != HF_EMPTY_RELOCATE)
+        return HF_OK;
+    for (int64_t f = 0; f < fit->d; f++)
+        if (col->min[f] > LEAST_SQUARED || col->max[f] < -LEAST_SQUARED)
+            return HF_OK;
+    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, zeros_chunk, s));
+    for (int64_t i = 0; fit->pull && i < fit->n; i++)
+        fit->pulls |= fit->pull[i] > 0;
+    return HF_OK;
+}
