@@ -153,6 +153,78 @@ static void weightless_cluster(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Clusters of equal rows: their halves would lie off the data, so empty clusters stay. */
+static void nothing_to_split(void **state) {
+    (void)state;
+    enum { N = 120, K = 5 };
+    hf_context *ctx = open_context(2, 0);
+    double v[N * 2] = {0};
+    for (int i = 0; i < 80; i++) {
+        v[2 * i] = i % 2 ? 1 : 10;
+        v[2 * i + 1] = i % 2 ? 10 : 3;
+    }
+    struct problem p = problem_from(v, N, 2, HF_F32, 0);
+    double start[K * 2] = {10, 3, 10, 3, 1, 10, 0, 0, 1, 10};
+    const hf_array given = hf_array_view(start, HF_F64, K, 2);
+    for (int metric = HF_EUCLIDEAN; metric <= HF_COSINE; metric++) {
+        hf_kmeans_opts o = {.k = K,
+                            .metric = (hf_metric)metric,
+                            .init = HF_INIT_GIVEN,
+                            .centroids = &given,
+                            .empty = HF_EMPTY_SPLIT,
+                            .tol = -1};
+        hf_kmeans_result r = fit_ok(ctx, &p, &o);
+        o.empty = HF_EMPTY_KEEP;
+        hf_kmeans_result q = fit_ok(ctx, &p, &o);
+        assert_true(r.inertia == q.inertia);
+        assert_true(metric == HF_COSINE || r.inertia == 0);
+        assert_int_equal(r.stop, HF_STOP_LABELS);
+        assert_memory_equal(r.centroids.data, q.centroids.data, K * 2 * sizeof(float));
+        hf_kmeans_result_clear(&q);
+        hf_kmeans_result_clear(&r);
+    }
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
+/* The fullest cluster has rows of one value: the one that is split is another. Cosine: both halves
+ * are directions. */
+static void splits_what_differs(void **state) {
+    (void)state;
+    enum { N = 90 };
+    hf_context *ctx = open_context(2, 0);
+    double v[N * 2];
+    for (int i = 0; i < N; i++) {
+        v[2 * i] = i < 60 ? 8 : cos(1 + i * 0.01);
+        v[2 * i + 1] = i < 60 ? 1 : 20 * sin(1 + i * 0.01);
+    }
+    struct problem p = problem_from(v, N, 2, HF_F32, 0);
+    double start[6] = {8, 1, 0, 20, -99, -99};
+    const hf_array given = hf_array_view(start, HF_F64, 3, 2);
+    for (int metric = HF_EUCLIDEAN; metric <= HF_COSINE; metric++)
+        for (int max_iter = 1; max_iter < 10; max_iter += 8) {
+            const hf_kmeans_opts o = {.k = 3,
+                                      .metric = (hf_metric)metric,
+                                      .init = HF_INIT_GIVEN,
+                                      .centroids = &given,
+                                      .empty = HF_EMPTY_SPLIT,
+                                      .max_iter = max_iter,
+                                      .tol = -1};
+            hf_kmeans_result r = fit_ok(ctx, &p, &o);
+            const float *c = r.centroids.data;
+            int64_t count[3] = {0};
+            for (int i = 0; i < N; i++)
+                count[r.labels[i]]++;
+            assert_int_equal(count[0], 60);
+            assert_true(count[1] > 0 && count[2] > 0);
+            for (int l = 0; metric == HF_COSINE && l < 3; l++)
+                assert_true(fabs(hypot((double)c[2 * l], (double)c[2 * l + 1]) - 1) < 1e-6);
+            hf_kmeans_result_clear(&r);
+        }
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
 /* The cosine: how many rows of each cluster have a direction. */
 static void count_directed(const struct problem *p, const hf_kmeans_result *r, int64_t *count) {
     memset(count, 0, (size_t)r->k * sizeof(int64_t));
@@ -274,6 +346,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_clusters),          cmocka_unit_test(relocation),
         cmocka_unit_test(nothing_to_relocate),     cmocka_unit_test(weightless_cluster),
+        cmocka_unit_test(nothing_to_split),        cmocka_unit_test(splits_what_differs),
         cmocka_unit_test(zeros_are_not_relocated), cmocka_unit_test(more_clusters_than_directions),
         cmocka_unit_test(zeros_are_no_starts)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,6 @@
 struct search {
     struct hf_fit *fit;
     int64_t count;
-    hf_wide ignored;
 };
 
 /* Farther first, then the lower row. */
@@ -46,23 +45,45 @@ static void offer(struct search *s, struct hf_far_row candidate) {
     }
 }
 
-static hf_status search_panel(void *job, const hf_array *panel, int64_t first) {
-    struct search *s = job;
-    struct hf_fit *fit = s->fit;
+/* A row this near to its centroid, or nearer, is at it, but for rounding: of a direction in its
+ * storage, of which the distance takes half the square, and of float64. */
+static double at_center(const struct hf_fit *fit) {
+    double relative;
+    double absolute;
+    if (fit->opts.metric == HF_EUCLIDEAN)
+        return 0;
+    if (fit->opts.metric == HF_DOT)
+        return -INFINITY;
+    hf_center_rounding(fit, &relative, &absolute);
+    return relative * relative + (double)(fit->d + 16) * 0x1p-51;
+}
+
+/* Distances of a panel's rows to their centroids into fit->panel_distances; -INFINITY: the row does
+ * not weigh, has no direction, or is at its centroid. */
+static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t first) {
+    hf_wide ignored = {.special = 0};
+    const double *pull = fit->pull ? fit->pull : fit->weights;
+    const double at = at_center(fit);
+    double *distance = fit->panel_distances;
     const struct hf_inertia_args args = {.x = *panel,
                                          .c = hf_centers(fit, fit->current),
                                          .metric = fit->opts.metric,
                                          .labels = fit->labels + first,
-                                         .distances = fit->panel_distances,
-                                         .sum = &s->ignored};
-    const double *pull = fit->pull ? fit->pull : fit->weights;
+                                         .distances = distance,
+                                         .sum = &ignored};
     HF_TRY(hf_inertia(fit->ctx, &args));
-    for (int64_t i = 0; i < panel->rows; i++) {
-        const bool weighs = !pull || pull[first + i] > 0;
-        const bool away = fit->opts.metric == HF_DOT || fit->panel_distances[i] > 0;
-        if (weighs && away)
-            offer(s, (struct hf_far_row){fit->panel_distances[i], first + i});
-    }
+    for (int64_t i = 0; i < panel->rows; i++)
+        if (!(distance[i] > at) || (pull && pull[first + i] == 0))
+            distance[i] = -INFINITY;
+    return HF_OK;
+}
+
+static hf_status search_panel(void *job, const hf_array *panel, int64_t first) {
+    struct search *s = job;
+    HF_TRY(measure(s->fit, panel, first));
+    for (int64_t i = 0; i < panel->rows; i++)
+        if (s->fit->panel_distances[i] > -INFINITY)
+            offer(s, (struct hf_far_row){s->fit->panel_distances[i], first + i});
     return HF_OK;
 }
 
@@ -186,40 +207,70 @@ hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
     return fit->opts.empty == HF_EMPTY_RELOCATE ? relocate(fit) : HF_OK;
 }
 
-/* The two halves of a cluster start on both sides of its centroid, up in one column and down in the
- * next, by 1/1024 of the column's standard deviation (of 1 / sqrt(d) for directions), or by 4
- * roundings of the storage where that is more. */
-static void split_center(struct hf_fit *fit, int64_t from, int64_t to) {
+/* Column f of a half of cluster `from`: up, or down, by its step. */
+static double half_at(const struct hf_fit *fit, int64_t from, int64_t f, bool up) {
     const bool cosine = fit->opts.metric == HF_COSINE;
     double relative;
     double absolute;
     hf_center_rounding(fit, &relative, &absolute);
+    const double c = hf_center_at(fit->current, fit->center_type, from * fit->d + f);
+    const double spread = cosine ? 1 / (double)fit->d : fit->col.variance[f];
+    const double step = fmax(sqrt(spread) * 0x1p-10, fabs(c) * 4 * relative);
+    return up == (f % 2 == 0) ? c + step : c - step;
+}
+
+/* What it is divided by: a direction has length 1. */
+static double half_length(const struct hf_fit *fit, int64_t from, bool up) {
+    double square = 0;
+    if (fit->opts.metric != HF_COSINE)
+        return 1;
     for (int64_t f = 0; f < fit->d; f++) {
-        const double c = hf_center_at(fit->current, fit->center_type, from * fit->d + f);
-        const double spread = cosine ? 1 / (double)fit->d : fit->col.variance[f];
-        const double step = fmax(sqrt(spread) * 0x1p-10, fabs(c) * 4 * relative);
-        const double up = c + (f % 2 == 0 ? step : -step);
-        const double down = c - (f % 2 == 0 ? step : -step);
+        const double v = half_at(fit, from, f, up);
+        square += v * v;
+    }
+    return square > 0 ? sqrt(square) : 1;
+}
+
+/* The two halves of a cluster start on both sides of its centroid, up in one column and down in the
+ * next, by 1/1024 of the column's standard deviation (of 1 / sqrt(d) for directions), or by 4
+ * roundings of the storage where that is more. */
+static void split_center(struct hf_fit *fit, int64_t from, int64_t to) {
+    const double length_up = half_length(fit, from, true);
+    const double length_down = half_length(fit, from, false);
+    for (int64_t f = 0; f < fit->d; f++) {
+        const double up = half_at(fit, from, f, true) / length_up;
+        const double down = half_at(fit, from, f, false) / length_down;
         hf_center_put(fit, fit->current, to * fit->d + f, up);
         hf_center_put(fit, fit->current, from * fit->d + f, down);
     }
 }
 
-void hf_empty_split(struct hf_fit *fit) {
+static hf_status share_panel(void *job, const hf_array *panel, int64_t first) {
+    struct hf_fit *fit = job;
+    HF_TRY(measure(fit, panel, first));
+    for (int64_t i = 0; i < panel->rows; i++)
+        fit->share[fit->labels[first + i]] += fit->panel_distances[i] > -INFINITY;
+    return HF_OK;
+}
+
+/* Halves of a cluster whose rows all lie at its centroid would only lie beside them: as none is
+ * left to split, the other empty clusters stay as they are. */
+hf_status hf_empty_split(struct hf_fit *fit) {
     if (fit->opts.empty != HF_EMPTY_SPLIT)
-        return;
-    for (int64_t j = 0; j < fit->k; j++)
-        fit->share[j] = fit->sums.count[j];
+        return HF_OK;
+    memset(fit->share, 0, (size_t)fit->k * sizeof(int64_t));
+    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, share_panel, fit));
     for (int64_t j = 0; j < fit->k; j++) {
         if (hf_cluster_weight(fit, j) > 0)
             continue;
         int64_t most = 0;
         for (int64_t i = 1; i < fit->k; i++)
             most = fit->share[i] > fit->share[most] ? i : most;
-        if (fit->share[most] < 2 || most == j)
-            return;
+        if (fit->share[most] < 2)
+            break;
         split_center(fit, most, j);
         fit->share[j] = fit->share[most] / 2;
         fit->share[most] -= fit->share[j];
     }
+    return HF_OK;
 }

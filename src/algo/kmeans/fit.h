@@ -97,16 +97,16 @@ struct hf_fit {
     struct hf_skip skip;
     struct hf_assign_kept *kept;    /* rows packed between calls; NULL if not kept */
     int32_t *panel_labels;          /* [panel_rows or n] */
-    double *panel_distances;        /* [scan_rows or n]; only with HF_EMPTY_RELOCATE */
-    struct hf_far_row *far;         /* [k] likewise */
+    double *panel_distances;        /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
+    struct hf_far_row *far;         /* [k] only with HF_EMPTY_RELOCATE */
     struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
     int64_t relocated_count;
     struct hf_movers movers; /* likewise */
-    int64_t *share;          /* [k] rows of each cluster; only with HF_EMPTY_SPLIT */
-    bool lean;               /* op lloyd is to use less memory, */
-    int64_t cached;          /* and may copy so many rows of locked memory */
-    bool fused;              /* sums are small enough to be updated while assigning */
-    uint64_t held_bytes;     /* what this struct holds, labels and best centroids not counted */
+    int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
+    bool lean;           /* op lloyd is to use less memory, */
+    int64_t cached;      /* and may copy so many rows of locked memory */
+    bool fused;          /* sums are small enough to be updated while assigning */
+    uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
 
     int32_t *labels; /* [n_all], becomes the result's */
     void *best;      /* [k, d] center_type, becomes the result's */
@@ -224,7 +224,7 @@ double hf_cluster_weight(const struct hf_fit *fit, int64_t cluster);
  * changes labels and sums. */
 hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count);
 /* HF_EMPTY_SPLIT: after the centroids are updated. */
-void hf_empty_split(struct hf_fit *fit);
+hf_status hf_empty_split(struct hf_fit *fit);
 /* Move rows of the problem, each at most once, into clusters: sums, labels, bounds. */
 hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
 

@@ -256,7 +256,7 @@ static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_
         } else {
             hf_centers_update(fit);
             if (it->empty > 0)
-                hf_empty_split(fit); /* only if that is the policy */
+                HF_TRY(hf_empty_split(fit)); /* only if that is the policy */
             it->shift = hf_centers_shift(fit);
         }
         if (it->shift <= fit->tol)
@@ -301,8 +301,8 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
-    if (!stepped && it.changed > 0 && fit->opts.empty == HF_EMPTY_RELOCATE)
-        HF_TRY(bring_labels(fit, mirror)); /* rows may leave their clusters */
+    if (!stepped && it.changed > 0 && fit->opts.empty != HF_EMPTY_KEEP)
+        HF_TRY(bring_labels(fit, mirror)); /* rows are looked at in their clusters */
     HF_TRY(conclude(fit, run, &it, stepped));
     mirror->fresh &= fit->relocated_count == 0;
     return keep(fit, run, begin, &it);

@@ -44,7 +44,8 @@ static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
 hf_status hf_scan_zero_rows(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
     const struct hf_columns *col = &fit->col;
-    if (fit->opts.init == HF_INIT_GIVEN && fit->opts.empty != HF_EMPTY_RELOCATE)
+    if (fit->opts.init == HF_INIT_GIVEN && fit->opts.empty != HF_EMPTY_RELOCATE &&
+        fit->opts.empty != HF_EMPTY_SPLIT)
         return HF_OK;
     for (int64_t f = 0; f < fit->d; f++)
         if (col->min[f] > LEAST_SQUARED || col->max[f] < -LEAST_SQUARED)

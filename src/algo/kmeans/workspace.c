@@ -88,12 +88,13 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     if (fit->opts.empty == HF_EMPTY_RELOCATE) {
         fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
         fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
-        fit->panel_distances =
-            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
         carve_movers(fit, carve);
     }
     if (fit->opts.empty == HF_EMPTY_SPLIT)
         fit->share = hf_carve_take(carve, k * sizeof(int64_t));
+    if (fit->opts.empty == HF_EMPTY_SPLIT || fit->opts.empty == HF_EMPTY_RELOCATE)
+        fit->panel_distances =
+            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
     return true;
 }
 
