@@ -289,6 +289,21 @@ def a_checkpoint_has_a_file_of_its_own():
     out = scratch("own")
     result = holdfast("kmeans", data(), "-k", 4, "-o", out, "--checkpoint", out + "/labels.npy", code=USAGE)
     check("--checkpoint " + out + "/labels.npy" in result.err and not os.path.exists(out), str(result))
+    here = {"cwd": scratch()}
+    os.makedirs(scratch("afar"), exist_ok=True)
+    os.symlink("afar/new.hfc", scratch("link.hfc"))
+    for folder, checkpoint in (("own", "./own/labels.npy"), ("./own", "own/report.json"), ("own", "own//centroids.npy"),
+                               ("own/", out + "/labels.npy"), ("own2", "own2/../own2/./labels.npy"),
+                               ("afar/new/own", "afar/./new//own/labels.npy")):
+        for there in (False, True):
+            if there:
+                os.makedirs(scratch(folder), exist_ok=True)
+            result = holdfast("kmeans", data(), "-k", 4, "-o", folder, "--checkpoint", checkpoint, code=USAGE, **here)
+            check("--checkpoint " + checkpoint in result.err and "another file" in result.err, str(result))
+    os.symlink("../own/labels.npy", scratch("afar/labels.hfc"))  # leads to what is not there yet
+    holdfast("kmeans", data(), "-k", 4, "-o", "own", "--checkpoint", "afar/labels.hfc", code=USAGE, **here)
+    for checkpoint in ("labels.npy", "own/other.npy", "afar/labels.npy", "link.hfc"):
+        holdfast("kmeans", data(), "-k", 4, "-q", "-o", "own", "--checkpoint", checkpoint, **here)
 
 
 @test

@@ -140,6 +140,10 @@ def both_outputs_or_none():
     result = holdfast(*args, "--distances", scratch("alias.npy"), code=USAGE)
     check("same file" in result.err and "alias.npy" in result.err, str(result))
     equal(read_npy(labels)[0], "i32")
+    for one, other in (("new.npy", "./new.npy"), (scratch("new.npy"), "new.npy")):  # neither is there yet
+        result = holdfast("predict", data(), "--centroids", centres(), "-o", one, "--distances", other, code=USAGE,
+                          cwd=scratch())
+        check("same file" in result.err and not os.path.exists(scratch("new.npy")), str(result))
 
 
 @test

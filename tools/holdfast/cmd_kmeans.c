@@ -3,6 +3,7 @@
 #include "interrupt.h"
 #include "outputs.h"
 #include "picture.h"
+#include "place.h"
 #include "progress.h"
 #include "report.h"
 #include "resume.h"
@@ -87,8 +88,9 @@ static int spare_inputs(const struct kmeans_options *o) {
     for (int i = 0; file_names[i] && code == EXIT_DONE && o->out_dir; i++) {
         char *path = outputs_path(o->out_dir, file_names[i]);
         code = tool_spare(path, inputs, 2);
-        if (code == EXIT_DONE && path && o->checkpoint && strcmp(path, o->checkpoint) == 0) {
-            tool_error("--checkpoint %s: the result is written there: name another file", path);
+        if (code == EXIT_DONE && place_same(path, o->checkpoint)) {
+            tool_error("--checkpoint %s: the result is written there: name another file",
+                       o->checkpoint);
             code = EXIT_USAGE;
         }
         free(path);

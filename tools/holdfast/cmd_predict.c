@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast predict: nearest centroid of each row. */
 #include "kmeans_options.h"
+#include "place.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum option_key {
     KEY_CENTROIDS = 256,
@@ -54,9 +54,6 @@ static void check(const struct job *job, struct argp_state *state) {
         argp_error(state, "which centroids? give --centroids FILE.npy");
     if (!job->labels_file && !job->distances_file && !job->json)
         argp_error(state, "where to? give -o FILE.npy, --distances FILE.npy or --json");
-    if (job->labels_file && job->distances_file &&
-        strcmp(job->labels_file, job->distances_file) == 0)
-        argp_error(state, "-o and --distances name the same file");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -108,9 +105,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* Two names of one file would leave only one of the outputs. */
 static int check_outputs(const struct job *job) {
-    struct stat a, b;
-    if (!job->labels_file || !job->distances_file || stat(job->labels_file, &a) != 0 ||
-        stat(job->distances_file, &b) != 0 || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
+    if (!place_same(job->labels_file, job->distances_file))
         return EXIT_DONE;
     tool_error("-o %s and --distances %s are the same file: name another", job->labels_file,
                job->distances_file);
