@@ -348,6 +348,29 @@ def closed_standard_output():
 
 
 @test
+def readers_that_go_away():
+    """Progress is dropped and the fit goes on; a result that cannot be printed is a failure."""
+    reference, out = scratch("read"), scratch("unread")
+    fit(CITIES, "-k", 5, "--max-iter", 5, out=reference)
+    args = ["kmeans", CITIES, "-k", "5", "--max-iter", "5"]
+    default = {"preexec_fn": lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL)}  # as a shell starts programs
+    gone = subprocess.Popen([HOLDFAST, *args, "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            env=environment(), **default)
+    gone.stderr.close()
+    equal(gone.wait(timeout=120), DONE)
+    same_files(reference, out)
+    for more in (["--json", "-q", "-o", out], ["--json", "-q"], ["-o", out],
+                 ["--json", "-q", "--tol", "0", "--max-iter", "90"]):  # the last is more than a buffer
+        gone = subprocess.Popen([HOLDFAST, *args, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=environment(), **default)
+        gone.stdout.close()
+        err = gone.stderr.read()
+        equal(gone.wait(timeout=120), FAILED, err)
+        equal(err.count(b"standard output could not be written: Broken pipe"), 1, err)
+    same_files(reference, out)
+
+
+@test
 def closed_streams_do_not_become_files():
     """What is printed must not end up in a file that got the number of a stream."""
     reference = scratch("streams-open")

@@ -92,7 +92,7 @@ def interrupt(args, number, after="iteration 3:"):
 def ctrl_c():
     reference = scratch("c-reference")
     fit(*FIT[1:], out=reference)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         out = scratch(f"out 'dir'\t\n {int(number)}")  # so that the command must be quoted
         code, text, err = interrupt([*FIT, "-o", out], number)
         equal(code, INTERRUPTED, err)
@@ -175,6 +175,28 @@ def ignored_signals_stay_ignored():
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     equal((process.returncode, err), (DONE, b""))
+
+
+@test
+def a_terminal_that_closes():
+    """SIGHUP comes more than once, and what is printed goes nowhere: files and checkpoint are there."""
+    out, reference = scratch("hangup"), scratch("hangup-reference")
+    fit(*FIT[1:], out=reference)
+    process = start(*FIT, "-o", out)
+    while b"iteration 3:" not in process.stderr.readline():
+        check(process.poll() is None, "ended")
+    process.stderr.close()
+    for _ in range(3):
+        process.send_signal(signal.SIGHUP)
+    process.stdout.read()
+    equal(process.wait(timeout=120), INTERRUPTED)
+    equal(sorted(os.listdir(out)), ["centroids.npy", "checkpoint.hfc", "labels.npy", "report.json"])
+    holdfast(*FIT, "-q", "-o", out, "--resume", out + "/checkpoint.hfc")
+    same_files(reference, out)
+    process = start(*FIT, "-q", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
+    time.sleep(0.15)
+    process.send_signal(signal.SIGHUP)
+    equal((process.communicate(timeout=120)[1], process.returncode), (b"", DONE))
 
 
 @test

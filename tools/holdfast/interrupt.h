@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ctrl-C: the first asks to stop, the second kills at once. */
+ * Ctrl-C: the first asks to stop, the second kills at once. A hang-up asks to stop. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
 #include <stdbool.h>
 
-/* From now on SIGINT and SIGTERM set a flag; a second one has its default effect. A
- * signal that whoever started the program had set to be ignored (as shells do for background jobs)
- * stays ignored. */
+/* From now on SIGINT, SIGTERM and SIGHUP set a flag; after one of them SIGINT and SIGTERM have
+ * their default effect. A signal that whoever started the program had set to be ignored (as shells
+ * do for background jobs, and nohup) stays ignored. */
 void interrupt_watch(void);
 
 /* Was there a signal? */

@@ -38,7 +38,7 @@ static void print_help(FILE *out) {
           "data\n"
           "  4    out of resources: memory, disk space, threads, a device\n"
           "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
-          "  130  interrupted: SIGINT or SIGTERM; results so far, if any, were written\n"
+          "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"
           "  holdfast predict more.npy --centroids result/centroids.npy -o labels.npy\n",
@@ -106,6 +106,7 @@ int main(int argc, char **argv) {
     occupy_streams();
     atexit(tool_close_stdout);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported like a full disk */
+    signal(SIGPIPE, SIG_IGN); /* so is a reader that went away; no fit is lost for its progress */
     argp_err_exit_status = EXIT_USAGE;
     if (argc < 2) {
         print_help(stderr);

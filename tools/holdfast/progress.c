@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 #include "interrupt.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -138,10 +139,12 @@ static void iterating(struct progress *p, int restart, int iteration,
 int progress_step(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                   int64_t done, int64_t total) {
     struct progress *p = user;
+    const int os_error = errno; /* that of a closed stream must not pass for the fit's */
     if (!p->quiet && iteration == 0)
         seeding(p, restart, done, total);
     else if (!p->quiet && it)
         iterating(p, restart, iteration, it);
+    errno = os_error;
     return interrupt_seen();
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,20 +194,26 @@ json_t *tool_json_name(const char *name) {
     return text;
 }
 
+/* errno of a write that failed inside stdio, which has forgotten it: a closed stream still tells,
+ * and so does a pipe without a reader; else it was the disk. */
+static int lost_error(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
+        return EPIPE;
+    return write(STDOUT_FILENO, "", 0) == 0 ? ENOSPC : errno;
+}
+
 /* Says once that standard output is lost, and with which exit code the program should end. */
 static int flush_stdout(void) {
-    static bool reported;
-    const bool failed_before = ferror(stdout) != 0;
-    /* Where the error itself is long gone, a closed stream still tells; else it was the disk. */
-    errno = 0;
-    if (failed_before && write(STDOUT_FILENO, "", 0) == 0)
-        errno = ENOSPC;
-    if (fflush(stdout) == 0 && !failed_before)
-        return EXIT_DONE;
-    const int os_error = errno;
-    if (!reported)
+    static int os_error;
+    if (os_error == 0) {
+        const bool failed_before = ferror(stdout) != 0;
+        errno = 0;
+        if (fflush(stdout) == 0 && !failed_before)
+            return EXIT_DONE;
+        os_error = failed_before || errno == 0 ? lost_error() : errno;
         tool_error("standard output could not be written: %s", strerror(os_error));
-    reported = true;
+    }
     return tool_exit_code(HF_E_IO, os_error, STAGE_WRITE);
 }
 
