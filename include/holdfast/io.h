@@ -23,7 +23,7 @@ typedef struct hf_open_opts {
                               the host's free memory */
     int stream;            /* non-zero: read in chunks even if it would fit; no effect on CSV and
                               compressed files */
-    int float64;           /* non-zero: CSV becomes F64, not F32 */
+    int float64;           /* non-zero: CSV becomes F64 whatever it holds */
 } hf_open_opts;
 
 /* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. The
@@ -31,9 +31,9 @@ typedef struct hf_open_opts {
  * becomes [n, 1]; .npy may be in Fortran order and of either byte order.
  * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
  * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than
- * 53 bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32; a value too
- * large for F32 is an error. CSV: delimiter , ; tab or spaces; a first line without numbers is a
- * header; lines that begin with # are comments.
+ * 53 bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32, unless one
+ * beyond 2^24 is not exact in F32: then all are F64. CSV: delimiter , ; tab or spaces; a first line
+ * without numbers is a header; lines that begin with # are comments.
  * HF_E_IO    cannot be opened or read
  * HF_E_DATA  malformed; the message names file, place and remedy
  * HF_E_NOMEM larger than allowed and not to be read in chunks

@@ -27,6 +27,7 @@ struct csv {
     const char *name;
     hf_error *err;
     bool float64;
+    bool too_narrow; /* float32 would not do: the file is to be read again as float64 */
     uint64_t limit;
     char delimiter; /* ' ' stands for runs of spaces and tabs */
     int64_t rows, cols;
@@ -164,16 +165,23 @@ static hf_status add_value(struct csv *c, double v) {
     return HF_OK;
 }
 
+/* Beyond 2^24 steps of float32 are larger than 1: numbers that count something, identifiers and
+ * times in seconds would become equal. Below, decimal fractions are rounded, which is what most
+ * tables of measurements can bear at half the memory and time. */
+static bool needs_float64(double v) {
+    const double size = fabs(v);
+    return size > 0x1p24 && (size >= 0x1.ffffffp127 || (double)(float)v != v);
+}
+
 /* A finite number must not become Inf in silence. */
 static hf_status check_range(const struct csv *c, const struct field *f, double v, int64_t col) {
-    if (isfinite(v) && (c->float64 || fabs(v) < 0x1.ffffffp127))
+    if (isfinite(v))
         return HF_OK;
     char text[48];
     field_text(f, text);
-    return hf_fail(
-        c->err, HF_E_DATA, "%s: line %lld, column %lld: %s is too large for %s; %s", c->name,
-        (long long)c->lines.number, (long long)col + 1, text, c->float64 ? "float64" : "float32",
-        c->float64 ? "scale the column" : "scale the column, or save the data as .npy in float64");
+    return hf_fail(c->err, HF_E_DATA,
+                   "%s: line %lld, column %lld: %s is too large for float64; scale the column",
+                   c->name, (long long)c->lines.number, (long long)col + 1, text);
 }
 
 static hf_status take_row(struct csv *c, char *line, char *end) {
@@ -189,6 +197,9 @@ static hf_status take_row(struct csv *c, char *line, char *end) {
             return fail_field(c, &f, col);
         if (!named)
             HF_TRY(check_range(c, &f, v, col));
+        c->too_narrow = !c->float64 && !named && needs_float64(v);
+        if (c->too_narrow)
+            return HF_OK;
         HF_TRY(add_value(c, v));
     }
     if (c->cols == 0)
@@ -235,6 +246,8 @@ static hf_status take_lines(struct csv *c) {
         if (line == end || *line == '#')
             continue;
         HF_TRY(first ? take_first(c, line, end) : take_row(c, line, end));
+        if (c->too_narrow)
+            return HF_OK;
         first = false;
     }
     if (c->rows == 0)
@@ -271,6 +284,22 @@ static hf_status join_blocks(struct csv *c, hf_array *array) {
     return HF_OK;
 }
 
+static hf_status read_lines(struct csv *c, struct hf_input *in) {
+    hf_lines_begin(&c->lines, in, c->limit);
+    const hf_status status = take_lines(c);
+    hf_lines_end(&c->lines);
+    return status;
+}
+
+/* Once more from the front: values that were rounded to float32 are lost. */
+static hf_status read_wide(struct csv *c, struct hf_input *in) {
+    free_blocks(c);
+    *c = (struct csv){
+        .name = c->name, .err = c->err, .float64 = true, .limit = c->limit, .delimiter = ' '};
+    HF_TRY(hf_input_rewind(in, c->err));
+    return read_lines(c, in);
+}
+
 hf_status hf_csv_open(struct hf_input *in, const struct hf_format_limits *limits,
                       struct hf_opened *opened, hf_error *err) {
     struct csv c = {.name = in->name,
@@ -283,9 +312,9 @@ hf_status hf_csv_open(struct hf_input *in, const struct hf_format_limits *limits
     if (plain == (locale_t)0)
         return hf_fail(err, HF_E_NOMEM, "%s: no memory to read it", in->name);
     const locale_t before = uselocale(plain);
-    hf_lines_begin(&c.lines, in, limits->memory_bytes);
-    hf_status status = take_lines(&c);
-    hf_lines_end(&c.lines);
+    hf_status status = read_lines(&c, in);
+    if (status == HF_OK && c.too_narrow)
+        status = read_wide(&c, in);
     if (status == HF_OK)
         status = join_blocks(&c, &opened->array);
     free_blocks(&c);

@@ -122,6 +122,12 @@ hf_status hf_input_open(struct hf_input *in, const char *path, hf_error *err) {
     return status;
 }
 
+hf_status hf_input_rewind(struct hf_input *in, hf_error *err) {
+    hf_gunzip_close(in->gz);
+    in->gz = NULL;
+    return read_head(in, err);
+}
+
 void hf_input_close(struct hf_input *in) {
     hf_gunzip_close(in->gz);
     in->gz = NULL;

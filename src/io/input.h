@@ -27,6 +27,9 @@ struct hf_input {
 hf_status hf_input_open(struct hf_input *in, const char *path, hf_error *err);
 void hf_input_close(struct hf_input *in);
 
+/* Let a compressed file be read from its front again; others can be at any time. */
+hf_status hf_input_rewind(struct hf_input *in, hf_error *err);
+
 /* Bytes [offset, offset + bytes) of the content into dst; *got is less only where the content ends.
  * Compressed: past the head, offset must be where the last read ended. */
 hf_status hf_input_read(struct hf_input *in, int64_t offset, void *dst, size_t bytes, size_t *got,
