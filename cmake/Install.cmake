@@ -5,6 +5,13 @@ include(CMakePackageConfigHelpers)
 install(TARGETS holdfast_shared holdfast_static EXPORT holdfast-targets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+# The loader looks a new library up in its cache. A staged installation is not for this machine.
+install(CODE "
+  if(\"\$ENV{DESTDIR}\" STREQUAL \"\")
+    execute_process(COMMAND \"\${CMAKE_COMMAND}\"
+                    \"-DPREFIX=\${CMAKE_INSTALL_PREFIX}\" \"-DLIBDIR=${CMAKE_INSTALL_LIBDIR}\"
+                    -P \"${PROJECT_SOURCE_DIR}/cmake/Ldconfig.cmake\")
+  endif()")
 # dev.h belongs to libholdfast_dev, which is not installed.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h"

@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 passed=0
+unset LD_LIBRARY_PATH
 
 fail() {
     echo "install.sh: $*" >&2
@@ -24,6 +25,10 @@ check_readme() {
     sed '1,/\*\/$/d' "$source/examples/kmeans.c" >"$work/expected.c"
     diff "$work/expected.c" "$work/quoted.c" ||
         fail "the first C block of README.md differs from examples/kmeans.c"
+    # And so is how to compile it for a prefix that the loader does not know.
+    # shellcheck disable=SC2016 # to be found as it stands
+    grep -qF 'cc kmeans.c $(pkg-config --cflags --libs holdfast) -Wl,-rpath,$(pkg-config --variable=libdir holdfast)' \
+        "$source/README.md" || fail "README.md does not show how to compile for a private prefix"
     passed=$((passed + 1))
 }
 
@@ -43,8 +48,8 @@ use_pkg_config() {
     export PKG_CONFIG_PATH=$pc
     # shellcheck disable=SC2046 # flags are words
     ${CC:-cc} "$source/examples/kmeans.c" -o "$work/by_pkg_config" \
-        $(pkg-config --cflags --libs holdfast)
-    LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) check_run "$work/by_pkg_config"
+        $(pkg-config --cflags --libs holdfast) -Wl,-rpath,$(pkg-config --variable=libdir holdfast)
+    check_run "$work/by_pkg_config" # as the README says: the loader's own path has no part in it
     # shellcheck disable=SC2046
     ${CC:-cc} "$source/examples/kmeans.c" -o "$work/static" $(pkg-config --cflags holdfast) \
         "$(pkg-config --variable=libdir holdfast)/libholdfast.a" \
@@ -80,6 +85,8 @@ for file in bin/holdfast share/man/man1/holdfast.1 share/bash-completion/complet
     share/holdfast/tuning/h200.tune include/holdfast/holdfast.h; do
     [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
+grep -q "loader does not look into $prefix/.*-Wl,-rpath" "$work/log" || [ -z "$(command -v ldconfig)" ] ||
+    fail "the installation does not say that the loader will not find the library"
 if grep -E '^-- (Installing|Up-to-date): ' "$work/log" | grep -vF ": $prefix/"; then
     fail "files were installed outside the prefix"
 fi
