@@ -277,15 +277,25 @@ static void damage_is_noticed(void **state) {
     assert_int_equal(c.iteration, 2);
     for (size_t i = 0; i < bytes; i++) { /* every byte */
         file[i] ^= 0x10;
-        assert_int_equal(hf_checkpoint_parse(file, bytes, &c, &err), HF_E_CORRUPT);
+        assert_int_equal(hf_checkpoint_parse(file, bytes, &c, &err),
+                         i < 8 ? HF_E_DATA : HF_E_CORRUPT); /* another kind of file, or damage */
         file[i] ^= 0x10;
     }
     for (size_t cut = 0; cut < bytes; cut++) /* every length, in memory of just that length */ {
         unsigned char *part = must_alloc(cut);
         memcpy(part, file, cut);
-        assert_int_equal(hf_checkpoint_parse(part, cut, &c, &err), HF_E_CORRUPT);
+        assert_int_equal(hf_checkpoint_parse(part, cut, &c, &err),
+                         cut == 0 ? HF_E_DATA : HF_E_CORRUPT);
         free(part);
     }
+    unsigned char *other = must_alloc(bytes); /* whole, of another version */
+    memcpy(other, file, bytes);
+    other[8]++;
+    const uint32_t sum = hf_crc32c(0, other, bytes - 4);
+    memcpy(other + bytes - 4, &sum, 4);
+    assert_int_equal(hf_checkpoint_parse(other, bytes, &c, &err), HF_E_DATA);
+    assert_non_null(strstr(err.text, "of version"));
+    free(other);
     /* fields that lie, under a checksum that does not */
     struct hf_rng rng = {.seed = 6};
     for (int i = 0; i < 4000; i++) {

@@ -193,7 +193,7 @@ def forced_kernel_that_is_not_there():
 @test
 def foreign_files_as_checkpoint():
     for name, data in (("empty.hfc", b""), ("noise.hfc", bytes(range(256)) * 20), ("npy.hfc", content(good()))):
-        refused(good(), "-k", 2, "--resume", write(name, data), code=CORRUPT, words=[name])
+        refused(good(), "-k", 2, "--resume", write(name, data), words=[name, "not a k-means checkpoint"])
 
 
 @test
@@ -206,8 +206,9 @@ def damaged_checkpoint():
     for at in range(0, len(data), max(1, len(data) // 40)):
         damaged = bytearray(data)
         damaged[at] ^= 1
+        code = INPUT if at < 8 else CORRUPT  # another kind of file, or damage
         refused(good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume",
-                write("damaged.hfc", bytes(damaged)), code=CORRUPT, words=["damaged.hfc"])
+                write("damaged.hfc", bytes(damaged)), code=code, words=["damaged.hfc"])
     for cut in (1, len(data) // 2, len(data) - 1):
         refused(good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume",
                 write("cut.hfc", data[:cut]), code=CORRUPT, words=["cut.hfc"])

@@ -21,7 +21,9 @@ static void parse(const uint8_t *data, size_t size) {
     struct hf_checkpoint c;
     hf_error err = {""};
     const hf_status status = hf_checkpoint_parse(data, size, &c, &err);
-    require(status == HF_OK || (status == HF_E_CORRUPT && err.text[0] != '\0'), "parse status");
+    require(status == HF_OK ||
+                ((status == HF_E_CORRUPT || status == HF_E_DATA) && err.text[0] != '\0'),
+            "parse status");
     if (status != HF_OK)
         return;
     const int64_t centers = c.k * c.d * c.element_bytes;

@@ -134,12 +134,16 @@ static bool centers_are_finite(const struct hf_checkpoint *c) {
 hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
                               hf_error *err) {
     const unsigned char *p = data;
-    if (bytes < BODY_AT + CRC_BYTES || memcmp(p, magic, sizeof(magic)) != 0)
-        return hf_fail(err, HF_E_CORRUPT, "not a k-means checkpoint of holdfast");
-    if (get_u32(p + 8) != HF_CHECKPOINT_VERSION)
-        return hf_fail(err, HF_E_CORRUPT,
-                       "a checkpoint of version %u; this library reads version %d", get_u32(p + 8),
-                       HF_CHECKPOINT_VERSION);
+    if (bytes == 0 || memcmp(p, magic, bytes < sizeof(magic) ? bytes : sizeof(magic)) != 0)
+        return hf_fail(err, HF_E_DATA, "not a k-means checkpoint of holdfast");
+    if (bytes < BODY_AT + CRC_BYTES)
+        return hf_fail(err, HF_E_CORRUPT, "the checkpoint is damaged: it has only %llu bytes",
+                       (unsigned long long)bytes);
+    /* A version that the checksum does not vouch for is damage, too. */
+    if (get_u32(p + 8) != HF_CHECKPOINT_VERSION &&
+        hf_crc32c(0, p, bytes - CRC_BYTES) == get_u32(p + bytes - CRC_BYTES))
+        return hf_fail(err, HF_E_DATA, "a checkpoint of version %u; this library reads version %d",
+                       get_u32(p + 8), HF_CHECKPOINT_VERSION);
     if (get_u64(p + 16) != bytes)
         return hf_fail(err, HF_E_CORRUPT, "the checkpoint is damaged: it has %llu bytes, not %llu",
                        (unsigned long long)bytes, (unsigned long long)get_u64(p + 16));

@@ -72,8 +72,8 @@ struct hf_checkpoint {
 };
 
 /* Check the form of `bytes` bytes, whatever they are, and find the parts. Data and options are
- * compared by hf_checkpoint_resume(). HF_E_CORRUPT when it is not a checkpoint, cut, damaged or of
- * another version; out is untouched then. */
+ * compared by hf_checkpoint_resume(). HF_E_DATA when it is not a checkpoint or one of another
+ * version, HF_E_CORRUPT when it is cut or damaged; out is untouched then. */
 hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoint *out,
                               hf_error *err);
 
