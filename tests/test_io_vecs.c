@@ -93,6 +93,11 @@ static void test_bad(void **state) {
     expect_error(make_file("dim.fvecs", file, used), NULL, HF_E_DATA, "-1 elements");
     memset(file, 0xff, 4);
     expect_error(make_file("neg.fvecs", file, used), NULL, HF_E_DATA, "not a .fvecs|-1 elements");
+    unsigned char text[12] = {0xff, 0xff, 0xff, 0xff, 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
+    expect_error(make_file("text.fvecs", text, 12), NULL, HF_E_DATA, "not a .fvecs|-1 elements");
+    const uint32_t ragged[] = {2, 0, 0, 3, 0, 0, 0}; /* rows of 2 and of 3 elements */
+    expect_error(make_file("ragged.fvecs", ragged, sizeof ragged), NULL, HF_E_DATA,
+                 "row 1 (counted from 0, at byte 12) says it has 3 elements|first row has 2");
     memset(file, 0, 4);
     expect_error(make_file("zero.bvecs", file, used), NULL, HF_E_DATA, "not a .bvecs|0 elements");
     memcpy(file, "\xff\xff\xff\x7f", 4);

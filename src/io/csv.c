@@ -43,7 +43,7 @@ struct field {
 enum hf_probe hf_csv_probe(const struct hf_input *in) {
     for (size_t i = 0; i < in->head_bytes; i++) {
         const unsigned char c = in->head[i];
-        if ((c < 32 && c != '\t' && c != '\n' && c != '\r') || c == 127)
+        if ((c < 32 && c != '\t' && c != '\n' && c != '\r') || c == 127 || c == 255)
             return HF_PROBE_NO;
     }
     return HF_PROBE_LIKELY;
