@@ -231,7 +231,7 @@ void report_summary(const struct report *r, FILE *out) {
             tool_seconds_text(r->seconds_load), tool_seconds_text(fit->seconds_init),
             tool_seconds_text(fit->seconds_iterate), tool_seconds_text(fit->seconds_finish),
             tool_seconds_text(r->seconds_write), tool_seconds_text(tool_now() - r->started));
-    fprintf(out, "  memory    %s at most, of it workspace %s\n",
+    fprintf(out, "  memory    %s resident at most; workspace reserved %s\n",
             tool_bytes_text(tool_peak_memory()), tool_bytes_text(fit->workspace_bytes));
     summary_files(r, out);
 }
