@@ -67,14 +67,15 @@ static int terminal_width(void) {
 
 /* "label [=====     ] text", as much of it as the line holds. */
 static void draw(struct progress *p, const char *label, double part, const char *text) {
-    enum { BAR = 20 };
+    enum { LONG = 20, SHORT = 10, ROOMY = 100 };
     const int width = terminal_width() - 1;
-    const int filled = part < 0 || part != part ? 0 : part > 1 ? BAR : (int)(part * BAR);
-    char bar[BAR + 1];
-    memset(bar, ' ', BAR);
+    const int length = width < ROOMY ? SHORT : LONG;
+    const int filled = part < 0 || part != part ? 0 : part > 1 ? length : (int)(part * length);
+    char bar[LONG + 1];
+    memset(bar, ' ', LONG);
     memset(bar, '=', (size_t)filled);
-    bar[BAR] = '\0';
-    const int fixed = (int)strlen(label) + BAR + 4;
+    bar[length] = '\0';
+    const int fixed = (int)strlen(label) + length + 4;
     if (fixed >= width)
         fprintf(stderr, "\r%.*s\033[K", width, label);
     else
@@ -131,8 +132,8 @@ static void iterating(struct progress *p, int restart, int iteration,
     const double rate = it->seconds > 0 ? (double)p->rows / it->seconds : 0;
     char text[256];
     snprintf(text, sizeof text,
-             "at most %s left  inertia %.6g  shift %.2g  changed %.2f %%  %.3g M rows/s",
-             tool_seconds_text(left), it->inertia, it->shift, changed, rate * 1e-6);
+             "at most %s left  %.3g M rows/s  inertia %.6g  shift %.2g  changed %.2f %%",
+             tool_seconds_text(left), rate * 1e-6, it->inertia, it->shift, changed);
     draw(p, label, spent / (spent + left), text);
 }
 
