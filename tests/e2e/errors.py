@@ -44,7 +44,7 @@ def no_such_file():
     refused(scratch(), "-k", 2, words=["irectory"])
     refused(good(), "-k", 2, "--weights", scratch("w.npy"), words=["w.npy", "No such file"])
     refused(good(), "-k", 2, "--init", scratch("c.npy"), words=["c.npy", "No such file"])
-    refused(good(), "-k", 2, "--resume", scratch("r.hfc"), words=["r.hfc", "No such file"])
+    refused(good(), "-k", 2, "--resume", scratch("r.hfc"), words=["r.hfc", "No such file", "start anew"])
 
 
 @test
@@ -141,17 +141,20 @@ def nan_is_named():
 @test
 def all_rows_nan():
     path = write_npy(scratch("all-nan.npy"), [[float("nan")] * 3] * 5)
-    refused(path, "-k", 1, "--nan", "drop")
+    refused(path, "-k", 1, "--nan", "drop", words=["all 5 rows of " + path + " hold NaN", "repair"])
+    path = write_npy(scratch("far.npy"), [[1.0, 1e200]] * 5, "f64")
+    refused(path, "-k", 1, words=["column 1 (counted from 0) of " + path + " holds values beyond 1e150"])
 
 
 @test
 def options_against_data():
-    refused(good(), "-k", 51, words=["51", "50"])
+    refused(good(), "-k", 51, words=["k = 51 for the 50 rows of " + good()])
     refused(good(), "-k", 2147483647, words=["2147483647"])
     start = write_npy(scratch("start.npy"), [r[:2] for r in ROWS[:4]])
-    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 2 columns", "3"])
+    refused(good(), "-k", 4, "--init", start,
+            words=["--init " + start + ": 2 columns", "rows of " + good() + " have 3: give"])
     start = write_npy(scratch("start3.npy"), ROWS[:3])
-    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 3 of them for 4 clusters"])
+    refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 3 of them for 4 clusters: leave -k out"])
     start = write_npy(scratch("nan-start.npy"), [[0.0] * 3] * 3 + [[0, float("nan"), 0]])
     refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": row 3, column 1"])
     start = write_npy(scratch("u8-start.npy"), [[1, 2, 3]] * 4, "u8")

@@ -11,7 +11,8 @@
 int resume_check(const char *path) {
     struct stat about;
     if (access(path, R_OK) != 0 || stat(path, &about) != 0) {
-        tool_error("--resume %s: %s", path, strerror(errno));
+        tool_error("--resume %s: %s: name a checkpoint, or start anew without it", path,
+                   strerror(errno));
         return EXIT_INPUT;
     }
     if (S_ISREG(about.st_mode))

@@ -11,6 +11,7 @@ static const struct tool_word general[] = {
     {"HF_CENTROIDS_SAME", "--centroids same"},
     {"n_init", "--n-init"},
     {"max_iter", "--max-iter"},
+    {"set k to their number", "leave -k out to have as many"},
     {NULL, NULL},
 };
 

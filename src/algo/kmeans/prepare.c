@@ -79,10 +79,11 @@ static hf_status check_range(const struct hf_fit *fit) {
     const struct hf_columns *col = &fit->col;
     for (int64_t f = 0; f < fit->d; f++)
         if (fmax(fabs(col->min[f]), fabs(col->max[f])) > LARGEST)
-            return hf_ctx_fail(fit->ctx, HF_E_DATA,
-                               "column %lld (counted from 0) holds values beyond 1e150, whose "
-                               "squares overflow: scale the data",
-                               (long long)f);
+            return hf_ctx_fail(
+                fit->ctx, HF_E_DATA,
+                "column %lld (counted from 0) of the data holds values beyond 1e150, "
+                "whose squares overflow: scale the data",
+                (long long)f);
     return HF_OK;
 }
 
@@ -108,7 +109,9 @@ static hf_status scan_range(struct hf_scan *s) {
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, range_chunk, s));
     fit->n = fit->n_all - s->dropped;
     if (fit->n < 1)
-        return hf_ctx_fail(fit->ctx, HF_E_DATA, "all %lld rows hold NaN or Inf: nothing to cluster",
+        return hf_ctx_fail(fit->ctx, HF_E_DATA,
+                           "all %lld rows of the data hold NaN or Inf: nothing to cluster; "
+                           "repair them",
                            (long long)fit->n_all);
     if (fit->k > fit->n)
         return hf_ctx_fail(
