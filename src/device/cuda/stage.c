@@ -114,23 +114,23 @@ static void copy_slab(struct hf_stage *stage, bool in) {
     }
 }
 
-static void *view(struct hf_stage *own, void *p, size_t bytes, bool in, bool back) {
-    struct hf_stage *stage = joint_of(own);
-    assert(!stage->ready);
-    if (p == NULL || stage->status != HF_OK)
+static void *view(struct hf_stage *stage, void *p, size_t bytes, bool in, bool back) {
+    struct hf_stage *joint = joint_of(stage);
+    assert(!joint->ready);
+    if (p == NULL || joint->status != HF_OK)
         return NULL;
     if (hf_cuda_owns(p))
         return p;
-    struct hf_stage_item *item = stage != own ? known(stage, p, bytes) : NULL;
+    struct hf_stage_item *item = joint != stage ? known(joint, p, bytes) : NULL;
     if (item != NULL) {
         item->back |= back;
         return item->device;
     }
-    item = add(stage, p, bytes, back);
+    item = add(joint, p, bytes, back);
     if (item == NULL)
         return NULL;
     if (in)
-        upload(stage, item, p, bytes, bytes, 1);
+        upload(joint, item, p, bytes, bytes, 1);
     return item->device;
 }
 
@@ -146,46 +146,46 @@ void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {
     return view(stage, p, bytes, true, true);
 }
 
-hf_array hf_stage_array(struct hf_stage *own, const hf_array *a) {
-    struct hf_stage *stage = joint_of(own);
+hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
+    struct hf_stage *joint = joint_of(stage);
     hf_array seen = *a;
-    if (stage->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(stage->cuda, a->data))
+    if (joint->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(joint->cuda, a->data))
         return seen;
     const size_t size = hf_dtype_bytes(a->dtype), row = (size_t)a->cols * size;
     const int64_t stride = a->row_stride != 0 ? a->row_stride : a->cols;
     seen.row_stride = a->cols;
     if (stride == a->cols) {
-        seen.data = view(own, a->data, row * (size_t)a->rows, true, false);
+        seen.data = view(stage, a->data, row * (size_t)a->rows, true, false);
         return seen;
     }
-    struct hf_stage_item *item = add(stage, NULL, row * (size_t)a->rows, false);
+    struct hf_stage_item *item = add(joint, NULL, row * (size_t)a->rows, false);
     seen.data = item != NULL ? item->device : NULL;
     if (item != NULL && a->rows > 0)
-        upload(stage, item, a->data, row, (size_t)stride * size, (size_t)a->rows);
+        upload(joint, item, a->data, row, (size_t)stride * size, (size_t)a->rows);
     return seen;
 }
 
-bool hf_stage_ready(struct hf_stage *own) {
-    struct hf_stage *stage = joint_of(own);
-    assert(!stage->ready);
-    stage->ready = true;
-    copy_slab(stage, true);
-    for (int i = 0; i < stage->count; i++)
-        stage->item[i].in = false;
-    return stage->status == HF_OK;
+bool hf_stage_ready(struct hf_stage *stage) {
+    struct hf_stage *joint = joint_of(stage);
+    assert(!joint->ready);
+    joint->ready = true;
+    copy_slab(joint, true);
+    for (int i = 0; i < joint->count; i++)
+        joint->item[i].in = false;
+    return joint->status == HF_OK;
 }
 
-void hf_stage_fetch(struct hf_stage *own, void *host, const void *device, size_t bytes) {
-    struct hf_stage *stage = joint_of(own);
-    assert(stage->ready && stage->count < HF_STAGE_ITEMS);
-    if (stage->status != HF_OK || bytes == 0)
+void hf_stage_fetch(struct hf_stage *stage, void *host, const void *device, size_t bytes) {
+    struct hf_stage *joint = joint_of(stage);
+    assert(joint->ready && joint->count < HF_STAGE_ITEMS);
+    if (joint->status != HF_OK || bytes == 0)
         return;
-    char *slab = take_slab(own_of(stage), bytes);
-    queue(stage,
+    char *slab = take_slab(own_of(joint), bytes);
+    queue(joint,
           cudaMemcpyAsync(slab != NULL ? slab : host, device, bytes, cudaMemcpyDefault,
-                          stage->cuda->stream),
+                          joint->cuda->stream),
           "copy from the device");
-    stage->item[stage->count++] =
+    joint->item[joint->count++] =
         (struct hf_stage_item){host, NULL, slab, bytes, slab != NULL, false, true};
 }
 
