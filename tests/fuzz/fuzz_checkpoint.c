@@ -44,7 +44,8 @@ static void resume(const uint8_t *data, size_t size) {
     const hf_kmeans_opts opts = {.k = 3, .seed = 1, .n_init = 2, .max_iter = 20, .resume = path};
     hf_kmeans_result fit;
     const hf_status status = hf_kmeans_fit(ctx, &a, &opts, &fit);
-    require(status == HF_OK || status == HF_E_CORRUPT || status == HF_E_ARG, "resume status");
+    require(status == HF_OK || status == HF_E_CORRUPT || status == HF_E_DATA || status == HF_E_ARG,
+            "resume status");
     require(status == HF_OK || hf_last_error(ctx)[0] != '\0', "no words");
     if (status != HF_OK)
         return;
