@@ -132,6 +132,23 @@ static void columns_of_all_scales(void **state) {
     free(v);
 }
 
+/* 256 values a column, where float64 begins to lack every other whole number. */
+static void bytes_far_out(void **state) {
+    (void)state;
+    const int64_t n = 900, d = 160;
+    double *v = must_alloc((size_t)(n * d) * sizeof(double));
+    for (int64_t i = 0; i < n * d; i++) {
+        const int64_t step = (i / d % 30 * 37 + i % d * 11 + i * i % 23) % 256;
+        v[i] = 0x1p53 + (double)(step <= 127 ? step - 127 : (step - 127) / 2 * 2);
+    }
+    for (int64_t f = 0; f < d; f++)
+        v[f] = 0x1p53 - 127;
+    for (int64_t f = 0; f < d; f++)
+        v[d + f] = 0x1p53 + 128;
+    check_values(v, n, d, 40);
+    free(v);
+}
+
 /* Few distinct rows, many times: ties everywhere, and more clusters than distinct rows. */
 static void duplicated(void **state) {
     (void)state;
@@ -347,6 +364,7 @@ int main(void) {
                                        cmocka_unit_test(every_type_metric_and_stride),
                                        cmocka_unit_test(huge_offset),
                                        cmocka_unit_test(columns_of_all_scales),
+                                       cmocka_unit_test(bytes_far_out),
                                        cmocka_unit_test(duplicated),
                                        cmocka_unit_test(ties),
                                        cmocka_unit_test(tiny_and_huge_values),

@@ -427,7 +427,8 @@ static float pack_lost_most(const struct pack *p) {
     return most;
 }
 
-/* Middle of a column's range: its values are at most 128 below and 127 above it. */
+/* Middle of a column's range: its values are at most 128 below and 127 above it where float64 has
+ * the sum exactly. */
 static double filter_middle(const struct hf_filter *f, int64_t j) {
     return floor((f->least[j] + f->most[j] + 1) / 2);
 }

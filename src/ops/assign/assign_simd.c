@@ -422,7 +422,7 @@ static size_t i8_workspace(const void *args, int workers) {
     return i8 > half ? i8 : half;
 }
 
-/* Whole numbers that fit a byte, if float32 knows the middles of their columns. */
+/* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
 static bool i8_supports(const void *args) {
     const struct hf_assign_args *a = args;
     if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
@@ -430,7 +430,8 @@ static bool i8_supports(const void *args) {
         return false;
     for (int64_t j = 0; j < a->x.cols; j++) {
         const double middle = filter_middle(&a->filter, j);
-        if ((double)(float)middle != middle)
+        if ((double)(float)middle != middle || a->filter.most[j] - middle > 127 ||
+            middle - a->filter.least[j] > 128)
             return false;
     }
     return true;
