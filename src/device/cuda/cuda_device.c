@@ -309,14 +309,6 @@ static bool cuda_owns(const void *stream, const void *p) {
     return on_device(((const struct hf_cuda *)stream)->device, p);
 }
 
-static bool is_pageable(const void *p) {
-    struct cudaPointerAttributes attr;
-    if (cudaPointerGetAttributes(&attr, p) == cudaSuccess)
-        return attr.type == cudaMemoryTypeUnregistered;
-    (void)cudaGetLastError();
-    return false;
-}
-
 /* A copy that the host takes part in is waited for. */
 static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *src) {
     if (on_device(cuda->device, dst) && on_device(cuda->device, src))
@@ -333,22 +325,13 @@ static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t byte
     return finish_copy(cuda, dst, src);
 }
 
-/* The driver has read pageable memory when it returns: what follows on the stream comes behind the
- * copy, and nobody else waits for it. */
-static hf_status copy_packed(struct hf_cuda *cuda, void *dst, const void *src, size_t bytes) {
-    if (!is_pageable(src) || !on_device(cuda->device, dst))
-        return cuda_copy(cuda, dst, src, bytes);
-    return hf_cuda_check(
-        cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, cuda->stream), "copy");
-}
-
 static hf_status cuda_copy_rows(void *stream, void *dst, size_t dst_step, const void *src,
                                 size_t src_step, size_t row_bytes, int64_t rows) {
     struct hf_cuda *cuda = stream;
     if (rows == 0 || row_bytes == 0)
         return HF_OK;
     if (dst_step == row_bytes && src_step == row_bytes)
-        return copy_packed(cuda, dst, src, row_bytes * (size_t)rows);
+        return cuda_copy(stream, dst, src, row_bytes * (size_t)rows);
     HF_TRY(hf_cuda_check(cuda,
                          cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, (size_t)rows,
                                            cudaMemcpyDefault, cuda->stream),
