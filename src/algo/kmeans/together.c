@@ -9,6 +9,7 @@
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init.h"
+#include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/mirror.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -203,7 +204,7 @@ static hf_status take_results(struct together *t, struct hf_fit *fit) {
     fit->best = hf_alloc(center_bytes(t));
     fit->labels = hf_alloc((size_t)t->n * sizeof(int32_t));
     fit->rows.chunk_rows = t->n;
-    fit->held_bytes = (uint64_t)t->d * HF_COLUMN_ARRAYS * sizeof(double);
+    fit->held_bytes = hf_prepared_bytes(fit);
     return fit->best && fit->labels ? HF_OK
                                     : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for results");
 }
