@@ -302,6 +302,8 @@ def a_checkpoint_has_a_file_of_its_own():
             check("--checkpoint " + checkpoint in result.err and "another file" in result.err, str(result))
     os.symlink("../own/labels.npy", scratch("afar/labels.hfc"))  # leads to what is not there yet
     holdfast("kmeans", data(), "-k", 4, "-o", "own", "--checkpoint", "afar/labels.hfc", code=USAGE, **here)
+    os.symlink("later", scratch("early"))  # to the folder that is not there yet
+    holdfast("kmeans", data(), "-k", 4, "-o", "later", "--checkpoint", "early/labels.npy", code=USAGE, **here)
     for checkpoint in ("labels.npy", "own/other.npy", "afar/labels.npy", "link.hfc"):
         holdfast("kmeans", data(), "-k", 4, "-q", "-o", "own", "--checkpoint", checkpoint, **here)
 

@@ -115,6 +115,8 @@ static int prepare(struct job *job) {
     job->report.seconds_load = tool_now() - begin;
     if (code == EXIT_DONE && o->out_dir)
         code = outputs_open(&job->outputs, job->ctx, o->out_dir, names_of_files(o));
+    if (code == EXIT_DONE && o->out_dir)
+        code = spare_inputs(o); /* links may lead to the folder that is there now */
     return code == EXIT_DONE ? checkpoint_choose(&job->checkpoint, &job->options, job->ctx) : code;
 }
 
