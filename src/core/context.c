@@ -60,8 +60,11 @@ static void name_context(hf_context *ctx, int index) {
 
 /* Half of the host's memory, which others need too; most of a device's own. */
 static void choose_memory(hf_context *ctx, uint64_t asked) {
-    const uint64_t there = asked != 0 ? asked : ctx->device->memory(ctx->stream);
-    ctx->memory_bytes = asked != 0 ? asked : hf_ctx_is_host(ctx) ? there / 2 : there / 10 * 9;
+    ctx->memory_bytes = asked;
+    if (asked == 0) {
+        const uint64_t there = ctx->device->memory(ctx->stream);
+        ctx->memory_bytes = hf_ctx_is_host(ctx) ? there / 2 : there / 10 * 9;
+    }
     if (ctx->memory_bytes < MIN_MEMORY)
         ctx->memory_bytes = MIN_MEMORY;
 }
