@@ -379,16 +379,22 @@ static void choose_sums(struct hf_fit *fit) {
     }
 }
 
-static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
-    struct hf_scan *s = job;
+hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
+                          double *squares, hf_wide *sum) {
     const struct hf_fit *fit = s->fit;
     const struct hf_inertia_args args = {.x = *chunk,
                                          .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
                                          .metric = HF_EUCLIDEAN,
-                                         .weights = fit->weights + first,
+                                         .weights = weights,
                                          .labels = s->zeros,
-                                         .sum = &s->square};
-    return hf_run(fit->ctx, HF_OP_INERTIA, &args);
+                                         .distances = squares,
+                                         .sum = sum};
+    return hf_inertia(fit->ctx, &args);
+}
+
+static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
+    struct hf_scan *s = job;
+    return hf_scan_squares(s, chunk, s->fit->weights + first, NULL, &s->square);
 }
 
 /* Sum of |x - shift|^2, from the moments. */

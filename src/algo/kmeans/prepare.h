@@ -33,6 +33,10 @@ void hf_scan_plan_moments(struct hf_scan *s);
 void hf_scan_take_moments(const struct hf_scan *s);
 /* All that depends on ranges and moments. */
 hf_status hf_scan_conclude(struct hf_scan *s);
+/* |x - shift|^2 of a chunk's rows, with weights [rows] (NULL means 1) added to *sum, and to squares
+ * [rows] (NULL: not wanted). */
+hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
+                          double *squares, hf_wide *sum);
 /* prepare_zeros.c, HF_COSINE: fit->pull. */
 hf_status hf_scan_zero_rows(struct hf_scan *s);
 

@@ -4,7 +4,6 @@
  * for being far it would be taken before all others. */
 #include "algo/kmeans/prepare.h"
 #include "base/mem.h"
-#include "ops/inertia/inertia.h"
 
 #define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */
 
@@ -25,13 +24,7 @@ static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
     struct hf_scan *s = job;
     struct hf_fit *fit = s->fit;
     hf_wide ignored = {.special = 0};
-    const struct hf_inertia_args args = {.x = *chunk,
-                                         .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
-                                         .metric = HF_EUCLIDEAN,
-                                         .labels = s->zeros,
-                                         .distances = s->squares,
-                                         .sum = &ignored};
-    HF_TRY(hf_inertia(fit->ctx, &args));
+    HF_TRY(hf_scan_squares(s, chunk, NULL, s->squares, &ignored));
     for (int64_t i = 0; i < chunk->rows; i++) {
         if (s->squares[i] > 0)
             continue;
