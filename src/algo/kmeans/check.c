@@ -151,8 +151,7 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
     if (opts->k < 1 || opts->k > shape->n || opts->k > INT32_MAX)
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "k = %lld for the %lld rows of the data: the number of clusters must be "
-                           "from 1 to the number "
-                           "of rows, and at most 2147483647",
+                           "from 1 to the number of rows, and at most 2147483647",
                            (long long)opts->k, (long long)shape->n);
     HF_TRY(hf_check_metric(ctx, opts->metric, opts->precision));
     HF_TRY(check_choices(ctx, opts));

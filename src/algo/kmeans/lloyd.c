@@ -39,17 +39,22 @@ struct label_check {
     _Atomic bool wrong;
 };
 
+/* Its sign: the label is below 0 or beyond the last. */
+static uint32_t out_of_range(int32_t label, uint32_t last) {
+    return (uint32_t)label | (last - (uint32_t)label);
+}
+
 static void check_range(void *user, int worker, int64_t begin, int64_t end) {
     struct label_check *check = user;
     const int32_t *labels = check->labels;
     const uint32_t last = check->k - 1;
-    uint32_t wrong[LABELS_LANES] = {0}; /* signs of labels below 0, and of those beyond the last */
+    uint32_t wrong[LABELS_LANES] = {0};
     (void)worker;
     for (; end - begin >= LABELS_LANES; begin += LABELS_LANES)
         for (int i = 0; i < LABELS_LANES; i++)
-            wrong[i] |= (uint32_t)labels[begin + i] | (last - (uint32_t)labels[begin + i]);
+            wrong[i] |= out_of_range(labels[begin + i], last);
     for (int i = 0; i < end - begin; i++)
-        wrong[i] |= (uint32_t)labels[begin + i] | (last - (uint32_t)labels[begin + i]);
+        wrong[i] |= out_of_range(labels[begin + i], last);
     uint32_t any = 0;
     for (int i = 0; i < LABELS_LANES; i++)
         any |= wrong[i];
