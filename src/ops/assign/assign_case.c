@@ -36,7 +36,7 @@ static const char *const kind_names[KINDS] = {
     "columns",   "huge-spread", "mixed",   "equal",      "wild-centroids",
     "zero-rows", "stamps",      "extreme", "beyond",     "bytes"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
-static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 20, 31, 33, 64, 90, 100, 129, 300};
+static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 20, 31, 33, 64, 90, 100, 129, 200, 300};
 static const int64_t wide_depths[] = {520, 700, 1032};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
@@ -340,7 +340,7 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     struct hf_assign_args *a = c->args;
     struct shape s = {.n = heights[pick(rng, 8)],
                       .k = counts[pick(rng, 9)],
-                      .d = depths[pick(rng, 15)],
+                      .d = depths[pick(rng, 16)],
                       .kind = (enum kind)(id % KINDS),
                       .dtype = dtypes[id / KINDS % 5]};
     a->metric = (hf_metric)(id / 50 % 7 < 5 ? 0 : id / 50 % 7 - 4);

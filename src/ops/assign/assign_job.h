@@ -25,7 +25,7 @@
 #define CHAINS 8                             /* float64 distances evaluated side by side */
 
 /* What a row of the table does. */
-enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16, IDEA_HALF, IDEA_I8 };
+enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16, IDEA_HALF, IDEA_I8, IDEA_I8X2 };
 
 /* What a call does with rows that are kept. */
 enum kept_use { KEPT_NONE, KEPT_FILL, KEPT_READ };
@@ -145,8 +145,10 @@ struct job {
     struct filter_bound bound;
     struct pack all, moved;
     int half;        /* rows and centroids go to the tiles as bf16 and nothing else, */
-    int i8;          /* perhaps even as bytes, */
+    int i8;          /* perhaps even as bytes, so many for a component of a centroid, */
     float i8_step;   /* one in a centroid standing for this, */
+    int i8_most;     /* the largest number there, */
+    float *i8_off;   /* [d_pad] added to x' to make it a byte, */
     double *c_most;  /* [k] the largest |component| of c', */
     int i16;         /* or as int16, */
     float i16_scale; /* the centroids times this */

@@ -166,19 +166,20 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->n = a->x.rows;
     job->k = a->c.rows;
     job->d = a->x.cols;
-    const int64_t pad = idea == IDEA_I8 ? 2 * TILE_PAD : TILE_PAD; /* a tile has more of them */
+    job->i8 = idea == IDEA_I8 ? 1 : idea == IDEA_I8X2 ? 2 : 0;
+    const int64_t pad = job->i8 ? 2 * TILE_PAD : TILE_PAD; /* a tile has more of them */
     job->d_pad = (job->d + pad - 1) / pad * pad;
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
-    job->whole = rows_are_whole(a) || idea == IDEA_I8;
+    job->whole = rows_are_whole(a);
     job->project = idea == IDEA_PROJECT;
     job->i16 = idea == IDEA_I16;
-    job->i8 = idea == IDEA_I8;
     job->half = idea == IDEA_HALF || job->i8;
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
+    job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad) : NULL;
     job->c64 = hf_carve_take(&carve, sizeof(double) * k * (size_t)job->d);
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
@@ -427,35 +428,39 @@ static float pack_lost_most(const struct pack *p) {
     return most;
 }
 
+/* What x' = (x - shift) * scale takes from column j. */
+static double column_shift(const struct hf_assign_args *a, int64_t j) {
+    return a->metric == HF_EUCLIDEAN && a->filter.shift ? a->filter.shift[j] : 0;
+}
+
+#if TILE_HAS_HALF
 /* Middle of a column's range: its values are at most 128 below and 127 above it where float64 has
  * the sum exactly. */
 static double filter_middle(const struct hf_filter *f, int64_t j) {
     return floor((f->least[j] + f->most[j] + 1) / 2);
 }
 
-/* What x' = (x - shift) * scale takes from column j. */
-static float column_shift(const struct job *job, int64_t j) {
-    const struct hf_filter *f = &job->a->filter;
-    if (job->i8)
-        return (float)filter_middle(f, j);
-    return job->a->metric == HF_EUCLIDEAN && f->shift ? (float)f->shift[j] : 0;
-}
-
-#if TILE_HAS_HALF
 /* How finely bytes tell centroids apart, once all are read. */
 static void prepare_i8(struct job *job) {
+    const struct hf_filter *f = &job->a->filter;
     double most = 0;
+    double reach = 0; /* of all |x'_j| added up */
+    memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
+    for (int64_t j = 0; j < job->d; j++) {
+        const double shift = column_shift(job->a, j);
+        job->i8_off[j] = (float)(shift - filter_middle(f, j));
+        reach += fmax(f->most[j] - shift, shift - f->least[j]);
+    }
     for (int64_t k = 0; k < job->k; k++)
         most = fmax(most, job->c_most[k]);
-    job->i8_step = i8_step_of(most);
-    job->bound.eta += i8_eta(job);
+    i8_choose_step(job, fmin(most, I8_REACH), reach);
 }
 #endif
 
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
     for (int64_t j = 0; j < job->d_pad; j++)
-        job->shift[j] = j < job->d ? column_shift(job, j) : 0;
+        job->shift[j] = j < job->d ? (float)column_shift(a, j) : 0;
     const double scale = a->filter.scale > 0 && !job->i8 ? a->filter.scale : 1;
     job->scale = (float)scale;
     job->usable = scale <= 0x1p100 && scale >= 0x1p-100;

@@ -214,7 +214,8 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
 }
 
 /* VW rows in sequence that are plainly decided, where nothing else is asked for: judge() with the
- * largest margin there can be, r_b <= |x'| + |c'_b|. false: nothing was done. */
+ * largest margin there can be, r_b <= |x'| + |c'_b|, of what is stored where that is scored. false:
+ * nothing was done. */
 ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
     const struct filter_bound *f = &job->bound;
     const struct block *b = &w->block;
@@ -222,12 +223,13 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const vf cmax = vf_set1(f->cmax);
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    const vf flat = vf_fma(norm, vf_set1(f->moved), vf_set1(f->eta));
+    const float apart = scores_stored(job) ? f->moved : 0; /* in distances, else in scores */
+    const vf flat = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
                         vf_fma(loss, cmax, flat));
-    const vf reach = vf_add(norm, cmax);
-    const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny));
+    const vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
+    const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny + apart));
     const vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
     const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
     const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
@@ -264,7 +266,8 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
 /* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
 static void settle_block(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
-    const int plain = !job->a->bounds && !scores_stored(job);
+    const int fine = !scores_stored(job) || job->i8 == 2;
+    const int plain = fine && !job->a->bounds;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
         const int count = b->rows - slot < VW ? b->rows - slot : VW;

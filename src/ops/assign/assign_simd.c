@@ -100,8 +100,10 @@ static int half_pays(struct job *job) {
         for (int i = 0; i < VW && slot + i < b->rows; i++)
             open += !(b->next[slot + i] < v.threshold[i]);
     }
-    const double row = job->i8 ? i8_row(job->a) : half_row(job->a);
-    const double other = job->i8 ? half_row(job->a) : plain_row(job->a);
+    const double row = job->i8 == 2 ? i8x2_row(job->a)
+                       : job->i8    ? i8_row(job->a)
+                                    : half_row(job->a);
+    const double other = job->i8 == 1 ? half_row(job->a) : plain_row(job->a);
     const double saved = (other - row) * b->rows;
     b->rows = 0;
     return open * open_row(job->a, row) <= saved;
@@ -117,7 +119,7 @@ static enum idea half_idea(const struct hf_assign_args *a, enum idea idea) {
 
 /* The one to take where it leaves too many rows open. */
 static enum idea half_instead(const struct job *job) {
-    const enum idea idea = job->i8 ? IDEA_HALF : IDEA_PLAIN;
+    const enum idea idea = job->i8 == 1 ? IDEA_HALF : IDEA_PLAIN;
     if (job->a->kept) {
         job->a->kept->rest = HALF_REST;
         job->a->kept->instead = idea;
@@ -217,6 +219,15 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
 static int kept_form(const struct job *job) {
     return 1 + 3 * HF_ISA_ID + (job->i8 ? 2 : job->i16 || job->half);
 }
+
+#if TILE_HAS_HALF
+/* Is it to be asked whether this idea pays? Where rows are kept as bytes it did. */
+static int half_in_doubt(const struct job *job) {
+    const struct hf_assign_kept *k = job->a->kept;
+    const int known = job->i8 == 2 && k && k->form == kept_form(job) && k->filled > 0;
+    return job->half && job->usable && !known;
+}
+#endif
 
 /* Does this call fill or read rows that are kept? Only calls that look at all rows do. */
 static void kept_begin(struct job *job) {
@@ -361,7 +372,7 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     prepare(&job, stream);
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
-    while (job.half && job.usable && !half_pays(&job)) {
+    while (half_in_doubt(&job) && !half_pays(&job)) {
         carve_job(&job, args, half_instead(&job), hf_pool_workers(stream), ws);
         prepare(&job, stream);
     }
@@ -422,16 +433,15 @@ static size_t i8_workspace(const void *args, int workers) {
     return i8 > half ? i8 : half;
 }
 
-/* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
+/* Whole numbers that fit a byte, less the middles of their columns. */
 static bool i8_supports(const void *args) {
     const struct hf_assign_args *a = args;
     if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
-        a->x.cols > I8_FEATURES)
+        a->x.cols > I8_FEATURES || !rows_are_whole(a))
         return false;
     for (int64_t j = 0; j < a->x.cols; j++) {
         const double middle = filter_middle(&a->filter, j);
-        if ((double)(float)middle != middle || a->filter.most[j] - middle > 127 ||
-            middle - a->filter.least[j] > 128)
+        if (a->filter.most[j] - middle > 127 || middle - a->filter.least[j] > 128)
             return false;
     }
     return true;
@@ -440,6 +450,27 @@ static bool i8_supports(const void *args) {
 static double i8_estimate(const void *args) {
     const struct hf_assign_args *a = args;
     return (double)a->x.rows * i8_row_ns(a);
+}
+
+static hf_status i8x2_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, half_idea(args, IDEA_I8X2), ws);
+}
+
+static size_t i8x2_workspace(const void *args, int workers) {
+    struct job job;
+    const size_t i8x2 = carve_job(&job, args, IDEA_I8X2, workers, NULL);
+    const size_t plain = carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+    return i8x2 > plain ? i8x2 : plain;
+}
+
+static bool i8x2_supports(const void *args) {
+    return ((const struct hf_assign_args *)args)->x.cols <= I8X2_STEPS * I8_STEP &&
+           i8_supports(args);
+}
+
+static double i8x2_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * i8x2_row_ns(a);
 }
 #endif
 
@@ -533,6 +564,18 @@ static const struct hf_kernel rows[] = {
         .workspace = i8_workspace,
         .run = i8_run,
         .estimate = i8_estimate,
+    },
+    {
+        .name = "assign_" TILE_I8X2_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i8x2_supports,
+        .workspace = i8x2_workspace,
+        .run = i8x2_run,
+        .estimate = i8x2_estimate,
     },
 #endif
 #if TILE_HAS_I16

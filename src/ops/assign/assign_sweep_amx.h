@@ -4,7 +4,7 @@
 #ifndef HF_ASSIGN_SWEEP_AMX_H
 #define HF_ASSIGN_SWEEP_AMX_H
 
-#include "ops/assign/assign_look_amx.h"
+#include "ops/assign/assign_sweep_i8x2.h"
 
 #define PARTS_LOOK 2 /* centroids whose scores are looked at after a step of long operands */
 
@@ -341,7 +341,7 @@ static void i8_argmax(const struct job *job, struct worker *w, const struct pack
 
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     if (job->i8) {
-        i8_argmax(job, w, p);
+        (job->i8 == 2 ? i8x2_argmax : i8_argmax)(job, w, p);
         i8_scores(job, &w->block);
         return;
     }
@@ -366,7 +366,10 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
 
 static NOINLINE void i8_collect(const struct job *job, struct worker *w, const struct pack *p) {
     i8_thresholds(job, &w->block);
-    tile_sweep(job, w, p, 1, tile_steps(job), 0, 0, 0, 1);
+    if (job->i8 == 2)
+        i8x2_sweep(job, w, p, 1, tile_steps(job));
+    else
+        tile_sweep(job, w, p, 1, tile_steps(job), 0, 0, 0, 1);
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {

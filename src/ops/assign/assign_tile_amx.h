@@ -65,6 +65,8 @@ static int64_t tile_steps(const struct job *job) {
 }
 
 static int64_t tile_low_steps(const struct job *job) {
+    if (job->i8 == 2)
+        return tile_steps(job);
     return job->single || job->half ? 0 : (job->d + STEP - 1) / STEP;
 }
 
@@ -89,7 +91,7 @@ static float tile_most_share(const struct job *job) {
  * (assign_sweep_amx.h) differs from its score in the last 5 bits. */
 static double tile_dot_error(const struct job *job, int measured) {
     if (job->i8)
-        return 0; /* i8_eta() */
+        return I8_ROUNDINGS * 0x1p-24;
     const double chain = 2 * (18.0 + (double)tile_all_steps(job));
     const double stored = job->single || measured ? 0 : job->whole ? 1.02 : 2.04;
     const double rows = job->single || job->half || job->whole ? 0 : 1.02;
@@ -130,11 +132,12 @@ static int64_t tile_splits(int64_t high, int64_t low) {
     return parts > 2 ? parts : 2;
 }
 
-/* ... and scores of three panels, or of all. */
+/* ... and scores of three panels, of four halves of groups, or of all. */
 static size_t tile_scratch_bytes(const struct job *job) {
     const int panels = job->block_rows / VW;
     const int split = tile_splits(tile_steps(job), tile_low_steps(job)) > 1;
-    const size_t scores = split && panels > 3 ? (size_t)panels : 3;
+    const size_t some = job->i8 == 2 ? 4 : 3;
+    const size_t scores = split && panels > 3 ? (size_t)panels : some;
     return tile_parts_bytes(job) + scores * SCORES_STRIDE * sizeof(float);
 }
 
@@ -474,6 +477,12 @@ static double half_row(const struct hf_assign_args *a) { return high_row(a, STEP
 
 static double i8_row(const struct hf_assign_args *a) { return high_row(a, I8_STEP); }
 
+/* Two bytes for a component of a centroid */
+static double i8x2_row(const struct hf_assign_args *a) {
+    const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
+    return k * (0.038 * ceil((double)a->x.cols / I8_STEP) + 0.045);
+}
+
 static double plain_row(const struct hf_assign_args *a) {
     const double d = (double)a->x.cols;
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
@@ -508,6 +517,12 @@ static double half_row_ns(const struct hf_assign_args *a) {
 static double i8_row_ns(const struct hf_assign_args *a) {
     return 1.1 * i8_row(a) + 0.1 * open_row(a, i8_row(a)) + plain_open(a) +
            0.4 * (double)a->x.cols + 7;
+}
+
+/* in two, which leave few, */
+static double i8x2_row_ns(const struct hf_assign_args *a) {
+    return i8x2_row(a) + 0.003 * open_row(a, i8x2_row(a)) + plain_open(a) +
+           0.33 * (double)a->x.cols + 7;
 }
 
 /* and with directions. */
