@@ -40,24 +40,45 @@ static float i16_centroid_scale(double cmax) {
  * are left to label without float64. */
 static int i16_is_coarse(double cmax, int64_t d) { return cmax > I16_REACH * sqrt((double)d); }
 
-static int16_t i16_round(float v, double *lost) {
-    const float r = rintf(v);
-    *lost += (double)(v - r) * (double)(v - r);
-    return (int16_t)r;
+/* VW values to integers; *lost += the squares of what that takes from them, in parts. */
+ALWAYS_INLINE vi i16_round(vf v, vd *lost) {
+    const vi whole = _mm512_cvtps_epi32(v);
+    const vf off = vf_sub(v, _mm512_cvtepi32_ps(whole));
+    const vd a = _mm512_cvtps_pd(_mm512_castps512_ps256(off));
+    const vd b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(off, 1));
+    *lost = vd_fma(a, a, vd_fma(b, b, *lost));
+    return whole;
+}
+
+/* Each lane's low half from a, its high half from b. */
+ALWAYS_INLINE vi i16_join(vi a, vi b) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16));
+}
+
+/* The first n values at p, zeros behind them. */
+ALWAYS_INLINE vf i16_load(const float *p, int64_t n) {
+    const uint32_t lanes = n < 0 ? 0 : n < VW ? (1u << n) - 1 : 0xffff;
+    return _mm512_maskz_loadu_ps((vm)lanes, p);
 }
 
 static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slot, const float *c,
                               float start) {
     const int64_t pairs = i16_pairs(job);
-    int16_t *dst = (int16_t *)p->tiles + (slot / TILE_K * pairs * TILE_K + slot % TILE_K) * 2;
-    double lost = 0;
-    for (int64_t j = 0; j < pairs; j++) {
-        const float other = j + pairs < job->d ? c[j + pairs] : 0;
-        dst[j * TILE_K * 2] = i16_round(c[j] * job->i16_scale, &lost);
-        dst[j * TILE_K * 2 + 1] = i16_round(other * job->i16_scale, &lost);
+    int32_t *dst = (int32_t *)p->tiles + slot / TILE_K * pairs * TILE_K + slot % TILE_K;
+    const vf scale = vf_set1(job->i16_scale);
+    vd lost = vd_set1(0);
+    for (int64_t j = 0; j < pairs; j += VW) {
+        const int64_t left = pairs - j < VW ? pairs - j : VW;
+        const vf x = i16_load(c + j, left);
+        const vf y = i16_load(c + j + pairs, job->d - j - pairs);
+        int32_t lanes[VW];
+        vi_store(lanes,
+                 i16_join(i16_round(vf_mul(x, scale), &lost), i16_round(vf_mul(y, scale), &lost)));
+        for (int64_t i = 0; i < left; i++)
+            dst[(j + i) * TILE_K] = lanes[i];
     }
     p->start[slot] = start;
-    p->lost[slot] = (float)(sqrt(lost) / job->i16_scale * (1 + 0x1p-20));
+    p->lost[slot] = (float)(sqrt(_mm512_reduce_add_pd(lost)) / job->i16_scale * (1 + 0x1p-20));
 }
 
 /* Squares of what rounding takes from a row times s, in VW parts. */
@@ -118,8 +139,7 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
             /* what was just stored is not loaded across two stores */
             const vi b = job->d <= VW ? _mm512_permutexvar_epi32(turn, a)
                                       : _mm512_cvtps_epi32(vf_mul(vf_load(x + pairs), s));
-            r[i] = _mm512_castsi512_ps(
-                _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16)));
+            r[i] = _mm512_castsi512_ps(i16_join(a, b));
         }
         vf_transpose(r);
         for (int64_t i = 0; i < left; i++)
