@@ -145,23 +145,22 @@ ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
 }
 
-/* high[j] = bf16 of x[j], for d up to a multiple of 32 values. */
-static void tile_high(const float *x, int64_t d, uint16_t *high) {
-    for (int64_t j = 0; j < d; j += STEP)
-        _mm512_storeu_si512(high + j,
-                            (__m512i)_mm512_cvtne2ps_pbh(vf_load(x + j + 16), vf_load(x + j)));
+/* 32 features as bf16: the high halves, or what they leave. */
+ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
+    const vf a = vf_load(x);
+    const vf b = vf_load(x + 16);
+    const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+    if (!low)
+        return high;
+    const vf rest_a = vf_sub(a, tile_widen(_mm512_castsi512_si256(high)));
+    const vf rest_b = vf_sub(b, tile_widen(_mm512_extracti64x4_epi64(high, 1)));
+    return (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
 }
 
-/* low[j] = bf16 of what high[j] leaves of x[j]. */
-static void tile_low(const float *x, int64_t d, uint16_t *low) {
-    for (int64_t j = 0; j < d; j += STEP) {
-        const vf a = vf_load(x + j);
-        const vf b = vf_load(x + j + 16);
-        const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
-        const vf rest_a = vf_sub(a, tile_widen(_mm512_castsi512_si256(high)));
-        const vf rest_b = vf_sub(b, tile_widen(_mm512_extracti64x4_epi64(high, 1)));
-        _mm512_storeu_si512(low + j, (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a));
-    }
+/* d of them up to a multiple of 32. */
+ALWAYS_INLINE void tile_part_row(const float *x, int64_t d, int low, uint16_t *out) {
+    for (int64_t j = 0; j < d; j += STEP)
+        _mm512_storeu_si512(out + j, tile_part(x + j, low));
 }
 
 /* What lies behind the parts of a row up to the end of its last tile must be 0, not what was there
@@ -210,6 +209,23 @@ static float tile_rest(const struct job *job, const float *c) {
                    sqrt((double)job->d) * 0x1p-120);
 }
 
+/* The high or the low tiles of a centroid. */
+ALWAYS_INLINE void tile_pack_part(const struct job *job, struct worker *w, const float *c, int low,
+                                  int64_t steps, char *tile) {
+    if (tile_parts(job) == 1 || job->d % STEP == 0) {
+        for (int64_t s = 0, j = 0; s < steps; s++, j += STEP)
+            _mm512_storeu_si512(tile + s * STEP_BYTES,
+                                tile_part(c + (j < job->d_pad ? j : j - job->d), low));
+        return;
+    }
+    uint16_t *parts = w->scratch; /* xl.cl comes for free on the tile that xh and xl share */
+    tile_part_row(c, job->d, low, parts);
+    tile_part_row(c, job->d, low, parts + job->d);
+    tile_clear_end(job, parts);
+    for (int64_t s = 0; s < steps; s++)
+        memcpy(tile + s * STEP_BYTES, parts + s * STEP, 64);
+}
+
 /* Centroid `slot` of a pack: c' [d_pad] and its start score. */
 static void tile_pack_centroid(const struct job *job, struct worker *w, struct pack *p,
                                int64_t slot, const float *c, float start) {
@@ -219,21 +235,10 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
     }
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
-    uint16_t *parts = w->scratch;
     char *tile = (char *)p->tiles + (size_t)(slot / 16 * (high + low)) * STEP_BYTES +
                  (size_t)(slot % 16) * 64;
-    tile_high(c, job->d, parts);
-    if (tile_parts(job) == 2)
-        tile_high(c, job->d, parts + job->d);
-    tile_clear_end(job, parts);
-    for (int64_t s = 0; s < high; s++)
-        memcpy(tile + s * STEP_BYTES, parts + s * STEP, 64);
-    tile_low(c, job->d, parts);
-    if (tile_parts(job) == 2) /* xl.cl where it comes for free: on the tile that xh and xl share */
-        tile_low(c, job->d, parts + job->d);
-    tile_clear_end(job, parts);
-    for (int64_t s = 0; s < low; s++)
-        memcpy(tile + (high + s) * STEP_BYTES, parts + s * STEP, 64);
+    tile_pack_part(job, w, c, 0, high, tile);
+    tile_pack_part(job, w, c, 1, low, tile + high * STEP_BYTES);
     if (job->half) {
         double square;
         p->lost[slot] = tile_lost(c, job->d, &square);
@@ -242,20 +247,7 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
     } else if (p->lost) {
         p->lost[slot] = tile_rest(job, c);
     }
-    for (int i = 0; i < 16; i++)
-        p->start[slot * 16 + i] = start;
-}
-
-/* 32 features of a row: the high halves, or what they leave. */
-ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
-    const vf a = vf_load(x);
-    const vf b = vf_load(x + 16);
-    const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
-    if (!low)
-        return high;
-    const vf rest_a = vf_sub(a, tile_widen(_mm512_castsi512_si256(high)));
-    const vf rest_b = vf_sub(b, tile_widen(_mm512_extracti64x4_epi64(high, 1)));
-    return (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
+    vf_store(p->start + slot * 16, vf_set1(start));
 }
 
 /* Step s of the packed rows, where no tile has features of both parts. */
@@ -292,8 +284,8 @@ static void tile_pack_shared(const struct job *job, struct worker *w, const floa
     const int64_t stride = tile_parts_stride(job);
     uint16_t *parts = w->scratch; /* [16][stride] */
     for (int i = 0; i < 16; i++) {
-        tile_high(rows + i * job->d_pad, job->d, parts + i * stride);
-        tile_low(rows + i * job->d_pad, job->d, parts + i * stride + job->d);
+        tile_part_row(rows + i * job->d_pad, job->d, 0, parts + i * stride);
+        tile_part_row(rows + i * job->d_pad, job->d, 1, parts + i * stride + job->d);
         tile_clear_end(job, parts + i * stride);
     }
     for (int64_t s = 0; s < tile_steps(job); s++) {
