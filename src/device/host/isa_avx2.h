@@ -73,6 +73,8 @@ ALWAYS_INLINE void vf_transpose(vf r[VW]) {
 ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const void *)p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((void *)p, a); }
+ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+ALWAYS_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm256_movemask_ps(_mm256_castsi256_ps(a)) != 0; }

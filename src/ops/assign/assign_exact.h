@@ -70,7 +70,7 @@ static double near_share(const struct job *job) {
 
 static void exact_load_row(const struct job *job, struct worker *w, int slot) {
     const struct hf_array *x = &job->a->x;
-    hf_to_f64(w->x64, job_row(job, w->block.row[slot]), x->dtype, job->d);
+    gather_wide(w->x64, job_row(job, w->block.row[slot]), x->dtype, job->d);
     if (job->a->metric == HF_COSINE)
         w->norm64 = hf_reference_norm(w->x64, job->d);
     w->slot64 = slot;

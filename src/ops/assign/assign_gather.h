@@ -3,8 +3,23 @@
 #ifndef HF_ASSIGN_GATHER_H
 #define HF_ASSIGN_GATHER_H
 
+#include "base/dtype.h"
 #include "ops/assign/assign_job.h"
 #include <string.h>
+
+/* A row of any type to float64, exactly. */
+static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
+    if (dtype != HF_F32) {
+        hf_to_f64(dst, row, dtype, d);
+        return;
+    }
+    const float *x = row;
+    int64_t j = 0;
+    for (; j + VDW <= d; j += VDW)
+        vd_store(dst + j, vd_from_f32(x + j));
+    for (; j < d; j++)
+        dst[j] = (double)x[j];
+}
 
 /* VW elements at p as float32; not for float64 data. */
 ALWAYS_INLINE vf gather_raw(const void *p, hf_dtype dtype) {

@@ -6,6 +6,7 @@
 #include "base/cpuid.h"
 #include "base/dtype.h"
 #include "ops/assign/assign_basis.h"
+#include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_job.h"
 #include <math.h>
 #include <string.h>
@@ -206,136 +207,134 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     return carve.used;
 }
 
-#define READ_GRAIN 16 /* centroids */
-#define HASH_LANES 16
-#define SQUARES 8 /* sums side by side */
+#define READ_GRAIN 16                 /* centroids */
+#define HASH_WORD 0x9e3779b1u         /* odd: products lose nothing, */
+#define HASH_LANE 0xff51afd7ed558ccdu /* likewise */
 
 /* Of whole words of a row; a row has the same bytes as its equal, but for signs of zeros, which
  * make centroids different here. */
 static uint64_t hash_words(const char *p, size_t words) {
-    uint32_t lane[HASH_LANES] = {0};
-    uint32_t bits[HASH_LANES] = {0};
-    uint32_t key = 1;
-    for (; words >= HASH_LANES; p += sizeof bits, words -= HASH_LANES, key += 2 * HASH_LANES) {
-        memcpy(bits, p, sizeof bits);
-        for (uint32_t i = 0; i < HASH_LANES; i++)
-            lane[i] += bits[i] * ((key + 2 * i) * 0x9e3779b1u);
+    int32_t lanes[VW];
+    for (uint32_t i = 0; i < VW; i++)
+        lanes[i] = (int32_t)((2 * i + 1) * HASH_WORD);
+    vi key = vi_load(lanes);
+    vi sum = vi_set1(0);
+    for (; words >= VW; p += sizeof lanes, words -= VW) {
+        sum = vi_add(sum, vi_mul(vi_load((const int32_t *)(const void *)p), key));
+        key = vi_add(key, vi_set1((int32_t)(2 * VW * HASH_WORD)));
     }
-    memset(bits, 0, sizeof bits);
-    memcpy(bits, p, words * sizeof *bits);
+    memset(lanes, 0, sizeof lanes);
+    memcpy(lanes, p, words * sizeof *lanes);
+    vi_store(lanes, vi_add(sum, vi_mul(vi_load(lanes), key)));
     uint64_t h = 0;
-    for (uint32_t i = 0; i < HASH_LANES; i++)
-        h = (h ^ (lane[i] + bits[i] * ((key + 2 * i) * 0x9e3779b1u))) * 0xff51afd7ed558ccdu;
+    for (int i = 0; i < VW; i++)
+        h = (h ^ (uint32_t)lanes[i]) * HASH_LANE;
     return h ^ h >> 32;
 }
 
-/* c' of centroid k before rounding, features [j, j + count). */
-ALWAYS_INLINE void centred(const struct job *job, int64_t k, int64_t j, int count,
-                           double out[SQUARES]) {
-    const double *c = job->c64 + k * job->d + j;
-    const float *shift = job->shift + j;
-    const int shifted = job->a->metric == HF_EUCLIDEAN;
-    const double scale = shifted ? (double)job->scale : job->c_scale;
-    for (int i = 0; i < count; i++)
-        out[i] = (c[i] - (shifted ? (double)shift[i] : 0)) * scale;
+/* VW elements less shift, times factor: one rounding to float32 after those of float64. */
+ALWAYS_INLINE vf centred(const double *c, const float *shift, vd factor) {
+    double v[VW];
+    UNROLL(2)
+    for (int i = 0; i < VW; i += VDW)
+        vd_store(v + i, vd_mul(vd_sub(vd_load(c + i), vd_from_f32(shift + i)), factor));
+    return vf_from_f64(v);
 }
 
-ALWAYS_INLINE double fold_squares(const double sum[SQUARES]) {
-    return (sum[0] + sum[1] + sum[2] + sum[3]) + (sum[4] + sum[5] + sum[6] + sum[7]);
+/* What c less shift is multiplied by. */
+static double centred_factor(const struct job *job, int64_t k) {
+    if (job->a->metric == HF_COSINE)
+        return job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
+    return job->a->metric == HF_EUCLIDEAN ? (double)job->scale : job->c_scale;
 }
 
-/* |c'|^2 of centroid k before rounding. */
-static double centred_square(const struct job *job, int64_t k) {
-    double sum[SQUARES] = {0};
-    double v[SQUARES];
+/* c' of centroid k to out [d_pad], zeros behind d; |c'|^2. */
+static double centred_row(const struct job *job, int64_t k, float *out) {
+    const double *c = job->c64 + k * job->d;
+    const vd factor = vd_set1(centred_factor(job, k));
     int64_t j = 0;
-    for (; j + SQUARES <= job->d; j += SQUARES) {
-        centred(job, k, j, SQUARES, v);
-        for (int i = 0; i < SQUARES; i++)
-            sum[i] += v[i] * v[i];
+    for (; j + VW <= job->d; j += VW)
+        vf_store(out + j, centred(c + j, job->shift + j, factor));
+    for (; j < job->d_pad; j += VW) {
+        const int64_t left = job->d - j;
+        double tail[VW] = {0};
+        if (left > 0)
+            memcpy(tail, c + j, sizeof *c * (size_t)left);
+        vf_store(out + j, centred(tail, job->shift + j, factor));
     }
-    centred(job, k, j, (int)(job->d - j), v);
-    for (int i = 0; i < job->d - j; i++)
-        sum[i] += v[i] * v[i];
-    return fold_squares(sum);
+    vd sum[2] = {vd_set1(0), vd_set1(0)};
+    for (j = 0; j < job->d_pad; j += 2 * VDW) {
+        const vd a = vd_from_f32(out + j);
+        const vd b = vd_from_f32(out + j + VDW);
+        sum[0] = vd_fma(a, a, sum[0]);
+        sum[1] = vd_fma(b, b, sum[1]);
+    }
+    double lanes[VDW];
+    vd_store(lanes, vd_add(sum[0], sum[1]));
+    double square = 0;
+    for (int i = 0; i < VDW; i++)
+        square += lanes[i];
+    return square;
 }
 
-/* Its largest |component|. */
-static double centred_most(const struct job *job, int64_t k) {
-    double most[SQUARES] = {0};
-    double v[SQUARES];
-    int64_t j = 0;
-    for (; j + SQUARES <= job->d; j += SQUARES) {
-        centred(job, k, j, SQUARES, v);
-        for (int i = 0; i < SQUARES; i++)
-            most[i] = fabs(v[i]) > most[i] ? fabs(v[i]) : most[i];
-    }
-    centred(job, k, j, (int)(job->d - j), v);
-    for (int i = 0; i < job->d - j; i++)
-        most[0] = fmax(most[0], fabs(v[i]));
-    for (int i = 1; i < SQUARES; i++)
-        most[0] = fmax(most[0], most[i]);
-    return most[0];
+/* The largest |component| of c' [d_pad]. */
+static double centred_most(const float *c, int64_t d_pad) {
+    vf most = vf_set1(0);
+    for (int64_t j = 0; j < d_pad; j += VW)
+        most = vf_max(most, vf_max(vf_load(c + j), vf_sub(vf_set1(0), vf_load(c + j))));
+    float lanes[VW];
+    vf_store(lanes, most);
+    for (int i = 1; i < VW; i++)
+        lanes[0] = fmaxf(lanes[0], lanes[i]);
+    return (double)lanes[0];
 }
 
-/* c' of centroid k times unit, rounded, to c; |c'|^2 of that. */
-static double centred_row(const struct job *job, int64_t k, double unit, float *c) {
-    double sum[SQUARES] = {0};
-    double v[SQUARES];
-    int64_t j = 0;
-    for (; j + SQUARES <= job->d; j += SQUARES) {
-        centred(job, k, j, SQUARES, v);
-        for (int i = 0; i < SQUARES; i++) {
-            c[j + i] = (float)(v[i] * unit);
-            sum[i] += (double)c[j + i] * (double)c[j + i];
-        }
-    }
-    centred(job, k, j, (int)(job->d - j), v);
-    for (int i = 0; i < job->d - j; i++) {
-        c[j + i] = (float)(v[i] * unit);
-        sum[i] += (double)c[j + i] * (double)c[j + i];
-    }
-    return fold_squares(sum);
+/* Where c' of centroid k of a pack goes: with directions all are kept. k < 0: none. */
+static float *centred_place(const struct job *job, const struct worker *w, const struct pack *p,
+                            int64_t k) {
+    const int keep = job->project && p == &job->all && k >= 0;
+    return keep ? job->basis.c32 + k * job->d_pad : w->rows;
 }
 
-/* Float64 copy, length and hash of centroid k. */
-static void read_centroid(struct job *job, int64_t k) {
+/* Float64 copy, hash, c' and length of centroid k; |c'|^2. */
+static double read_centroid(struct job *job, int64_t k, float *c) {
     const hf_array *centroids = &job->a->c;
     const void *row = hf_array_row(centroids, k);
-    double *c = job->c64 + k * job->d;
-    hf_to_f64(c, row, centroids->dtype, job->d);
+    double *wide = job->c64 + k * job->d;
+    gather_wide(wide, row, centroids->dtype, job->d);
     job->c_hash[k] =
         hash_words(row, (size_t)job->d * hf_dtype_bytes(centroids->dtype) / sizeof(uint32_t));
     if (job->a->metric == HF_COSINE)
-        job->c_norm[k] = hf_reference_norm(c, job->d);
-    const double length = job->a->metric == HF_COSINE ? 1 : sqrt(centred_square(job, k));
-    job->c_length[k] = length < WILD ? length : INFINITY;
+        job->c_norm[k] = hf_reference_norm(wide, job->d);
+    const double square = centred_row(job, k, c);
+    job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
     if (job->i8)
-        job->c_most[k] = length < WILD ? centred_most(job, k) : 0;
+        job->c_most[k] = job->c_length[k] < WILD ? centred_most(c, job->d_pad) : 0;
+    return square;
 }
 
-/* Slot `slot` of a pack; slots behind the last centroid are lost ones. */
-static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
-    const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-    const int keep = job->project && p == &job->all && k >= 0;
-    float *c = keep ? job->basis.c32 + k * job->d_pad : w->rows;
-    memset(c, 0, sizeof(float) * (size_t)job->d_pad);
-    if (keep)
-        job->basis.start[k] = LOST;
+/* Slot `slot` of a pack, centroid k of c' [d_pad] and |c'|^2; k < 0 behind the last one. Lost
+ * ones are packed as zeros. */
+static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int64_t slot,
+                          int64_t k, float *c, double square) {
+    float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
     if (k < 0 || !(job->c_length[k] < WILD)) {
-        tile_pack_centroid(job, w, p, slot, c, LOST);
-        return;
+        memset(c, 0, sizeof(float) * (size_t)job->d_pad);
+        start = LOST;
     }
-    const double unit = job->a->metric != HF_COSINE ? 1
-                        : job->c_norm[k] > 0        ? 1 / job->c_norm[k]
-                                                    : 0;
-    const double square = centred_row(job, k, unit, c);
-    const float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
-    if (keep) {
+    if (c != w->rows) { /* they are kept */
         job->basis.start[k] = start;
         job->basis.square[k] = square;
     }
     tile_pack_centroid(job, w, p, slot, c, start);
+}
+
+/* Likewise, from the float64 copy. */
+static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
+    const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
+    float *c = centred_place(job, w, p, k);
+    const double square = k < 0 ? 0 : centred_row(job, k, c);
+    pack_centroid(job, w, p, slot, k, c, square);
 }
 
 /* Are centroids packed as they are read? int16 and int8 want to know the longest one first. */
@@ -343,11 +342,13 @@ static int packs_at_once(const struct job *job) { return !job->i16 && !job->i8; 
 
 static void read_range(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
+    struct worker *w = &job->workers[worker];
     for (int64_t slot = begin; slot < end; slot++) {
-        if (slot < job->k)
-            read_centroid(job, slot);
+        const int64_t k = slot < job->k ? slot : -1;
+        float *c = centred_place(job, w, &job->all, k);
+        const double square = k < 0 ? 0 : read_centroid(job, k, c);
         if (packs_at_once(job))
-            pack_slot(job, &job->workers[worker], &job->all, slot);
+            pack_centroid(job, w, &job->all, slot, k, c, square);
     }
 }
 
