@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The float64 distances that decide where the filter could not: the reference's operations in the
- * reference's order, CHAINS centroids side by side so that the ordered additions overlap. */
+ * reference's order, CHAINS centroids side by side, one a lane. */
 #ifndef HF_ASSIGN_EXACT_H
 #define HF_ASSIGN_EXACT_H
 
 #include "base/dtype.h"
+#include "device/host/isa_load.h"
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_job.h"
 #include <math.h>
@@ -76,34 +77,37 @@ static void exact_load_row(const struct job *job, struct worker *w, int slot) {
     w->slot64 = slot;
 }
 
-/* squares[j * CHAINS + chain] = the term of feature j. */
-static void exact_terms(const struct job *job, struct worker *w, const double *c, int chain) {
-    double *out = w->squares + chain;
-    const double *x = w->x64;
-    if (job->a->metric == HF_EUCLIDEAN) {
-        for (int64_t j = 0; j < job->d; j++) {
-            const double diff = x[j] - c[j];
-            out[j * CHAINS] = diff * diff;
-        }
-        return;
-    }
-    for (int64_t j = 0; j < job->d; j++)
-        out[j * CHAINS] = x[j] * c[j];
+/* The terms of features that distances add up. */
+ALWAYS_INLINE vd exact_terms(vd x, vd c, int euclidean) {
+    const vd diff = vd_sub(x, c);
+    return euclidean ? vd_mul(diff, diff) : vd_mul(x, c);
 }
 
-ALWAYS_INLINE void exact_sum(const double *squares, int64_t d, double sum[CHAINS]) {
-    vd s[CHAINS / VDW];
-    UNROLL(2)
-    for (int i = 0; i < CHAINS / VDW; i++)
-        s[i] = vd_set1(0);
-    for (int64_t j = 0; j < d; j++) {
-        UNROLL(2)
-        for (int i = 0; i < CHAINS / VDW; i++)
-            s[i] = vd_add(s[i], vd_load(squares + j * CHAINS + i * VDW));
+/* CHAINS sums, lane = centroid. Zeros behind the last feature change none: no sum is -0. */
+ALWAYS_INLINE vd exact_sums_as(const double *x, const double *const c[CHAINS], int64_t d,
+                               int euclidean) {
+    vd sum = vd_set1(0);
+    for (int64_t j = 0; j < d; j += VDW) {
+        const int left = d - j < VDW ? (int)(d - j) : VDW;
+        vd r[VDW];
+        UNROLL(8)
+        for (int i = 0; i < CHAINS; i++)
+            r[i] = exact_terms(vd_load_as_n(x, HF_F64, j, left),
+                               vd_load_as_n(c[i], HF_F64, j, left), euclidean);
+        vd_transpose(r);
+        UNROLL(8)
+        for (int i = 0; i < VDW; i++)
+            sum = vd_add(sum, r[i]);
     }
-    UNROLL(2)
-    for (int i = 0; i < CHAINS / VDW; i++)
-        vd_store(sum + i * VDW, s[i]);
+    return sum;
+}
+
+static NOINLINE void exact_sums(const struct job *job, const double *x,
+                                const double *const c[CHAINS], double sum[CHAINS]) {
+    if (job->a->metric == HF_EUCLIDEAN)
+        vd_store(sum, exact_sums_as(x, c, job->d, 1));
+    else
+        vd_store(sum, exact_sums_as(x, c, job->d, 0));
 }
 
 /* Offer the distance of a slot to a centroid; the least wins, then the lowest index. */
@@ -124,10 +128,11 @@ static void exact_batch(const struct job *job, struct worker *w, int slot, const
                         int count) {
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
-    for (int i = 0; i < count; i++)
-        exact_terms(job, w, job->c64 + (int64_t)k[i] * job->d, i);
+    const double *c[CHAINS];
     double sum[CHAINS];
-    exact_sum(w->squares, job->d, sum);
+    for (int i = 0; i < CHAINS; i++) /* chains without a centroid go along */
+        c[i] = job->c64 + (int64_t)k[i < count ? i : 0] * job->d;
+    exact_sums(job, w->x64, c, sum);
     for (int i = 0; i < count; i++)
         exact_offer(job, w, slot, k[i], sum[i]);
 }

@@ -22,7 +22,7 @@
 #define MOVES_FEW 16         /* a worker with no more than these needs no sums of its own */
 #define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
-#define CHAINS 8                             /* float64 distances evaluated side by side */
+#define CHAINS VDW                           /* float64 distances evaluated side by side */
 
 /* What a row of the table does. */
 enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16, IDEA_HALF, IDEA_I8, IDEA_I8X2 };
@@ -118,8 +118,7 @@ struct worker {
     double *least;       /* [capacity] least float64 distance of a slot */
     int32_t *least_arg;  /* [capacity] its centroid */
     uint8_t *unsure;     /* [capacity] 1: least is an upper bound, float32 ruled out the others */
-    double *x64;         /* [d] a row, */
-    double *squares;     /* [d, CHAINS] and the terms of its distances */
+    double *x64;         /* [d] a row */
     double norm64;       /* |x| of x64 (cosine) */
     int slot64;          /* slot that x64 holds, -1: none */
     struct hf_sums sums; /* this worker's share */

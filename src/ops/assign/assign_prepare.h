@@ -102,7 +102,6 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     v.least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
     v.unsure = hf_carve_take(carve, rows);
     v.x64 = hf_carve_take(carve, sizeof(double) * d);
-    v.squares = hf_carve_take(carve, sizeof(double) * d * CHAINS);
     if (job->a->sums) {
         const struct hf_sums *s = job->a->sums;
         const size_t k = (size_t)s->k;

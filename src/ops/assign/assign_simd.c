@@ -144,8 +144,6 @@ static void settle_open(const struct job *job, struct worker *w) {
     }
     w->n_pairs = 0;
     w->slot64 = -1;
-    if (w->stats.rechecked == 0) /* chains without a centroid go along */
-        memset(w->squares, 0, sizeof(double) * CHAINS * (size_t)job->d);
     if (job->usable) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
