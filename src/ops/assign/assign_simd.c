@@ -25,10 +25,10 @@
 #define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
 #define HALF_REST 6     /* calls on kept rows until they are asked again */
 
-/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to the last tile become zeros.
- */
+/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to what these take become
+ * zeros. */
 static void load_block(const struct job *job, struct worker *w) {
-    for (int slot = 0; slot < w->block.rows || slot % TILE_ROWS; slot += VW) {
+    for (int slot = 0; slot < w->block.rows || slot % tile_rows_least(job); slot += VW) {
         float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
         gather_panel(job, w, slot, rows);
         tile_pack_panel(job, w, slot, rows);

@@ -47,6 +47,12 @@ static const struct {
 } tile_config __attribute__((aligned(64))) = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
+/* Rows that the tiles take at least. */
+static int tile_rows_least(const struct job *job) {
+    (void)job;
+    return TILE_ROWS;
+}
+
 /* Directions for k centroids; with one length more whole steps. */
 static int tile_directions(int64_t k) { return k < 512 ? 62 : 126; }
 

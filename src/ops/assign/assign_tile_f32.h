@@ -66,6 +66,9 @@ static size_t tile_scratch_bytes(const struct job *job) {
     return HF_ALIGN;
 }
 
+/* Rows that the tiles take at least. */
+static int tile_rows_least(const struct job *job) { return job->i16 ? VW : TILE_ROWS; }
+
 /* Directions for k centroids: whole groups of TILE_K. */
 static int tile_directions(int64_t k) { return k < 512 ? 36 : 60; }
 

@@ -155,9 +155,11 @@ static inline __attribute__((always_inline)) VNNI void i16_add(vi *sum, vi x, vi
     __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(x), "v"(c));
 }
 
+/* Scores of one panel of rows at x, or with both of the next one too. */
 static inline __attribute__((always_inline)) VNNI void
-i16_scores(vf f0[TILE_K], vf f1[TILE_K], const char *x, const char *y, const int32_t *c,
-           const float *start, vf unit0, vf unit1, int64_t pairs) {
+i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start, const vf unit[2],
+           int64_t pairs, int both) {
+    const char *y = x + pairs * HF_ALIGN;
     vi s0[TILE_K];
     vi s1[TILE_K];
     UNROLL(12)
@@ -166,63 +168,70 @@ i16_scores(vf f0[TILE_K], vf f1[TILE_K], const char *x, const char *y, const int
     int64_t j = 0;
     do { /* pairs > 0 */
         const vi v = _mm512_loadu_si512(x + j * HF_ALIGN);
-        const vi w = _mm512_loadu_si512(y + j * HF_ALIGN);
+        const vi w = both ? _mm512_loadu_si512(y + j * HF_ALIGN) : v;
         UNROLL(12)
         for (int t = 0; t < TILE_K; t++) {
             const vi q = vi_set1(c[j * TILE_K + t]);
             i16_add(&s0[t], v, q);
-            i16_add(&s1[t], w, q);
+            if (both)
+                i16_add(&s1[t], w, q);
         }
     } while (++j < pairs);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
-        f0[t] = vf_fma(_mm512_cvtepi32_ps(s0[t]), unit0, vf_set1(start[t]));
-        f1[t] = vf_fma(_mm512_cvtepi32_ps(s1[t]), unit1, vf_set1(start[t]));
+        f[0][t] = vf_fma(_mm512_cvtepi32_ps(s0[t]), unit[0], vf_set1(start[t]));
+        if (both)
+            f[1][t] = vf_fma(_mm512_cvtepi32_ps(s1[t]), unit[1], vf_set1(start[t]));
     }
 }
 
-/* Best two of each row, or candidates. */
+/* Best two of each row of a panel, or candidates. */
 ALWAYS_INLINE void i16_digest(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int slot, int64_t k, const vf f0[TILE_K],
-                              const vf f1[TILE_K]) {
+                              int collect, int slot, int64_t k, const vf f[TILE_K]) {
     struct pick a = pick_load(&w->block, slot);
-    struct pick b = pick_load(&w->block, slot + VW);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
-        if (collect) {
-            const uint64_t bits =
-                vm_bits(vf_le(a.best, f0[t])) | (uint64_t)vm_bits(vf_le(b.best, f1[t])) << VW;
-            pick_candidates(job, w, p, slot, bits, k + t);
-        } else {
-            pick_score(&a, f0[t], (int32_t)(k + t));
-            pick_score(&b, f1[t], (int32_t)(k + t));
-        }
+        if (collect)
+            pick_candidates(job, w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
+        else
+            pick_score(&a, f[t], (int32_t)(k + t));
     }
-    if (collect)
-        return;
-    pick_store(&w->block, slot, &a);
-    pick_store(&w->block, slot + VW, &b);
+    if (!collect)
+        pick_store(&w->block, slot, &a);
 }
 
-/* tile_argmax(), or with collect tile_collect(). */
-static inline __attribute__((always_inline)) VNNI void
-i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
+/* Group g and the rows from `slot` on, of one panel or both. */
+static inline __attribute__((always_inline)) VNNI void i16_tile(const struct job *job,
+                                                                struct worker *w,
+                                                                const struct pack *p, int64_t g,
+                                                                int slot, int collect, int both) {
     const int64_t pairs = i16_pairs(job);
     const vf unit = vf_set1(1 / job->i16_scale);
-    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    job_prefetch_plan(w, p->groups * tiles);
+    vf units[2];
+    vf f[2][TILE_K];
+    UNROLL(2)
+    for (int i = 0; i <= both; i++)
+        units[i] = vf_mul(vf_load(w->block.unit + slot + i * VW), unit);
+    i16_scores(f, (const char *)w->block.x + (int64_t)slot * pairs * 4,
+               (const int32_t *)p->tiles + g * pairs * TILE_K, p->start + g * TILE_K, units, pairs,
+               both);
+    UNROLL(2)
+    for (int i = 0; i <= both; i++)
+        i16_digest(job, w, p, collect, slot + i * VW, g * TILE_K, f[i]);
+}
+
+/* tile_argmax(), or with collect tile_collect(). Few rows fill one panel of the last tile. */
+static inline __attribute__((always_inline)) VNNI void
+i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
+    const int rows = w->block.rows;
+    job_prefetch_plan(w, p->groups * ((rows + TILE_ROWS - 1) / TILE_ROWS));
     for (int64_t g = 0; g < p->groups; g++) {
-        const int32_t *c = (const int32_t *)p->tiles + g * pairs * TILE_K;
-        for (int i = 0; i < tiles; i++) {
-            const int slot = i * TILE_ROWS;
-            const char *x = (const char *)w->block.x + (int64_t)slot * pairs * 4;
-            vf f0[TILE_K];
-            vf f1[TILE_K];
+        for (int slot = 0; slot < rows; slot += TILE_ROWS) {
             job_prefetch(w);
-            i16_scores(f0, f1, x, x + pairs * HF_ALIGN, c, p->start + g * TILE_K,
-                       vf_mul(vf_load(w->block.unit + slot), unit),
-                       vf_mul(vf_load(w->block.unit + slot + VW), unit), pairs);
-            i16_digest(job, w, p, collect, slot, g * TILE_K, f0, f1);
+            if (rows - slot > VW)
+                i16_tile(job, w, p, g, slot, collect, 1);
+            else
+                i16_tile(job, w, p, g, slot, collect, 0);
         }
     }
 }
