@@ -200,18 +200,18 @@ static float tile_lost(const float *c, int64_t d, double *square) {
 /* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
  * rows, xl.cl. */
 static float tile_rest(const struct job *job, const float *c) {
+    const int split = tile_parts(job) == 2;
     vd low_square = vd_set1(0);
     vd rest_square = vd_set1(0);
     for (int64_t j = 0; j < job->d; j += VW) {
         const vf v = vf_load(c + j);
         const vf off = vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v)));
         const vf low = tile_widen((__m256i)_mm512_cvtneps_pbh(off));
-        low_square = tile_add_square(low_square, low);
+        low_square = split ? tile_add_square(low_square, low) : low_square;
         rest_square = tile_add_square(rest_square, vf_sub(off, low));
     }
-    const double low_share = tile_parts(job) == 2 ? 0x1p-8 : 0;
-    const double low = sqrt(_mm512_reduce_add_pd(low_square));
-    return (float)((sqrt(_mm512_reduce_add_pd(rest_square)) + low_share * low) * (1 + 0x1p-20) +
+    const double low = 0x1p-8 * sqrt(_mm512_reduce_add_pd(low_square));
+    return (float)((sqrt(_mm512_reduce_add_pd(rest_square)) + low) * (1 + 0x1p-20) +
                    sqrt((double)job->d) * 0x1p-120);
 }
 
