@@ -10,7 +10,7 @@
 #define MOST_K 37
 #define MOST_D 130
 
-static int64_t sum[2 * MOST_K * MOST_D], count[MOST_K];
+static int64_t sum[2 * MOST_K * MOST_D], count[MOST_K], weight[2 * MOST_K];
 static double mult[MOST_D], unit[MOST_D], shift[MOST_D];
 static double now[MOST_K * MOST_D], one[MOST_K * MOST_D], parts[MOST_K * MOST_D];
 static double score[MOST_K], moved[MOST_K], want[MOST_K];
@@ -29,8 +29,10 @@ static void make(struct hf_rng *rng, struct hf_sums *s, struct hf_center_rule *r
         sum[i] = (int64_t)(hf_rng_next_unit(rng) * 0x1p40) - ((int64_t)1 << 39);
     for (int64_t j = 0; j < s->k; j++)
         count[j] = 1 + (int64_t)(hf_rng_next_unit(rng) * 20);
+    for (int64_t i = 0; i < s->limbs * s->k; i++)
+        weight[i] = 1 + (int64_t)(hf_rng_next_unit(rng) * 0x1p40);
     if (empty)
-        count[s->k / 2] = 0;
+        count[s->k / 2] = weight[s->k / 2] = weight[(s->limbs - 1) * s->k + s->k / 2] = 0;
     for (int64_t i = 0; i < s->k * s->d; i++)
         hf_center_store(rule, now, i, hf_rng_next_unit(rng) * 200 - 100);
 }
@@ -58,15 +60,17 @@ static void step_is_its_parts(void **state) {
     struct hf_rng rng = {.seed = 7};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-            for (int kind = 0; kind < 12; kind++) {
+            for (int kind = 0; kind < 24; kind++) {
                 struct hf_sums s = {.k = kind % 2 ? MOST_K : 4,
                                     .d = widths[w],
                                     .limbs = 1 + kind / 2 % 2,
                                     .bits = 30,
                                     .sum = sum,
                                     .count = count,
+                                    .weight = kind < 12 ? NULL : weight,
+                                    .weight_mult = 0x1p33,
                                     .mult = mult};
-                struct hf_center_rule rule = {.metric = (hf_metric)(kind / 4),
+                struct hf_center_rule rule = {.metric = (hf_metric)(kind % 12 / 4),
                                               .type = types[t][0],
                                               .store = types[t][1],
                                               .shift = shift,
