@@ -81,8 +81,7 @@ static void step_range(void *job, int worker, int64_t begin, int64_t end) {
                                  .moved = c->moved};
     (void)worker;
     hf_centers_step_some(&c->rule, &fit->sums, &step, c->first + begin, c->first + end);
-    for (int64_t i = begin; i < end; i++)
-        hf_skip_moved(fit, c->first + i, c->moved[i]);
+    hf_skip_moved(fit, c->first + begin, c->first + end, c->moved + begin);
 }
 
 static void score_range(void *job, int worker, int64_t begin, int64_t end) {
@@ -152,7 +151,9 @@ double hf_centers_inertia(struct hf_fit *fit) {
 }
 
 double hf_centers_step(struct hf_fit *fit, double *shift) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
+    struct clusters c; /* its terms are not read before they are written */
+    c.fit = fit;
+    c.rule = hf_fit_rule(fit);
     fit->skip.drift_known = true;
     return hf_score_total(c.rule.metric, sum_terms(&c, step_range, shift), fit->total_square);
 }

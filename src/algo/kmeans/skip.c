@@ -37,8 +37,12 @@ void hf_skip_reset(struct hf_skip *skip) {
 
 /* The least float32 that is at least v >= 0. */
 static float round_up(double v) {
-    const float f = (float)v;
-    return (double)f < v ? nextafterf(f, INFINITY) : f;
+    float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof f);
+    bits += (double)f < v; /* the next one, without the branch that would be wrong half the time */
+    memcpy(&f, &bits, sizeof f);
+    return f;
 }
 
 /* At least |a - b|; 0 only if they are equal. `sum` of the d squares is off by at most d + 2
@@ -70,10 +74,11 @@ static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
             &now, &before, j, hf_center_moved(now.dtype, now.data, before.data, j, fit->d));
 }
 
-void hf_skip_moved(struct hf_fit *fit, int64_t centroid, double square) {
+void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square) {
     const hf_array now = hf_centers(fit, fit->current);
     const hf_array next = hf_centers(fit, fit->previous);
-    fit->skip.drift[centroid] = distance_above(&now, &next, centroid, square);
+    for (int64_t j = begin; j < end; j++)
+        fit->skip.drift[j] = distance_above(&now, &next, j, square[j - begin]);
 }
 
 /* How far each centroid moved since the last assignment. */

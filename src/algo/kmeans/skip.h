@@ -50,8 +50,8 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
 
-/* The squared move of a centroid from fit->current to fit->previous. */
-void hf_skip_moved(struct hf_fit *fit, int64_t centroid, double square);
+/* The squared moves of centroids [begin, end) from fit->current to fit->previous. */
+void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square);
 
 /* The label of a row was changed by hand. */
 void hf_skip_forget_row(struct hf_skip *skip, int64_t row);
