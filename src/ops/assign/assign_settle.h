@@ -291,26 +291,6 @@ static void settle_block(const struct job *job, struct worker *w) {
     b->rows = 0;
 }
 
-/* VW rows in sequence whose centroids all stayed and that keep them. false: nothing was done. */
-ALWAYS_INLINE int settle_stayed(const struct job *job, struct worker *w, int slot,
-                                const struct verdict *v) {
-    const struct block *b = &w->block;
-    const struct hf_assign_bounds *bounds = job->a->bounds;
-    const uint32_t all = (uint32_t)((1u << VW) - 1);
-    const int64_t first = b->row[slot];
-    if (job->any_twin || v->near_enough != all || !(b->sequence || in_sequence(b->row + slot)))
-        return 0;
-    const vi label = vi_load(job->a->labels + first);
-    const vf least = vf_load(v->least);
-    const vf lower = vf_load(bounds->lower + first);
-    if (vi_negative(label) || vm_bits(vf_lt(vf_set1(0), vf_gather(bounds->drift, label))) ||
-        vm_bits(vf_lt(vf_load(bounds->upper + first), least)) != all)
-        return 0;
-    vf_store(bounds->lower + first, vf_min(lower, least));
-    w->stats.partial += VW;
-    return 1;
-}
-
 /* Slot s = slot + i after tile_argmax over the moved centroids. A row whose own one stayed keeps it
  * unless a moved one may have come nearer. The others know how near the moved ones are, their own
  * among them, and their bound how near those are that stayed. false: it must look at all. */
@@ -338,6 +318,41 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     return 1;
 }
 
+/* settle_moved() of VW rows in sequence, all within the filter's range. false: nothing was done. */
+ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int slot,
+                                   const struct verdict *v) {
+    const struct block *b = &w->block;
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    const uint32_t all = (uint32_t)((1u << VW) - 1);
+    const int64_t first = b->row[slot];
+    if (job->any_twin || v->near_enough != all || !(b->sequence || in_sequence(b->row + slot)))
+        return 0;
+    const vi label = vi_load(job->a->labels + first);
+    if (vi_negative(label))
+        return 0;
+    const vf upper = vf_load(bounds->upper + first);
+    const vf lower = vf_load(bounds->lower + first);
+    const vf least = vf_load(v->least);
+    const vm moved = vf_lt(vf_set1(0), vf_gather(bounds->drift, label));
+    const vm clear = vf_lt(vf_load(b->next + slot), vf_load(v->threshold));
+    const vf known = vf_select(clear, vf_load(v->upper), vf_set1(INFINITY));
+    const vf own = vf_select(moved, known, upper);
+    const vm decided = vf_lt(own, vf_select(moved, lower, least));
+    const vf others = vf_min(lower, vf_select(moved, vf_load(v->lower), least));
+    vf_store(bounds->upper + first, vf_select(decided, own, upper));
+    vf_store(bounds->lower + first, vf_select(decided, others, lower));
+    w->stats.partial += __builtin_popcount(vm_bits(decided));
+    uint32_t nearer = vm_bits(decided) & vm_bits(moved);
+    for (; nearer; nearer &= nearer - 1) {
+        const int i = __builtin_ctz(nearer);
+        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]]);
+    }
+    uint32_t left = ~vm_bits(decided) & all;
+    for (; left; left &= left - 1)
+        w->full[w->n_full++] = first + __builtin_ctz(left);
+    return 1;
+}
+
 /* After tile_argmax over the moved centroids: rows that must look at all are queued. */
 static void settle_partial(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
@@ -345,7 +360,7 @@ static void settle_partial(const struct job *job, struct worker *w) {
         struct verdict v;
         judge(job, &job->moved, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
-        if (count == VW && settle_stayed(job, w, slot, &v))
+        if (count == VW && settle_moved_all(job, w, slot, &v))
             continue;
         for (int i = 0; i < count; i++) {
             if (settle_moved(job, w, slot, i, &v))
