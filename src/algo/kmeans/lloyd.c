@@ -16,7 +16,7 @@
 
 #define MANY 512           /* most iterations between two looks at the state on a device */
 #define LABELS_GRAIN 65536 /* and by one worker, */
-#define LABELS_LANES 16    /* side by side */
+#define LABELS_BLOCK 128   /* so many at a time, for the compiler to take vectors */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 #define COPIED_BYTES 9 /* of a row that may be copied: where its copy is, marks, open or not */
 
@@ -48,17 +48,14 @@ static void check_range(void *user, int worker, int64_t begin, int64_t end) {
     struct label_check *check = user;
     const int32_t *labels = check->labels;
     const uint32_t last = check->k - 1;
-    uint32_t wrong[LABELS_LANES] = {0};
+    uint32_t wrong = 0;
     (void)worker;
-    for (; end - begin >= LABELS_LANES; begin += LABELS_LANES)
-        for (int i = 0; i < LABELS_LANES; i++)
-            wrong[i] |= out_of_range(labels[begin + i], last);
-    for (int i = 0; i < end - begin; i++)
-        wrong[i] |= out_of_range(labels[begin + i], last);
-    uint32_t any = 0;
-    for (int i = 0; i < LABELS_LANES; i++)
-        any |= wrong[i];
-    if (any >> 31)
+    for (; end - begin >= LABELS_BLOCK; begin += LABELS_BLOCK)
+        for (int i = 0; i < LABELS_BLOCK; i++)
+            wrong |= out_of_range(labels[begin + i], last);
+    for (; begin < end; begin++)
+        wrong |= out_of_range(labels[begin], last);
+    if (wrong >> 31)
         atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
 }
 
