@@ -19,7 +19,6 @@
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
 #define PAIRS_MAX 2048       /* candidates waiting for float64 */
 #define MOVES_MAX 64         /* rows waiting for the sums */
-#define MOVES_FEW 16         /* a worker with no more than these needs no sums of its own */
 #define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
 #define CHAINS VDW                           /* float64 distances evaluated side by side */

@@ -22,8 +22,9 @@
 #define PROJECT_FEATURES 96 /* fewer are looked at at once */
 #define PROJECT_CENTROIDS 64
 #define I16_FEATURES 4096
-#define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
-#define HALF_REST 6     /* calls on kept rows until they are asked again */
+#define MERGE_GRAIN 4096 /* sums that a worker adds up at once */
+#define HALF_SAMPLE 256  /* one row of so many tells whether half rows pay */
+#define HALF_REST 6      /* calls on kept rows until they are asked again */
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to what these take become
  * zeros. */
@@ -328,7 +329,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
             first = soon;
         }
         drain(job, w, 1);
-        if (id == 0 || w->has_sums || w->n_moves > MOVES_FEW)
+        if (id == 0 || w->has_sums || w->n_moves > job->k)
             settle_moves(job, w); /* else merge() does */
         tile_end();
     }
@@ -339,10 +340,37 @@ static void add_up(int64_t *restrict to, const int64_t *restrict from, int64_t c
         to[i] += from[i];
 }
 
+/* Sums [begin, end) of the workers that have their own onto the caller's. */
+static void merge_range(void *user, int worker, int64_t begin, int64_t end) {
+    const struct job *job = user;
+    (void)worker;
+    for (int i = 1; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
+        if (w->has_sums)
+            add_up(job->a->sums->sum + begin, w->sums.sum + begin, end - begin);
+    }
+}
+
+static void merge_sums(struct job *job, hf_pool *pool) {
+    const struct hf_sums *to = job->a->sums;
+    bool any = false;
+    for (int i = 1; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
+        if (!w->has_sums)
+            continue;
+        add_up(to->count, w->sums.count, to->k);
+        if (to->weight)
+            add_up(to->weight, w->sums.weight, to->k * to->limbs);
+        any = true;
+    }
+    if (any)
+        hf_parallel_for(pool, to->k * to->d * to->limbs, MERGE_GRAIN, merge_range, job);
+}
+
 /* Fold the shares of the workers into the caller's sums and counters. */
-static void merge(struct job *job) {
-    struct hf_sums *to = job->a->sums;
+static void merge(struct job *job, hf_pool *pool) {
     struct hf_assign_stats *stats = job->a->stats;
+    merge_sums(job, pool);
     for (int i = 0; i < job->n_workers; i++) {
         struct worker *w = &job->workers[i];
         stats->changed += w->stats.changed;
@@ -350,17 +378,8 @@ static void merge(struct job *job) {
         stats->partial += w->stats.partial;
         stats->rechecked += w->stats.rechecked;
         stats->pairs += w->stats.pairs;
-        if (w->n_moves > 0) {
-            w->sums = job->workers[0].sums;
-            settle_moves(job, w);
-            continue;
-        }
-        if (i == 0 || !w->has_sums)
-            continue;
-        add_up(to->sum, w->sums.sum, to->k * to->d * to->limbs);
-        add_up(to->count, w->sums.count, to->k);
-        if (to->weight)
-            add_up(to->weight, w->sums.weight, to->k * to->limbs);
+        w->sums = job->workers[0].sums;
+        settle_moves(job, w);
     }
 }
 
@@ -378,7 +397,7 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
     kept_begin(&job);
     hf_parallel_for(stream, job.n_workers, 1, work, &job);
     kept_end(&job);
-    merge(&job);
+    merge(&job, stream);
     return HF_OK;
 }
 
