@@ -122,12 +122,11 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
 static int rows_are_whole(const struct hf_assign_args *a) {
     if (!a->filter.whole || !a->filter.shift)
         return a->filter.whole;
-    if (a->metric != HF_EUCLIDEAN)
-        return 0;
-    for (int64_t j = 0; j < a->x.cols; j++)
-        if ((double)(float)a->filter.shift[j] != a->filter.shift[j])
-            return 0;
-    return 1;
+    const double *shift = a->filter.shift;
+    int lost = a->metric != HF_EUCLIDEAN;
+    for (int64_t j = 0; j < a->x.cols; j++) /* no way out: it takes vectors */
+        lost |= (double)(float)shift[j] != shift[j];
+    return !lost;
 }
 
 /* What assign_basis.h works on. *coarse stands for its coarse job while measuring. */
@@ -437,7 +436,7 @@ static double column_shift(const struct hf_assign_args *a, int64_t j) {
 /* Middle of a column's range: its values are at most 128 below and 127 above it where float64 has
  * the sum exactly. */
 static double filter_middle(const struct hf_filter *f, int64_t j) {
-    return floor((f->least[j] + f->most[j] + 1) / 2);
+    return rint((f->least[j] + f->most[j]) / 2 + 0.25);
 }
 
 /* How finely bytes tell centroids apart, once all are read. */

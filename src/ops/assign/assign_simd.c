@@ -456,12 +456,12 @@ static bool i8_supports(const void *args) {
     if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
         a->x.cols > I8_FEATURES || !rows_are_whole(a))
         return false;
-    for (int64_t j = 0; j < a->x.cols; j++) {
+    int beyond = 0;
+    for (int64_t j = 0; j < a->x.cols; j++) { /* no way out: it takes vectors */
         const double middle = filter_middle(&a->filter, j);
-        if (a->filter.most[j] - middle > 127 || middle - a->filter.least[j] > 128)
-            return false;
+        beyond |= (a->filter.most[j] - middle > 127) | (middle - a->filter.least[j] > 128);
     }
-    return true;
+    return !beyond;
 }
 
 static double i8_estimate(const void *args) {
