@@ -80,19 +80,39 @@ ALWAYS_INLINE void i8x2_start(int half, const float *start) {
     }
 }
 
+/* Panels of one or two steps stay in tile registers 6 and 7 while they meet groups. */
+ALWAYS_INLINE int i8x2_stays(int64_t steps) { return steps <= 2; }
+
+ALWAYS_INLINE void i8x2_load_panel(const char *x, int64_t steps) {
+    if (i8x2_stays(steps))
+        _tile_loadd(6, x, 64);
+    if (steps == 2)
+        _tile_loadd(7, x + STEP_BYTES, 64);
+}
+
+/* Products of both bytes with the rows in register `x`; the compiler wants to see its number. */
+#define I8X2_PRODUCTS(half, x)                                                                     \
+    do {                                                                                           \
+        if (half) {                                                                                \
+            _tile_dpbssd(2, 4, x);                                                                 \
+            _tile_dpbssd(3, 5, x);                                                                 \
+        } else {                                                                                   \
+            _tile_dpbssd(0, 4, x);                                                                 \
+            _tile_dpbssd(1, 5, x);                                                                 \
+        }                                                                                          \
+    } while (0)
+
 /* Step s of `steps`. */
 ALWAYS_INLINE void i8x2_step(const struct i8x2_group *o, int half, int64_t s, int64_t steps) {
     const char *c = o->c + (2 * half * steps + s) * STEP_BYTES;
-    _tile_loadd(6, o->x + s * STEP_BYTES, 64);
+    if (!i8x2_stays(steps))
+        _tile_loadd(6, o->x + s * STEP_BYTES, 64);
     _tile_loadd(4, c, 64);
     _tile_loadd(5, c + steps * STEP_BYTES, 64);
-    if (half) {
-        _tile_dpbssd(2, 4, 6);
-        _tile_dpbssd(3, 5, 6);
-    } else {
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(1, 5, 6);
-    }
+    if (i8x2_stays(steps) && s == 1)
+        I8X2_PRODUCTS(half, 7);
+    else
+        I8X2_PRODUCTS(half, 6);
 }
 
 /* Sums of a half of the group that begins at `sums`; NULL: there is none. */
@@ -154,10 +174,11 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
     for (int64_t pair = 0; pair < p->groups; pair += 2) {
         const int64_t end = pair + 2 < p->groups ? pair + 2 : p->groups;
         for (int i = 0; i < panels; i++) {
+            const char *x = (const char *)w->block.x + i * steps * STEP_BYTES;
+            i8x2_load_panel(x, steps);
             for (int64_t g = pair; g < end; g++) {
-                const struct i8x2_group o = {(const char *)w->block.x + i * steps * STEP_BYTES,
-                                             (const char *)p->tiles + group * g, p->start + g * 512,
-                                             sums + turn * I8X2_GROUP, before};
+                const struct i8x2_group o = {x, (const char *)p->tiles + group * g,
+                                             p->start + g * 512, sums + turn * I8X2_GROUP, before};
                 i8x2_group(job, w, p, collect, &o, steps, &last);
                 last = (struct tile_wait){o.to, i * VW, (int32_t)(g * TILE_K)};
                 before = o.to;
