@@ -182,7 +182,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->c64 = hf_carve_take(&carve, sizeof(double) * k * (size_t)job->d);
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
-    job->c_most = job->i8 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
+    job->c_most = job->i8 == 1 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
     job->c_twin = hf_carve_take(&carve, k);
     job->c_hash = hf_carve_take(&carve, sizeof(uint64_t) * k);
     job->hash_size = 1;
@@ -306,7 +306,7 @@ static double read_centroid(struct job *job, int64_t k, float *c) {
         job->c_norm[k] = hf_reference_norm(wide, job->d);
     const double square = centred_row(job, k, c);
     job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
-    if (job->i8)
+    if (job->c_most)
         job->c_most[k] = job->c_length[k] < WILD ? centred_most(c, job->d_pad) : 0;
     return square;
 }
@@ -335,8 +335,9 @@ static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t
     pack_centroid(job, w, p, slot, k, c, square);
 }
 
-/* Are centroids packed as they are read? int16 and int8 want to know the longest one first. */
-static int packs_at_once(const struct job *job) { return !job->i16 && !job->i8; }
+/* Are centroids packed as they are read? int16 and single bytes want to know the longest one first.
+ */
+static int packs_at_once(const struct job *job) { return !job->i16 && job->i8 != 1; }
 
 static void read_range(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
@@ -439,20 +440,23 @@ static double filter_middle(const struct hf_filter *f, int64_t j) {
     return rint((f->least[j] + f->most[j]) / 2 + 0.25);
 }
 
-/* How finely bytes tell centroids apart, once all are read. */
+/* How finely bytes tell centroids apart. Two of them have digits to spare: the means of rows are no
+ * further from the origin than these. For one all centroids are read. */
 static void prepare_i8(struct job *job) {
     const struct hf_filter *f = &job->a->filter;
+    double all = 0; /* of |x'_j| added up */
     double most = 0;
-    double reach = 0; /* of all |x'_j| added up */
     memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
     for (int64_t j = 0; j < job->d; j++) {
         const double shift = column_shift(job->a, j);
+        const double reach = fmax(f->most[j] - shift, shift - f->least[j]);
         job->i8_off[j] = (float)(shift - filter_middle(f, j));
-        reach += fmax(f->most[j] - shift, shift - f->least[j]);
+        all += reach;
+        most = fmax(most, reach);
     }
-    for (int64_t k = 0; k < job->k; k++)
-        most = fmax(most, job->c_most[k]);
-    i8_choose_step(job, fmin(most, I8_REACH), reach);
+    for (int64_t k = 0; job->c_most && k < job->k; k++)
+        most = k == 0 ? job->c_most[k] : fmax(most, job->c_most[k]);
+    i8_choose_step(job, fmin(most, I8_REACH), all);
 }
 #endif
 
@@ -466,6 +470,10 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (!job->usable)
         job->scale = 1;
     job->c_scale = a->metric == HF_DOT ? scale_centroids(a) : 1;
+#if TILE_HAS_HALF
+    if (job->i8 && packs_at_once(job))
+        prepare_i8(job);
+#endif
     const int64_t slots = job->all.groups * TILE_K;
     const int64_t grain = (READ_GRAIN + TILE_K - 1) / TILE_K * TILE_K;
     hf_parallel_for(pool, slots, grain, read_range, job);
@@ -480,8 +488,10 @@ static void prepare(struct job *job, hf_pool *pool) {
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
     job->exact = a->exact;
 #if TILE_HAS_HALF
-    if (job->i8)
+    if (job->i8 && !packs_at_once(job))
         prepare_i8(job);
+    if (job->i8)
+        job->bound.eta += job->i8_step * I8_KEY;
 #endif
 #if TILE_HAS_I16
     job->i16_scale = i16_centroid_scale(cmax);

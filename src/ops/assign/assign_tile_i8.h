@@ -40,7 +40,6 @@ static void i8_choose_step(struct job *job, double most, double reach) {
     const double room = 0.98 * I8_SPAN / (reach + (double)job->d * most / 2 + 1);
     job->i8_most = job->i8 == 1 ? I8_MOST : (int)fmax(I8_MOST, fmin(room, I8X2_MOST));
     job->i8_step = most > 0 ? (float)fmax(most / job->i8_most, 0x1p-60) : 1;
-    job->bound.eta += job->i8_step * I8_KEY;
 }
 
 ALWAYS_INLINE vi i8_low_byte(vi v) { return _mm512_and_si512(v, vi_set1(255)); }
