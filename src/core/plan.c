@@ -31,12 +31,16 @@ struct call {
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
                    size_t why_bytes) {
+    const bool here = kernel->device == call->ctx->device->id;
+    const bool takes = (kernel->dtypes & HF_DT(call->key.dtype)) != 0;
+    if (why == NULL && !(here && takes)) /* most rows: whether they run is not worth asking */
+        return false;
     if (!hf_kernel_runs_here(kernel, why, why_bytes))
         return false;
     const char *reason = NULL;
-    if (kernel->device != call->ctx->device->id)
+    if (!here)
         reason = "another device";
-    else if ((kernel->dtypes & HF_DT(call->key.dtype)) == 0)
+    else if (!takes)
         reason = "another data type";
     else if (kernel->supports != NULL && !kernel->supports(call->args))
         reason = "does not support this call";
