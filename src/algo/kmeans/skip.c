@@ -11,6 +11,10 @@
 #define PROBE_SHARE 64  /* rows for each of the probe's */
 #define PROBE_REST 3    /* iterations until a probe is begun again */
 #define FEW_MOVED 8     /* centroids for each that moved */
+#define SAMPLES 16      /* places that are looked at before bounds are used, */
+#define SAMPLE_ROWS 16  /* so many rows each, */
+#define MOST 0.5        /* where bounds must settle more than this share of the rows; */
+#define NEARLY_ALL 0.95 /* this is enough where few centroids move */
 #define SWEEP_SHARE 0.9 /* a sweep is not tried where it must settle more of the rows */
 #define HALF_ROWS 16    /* distances between centroids are worth it for k * HALF_ROWS <= n */
 
@@ -29,7 +33,7 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
 
 void hf_skip_reset(struct hf_skip *skip) {
     skip->begin = true;
-    skip->have = skip->trusted = skip->probed = skip->drift_known = false;
+    skip->have = skip->trusted = skip->paid = skip->probed = skip->drift_known = false;
     skip->rest = skip->sweep_rest = 0;
     skip->penalty = skip->sweep_penalty = 1;
     skip->bounds.n_moved = 0;
@@ -209,6 +213,41 @@ static bool hopeless(const struct hf_fit *fit, bool begin, bool sweeps) {
            (begin || fit->skip.bounds.n_moved * FEW_MOVED > fit->k);
 }
 
+/* A failure: iterations to rest, more each time. */
+static int rest_longer(int *penalty) {
+    const int rest = *penalty;
+    *penalty = rest * 2 > LONGEST_REST ? LONGEST_REST : rest * 2;
+    return rest;
+}
+
+/* What bounds would settle of a row in the mean, as rows from all over the data tell, whose
+ * distances to their own centroids are taken to have stayed. */
+static double foreseen(const struct hf_fit *fit) {
+    const struct hf_assign_bounds *b = &fit->skip.bounds;
+    const int64_t stride = fit->n / SAMPLES;
+    const int64_t rows = stride < SAMPLE_ROWS ? stride : SAMPLE_ROWS;
+    struct hf_assign_stats stats = {0};
+    for (int64_t i = 0; i < SAMPLES * rows; i++) {
+        const int64_t row = i / rows * stride + i % rows;
+        const int32_t label = fit->labels[row];
+        const float others = label == b->drift_max_index ? b->drift_second : b->drift_max;
+        const bool skipped = b->upper[row] < b->lower[row] - others;
+        stats.skipped += skipped;
+        stats.partial += !skipped && label >= 0 && !(b->drift[label] > 0);
+    }
+    const double partial = hf_assign_kept_partial(fit->k, fit->d);
+    return rows > 0 ? settled(fit, &stats, partial) / (double)(SAMPLES * rows) : 1;
+}
+
+/* Bounds that did not pay last time, and must settle most rows to do: will they not? */
+static bool in_vain(const struct hf_fit *fit, bool sweeps) {
+    const struct hf_skip *s = &fit->skip;
+    if (!packed(fit) || fit->opts.skipping != HF_SKIP_AUTO || !s->have || s->paid)
+        return false;
+    const double share = kept_share(fit, sweeps);
+    return share > MOST && foreseen(fit) < fmin(share, NEARLY_ALL);
+}
+
 /* Shall rows be skipped in the assignment that follows? */
 static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
     struct hf_skip *s = &fit->skip;
@@ -219,6 +258,10 @@ static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
         return probe(fit, sweeps, &s->trusted);
     s->probed = false;
     s->trusted = s->rest == 0 && !none;
+    if (s->trusted && in_vain(fit, sweeps)) {
+        s->trusted = false;
+        s->rest = rest_longer(&s->penalty);
+    }
     return HF_OK;
 }
 
@@ -258,13 +301,6 @@ static double worth(const struct hf_fit *fit) {
     return (double)fit->k * (d + 8) / (1000 + 20 * d);
 }
 
-/* A failure: iterations to rest, more each time. */
-static int rest_longer(int *penalty) {
-    const int rest = *penalty;
-    *penalty = rest * 2 > LONGEST_REST ? LONGEST_REST : rest * 2;
-    return rest;
-}
-
 static void learn_sweep(struct hf_fit *fit, const struct hf_assign_stats *stats) {
     struct hf_skip *s = &fit->skip;
     const double share = hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved);
@@ -286,7 +322,8 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
     }
     const double share = packed(fit) ? kept_share(fit, may_sweep(fit)) : 1 / worth(fit);
     const double partial = packed(fit) ? hf_assign_kept_partial(fit->k, fit->d) : 1;
-    if (settled(fit, stats, partial) >= share * (double)fit->n) {
+    s->paid = settled(fit, stats, partial) >= share * (double)fit->n;
+    if (s->paid) {
         s->penalty = 1;
         return;
     }

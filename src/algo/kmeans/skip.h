@@ -16,6 +16,7 @@ struct hf_skip {
     bool kept;                     /* there is memory for bounds */
     bool begin;                    /* no assignment was made yet */
     bool trusted;                  /* bounds are thought to pay */
+    bool paid;                     /* they did when they were used last */
     bool have;                     /* they hold for the centroids of the last assignment */
     int rest;                      /* HF_SKIP_AUTO: iterations to come without skipping rows */
     int penalty;                   /* how many after the next failure: 1, 2, 4, 8 */
