@@ -224,10 +224,12 @@ static uint64_t hash_words(const char *p, size_t words) {
     memset(lanes, 0, sizeof lanes);
     memcpy(lanes, p, words * sizeof *lanes);
     vi_store(lanes, vi_add(sum, vi_mul(vi_load(lanes), key)));
-    uint64_t h = 0;
+    uint64_t h[4] = {0}; /* side by side: a product takes its time */
     for (int i = 0; i < VW; i++)
-        h = (h ^ (uint32_t)lanes[i]) * HASH_LANE;
-    return h ^ h >> 32;
+        h[i % 4] = (h[i % 4] ^ (uint32_t)lanes[i]) * HASH_LANE;
+    for (int i = 1; i < 4; i++)
+        h[0] = (h[0] ^ h[i]) * HASH_LANE;
+    return h[0] ^ h[0] >> 32;
 }
 
 /* VW elements less shift, times factor: one rounding to float32 after those of float64. */

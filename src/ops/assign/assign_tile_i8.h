@@ -52,11 +52,11 @@ ALWAYS_INLINE vi i8_join(const vi v[4]) {
     return _mm512_or_si512(bytes, _mm512_slli_epi32(v[3], 24));
 }
 
-/* The sum of the lanes' squares. */
-ALWAYS_INLINE double i8_square(vi v) {
+/* sum + v^2, in eight parts. */
+ALWAYS_INLINE vd i8_add_square(vd sum, vi v) {
     const vd a = _mm512_cvtepi32_pd(_mm512_castsi512_si256(v));
     const vd b = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1));
-    return _mm512_reduce_add_pd(vd_fma(a, a, vd_mul(b, b)));
+    return vd_fma(a, a, vd_fma(b, b, sum));
 }
 
 /* 64 features of a centroid in a tile; two: those of its second byte lie `low` bytes further on. */
@@ -86,7 +86,7 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
     const vf most = vf_set1((float)job->i8_most);
     vf lost = vf_set1(0);
     vi beside = vi_set1(0);
-    double square = 0;
+    vd square = vd_set1(0);
     for (int64_t s = 0; s < steps; s++) {
         vi q[4];
         UNROLL(4)
@@ -99,17 +99,16 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
             const vi by = _mm512_cvtps_epi32(vf_load(job->i8_off + j));
             lost = vf_fma(off, off, lost);
             beside = _mm512_add_epi32(beside, _mm512_mullo_epi32(q[t], by));
-            square += i8_square(q[t]);
+            square = i8_add_square(square, q[t]);
         }
         i8_store(q, tile + s * 1024, low);
     }
-    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * square);
+    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * _mm512_reduce_add_pd(square));
     const int64_t score = I8_ZERO - half - _mm512_reduce_add_epi32(beside);
     const int32_t begin = start > LOST ? (int32_t)(uint32_t)score : I8_LOST;
     p->lost[slot] =
         sqrtf(_mm512_reduce_add_ps(lost)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
-    for (int i = 0; i < 16; i++)
-        memcpy(p->start + slot * 16 + i, &begin, sizeof begin);
+    vf_store(p->start + slot * VW, _mm512_castsi512_ps(vi_set1(begin)));
 }
 
 /* 16 rows starting at slot `first`, x' as [16][d_pad] in rows. Behind d both are zeros. */
