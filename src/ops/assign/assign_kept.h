@@ -7,7 +7,7 @@
 
 /* The form of packed rows: by instruction set and idea. */
 static int kept_form(const struct job *job) {
-    return 1 + 3 * HF_ISA_ID + (job->i8 ? 2 : job->i16 || job->half);
+    return 1 + 4 * HF_ISA_ID + (job->i8 ? 1 + job->i8 : job->i16 || job->half);
 }
 
 /* Does this call fill or read rows that are kept? Only calls that look at all rows do. */

@@ -171,7 +171,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
-    job->whole = rows_are_whole(a);
+    job->whole = rows_are_whole(a) || job->i8;
     job->project = idea == IDEA_PROJECT;
     job->i16 = idea == IDEA_I16;
     job->half = idea == IDEA_HALF || job->i8;
@@ -430,18 +430,22 @@ static float pack_lost_most(const struct pack *p) {
     return most;
 }
 
-/* What x' = (x - shift) * scale takes from column j. */
-static double column_shift(const struct hf_assign_args *a, int64_t j) {
-    return a->metric == HF_EUCLIDEAN && a->filter.shift ? a->filter.shift[j] : 0;
-}
-
-#if TILE_HAS_HALF
 /* Middle of a column's range: its values are at most 128 below and 127 above it where float64 has
  * the sum exactly. */
 static double filter_middle(const struct hf_filter *f, int64_t j) {
     return rint((f->least[j] + f->most[j]) / 2 + 0.25);
 }
 
+/* What x' = (x - shift) * scale takes from column j. With one byte a centroid's components are the
+ * better known the shorter the longest one is. */
+static double column_shift(const struct job *job, int64_t j) {
+    const struct hf_filter *f = &job->a->filter;
+    if (job->i8 == 1)
+        return filter_middle(f, j);
+    return job->a->metric == HF_EUCLIDEAN && f->shift ? f->shift[j] : 0;
+}
+
+#if TILE_HAS_HALF
 /* How finely bytes tell centroids apart. Two of them have digits to spare: the means of rows are no
  * further from the origin than these. For one all centroids are read. */
 static void prepare_i8(struct job *job) {
@@ -450,7 +454,7 @@ static void prepare_i8(struct job *job) {
     double most = 0;
     memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
     for (int64_t j = 0; j < job->d; j++) {
-        const double shift = column_shift(job->a, j);
+        const double shift = column_shift(job, j);
         const double reach = fmax(f->most[j] - shift, shift - f->least[j]);
         job->i8_off[j] = (float)(shift - filter_middle(f, j));
         all += reach;
@@ -465,7 +469,7 @@ static void prepare_i8(struct job *job) {
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
     for (int64_t j = 0; j < job->d_pad; j++)
-        job->shift[j] = j < job->d ? (float)column_shift(a, j) : 0;
+        job->shift[j] = j < job->d ? (float)column_shift(job, j) : 0;
     const double scale = a->filter.scale > 0 && !job->i8 ? a->filter.scale : 1;
     job->scale = (float)scale;
     job->usable = scale <= 0x1p100 && scale >= 0x1p-100;

@@ -216,7 +216,7 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
 }
 
 #if TILE_HAS_HALF
-/* Is it to be asked whether this idea pays? Where rows are kept as bytes it did. */
+/* Is it to be asked whether this idea pays? Where rows are kept for two bytes it did. */
 static int half_in_doubt(const struct job *job) {
     const struct hf_assign_kept *k = job->a->kept;
     const int known = job->i8 == 2 && k && k->form == kept_form(job) && k->filled > 0;
@@ -414,16 +414,17 @@ static size_t i8_workspace(const void *args, int workers) {
     return i8 > half ? i8 : half;
 }
 
-/* Whole numbers that fit a byte, less the middles of their columns. */
+/* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
 static bool i8_supports(const void *args) {
     const struct hf_assign_args *a = args;
     if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
-        a->x.cols > I8_FEATURES || !rows_are_whole(a))
+        a->x.cols > I8_FEATURES)
         return false;
     int beyond = 0;
     for (int64_t j = 0; j < a->x.cols; j++) { /* no way out: it takes vectors */
         const double middle = filter_middle(&a->filter, j);
-        beyond |= (a->filter.most[j] - middle > 127) | (middle - a->filter.least[j] > 128);
+        beyond |= ((double)(float)middle != middle) | (a->filter.most[j] - middle > 127) |
+                  (middle - a->filter.least[j] > 128);
     }
     return !beyond;
 }
@@ -445,8 +446,8 @@ static size_t i8x2_workspace(const void *args, int workers) {
 }
 
 static bool i8x2_supports(const void *args) {
-    return ((const struct hf_assign_args *)args)->x.cols <= I8X2_STEPS * I8_STEP &&
-           i8_supports(args);
+    const struct hf_assign_args *a = args;
+    return a->x.cols <= I8X2_STEPS * I8_STEP && rows_are_whole(a) && i8_supports(args);
 }
 
 static double i8x2_estimate(const void *args) {
