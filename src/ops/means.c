@@ -279,8 +279,8 @@ struct step_lanes {
     __m512d score[BLOCK / PART], moved[BLOCK / PART];
 };
 
-/* a / b rounded to nearest, without a division: inverse is 1 / b rounded to nearest. The first step
- * leaves one of the two neighbours of a / b, and from there the second one is exact (Markstein,
+/* a / b rounded to nearest, without a division: inverse is 1 / b rounded to nearest. `near` is one
+ * of the two neighbours of a / b, what it leaves of a is exact, and so is the last step (Markstein,
  * Computation of elementary functions on the IBM RISC System/6000 processor, 1990). */
 AVX512 ALWAYS_INLINE __m512d quotient(__m512d a, __m512d b, __m512d inverse) {
     const __m512d rough = _mm512_mul_pd(a, inverse);
@@ -336,10 +336,12 @@ AVX512 ALWAYS_INLINE void step_row(const struct step_row *r, int64_t d, double *
     *moved = fold_parts(lanes.moved);
 }
 
-/* Can step_avx512() do these clusters? Then nothing there underflows or overflows. */
+/* Can step_avx512() do these clusters? Then no float64 there underflows or overflows. */
 static bool step_is_safe(const struct hf_center_rule *rule, const struct hf_sums *s, int64_t begin,
                          int64_t end) {
-    bool safe = hf_cpu_isas() >> HF_ISA_ID_avx512 & 1;
+    bool safe = true;
+    if (!(hf_cpu_isas() >> HF_ISA_ID_avx512 & 1))
+        return false;
     for (int64_t f = 0; f < s->d; f++)
         safe &= rule->unit[f] > 1 / SAFE && rule->unit[f] < SAFE;
     for (int64_t j = begin; safe && j < end; j++) {

@@ -13,8 +13,8 @@
 #define FEW_MOVED 8     /* centroids for each that moved */
 #define SAMPLES 16      /* places that are looked at before bounds are used, */
 #define SAMPLE_ROWS 16  /* so many rows each, */
-#define MOST 0.5        /* where bounds must settle more than this share of the rows; */
-#define NEARLY_ALL 0.95 /* this is enough where few centroids move */
+#define MOST 0.5        /* where bounds must settle more than this share of the rows, */
+#define NEARLY_ALL 0.95 /* and no greater share is asked for than this one */
 #define SWEEP_SHARE 0.9 /* a sweep is not tried where it must settle more of the rows */
 #define HALF_ROWS 16    /* distances between centroids are worth it for k * HALF_ROWS <= n */
 
@@ -220,8 +220,8 @@ static int rest_longer(int *penalty) {
     return rest;
 }
 
-/* What bounds would settle of a row in the mean, as rows from all over the data tell, whose
- * distances to their own centroids are taken to have stayed. */
+/* What bounds would settle of a row in the mean, as rows from all over the data tell: a guess, with
+ * distances to their own centroids as they were, and nothing of those between centroids. */
 static double foreseen(const struct hf_fit *fit) {
     const struct hf_assign_bounds *b = &fit->skip.bounds;
     const int64_t stride = fit->n / SAMPLES;
@@ -260,7 +260,7 @@ static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
     s->trusted = s->rest == 0 && !none;
     if (s->trusted && in_vain(fit, sweeps)) {
         s->trusted = false;
-        s->rest = rest_longer(&s->penalty);
+        s->rest = 1 + rest_longer(&s->penalty);
     }
     return HF_OK;
 }

@@ -318,7 +318,8 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     return 1;
 }
 
-/* settle_moved() of VW rows in sequence, all within the filter's range. false: nothing was done. */
+/* settle_moved() of VW rows in sequence, all within the filter's range; what becomes of a row is
+ * the same in both. false: nothing was done. */
 ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int slot,
                                    const struct verdict *v) {
     const struct block *b = &w->block;

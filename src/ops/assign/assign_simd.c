@@ -293,8 +293,9 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
             first = soon;
         }
         drain(job, w, 1);
-        if (id == 0 || w->has_sums || w->n_moves > job->k)
-            settle_moves(job, w); /* else merge() does */
+        /* merge() brings in a few rows sooner than the sums of K clusters */
+        if (id == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
+            settle_moves(job, w);
         tile_end();
     }
 }
