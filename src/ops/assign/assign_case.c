@@ -135,6 +135,9 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
             put(&a->c, k, j, x + nudge * hf_rng_next_normal(rng) * (near ? 1 : fabs(x)));
         }
     }
+    const double beyond = rint(sqrt(0x1p33 / (double)s->d)); /* half its square passes 2^32 */
+    for (int64_t j = 0; s->kind == EQUAL && s->n % 2 && j < s->d; j++)
+        put(&a->c, 0, j, get(&a->x, 0, j) + beyond);
     for (int64_t k = 0; s->kind == EXTREME && k < s->k; k++) /* the reference over- or underflows */
         for (int64_t j = 0; j < s->d; j++)
             put(&a->c, k, j, get(&a->c, k, j) * (s->n % 2 ? 1e300 : k % 2 ? 1e-160 : 1e-310));

@@ -450,8 +450,8 @@ static double column_shift(const struct job *job, int64_t j) {
  * further from the origin than these. For one all centroids are read. */
 static void prepare_i8(struct job *job) {
     const struct hf_filter *f = &job->a->filter;
-    double all = 0; /* of |x'_j| added up */
-    double most = 0;
+    double all = 0;                     /* of |x'_j| added up */
+    double most = job->i8 == 2 ? 1 : 0; /* columns may be constant, and centroids far from them */
     memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
     for (int64_t j = 0; j < job->d; j++) {
         const double shift = column_shift(job, j);

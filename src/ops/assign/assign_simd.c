@@ -408,11 +408,16 @@ static hf_status i8_run(void *stream, const void *args, void *ws) {
     return run(stream, args, half_idea(args, IDEA_I8), ws);
 }
 
-static size_t i8_workspace(const void *args, int workers) {
+/* Of an idea in bytes, or of what is taken instead. */
+static size_t bytes_workspace(const void *args, int workers, enum idea idea) {
     struct job job;
-    const size_t i8 = carve_job(&job, args, IDEA_I8, workers, NULL);
+    const size_t bytes = carve_job(&job, args, idea, workers, NULL);
     const size_t half = half_workspace(args, workers);
-    return i8 > half ? i8 : half;
+    return bytes > half ? bytes : half;
+}
+
+static size_t i8_workspace(const void *args, int workers) {
+    return bytes_workspace(args, workers, IDEA_I8);
 }
 
 /* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
@@ -440,10 +445,7 @@ static hf_status i8x2_run(void *stream, const void *args, void *ws) {
 }
 
 static size_t i8x2_workspace(const void *args, int workers) {
-    struct job job;
-    const size_t i8x2 = carve_job(&job, args, IDEA_I8X2, workers, NULL);
-    const size_t plain = carve_job(&job, args, IDEA_PLAIN, workers, NULL);
-    return i8x2 > plain ? i8x2 : plain;
+    return bytes_workspace(args, workers, IDEA_I8X2);
 }
 
 static bool i8x2_supports(const void *args) {

@@ -138,7 +138,7 @@ static int64_t tile_splits(int64_t high, int64_t low) {
     return parts > 2 ? parts : 2;
 }
 
-/* ... and scores of three panels, of four halves of groups, or of all. */
+/* ... and scores of three panels, of two groups of two halves (assign_sweep_i8x2.h), or of all. */
 static size_t tile_scratch_bytes(const struct job *job) {
     const int panels = job->block_rows / VW;
     const int split = tile_splits(tile_steps(job), tile_low_steps(job)) > 1;

@@ -6,10 +6,11 @@
  *   packed rows       [panel of 16][step][16][16 rows][4]       int8
  *   packed centroids  [group][half][step][16 centroids][16][4]  int8, two: steps of qh, then of ql
  * with feature 16 t + l of a step in place 4 l + t. A score is x'.q - step |q|^2 / 2, the latter
- * rounded to a whole number, and counts in steps. int32 sums are exact. They begin at I8_ZERO, so
- * that as bits of float32 they are positive, normal, and in the order of the scores: in these bits
- * the code for float32 finds keys, best and second best (assign_sweep_amx.h). What is measured for
- * each centroid, how far step q is from c', and the key's end is all that judge() has to know. */
+ * rounded to a whole number, and counts in steps. int32 sums are exact in the end. They begin at
+ * I8_ZERO, so that as bits of float32 they are positive, normal, and in the order of the scores: in
+ * these bits the code for float32 finds keys, best and second best (assign_look_amx.h). What is
+ * measured for each centroid, how far step q is from c', and the key's end is all that judge() has
+ * to know. */
 #ifndef HF_ASSIGN_TILE_I8_H
 #define HF_ASSIGN_TILE_I8_H
 
@@ -20,22 +21,23 @@
 
 #define TILE_I8_NAME "i8_32x32"
 #define TILE_I8X2_NAME "i8x2_32x32"
-#define I8_STEP 64       /* features of a tile */
-#define I8_FEATURES 4096 /* with no more the scores of one byte fit */
-#define I8X2_STEPS 4     /* of two bytes: two groups of more would not stay in the L1 cache */
-#define I8_MOST 127      /* the largest number in a centroid, one byte */
-#define I8X2_MOST 32639  /* 256 * 127 + 127 */
-#define I8_REACH 508.0   /* components of centroids further away are stored nearer */
-#define I8_KEY 32        /* a start is off by half a step, a key by 31 */
-#define I8_ROUNDINGS                                                                               \
-    32.0                  /* a key becomes float32 in two; six are for judge(); each of up to four
-                             times what it reckons with, as step q may be twice as long as c' */
+#define I8_STEP 64        /* features of a tile */
+#define I8_FEATURES 4096  /* with no more the scores of one byte fit */
+#define I8X2_STEPS 4      /* of two bytes: two groups of more would not stay in the L1 cache */
+#define I8_MOST 127       /* the largest number in a centroid, one byte */
+#define I8X2_MOST 32639   /* 256 * 127 + 127 */
+#define I8_REACH 508.0    /* components of centroids further away are stored nearer */
+#define I8_KEY 32         /* a start is off by half a step, a key by 31 */
 #define I8_ZERO (1 << 30) /* where scores begin */
 #define I8_SPAN ((1 << 30) - (1 << 24)) /* scores are nearer to it than that */
 #define I8_LOST (I8_ZERO - I8_SPAN)     /* score of a centroid that is never picked */
 
-/* What one in a stored centroid stands for, the largest component of any being `most`. As many of
- * them as scores have room for, where |x'_j| add up to `reach` at most. */
+/* A key becomes float32 in two roundings, and six are for judge(); each is of up to four times what
+ * it reckons with, as step q may be twice as long as c'. */
+#define I8_ROUNDINGS 32.0
+
+/* What one in a stored centroid stands for, the largest component of any being `most`. Of two bytes
+ * as many of them as scores have room for, where |x'_j| add up to `reach` at most. */
 static void i8_choose_step(struct job *job, double most, double reach) {
     const double room = 0.98 * I8_SPAN / (reach + (double)job->d * most / 2 + 1);
     job->i8_most = job->i8 == 1 ? I8_MOST : (int)fmax(I8_MOST, fmin(room, I8X2_MOST));
