@@ -44,15 +44,16 @@ static bool make_outputs(struct hf_case *c, bool goes_on) {
     return true;
 }
 
-/* Whole numbers, and sums of them. Not on a GPU. */
+/* Whole numbers, some cases with larger ones, and sums of them. Not on a GPU. */
 static void ask_for_sums(struct hf_rng *rng, struct hf_case *c, bool goes_on) {
     struct hf_range_args *args = c->args;
     const hf_array *x = &args->x;
     const int64_t count = hf_range_batch(args) * 2 * x->cols;
     const int64_t stride = x->row_stride ? x->row_stride : x->cols;
+    const int unit = (int)((const char[]){1, 1, 4, 5}[hf_rng_next(rng) >> 62]); /* 4: to -1024 */
     for (int64_t i = 0; i < x->rows; i++)
         for (int64_t j = 0; j < x->cols; j++) {
-            const int whole = (int)(hf_rng_next(rng) >> 32 & 511) - 256;
+            const int whole = ((int)(hf_rng_next(rng) >> 32 & 511) - 256) * unit;
             if (x->dtype == HF_F64)
                 ((double *)x->data)[i * stride + j] = whole;
             else if (x->dtype == HF_F32)

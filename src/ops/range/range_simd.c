@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * range in SIMD. A block of rows is tested for NaN and Inf, then, still in cache, its finite rows
- * are folded into the column extremes. */
+ * are folded into the column extremes. Float32 rows of small whole numbers, as many data are, pass
+ * once, in float32. */
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/kernel.h"
@@ -19,12 +20,18 @@ const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {NULL, 0};
 #define BLOCK 8   /* rows */
 #define GRAIN 256 /* rows */
 
+/* Of so many whole numbers up to SMALL, and of their squares, float32 knows the sums. */
+#define SMALL_ROWS 16
+#define SMALL 1024.0f
+
 /* What a worker found. */
 struct worker {
     double *min, *max; /* [d] */
     double *sums;      /* [2, d] of x and x * x */
     int64_t bad_rows;
     bool whole;
+    bool small;   /* so far all values were small whole numbers; their extremes and sums */
+    float *block; /* [4, d] in SMALL_ROWS rows: min, max, those of x and x * x */
 };
 
 struct range_job {
@@ -36,7 +43,8 @@ struct range_job {
 
 static size_t worker_bytes(const struct hf_range_args *args) {
     return hf_align_up(sizeof(struct worker)) +
-           4 * hf_align_up((size_t)args->x.cols * sizeof(double));
+           4 * hf_align_up((size_t)args->x.cols * sizeof(double)) +
+           hf_align_up((size_t)args->x.cols * 4 * sizeof(float));
 }
 
 static size_t range_workspace(const void *p, int workers) {
@@ -149,6 +157,66 @@ ALWAYS_INLINE void range_type(const struct range_job *job, struct worker *own, h
         range_block(job, own, dtype, i, (int)(end - i < BLOCK ? end - i : BLOCK));
 }
 
+/* Columns [j, j + VW) of SMALL_ROWS rows to own->block; returns 0 when all are small and whole, and
+ * so finite. The rows behind them are asked for. */
+ALWAYS_INLINE uint32_t small_columns(const struct range_job *job, struct worker *own,
+                                     const char *row, int64_t j) {
+    const int64_t d = job->args->x.cols;
+    const char *next = row + SMALL_ROWS * job->row_bytes;
+    vf sum = vf_set1(0);
+    vf square = sum;
+    vf min = vf_load((const float *)(const void *)row + j);
+    vf max = min;
+    uint32_t broken = 0;
+    for (int r = 0; r < SMALL_ROWS; r++, row += job->row_bytes, next += job->row_bytes) {
+        const vf v = vf_load((const float *)(const void *)row + j);
+        __builtin_prefetch(next + j * (int64_t)sizeof(float));
+        min = vf_min(min, v);
+        max = vf_max(max, v);
+        broken |= vm_bits(vf_ne(v, vf_rint(v)));
+        sum = vf_add(sum, v);
+        square = vf_fma(v, v, square);
+    }
+    vf_store(own->block + j, min);
+    vf_store(own->block + d + j, max);
+    vf_store(own->block + 2 * d + j, sum);
+    vf_store(own->block + 3 * d + j, square);
+    return broken | vm_bits(vf_lt(vf_set1(SMALL), max)) | vm_bits(vf_lt(min, vf_set1(-SMALL)));
+}
+
+static void fold_small(double *restrict min, double *restrict max, const float *restrict block,
+                       int64_t d) {
+    for (int64_t j = 0; j < d; j++) {
+        min[j] = block[j] < min[j] ? block[j] : min[j];
+        max[j] = block[d + j] > max[j] ? block[d + j] : max[j];
+    }
+}
+
+static void add_small(double *restrict sums, const float *restrict block, int64_t count) {
+    for (int64_t j = 0; j < count; j++)
+        sums[j] += block[j];
+}
+
+/* As many of the rows as come in blocks of small whole numbers; returns the first one left. */
+static int64_t range_small(const struct range_job *job, struct worker *own, int64_t begin,
+                           int64_t end) {
+    const struct hf_range_args *args = job->args;
+    const int64_t d = args->x.cols;
+    for (; own->small && end - begin >= SMALL_ROWS; begin += SMALL_ROWS) {
+        const char *row = (const char *)args->x.data + (size_t)begin * job->row_bytes;
+        uint32_t broken = 0;
+        for (int64_t j = 0; j < d; j += VW) /* the last ones may overlap */
+            broken |= small_columns(job, own, row, j + VW <= d ? j : d - VW);
+        own->small = broken == 0;
+        if (!own->small)
+            break;
+        memset(args->row_bad + begin, 0, SMALL_ROWS);
+        fold_small(own->min, own->max, own->block, d);
+        add_small(own->sums, own->block + 2 * d, 2 * d);
+    }
+    return begin;
+}
+
 static void range_rows(void *job_, int worker, int64_t begin, int64_t end) {
     const struct range_job *job = job_;
     struct worker *own = worker_at(job, worker);
@@ -166,7 +234,7 @@ static void range_rows(void *job_, int worker, int64_t begin, int64_t end) {
         range_type(job, own, HF_U8, begin, end);
         break;
     default:
-        range_type(job, own, HF_F32, begin, end);
+        range_type(job, own, HF_F32, range_small(job, own, begin, end), end);
         break;
     }
 }
@@ -179,8 +247,10 @@ static void worker_begin(const struct range_job *job, int w) {
     own->max = hf_carve_take(&carve, (size_t)d * sizeof(double));
     own->sums = hf_carve_take(&carve, 2 * (size_t)d * sizeof(double));
     memset(own->sums, 0, 2 * (size_t)d * sizeof(double));
+    own->block = hf_carve_take(&carve, 4 * (size_t)d * sizeof(float));
     own->bad_rows = 0;
     own->whole = true;
+    own->small = d >= VW;
     for (int64_t j = 0; j < d; j++) {
         own->min[j] = INFINITY;
         own->max[j] = -INFINITY;
