@@ -137,8 +137,7 @@ static void settle_begin(const struct job *job, struct worker *w) {
 static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     const struct hf_assign_args *a = job->a;
     const struct hf_sums *s = &w->sums;
-    const int light = a->x.dtype == HF_F32 && !a->weights && a->metric != HF_COSINE &&
-                      s->limbs == 1 && !s->weight;
+    const bool light = update_is_light(s, a->x.dtype, a->metric, a->weights);
     if (w->n_moves > 0 && !w->has_sums)
         settle_begin(job, w);
     for (int m = 0; m < w->n_moves; m++) {

@@ -152,6 +152,12 @@ static inline void update_move_row(const struct hf_sums *s, const void *row, hf_
     update_move_count(s, weight, from, to);
 }
 
+/* Is update_move_light() what moves these rows? */
+static inline bool update_is_light(const struct hf_sums *s, hf_dtype dtype, hf_metric metric,
+                                   const double *weights) {
+    return dtype == HF_F32 && metric != HF_COSINE && s->limbs == 1 && !weights && !s->weight;
+}
+
 /* update_move_row() of a float32 row of factor 1, one limb and no weights. */
 ALWAYS_INLINE void update_move_light(const struct hf_sums *s, const void *row, int32_t from,
                                      int32_t to) {

@@ -116,10 +116,25 @@ static void row_factors(double *factor, const struct update_job *job, const int6
         factor[r] = square[r] > 0 ? row_weight(args, row[r]) / sqrt(square[r]) : 0;
 }
 
+/* Sums are asked for a row ahead: they are in the L2 cache at best. */
+static void move_light(const struct update_job *job, const struct hf_sums *s, const int64_t *row,
+                       int count) {
+    const struct hf_update_args *args = job->args;
+    for (int r = 0; r < count; r++) {
+        if (r + 1 < count)
+            update_fetch(s, old_label(args, row[r + 1]), args->labels[row[r + 1]]);
+        update_move_light(s, row_at(job, row[r]), old_label(args, row[r]), args->labels[row[r]]);
+    }
+}
+
 static void move_rows(const struct update_job *job, const struct hf_sums *s, const int64_t *row,
                       int count) {
     const struct hf_update_args *args = job->args;
     double factor[CHAIN_ROWS];
+    if (update_is_light(s, args->x.dtype, args->metric, args->weights)) {
+        move_light(job, s, row, count);
+        return;
+    }
     row_factors(factor, job, row, count);
     for (int r = 0; r < count; r++)
         update_move_row(s, row_at(job, row[r]), args->x.dtype, factor[r], row_weight(args, row[r]),
