@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inertia in SIMD: blocks of CHAIN_ROWS rows through ops/chains.h, every row against its own
  * centroid. */
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/kernel.h"
@@ -17,11 +18,14 @@ const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
 #else
 
 #define GRAIN (CHAIN_ROWS * 32) /* rows */
+#define WIDE_BYTES                                                                                 \
+    ((size_t)256 << 10) /* centroids up to this size are converted once, not by row */
 
 /* Workspace: a sum for each worker, each on a line of its own, then for HF_COSINE the norms of the
- * centroids [k]. */
+ * centroids [k], and their float64 copy. */
 struct inertia_job {
     const struct hf_inertia_args *args;
+    hf_array c;              /* the centroids, or their copy */
     size_t x_bytes, c_bytes; /* from one row to the next */
     char *sums;
     double *norm;
@@ -35,10 +39,37 @@ static const void *row_at(const hf_array *a, size_t row_bytes, int64_t i) {
     return (const char *)a->data + (size_t)i * row_bytes;
 }
 
+/* Of the centroids as float64; 0: they are taken as they are. */
+static size_t wide_bytes(const struct hf_inertia_args *args) {
+    const size_t bytes = (size_t)(args->c.rows * args->c.cols) * sizeof(double);
+    const bool pays = args->c.dtype == HF_F32 && args->c.rows < args->x.rows;
+    return pays && bytes <= WIDE_BYTES ? bytes : 0;
+}
+
+/* Lay out the workspace; returns its bytes. ws NULL measures. */
+static size_t carve_job(struct inertia_job *job, int workers, void *ws) {
+    const struct hf_inertia_args *args = job->args;
+    const size_t norms = args->metric == HF_COSINE ? (size_t)args->c.rows : 0;
+    const size_t wide = wide_bytes(args);
+    hf_carve carve = {ws, 0};
+    job->sums = hf_carve_take(&carve, (size_t)workers * hf_align_up(sizeof(hf_wide)));
+    job->norm = hf_carve_take(&carve, norms * sizeof(double));
+    job->c = args->c;
+    if (wide > 0)
+        job->c = hf_array_view(hf_carve_take(&carve, wide), HF_F64, args->c.rows, args->c.cols);
+    return carve.used;
+}
+
 static size_t inertia_workspace(const void *p, int workers) {
-    const struct hf_inertia_args *args = p;
-    const int64_t norms = args->metric == HF_COSINE ? args->c.rows : 0;
-    return (size_t)workers * hf_align_up(sizeof(hf_wide)) + (size_t)norms * sizeof(double);
+    struct inertia_job job = {.args = p};
+    return carve_job(&job, workers, NULL);
+}
+
+static void convert_centers(const struct inertia_job *job) {
+    const hf_array *from = &job->args->c;
+    for (int64_t i = 0; i < from->rows; i++)
+        hf_to_f64((double *)job->c.data + i * from->cols, hf_array_row(from, i), from->dtype,
+                  from->cols);
 }
 
 ALWAYS_INLINE void pair_sums_kind(double *out, hf_metric metric, const void *const *x,
@@ -84,7 +115,7 @@ static void pair_sums(double out[CHAIN_ROWS], hf_metric metric, const void *cons
 static void centroid_norms(void *job_, int worker, int64_t begin, int64_t end) {
     (void)worker;
     const struct inertia_job *job = job_;
-    const hf_array *c = &job->args->c;
+    const hf_array *c = &job->c;
     for (int64_t i = begin; i < end; i += CHAIN_ROWS) {
         const void *row[CHAIN_ROWS];
         double square[CHAIN_ROWS];
@@ -105,9 +136,9 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
     for (int r = 0; r < CHAIN_ROWS; r++) {
         const int64_t i = first + (r < count ? r : count - 1);
         x[r] = row_at(&args->x, job->x_bytes, i);
-        c[r] = row_at(&args->c, job->c_bytes, args->labels[i]);
+        c[r] = row_at(&job->c, job->c_bytes, args->labels[i]);
     }
-    pair_sums(distance, args->metric, x, args->x.dtype, c, args->c.dtype, args->x.cols);
+    pair_sums(distance, args->metric, x, args->x.dtype, c, job->c.dtype, args->x.cols);
     if (args->metric == HF_DOT)
         for (int r = 0; r < count; r++)
             distance[r] = -distance[r];
@@ -139,11 +170,11 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
 static hf_status inertia_run(void *stream, const void *p, void *ws) {
     const int workers = hf_pool_workers(stream);
     const struct hf_inertia_args *args = p;
-    struct inertia_job job = {.args = args,
-                              .x_bytes = hf_row_bytes(&args->x),
-                              .c_bytes = hf_row_bytes(&args->c),
-                              .sums = ws};
-    job.norm = (double *)(void *)(job.sums + (size_t)workers * hf_align_up(sizeof(hf_wide)));
+    struct inertia_job job = {.args = args, .x_bytes = hf_row_bytes(&args->x)};
+    (void)carve_job(&job, workers, ws);
+    job.c_bytes = hf_row_bytes(&job.c);
+    if (job.c.data != args->c.data)
+        convert_centers(&job);
     for (int w = 0; w < workers; w++)
         memset(worker_sum(&job, w), 0, sizeof(hf_wide));
     if (args->metric == HF_COSINE)
