@@ -100,6 +100,7 @@ ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return m; }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm512_sqrt_pd(a); }
+ALWAYS_INLINE double vd_sum(vd a) { return _mm512_reduce_add_pd(a); }
 ALWAYS_INLINE vd vd_rint(vd a) {
     return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }

@@ -84,16 +84,16 @@ ALWAYS_INLINE vd exact_terms(vd x, vd c, int euclidean) {
 }
 
 /* CHAINS sums, lane = centroid. Zeros behind the last feature change none: no sum is -0. */
-ALWAYS_INLINE vd exact_sums_as(const double *x, const double *const c[CHAINS], int64_t d,
-                               int euclidean) {
+ALWAYS_INLINE vd exact_sums_as(const double *x, const void *const c[CHAINS], int64_t d,
+                               hf_dtype dtype, int euclidean) {
     vd sum = vd_set1(0);
     for (int64_t j = 0; j < d; j += VDW) {
         const int left = d - j < VDW ? (int)(d - j) : VDW;
         vd r[VDW];
         UNROLL(8)
         for (int i = 0; i < CHAINS; i++)
-            r[i] = exact_terms(vd_load_as_n(x, HF_F64, j, left),
-                               vd_load_as_n(c[i], HF_F64, j, left), euclidean);
+            r[i] = exact_terms(vd_load_as_n(x, HF_F64, j, left), vd_load_as_n(c[i], dtype, j, left),
+                               euclidean);
         vd_transpose(r);
         UNROLL(8)
         for (int i = 0; i < VDW; i++)
@@ -102,12 +102,19 @@ ALWAYS_INLINE vd exact_sums_as(const double *x, const double *const c[CHAINS], i
     return sum;
 }
 
-static NOINLINE void exact_sums(const struct job *job, const double *x,
-                                const double *const c[CHAINS], double sum[CHAINS]) {
+ALWAYS_INLINE vd exact_sums_of(const struct job *job, const double *x, const void *const c[CHAINS],
+                               hf_dtype dtype) {
     if (job->a->metric == HF_EUCLIDEAN)
-        vd_store(sum, exact_sums_as(x, c, job->d, 1));
+        return exact_sums_as(x, c, job->d, dtype, 1);
+    return exact_sums_as(x, c, job->d, dtype, 0);
+}
+
+static NOINLINE void exact_sums(const struct job *job, const double *x, const void *const c[CHAINS],
+                                double sum[CHAINS]) {
+    if (job->a->c.dtype == HF_F32)
+        vd_store(sum, exact_sums_of(job, x, c, HF_F32));
     else
-        vd_store(sum, exact_sums_as(x, c, job->d, 0));
+        vd_store(sum, exact_sums_of(job, x, c, HF_F64));
 }
 
 /* Offer the distance of a slot to a centroid; the least wins, then the lowest index. */
@@ -128,10 +135,10 @@ static void exact_batch(const struct job *job, struct worker *w, int slot, const
                         int count) {
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
-    const double *c[CHAINS];
+    const void *c[CHAINS];
     double sum[CHAINS];
     for (int i = 0; i < CHAINS; i++) /* chains without a centroid go along */
-        c[i] = job->c64 + (int64_t)k[i < count ? i : 0] * job->d;
+        c[i] = hf_array_row(&job->a->c, k[i < count ? i : 0]);
     exact_sums(job, w->x64, c, sum);
     for (int i = 0; i < count; i++)
         exact_offer(job, w, slot, k[i], sum[i]);

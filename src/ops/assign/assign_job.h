@@ -152,11 +152,10 @@ struct job {
     float i16_scale; /* the centroids times this */
     int project;     /* look at directions first */
     struct basis basis;
-    double *c64;        /* [k, d] */
     double *c_norm;     /* [k] |c| (cosine) */
     double *c_length;   /* [k] |c'|; Inf where that is out of range */
     uint8_t *c_twin;    /* [k] 1: a later centroid equals this one */
-    uint64_t *c_hash;   /* [k] of the bits of c64 */
+    uint64_t *c_hash;   /* [k] of its bits */
     int32_t *hash_slot; /* [hash_size] for finding equal centroids */
     int64_t hash_size;
     double c_scale; /* power of two that c' is scaled by (dot) */

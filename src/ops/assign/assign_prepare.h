@@ -5,6 +5,7 @@
 
 #include "base/cpuid.h"
 #include "base/dtype.h"
+#include "device/host/isa_load.h"
 #include "ops/assign/assign_basis.h"
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_job.h"
@@ -179,7 +180,6 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
     job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad) : NULL;
-    job->c64 = hf_carve_take(&carve, sizeof(double) * k * (size_t)job->d);
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
     job->c_most = job->i8 == 1 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
@@ -232,12 +232,12 @@ static uint64_t hash_words(const char *p, size_t words) {
     return h[0] ^ h[0] >> 32;
 }
 
-/* VW elements less shift, times factor: one rounding to float32 after those of float64. */
-ALWAYS_INLINE vf centred(const double *c, const float *shift, vd factor) {
+/* VW elements at c less shift, times factor: one rounding to float32 after those of float64. */
+ALWAYS_INLINE vf centred(const void *c, hf_dtype dtype, const float *shift, vd factor) {
     double v[VW];
     UNROLL(2)
     for (int i = 0; i < VW; i += VDW)
-        vd_store(v + i, vd_mul(vd_sub(vd_load(c + i), vd_from_f32(shift + i)), factor));
+        vd_store(v + i, vd_mul(vd_sub(vd_load_as(c, dtype, i), vd_from_f32(shift + i)), factor));
     return vf_from_f64(v);
 }
 
@@ -248,33 +248,37 @@ static double centred_factor(const struct job *job, int64_t k) {
     return job->a->metric == HF_EUCLIDEAN ? (double)job->scale : job->c_scale;
 }
 
-/* c' of centroid k to out [d_pad], zeros behind d; |c'|^2. */
-static double centred_row(const struct job *job, int64_t k, float *out) {
-    const double *c = job->c64 + k * job->d;
+/* c' of centroid k to out [d_pad], zeros behind d. */
+ALWAYS_INLINE void centred_row_as(const struct job *job, int64_t k, hf_dtype dtype, float *out) {
+    const size_t size = hf_dtype_bytes(dtype);
+    const char *c = hf_array_row(&job->a->c, k);
     const vd factor = vd_set1(centred_factor(job, k));
     int64_t j = 0;
     for (; j + VW <= job->d; j += VW)
-        vf_store(out + j, centred(c + j, job->shift + j, factor));
+        vf_store(out + j, centred(c + (size_t)j * size, dtype, job->shift + j, factor));
     for (; j < job->d_pad; j += VW) {
         const int64_t left = job->d - j;
-        double tail[VW] = {0};
+        double tail[VW] = {0}; /* room for VW elements of either type */
         if (left > 0)
-            memcpy(tail, c + j, sizeof *c * (size_t)left);
-        vf_store(out + j, centred(tail, job->shift + j, factor));
+            memcpy(tail, c + (size_t)j * size, (size_t)left * size);
+        vf_store(out + j, centred(tail, dtype, job->shift + j, factor));
     }
+}
+
+/* The same; |c'|^2. */
+static double centred_row(const struct job *job, int64_t k, float *out) {
+    if (job->a->c.dtype == HF_F32)
+        centred_row_as(job, k, HF_F32, out);
+    else
+        centred_row_as(job, k, HF_F64, out);
     vd sum[2] = {vd_set1(0), vd_set1(0)};
-    for (j = 0; j < job->d_pad; j += 2 * VDW) {
+    for (int64_t j = 0; j < job->d_pad; j += 2 * VDW) {
         const vd a = vd_from_f32(out + j);
         const vd b = vd_from_f32(out + j + VDW);
         sum[0] = vd_fma(a, a, sum[0]);
         sum[1] = vd_fma(b, b, sum[1]);
     }
-    double lanes[VDW];
-    vd_store(lanes, vd_add(sum[0], sum[1]));
-    double square = 0;
-    for (int i = 0; i < VDW; i++)
-        square += lanes[i];
-    return square;
+    return vd_sum(vd_add(sum[0], sum[1]));
 }
 
 /* The largest |component| of c' [d_pad]. */
@@ -296,16 +300,16 @@ static float *centred_place(const struct job *job, const struct worker *w, const
     return keep ? job->basis.c32 + k * job->d_pad : w->rows;
 }
 
-/* Float64 copy, hash, c' and length of centroid k; |c'|^2. */
-static double read_centroid(struct job *job, int64_t k, float *c) {
+/* Norm (cosine), hash, c' and length of centroid k; |c'|^2. */
+static double read_centroid(struct job *job, struct worker *w, int64_t k, float *c) {
     const hf_array *centroids = &job->a->c;
     const void *row = hf_array_row(centroids, k);
-    double *wide = job->c64 + k * job->d;
-    gather_wide(wide, row, centroids->dtype, job->d);
     job->c_hash[k] =
         hash_words(row, (size_t)job->d * hf_dtype_bytes(centroids->dtype) / sizeof(uint32_t));
-    if (job->a->metric == HF_COSINE)
-        job->c_norm[k] = hf_reference_norm(wide, job->d);
+    if (job->a->metric == HF_COSINE) {
+        gather_wide(w->x64, row, centroids->dtype, job->d);
+        job->c_norm[k] = hf_reference_norm(w->x64, job->d);
+    }
     const double square = centred_row(job, k, c);
     job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
     if (job->c_most)
@@ -329,7 +333,7 @@ static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int
     tile_pack_centroid(job, w, p, slot, c, start);
 }
 
-/* Likewise, from the float64 copy. */
+/* Likewise, from the caller's row. */
 static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
     float *c = centred_place(job, w, p, k);
@@ -347,7 +351,7 @@ static void read_range(void *user, int worker, int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; slot++) {
         const int64_t k = slot < job->k ? slot : -1;
         float *c = centred_place(job, w, &job->all, k);
-        const double square = k < 0 ? 0 : read_centroid(job, k, c);
+        const double square = k < 0 ? 0 : read_centroid(job, w, k, c);
         if (packs_at_once(job))
             pack_centroid(job, w, &job->all, slot, k, c, square);
     }
@@ -368,6 +372,8 @@ static void pack_moved_range(void *user, int worker, int64_t begin, int64_t end)
 /* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it
  * keeps data with many equal rows from drowning in candidates. */
 static void drop_equal(struct job *job) {
+    const hf_array *c = &job->a->c;
+    const size_t bytes = (size_t)job->d * hf_dtype_bytes(c->dtype);
     const uint64_t mask = (uint64_t)job->hash_size - 1;
     memset(job->c_twin, 0, (size_t)job->k);
     memset(job->hash_slot, 0xff, sizeof(int32_t) * (size_t)job->hash_size);
@@ -376,8 +382,7 @@ static void drop_equal(struct job *job) {
         for (; job->hash_slot[at] >= 0; at = (at + 1) & mask) {
             const int64_t other = job->hash_slot[at];
             if (job->c_hash[other] == job->c_hash[k] &&
-                memcmp(job->c64 + other * job->d, job->c64 + k * job->d,
-                       sizeof(double) * (size_t)job->d) == 0)
+                memcmp(hf_array_row(c, other), hf_array_row(c, k), bytes) == 0)
                 break;
         }
         if (job->hash_slot[at] >= 0) {

@@ -14,24 +14,20 @@
 /* At least the distance of row i to its own centroid; float64 sums, so 2^-20 covers every rounding.
  */
 ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32_t label,
-                                         hf_dtype dtype) {
+                                         hf_dtype dtype, hf_dtype c_dtype) {
     const void *x = job_row(job, i);
-    const double *c = job->c64 + (int64_t)label * job->d;
+    const void *c = hf_array_row(&job->a->c, label);
     vd sum[2] = {vd_set1(0), vd_set1(0)};
     int64_t j = 0;
     for (; j + 2 * VDW <= job->d; j += 2 * VDW) {
-        const vd a = vd_sub(vd_load_as(x, dtype, j), vd_load(c + j));
-        const vd b = vd_sub(vd_load_as(x, dtype, j + VDW), vd_load(c + j + VDW));
+        const vd a = vd_sub(vd_load_as(x, dtype, j), vd_load_as(c, c_dtype, j));
+        const vd b = vd_sub(vd_load_as(x, dtype, j + VDW), vd_load_as(c, c_dtype, j + VDW));
         sum[0] = vd_fma(a, a, sum[0]);
         sum[1] = vd_fma(b, b, sum[1]);
     }
-    double lanes[VDW];
-    vd_store(lanes, vd_add(sum[0], sum[1]));
-    double total = 0;
-    for (int t = 0; t < VDW; t++)
-        total += lanes[t];
+    double total = vd_sum(vd_add(sum[0], sum[1]));
     for (; j < job->d; j++) {
-        const double diff = hf_load_f64(x, dtype, j) - c[j];
+        const double diff = hf_load_f64(x, dtype, j) - hf_load_f64(c, c_dtype, j);
         total += diff * diff;
     }
     return (float)sqrt(total) * (1 + 0x1p-20f) + 0x1p-126f;
@@ -44,20 +40,27 @@ static float skip_own_distance_f32(const struct job *job, int64_t i, int32_t lab
            (1 + 0x1p-20f);
 }
 
+ALWAYS_INLINE float skip_own_distance_of(const struct job *job, int64_t i, int32_t label,
+                                         hf_dtype dtype) {
+    if (job->a->c.dtype == HF_F32)
+        return skip_own_distance_as(job, i, label, dtype, HF_F32);
+    return skip_own_distance_as(job, i, label, dtype, HF_F64);
+}
+
 static float skip_own_distance(const struct job *job, int64_t i, int32_t label) {
     if (near_possible(job)) /* bounds are Euclidean */
         return skip_own_distance_f32(job, i, label);
     switch (job->a->x.dtype) {
     case HF_F64:
-        return skip_own_distance_as(job, i, label, HF_F64);
+        return skip_own_distance_of(job, i, label, HF_F64);
     case HF_F16:
-        return skip_own_distance_as(job, i, label, HF_F16);
+        return skip_own_distance_of(job, i, label, HF_F16);
     case HF_BF16:
-        return skip_own_distance_as(job, i, label, HF_BF16);
+        return skip_own_distance_of(job, i, label, HF_BF16);
     case HF_U8:
-        return skip_own_distance_as(job, i, label, HF_U8);
+        return skip_own_distance_of(job, i, label, HF_U8);
     default:
-        return skip_own_distance_as(job, i, label, HF_F32);
+        return skip_own_distance_of(job, i, label, HF_F32);
     }
 }
 

@@ -193,8 +193,8 @@ static float tile_lost(const float *c, int64_t d, double *square) {
         lost = tile_add_square(lost, vf_sub(v, high));
         stored = tile_add_square(stored, high);
     }
-    *square = _mm512_reduce_add_pd(stored);
-    return (float)(sqrt(_mm512_reduce_add_pd(lost)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
+    *square = vd_sum(stored);
+    return (float)(sqrt(vd_sum(lost)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
 
 /* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
@@ -210,8 +210,8 @@ static float tile_rest(const struct job *job, const float *c) {
         low_square = split ? tile_add_square(low_square, low) : low_square;
         rest_square = tile_add_square(rest_square, vf_sub(off, low));
     }
-    const double low = 0x1p-8 * sqrt(_mm512_reduce_add_pd(low_square));
-    return (float)((sqrt(_mm512_reduce_add_pd(rest_square)) + low) * (1 + 0x1p-20) +
+    const double low = 0x1p-8 * sqrt(vd_sum(low_square));
+    return (float)((sqrt(vd_sum(rest_square)) + low) * (1 + 0x1p-20) +
                    sqrt((double)job->d) * 0x1p-120);
 }
 

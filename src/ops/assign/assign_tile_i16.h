@@ -78,7 +78,7 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
             dst[(j + i) * TILE_K] = lanes[i];
     }
     p->start[slot] = start;
-    p->lost[slot] = (float)(sqrt(_mm512_reduce_add_pd(lost)) / job->i16_scale * (1 + 0x1p-20));
+    p->lost[slot] = (float)(sqrt(vd_sum(lost)) / job->i16_scale * (1 + 0x1p-20));
 }
 
 /* Squares of what rounding takes from a row times s, in VW parts. */

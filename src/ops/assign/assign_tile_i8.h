@@ -105,11 +105,10 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
         }
         i8_store(q, tile + s * 1024, low);
     }
-    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * _mm512_reduce_add_pd(square));
+    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * vd_sum(square));
     const int64_t score = I8_ZERO - half - _mm512_reduce_add_epi32(beside);
     const int32_t begin = start > LOST ? (int32_t)(uint32_t)score : I8_LOST;
-    p->lost[slot] =
-        sqrtf(_mm512_reduce_add_ps(lost)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
+    p->lost[slot] = sqrtf(vf_sum(lost)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
     vf_store(p->start + slot * VW, _mm512_castsi512_ps(vi_set1(begin)));
 }
 
