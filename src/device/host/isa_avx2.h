@@ -74,7 +74,6 @@ ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const void *)p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((void *)p, a); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-ALWAYS_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm256_movemask_ps(_mm256_castsi256_ps(a)) != 0; }
@@ -110,6 +109,15 @@ ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm256_storeu_si256((void *)p, a
 ALWAYS_INLINE vl vl_set1(int64_t a) { return _mm256_set1_epi64x(a); }
 ALWAYS_INLINE vl vl_add(vl a, vl b) { return _mm256_add_epi64(a, b); }
 ALWAYS_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
+/* Sums of two products each: words 2 i and 2 i + 1 of a and b. Words count as unsigned. */
+ALWAYS_INLINE vl vi_mul_pairs(vi a, vi b) {
+    return _mm256_add_epi64(_mm256_mul_epu32(a, b),
+                            _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32)));
+}
+ALWAYS_INLINE int64_t vl_sum(vl a) {
+    const __m128i b = _mm_add_epi64(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    return _mm_cvtsi128_si64(_mm_add_epi64(b, _mm_unpackhi_epi64(b, b)));
+}
 ALWAYS_INLINE vl vd_bits(vd a) { return _mm256_castpd_si256(a); }
 
 ALWAYS_INLINE vd vd_from_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }

@@ -77,7 +77,6 @@ ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-ALWAYS_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_mov_ps(b, m, a); } /* m ? a : b */
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm512_movepi32_mask(a) != 0; } /* any lane */
@@ -110,6 +109,19 @@ ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm512_storeu_si512(p, a); }
 ALWAYS_INLINE vl vl_set1(int64_t a) { return _mm512_set1_epi64(a); }
 ALWAYS_INLINE vl vl_add(vl a, vl b) { return _mm512_add_epi64(a, b); }
 ALWAYS_INLINE vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
+/* Sums of two products each: words 2 i and 2 i + 1 of a and b. Words count as unsigned. */
+ALWAYS_INLINE vl vi_mul_pairs(vi a, vi b) {
+    return _mm512_add_epi64(_mm512_mul_epu32(a, b),
+                            _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32)));
+}
+/* Wraps around: the compiler's own reduction ends in an addition of signed numbers. */
+ALWAYS_INLINE int64_t vl_sum(vl a) {
+    const __m256i four =
+        _mm256_add_epi64(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    const __m128i two =
+        _mm_add_epi64(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+    return _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+}
 ALWAYS_INLINE vl vd_bits(vd a) { return _mm512_castpd_si512(a); }
 
 /* VDW elements of each data type to float64, exactly. */

@@ -117,7 +117,7 @@ struct worker {
     double *least;       /* [capacity] least float64 distance of a slot */
     int32_t *least_arg;  /* [capacity] its centroid */
     uint8_t *unsure;     /* [capacity] 1: least is an upper bound, float32 ruled out the others */
-    double *x64;         /* [d] a row */
+    double *x64;         /* [d_pad] a row */
     double norm64;       /* |x| of x64 (cosine) */
     int slot64;          /* slot that x64 holds, -1: none */
     struct hf_sums sums; /* this worker's share */

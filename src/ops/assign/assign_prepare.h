@@ -102,7 +102,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     v.least = hf_carve_take(carve, sizeof(double) * rows);
     v.least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
     v.unsure = hf_carve_take(carve, rows);
-    v.x64 = hf_carve_take(carve, sizeof(double) * d);
+    v.x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
     if (job->a->sums) {
         const struct hf_sums *s = job->a->sums;
         const size_t k = (size_t)s->k;
@@ -210,35 +210,24 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
 #define HASH_LANE 0xff51afd7ed558ccdu /* likewise */
 
 /* Of whole words of a row; a row has the same bytes as its equal, but for signs of zeros, which
- * make centroids different here. */
+ * make centroids different here. The sum of the words, each times its own odd number. */
 static uint64_t hash_words(const char *p, size_t words) {
     int32_t lanes[VW];
     for (uint32_t i = 0; i < VW; i++)
         lanes[i] = (int32_t)((2 * i + 1) * HASH_WORD);
     vi key = vi_load(lanes);
-    vi sum = vi_set1(0);
+    vl sum = vl_set1(0);
     for (; words >= VW; p += sizeof lanes, words -= VW) {
-        sum = vi_add(sum, vi_mul(vi_load((const int32_t *)(const void *)p), key));
+        sum = vl_add(sum, vi_mul_pairs(vi_load((const int32_t *)(const void *)p), key));
         key = vi_add(key, vi_set1((int32_t)(2 * VW * HASH_WORD)));
     }
-    memset(lanes, 0, sizeof lanes);
-    memcpy(lanes, p, words * sizeof *lanes);
-    vi_store(lanes, vi_add(sum, vi_mul(vi_load(lanes), key)));
-    uint64_t h[4] = {0}; /* side by side: a product takes its time */
-    for (int i = 0; i < VW; i++)
-        h[i % 4] = (h[i % 4] ^ (uint32_t)lanes[i]) * HASH_LANE;
-    for (int i = 1; i < 4; i++)
-        h[0] = (h[0] ^ h[i]) * HASH_LANE;
-    return h[0] ^ h[0] >> 32;
-}
-
-/* VW elements at c less shift, times factor: one rounding to float32 after those of float64. */
-ALWAYS_INLINE vf centred(const void *c, hf_dtype dtype, const float *shift, vd factor) {
-    double v[VW];
-    UNROLL(2)
-    for (int i = 0; i < VW; i += VDW)
-        vd_store(v + i, vd_mul(vd_sub(vd_load_as(c, dtype, i), vd_from_f32(shift + i)), factor));
-    return vf_from_f64(v);
+    if (words > 0) {
+        memset(lanes, 0, sizeof lanes);
+        memcpy(lanes, p, words * sizeof *lanes);
+        sum = vl_add(sum, vi_mul_pairs(vi_load(lanes), key));
+    }
+    const uint64_t h = (uint64_t)vl_sum(sum) * HASH_LANE;
+    return h ^ h >> 32;
 }
 
 /* What c less shift is multiplied by. */
@@ -248,37 +237,43 @@ static double centred_factor(const struct job *job, int64_t k) {
     return job->a->metric == HF_EUCLIDEAN ? (double)job->scale : job->c_scale;
 }
 
-/* c' of centroid k to out [d_pad], zeros behind d. */
-ALWAYS_INLINE void centred_row_as(const struct job *job, int64_t k, hf_dtype dtype, float *out) {
-    const size_t size = hf_dtype_bytes(dtype);
-    const char *c = hf_array_row(&job->a->c, k);
+/* c' of centroid k to out [d_pad], zeros behind d: one rounding to float32 after those of float64.
+ */
+static void centred_wide(const struct job *job, struct worker *w, int64_t k, float *out) {
     const vd factor = vd_set1(centred_factor(job, k));
-    int64_t j = 0;
-    for (; j + VW <= job->d; j += VW)
-        vf_store(out + j, centred(c + (size_t)j * size, dtype, job->shift + j, factor));
-    for (; j < job->d_pad; j += VW) {
-        const int64_t left = job->d - j;
-        double tail[VW] = {0}; /* room for VW elements of either type */
-        if (left > 0)
-            memcpy(tail, c + (size_t)j * size, (size_t)left * size);
-        vf_store(out + j, centred(tail, dtype, job->shift + j, factor));
-    }
+    double *c = w->x64;
+    gather_wide(c, hf_array_row(&job->a->c, k), job->a->c.dtype, job->d);
+    memset(c + job->d, 0, sizeof *c * (size_t)(job->d_pad - job->d));
+    for (int64_t j = 0; j < job->d_pad; j += VDW)
+        vd_store(c + j, vd_mul(vd_sub(vd_load(c + j), vd_from_f32(job->shift + j)), factor));
+    for (int64_t j = 0; j < job->d_pad; j += VW)
+        vf_store(out + j, vf_from_f64(c + j));
 }
 
-/* The same; |c'|^2. */
-static double centred_row(const struct job *job, int64_t k, float *out) {
-    if (job->a->c.dtype == HF_F32)
-        centred_row_as(job, k, HF_F32, out);
-    else
-        centred_row_as(job, k, HF_F64, out);
+static double centred_square(const float *c, int64_t d_pad) {
     vd sum[2] = {vd_set1(0), vd_set1(0)};
-    for (int64_t j = 0; j < job->d_pad; j += 2 * VDW) {
-        const vd a = vd_from_f32(out + j);
-        const vd b = vd_from_f32(out + j + VDW);
+    for (int64_t j = 0; j < d_pad; j += 2 * VDW) {
+        const vd a = vd_from_f32(c + j);
+        const vd b = vd_from_f32(c + j + VDW);
         sum[0] = vd_fma(a, a, sum[0]);
         sum[1] = vd_fma(b, b, sum[1]);
     }
     return vd_sum(vd_add(sum[0], sum[1]));
+}
+
+/* c' of centroid k to out [d_pad], zeros behind d; |c'|^2. As rows are read where float32 reaches
+ * as far as c less shift. */
+static double centred_row(const struct job *job, struct worker *w, int64_t k, float *out) {
+    const char *c = hf_array_row(&job->a->c, k);
+    double square = INFINITY;
+    if (job->a->metric == HF_EUCLIDEAN && job->a->c.dtype == HF_F32) {
+        (void)gather_row(job, c, HF_F32, out);
+        square = centred_square(out, job->d_pad);
+    }
+    if (square < INFINITY)
+        return square;
+    centred_wide(job, w, k, out);
+    return centred_square(out, job->d_pad);
 }
 
 /* The largest |component| of c' [d_pad]. */
@@ -310,7 +305,7 @@ static double read_centroid(struct job *job, struct worker *w, int64_t k, float 
         gather_wide(w->x64, row, centroids->dtype, job->d);
         job->c_norm[k] = hf_reference_norm(w->x64, job->d);
     }
-    const double square = centred_row(job, k, c);
+    const double square = centred_row(job, w, k, c);
     job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
     if (job->c_most)
         job->c_most[k] = job->c_length[k] < WILD ? centred_most(c, job->d_pad) : 0;
@@ -337,7 +332,7 @@ static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int
 static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
     float *c = centred_place(job, w, p, k);
-    const double square = k < 0 ? 0 : centred_row(job, k, c);
+    const double square = k < 0 ? 0 : centred_row(job, w, k, c);
     pack_centroid(job, w, p, slot, k, c, square);
 }
 
