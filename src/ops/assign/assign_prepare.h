@@ -430,46 +430,72 @@ static float pack_lost_most(const struct pack *p) {
     return most;
 }
 
-/* Middle of a column's range: its values are at most 128 below and 127 above it where float64 has
- * the sum exactly. */
-static double filter_middle(const struct hf_filter *f, int64_t j) {
-    return rint((f->least[j] + f->most[j]) / 2 + 0.25);
+/* Columns from j on, up to VDW. */
+ALWAYS_INLINE int columns_left(int64_t d, int64_t j) { return d - j < VDW ? (int)(d - j) : VDW; }
+
+/* Middles of the ranges of n <= VDW columns: values are at most 128 below and 127 above them where
+ * float64 has the sum exactly. */
+ALWAYS_INLINE vd filter_middle(const struct hf_filter *f, int64_t j, int n) {
+    const vd sum =
+        vd_add(vd_load_as_n(f->least, HF_F64, j, n), vd_load_as_n(f->most, HF_F64, j, n));
+    return vd_rint(vd_fma(sum, vd_set1(0.5), vd_set1(0.25)));
 }
 
-/* What x' = (x - shift) * scale takes from column j. With one byte a centroid's components are the
- * better known the shorter the longest one is. */
-static double column_shift(const struct job *job, int64_t j) {
+/* What x' = (x - shift) * scale takes from columns j and so on. With one byte a centroid's
+ * components are the better known the shorter the longest one is. */
+ALWAYS_INLINE vd column_shift(const struct job *job, int64_t j, int n) {
     const struct hf_filter *f = &job->a->filter;
     if (job->i8 == 1)
-        return filter_middle(f, j);
-    return job->a->metric == HF_EUCLIDEAN && f->shift ? f->shift[j] : 0;
+        return filter_middle(f, j, n);
+    return job->a->metric == HF_EUCLIDEAN && f->shift ? vd_load_as_n(f->shift, HF_F64, j, n)
+                                                      : vd_set1(0);
+}
+
+static void prepare_shift(struct job *job) {
+    for (int64_t j = 0; j < job->d_pad; j += VW) {
+        double v[VW] = {0};
+        for (int64_t i = j; i < j + VW && i < job->d; i += VDW)
+            vd_store(v + (i - j), column_shift(job, i, columns_left(job->d, i)));
+        vf_store(job->shift + j, vf_from_f64(v));
+    }
 }
 
 #if TILE_HAS_HALF
+/* What makes bytes of x'. Returns the most that |x'_j| can be; *all: these added up. */
+static double prepare_i8_rows(struct job *job, double *all) {
+    const struct hf_filter *f = &job->a->filter;
+    vd sum = vd_set1(0);
+    vd most = vd_set1(0);
+    memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
+    for (int64_t j = 0; j < job->d; j += VDW) {
+        const int n = columns_left(job->d, j);
+        const vd shift = column_shift(job, j, n);
+        const vd reach = vd_max(vd_sub(vd_load_as_n(f->most, HF_F64, j, n), shift),
+                                vd_sub(shift, vd_load_as_n(f->least, HF_F64, j, n)));
+        _mm256_storeu_ps(job->i8_off + j, _mm512_cvtpd_ps(vd_sub(shift, filter_middle(f, j, n))));
+        sum = vd_add(sum, reach);
+        most = vd_max(most, reach);
+    }
+    *all = vd_sum(sum);
+    return _mm512_reduce_max_pd(most);
+}
+
 /* How finely bytes tell centroids apart. Two of them have digits to spare: the means of rows are no
  * further from the origin than these. For one all centroids are read. */
 static void prepare_i8(struct job *job) {
-    const struct hf_filter *f = &job->a->filter;
-    double all = 0;                     /* of |x'_j| added up */
-    double most = job->i8 == 2 ? 1 : 0; /* columns may be constant, and centroids far from them */
-    memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
-    for (int64_t j = 0; j < job->d; j++) {
-        const double shift = column_shift(job, j);
-        const double reach = fmax(f->most[j] - shift, shift - f->least[j]);
-        job->i8_off[j] = (float)(shift - filter_middle(f, j));
-        all += reach;
-        most = fmax(most, reach);
-    }
+    double all;
+    double most = prepare_i8_rows(job, &all);
+    most =
+        job->c_most ? 0 : fmax(most, 1); /* columns may be constant, and centroids far from them */
     for (int64_t k = 0; job->c_most && k < job->k; k++)
-        most = k == 0 ? job->c_most[k] : fmax(most, job->c_most[k]);
+        most = fmax(most, job->c_most[k]);
     i8_choose_step(job, fmin(most, I8_REACH), all);
 }
 #endif
 
 static void prepare(struct job *job, hf_pool *pool) {
     const struct hf_assign_args *a = job->a;
-    for (int64_t j = 0; j < job->d_pad; j++)
-        job->shift[j] = j < job->d ? (float)column_shift(job, j) : 0;
+    prepare_shift(job);
     const double scale = a->filter.scale > 0 && !job->i8 ? a->filter.scale : 1;
     job->scale = (float)scale;
     job->usable = scale <= 0x1p100 && scale >= 0x1p-100;

@@ -423,14 +423,18 @@ static size_t i8_workspace(const void *args, int workers) {
 /* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
 static bool i8_supports(const void *args) {
     const struct hf_assign_args *a = args;
-    if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !a->filter.least ||
-        a->x.cols > I8_FEATURES)
+    const struct hf_filter *f = &a->filter;
+    if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !f->least || a->x.cols > I8_FEATURES)
         return false;
-    int beyond = 0;
-    for (int64_t j = 0; j < a->x.cols; j++) { /* no way out: it takes vectors */
-        const double middle = filter_middle(&a->filter, j);
-        beyond |= ((double)(float)middle != middle) | (a->filter.most[j] - middle > 127) |
-                  (middle - a->filter.least[j] > 128);
+    uint32_t beyond = 0;
+    for (int64_t j = 0; j < a->x.cols; j += VDW) {
+        const int n = columns_left(a->x.cols, j);
+        const vd middle = filter_middle(f, j, n);
+        const vd above = vd_sub(vd_load_as_n(f->most, HF_F64, j, n), middle);
+        const vd below = vd_sub(middle, vd_load_as_n(f->least, HF_F64, j, n));
+        const vd known = _mm512_cvtps_pd(_mm512_cvtpd_ps(middle));
+        beyond |= vdm_bits(vd_ne(known, middle)) | vdm_bits(vd_lt(vd_set1(127), above)) |
+                  vdm_bits(vd_lt(vd_set1(128), below));
     }
     return !beyond;
 }
