@@ -185,6 +185,10 @@ static inline void job_prefetch(struct worker *w) {
     w->soon = w->soon < w->soon_end ? w->soon : w->soon_end;
 }
 
+/* The larger and the smaller one, b where either is NaN: fmaxf() and fminf() are calls. */
+static inline float larger(float a, float b) { return a > b ? a : b; }
+static inline float smaller(float a, float b) { return a < b ? a : b; }
+
 /* Row i of the data. */
 static inline const char *job_row(const struct job *job, int64_t i) {
     return (const char *)job->a->x.data + (size_t)i * job->row_bytes;

@@ -284,7 +284,7 @@ static double centred_most(const float *c, int64_t d_pad) {
     float lanes[VW];
     vf_store(lanes, most);
     for (int i = 1; i < VW; i++)
-        lanes[0] = fmaxf(lanes[0], lanes[i]);
+        lanes[0] = larger(lanes[0], lanes[i]);
     return (double)lanes[0];
 }
 
@@ -426,7 +426,7 @@ static int centroids_in_range(const struct job *job) {
 static float pack_lost_most(const struct pack *p) {
     float most = 0;
     for (int64_t slot = 0; slot < p->count; slot++)
-        most = fmaxf(most, p->lost[slot]);
+        most = larger(most, p->lost[slot]);
     return most;
 }
 
@@ -485,10 +485,11 @@ static double prepare_i8_rows(struct job *job, double *all) {
 static void prepare_i8(struct job *job) {
     double all;
     double most = prepare_i8_rows(job, &all);
-    most =
-        job->c_most ? 0 : fmax(most, 1); /* columns may be constant, and centroids far from them */
+    if (job->i8 == 2 && most < 1)
+        most = 1; /* columns may be constant, and centroids far from them */
     for (int64_t k = 0; job->c_most && k < job->k; k++)
-        most = fmax(most, job->c_most[k]);
+        if (k == 0 || job->c_most[k] > most)
+            most = job->c_most[k];
     i8_choose_step(job, fmin(most, I8_REACH), all);
 }
 #endif
@@ -513,8 +514,8 @@ static void prepare(struct job *job, hf_pool *pool) {
     drop_equal(job);
     double cmax = 0;
     for (int64_t k = 0; k < job->k; k++)
-        if (job->c_length[k] < WILD)
-            cmax = fmax(cmax, job->c_length[k]);
+        if (job->c_length[k] < WILD && job->c_length[k] > cmax)
+            cmax = job->c_length[k];
     const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
     job->bound =
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);

@@ -306,14 +306,14 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     if (!(bounds->drift[label] > 0)) {
         if (!(bounds->upper[row] < v->least[i]))
             return 0;
-        settle_bounds(job, row, label, bounds->upper[row], fminf(lower, v->least[i]));
+        settle_bounds(job, row, label, bounds->upper[row], smaller(lower, v->least[i]));
         return 1;
     }
     if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
         return 0;
     const int32_t nearest = job->moved.index[b->arg[s]];
     settle_row(job, w, row, nearest);
-    settle_bounds(job, row, nearest, v->upper[i], fminf(lower, v->lower[i]));
+    settle_bounds(job, row, nearest, v->upper[i], smaller(lower, v->lower[i]));
     return 1;
 }
 

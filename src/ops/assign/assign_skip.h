@@ -74,11 +74,11 @@ static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     }
     const float drift = b->drift[label];
     const float others = label == b->drift_max_index ? b->drift_second : b->drift_max;
-    const float lower = others > 0 ? fmaxf(0, (b->lower[i] - others) * SKIP_LOW) : b->lower[i];
-    const float reach = fmaxf(lower, b->half ? b->half[label] : 0);
+    const float lower = others > 0 ? larger((b->lower[i] - others) * SKIP_LOW, 0) : b->lower[i];
+    const float reach = larger(lower, b->half ? b->half[label] : 0);
     float upper = drift > 0 ? (b->upper[i] + drift) * SKIP_UP : b->upper[i];
     if (!(upper < reach) && drift > 0)
-        upper = fminf(upper, skip_own_distance(job, i, label));
+        upper = smaller(upper, skip_own_distance(job, i, label));
     if (upper < reach) {
         b->upper[i] = upper;
         b->lower[i] = lower;
