@@ -122,11 +122,12 @@ struct worker {
     int slot64;          /* slot that x64 holds, -1: none */
     struct hf_sums sums; /* this worker's share */
     int has_sums;        /* rows went into them */
-    struct move moves[MOVES_MAX]; /* rows that changed their cluster and wait for the sums */
     int n_moves;
     struct hf_assign_stats stats;
     const char *soon, *soon_end; /* rows of the next block: fetched into cache while tiles run */
     size_t soon_step;            /* bytes each time */
+    /* Rows that changed their cluster and wait for the sums; last, for nobody clears them. */
+    struct move moves[MOVES_MAX];
 };
 
 struct job {

@@ -10,6 +10,7 @@
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_job.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define BLOCK_ROWS_MAX 512
@@ -66,56 +67,74 @@ static void block_put(struct block *b, const struct rows_at *at) {
     b->unit = at->unit;
 }
 
+static void carve_sums(hf_carve *carve, const struct hf_sums *all, struct hf_sums *s, int own) {
+    const size_t k = (size_t)all->k;
+    const size_t limbs = (size_t)all->limbs;
+    *s = *all;
+    if (!own)
+        return;
+    s->sum = hf_carve_take(carve, sizeof(int64_t) * k * (size_t)all->d * limbs);
+    s->count = hf_carve_take(carve, sizeof(int64_t) * k);
+    s->weight = all->weight ? hf_carve_take(carve, sizeof(int64_t) * k * limbs) : NULL;
+}
+
 static void carve_worker(hf_carve *carve, const struct job *job, struct worker *w, int own_sums) {
     const size_t rows = (size_t)job->block_rows;
-    const size_t d = (size_t)job->d;
-    struct block b = {.capacity = job->block_rows};
-    struct rows_at own;
-    own.x = hf_carve_take(carve, tile_row_bytes(job) * rows);
-    own.norm2 = hf_carve_take(carve, sizeof(float) * rows);
-    own.loss =
+    struct block *b = &w->block;
+    struct rows_at *own = &w->own;
+    own->x = hf_carve_take(carve, tile_row_bytes(job) * rows);
+    own->norm2 = hf_carve_take(carve, sizeof(float) * rows);
+    own->loss =
         job->i16 || (job->half && !job->i8) ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
-    own.unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
-    b.row = hf_carve_take(carve, sizeof(int64_t) * rows);
-    b.best = hf_carve_take(carve, sizeof(float) * rows);
-    b.next = hf_carve_take(carve, sizeof(float) * rows);
-    b.arg = hf_carve_take(carve, sizeof(int32_t) * rows);
-    struct worker v = {.own = own, .block = b, .slot64 = -1};
-    block_put(&v.block, &own);
+    own->unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
+    b->capacity = job->block_rows;
+    b->row = hf_carve_take(carve, sizeof(int64_t) * rows);
+    b->best = hf_carve_take(carve, sizeof(float) * rows);
+    b->next = hf_carve_take(carve, sizeof(float) * rows);
+    b->arg = hf_carve_take(carve, sizeof(int32_t) * rows);
+    block_put(b, own);
     const size_t kept = job->project ? rows : VW;
-    v.rows = hf_carve_take(carve, sizeof(float) * (kept * (size_t)job->d_pad + 2 * VW));
-    v.parts = hf_carve_take(carve, sizeof(float) * VW * VW);
-    v.scratch = hf_carve_take(carve, tile_scratch_bytes(job));
+    w->rows = hf_carve_take(carve, sizeof(float) * (kept * (size_t)job->d_pad + 2 * VW));
+    w->parts = hf_carve_take(carve, sizeof(float) * VW * VW);
+    w->scratch = hf_carve_take(carve, tile_scratch_bytes(job));
     if (job->project) {
         const struct basis *basis = &job->basis;
         const size_t slots = (size_t)(basis->directions.groups * TILE_K);
-        v.y = hf_carve_take(carve, sizeof(float) * slots * rows);
-        v.scores = hf_carve_take(carve, sizeof(float) * (size_t)(basis->coarse.groups * TILE_K) *
-                                            TILE_ROWS);
-        v.coarse_row = hf_carve_take(carve, sizeof(float) * BASIS_ROOM * VW);
-        v.coarse = hf_carve_take(carve, tile_row_bytes(basis->coarse_job) * rows);
+        w->y = hf_carve_take(carve, sizeof(float) * slots * rows);
+        w->scores = hf_carve_take(carve, sizeof(float) * (size_t)(basis->coarse.groups * TILE_K) *
+                                             TILE_ROWS);
+        w->coarse_row = hf_carve_take(carve, sizeof(float) * BASIS_ROOM * VW);
+        w->coarse = hf_carve_take(carve, tile_row_bytes(basis->coarse_job) * rows);
     }
-    v.full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
-    v.partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
-    v.open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
-    v.pairs = hf_carve_take(carve, sizeof(struct pair) * PAIRS_MAX);
-    v.least = hf_carve_take(carve, sizeof(double) * rows);
-    v.least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
-    v.unsure = hf_carve_take(carve, rows);
-    v.x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
-    if (job->a->sums) {
-        const struct hf_sums *s = job->a->sums;
-        const size_t k = (size_t)s->k;
-        v.sums = *s;
-        if (own_sums) {
-            v.sums.sum = hf_carve_take(carve, sizeof(int64_t) * k * d * (size_t)s->limbs);
-            v.sums.count = hf_carve_take(carve, sizeof(int64_t) * k);
-            v.sums.weight =
-                s->weight ? hf_carve_take(carve, sizeof(int64_t) * k * (size_t)s->limbs) : NULL;
+    w->full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
+    w->partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
+    w->open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
+    w->pairs = hf_carve_take(carve, sizeof(struct pair) * PAIRS_MAX);
+    w->least = hf_carve_take(carve, sizeof(double) * rows);
+    w->least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
+    w->unsure = hf_carve_take(carve, rows);
+    w->x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
+    if (job->a->sums)
+        carve_sums(carve, job->a->sums, &w->sums, own_sums);
+}
+
+/* All workers but the first one have sums of their own: one of them is measured for all. */
+static void carve_workers(hf_carve *carve, struct job *job) {
+    job->workers = hf_carve_take(carve, sizeof(struct worker) * (size_t)job->n_workers);
+    if (job->workers) {
+        for (int i = 0; i < job->n_workers; i++) {
+            memset(&job->workers[i], 0, offsetof(struct worker, moves));
+            job->workers[i].slot64 = -1;
+            carve_worker(carve, job, &job->workers[i], i > 0);
         }
+        return;
     }
-    if (carve->base && w)
-        *w = v;
+    struct worker w;
+    carve_worker(carve, job, &w, 0);
+    const size_t first = carve->used;
+    if (job->n_workers > 1)
+        carve_worker(carve, job, &w, 1);
+    carve->used = first + (carve->used - first) * (size_t)(job->n_workers - 1);
 }
 
 /* Are rows exact in bf16 once centred? The shift is used in float32: one that does not survive that
@@ -172,7 +191,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
-    job->whole = rows_are_whole(a) || job->i8;
+    job->whole = job->i8 || rows_are_whole(a);
     job->project = idea == IDEA_PROJECT;
     job->i16 = idea == IDEA_I16;
     job->half = idea == IDEA_HALF || job->i8;
@@ -197,9 +216,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->moved.index = use_moved ? b->moved : NULL;
     if (job->project)
         carve_basis(&carve, job, &coarse);
-    job->workers = hf_carve_take(&carve, sizeof(struct worker) * (size_t)workers);
-    for (int i = 0; i < workers; i++)
-        carve_worker(&carve, job, ws ? &job->workers[i] : NULL, i > 0);
+    carve_workers(&carve, job);
     if (!ws && job->project)
         job->basis.coarse_job = NULL;
     return carve.used;
