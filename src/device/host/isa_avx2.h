@@ -96,6 +96,12 @@ ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return (uint32_t)_mm256_movemask_pd(m); }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm256_sqrt_pd(a); }
+/* sum + the squares of a, in VDW parts. */
+ALWAYS_INLINE vd vd_add_squares(vd sum, vf a) {
+    const vd x = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    const vd y = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return _mm256_fmadd_pd(x, x, _mm256_fmadd_pd(y, y, sum));
+}
 ALWAYS_INLINE double vd_sum(vd a) {
     const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));

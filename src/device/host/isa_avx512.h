@@ -99,6 +99,12 @@ ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return m; }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm512_sqrt_pd(a); }
+/* sum + the squares of a, in VDW parts. */
+ALWAYS_INLINE vd vd_add_squares(vd sum, vf a) {
+    const vd x = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    const vd y = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return _mm512_fmadd_pd(x, x, _mm512_fmadd_pd(y, y, sum));
+}
 ALWAYS_INLINE double vd_sum(vd a) { return _mm512_reduce_add_pd(a); }
 ALWAYS_INLINE vd vd_rint(vd a) {
     return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -7,7 +7,8 @@
 #include "ops/assign/assign_job.h"
 #include <string.h>
 
-/* A row of any type to float64, exactly. */
+/* A row of any type to float64, exactly. float32, the most common one, not by hf_to_f64(): that is
+ * compiled for any machine, and its vectors are short. */
 static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
     if (dtype != HF_F32) {
         hf_to_f64(dst, row, dtype, d);

@@ -176,13 +176,6 @@ static void tile_clear_end(const struct job *job, uint16_t *row) {
     memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
 }
 
-/* sum + v^2, in eight parts. */
-ALWAYS_INLINE vd tile_add_square(vd sum, vf v) {
-    const vd a = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
-    const vd b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
-    return vd_fma(a, a, vd_fma(b, b, sum));
-}
-
 /* How far bf16 moves a centroid; *square: of where it moves it. */
 static float tile_lost(const float *c, int64_t d, double *square) {
     vd lost = vd_set1(0);
@@ -190,8 +183,8 @@ static float tile_lost(const float *c, int64_t d, double *square) {
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = vf_load(c + j);
         const vf high = tile_widen((__m256i)_mm512_cvtneps_pbh(v));
-        lost = tile_add_square(lost, vf_sub(v, high));
-        stored = tile_add_square(stored, high);
+        lost = vd_add_squares(lost, vf_sub(v, high));
+        stored = vd_add_squares(stored, high);
     }
     *square = vd_sum(stored);
     return (float)(sqrt(vd_sum(lost)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
@@ -207,8 +200,8 @@ static float tile_rest(const struct job *job, const float *c) {
         const vf v = vf_load(c + j);
         const vf off = vf_sub(v, tile_widen((__m256i)_mm512_cvtneps_pbh(v)));
         const vf low = tile_widen((__m256i)_mm512_cvtneps_pbh(off));
-        low_square = split ? tile_add_square(low_square, low) : low_square;
-        rest_square = tile_add_square(rest_square, vf_sub(off, low));
+        low_square = split ? vd_add_squares(low_square, low) : low_square;
+        rest_square = vd_add_squares(rest_square, vf_sub(off, low));
     }
     const double low = 0x1p-8 * sqrt(vd_sum(low_square));
     return (float)((sqrt(vd_sum(rest_square)) + low) * (1 + 0x1p-20) +

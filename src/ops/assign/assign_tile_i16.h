@@ -43,10 +43,7 @@ static int i16_is_coarse(double cmax, int64_t d) { return cmax > I16_REACH * sqr
 /* VW values to integers; *lost += the squares of what that takes from them, in parts. */
 ALWAYS_INLINE vi i16_round(vf v, vd *lost) {
     const vi whole = _mm512_cvtps_epi32(v);
-    const vf off = vf_sub(v, _mm512_cvtepi32_ps(whole));
-    const vd a = _mm512_cvtps_pd(_mm512_castps512_ps256(off));
-    const vd b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(off, 1));
-    *lost = vd_fma(a, a, vd_fma(b, b, *lost));
+    *lost = vd_add_squares(*lost, vf_sub(v, _mm512_cvtepi32_ps(whole)));
     return whole;
 }
 

@@ -54,13 +54,6 @@ ALWAYS_INLINE vi i8_join(const vi v[4]) {
     return _mm512_or_si512(bytes, _mm512_slli_epi32(v[3], 24));
 }
 
-/* sum + v^2, in eight parts. */
-ALWAYS_INLINE vd i8_add_square(vd sum, vi v) {
-    const vd a = _mm512_cvtepi32_pd(_mm512_castsi512_si256(v));
-    const vd b = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1));
-    return vd_fma(a, a, vd_fma(b, b, sum));
-}
-
 /* 64 features of a centroid in a tile; two: those of its second byte lie `low` bytes further on. */
 ALWAYS_INLINE void i8_store(const vi q[4], char *tile, size_t low) {
     vi high[4];
@@ -97,11 +90,12 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
             const vf v = vf_load(c + j);
             const vf at = vf_max(vf_min(vf_mul(v, up), most), vf_sub(vf_set1(0), most));
             q[t] = _mm512_cvtps_epi32(at);
-            const vf off = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(q[t]), step, v);
+            const vf whole = _mm512_cvtepi32_ps(q[t]);
+            const vf off = vf_fnma(whole, step, v);
             const vi by = _mm512_cvtps_epi32(vf_load(job->i8_off + j));
             lost = vf_fma(off, off, lost);
             beside = _mm512_add_epi32(beside, _mm512_mullo_epi32(q[t], by));
-            square = i8_add_square(square, q[t]);
+            square = vd_add_squares(square, whole);
         }
         i8_store(q, tile + s * 1024, low);
     }
