@@ -147,7 +147,7 @@ struct job {
     int i8;          /* perhaps even as bytes, so many for a component of a centroid, */
     float i8_step;   /* one in a centroid standing for this, */
     int i8_most;     /* the largest number there, */
-    float *i8_off;   /* [d_pad] added to x' to make it a byte, */
+    int32_t *i8_off; /* [d_pad / 2] pairs, added to x' to make it a byte, */
     double *c_most;  /* [k] the largest |component| of c', */
     int i16;         /* or as int16, */
     float i16_scale; /* the centroids times this */

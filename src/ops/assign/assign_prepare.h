@@ -198,7 +198,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->block_rows = prepare_block_rows(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
-    job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad) : NULL;
+    job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(int16_t) * (size_t)job->d_pad) : NULL;
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
     job->c_most = job->i8 == 1 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
@@ -483,16 +483,18 @@ static double prepare_i8_rows(struct job *job, double *all) {
     const struct hf_filter *f = &job->a->filter;
     vd sum = vd_set1(0);
     vd most = vd_set1(0);
-    memset(job->i8_off, 0, sizeof(float) * (size_t)job->d_pad);
+    float *off = job->workers[0].rows;
+    memset(off, 0, sizeof(float) * (size_t)job->d_pad);
     for (int64_t j = 0; j < job->d; j += VDW) {
         const int n = columns_left(job->d, j);
         const vd shift = column_shift(job, j, n);
         const vd reach = vd_max(vd_sub(vd_load_as_n(f->most, HF_F64, j, n), shift),
                                 vd_sub(shift, vd_load_as_n(f->least, HF_F64, j, n)));
-        _mm256_storeu_ps(job->i8_off + j, _mm512_cvtpd_ps(vd_sub(shift, filter_middle(f, j, n))));
+        _mm256_storeu_ps(off + j, _mm512_cvtpd_ps(vd_sub(shift, filter_middle(f, j, n))));
         sum = vd_add(sum, reach);
         most = vd_max(most, reach);
     }
+    i8_store_off(job, off);
     *all = vd_sum(sum);
     return _mm512_reduce_max_pd(most);
 }

@@ -44,28 +44,62 @@ static void i8_choose_step(struct job *job, double most, double reach) {
     job->i8_step = most > 0 ? (float)fmax(most / job->i8_most, 0x1p-60) : 1;
 }
 
-ALWAYS_INLINE vi i8_low_byte(vi v) { return _mm512_and_si512(v, vi_set1(255)); }
+/* 64 whole numbers of 16 bits, lanes of four vectors: in each lane those of the first and the third
+ * one side by side, and those of the others. */
+struct i8_pairs {
+    vi even, odd;
+};
 
-/* Four vectors of whole numbers, side by side in each lane. */
-ALWAYS_INLINE vi i8_join(const vi v[4]) {
-    vi bytes = i8_low_byte(v[0]);
-    bytes = _mm512_or_si512(bytes, _mm512_slli_epi32(i8_low_byte(v[1]), 8));
-    bytes = _mm512_or_si512(bytes, _mm512_slli_epi32(i8_low_byte(v[2]), 16));
-    return _mm512_or_si512(bytes, _mm512_slli_epi32(v[3], 24));
+ALWAYS_INLINE struct i8_pairs i8_pair(const vi v[4]) {
+    const __mmask32 upper = 0xaaaaaaaa;
+    return (struct i8_pairs){
+        _mm512_mask_blend_epi16(upper, v[0], _mm512_slli_epi32(v[2], 16)),
+        _mm512_mask_blend_epi16(upper, v[1], _mm512_slli_epi32(v[3], 16)),
+    };
+}
+
+/* Their first bytes, of each lane of the four vectors in sequence, or their second ones. */
+ALWAYS_INLINE vi i8_bytes(struct i8_pairs v, int second) {
+    const __mmask64 odd = 0xaaaaaaaaaaaaaaaa;
+    return second ? _mm512_mask_blend_epi8(odd, _mm512_srli_epi16(v.even, 8), v.odd)
+                  : _mm512_mask_blend_epi8(odd, v.even, _mm512_slli_epi16(v.odd, 8));
+}
+
+ALWAYS_INLINE struct i8_pairs i8_plus(struct i8_pairs a, struct i8_pairs b) {
+    return (struct i8_pairs){_mm512_add_epi16(a.even, b.even), _mm512_add_epi16(a.odd, b.odd)};
+}
+
+/* Sums of the products of four lanes each, modulo 2^32. */
+ALWAYS_INLINE vi i8_products(struct i8_pairs a, struct i8_pairs b) {
+    return _mm512_add_epi32(_mm512_madd_epi16(a.even, b.even), _mm512_madd_epi16(a.odd, b.odd));
+}
+
+/* What x' takes to become bytes, step s. */
+ALWAYS_INLINE struct i8_pairs i8_off_at(const struct job *job, int64_t s) {
+    const int32_t *off = job->i8_off + s * 2 * VW;
+    return (struct i8_pairs){vi_load(off), vi_load(off + VW)};
+}
+
+/* ... from one float32 for each column, up to d_pad. x' has at most 256 and is about as far from
+ * the middle of its range. */
+static void i8_store_off(const struct job *job, const float *off) {
+    for (int64_t j = 0; j < job->d_pad; j += I8_STEP) {
+        vi v[4];
+        UNROLL(4)
+        for (int t = 0; t < 4; t++)
+            v[t] = _mm512_cvtps_epi32(vf_load(off + j + t * VW));
+        const struct i8_pairs pairs = i8_pair(v);
+        vi_store(job->i8_off + j / 2, pairs.even);
+        vi_store(job->i8_off + j / 2 + VW, pairs.odd);
+    }
 }
 
 /* 64 features of a centroid in a tile; two: those of its second byte lie `low` bytes further on. */
-ALWAYS_INLINE void i8_store(const vi q[4], char *tile, size_t low) {
-    vi high[4];
-    if (low == 0) {
-        _mm512_storeu_si512(tile, i8_join(q));
-        return;
-    }
-    UNROLL(4)
-    for (int t = 0; t < 4; t++)
-        high[t] = _mm512_srai_epi32(_mm512_add_epi32(q[t], vi_set1(128)), 8);
-    _mm512_storeu_si512(tile, i8_join(high));
-    _mm512_storeu_si512(tile + low, i8_join(q));
+ALWAYS_INLINE void i8_store(struct i8_pairs q, char *tile, size_t low) {
+    const vi half = _mm512_set1_epi16(128);
+    _mm512_storeu_si512(tile + low, i8_bytes(q, 0));
+    if (low > 0)
+        _mm512_storeu_si512(tile, i8_bytes(i8_plus(q, (struct i8_pairs){half, half}), 1));
 }
 
 /* Centroid `slot` of a pack: c' [d_pad]. What a row's bytes differ from x' by is taken from its
@@ -81,7 +115,7 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
     const vf most = vf_set1((float)job->i8_most);
     vf lost = vf_set1(0);
     vi beside = vi_set1(0);
-    vd square = vd_set1(0);
+    vl square = vl_set1(0);
     for (int64_t s = 0; s < steps; s++) {
         vi q[4];
         UNROLL(4)
@@ -92,14 +126,16 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
             q[t] = _mm512_cvtps_epi32(at);
             const vf whole = _mm512_cvtepi32_ps(q[t]);
             const vf off = vf_fnma(whole, step, v);
-            const vi by = _mm512_cvtps_epi32(vf_load(job->i8_off + j));
             lost = vf_fma(off, off, lost);
-            beside = _mm512_add_epi32(beside, _mm512_mullo_epi32(q[t], by));
-            square = vd_add_squares(square, whole);
         }
-        i8_store(q, tile + s * 1024, low);
+        const struct i8_pairs pairs = i8_pair(q);
+        const vi squares = i8_products(pairs, pairs); /* of four each: these are below 2^32 */
+        square = vl_add(square, _mm512_and_si512(squares, vl_set1(UINT32_MAX)));
+        square = vl_add(square, _mm512_srli_epi64(squares, 32));
+        beside = _mm512_add_epi32(beside, i8_products(pairs, i8_off_at(job, s)));
+        i8_store(pairs, tile + s * 1024, low);
     }
-    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * vd_sum(square));
+    const int64_t half = (int64_t)rint((double)job->i8_step / 2 * (double)vl_sum(square));
     const int64_t score = I8_ZERO - half - _mm512_reduce_add_epi32(beside);
     const int32_t begin = start > LOST ? (int32_t)(uint32_t)score : I8_LOST;
     p->lost[slot] = sqrtf(vf_sum(lost)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
@@ -118,10 +154,9 @@ static void i8_pack_panel(const struct job *job, struct worker *w, int first, co
             UNROLL(4)
             for (int t = 0; t < 4; t++) {
                 const int64_t j = s * I8_STEP + t * VW;
-                x[t] = _mm512_cvtps_epi32(
-                    vf_add(vf_load(rows + i * job->d_pad + j), vf_load(job->i8_off + j)));
+                x[t] = _mm512_cvtps_epi32(vf_load(rows + i * job->d_pad + j));
             }
-            r[i] = _mm512_castsi512_ps(i8_join(x));
+            r[i] = _mm512_castsi512_ps(i8_bytes(i8_plus(i8_pair(x), i8_off_at(job, s)), 0));
         }
         vf_transpose(r);
         UNROLL(16)
