@@ -89,8 +89,8 @@ ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int 
     const int left = b->rows - slot;
     const int count = left < 0 ? 0 : left < VW ? left : VW;
     for (int i = 0; i < count; i++)
-        vf_store(w->parts + i * VW,
-                 gather_row(job, job_row(job, b->row[slot + i]), dtype, rows + i * job->d_pad));
+        vf_store(w->parts + i * VW, gather_row(job, job_row(job, block_row(b, slot + i)), dtype,
+                                               rows + i * job->d_pad));
     if (count < VW) {
         const size_t empty = (size_t)(VW - count);
         memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);

@@ -61,9 +61,9 @@ struct basis {
 
 /* Rows gathered for a pass of the tiles, and what the pass found. */
 struct block {
-    int64_t *row; /* [capacity] row numbers */
+    int64_t first; /* rows from this one on, in sequence; -1: others */
+    int64_t *row;  /* [capacity] their numbers */
     int rows, capacity;
-    int sequence; /* 1: they are in sequence */
     void *x;      /* packed for the tiles */
     float *norm2; /* |x'|^2 */
     float *loss;  /* how far storing x' in the tiles moved it; NULL: in bound.eps */
@@ -169,6 +169,11 @@ struct job {
     int n_workers;
     _Atomic int64_t next_row;
 };
+
+/* The row in a slot. */
+static inline int64_t block_row(const struct block *b, int slot) {
+    return b->first >= 0 ? b->first + slot : b->row[slot];
+}
 
 /* The tiles will call job_prefetch() `times` times. */
 static inline void job_prefetch_plan(struct worker *w, int64_t times) {

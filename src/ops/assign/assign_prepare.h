@@ -60,7 +60,7 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {
-    b->sequence = 0;
+    b->first = -1;
     b->x = at->x;
     b->norm2 = at->norm2;
     b->loss = at->loss;

@@ -194,8 +194,11 @@ static void leave_open(struct worker *w, int64_t row, float threshold, float low
 }
 
 /* Are VW rows in sequence? Queues are not sorted: each one counts. */
-ALWAYS_INLINE int in_sequence(const int64_t *row) {
+ALWAYS_INLINE int in_sequence(const struct block *b, int slot) {
+    const int64_t *row = b->row + slot;
     int64_t off = 0;
+    if (b->first >= 0)
+        return 1;
     UNROLL(16)
     for (int i = 1; i < VW; i++)
         off |= row[i] - row[0] - i;
@@ -205,7 +208,7 @@ ALWAYS_INLINE int in_sequence(const int64_t *row) {
 /* The labels of VW rows in sequence. */
 ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int slot) {
     const struct block *b = &w->block;
-    const int64_t first = b->row[slot];
+    const int64_t first = block_row(b, slot);
     uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(job->a->labels + first));
     for (; changed; changed &= changed - 1)
         settle_change(job, w, first + __builtin_ctz(changed),
@@ -234,7 +237,7 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
                            vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &
                            vm_bits(vf_lt(vf_set1(LOST), best));
-    if (clear != (uint32_t)((1u << VW) - 1) || !(b->sequence || in_sequence(b->row + slot)))
+    if (clear != (uint32_t)((1u << VW) - 1) || !in_sequence(b, slot))
         return 0;
     settle_labels(job, w, slot);
     return 1;
@@ -247,8 +250,8 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const uint32_t clear =
         job->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
-    const int64_t first = b->row[slot];
-    if ((clear & v->near_enough) != all || !(b->sequence || in_sequence(b->row + slot)))
+    const int64_t first = block_row(b, slot);
+    if ((clear & v->near_enough) != all || !in_sequence(b, slot))
         return 0;
     const int32_t *labels = job->a->labels + first;
     settle_labels(job, w, slot);
@@ -279,10 +282,10 @@ static void settle_block(const struct job *job, struct worker *w) {
             const int s = slot + i;
             const int known = (int)(v.near_enough >> i & 1);
             if (known && (!job->exact || b->next[s] < v.threshold[i])) {
-                settle_row(job, w, b->row[s], b->arg[s]);
-                settle_bounds(job, b->row[s], b->arg[s], v.upper[i], v.lower[i]);
+                settle_row(job, w, block_row(b, s), b->arg[s]);
+                settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
             } else {
-                leave_open(w, b->row[s], known ? v.threshold[i] : -INFINITY,
+                leave_open(w, block_row(b, s), known ? v.threshold[i] : -INFINITY,
                            known && job->a->bounds ? v.least[i] : 0);
             }
         }
@@ -297,7 +300,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
                                const struct verdict *v) {
     const struct block *b = &w->block;
     const int s = slot + i;
-    const int64_t row = b->row[s];
+    const int64_t row = block_row(b, s);
     const int32_t label = job->a->labels[row];
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const float lower = bounds->lower[row];
@@ -324,8 +327,8 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     const struct block *b = &w->block;
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
-    const int64_t first = b->row[slot];
-    if (job->any_twin || v->near_enough != all || !(b->sequence || in_sequence(b->row + slot)))
+    const int64_t first = block_row(b, slot);
+    if (job->any_twin || v->near_enough != all || !in_sequence(b, slot))
         return 0;
     const vi label = vi_load(job->a->labels + first);
     if (vi_negative(label))
@@ -366,7 +369,7 @@ static void settle_partial(const struct job *job, struct worker *w) {
             if (settle_moved(job, w, slot, i, &v))
                 w->stats.partial++;
             else
-                w->full[w->n_full++] = b->row[slot + i];
+                w->full[w->n_full++] = block_row(b, slot + i);
         }
     }
     b->rows = 0;

@@ -234,10 +234,8 @@ static void kept_rows(const struct job *job, struct worker *w, int64_t begin, in
                                    .loss = job->kept.loss ? job->kept.loss + first : NULL,
                                    .unit = job->kept.unit ? job->kept.unit + first : NULL};
         block_put(b, &at);
-        b->sequence = 1;
+        b->first = first;
         b->rows = (int)count;
-        for (int i = 0; i < b->rows; i++)
-            b->row[i] = first + i;
         if (job->kept_use == KEPT_FILL)
             load_block(job, w);
         clear_picks(b);
