@@ -27,6 +27,8 @@ struct call {
     const void *args;
     struct hf_key key;
     bool any_size; /* memory does not choose: no row that could serve it fits, or rows disagree */
+    const struct hf_kernel *measured; /* the last row whose workspace was asked for, */
+    size_t workspace_bytes;           /* and that */
 };
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
@@ -53,12 +55,15 @@ size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, cons
     return row->workspace != NULL ? row->workspace(args, ctx->device->workers(ctx->stream)) : 0;
 }
 
-static size_t workspace_of(const struct call *call, const struct hf_kernel *kernel) {
-    return hf_row_workspace(call->ctx, kernel, call->args);
+static size_t workspace_of(struct call *call, const struct hf_kernel *kernel) {
+    if (call->measured != kernel)
+        call->workspace_bytes = hf_row_workspace(call->ctx, kernel, call->args);
+    call->measured = kernel;
+    return call->workspace_bytes;
 }
 
 /* A device's rows are not asked: who plans for it looks at their workspace and plans again. */
-static bool fits(const struct call *call, const struct hf_kernel *kernel) {
+static bool fits(struct call *call, const struct hf_kernel *kernel) {
     return call->any_size || !hf_ctx_is_host(call->ctx) ||
            workspace_of(call, kernel) <= hf_workspace_room(call->ctx);
 }
@@ -151,7 +156,7 @@ static int distance(const struct hf_tune_key *a, const struct hf_tune_key *b) {
 }
 
 /* *ns: the time of the entry it comes from. */
-static const struct hf_kernel *tuned_row(const struct call *call, double *ns) {
+static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
     load_tuning(call->ctx);
     const struct hf_tune *tune = &call->ctx->tune;
     const struct hf_tune_key here = hf_tune_bucket(call->op, &call->key);
@@ -194,7 +199,7 @@ static const struct hf_kernel *next_row(const struct call *call, double *ns, int
 
 /* The least estimate; a row without one only if there is no other, and the reference last of all.
  * Workspaces are asked for one by one: that takes longer than an estimate. */
-static const struct hf_kernel *modelled_row(const struct call *call) {
+static const struct hf_kernel *modelled_row(struct call *call) {
     const struct hf_kernel *kernel = NULL, *reference = NULL;
     double ns = -DBL_MIN; /* below any estimate */
     int at = -1;
@@ -212,7 +217,7 @@ static const struct hf_kernel *modelled_row(const struct call *call) {
     return reference != NULL && fits(call, reference) ? reference : NULL;
 }
 
-static const struct hf_kernel *free_row(const struct call *call, const char **source) {
+static const struct hf_kernel *free_row(struct call *call, const char **source) {
     double ns = 0;
     const struct hf_kernel *row = tuned_row(call, &ns);
     *source = "tuned";
@@ -244,7 +249,11 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
 
 static struct call make_call(hf_context *ctx, int op, const void *args) {
     assert(op >= 0 && op < HF_OP_COUNT);
-    struct call call = {ctx, op, args, {HF_DTYPE_NONE, 0, 1, 0}, !hf_op_unanimous(op, args)};
+    struct call call = {.ctx = ctx,
+                        .op = op,
+                        .args = args,
+                        .key = {HF_DTYPE_NONE, 0, 1, 0},
+                        .any_size = !hf_op_unanimous(op, args)};
     hf_op_at(op)->key(args, &call.key);
     return call;
 }
@@ -258,6 +267,17 @@ hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_ker
     *kernel = row;
     if (source != NULL)
         *source = from;
+    return HF_OK;
+}
+
+hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
+                           const struct hf_kernel **kernel, size_t *workspace_bytes) {
+    struct call call = make_call(ctx, op, args);
+    const struct hf_kernel *row = NULL;
+    const char *from = NULL;
+    HF_TRY(choose(&call, &row, &from));
+    *kernel = row;
+    *workspace_bytes = workspace_of(&call, row);
     return HF_OK;
 }
 
@@ -276,7 +296,7 @@ uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
 }
 
 /* What the tuning file says of the row that it made win. */
-static void explain_tuned(const struct call *call, struct hf_plan_candidate *c) {
+static void explain_tuned(struct call *call, struct hf_plan_candidate *c) {
     double ns = 0;
     char machine[HF_TUNE_NAME_BYTES];
     (void)tuned_row(call, &ns);
@@ -285,7 +305,7 @@ static void explain_tuned(const struct call *call, struct hf_plan_candidate *c) 
                    ns * 1e-6, machine);
 }
 
-static void explain_row(const struct call *call, const struct hf_kernel *chosen, const char *source,
+static void explain_row(struct call *call, const struct hf_kernel *chosen, const char *source,
                         struct hf_plan_candidate *c) {
     c->chosen = c->kernel == chosen;
     c->estimate_ns = -1.0;

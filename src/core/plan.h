@@ -18,6 +18,10 @@
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
 
+/* The row, and the bytes of workspace that it asks for. */
+hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
+                           const struct hf_kernel **kernel, size_t *workspace_bytes);
+
 /* Do all rows of the op give this call the same answer, bit for bit? */
 bool hf_op_unanimous(int op, const void *args);
 

@@ -15,9 +15,8 @@ const char *hf_scheme_name(int id) {
 }
 
 static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
-                     const struct hf_kernel *kernel, bool wait) {
+                     const struct hf_kernel *kernel, size_t bytes, bool wait) {
     void *ws = NULL;
-    const size_t bytes = hf_row_workspace(ctx, kernel, args);
     if (bytes > 0)
         HF_TRY(hf_workspace(ctx, bytes, &ws));
     ctx->last_kernel[op] = kernel;
@@ -33,13 +32,14 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
 
 hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
     const struct hf_kernel *kernel = NULL;
-    HF_TRY(hf_plan(ctx, op, args, &kernel, NULL));
-    return run(ctx, op, args, kernel, true);
+    size_t bytes = 0;
+    HF_TRY(hf_plan_measured(ctx, op, args, &kernel, &bytes));
+    return run(ctx, op, args, kernel, bytes, true);
 }
 
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
                    const struct hf_kernel **kernel) {
     if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(args)))
         HF_TRY(hf_plan(ctx, op, args, kernel, NULL));
-    return run(ctx, op, args, *kernel, false);
+    return run(ctx, op, args, *kernel, hf_row_workspace(ctx, *kernel, args), false);
 }
