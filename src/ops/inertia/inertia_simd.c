@@ -17,9 +17,9 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
 #else
 
-#define GRAIN (CHAIN_ROWS * 32) /* rows */
-#define WIDE_BYTES                                                                                 \
-    ((size_t)256 << 10) /* centroids up to this size are converted once, not by row */
+#define GRAIN (CHAIN_ROWS * 32)        /* rows */
+#define WIDE_BYTES ((size_t)256 << 10) /* of centroids that are converted once, not by row */
+#define AHEAD_BYTES ((size_t)16 << 10) /* of rows that are fetched ahead at most */
 
 /* Workspace: a sum for each worker, each on a line of its own, then for HF_COSINE the norms of the
  * centroids [k], and their float64 copy. */
@@ -127,6 +127,18 @@ static void centroid_norms(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
+/* Rows first .. first + CHAIN_ROWS - 1 into the L2 cache: the CPU sees them coming, but no further
+ * than to the end of a page. */
+static void fetch_rows(const struct inertia_job *job, int64_t first) {
+    const int64_t left = job->args->x.rows - first;
+    if (left <= 0)
+        return;
+    const size_t bytes = (size_t)(left < CHAIN_ROWS ? left : CHAIN_ROWS) * job->x_bytes;
+    const char *x = row_at(&job->args->x, job->x_bytes, first);
+    for (size_t at = 0; at < bytes && at < AHEAD_BYTES; at += HF_ALIGN)
+        __builtin_prefetch(x + at, 0, 2);
+}
+
 /* Distances of rows first .. first + count - 1 */
 static void block_distances(double distance[CHAIN_ROWS], const struct inertia_job *job,
                             int64_t first, int count) {
@@ -158,6 +170,7 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
     double distance[CHAIN_ROWS];
     for (int64_t first = begin; first < end; first += CHAIN_ROWS) {
         const int count = (int)(end - first < CHAIN_ROWS ? end - first : CHAIN_ROWS);
+        fetch_rows(job, first + CHAIN_ROWS);
         block_distances(distance, job, first, count);
         for (int r = 0; r < count; r++) {
             if (args->distances)

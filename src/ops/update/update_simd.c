@@ -116,11 +116,24 @@ static void row_factors(double *factor, const struct update_job *job, const int6
         factor[r] = square[r] > 0 ? row_weight(args, row[r]) / sqrt(square[r]) : 0;
 }
 
-/* Sums are asked for a row ahead: they are in the L2 cache at best. */
+/* Features [begin, end) of row i into the L2 cache. */
+static void fetch_row(const struct update_job *job, int64_t i, int64_t begin, int64_t end) {
+    const int64_t size = (int64_t)hf_dtype_bytes(job->args->x.dtype);
+    const char *x = (const char *)row_at(job, i) + begin * size;
+    const int64_t bytes = (end - begin) * size;
+    for (int64_t at = 0; at < bytes && at < AHEAD_ROW; at += HF_ALIGN)
+        __builtin_prefetch(x + at, 0, 2);
+}
+
+/* Sums are asked for a row ahead: they are in the L2 cache at best. Where all rows are added those
+ * of the next call are asked for too: the CPU sees them coming, but no further than to the end of a
+ * page. */
 static void move_light(const struct update_job *job, const struct hf_sums *s, const int64_t *row,
                        int count) {
     const struct hf_update_args *args = job->args;
     for (int r = 0; r < count; r++) {
+        if (!args->old_labels && row[r] + CHAIN_ROWS < args->x.rows)
+            fetch_row(job, row[r] + CHAIN_ROWS, 0, s->d);
         if (r + 1 < count)
             update_fetch(s, old_label(args, row[r + 1]), args->labels[row[r + 1]]);
         update_move_light(s, row_at(job, row[r]), old_label(args, row[r]), args->labels[row[r]]);
@@ -210,11 +223,7 @@ static void fetch_features(const struct update_job *job, int64_t i, int64_t begi
     const struct hf_update_args *args = job->args;
     const struct hf_sums *s = args->sums;
     const int64_t row = job->first + job->changed[i];
-    const int64_t size = (int64_t)hf_dtype_bytes(args->x.dtype);
-    const char *x = (const char *)row_at(job, row) + begin * size;
-    const int64_t bytes = (end - begin) * size;
-    for (int64_t at = 0; at < bytes && at < AHEAD_ROW; at += HF_ALIGN)
-        __builtin_prefetch(x + at, 0, 2);
+    fetch_row(job, row, begin, end);
     if (end - begin > UPDATE_FETCH)
         return;
     const int32_t from = old_label(args, row);
