@@ -8,7 +8,7 @@
 #include "ops/assign/assign_filter_start.cuh"
 
 /* Groups that are left are not cut where that saves less than it costs: pieces are merged through
- * memory, which takes about 10,000 cycles beside a last whole round. A product of 16 columns takes
+ * memory, which takes about 6,000 cycles beside a last whole round. A product of 16 columns takes
  * half a cycle a centroid; what is done with its scores as much as one such step. */
 template <class S>
 static bool filter_whole(const struct hf_cuda *cuda, const struct filter_args &a) {
@@ -16,7 +16,7 @@ static bool filter_whole(const struct hf_cuda *cuda, const struct filter_args &a
     const int64_t groups = a.rows.batch * ((a.rows.n + rows - 1) / rows);
     const int64_t cycles = (int64_t)S::WGS * S::NT * (S::DP + 32) / 32 * a.tiles_per_problem;
     return !a.split && a.rows.list == NULL && groups >= blocks &&
-           (blocks - groups % blocks) * cycles <= 10000 * blocks;
+           (blocks - groups % blocks) * cycles <= 6000 * blocks;
 }
 
 template <int DP, bool BF16>

@@ -64,7 +64,9 @@ struct filter_memory {
 
 enum {
     FILTER_WARP_OPEN = 8, /* open rows that a warp collects */
-    FILTER_PART = 3,      /* floats that remember a row: best, its centroid, second */
+    FILTER_PART = 4,      /* floats that remember a row: best, its centroid, second, nothing */
+    FILTER_AT_ONCE = 2,   /* such that are fetched together */
+    FILTER_SHARE = 4,     /* tiles that a block takes of cut groups, or none: they are merged */
     FILTER_MAX_WG = 4,    /* consumer warpgroups of a block */
     FILTER_TURN = 5,      /* the first of as many barriers: whose turn it is to multiply */
     FILTER_WG_ROWS = 64   /* rows of a warpgroup: a unit */

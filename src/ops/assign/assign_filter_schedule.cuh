@@ -2,8 +2,9 @@
  * Who does what. Rows are cut into units of 64, `wgs` units of one problem are a group: what a
  * block looks at together. With G groups and B blocks each block takes G / B whole groups, which
  * lie together; what is left (less than a group a block) is cut along the centroids too, unless
- * these are few, so that all blocks end at the same time: its pieces are merged by whoever comes
- * last (assign_filter_rows.cuh). Every role of a block walks through the same segments. */
+ * these are few, so that all blocks end at the same time, or that no block takes only a few tiles:
+ * its pieces are merged by whoever comes last (assign_filter_rows.cuh). Every role of a block walks
+ * through the same segments. */
 #ifndef HF_ASSIGN_FILTER_SCHEDULE_CUH
 #define HF_ASSIGN_FILTER_SCHEDULE_CUH
 
@@ -143,9 +144,13 @@ static __device__ __forceinline__ struct filter_tail filter_tail_of(const struct
     struct filter_tail tail;
     tail.base = a.split ? 0 : groups / blocks * blocks;
     tail.work = (int64_t)(groups - tail.base) * a.tiles_per_problem;
-    if (filter_uncut<S, LIST>(a))
-        tail.work = groups - tail.base;
-    tail.blocks = tail.work < blocks ? (int)tail.work : blocks;
+    if (filter_uncut<S, LIST>(a)) {
+        tail.work = tail.blocks = groups - tail.base; /* fewer than blocks */
+        return tail;
+    }
+    const bool merged = !a.split && a.tiles_per_problem >= FILTER_SHARE;
+    const int64_t most = merged ? tail.work / FILTER_SHARE : tail.work;
+    tail.blocks = most < blocks ? (int)most : blocks;
     return tail;
 }
 

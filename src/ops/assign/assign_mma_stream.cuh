@@ -82,7 +82,7 @@ static __device__ __forceinline__ void mma_stream_multiply(uint32_t stage, float
 
 /* The two warps that looked at the same rows bring their best together; the first one finishes. */
 static __device__ __forceinline__ void
-mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mode, float *parts,
+mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mode, float4 *parts,
                   const struct filter_bounds &bounds, struct filter_open_rows *opens,
                   const struct filter_track<2> (&track)[4]) {
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
@@ -91,7 +91,7 @@ mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mod
     for (int i = 0; i < 8; i++) {
         const struct filter_found f = filter_gather<FILTER_TOP2>(track[i / 2], i % 2);
         if (warp % 2 != 0 && lane % 4 == 0)
-            filter_put_part(parts, first + i * 8, f);
+            parts[first + i * 8] = filter_part(f);
     }
     __syncthreads();
     if (warp % 2 != 0)
@@ -99,7 +99,7 @@ mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mod
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         struct filter_found f = filter_gather<FILTER_TOP2>(track[i / 2], i % 2);
-        filter_join_part(parts, first + i * 8, &f);
+        filter_join_part(&f, parts[first + i * 8]);
         mma_finish(a, mode, w.problem, w.unit * MMA_ROWS + first + i * 8, bounds, opens, f);
     }
 }
@@ -107,7 +107,7 @@ mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mod
 template <class S, bool EMIT>
 static __device__ __forceinline__ void
 mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32_t base,
-                float *parts, const struct filter_bounds &bounds, struct filter_open_rows *opens) {
+                float4 *parts, const struct filter_bounds &bounds, struct filter_open_rows *opens) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = w.unit * MMA_ROWS + warp / 2 * 64 + lane / 4;
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 1)
             bounds = filter_bounds_of(a, w.problem);
         }
         problem = w.problem;
-        mma_stream_unit<S, EMIT>(a, w, mode, base, (float *)memory, bounds, &opens);
+        mma_stream_unit<S, EMIT>(a, w, mode, base, (float4 *)memory, bounds, &opens);
     }
     if (!EMIT)
         filter_open_flush(a, problem, &opens);
