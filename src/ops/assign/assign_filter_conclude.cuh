@@ -92,17 +92,16 @@ static __device__ __forceinline__ bool filter_quick_known(bool fine, const int (
 
 /* Does in each row one score alone reach the threshold: the nearest centroid's? Such scores are
  * counted: neither the place of the best in its chunk nor the second best need be looked for.
- * error: of the row that a lane answers for; best: of both. */
+ * errors: filter_quick_errors(); best: of both rows. */
 template <int C>
 static __device__ __forceinline__ bool
-filter_quick_decided(bool fine, float error, const int (&best)[2], const struct filter_track<C> &t,
-                     struct filter_ends *q) {
-    const float other = __shfl_xor_sync(~0u, error, 1);
+filter_quick_decided(bool fine, const struct filter_row_facts &errors, const int (&best)[2],
+                     const struct filter_track<C> &t, struct filter_ends *q) {
     unsigned count = fine ? 0 : FILTER_QUICK_ODD;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float threshold =
-            filter_threshold(__int_as_float(best[r]), filter_half() == r ? error : other);
+        const float threshold = filter_threshold(__int_as_float(best[r]),
+                                                 filter_half() == r ? errors.norm : errors.loss);
         unsigned sum = 0;
         filter_count(&sum, t.second[r], threshold, FILTER_QUICK_ONE);
 #pragma unroll
@@ -197,12 +196,23 @@ template <class S, int MODE> static __device__ __forceinline__ constexpr bool fi
     return filter_chunks(MODE) && S::COUNT;
 }
 
-/* The quick end: true if all has been done. Else *old and facts->norm, until then what
- * filter_squares() gave, are of the row that a lane answers for. */
+/* What takes the place of norm, until then what filter_squares() gave, and loss of the row that a
+ * lane answers for: its error, and that of the lane's other row. */
+template <class S>
+static __device__ __forceinline__ struct filter_row_facts
+filter_quick_errors(const struct filter_args &a, uint32_t bounds,
+                    const struct filter_row_facts &facts) {
+    const float length = filter_length<S>(a, facts.norm); /* no branch: under other trips */
+    const float error =
+        filter_error(a, filter_get_bounds(bounds), a.rows.norm ? facts.norm : length, facts.loss);
+    return {error, __shfl_xor_sync(~0u, error, 1)};
+}
+
+/* The quick end: true if all has been done. Else *old is of the row that a lane answers for. */
 template <class S, int MODE, int C>
 static __device__ __forceinline__ bool
 filter_conclude_quick(const struct filter_args &a, const struct filter_segment &s, int unit,
-                      uint32_t bounds, struct filter_row_facts *facts,
+                      uint32_t bounds, const struct filter_row_facts &facts,
                       const struct filter_track<C> &track, int32_t *old) {
     const int i = unit * FILTER_WG_ROWS + filter_row();
     const bool may = s.tail < 0 && a.labels;
@@ -213,13 +223,10 @@ filter_conclude_quick(const struct filter_args &a, const struct filter_segment &
     if constexpr (filter_marks(MODE))
         filter_old_labels(a, s.problem, i, both);
     filter_quick_best(track, best);
-    const struct filter_bounds most = filter_get_bounds(bounds);
     if constexpr (filter_decides(MODE)) {
-        const float length = filter_length<S>(a, facts->norm); /* no branch: under other trips */
-        facts->norm = a.rows.norm ? facts->norm : length;
-        const float error = filter_error(a, most, facts->norm, facts->loss);
-        all = filter_quick_decided(may, error, best, track, &q);
+        all = filter_quick_decided(may, facts, best, track, &q);
     } else {
+        const struct filter_bounds most = filter_get_bounds(bounds);
         all = filter_quick_known(may && most.rc < INFINITY && most.cm <= a.reach, best, track, &q);
     }
     filter_put_labels(a, s.problem, i, all, q, both);
@@ -237,7 +244,9 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
     int32_t old = 0;
     if constexpr (filter_quick<S, MODE>()) {
-        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, &facts, track, &old))
+        if (filter_decides(MODE) && s.t1 - s.t0 == 1)
+            facts = filter_quick_errors<S>(a, bounds, facts);
+        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, facts, track, &old))
             return;
     } else if constexpr (filter_marks(MODE)) {
         old = filter_old_label(a, s.problem, i);
@@ -249,7 +258,8 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     const struct filter_bounds most = filter_get_bounds(bounds);
     float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
     if constexpr (filter_decides(MODE))
-        error = filter_error(a, most, facts.norm, facts.loss);
+        error =
+            filter_quick<S, MODE>() ? facts.norm : filter_error(a, most, facts.norm, facts.loss);
     filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
                               old);
 }

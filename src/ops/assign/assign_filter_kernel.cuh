@@ -12,7 +12,8 @@
  * gain 4 %, more columns 0 to 2 %. At d = 128 the clock falls when fewer cycles are needed. Tried
  * without gain: two halves of a tile, rows that begin at different tiles, branches round scores far
  * from the best, the next rows loaded while the last scores are looked at, a unit's end while rows
- * are loaded, rows multiplied from shared memory by four warpgroups, tiles shared by two blocks. */
+ * are loaded, rows multiplied from shared memory by four warpgroups, tiles shared by two blocks,
+ * rows two units ahead, norms worked out under a product (the rows' memory is free later then). */
 #ifndef HF_ASSIGN_FILTER_KERNEL_CUH
 #define HF_ASSIGN_FILTER_KERNEL_CUH
 
@@ -304,7 +305,8 @@ static __device__ __forceinline__ void filter_tile_begin(uint32_t stage, int wg,
 }
 
 /* What a warpgroup knows of its unit's rows while tiles go by. EMIT: facts are of the first row,
- * next of the second. Rows without norms: facts.norm is what filter_squares() gave. */
+ * next of the second. Rows without norms: facts.norm is what filter_squares() gave; with quick ends
+ * that decide, facts become errors under the second tile's product, where most time is left. */
 template <int C> struct filter_unit {
     int number;
     struct filter_row_facts facts, next;
@@ -405,6 +407,8 @@ filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m
         for (int t = s.t0 + 1; t < s.t1; t++) {
             float d[S::NT / 2];
             filter_tile_begin<S, MODE>(m.stage(p->stage), wg, one, rows, d);
+            if (filter_quick<S, MODE>() && filter_decides(MODE) && t == s.t0 + 1)
+                u.facts = filter_quick_errors<S>(a, m.bounds(wg), u.facts);
             filter_tile_end<S, MODE, C>(a, m, s.problem, t, t + 1 < s.t1, p, d, &u);
         }
         if (!S::UNDER && MODE != FILTER_EMIT)
