@@ -101,7 +101,7 @@ def parse():
     p.add_argument("--rounds", type=int, default=10)
     p.add_argument("--steps", type=int, default=20, help="iterations whose time is taken")
     p.add_argument("--repeats", type=int, default=5)
-    p.add_argument("--processes", type=int, default=7, help="of row once")
+    p.add_argument("--processes", type=int, default=11, help="of row once")
     p.add_argument("--skipping", default="off", choices=sorted(hf.SKIP))
     p.add_argument("--only", default=",".join(dict.fromkeys(what for what, _ in ORDER)),
                    help="of %(default)s")
