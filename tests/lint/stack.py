@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """stack.py OBJECT... : the tile loops of the assign kernels keep their accumulators in registers.
 
-A tile loop is an innermost loop with at least FMAS fused multiply-adds on the widest registers of the
-object. A vector load or store of the stack in it means that the compiler ran out of registers, or did
-not unroll: the kernel is then several times slower, and no other test would notice."""
+A tile loop is an innermost loop of which at least FMAS instructions, and one in SHARE, are fused
+multiply-adds on the widest registers of the object. A vector load or store of the stack in it means that
+the compiler ran out of registers, or did not unroll: the kernel is then several times slower, and no
+other test would notice."""
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import sys
 from common import finish, skip
 
 FMAS = 8
+SHARE = 5
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 
@@ -59,7 +61,7 @@ def main(paths):
                 widest = "%zmm" if any("%zmm" in i[2] for i in loop) else "%ymm"
                 fmas = sum((i[1].startswith("vf") and "madd" in i[1] and i[1].endswith("ps")
                             or i[1] == "vpdpwssd") and widest in i[2] for i in loop)
-                if fmas < FMAS:
+                if fmas < FMAS or fmas * SHARE < len(loop):
                     continue
                 seen += 1
                 spills = [i for i in loop if re.search(r"%[yz]mm", i[2]) and stack.search(i[2])]
