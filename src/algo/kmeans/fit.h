@@ -132,7 +132,7 @@ static inline const double *hf_start_weights(const struct hf_fit *fit) {
 /* ---- prepare.c: n, rows, weights, columns, filter, tolerance, scales of the sums */
 hf_status hf_prepare(struct hf_fit *fit);
 /* prepare_joint.c: the same of `count` fits without weights, whose rows x [count * n, d] lie one
- * behind the other in the device's memory, in two calls for all. Fails where one of them has rows
+ * behind the other in the device's memory, in three calls for all. Fails where one of them has rows
  * with NaN or Inf. */
 hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x);
 /* An inertia, or one of an iteration, by the weights that were given. */
@@ -146,9 +146,23 @@ bool hf_filter_bytes(int64_t d, const double *min, const double *max);
 /* The power of two that brings values up to `largest` into [-1, 1]. */
 double hf_filter_scale(double largest);
 
-/* Look at the data from another origin and scale, which must bring them into [-1, 1]. Only without
- * weights. */
+/* Look at the data from another origin and scale. Only without weights. */
 void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale);
+
+/* ---- prepare_frame.c: origin and scale of the filter, from medians of some rows (op frame) */
+struct hf_bulk {
+    double *median;                    /* [d] of the columns */
+    double length_mean, length_median; /* medians of |x - mean| and |x - median| */
+};
+/* What `sample` takes below. */
+size_t hf_frame_sample_bytes(int64_t n, int64_t d);
+/* Fills bulk; lengths of 0 where columns are too many. mean [d]; sample: scratch where rows are streamed, lent or dropped, else NULL. */
+hf_status hf_look_at_frame(const struct hf_rows *rows, double *sample, const double *mean,
+                           struct hf_bulk *bulk);
+/* shift [d] in: the mean; out: the origin. */
+void hf_choose_origin(const struct hf_bulk *bulk, bool euclidean, int64_t d, double *shift);
+/* The scale, where |x - origin| has no component beyond `largest`. */
+double hf_choose_scale(const struct hf_bulk *bulk, bool euclidean, double largest);
 
 /* ---- workspace.c */
 /* Take all memory that the iterations need, within the context's limit. */

@@ -20,6 +20,8 @@ struct predict {
     void *block;       /* owns what follows */
     double *min, *max; /* [d] */
     double *shift;     /* [d] */
+    double *median;    /* [d] */
+    double *sample;    /* of hf_look_at_frame(), NULL where it needs none */
     uint8_t *bad;      /* [panel] */
     double *weights;   /* [panel] */
     double *out;       /* [panel, k], transform */
@@ -39,6 +41,8 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
     p->min = hf_carve_take(c, d);
     p->max = hf_carve_take(c, d);
     p->shift = hf_carve_take(c, d);
+    p->median = hf_carve_take(c, d);
+    p->sample = hf_carve_take(c, a->source || a->reader ? hf_frame_sample_bytes(a->n, a->d) : 0);
     p->bad = hf_carve_take(c, panel);
     p->rows.buffer = a->source ? hf_carve_take(c, (size_t)p->rows.chunk_rows * row) : NULL;
     p->weights = a->weights ? hf_carve_take(c, panel * sizeof(double)) : NULL;
@@ -132,6 +136,18 @@ struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, 
                               .most = bytes ? max : NULL};
 }
 
+/* The same filter about the bulk of the rows, where that is elsewhere. */
+static hf_status use_frame(struct predict *p) {
+    const bool euclidean = p->args->metric == HF_EUCLIDEAN;
+    struct hf_bulk bulk = {.median = p->median};
+    HF_TRY(hf_look_at_frame(&p->rows, p->sample, p->shift, &bulk));
+    hf_choose_origin(&bulk, euclidean, p->args->d, p->shift);
+    const double largest = hf_filter_reach(p->args->d, p->min, p->max, p->shift);
+    p->filter.scale = hf_choose_scale(&bulk, euclidean, largest);
+    p->filter.whole = p->whole && largest <= 256;
+    return HF_OK;
+}
+
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {
     struct predict *p = job;
     const struct hf_predict_args *a = p->args;
@@ -173,6 +189,7 @@ static hf_status predict_all(struct predict *p) {
     HF_TRY(hf_panels_each(&p->rows, p->panel, range_panel, p));
     const struct hf_predict_args *a = p->args;
     p->filter = hf_predict_filter(a->metric, &a->centroids, p->min, p->max, p->whole, p->shift);
+    HF_TRY(use_frame(p));
     return hf_panels_each(&p->rows, p->panel, predict_panel, p);
 }
 

@@ -303,18 +303,25 @@ bool hf_filter_bytes(int64_t d, const double *min, const double *max) {
     return true;
 }
 
-/* The mean as the filter's origin makes its norms, and so its error, small. Whole numbers stay
- * whole. */
-static void choose_filter(struct hf_fit *fit) {
-    struct hf_columns *col = &fit->col;
-    const bool euclidean = fit->opts.metric == HF_EUCLIDEAN;
-    for (int64_t f = 0; f < fit->d; f++) {
+void hf_scan_center(const struct hf_scan *s) {
+    struct hf_columns *col = &s->fit->col;
+    const bool euclidean = s->fit->opts.metric == HF_EUCLIDEAN;
+    for (int64_t f = 0; f < s->fit->d; f++) {
         const double mean = col->whole ? rint(col->mean[f]) : col->mean[f];
         col->shift[f] = euclidean ? mean : 0;
     }
+}
+
+/* An origin near the rows makes the filter's norms, and so its error, small. Whole numbers stay
+ * whole. */
+static void choose_filter(const struct hf_scan *s) {
+    struct hf_fit *fit = s->fit;
+    struct hf_columns *col = &fit->col;
+    const bool euclidean = fit->opts.metric == HF_EUCLIDEAN;
+    hf_choose_origin(&s->bulk, euclidean, fit->d, col->shift);
     const double largest = hf_filter_reach(fit->d, col->min, col->max, col->shift);
     fit->filter.shift = euclidean ? col->shift : NULL;
-    fit->filter.scale = hf_filter_scale(largest);
+    fit->filter.scale = hf_choose_scale(&s->bulk, euclidean, largest);
     fit->filter.whole = col->whole && largest <= 256;
     const bool bytes = col->whole && hf_filter_bytes(fit->d, col->min, col->max);
     fit->filter.least = bytes ? col->min : NULL;
@@ -493,6 +500,8 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
         s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult_square = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
+        s->sample = hf_carve_take(
+            &carve, buffered || fit->rows.reader ? hf_frame_sample_bytes(fit->n_all, fit->d) : 0);
         if (pass == 0 && !(carve.base = hf_alloc(carve.used)))
             return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %llu bytes to scan the data",
                                (unsigned long long)carve.used);
@@ -535,7 +544,7 @@ static hf_status leave_out(struct hf_fit *fit, int64_t dropped) {
 
 hf_status hf_scan_conclude(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    choose_filter(fit);
+    choose_filter(s);
     choose_tolerance(fit);
     choose_sums(fit);
     if (fit->opts.metric == HF_EUCLIDEAN)
@@ -552,6 +561,9 @@ static hf_status scan(struct hf_scan *s) {
     HF_TRY(leave_out(fit, s->dropped));
     HF_TRY(hf_scan_check(fit));
     HF_TRY(scan_moments(s));
+    hf_scan_center(s);
+    s->bulk.median = s->middle;
+    HF_TRY(hf_look_at_frame(&fit->rows, s->sample, fit->col.shift, &s->bulk));
     return hf_scan_conclude(s);
 }
 

@@ -18,6 +18,8 @@ struct hf_scan {
     double *whole_sums;        /* [2, d] of x and x * x, for whole numbers; NULL on a GPU */
     int64_t *sum, *sum_square; /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
+    double *sample;                      /* of hf_look_at_frame(), NULL where it needs none */
+    struct hf_bulk bulk;                 /* its median is over middle */
     hf_wide square;
 };
 
@@ -31,7 +33,9 @@ hf_status hf_scan_check(struct hf_fit *fit);
 void hf_scan_plan_moments(struct hf_scan *s);
 /* Mean and variance of each column from those sums. */
 void hf_scan_take_moments(const struct hf_scan *s);
-/* All that depends on ranges and moments. */
+/* fit->col.shift: the mean, whole for whole numbers; zeros unless the metric is Euclidean. */
+void hf_scan_center(const struct hf_scan *s);
+/* All that depends on ranges, moments and the bulk of the rows. */
 hf_status hf_scan_conclude(struct hf_scan *s);
 /* |x - shift|^2 of a chunk's rows, with weights [rows] (NULL means 1) added to *sum, and to squares
  * [rows] (NULL: not wanted). */

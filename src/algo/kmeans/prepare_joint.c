@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The first look at the data of many problems of one shape: two calls of ops for all. The sums are
+ * The first look at the data of many problems of one shape: three calls of ops for all. The sums are
  * free of order, so what is found has the bits of hf_prepare(). */
 #include "algo/kmeans/prepare.h"
 #include "base/mem.h"
+#include "ops/frame/frame.h"
 #include "ops/moments/moments.h"
 #include <string.h>
 
-/* What the two calls for many problems read and write, a problem behind the other. */
+/* What the three calls for many problems read and write, a problem behind the other. */
 struct joint {
     struct hf_fit *fits; /* [count] */
     int64_t count, d;
@@ -16,16 +17,20 @@ struct joint {
     int64_t *bad_rows;                               /* [count] */
     int32_t *zeros;                                  /* [n], only with HF_COSINE */
     double *squares;                                 /* [n], likewise */
+    double *center;                                  /* [count, d] the filters' first shifts */
+    double *length_mean, *length_median;             /* [count] */
 };
 
 static void carve_joint(struct joint *j, hf_carve *carve) {
     const size_t count = (size_t)j->count, columns = count * (size_t)j->d;
     const size_t n = j->fits[0].opts.metric == HF_COSINE ? (size_t)j->fits[0].n : 0;
-    double **const each[] = {&j->min, &j->max, &j->middle, &j->mult, &j->mult_square};
-    for (int i = 0; i < 5; i++)
+    double **const each[] = {&j->min, &j->max, &j->middle, &j->mult, &j->mult_square, &j->center};
+    for (int i = 0; i < 6; i++)
         *each[i] = hf_carve_take(carve, columns * sizeof(double));
     j->sum = hf_carve_take(carve, columns * 2 * sizeof(int64_t));
     j->sum_square = hf_carve_take(carve, columns * 2 * sizeof(int64_t));
+    j->length_mean = hf_carve_take(carve, count * sizeof(double));
+    j->length_median = hf_carve_take(carve, count * sizeof(double));
     j->whole = hf_carve_take(carve, count * sizeof(bool));
     j->bad_rows = hf_carve_take(carve, count * sizeof(int64_t));
     j->zeros = hf_carve_take(carve, n * sizeof(int32_t));
@@ -66,6 +71,23 @@ static struct hf_scan joint_scan(const struct joint *j, int64_t p) {
                             .mult_square = j->mult_square + p * j->d};
 }
 
+/* Filters, tolerances and scales, by the bulk of the rows of each problem. */
+static hf_status joint_conclude(struct joint *j, const hf_array *x) {
+    const struct hf_frame_args args = {.x = *x,
+                                       .batch = j->count,
+                                       .mean = j->center,
+                                       .median = j->middle,
+                                       .length_mean = j->length_mean,
+                                       .length_median = j->length_median};
+    HF_TRY(hf_frame(j->fits[0].ctx, &args));
+    for (int64_t p = 0; p < j->count; p++) {
+        struct hf_scan s = joint_scan(j, p);
+        s.bulk = (struct hf_bulk){s.middle, j->length_mean[p], j->length_median[p]};
+        HF_TRY(hf_scan_conclude(&s));
+    }
+    return HF_OK;
+}
+
 static hf_status joint_moments(struct joint *j, const hf_array *x) {
     const struct hf_moments_args args = {.x = *x,
                                          .batch = j->count,
@@ -93,9 +115,10 @@ static hf_status joint_moments(struct joint *j, const hf_array *x) {
     for (int64_t p = 0; p < j->count; p++) {
         struct hf_scan s = joint_scan(j, p);
         hf_scan_take_moments(&s);
-        HF_TRY(hf_scan_conclude(&s));
+        hf_scan_center(&s);
+        memcpy(j->center + p * j->d, s.fit->col.shift, (size_t)j->d * sizeof(double));
     }
-    return HF_OK;
+    return joint_conclude(j, x);
 }
 
 hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x) {
