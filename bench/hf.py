@@ -26,7 +26,8 @@ class ContextOpts(C.Structure):
 class Iteration(C.Structure):
     _fields_ = [("inertia", C.c_double), ("shift", C.c_double), ("seconds", C.c_double),
                 ("changed", C.c_int64), ("rows_skipped", C.c_int64), ("rows_partial", C.c_int64),
-                ("rows_rechecked", C.c_int64), ("empty", C.c_int64)]
+                ("rows_rechecked", C.c_int64), ("rows_float64", C.c_int64),
+                ("empty", C.c_int64)]
 
 
 class Opts(C.Structure):

@@ -77,7 +77,8 @@ typedef struct hf_kmeans_iteration {
     int64_t changed;        /* rows whose label changed */
     int64_t rows_skipped;   /* rows whose bounds proved the label without any distance */
     int64_t rows_partial;   /* rows compared with the moved centroids only */
-    int64_t rows_rechecked; /* rows that the filter left open and float64 decided */
+    int64_t rows_rechecked; /* rows that the filter left open: differences were compared, */
+    int64_t rows_float64;   /* and these of them were decided in float64 */
     int64_t empty;          /* clusters that were empty */
 } hf_kmeans_iteration;
 

@@ -30,8 +30,8 @@ static void parse(const uint8_t *data, size_t size) {
     read_part(c.current, centers);
     read_part(c.previous, centers);
     read_part(c.best, centers);
-    read_part(c.history, c.iteration * 64);
-    read_part(c.best_history, c.best_iterations * 64);
+    read_part(c.history, c.iteration * 72);
+    read_part(c.best_history, c.best_iterations * 72);
     read_part(c.relocations, c.relocated * 16);
 }
 

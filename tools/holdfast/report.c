@@ -88,11 +88,12 @@ static json_t *json_history(const hf_kmeans_result *fit) {
     for (int i = 0; list && i < fit->iterations; i++) {
         const hf_kmeans_iteration *it = &fit->history[i];
         json_t *row = json_pack(
-            "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "iteration", i + 1, "inertia",
+            "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "iteration", i + 1, "inertia",
             tool_json_real(it->inertia), "shift", tool_json_real(it->shift), "seconds",
             tool_json_real(it->seconds), "changed", (json_int_t)it->changed, "rows_skipped",
             (json_int_t)it->rows_skipped, "rows_partial", (json_int_t)it->rows_partial,
-            "rows_rechecked", (json_int_t)it->rows_rechecked, "empty", (json_int_t)it->empty);
+            "rows_rechecked", (json_int_t)it->rows_rechecked, "rows_float64",
+            (json_int_t)it->rows_float64, "empty", (json_int_t)it->empty);
         if (!row || json_array_append_new(list, row) != 0) {
             json_decref(list);
             return NULL;

@@ -15,7 +15,7 @@
 #define FIELDS (0 HF_CHECKPOINT_FIELDS(COUNT_FIELD))
 #define BODY_AT (HEAD_BYTES + 8 * FIELDS)
 #define CRC_BYTES 4
-#define HISTORY_BYTES 64 /* 8 numbers an iteration */
+#define HISTORY_BYTES 72 /* 9 numbers an iteration */
 #define RELOCATION_BYTES 16
 #define MARK_ROWS 256                  /* that stand for all of them, */
 #define MARK_LEAST 16                  /* fewer where they are long */
@@ -267,7 +267,7 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
         fit->opts.resume, differs ? differs : "centroid type");
 }
 
-/* ---- history: 3 float64 and 5 integers an iteration */
+/* ---- history: 3 float64 and 6 integers an iteration */
 
 static void put_iteration(unsigned char *p, const hf_kmeans_iteration *it) {
     write_field(p, &it->inertia);
@@ -278,6 +278,7 @@ static void put_iteration(unsigned char *p, const hf_kmeans_iteration *it) {
     write_field(p + 40, &it->rows_partial);
     write_field(p + 48, &it->rows_rechecked);
     write_field(p + 56, &it->empty);
+    write_field(p + 64, &it->rows_float64);
 }
 
 static void get_iteration(hf_kmeans_iteration *it, const unsigned char *p) {
@@ -289,6 +290,7 @@ static void get_iteration(hf_kmeans_iteration *it, const unsigned char *p) {
     read_field(&it->rows_partial, p + 40);
     read_field(&it->rows_rechecked, p + 48);
     read_field(&it->empty, p + 56);
+    read_field(&it->rows_float64, p + 64);
 }
 
 static hf_status load_history(const struct hf_fit *fit, struct hf_history *h,

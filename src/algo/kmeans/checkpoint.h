@@ -2,12 +2,12 @@
  * The file that lets a fit go on after it was stopped. Numbers are little-endian, but the
  * centroids are in the byte order of the machine:
  *   0    8  magic "HFKMCKPT"
- *   8    4  version, 2
+ *   8    4  version, 3
  *   12   4  bytes of a centroid element, 4 or 8
  *   16   8  bytes of the file
  *   24      HF_CHECKPOINT_FIELDS in their order, 8 bytes each: int64, or float64 where marked
  *   then    current [k, d]; previous [k, d] if iteration > 0; best [k, d] if best_restart >= 0;
- *           history [iteration] and best history [best_iterations] of 8 numbers each;
+ *           history [iteration] and best history [best_iterations] of 9 numbers each;
  *           relocated [relocated] of (row, cluster)
  *   last 4  CRC-32C of all before
  * A resumed fit gives the labels, centroids, inertia, iteration counts and the history (inertia,
@@ -25,7 +25,7 @@ struct hf_fit;
 struct hf_restart;
 
 #define HF_CHECKPOINT_MAGIC "HFKMCKPT"
-#define HF_CHECKPOINT_VERSION 2
+#define HF_CHECKPOINT_VERSION 3
 /* opts.checkpoint_every of a fit that writes only when it is cancelled: longer than any fit. */
 #define HF_CHECKPOINT_NEVER INT_MAX
 

@@ -303,6 +303,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
+    it.rows_float64 = stats.float64;
     if (!stepped && it.changed > 0 && fit->opts.empty != HF_EMPTY_KEEP)
         HF_TRY(bring_labels(fit, mirror)); /* rows are looked at in their clusters */
     HF_TRY(conclude(fit, run, &it, stepped));

@@ -17,7 +17,8 @@
  * left open. Euclidean only; other metrics use shift = 0. */
 struct hf_filter {
     const double *shift; /* [d], NULL means 0 */
-    double scale;        /* a power of two; |(x - shift) * scale| <= 1 for all data */
+    double scale;        /* a power of two; |(x - shift) * scale| is about 1 for most rows, but some
+                            may be far beyond, even so far that float32 cannot hold them */
     bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
     const double *least, *most; /* [d] whole numbers, up to 256 values a column: those of the
                                    data lie between these; NULL: it is not known that they do */
@@ -65,6 +66,7 @@ struct hf_assign_stats {
     int64_t skipped;   /* rows decided by bounds alone */
     int64_t partial;   /* rows compared with moved centroids only */
     int64_t rechecked; /* rows that the filter left open */
+    int64_t float64;   /* those of them that float64 decided: differences in float32 did not */
     int64_t pairs;     /* of rows and centroids that were compared there */
 };
 

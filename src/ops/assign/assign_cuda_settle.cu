@@ -415,6 +415,7 @@ __device__ static void report(const struct compare_job &job, int64_t b,
     if (job.stats) {
         job.stats->changed += static_cast<int64_t>(counts.changed);
         job.stats->rechecked += static_cast<int64_t>(counts.rechecked);
+        job.stats->float64 += static_cast<int64_t>(counts.rechecked);
         job.stats->pairs += static_cast<int64_t>(counts.pairs);
         job.stats->skipped += static_cast<int64_t>(counts.skipped);
     }

@@ -85,6 +85,7 @@ static hf_status ref_run(void *stream, const void *args, void *ws) {
     hf_parallel_for(stream, a->x.rows, 64, ref_rows, &job);
     a->stats->changed += job.changed;
     a->stats->rechecked += a->x.rows;
+    a->stats->float64 += a->x.rows;
     a->stats->pairs += a->x.rows * a->c.rows;
     if (a->old_labels)
         memcpy(a->old_labels, job.old_labels, sizeof(int32_t) * (size_t)a->x.rows);

@@ -161,6 +161,8 @@ static void settle_open(const struct job *job, struct worker *w) {
                           skip_own_distance(job, b->row[s], w->least_arg[s]), open[s].lower);
     }
     w->stats.rechecked += b->rows;
+    for (int s = 0; s < b->rows; s++)
+        w->stats.float64 += !w->unsure[s];
     b->rows = 0;
 }
 
@@ -340,6 +342,7 @@ static void merge(struct job *job, hf_pool *pool) {
         stats->skipped += w->stats.skipped;
         stats->partial += w->stats.partial;
         stats->rechecked += w->stats.rechecked;
+        stats->float64 += w->stats.float64;
         stats->pairs += w->stats.pairs;
         w->sums = job->workers[0].sums;
         settle_moves(job, w);

@@ -105,7 +105,8 @@ static hf_status iterate(const struct ref *ref, int64_t p) {
     struct hf_sums sums = hf_lloyd_sums(a, p);
     struct hf_assign_stats stats = {0};
     HF_TRY(assign(ref, p, &sums, &stats));
-    hf_kmeans_iteration it = {.changed = stats.changed, .rows_rechecked = stats.rechecked};
+    hf_kmeans_iteration it = {
+        .changed = stats.changed, .rows_rechecked = stats.rechecked, .rows_float64 = stats.float64};
     state->stop = conclude(ref, p, &sums, &it);
     a->history[p * a->count + state->iterations] = it;
     if (state->stop >= HF_LLOYD_EMPTY)
