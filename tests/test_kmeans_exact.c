@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact means exact: every label is the brute force's, on real and on nasty data. */
-#include "kmeans_brute.h"
+#include "kmeans_rows.h"
 
 #include "algo/kmeans/prepare.h"
-#include "core/kernel.h"
-#include "core/op.h"
-#include "ops/assign/assign.h"
 #include "ops/moments/moments.h"
 
 static const char *const files[] = {"digits-64d/digits.csv.gz", "geo-cities/latlon_f32.npy",
@@ -227,33 +224,6 @@ static void weighted(void **state) {
     free(v);
     problem_free(&p);
     hf_context_destroy(ctx);
-}
-
-/* Fits by each row of op assign that runs here and takes the calls: the first, which is the
- * reference, is checked, the others are like it. Returns their number. */
-static int every_row(hf_context *ctx, const struct problem *p, const hf_kmeans_opts *o) {
-    const struct hf_assign_args call = {
-        .x = p->x, .c = hf_array_view(NULL, HF_F32, o->k, p->d), .exact = true};
-    const struct hf_kernel *row;
-    hf_kmeans_result fit[2] = {{0}, {0}}; /* of the first row, of another */
-    int rows = 0;
-    for (int i = 0; (row = hf_kernel_at(HF_OP_ASSIGN, i)) != NULL; i++) {
-        if (row->device != HF_DEV_HOST || !hf_kernel_runs_here(row, NULL, 0) ||
-            (row->supports && !row->supports(&call)))
-            continue;
-        hf_kmeans_result *r = &fit[rows++ > 0];
-        assert_int_equal(setenv("HF_KERNEL_ASSIGN", row->name, 1), 0);
-        FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, r));
-        assert_string_equal(r->kernel_assign, row->name);
-        if (r == fit)
-            check_result(p, o, r);
-        else
-            assert_same_fit(fit, r);
-        hf_kmeans_result_clear(&fit[1]);
-    }
-    assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);
-    hf_kmeans_result_clear(fit);
-    return rows;
 }
 
 /* Many clusters and few, with bounds and without. */

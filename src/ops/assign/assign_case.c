@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/case.h"
 #include "ops/assign/assign.h"
+#include "ops/cases/data_case.h"
 #include "ops/reference.h"
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ enum kind {
     EXTREME,
     BEYOND,
     BYTES,
-    KINDS
+    KINDS,
+    MESSY = KINDS /* a kind of data_case.h */
 };
 
 static const char *const kind_names[KINDS] = {
@@ -42,10 +44,14 @@ static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
 #define CASES 600
+#define MESSY_KINDS (HF_DATA_KINDS - HF_DATA_MESSY)
+#define MESSY_CASES (16 * MESSY_KINDS) /* types and metrics; once more with many rows */
 
 struct shape {
     int64_t n, k, d, stride;
     enum kind kind;
+    enum hf_data_kind messy; /* of MESSY */
+    double far;              /* length of one centroid; 0: it is like the others */
     hf_dtype dtype;
 };
 
@@ -54,6 +60,9 @@ static int64_t pick(struct hf_rng *rng, int64_t count) {
 }
 
 static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_t j) {
+    const struct hf_data_shape messy = {.kind = s->messy, .n = s->n, .k = s->k, .d = s->d};
+    if (s->kind == MESSY)
+        return hf_data_value(rng, &messy, i, j);
     const double z = hf_rng_next_normal(rng);
     switch (s->kind) {
     case BLOBS:
@@ -143,6 +152,8 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
             put(&a->c, k, j, get(&a->c, k, j) * (s->n % 2 ? 1e300 : k % 2 ? 1e-160 : 1e-310));
     if (s->kind == WILD_CENTROIDS)
         send_away(rng, a);
+    for (int64_t j = 0; s->far > 0 && j < s->d; j++)
+        put(&a->c, s->k / 2, j, hf_data_far(s->far, j));
 }
 
 /* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale. */
@@ -337,10 +348,8 @@ static bool make_kept(struct hf_rng *rng, struct hf_case *c, struct hf_assign_ar
     return true;
 }
 
-static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
-    if (id >= CASES)
-        return false;
-    struct hf_assign_args *a = c->args;
+/* Shape, metric and precision of a case. */
+static struct shape plain_shape(struct hf_rng *rng, int64_t id, struct hf_assign_args *a) {
     struct shape s = {.n = heights[pick(rng, 8)],
                       .k = counts[pick(rng, 9)],
                       .d = depths[pick(rng, 16)],
@@ -365,6 +374,34 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROIDS || s.kind == HUGE_SPREAD;
     if (float_range && (s.dtype == HF_F16 || s.dtype == HF_U8))
         s.dtype = HF_F32;
+    return s;
+}
+
+/* The same of data that tables hold: each kind in every type and metric, often with one centroid
+ * beyond float16's reach, or float32's when squared; then Euclidean with many rows. */
+static struct shape messy_shape(struct hf_rng *rng, int64_t id, struct hf_assign_args *a) {
+    static const double lengths[] = {1e5, 1e8, 1e30};
+    const int64_t round = id / MESSY_KINDS;
+    const bool many = round == 15;
+    struct shape s = {.n = many ? 5000 : heights[5 + pick(rng, 3)],
+                      .k = many ? 100 : counts[2 + pick(rng, 7)],
+                      .d = many ? 20 : depths[1 + pick(rng, 15)],
+                      .kind = MESSY,
+                      .messy = (enum hf_data_kind)(HF_DATA_MESSY + id % MESSY_KINDS),
+                      .dtype = dtypes[round % 5]};
+    if (s.messy == HF_DATA_FAR || pick(rng, 4) == 0)
+        s.far = lengths[id % 3];
+    s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
+    a->metric = (hf_metric)(round / 5 % 3);
+    a->exact = true;
+    return s;
+}
+
+static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    if (id >= CASES + MESSY_CASES)
+        return false;
+    struct hf_assign_args *a = c->args;
+    const struct shape s = id < CASES ? plain_shape(rng, id, a) : messy_shape(rng, id - CASES, a);
     struct hf_assign_stats *stats = hf_case_alloc(c, sizeof *stats, true);
     a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
     if (!stats || !a->labels || !make_matrix(c, &a->x, s.dtype, s.n, s.d, s.stride) ||
@@ -383,8 +420,9 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
     if (pick(rng, 3) && !make_kept(rng, c, a))
         return false;
-    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s", kind_names[s.kind],
-             (int)s.n, (int)s.k, (int)s.d, hf_dtype_name(s.dtype), (int)a->metric,
+    snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s%s",
+             s.kind == MESSY ? hf_data_kind_name(s.messy) : kind_names[s.kind], (int)s.n, (int)s.k,
+             (int)s.d, hf_dtype_name(s.dtype), (int)a->metric, s.far > 0 ? " far" : "",
              a->sums ? " sums" : "",
              !a->bounds          ? ""
              : !a->bounds->valid ? " fresh-bounds"

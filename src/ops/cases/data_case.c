@@ -11,8 +11,12 @@
 #define TAILS 40
 #define SEED 20 /* of hf_data_pick() */
 
-static const char *const kind_names[HF_DATA_KINDS] = {"normal", "blobs",     "whole", "offset",
-                                                      "scales", "exponents", "zeros"};
+enum { COLUMN_OF = 20, SITE, COPY, FACTOR, PLACE, PROTOTYPE, LENGTH }; /* its purposes here */
+
+static const char *const kind_names[HF_DATA_KINDS] = {
+    "normal", "blobs",       "whole",       "offset",    "scales",    "exponents",
+    "zeros",  "outlier-1e4", "outlier-1e8", "sentinels", "lognormal", "cauchy",
+    "column", "decades",     "nested",      "copies",    "spikes",    "far-centroid"};
 static const hf_dtype dtypes[DTYPES] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 
 /* Large enough for many ranges of rows, for sums that are split by feature, and by cluster. */
@@ -66,6 +70,8 @@ int64_t hf_data_batch(int64_t id, int purpose, int64_t n) {
     return n % wish == 0 ? wish : hf_data_pick(id, purpose, 2) ? n : 1;
 }
 
+const char *hf_data_kind_name(enum hf_data_kind kind) { return kind_names[kind]; }
+
 void hf_data_name(struct hf_case *c, const struct hf_data_shape *s, const char *fmt, ...) {
     int used = snprintf(c->name, sizeof c->name, "%s n=%lld k=%lld d=%lld %s", kind_names[s->kind],
                         (long long)s->n, (long long)s->k, (long long)s->d, hf_dtype_name(s->dtype));
@@ -84,8 +90,52 @@ static double decades(hf_dtype dtype, double wish) {
     return wish < most ? wish : most;
 }
 
-static double element(struct hf_rng *rng, const struct hf_data_shape *s, int64_t i, int64_t j) {
+/* N(0, 1), the same for the same numbers. */
+static double normal_at(int purpose, int64_t row, int64_t j) {
+    struct hf_rng at = {.seed = SEED,
+                        .stream = (uint64_t)purpose << 32 | (uint64_t)row,
+                        .counter = 2 * (uint64_t)j};
+    return hf_rng_next_normal(&at);
+}
+
+/* The kinds that tables hold; z is N(0, 1). */
+static double messy(struct hf_rng *rng, const struct hf_data_shape *s, double z, int64_t i,
+                    int64_t j) {
+    const bool column = j == hf_data_pick(s->d, COLUMN_OF, s->d);
+    switch (s->kind) {
+    case HF_DATA_OUTLIER_1E4:
+        return column && i == s->n / 2 ? 1e4 : z;
+    case HF_DATA_OUTLIER_1E8:
+        return column && i == s->n / 2 ? 1e8 : z;
+    case HF_DATA_SENTINELS:
+        return column && i * 37 % 50 == 11 ? -9999 : z;
+    case HF_DATA_LOGNORMAL:
+        return exp(2 * z);
+    case HF_DATA_CAUCHY:
+        return z / hf_rng_next_normal(rng);
+    case HF_DATA_COLUMN:
+        return column ? 1e5 * z : z;
+    case HF_DATA_DECADES:
+        return z * pow(10, 6 * hf_rng_unit(SEED, FACTOR, (uint64_t)j) - 3);
+    case HF_DATA_NESTED:
+        return z + 1e4 * normal_at(SITE, hf_data_pick(i, SITE, 32), j);
+    case HF_DATA_COPIES:
+        return i % 10 ? normal_at(PROTOTYPE, hf_data_pick(i, COPY, 50), j) : z;
+    case HF_DATA_SPIKES:
+        return i % 29 == 3 && j == hf_data_pick(i, PLACE, s->d) ? 6e4 : z;
+    default:
+        return z;
+    }
+}
+
+double hf_data_far(double length, int64_t j) {
+    return (j % 2 ? -length : length) * (1 + (double)(j % 5) / 8);
+}
+
+double hf_data_value(struct hf_rng *rng, const struct hf_data_shape *s, int64_t i, int64_t j) {
     const double z = hf_rng_next_normal(rng);
+    if (s->kind >= HF_DATA_MESSY)
+        return messy(rng, s, z, i, j);
     switch (s->kind) {
     case HF_DATA_BLOBS:
         return z + (double)((i + 3 * j) % 4 * 10);
@@ -120,7 +170,7 @@ hf_array hf_data_rows(struct hf_rng *rng, struct hf_case *c, const struct hf_dat
     x.data = data + (size_t)s->offset * size;
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t j = 0; j < s->d; j++) {
-            double v = element(rng, s, i, j);
+            double v = hf_data_value(rng, s, i, j);
             if (s->dtype == HF_U8)
                 v = fmin(fmax(rint(v * 3 + 20), 0), 255);
             if (s->dtype == HF_F16)
@@ -145,6 +195,9 @@ hf_array hf_data_centroids(struct hf_rng *rng, struct hf_case *c, const struct h
             hf_store_f64(m.data, dtype, l * s->d + j, l % 2 ? va : (va + vb) / 2);
         }
     }
+    const double length = s->dtype == HF_F16 ? 3e4 : hf_data_pick(s->n, LENGTH, 2) ? 1e5 : 1e30;
+    for (int64_t j = 0; s->kind == HF_DATA_FAR && j < s->d; j++)
+        hf_store_f64(m.data, dtype, s->k / 2 * s->d + j, hf_data_far(length, j));
     return m;
 }
 
