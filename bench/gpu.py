@@ -13,7 +13,6 @@ import os
 import re
 import sys
 import time
-import traceback
 
 import torch
 
@@ -23,6 +22,7 @@ import gpu_measure
 import gpu_once
 import gpu_stream
 import hf
+import rows
 
 # Rows nearest to their bars come first. "alone" leaves a recorder in the process and "sustained" a hot
 # chip: after them only rows whose time a slower start of kernels does not change.
@@ -54,44 +54,6 @@ def jobs_of(what, kind, ours, assign, fit, args):
 
 def show(row):
     print(SHOW[row["what"]](row), flush=True)
-    bars = gpu_measure.speed_bars(row)
-    if bars:
-        print("    " + "; ".join(gpu_measure.verdict(bar) for bar in bars), flush=True)
-
-
-def run(jobs, out, args, begin, keep):
-    """Rows of all jobs for which there is time; `out` says why one is missing. Kept after each."""
-    for i, (name, job) in enumerate(jobs):
-        out["left"] = [name for name, _ in jobs[i:]]
-        keep()
-        if time.time() - begin > args.budget:
-            out["stopped"] = f"the budget of {args.budget:.0f} s was used"
-            return
-        start = time.time()
-        try:
-            row = job()
-            out["rows"].append(dict(row, took=time.time() - start))
-            show(row)
-        except Exception as e:  # the other rows do not go with it
-            out["failed"].append(dict(name=name, why=f"{type(e).__name__}: {e}",
-                                      where=traceback.format_exc().splitlines()[-5:-1]))
-            print(f"{name} failed: {out['failed'][-1]['why']}"[:400], flush=True)
-        torch.cuda.empty_cache()
-    out["left"], out["stopped"] = [], None
-
-
-def summary(out):
-    print("\n".join(gpu_assign.table(out["rows"])))
-    bars = [(row, bar) for row in out["rows"] for bar in gpu_measure.speed_bars(row)]
-    missed = [(row, bar) for row, bar in bars if not bar["reached"]]
-    print(f"{len(bars) - len(missed)} bars reached, {len(missed)} missed, {len(out['failed'])} rows "
-          f"failed, {len(out['left'])} not run, {out['seconds']:.0f} s")
-    for row, bar in missed:
-        print(f"missed: {gpu_measure.shape(row)} {gpu_measure.verdict(bar)}")
-    for row in out["failed"]:
-        print(f"failed: {row['name']}: {row['why']}")
-    if out["left"]:
-        print(f"not run, {out['stopped']}: {'; '.join(out['left'])}")
 
 
 def parse():
@@ -132,17 +94,18 @@ def main():
                seconds=0.0)
 
     def keep():
+        torch.cuda.empty_cache()
         out["seconds"] = time.time() - begin
         if args.results:
             with open(os.path.join(args.results, f"{device.split()[-1].lower()}-{day}.json"), "w") as f:
                 json.dump(out, f, indent=1)
     jobs = [job for what, kind in ORDER for job in jobs_of(what, kind, ours, assign, fit, args)
             if re.search(args.rows, job[0])]
-    run(jobs, out, args, begin, keep)
+    rows.run(jobs, out, keep, show, begin + args.budget)
     keep()
-    summary(out)
-    return any(bar["most"] == 0 and not bar["reached"] for row in out["rows"]
-               for bar in row.get("bars", []))  # a label is wrong
+    print("\n".join(gpu_assign.table(out["rows"])))
+    rows.summary(out)
+    return rows.any_wrong(out)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import statistics
 
 import torch
 
-from gpu_measure import (DEV, N, SHORT, calls_for, clock_mhz, differ, images, judge, make, ms, nearest,
-                         product_rate, product_rate_sustained, rate, samples, settled, shape,
-                         time_rival)
+from gpu_measure import (DEV, N, SHORT, calls_for, clock_mhz, differ, images, make, nearest,
+                         product_rate, product_rate_sustained, rate, samples, settled, time_rival)
+from rows import judge, ms, shape
 
 SHAPES = [  # n, k, d; bars of the plain kernel: milliseconds, times as fast as flash-kmeans
     (N, 4096, 64, 0.80, 2.8), (N, 4096, 128, 1.37, 2.05), (N, 1024, 128, 0.36, 2.1),

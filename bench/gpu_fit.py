@@ -7,8 +7,9 @@ import zlib
 import torch
 
 import hf
-from gpu_measure import (DEV, KEEP, N, SHORT, clock_mhz, images, judge, make, ms, product_rate, rate,
-                         shape, time_rival, wrong)
+from gpu_measure import (DEV, KEEP, N, SHORT, clock_mhz, images, make, product_rate, rate, time_rival,
+                         wrong)
+from rows import judge, ms, shape
 
 ITERATE = [  # batch, n, k, d; bars with centroids in 16 bits: milliseconds, times as fast
     (32, 131_072, 128, 128, 0.45, 3.0), (1, N, 4096, 128, 1.5, 2.15), (1, 8 * N, 1024, 128, 3.5, 2.2),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all rows of gpu.py share: data, labels by float64, times on the device, bars."""
+"""What all rows on a GPU share: data, labels by float64, times on the device."""
 import functools
 import statistics
 import sys
@@ -137,35 +137,6 @@ def wrong(x, c, labels, sample=1024):
     """The same, of labels and centroids that lie on the host."""
     there = [torch.as_tensor(a, device=x.device) for a in (c, labels)]
     return differ(there[1], nearest(x, there[0], sample))
-
-
-def judge(row, what, got, most=None, least=None):
-    """Note whether a bar is reached; nothing where there is no bar or no figure."""
-    if got is not None and (most is not None or least is not None):
-        reached = got <= most if most is not None else got >= least
-        row.setdefault("bars", []).append(
-            dict(what=what, got=got, most=most, least=least, reached=reached))
-
-
-def speed_bars(row):
-    """What is worth a word: not that no label is wrong."""
-    return [bar for bar in row.get("bars", []) if bar["most"] != 0 or not bar["reached"]]
-
-
-def verdict(bar):
-    sign, limit = ("<=", bar["most"]) if bar["most"] is not None else (">=", bar["least"])
-    missed = f"MISSED by {abs(bar['got'] / limit - 1) * 100:.1f} %" if limit else "MISSED"
-    return f"{bar['what']} {bar['got']:.4g} {sign} {limit:g} {'reached' if bar['reached'] else missed}"
-
-
-def shape(row):
-    many = f"{row['batch']} x " if row.get("batch", 1) > 1 else ""
-    return (f"{row['what']:9s} {row['dtype']:4s} {row['data']:9s} {many}{row['n']} x {row['d']}, "
-            f"k {row['k']}:")
-
-
-def ms(*seconds):
-    return " / ".join("-" if s is None else f"{s * 1e3:.4f}" for s in seconds) + " ms"
 
 
 def rate(row, seconds):

@@ -40,7 +40,8 @@ def process(library, device, where):
 
 
 def once_row(where, args):
-    from gpu_measure import DEV, judge
+    from gpu_measure import DEV
+    from rows import judge
     row = dict(what="once", n=N, k=K, d=D, dtype="f16", data=where, calls=[])
     for _ in range(args.processes):
         done = subprocess.run([sys.executable, __file__, args.lib, DEV, where], capture_output=True,
@@ -56,7 +57,7 @@ def once_row(where, args):
 
 
 def show_once(row):
-    from gpu_measure import ms, shape
+    from rows import ms, shape
     total = row["second"]["total"]
     first = statistics.median(calls[0]["total"] for calls in row["calls"])
     return (f"{shape(row)} second call {ms(row['wide'])}, least and most of {len(total)} processes "

@@ -6,7 +6,8 @@ import statistics
 import torch
 
 import hf
-from gpu_measure import DEV, KEEP, N, SHORT, differ, judge, make, ms, nearest, samples, shape
+from gpu_measure import DEV, KEEP, N, SHORT, differ, make, nearest, samples
+from rows import judge, ms, shape
 
 CAP = 4 << 30
 ITERATIONS = 13  # of which the first two warm up: 11 are left for the median
