@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hf_kmeans_fit() of the shared library, called in-process; mirrors include/holdfast/*.h."""
+"""hf_kmeans_fit() of the shared library, called in-process. The structs of k-means are read from
+include/holdfast/kmeans.h: the library must be of the same source tree."""
 import ctypes as C
+import os
+import re
 import time
 
 import numpy as np
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 DTYPES = {np.dtype("f4"): 1, np.dtype("f8"): 2, np.dtype("f2"): 3, np.dtype("u1"): 5}
 TORCH_DTYPES = {"torch.float32": 1, "torch.float64": 2, "torch.float16": 3, "torch.bfloat16": 4,
                 "torch.uint8": 5}
@@ -23,34 +27,35 @@ class ContextOpts(C.Structure):
                 ("stream", C.c_void_p)]
 
 
+def members(name, known):
+    """Of a struct of kmeans.h, as ctypes wants them; `known`: types that are not C's own."""
+    with open(os.path.join(HERE, "..", "include", "holdfast", "kmeans.h")) as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    types = dict({"double": C.c_double, "int": C.c_int, "int32_t": C.c_int32, "int64_t": C.c_int64,
+                  "uint64_t": C.c_uint64, "char": C.c_char, "void": None}, **known)
+    types.update(dict.fromkeys(re.findall(r"typedef enum (\w+)", text), C.c_int))
+    types.update(dict.fromkeys(re.findall(r"typedef \w+ \(\*(\w+)\)\(", text), C.c_void_p))
+    fields = []
+    for of, pointer, field, count in re.findall(
+            r"(?:const )?(\w+) (\*?)(\w+)(?:\[(\d+)\])?;",
+            re.search(r"typedef struct %s \{(.*?)\}" % name, text, re.S).group(1)):
+        kind = types[of]
+        if pointer:
+            kind = {"char": C.c_char_p, "void": C.c_void_p}.get(of) or C.POINTER(kind)
+        fields.append((field, kind * int(count) if count else kind))
+    return fields
+
+
 class Iteration(C.Structure):
-    _fields_ = [("inertia", C.c_double), ("shift", C.c_double), ("seconds", C.c_double),
-                ("changed", C.c_int64), ("rows_skipped", C.c_int64), ("rows_partial", C.c_int64),
-                ("rows_rechecked", C.c_int64), ("rows_float64", C.c_int64),
-                ("empty", C.c_int64)]
+    _fields_ = members("hf_kmeans_iteration", {})
 
 
 class Opts(C.Structure):
-    _fields_ = [("k", C.c_int64), ("metric", C.c_int), ("init", C.c_int),
-                ("centroids", C.POINTER(Array)), ("n_init", C.c_int), ("seed", C.c_uint64),
-                ("max_iter", C.c_int), ("tol", C.c_double), ("weights", C.POINTER(Array)),
-                ("empty", C.c_int), ("precision", C.c_int), ("store", C.c_int),
-                ("skipping", C.c_int), ("nan", C.c_int), ("checkpoint", C.c_char_p),
-                ("checkpoint_every", C.c_int), ("resume", C.c_char_p), ("progress", C.c_void_p),
-                ("progress_user", C.c_void_p)]
+    _fields_ = members("hf_kmeans_opts", {"hf_array": Array})
 
 
 class Result(C.Structure):
-    _fields_ = [("n", C.c_int64), ("k", C.c_int64), ("d", C.c_int64), ("centroids", Array),
-                ("labels", C.POINTER(C.c_int32)), ("inertia", C.c_double), ("iterations", C.c_int),
-                ("restart", C.c_int), ("stop", C.c_int), ("converged", C.c_int),
-                ("rows_dropped", C.c_int64), ("history", C.POINTER(Iteration)),
-                ("seconds_init", C.c_double), ("seconds_iterate", C.c_double),
-                ("seconds_finish", C.c_double), ("seconds_total", C.c_double),
-                ("workspace_bytes", C.c_uint64), ("chunk_rows", C.c_int64),
-                ("kernel_assign", C.c_char * 64), ("kernel_update", C.c_char * 64),
-                ("guard", C.c_char * 16), ("faults_detected", C.c_int64),
-                ("faults_corrected", C.c_int64), ("reruns", C.c_int64)]
+    _fields_ = members("hf_kmeans_result", {"hf_array": Array, "hf_kmeans_iteration": Iteration})
 
 
 class Rounds(C.Structure):
@@ -111,7 +116,7 @@ class Holdfast:
         call = time.perf_counter() - begin
         self._check(status)
         if (r.n, r.k, r.d) != (x.shape[0], init.shape[0], x.shape[1]):
-            raise RuntimeError("the library's result struct is not the one bench/hf.py mirrors")
+            raise RuntimeError("the library's result struct is not that of include/holdfast/kmeans.h")
         return self._take(r, call)
 
     def _take(self, r, call=None):
