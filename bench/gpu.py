@@ -26,11 +26,12 @@ import rows
 
 # Rows nearest to their bars come first. "alone" leaves a recorder in the process and "sustained" a hot
 # chip: after them only rows whose time a slower start of kernels does not change.
-ORDER = [("once", None), ("assign", "normal"), ("iterate", "normal"), ("start", None), ("batch", None),
-         ("types", None), ("exact", "normal"), ("fit", None), ("iterate", "clustered"),
-         ("exact", "clustered"), ("assign", "clustered"), ("alone", "normal"), ("stream", None),
-         ("alone", "clustered"), ("sustained", "normal")]
-SHOW = {"once": gpu_once.show_once, "assign": gpu_assign.show_assign, "alone": gpu_assign.show_alone,
+ORDER = [("once", None), ("fixed", None), ("whole", None), ("assign", "normal"), ("iterate", "normal"),
+         ("start", None), ("batch", None), ("types", None), ("exact", "normal"), ("fit", None),
+         ("iterate", "clustered"), ("exact", "clustered"), ("assign", "clustered"), ("alone", "normal"),
+         ("stream", None), ("alone", "clustered"), ("sustained", "normal")]
+SHOW = {"once": gpu_once.show_once, "fixed": gpu_once.show_fixed, "whole": gpu_fit.show_whole,
+        "assign": gpu_assign.show_assign, "alone": gpu_assign.show_alone,
         "sustained": gpu_assign.show_sustained, "types": gpu_assign.show_types,
         "iterate": gpu_fit.show_iterate, "exact": gpu_fit.show_iterate, "fit": gpu_fit.show_fit,
         "batch": gpu_fit.show_batch, "start": gpu_fit.show_start, "stream": gpu_stream.show_stream}
@@ -45,6 +46,8 @@ def jobs_of(what, kind, ours, assign, fit, args):
     if what in ("iterate", "exact"):
         return gpu_fit.iterate_jobs(what, kind, ours, fit, args)
     return {"once": lambda: gpu_once.once_jobs(args),
+            "fixed": lambda: gpu_once.fixed_jobs(args),
+            "whole": lambda: gpu_fit.whole_jobs(ours, fit, args),
             "types": lambda: gpu_assign.types_jobs(kinds, ours, args),
             "batch": lambda: gpu_fit.batch_jobs(ours, fit, args),
             "fit": lambda: gpu_fit.fit_jobs(ours, fit, args),
@@ -63,7 +66,7 @@ def parse():
     p.add_argument("--rounds", type=int, default=10)
     p.add_argument("--steps", type=int, default=20, help="iterations whose time is taken")
     p.add_argument("--repeats", type=int, default=5)
-    p.add_argument("--processes", type=int, default=11, help="of row once")
+    p.add_argument("--processes", type=int, default=11, help="of rows once and fixed")
     p.add_argument("--skipping", default="off", choices=sorted(hf.SKIP))
     p.add_argument("--only", default=",".join(dict.fromkeys(what for what, _ in ORDER)),
                    help="of %(default)s")

@@ -19,8 +19,10 @@ WIDE = 1.3  # times as fast with centroids in float32
 EXACT = [  # iterations of float32 data
     (1, N, 4096, 128, 4.2, None), (1, N, 4096, 512, None, 1.5), (1, 4 * N, 100, 16, None, 3.0)]
 BATCH = [(32, 65_536, 1024, 128), (512, 1024, 16, 64)]  # whole calls of 20 iterations
+WHOLE = [(4_000_000, 8, 8, 8.0)]  # the same of one problem; n, k, d; bar: milliseconds
 START = [(0, "k-means++", 10.0), (1, "k-means||", 3.0)]  # bars: iterations
 FIT = 4.0  # times as fast
+CHECKED = 65_536  # rows of a whole call whose labels are compared with float64
 
 
 def seconds_of(call):
@@ -155,6 +157,41 @@ def show_batch(row):
             f"{ms(flash)}" + (f" ({flash / row['call']:.2f}x)" if flash else ""))
 
 
+def whole_row(ours, rival, n, k, d, most, args):
+    """A call from float32 rows on the device to labels on the host, as users begin it: from rows, with
+    work skipping where it pays; the rival makes as many iterations, and its labels are brought too."""
+    x, c = make(n, k, d, "normal", torch.float32, 16)
+    steps = 20
+    row = dict(what="whole", n=n, k=k, d=d, dtype="f32", data="normal", iterations=steps)
+    torch.cuda.synchronize()  # the library's stream does not wait for torch's
+    runs = [ours.fit(x, c, steps, -1, "auto", empty=KEEP) for _ in range(args.repeats + 1)]
+    row["samples"] = [r["seconds"] for r in runs[1:]]
+    row["clock"] = clock_mhz()
+    row.update({part: statistics.median(s[part] for s in row["samples"])
+                for part in ("call", "init", "iterate", "finish")})
+    row["kernels"], row["iterations"] = runs[0]["kernels"], runs[0]["iterations"]
+    row["wrong"] = wrong(x, runs[0]["centroids"], runs[0]["labels"], CHECKED)
+    if rival:
+        def theirs():
+            return seconds_of(lambda: rival(x[None], k, max_iters=row["iterations"], tol=-1.0,
+                                            init_centroids=c[None])[0].cpu())
+
+        def measure():
+            row["flash_samples"] = [theirs() for _ in range(args.repeats)]
+            return statistics.median(row["flash_samples"])
+        time_rival(row, theirs, measure)
+    judge(row, "call, ms", row["call"] * 1e3, most=most)
+    judge(row, "labels wrong", row["wrong"], most=0)
+    return row
+
+
+def show_whole(row):
+    flash = row.get("flash")
+    return (f"{shape(row)} {row['iterations']} iterations, the whole call {ms(row['call'])}: init "
+            f"{ms(row['init'])}, iterations {ms(row['iterate'])}, finish {ms(row['finish'])}; flash-kmeans "
+            f"with its labels on the host {ms(flash)}" + (f" ({flash / row['call']:.2f}x)" if flash else ""))
+
+
 def start_row(ours, init, name, most, args):
     """What a start costs, in plain iterations of the same fit: those of a fit without work skipping."""
     x = make(4 * N, 1024, 128, "clustered", torch.float16, 11)[0]
@@ -193,6 +230,11 @@ def fit_jobs(ours, rival, args):
 def batch_jobs(ours, rival, args):
     return [(f"batch {s[0]} x {s[1]} x {s[3]}, k {s[2]}",
              lambda s=s: batch_row(ours, rival, *s, torch.float16, args)) for s in BATCH]
+
+
+def whole_jobs(ours, rival, args):
+    return [(f"whole {s[0]} x {s[2]}, k {s[1]}", lambda s=s: whole_row(ours, rival, *s, args))
+            for s in WHOLE]
 
 
 def start_jobs(ours, args):

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One-shot use: context, plan and fit of 16384 x 64, k 128, 20 iterations, the second time in a process.
-Run with a library, a device and where the data lie ("host", "device") it is such a process, in which
-nothing but numpy and the library is loaded; once_row() starts several."""
+"""One-shot use: context, plan and fit of 20 iterations, the second time in a process; and what such a fit
+takes beside its iterations. Run with a library, a device, where the data lie ("host", "device"), n, k, d
+and the rows' type it is such a process, in which nothing but numpy and the library is loaded; measured()
+starts several."""
 import ctypes as C
 import json
 import statistics
 import subprocess
 import sys
 
-N, D, K, ITERATIONS = 16384, 64, 128, 20
+ITERATIONS = 20
+ONCE = (16_384, 128, 64, "f16")  # n, k, d
+FIXED = [(200_000, 8, 8, "f32"), (20_000, 8, 8, "f32"), (2_000, 8, 8, "f32"), (200_000, 100, 20, "f32")]
+MOST = 0.3  # bar: milliseconds beside the iterations
 PARTS = ("total", "context", "init", "iterate", "finish")
 
 
@@ -27,33 +31,60 @@ def on_device(a):
     return hf.Array(at.value, hf.DTYPES[a.dtype], a.shape[0], a.shape[1], a.shape[1])
 
 
-def process(library, device, where):
+def process(library, device, where, n, k, d, dtype):
     """Prints the parts of each of two calls."""
     import numpy as np
 
     import hf
-    x = np.random.default_rng(13).standard_normal((N, D), dtype="f4").astype("f2")
-    c = x[:K].astype("f4")
+    n, k, d = int(n), int(k), int(d)
+    x = np.random.default_rng(13).standard_normal((n, d), dtype="f4")
+    x = x.astype({"f16": "f2", "f32": "f4"}[dtype])
+    c = x[:k].astype("f4")
     xv, cv = (on_device(x), on_device(c)) if where == "device" else (x, c)
     ours = hf.Holdfast(library, 0, device, create=False)
     print(json.dumps([ours.once(xv, cv, ITERATIONS) for _ in range(2)]))
 
 
-def once_row(where, args):
+def measured(what, where, n, k, d, dtype, args):
+    """A row with the parts of the calls of fresh processes."""
     from gpu_measure import DEV
-    from rows import judge
-    row = dict(what="once", n=N, k=K, d=D, dtype="f16", data=where, calls=[])
+    row = dict(what=what, n=n, k=k, d=d, dtype=dtype, data=where, calls=[])
     for _ in range(args.processes):
-        done = subprocess.run([sys.executable, __file__, args.lib, DEV, where], capture_output=True,
-                              text=True, timeout=60)
+        command = [sys.executable, __file__, args.lib, DEV, where, str(n), str(k), str(d), dtype]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if done.returncode:
             raise RuntimeError(f"a process ended with code {done.returncode}: "
                                + done.stderr.strip().rsplit("\n", 1)[-1])
         row["calls"].append(json.loads(done.stdout))
     row["second"] = {part: [calls[1][part] for calls in row["calls"]] for part in PARTS}
     row["wide"] = statistics.median(row["second"]["total"])
+    return row
+
+
+def once_row(where, args):
+    from rows import judge
+    row = measured("once", where, *ONCE, args)
     judge(row, "second call, ms", row["wide"] * 1e3, most=1.0)
     return row
+
+
+def fixed_row(shape, args):
+    """What the fit takes beside its iterations: all of the call but these and the context."""
+    from rows import judge
+    row = measured("fixed", "device", *shape, args)
+    second = row["second"]
+    row["fixed"] = [total - context - iterate for total, context, iterate in
+                    zip(second["total"], second["context"], second["iterate"])]
+    judge(row, "beside iterations, ms", statistics.median(row["fixed"]) * 1e3, most=MOST)
+    return row
+
+
+def show_fixed(row):
+    from rows import ms, shape
+    fixed = row["fixed"]
+    return (f"{shape(row)} beside {ITERATIONS} iterations {ms(statistics.median(fixed))}, least and most of "
+            f"{len(fixed)} processes {ms(min(fixed), max(fixed))}; "
+            + ", ".join(f"{part} {ms(statistics.median(row['second'][part]))}" for part in PARTS[1:]))
 
 
 def show_once(row):
@@ -64,6 +95,10 @@ def show_once(row):
             f"{ms(min(total), max(total))}; "
             + ", ".join(f"{part} {ms(statistics.median(row['second'][part]))}" for part in PARTS[1:])
             + f"; first call {ms(first)}")
+
+
+def fixed_jobs(args):
+    return [(f"fixed {s[0]} x {s[2]}, k {s[1]}", lambda s=s: fixed_row(s, args)) for s in FIXED]
 
 
 def once_jobs(args):
