@@ -38,6 +38,7 @@ class Ours:
         return r, {"sample": sample, "first": seconds[0], "all": seconds,
                    "wall": time.perf_counter() - start,
                    "rechecked": [h["rows_rechecked"] for h in r["history"]],
+                   "float64": [h["rows_float64"] for h in r["history"] if "rows_float64" in h],
                    "skipped": [h["rows_skipped"] for h in r["history"]]}
 
     def fit(self, x, init, max_iter, tol):
