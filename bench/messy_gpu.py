@@ -64,6 +64,7 @@ class Bench:
         return self.steps(r["seconds"]["iterate"] / r["iterations"])
 
     def row(self, name, n, k, d):
+        torch.cuda.empty_cache()
         torch.manual_seed(messy_sets.SEED)  # of the rows that are checked
         x, c = self.problem(name, n, k, d)
         n, d = x.shape
