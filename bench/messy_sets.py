@@ -106,7 +106,9 @@ def made(name, n, d, k, draw):
     elif name == "lognormal":
         x = draw.exp(2 * x)
     elif name == "cauchy":
-        x /= draw.normal(n, d)
+        below = draw.normal(n, d)
+        below[below == 0] = 1  # one in some hundred millions
+        x /= below
     elif name.startswith("column"):
         x[:, 1] *= float(name[6:])
     elif name == "scales":
