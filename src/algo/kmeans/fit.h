@@ -146,8 +146,9 @@ bool hf_filter_bytes(int64_t d, const double *min, const double *max);
 /* The power of two that brings values up to `largest` into [-1, 1]. */
 double hf_filter_scale(double largest);
 
-/* Look at the data from another origin and scale. Only without weights. */
-void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale);
+/* Look at the data from another origin and scale; length: as hf_bulk_length() of it. Only without
+ * weights. */
+void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale, double length);
 
 /* ---- prepare_frame.c: origin and scale of the filter, from medians of some rows (op frame) */
 struct hf_bulk {
@@ -161,8 +162,10 @@ hf_status hf_look_at_frame(const struct hf_rows *rows, double *sample, const dou
                            struct hf_bulk *bulk);
 /* shift [d] in: the mean; out: the origin. */
 void hf_choose_origin(const struct hf_bulk *bulk, bool euclidean, int64_t d, double *shift);
-/* The scale, where |x - origin| has no component beyond `largest`. */
-double hf_choose_scale(const struct hf_bulk *bulk, bool euclidean, double largest);
+/* The median of |x - origin|; 0 where it is not known. */
+double hf_bulk_length(const struct hf_bulk *bulk, bool euclidean);
+/* The scale for rows of that length, where |x - origin| has no component beyond `largest`. */
+double hf_choose_scale(double length, double largest);
 
 /* ---- workspace.c */
 /* Take all memory that the iterations need, within the context's limit. */

@@ -143,7 +143,9 @@ static hf_status use_frame(struct predict *p) {
     HF_TRY(hf_look_at_frame(&p->rows, p->sample, p->shift, &bulk));
     hf_choose_origin(&bulk, euclidean, p->args->d, p->shift);
     const double largest = hf_filter_reach(p->args->d, p->min, p->max, p->shift);
-    p->filter.scale = hf_choose_scale(&bulk, euclidean, largest);
+    const double length = hf_bulk_length(&bulk, euclidean);
+    p->filter.scale = hf_choose_scale(length, largest);
+    p->filter.length = length * p->filter.scale;
     p->filter.whole = p->whole && largest <= 256;
     return HF_OK;
 }

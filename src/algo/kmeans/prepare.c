@@ -321,7 +321,9 @@ static void choose_filter(const struct hf_scan *s) {
     hf_choose_origin(&s->bulk, euclidean, fit->d, col->shift);
     const double largest = hf_filter_reach(fit->d, col->min, col->max, col->shift);
     fit->filter.shift = euclidean ? col->shift : NULL;
-    fit->filter.scale = hf_choose_scale(&s->bulk, euclidean, largest);
+    const double length = hf_bulk_length(&s->bulk, euclidean);
+    fit->filter.scale = hf_choose_scale(length, largest);
+    fit->filter.length = length * fit->filter.scale;
     fit->filter.whole = col->whole && largest <= 256;
     const bool bytes = col->whole && hf_filter_bytes(fit->d, col->min, col->max);
     fit->filter.least = bytes ? col->min : NULL;
@@ -460,9 +462,10 @@ static void choose_slack(struct hf_fit *fit) {
     fit->slack = slack + fit->total_square * (1e-12 + terms);
 }
 
-void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale) {
+void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale, double length) {
     memcpy(fit->col.shift, shift, (size_t)fit->d * sizeof(double));
     fit->filter.scale = scale;
+    fit->filter.length = length * scale;
     fit->filter.least = fit->filter.most = NULL;
     if (fit->kept)
         fit->kept->form = 0;

@@ -49,11 +49,15 @@ void hf_choose_origin(const struct hf_bulk *bulk, bool euclidean, int64_t d, dou
         shift[f] = bulk->median[f];
 }
 
-double hf_choose_scale(const struct hf_bulk *bulk, bool euclidean, double largest) {
+double hf_bulk_length(const struct hf_bulk *bulk, bool euclidean) {
     const bool pays = bulk->length_median < MEDIAN_PAYS * bulk->length_mean;
     const double length = euclidean && pays ? bulk->length_median : bulk->length_mean;
+    return length > 0 && length < INFINITY ? length : 0;
+}
+
+double hf_choose_scale(double length, double largest) {
     const double all = hf_filter_scale(largest);
-    if (!(length > 0 && length < INFINITY))
+    if (length == 0)
         return all;
     return fmax(all, fmin(hf_filter_scale(length) * BULK_LENGTH, MOST_SCALE));
 }

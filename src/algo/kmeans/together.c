@@ -130,21 +130,30 @@ static hf_status look(struct together *t, int64_t first) {
     return hf_prepare_joint(t->fits, t->count, &t->x);
 }
 
-/* One filter for all: about the middle of the means, over all ranges. */
+/* How long the bulk of a problem's rows is at most about another origin than its own. */
+static double length_about(const struct hf_fit *fit, const double *origin) {
+    double apart = 0;
+    for (int64_t f = 0; f < fit->d; f++)
+        apart += (fit->col.shift[f] - origin[f]) * (fit->col.shift[f] - origin[f]);
+    return fit->filter.length / fit->filter.scale + sqrt(apart);
+}
+
+/* One filter for all: about the middle of their origins, for the longest rows. */
 static void share_filter(struct together *t) {
     double largest = 0;
     for (int64_t f = 0; f < t->d; f++) {
-        double mean = 0;
+        t->shift[f] = 0;
         for (int64_t p = 0; p < t->count; p++)
-            mean += t->fits[p].col.mean[f] / (double)t->count;
-        t->shift[f] = t->opts->metric == HF_EUCLIDEAN ? mean : 0;
+            t->shift[f] += t->fits[p].col.shift[f] / (double)t->count;
     }
+    double longest = 0;
     for (int64_t p = 0; p < t->count; p++) {
-        const struct hf_columns *col = &t->fits[p].col;
-        largest = fmax(largest, hf_filter_reach(t->d, col->min, col->max, t->shift));
+        const struct hf_fit *fit = &t->fits[p];
+        largest = fmax(largest, hf_filter_reach(t->d, fit->col.min, fit->col.max, t->shift));
+        longest = fmax(longest, length_about(fit, t->shift));
     }
     for (int64_t p = 0; p < t->count; p++)
-        hf_prepare_filter(&t->fits[p], t->shift, hf_filter_scale(largest));
+        hf_prepare_filter(&t->fits[p], t->shift, hf_choose_scale(longest, largest), longest);
 }
 
 static size_t center_bytes(const struct together *t) {

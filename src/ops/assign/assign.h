@@ -19,6 +19,8 @@ struct hf_filter {
     const double *shift; /* [d], NULL means 0 */
     double scale;        /* a power of two; |(x - shift) * scale| is about 1 for most rows, but some
                             may be far beyond, even so far that float32 cannot hold them */
+    double length;       /* half of the rows have an |(x - shift) * scale| up to about that; 0: it
+                            is not known */
     bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
     const double *least, *most; /* [d] whole numbers, up to 256 values a column: those of the
                                    data lie between these; NULL: it is not known that they do */

@@ -55,6 +55,7 @@ static struct hf_assign_problem problem_of(const struct hf_assign_args *a,
     p.exact = a->exact;
     p.shift = a->metric == HF_EUCLIDEAN ? a->filter.shift : NULL;
     p.scale = a->filter.scale;
+    p.length = a->metric == HF_EUCLIDEAN ? a->filter.length : 0;
     p.once = a->bounds == NULL;
     p.kind = kind;
     return p;
@@ -205,10 +206,6 @@ static hf_status dense_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_DENSE, ws);
 }
 
-static hf_status simt_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_SIMT, ws);
-}
-
 static hf_status tensor_run(void *stream, const void *args, void *ws) {
     return row_run(stream, args, HF_ASSIGN_TENSOR, ws);
 }
@@ -270,13 +267,6 @@ static double dense_estimate(const void *args) {
     return row_overhead(a) + pairs * (double)a->x.cols / 3000;
 }
 
-/* However small: a pass over the rows and one over the open ones, of about 20 us each. */
-static double simt_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    const double pairs = (double)a->x.rows * (double)a->c.rows;
-    return row_overhead(a) + 30000 + pairs * ((double)a->x.cols + 8) / 12000;
-}
-
 static double tensor_estimate(const void *args) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)args;
     struct hf_cuda h200 = {};
@@ -316,17 +306,6 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          row_workspace,
                                          dense_run,
                                          dense_estimate},
-                                        {"assign_f32_128x64_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {128, 64, 0},
-                                         row_supports,
-                                         row_workspace,
-                                         simt_run,
-                                         simt_estimate},
                                         {"assign_f16_256x128_cuda",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -374,5 +353,5 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 6};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 5};
 }

@@ -19,8 +19,7 @@
 /* Which kernels look at all rows and centroids first. */
 enum hf_assign_kind {
     HF_ASSIGN_AUTO,   /* the best for the device */
-    HF_ASSIGN_DENSE,  /* none: float64 decides everything */
-    HF_ASSIGN_SIMT,   /* float32 (assign_simt.h) */
+    HF_ASSIGN_DENSE,  /* none: differences of all pairs */
     HF_ASSIGN_TENSOR, /* 16 bits (assign_filter.h) */
     HF_ASSIGN_SHORT,  /* likewise, and no second pass over open rows: for small problems */
     HF_ASSIGN_MMA,    /* asks for HF_ASSIGN_TENSOR by mma.sync (assign_mma.h), */
@@ -43,6 +42,7 @@ struct hf_assign_problem {
     const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
     double scale;             /* hf_filter.scale; 0 means 1 */
+    double length;            /* hf_filter.length */
     int64_t cached;           /* x lies in host memory: copy so many rows, batch is 1; 0: none */
     enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
@@ -60,6 +60,7 @@ struct hf_assign_rows {
     const float *shift32;     /* [d] the same in float32, 0 where there is none */
     double scale;             /* x' = (x - shift) * scale; on tensor cores and with other metrics
                                  than Euclidean each row has one of its own */
+    double length;            /* half of the rows have an |x'| below it, 0: not known */
     const void *x16;          /* [batch * n, ld] f16 (or bf16), zeros behind column d */
     int64_t ld;               /* elements from row to row */
     const float *norm;   /* [batch * n] at least |x16|; Inf: a row that the filter must not decide;
@@ -73,7 +74,8 @@ struct hf_assign_rows {
 /* Counters of a step. Written (not added to) by hf_assign_step(). */
 struct hf_assign_counts {
     unsigned long long changed;   /* labels that differ from the old ones */
-    unsigned long long rechecked; /* rows that went to float64 */
+    unsigned long long rechecked; /* rows that the filter left open, */
+    unsigned long long float64;   /* of these, rows that float64 decided */
     unsigned long long pairs;     /* float64 distances evaluated */
     unsigned long long skipped;   /* rows decided by bounds alone */
 };

@@ -48,12 +48,11 @@ __device__ __forceinline__ void hf_bounds_scored(const struct hf_bounds &b, int6
     b.lower[row] = hf_bounds_down(hf_bounds_beyond(b, row, others));
 }
 
-/* From the two least squared distances of the candidates of a row: all others score less than
- * best - 2 error. */
+/* From the two least squared distances of the candidates of a row: all others score less than the
+ * best. */
 __device__ __forceinline__ void hf_bounds_settled(const struct hf_bounds &b, int64_t row,
                                                   double least, double second) {
-    const double score = static_cast<double>(b.best[row]) - static_cast<double>(b.error[row]);
-    const double others = hf_bounds_beyond(b, row, score);
+    const double others = hf_bounds_beyond(b, row, static_cast<double>(b.best[row]));
     const double next = sqrt(second);
     b.upper[row] = hf_bounds_up(sqrt(least));
     b.lower[row] = hf_bounds_down(next < others ? next : others);

@@ -15,6 +15,7 @@
 #define BLOCKS 4    /* of a multiprocessor */
 #define ROW_LANES 8 /* of a warp, to a row of two candidates */
 #define ROWS (32 / ROW_LANES)
+#define MOST 32  /* candidates of a row: a lane each */
 #define CHAINS 4 /* in which a lane adds up each of its sums */
 
 struct lent_job {
@@ -194,7 +195,7 @@ __device__ static struct lent_row lent_take(const struct lent_job &job, int64_t 
     r.entry = static_cast<int32_t>(e);
     r.row = open.row[e];
     const int there = open.emitted[e];
-    const bool listed = there >= 1 && there <= HF_FILTER_SLOTS && open.threshold[e] > -FLT_MAX;
+    const bool listed = there >= 1 && there <= MOST && open.threshold[e] > -FLT_MAX;
     r.there = entry < count && listed ? there : 0;
     r.arg[0] = r.there > 0 ? job.s.slots[e * HF_FILTER_SLOTS] : 0;
     r.arg[1] = r.there > 1 ? job.s.slots[e * HF_FILTER_SLOTS + 1] : 0;
@@ -280,7 +281,7 @@ static __global__ void __launch_bounds__(THREADS) decide_lent(const struct lent_
         return;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t listed = *job.s.open.count;
-    const int64_t count = listed < job.s.open.cap ? listed : job.s.open.cap;
+    const int64_t count = listed < job.s.open.part ? listed : job.s.open.part;
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
     for (int64_t first = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x - lane;
          first < count; first += step) {
@@ -307,10 +308,6 @@ template <hf_dtype C> static void launch_lent(struct hf_cuda *cuda, const struct
         decide_lent<C, 1><<<grid, THREADS, 0, cuda->stream>>>(job);
 }
 
-bool hf_settle_single(const struct hf_assign_rows *rows, const struct hf_assign_step *step) {
-    return rows->cache.data != NULL && step->bounds == NULL && rows->problem.batch == 1;
-}
-
 bool hf_assign_notes(const struct hf_assign_rows *rows) {
     const struct hf_assign_problem *p = &rows->problem;
     return rows->cache.data != NULL && p->batch == 1 && rows->kind == HF_ASSIGN_TENSOR &&
@@ -321,7 +318,7 @@ bool hf_assign_notes(const struct hf_assign_rows *rows) {
 hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, struct hf_settle *s) {
     const bool wide = rows->problem.c_type == HF_F64;
-    if (!hf_settle_single(rows, step) || !hf_assign_notes(rows))
+    if (step->bounds != NULL || !hf_assign_notes(rows))
         return HF_OK;
     struct lent_job job = {};
     job.x16 = static_cast<const __half *>(rows->x16);

@@ -195,7 +195,7 @@ static bool read_shift(double *to, const double *from, int64_t count) {
            cudaStreamSynchronize(cudaStreamPerThread) == cudaSuccess;
 }
 
-/* Is the shift small beside the spread of the data? */
+/* Is the shift small beside the spread of the data, and beside most rows? */
 static bool shift_small(const struct hf_assign_problem *p) {
     double shift[SHIFT_PIECE];
     double square = 0;
@@ -207,7 +207,8 @@ static bool shift_small(const struct hf_assign_problem *p) {
             square += shift[i] * shift[i];
     }
     const double reach = 1 / (p->scale > 0 ? p->scale : 1); /* of x - shift in each column */
-    return square <= (double)p->x.cols * reach * reach / 256;
+    const double length = p->length > 0 ? p->length * reach : INFINITY;
+    return square <= (double)p->x.cols * reach * reach / 256 && square <= length * length / 4;
 }
 
 /* 16-bit data are best left where they are if they are not far from 0: then they are exact in f16,
@@ -303,14 +304,13 @@ static hf_status rows_launch(struct hf_cuda *cuda, const struct rows_job *job, h
 }
 
 /* The shift in float32, and that again in float64 where the rows shall have been shifted by it. */
-static __global__ void round_shift(double *shift, float *shift32, int64_t d, bool there,
-                                   bool both) {
+static __global__ void round_shift(double *shift, float *shift32, int64_t d, bool both) {
     const int64_t j = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (j >= d)
         return;
-    const float s = there ? static_cast<float>(shift[j]) : 0;
+    const float s = static_cast<float>(shift[j]);
     shift32[j] = s;
-    if (there && both)
+    if (both)
         shift[j] = static_cast<double>(s);
 }
 
@@ -320,7 +320,7 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
     const int64_t d = p->x.cols;
     const bool there = !shift_dropped(p);
     /* one shift for rows and centroids: the float32 one, unless the rows are float64 */
-    const bool both = p->x.dtype != HF_F64 || rows->kind == HF_ASSIGN_SIMT;
+    const bool both = p->x.dtype != HF_F64;
     if (there)
         HF_TRY(hf_cuda_check(cuda,
                              cudaMemcpyAsync(m->shift, p->shift, sizeof(double) * (size_t)d,
@@ -328,10 +328,10 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                              "assign: copy the shift"));
     rows->shift = there ? m->shift : NULL;
     rows->shift32 = m->shift32;
-    if (!there && rows->kind != HF_ASSIGN_SIMT)
+    if (!there)
         return HF_OK;
     round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(m->shift, m->shift32, d,
-                                                                       there, both);
+                                                                       both);
     return hf_cuda_launched(cuda, "assign: shift");
 }
 
@@ -349,11 +349,11 @@ static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
     const int64_t n = p->x.rows / p->batch;
     if (!scale_usable(scale))
         return HF_ASSIGN_DENSE;
-    if (p->kind == HF_ASSIGN_DENSE || p->kind == HF_ASSIGN_SIMT)
+    if (p->kind == HF_ASSIGN_DENSE)
         return p->kind;
     if (!(*mma ? hf_mma_supports : hf_filter_supports)(cuda, n, (int)p->k, (int)p->x.cols,
                                                        (int)p->batch))
-        return HF_ASSIGN_SIMT; /* rows are planned for device 0, this may be another */
+        return HF_ASSIGN_DENSE; /* too long, or planned for another device */
     if (p->kind == HF_ASSIGN_MMA || p->kind == HF_ASSIGN_I8)
         return HF_ASSIGN_TENSOR;
     if (p->kind != HF_ASSIGN_AUTO)
@@ -406,6 +406,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     const bool raw = unmoved || rows->raw;
     rows->x16 = raw ? problem->x.data : m.x16;
     rows->ld = raw ? array_stride(&problem->x) : m.ld;
+    rows->length = rows->raw ? problem->length / rows->scale : problem->length;
     rows->cache = m.cache;
     HF_TRY(hf_row_cache_clear(cuda, &rows->cache, problem->x.rows));
     HF_TRY(rows_shift(cuda, rows, &m));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Float64 where the filter left a doubt. A row with few candidates: one chain of additions for each
- * pair; a block takes some rows and spreads their pairs over its warps, as one row may have eight
- * times as many as another. A row with many: the dense kernel of assign_cuda_dense.cu. */
+ * Float64 where other tiers left a doubt: one chain of additions for each pair; a block takes some
+ * rows and spreads their pairs over its warps, as one row may have many more than another. */
 #include "base/mem.h"
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
@@ -13,10 +12,11 @@
 
 #include <float.h>
 
-#define WARPS 4      /* of a block of settle_pairs */
-#define BLOCKS 4     /* of a multiprocessor: one wave */
-#define GROUP 32     /* pairs a warp evaluates side by side, at most */
-#define PAIR_ROWS 32 /* rows a block takes at a time, at most */
+#define WARPS 4       /* of a block of settle_pairs */
+#define BLOCKS 4      /* of a multiprocessor: one wave */
+#define GROUP 32      /* pairs a warp evaluates side by side, at most */
+#define PAIR_ROWS 32  /* rows a block takes at a time, at most, */
+#define PAIR_MOST 512 /* with so many pairs, at most */
 
 #define COMPARE_THREADS 256
 #define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
@@ -35,18 +35,18 @@ struct pairs_job {
     int32_t *labels;
     struct hf_settle s;
     struct hf_row_cache cache;
-    bool single; /* hf_settle_single() */
     const int32_t *stop;
 };
 
 struct pairs_shared {
     double term[WARPS][2 * PAIR_TERMS];
-    double distance[PAIR_ROWS * HF_FILTER_SLOTS]; /* of the pairs, row after row */
-    int32_t arg[PAIR_ROWS * HF_FILTER_SLOTS];     /* their centroids */
-    int32_t entry[32];                            /* of the open list; of each lane */
-    int32_t row[32];                              /* within the problem */
-    int32_t end[32];                              /* pairs up to and with this row */
-    uint8_t owner[PAIR_ROWS * HF_FILTER_SLOTS];   /* whose pair: number of the row here */
+    double distance[PAIR_MOST]; /* of the pairs, row after row */
+    int32_t arg[PAIR_MOST];     /* their centroids */
+    int32_t entry[32];          /* of the open list; of each lane */
+    int32_t row[32];            /* within the problem */
+    int32_t end[32];            /* pairs up to and with this row */
+    uint8_t owner[PAIR_MOST];   /* whose pair: number of the row here */
+    int rows;                   /* that were taken */
 };
 
 /* The row that a lane of the first warp answers for. */
@@ -57,28 +57,34 @@ struct pair_row {
     int end;     /* candidates up to and with this row */
 };
 
-/* Up to `each` rows of the open list from number `first` on, to the lanes of the first warp. */
+/* Rows of the list from number `first` on, up to `end`, to the lanes of the first warp: as many as
+ * have no more than PAIR_MOST candidates. */
 __device__ static struct pair_row take_rows(const struct pairs_job &job, struct pairs_shared &sm,
-                                            int64_t b, int64_t first, int count, int each) {
+                                            int64_t b, int64_t first, int64_t end) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const struct hf_filter_open &open = job.s.open;
     struct pair_row r = {};
-    const bool there = lane < each && first + lane < count;
-    const int64_t number = first + (there ? lane : 0);
-    const int64_t own = job.s.doubt ? job.s.doubt[number] : number;
-    const int64_t entry = b * job.s.open.cap + own;
-    r.row = job.s.open.row[entry];
+    const int64_t number = first + lane < end ? first + lane : first;
+    const int64_t own = job.s.doubt ? job.s.doubt[b * open.part + number] : number;
+    const int64_t entry = b * open.cap + own;
+    r.row = open.row[entry];
     r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
-    const int emitted = job.s.open.emitted[entry];
-    const bool known = job.s.open.threshold[entry] > -FLT_MAX; /* not -Inf, not NaN */
+    const int emitted = open.emitted[entry];
+    const bool known = open.threshold[entry] > -FLT_MAX; /* not -Inf, not NaN */
+    const bool listed = known && emitted >= 1 && emitted <= HF_FILTER_SLOTS;
+    int sum = listed ? emitted : 0;
+    for (int step = 1; step < 32; step *= 2) {
+        const int before = __shfl_up_sync(~0u, sum, step);
+        sum += lane >= step ? before : 0;
+    }
+    const bool there = first + lane < end && sum <= PAIR_MOST;
+    sm.rows = __popc(__ballot_sync(~0u, there)); /* the same for all lanes */
     /* a row of zeros is at the same distance from all, unless lengths matter */
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
     if (there && zero)
         hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, 0);
-    else if (there && known && emitted == 1 && job.single)
-        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old,
-                        job.s.slots[entry * HF_FILTER_SLOTS]);
-    else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
+    else if (there && listed)
         r.count = emitted;
     else if (there)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
@@ -100,14 +106,13 @@ __device__ static void list_pairs(struct pairs_shared &sm, struct pair_row *r) {
         sm.owner[i] = static_cast<uint8_t>(lane);
 }
 
-/* The distances of this warp's share of the pairs. QUICK: added in any order, W elements read at a
- * time. */
-template <hf_dtype X, bool C_F64, bool PRODUCT, bool QUICK, int W>
+/* The distances of this warp's share of the pairs. */
+template <hf_dtype X, bool C_F64, bool PRODUCT>
 __device__ static void pair_distances(const struct pairs_job &job, struct pairs_shared &sm,
                                       int64_t b) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    const int group = job.d <= PAIR_SHORT ? GROUP : QUICK ? PAIR_QUICK : pair_group<X, C_F64>;
+    const int group = job.d <= PAIR_SHORT ? GROUP : pair_group<X, C_F64>;
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (C_F64 ? 8 : 4);
     const int total = sm.end[PAIR_ROWS - 1], share = (total + WARPS - 1) / WARPS;
@@ -117,18 +122,14 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int mine = done + (lane < pairs ? lane : 0);
         const int owner = sm.owner[mine];
         const int slot = mine - (owner > 0 ? sm.end[owner - 1] : 0);
-        const int64_t entry = b * job.s.open.cap + sm.entry[owner];
+        const int64_t entry = b * job.s.open.part + sm.entry[owner];
         const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
         const int32_t row = sm.row[owner];
         const char *its_x =
             hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
         const char *its_c = c + arg * job.d * (C_F64 ? 8 : 4);
-        const int d = static_cast<int>(job.d);
-        double sum;
-        if constexpr (QUICK)
-            sum = pair_sum_quick<X, C_F64, W>(its_x, its_c, d, pairs, sm.term[warp]);
-        else
-            sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, d, pairs, sm.term[warp]);
+        const double sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, static_cast<int>(job.d), pairs,
+                                                       sm.term[warp]);
         double norm_x = 0, norm_c = 0;
         if (job.metric == HF_COSINE) {
             norm_x = hf_exact_norm<X>(its_x, job.d);
@@ -139,25 +140,6 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
             sm.arg[mine] = arg;
         }
     }
-}
-
-/* A row's label, if sums in any order tell it: neither they nor ordered ones are off by a share of
- * more than (d + 40) 2^-53 of the true sum, and squares that underflow are nothing to the larger of
- * two. See docs/numerics.md. */
-__device__ static bool settle_quick(const struct pairs_job &job, const struct pairs_shared &sm,
-                                    int64_t b, const struct pair_row &r) {
-    struct hf_winner best = hf_winner_none();
-    for (int i = r.end - r.count; i < r.end; i++)
-        hf_winner_offer(&best, sm.distance[i], sm.arg[i]);
-    const double reach = best.least * (1 + static_cast<double>(job.d + 64) * 0x1p-51);
-    bool alone = true;
-    for (int i = r.end - r.count; i < r.end; i++) {
-        const double its = sm.distance[i];
-        alone = alone && (sm.arg[i] == best.arg || (its > reach && its > 0x1p-900));
-    }
-    if (alone)
-        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, best.arg);
-    return alone;
 }
 
 /* A row's label from the distances of its candidates. */
@@ -175,8 +157,7 @@ __device__ static void settle_row(const struct pairs_job &job, const struct pair
         hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
 }
 
-/* W: elements that sums in any order read at a time. */
-template <hf_dtype X, bool C_F64, bool PRODUCT, int W>
+template <hf_dtype X, bool C_F64, bool PRODUCT>
 static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     settle_pairs(const struct pairs_job job) {
     __shared__ struct pairs_shared sm;
@@ -185,60 +166,44 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     if (job.stop && *job.stop)
         return;
     const bool bounded = hf_bounds_wanted(job.s.bounds);
-    const bool quick = !bounded && job.d > PAIR_SHORT; /* bounds want the reference's distances */
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t listed = job.s.doubt ? *job.s.doubt_count : job.s.open.count[b];
-        const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
+        const int64_t listed = job.s.doubt ? job.s.doubt_count[b] : job.s.open.count[b];
+        const int64_t count = listed < job.s.open.part ? listed : job.s.open.part;
         /* rows of a block at a time: few enough that all blocks have some */
         const int64_t share = (count + gridDim.x - 1) / gridDim.x;
         const int64_t turns = (share + PAIR_ROWS - 1) / PAIR_ROWS;
-        const int each = turns > 0 ? static_cast<int>((share + turns - 1) / turns) : 1;
-        unsigned long long pairs = 0;
-        for (int64_t first = static_cast<int64_t>(blockIdx.x) * each; first < count;
-             first += static_cast<int64_t>(gridDim.x) * each) {
-            struct pair_row r = {};
-            if (threadIdx.x < 32) {
-                r = take_rows(job, sm, b, first, count, each);
-                list_pairs(sm, &r);
-            }
-            __syncthreads();
-            pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
-            if constexpr (!PRODUCT) {
-                if (quick) {
-                    pair_distances<X, C_F64, PRODUCT, true, W>(job, sm, b);
-                    __syncthreads();
-                    if (r.count > 0 && settle_quick(job, sm, b, r))
-                        r.count = 0;
-                    if (threadIdx.x < 32)
-                        list_pairs(sm, &r);
-                    __syncthreads();
+        const int64_t each = turns > 0 ? (share + turns - 1) / turns : 1;
+        unsigned long long pairs = 0, rows = 0;
+        for (int64_t first = blockIdx.x * each; first < count; first += gridDim.x * each) {
+            const int64_t end = first + each < count ? first + each : count;
+            for (int64_t at = first; at < end; at += sm.rows) {
+                struct pair_row r = {};
+                __syncthreads(); /* all know sm.rows */
+                if (threadIdx.x < 32) {
+                    r = take_rows(job, sm, b, at, end);
+                    list_pairs(sm, &r);
                 }
+                __syncthreads();
+                pairs += static_cast<unsigned>(sm.end[PAIR_ROWS - 1]);
+                pair_distances<X, C_F64, PRODUCT>(job, sm, b);
+                __syncthreads();
+                rows += static_cast<unsigned>(__syncthreads_count(r.count > 0));
+                if (r.count > 0)
+                    settle_row(job, sm, b, r, bounded);
             }
-            pair_distances<X, C_F64, PRODUCT, false, 1>(job, sm, b);
-            __syncthreads();
-            if (r.count > 0)
-                settle_row(job, sm, b, r, bounded);
         }
-        if (threadIdx.x == 0 && pairs > 0)
+        if (threadIdx.x == 0 && pairs > 0) {
             atomicAdd(&job.s.tally[b].pairs, pairs);
+            atomicAdd(&job.s.tally[b].float64, rows);
+        }
     }
-}
-
-/* Can rows, their copies and centroids be read W elements at a time? */
-template <hf_dtype X, bool C_F64, int W> static bool are_wide(const struct pairs_job &job) {
-    const uint64_t bytes = W * hf_device_bytes<X>;
-    const uint64_t rows =
-        (uintptr_t)job.x | (uint64_t)job.stride * hf_device_bytes<X> | (uintptr_t)job.cache.data;
-    return job.d % W == 0 && rows % bytes == 0 && (uintptr_t)job.c % (W * (C_F64 ? 8 : 4)) == 0;
 }
 
 template <hf_dtype X, bool C_F64>
 static cudaError_t launch_pairs(struct hf_cuda *cuda, dim3 grid, const struct pairs_job &job) {
-    constexpr int W = pair_wide<X, C_F64>;
     return hf_chain_launch(cuda,
-                           job.metric != HF_EUCLIDEAN   ? settle_pairs<X, C_F64, true, 1>
-                           : are_wide<X, C_F64, W>(job) ? settle_pairs<X, C_F64, false, W>
-                                                        : settle_pairs<X, C_F64, false, 1>,
+                           job.metric == HF_EUCLIDEAN ? settle_pairs<X, C_F64, false>
+                                                      : settle_pairs<X, C_F64, true>,
                            grid, WARPS * 32, 0, 1, job);
 }
 
@@ -254,12 +219,11 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.batch = p->batch;
     job.c = step->c;
     job.metric = p->metric;
-    job.norm_x = rows->kind == HF_ASSIGN_SIMT ? NULL : rows->norm;
+    job.norm_x = rows->norm;
     job.norm = s->norm;
     job.labels = step->labels;
     job.s = *s;
     job.cache = rows->cache;
-    job.single = hf_settle_single(rows, step);
     job.stop = step->stop;
     const int64_t most = rows->n;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
@@ -410,12 +374,13 @@ __device__ static void report(const struct compare_job &job, int64_t b,
     if (job.s.scored && *job.s.scored_all != 0)
         counts.skipped = static_cast<unsigned long long>(job.n - job.s.scored[b]);
     counts.rechecked = static_cast<unsigned long long>(open > dense ? open : dense);
+    counts.float64 = job.s.tally[b].float64 + static_cast<unsigned long long>(dense);
     counts.pairs = job.s.tally[b].pairs + static_cast<unsigned long long>(job.k * dense);
     job.counts[b] = counts;
     if (job.stats) {
         job.stats->changed += static_cast<int64_t>(counts.changed);
         job.stats->rechecked += static_cast<int64_t>(counts.rechecked);
-        job.stats->float64 += static_cast<int64_t>(counts.rechecked);
+        job.stats->float64 += static_cast<int64_t>(counts.float64);
         job.stats->pairs += static_cast<int64_t>(counts.pairs);
         job.stats->skipped += static_cast<int64_t>(counts.skipped);
     }
@@ -511,12 +476,19 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->open.row = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     s->open.threshold = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     s->open.emitted = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
-    s->slot_rows = hf_settle_slot_rows(problem);
-    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->slot_rows *
-                                                    HF_FILTER_SLOTS);
-    s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t));
+    s->open.part = hf_settle_part_rows(problem);
+    const size_t part = batch * (size_t)s->open.part;
+    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part * HF_FILTER_SLOTS);
+    s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
     if (problem->cached > 0)
-        s->doubt_memory = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)s->slot_rows);
+        s->doubt_memory = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
+    if (problem->metric == HF_EUCLIDEAN)
+        s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
+    const size_t ordered = hf_settle_orders(problem) ? (size_t)problem->k : 0;
+    if (ordered > 0) {
+        s->order = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
+        s->order_place = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * ordered);
+    }
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
@@ -527,7 +499,7 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 3 + batch * (3 + items);
+    const size_t words = tally / sizeof(int32_t) + 3 + batch * (3 + items) + ordered;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
@@ -536,8 +508,9 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
         s->doubt_count = (int32_t *)(s->moved + 1);
         s->open.count = s->doubt_count + 1;
         s->rest_count = s->open.count + batch;
-        s->lost = s->rest_count + batch;
-        s->split = s->lost + batch; /* [batch, items] of the dense kernel */
+        s->unsure_count = s->rest_count + batch;
+        s->split = s->unsure_count + batch; /* [batch, items] of the dense kernel */
+        s->order_count = s->split + batch * items;
     }
     return carve.used;
 }

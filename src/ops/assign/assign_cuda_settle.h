@@ -14,25 +14,28 @@
 /* Workspace of the steps below, for all problems of a batch. */
 struct hf_settle {
     struct hf_filter_open open; /* [batch, n] rows that the filter left open */
-    int32_t *slots;             /* [batch, slot_rows, HF_FILTER_SLOTS] their candidates */
-    int64_t slot_rows;          /* n, or half of it: then they are listed in two rounds */
-    int32_t *late;              /* [1] with two: open rows of the second one */
-    int32_t *doubt_memory;      /* [slot_rows] where lent rows are copied, else NULL */
-    int32_t *doubt_count;       /* [1] */
-    const int32_t *doubt;       /* [*doubt_count] entries of the open rows that float64 is to look
-                                   at, in doubt_memory; NULL: at all of them */
-    int32_t *rest;              /* [batch, n] rows that need all centroids */
-    double *norm;               /* [batch, k] |c|, cosine only */
-    double *least;              /* [batch, parts] least distance of a row to a part of centroids */
-    int32_t *least_arg;         /* [batch, parts] its centroid */
-    int64_t items, parts;       /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
-    int32_t *counters;          /* [n_counters] all zero when a step begins: open.count and */
+    int32_t *slots;             /* [batch, open.part, HF_FILTER_SLOTS] their candidates */
+    int32_t *late;              /* [batch] open rows that are left for later rounds */
+    int32_t *doubt_memory;      /* [open.part] where lent rows are copied, else NULL */
+    int32_t *doubt_count;       /* [1], */
+    int32_t *unsure,
+        *unsure_count;    /* [batch, open.part], [batch] and where differences leave rows */
+    const int32_t *doubt; /* [batch, open.part] entries of the open rows that are left, in one
+                                   of these, and their number is *doubt_count; NULL: all of them */
+    int32_t
+        *order; /* [open.part] entries by their rows' labels, where they are many; NULL: never */
+    int32_t *order_count, *order_place; /* [k], the first zero when a step begins */
+    int32_t *rest;                      /* [batch, n] rows that need all centroids */
+    double *norm;                       /* [batch, k] |c|, cosine only */
+    double *least;        /* [batch, parts] least distance of a row to a part of centroids */
+    int32_t *least_arg;   /* [batch, parts] its centroid */
+    int64_t items, parts; /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
+    int32_t *counters;    /* [n_counters] all zero when a step begins: open.count and */
     int64_t n_counters;
     struct hf_assign_counts *tally; /* [batch] */
     unsigned long long *moved;      /* [1] of all problems */
     int32_t *rest_count;            /* [batch] */
     int32_t *split;                 /* [batch, items] parts of a tile that are done */
-    int32_t *lost;                  /* [batch] n where the filter cannot see the centroids */
     const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
     struct hf_bounds bounds;        /* of the rows, with scored */
@@ -55,13 +58,8 @@ bool hf_settle_marks(const struct hf_assign_rows *rows, const struct hf_assign_s
 hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 
-/* For steps that take the filter's answer: s->lost becomes n where some centroid is too far out for
- * 16 bits. */
-hf_status hf_settle_lost(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, const struct hf_settle *s);
-
-/* Open rows whose candidates are listed together. */
-int64_t hf_settle_slot_rows(const struct hf_assign_problem *problem);
+/* Open rows of a problem whose candidates are listed together. */
+int64_t hf_settle_part_rows(const struct hf_assign_problem *problem);
 
 /* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Of those that lie in host memory
  * hf_settle_lent() decides what it can; the rest are copied first, as far as there is room. */
@@ -70,16 +68,27 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed);
 
-/* Where copies of lent rows are kept, a row's only candidate is its label: nobody asks for the
- * distance. */
-bool hf_settle_single(const struct hf_assign_rows *rows, const struct hf_assign_step *step);
-
 /* Then open rows get their labels where 16 bits of the row tell them, and s->doubt lists those that
  * are left. Nothing is done, and there is no such list, unless hf_assign_notes(). */
 hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, struct hf_settle *s);
 
-/* Candidates in s->slots to labels; rows with too many of them, or none, go to s->rest. */
+/* Is it worth while to compare open rows in the order of their labels, once there are as many? Then
+ * s->order is set, and this fills it. */
+#define HF_SETTLE_ORDER 65536
+bool hf_settle_orders(const struct hf_assign_problem *problem);
+hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                          const struct hf_assign_step *step, const struct hf_settle *s);
+
+/* Are differences of candidates an answer to what the filter left open? */
+bool hf_settle_differs(const struct hf_assign_rows *rows);
+
+/* Then they decide most of the rows whose candidates are in s->slots; s->doubt lists the rest. Rows
+ * with too many candidates, or none, go to s->rest. */
+hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                const struct hf_assign_step *step, struct hf_settle *s);
+
+/* Float64 decides those that are left; rows with too many candidates, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 

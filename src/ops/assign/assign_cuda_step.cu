@@ -7,13 +7,11 @@
 #include "ops/assign/assign_cuda_skip.h"
 #include "ops/assign/assign_filter.h"
 #include "ops/assign/assign_i8.h"
-#include "ops/assign/assign_simt.h"
 
 #define MOST_SMS 256 /* no device has more multiprocessors */
 
 struct step_memory {
     struct hf_settle settle;
-    struct hf_simt simt;
     struct hf_skip_cuda skip;
     struct hf_i8_memory i8;
     void *packed; /* the filter's centroids */
@@ -31,7 +29,6 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     hf_carve carve = {(char *)ws, 0};
     const int k = (int)problem->k, d = (int)problem->x.cols, batch = (int)problem->batch;
     m->packed = take(&carve, hf_filter_pack_bytes(&large, k, d, batch));
-    void *simt = take(&carve, hf_simt_carve(problem, NULL, &m->simt));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
     m->skip = {};
     void *skip = problem->lean ? NULL : take(&carve, hf_skip_carve(problem, NULL, &m->skip));
@@ -42,7 +39,6 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     if (ws != NULL) {
         if (skip != NULL)
             (void)hf_skip_carve(problem, skip, &m->skip);
-        (void)hf_simt_carve(problem, simt, &m->simt);
         (void)hf_settle_carve(problem, settle, &m->settle);
     }
     return carve.used;
@@ -84,6 +80,7 @@ static struct hf_filter_centroids filter_centroids(const struct hf_assign_rows *
     f.c = step->c;
     f.shift = rows->shift;
     f.scale = rows->scale;
+    f.length = rows->length;
     f.zero = s->counters;
     f.zeros = s->n_counters;
     f.k = (int)p->k;
@@ -148,22 +145,17 @@ static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *row
     return hf_filter_top2(cuda, &some, c, m->packed, out);
 }
 
-/* Labels by the filter alone; float64 for the rows of which it knows nothing: wild ones and, where
- * a centroid is too far out for 16 bits, all. */
+/* Labels by the filter alone; differences for the rows of which it knows nothing: wild ones and,
+ * where a centroid is too far out for 16 bits, all. */
 static hf_status step_fast(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                            const struct hf_assign_step *step, const struct step_memory *m,
                            const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                            const struct hf_filter_out *out) {
     const struct hf_settle *s = &m->settle;
-    if (rows->mma)
-        HF_TRY(hf_settle_lost(cuda, rows, step, s));
     HF_TRY(hf_filter_best(cuda, x, c, m->packed, out));
     if (rows->wild != NULL)
         HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
-    if (!rows->mma)
-        return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
-    HF_TRY(hf_settle_dense(cuda, rows, step, s, s->open.row, s->open.count));
-    return settle_listed(cuda, rows, step, s, NULL, s->lost);
+    return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
 }
 
 static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -200,15 +192,6 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
 
-static hf_status step_simt(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                           const struct hf_assign_step *step, const struct step_memory *m) {
-    const struct hf_settle *s = &m->settle;
-    HF_TRY(clear_counters(cuda, s));
-    HF_TRY(hf_simt_run(cuda, rows, step, &m->simt, &s->open, s->slots));
-    HF_TRY(hf_settle_pairs(cuda, rows, step, s));
-    return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
-}
-
 static hf_status step_kind(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                            const struct hf_assign_step *step, void *ws) {
     struct step_memory m;
@@ -216,8 +199,6 @@ static hf_status step_kind(struct hf_cuda *cuda, const struct hf_assign_rows *ro
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
     if (rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT)
         return step_tensor(cuda, rows, step, &m);
-    if (rows->kind == HF_ASSIGN_SIMT)
-        return step_simt(cuda, rows, step, &m);
     HF_TRY(clear_counters(cuda, &m.settle));
     return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);
 }

@@ -25,8 +25,9 @@ double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d
 size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
     const struct filter_memory m = filter_memory_of(cuda->sms, k, d, batch);
     const struct filter_memory mma = hf_mma_memory(k, d, batch);
-    const size_t bytes = m.tiles + m.info + m.parts + m.counters + m.biases;
-    return bytes > mma.tiles + mma.info ? bytes : mma.tiles + mma.info;
+    const size_t bytes = m.tiles + m.info + m.bounds + m.facts + m.parts + m.counters + m.biases;
+    const size_t others = mma.tiles + mma.info + mma.bounds + mma.facts;
+    return bytes > others ? bytes : others;
 }
 
 /* The rows as the copy engine sees them: boxes of 64 rows and one slab of columns. */
@@ -55,10 +56,7 @@ static hf_status rows_map(struct hf_cuda *cuda, const struct hf_filter_rows *row
                          "tensor map of the rows");
 }
 
-static uint32_t bias_ones(const struct hf_filter_centroids *c) {
-    const float unit = filter_bias_unit(c);
-    return __half_as_ushort(__float2half(unit));
-}
+static uint32_t half_bits(float v) { return __half_as_ushort(__float2half(v)); }
 
 typedef cudaError_t launcher(const struct hf_cuda *, const CUtensorMap &, struct filter_args, int);
 
@@ -100,31 +98,29 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     if (a.rows.list == NULL)
         HF_TRY(rows_map(cuda, &a.rows, &map));
     a.tiles = (const uint8_t *)packed;
-    a.info = (const struct filter_info *)(a.tiles + m.tiles);
-    a.parts = (float *)((uint8_t *)packed + m.tiles + m.info);
-    a.counters = (int *)((uint8_t *)packed + m.tiles + m.info + m.parts);
+    uint8_t *const behind = (uint8_t *)packed + m.tiles + m.info;
+    a.bounds = (const struct filter_bounds *)behind;
+    a.facts = (const struct filter_fact *)(behind + m.bounds);
+    uint8_t *const scratch = behind + m.bounds + m.facts;
+    a.parts = (float *)scratch;
+    a.counters = (int *)(scratch + m.parts);
     a.tiles_per_problem = m.tiles_per_problem;
     a.infos_per_problem = m.infos_per_problem;
     a.tile_bytes = tile.bytes;
-    /* A step adds 16 products and the sum so far, all but the largest cut off at 2^-25 of that, and
-     * cuts the result off at 2^-23: 5 2^-23, or 6 2^-23 if it were two of eight. Two steps more:
-     * the biases', and one for float32's roundings of them. */
-    a.acc = (float)((c->d + 15) / 16 + 2) * 0x1.8p-21f;
+    a.acc = filter_share(c->d);
     a.loss = a.rows.bf16 ? (float)sqrt((double)c->d) * 0x1.001p-25f : 0.0f;
-    a.slack = (float)(c->d + 8) * 0x1p-53f;
-    a.tiny = filter_bias_unit(c) * 0x1p-24f;
+    filter_describe(&a, c);
+    const struct filter_units units = filter_units_of(c);
+    a.tiny = units.unit[0] * FILTER_TINY;
     a.shifted = filter_shifts(c->k, c->d) && c->metric == HF_EUCLIDEAN;
-    a.sided = a.shifted && c->raw && c->shift != NULL;
-    /* Data and their means have |c'| of at most half of that. */
-    a.reach = (float)sqrt(2.0 * c->d) / (c->raw ? (float)c->scale : 1.0f);
     a.measure = measure_of(c->scale, tile.dp);
     a.plain = a.measure == 1;
     a.measured = (1 + 0x1p-20f) / a.measure;
     a.labels = a.out.best == NULL && a.out.second == NULL && a.out.error == NULL;
     a.unread = a.rows.norm == NULL && a.rows.loss == NULL && a.out.marks.word == NULL;
-    a.minus_zero = -0.0f;
-    a.one[0] = bias_ones(c) * 0x10001u;
-    a.one[1] = bias_ones(c);
+    a.one[0] = half_bits(units.unit[1]) << 16 | half_bits(units.unit[0]);
+    a.one[1] = half_bits(units.unit[2]);
+    a.rise = units.unit[0];
     return hf_cuda_check(cuda, launch(cuda, map, a, mode), "filter");
 }
 
@@ -169,12 +165,13 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
-                         const struct hf_filter_open *open, int32_t *slots) {
+                         const struct hf_filter_open *open, const int32_t *labels, int32_t *slots) {
     struct filter_args a = args_of(rows);
     a.out.open = *open;
     a.rows.list = open->row;
     a.rows.count = open->count;
-    a.limit = open->cap;
+    a.limit = open->part;
+    a.found = labels;
     a.slots = slots;
     a.split = true;
     return run(cuda, a, centroids, packed, FILTER_EMIT);

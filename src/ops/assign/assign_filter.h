@@ -7,12 +7,14 @@
  * in float32; c'_j = (c_j - shift) * scale (cosine: c_j / |c_j|; dot: c_j * scale) and c16_j is
  * c'_j rounded to x16's type. With x'_i the row that x16_i stands for,
  *
- *   E_i = |x16_i| RC + loss_i CM + acc (|x16_i| CM + max|bias|) + slack
+ *   E_i(C) = |x16_i| RC(C) + loss_i C + acc (|x16_i| C + C^2 / 2) + slack
  *
- * bounds the error of each score of row i: RC = max |c'_j - c16_j| and CM = max |c'_j| are measured
- * by pack, acc pays for the accumulation, slack for the reference's own float64 roundings. A row is
- * decided when second < best - 2 E_i; else it is open, and every centroid that can be the nearest
- * one scores at least threshold_i = best - 2 E_i. NaN and Inf leave a row open.
+ * bounds the error of each score of row i whose |c'_j| <= C. RC(C) bounds |c'_j - c16_j|, measured
+ * by pack, acc pays for the accumulation, slack for the reference's own float64 roundings. With
+ * Euclidean distances C is how long a centroid may be that is near row i, so that centroids far out
+ * spoil the bound of far rows only. A row is decided when second < best - 2 E_i; else it is open,
+ * and every centroid that can be the nearest one scores at least threshold_i = best - 2 E_i. NaN
+ * and Inf leave a row open.
  *
  * All pointers are device memory; everything is queued on cuda->stream and nothing waits. Calls
  * that share `packed` must be in stream order (it holds scratch). Needs compute capability 9.0.
@@ -28,7 +30,7 @@
 #include <stdint.h>
 
 enum {
-    HF_FILTER_SLOTS = 16 /* candidates of an open row that are listed */
+    HF_FILTER_SLOTS = 64 /* candidates of an open row that are listed */
 };
 
 /* Rows to look at: `batch` problems of n rows. Row i of problem b is row b * n + i. */
@@ -52,15 +54,15 @@ struct hf_filter_centroids {
     const void *c;       /* [batch, k, d] */
     const double *shift; /* [d] or NULL: 0 */
     double scale;        /* a power of two */
+    double length;       /* of most rows, in units of x': half of them are shorter; 0: not known */
     int32_t *zero;       /* counters set to 0 on the way (say, hf_filter_open.count), or NULL */
     int64_t zeros;       /* how many */
     int k, d, batch;
     hf_metric metric;
     bool f64; /* c is float64, else float32 */
     bool mma; /* as the rows' */
-    bool
-        raw; /* x16 is x itself (Euclidean): c' = (c - shift), bias = (|shift|^2 - |c|^2) / 2; scale
-                  says how large x is all the same */
+    bool raw; /* x16 is x itself (Euclidean): c' = c, without shift; scale says how large x is all
+                 the same */
     const int32_t *stop;
 };
 
@@ -72,6 +74,7 @@ struct hf_filter_open {
     float *threshold; /* [batch, cap]; NaN where nothing is known */
     int32_t *emitted; /* [batch, cap] set to 0 for each row listed; NULL: not wanted */
     int64_t cap;
+    int64_t part; /* emit: only the first so many entries of a problem */
 };
 
 /* Which rows' labels differ from the old ones: the filter marks those that it decides, whoever
@@ -111,7 +114,7 @@ hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids 
 
 /* Labels by score alone, lowest index among equal scores; of all rows (rows->list: NULL). Rows of
  * which scores say nothing are appended to out->open, if it has a count: those without a finite
- * score, and all where some centroid is so far out that |c'|^2 > 2 d (but for mma). */
+ * score, and all where 16 bits do not hold some centroid. */
 hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);
@@ -121,12 +124,14 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);
 
-/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): slots[e, 0..15]
- * of entry e = b * cap + i gets centroids that score at least threshold[e], in any order, and
- * emitted[e] grows by how many there are: more than HF_FILTER_SLOTS means that some were not
- * listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
+/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry
+ * b * part + i of slots [batch, part, HF_FILTER_SLOTS] gets those centroids that can be the nearest
+ * of the row of entry b * cap + i, in any order: they score at least its threshold and, as the error
+ * of a centroid grows with its own length, not too little beside the row's label, which must be as
+ * top2 left it. emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means
+ * that some were not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
-                         const struct hf_filter_open *open, int32_t *slots);
+                         const struct hf_filter_open *open, const int32_t *labels, int32_t *slots);
 
 #endif

@@ -5,17 +5,16 @@
 
 #include "ops/assign/assign_filter_rows.cuh"
 
-/* The piece that moves all biases of a problem up, times the unit, as the matrix unit does it. The
- * largest bias, which nobody needs then, becomes what they move by: at least as much. */
+/* The piece that moves all biases of a problem up, as the matrix unit does it; b->up becomes what
+ * it moves them by. */
 template <class S>
 static __device__ __forceinline__ uint32_t filter_shift_piece(const struct filter_args &a,
-                                                              struct filter_bounds *b) {
+                                                              struct filter_view *b) {
     if (!S::BIAS_STEP || !a.shifted)
         return 0;
-    const float unit = filter_widen<false>(a.one[1]), pieces = b->bias / unit;
-    const uint32_t piece = __half_as_ushort(__float2half_ru(pieces));
-    b->bias = filter_widen<false>(piece) * unit;
-    return piece;
+    const __half piece = __float2half_ru(fminf(b->up / a.rise, 65504.0f));
+    b->up = __half2float(piece) * a.rise;
+    return __half_as_ushort(piece);
 }
 
 /* Add `what` to *sum where v is at least threshold. */
@@ -168,9 +167,10 @@ static __device__ __forceinline__ float filter_length(const struct filter_args &
 }
 
 /* A problem's bounds, as filter_put_bounds() left them. */
-static __device__ __forceinline__ struct filter_bounds filter_get_bounds(uint32_t at) {
+static __device__ __forceinline__ struct filter_view filter_get_bounds(const struct filter_args &a,
+                                                                       int problem, uint32_t at) {
     const float4 b = hf_lds4(at);
-    return {b.x, b.y, b.z, b.w};
+    return {b.x, b.y, b.z, a.bounds[problem].most};
 }
 
 /* Old labels of a lane's two rows, without a branch, see filter_store_if(). */
@@ -200,11 +200,11 @@ template <class S, int MODE> static __device__ __forceinline__ constexpr bool fi
  * lane answers for: its error, and that of the lane's other row. */
 template <class S>
 static __device__ __forceinline__ struct filter_row_facts
-filter_quick_errors(const struct filter_args &a, uint32_t bounds,
+filter_quick_errors(const struct filter_args &a, int problem, uint32_t bounds,
                     const struct filter_row_facts &facts) {
     const float length = filter_length<S>(a, facts.norm); /* no branch: under other trips */
-    const float error =
-        filter_error(a, filter_get_bounds(bounds), a.rows.norm ? facts.norm : length, facts.loss);
+    const float error = filter_error(a, filter_get_bounds(a, problem, bounds),
+                                     a.rows.norm ? facts.norm : length, facts.loss);
     return {error, __shfl_xor_sync(~0u, error, 1)};
 }
 
@@ -226,8 +226,8 @@ filter_conclude_quick(const struct filter_args &a, const struct filter_segment &
     if constexpr (filter_decides(MODE)) {
         all = filter_quick_decided(may, facts, best, track, &q);
     } else {
-        const struct filter_bounds most = filter_get_bounds(bounds);
-        all = filter_quick_known(may && most.rc < INFINITY && most.cm <= a.reach, best, track, &q);
+        const struct filter_view most = filter_get_bounds(a, s.problem, bounds);
+        all = filter_quick_known(may && filter_worth(most) == 0, best, track, &q);
     }
     filter_put_labels(a, s.problem, i, all, q, both);
     *old = filter_half() ? both[1] : both[0];
@@ -245,7 +245,7 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     int32_t old = 0;
     if constexpr (filter_quick<S, MODE>()) {
         if (filter_decides(MODE) && s.t1 - s.t0 == 1)
-            facts = filter_quick_errors<S>(a, bounds, facts);
+            facts = filter_quick_errors<S>(a, s.problem, bounds, facts);
         if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, facts, track, &old))
             return;
     } else if constexpr (filter_marks(MODE)) {
@@ -255,22 +255,21 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     if (s.tail >= 0 &&
         !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
         return;
-    const struct filter_bounds most = filter_get_bounds(bounds);
-    float error = most.rc < INFINITY && most.cm <= a.reach ? 0.0f : INFINITY;
+    const struct filter_view most = filter_get_bounds(a, s.problem, bounds);
+    float error = filter_worth(most);
     if constexpr (filter_decides(MODE))
         error =
             filter_quick<S, MODE>() ? facts.norm : filter_error(a, most, facts.norm, facts.loss);
-    filter_finish<S, MODE, 2>(a, s.problem, i, error, a.shifted ? most.bias : 0.0f, opens, f[0],
-                              old);
+    filter_finish<S, MODE, 2>(a, s.problem, i, error, most, opens, f[0], old);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */
-static __device__ __forceinline__ void filter_put_bounds(const struct filter_bounds &b, int wg,
+static __device__ __forceinline__ void filter_put_bounds(const struct filter_view &b, int wg,
                                                          uint32_t at) {
     hf_bar_sync(1 + wg, 128); /* nobody needs the last ones any more */
     if ((threadIdx.x & 127) == 0)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.rc), "f"(b.cm),
-                     "f"(b.bias), "f"(b.far)
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.near), "f"(b.lost),
+                     "f"(b.up), "f"(0.0f)
                      : "memory");
     hf_bar_sync(1 + wg, 128);
 }

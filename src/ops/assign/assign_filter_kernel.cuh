@@ -84,13 +84,13 @@ template <class S> struct filter_shared {
     __device__ __forceinline__ uint32_t flag(int wg) const {
         return bars() + (uint32_t)(2 * S::STAGES + 2 * S::WGS + wg) * 8;
     }
-    /* The problem's filter_bounds. */
+    /* What filter_put_bounds() keeps there. */
     __device__ __forceinline__ uint32_t bounds(int wg) const {
         return bars() + S::BOUNDS + (uint32_t)wg * 16;
     }
     /* Of filter_open_rows. */
     __device__ __forceinline__ uint32_t opens(int warp) const {
-        return bars() + S::OPENS + (uint32_t)(warp * FILTER_WARP_OPEN) * 8;
+        return bars() + S::OPENS + (uint32_t)(warp * FILTER_WARP_OPEN * 8);
     }
 };
 
@@ -246,9 +246,9 @@ static __device__ __forceinline__ float filter_squares(const struct filter_args 
     return __int_as_float(*(const int *)&both);
 }
 
-/* Begin the scores of a tile; one: A operand of the bias step. */
+/* Begin the scores of a tile; one: A operand of the bias step, of a lane's two rows. */
 template <class S>
-static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t one,
+static __device__ __forceinline__ void filter_multiply(uint32_t stage, const uint32_t (&one)[2],
                                                        const uint32_t (&rows)[S::DP / 16][4],
                                                        float (&d)[S::NT / 2]) {
     const uint32_t low = hf_wgmma_low(stage);
@@ -256,7 +256,7 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, uint32_t 
         filter_begin_bias<S::NT, S::TWICE>(d, stage + S::NT * S::DP * 2);
     hf_wgmma_begin();
     if constexpr (S::BIAS_STEP) { /* 8 x 8 pieces: 128 bytes to the next along k, 256 along rows */
-        const uint32_t ones[4] = {one, one, 0, 0};
+        const uint32_t ones[4] = {one[0], one[1], 0, 0};
         hf_wgmma_rs<S::NT>(
             d, ones, hf_wgmma_desc(low + (S::NT * S::DP * 2 >> 4) + (128 >> 4 << 16), 256 >> 4), 0);
     }
@@ -294,9 +294,9 @@ filter_release_tile(const struct filter_args &a, const struct filter_shared<S> &
 /* Begin a tile's product, when it is this warpgroup's turn if they take turns: they would else fall
  * into step, all multiply at once and then none. */
 template <class S, int MODE>
-static __device__ __forceinline__ void filter_tile_begin(uint32_t stage, int wg, uint32_t one,
-                                                         const uint32_t (&rows)[S::DP / 16][4],
-                                                         float (&d)[S::NT / 2]) {
+static __device__ __forceinline__ void
+filter_tile_begin(uint32_t stage, int wg, const uint32_t (&one)[2],
+                  const uint32_t (&rows)[S::DP / 16][4], float (&d)[S::NT / 2]) {
     if constexpr (filter_turns<S, MODE>())
         hf_bar_sync(FILTER_TURN + wg, 256);
     filter_multiply<S>(stage, one, rows, d);
@@ -330,9 +330,10 @@ filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, i
     hf_wgmma_hold(d);
     filter_release_tile<S>(a, m, now);
     if constexpr (MODE == FILTER_EMIT) {
-        const int64_t entry = problem * a.out.open.cap + u->number * FILTER_WG_ROWS + filter_row();
         const float threshold[2] = {u->facts.norm, u->next.norm};
-        filter_list<S::NT>(a, d, t, threshold, entry);
+        filter_list<S::NT, !S::BIAS_STEP>(
+            a, d, problem, t, threshold, u->number * FILTER_WG_ROWS + filter_row(),
+            filter_get_bounds(a, problem, m.bounds((int)threadIdx.x / 128)));
     } else {
         filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &u->track);
     }
@@ -373,6 +374,33 @@ filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, 
     return facts;
 }
 
+/* EMIT: what a lane's two listed rows bring to the bias step for the errors of their scores, and
+ * thresholds that go with these. one: of any rows. */
+template <class S>
+static __device__ __forceinline__ void
+filter_unit_keys(const struct filter_args &a, const struct filter_view &bounds, int problem,
+                 uint32_t one, struct filter_unit<2> *u, uint32_t (&ones)[2]) {
+    const int lane = (int)threadIdx.x & 3, place = u->number * FILTER_WG_ROWS + filter_row();
+    struct filter_row_facts *const facts[2] = {&u->facts, &u->next};
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const struct filter_listed l =
+            filter_listed_row(a, bounds, problem, place + 8 * r, facts[r]->norm);
+        const uint32_t norm = __half_as_ushort(__float2half_ru(l.norm));
+        const uint32_t loss = __half_as_ushort(__float2half_ru(l.loss));
+        const bool known = l.lower > -FLT_MAX;
+        ones[r] = lane < 2    ? one
+                  : !known    ? 0
+                  : lane == 2 ? loss << 16 | norm
+                              : __half_as_ushort(__float2half_rn(FILTER_KEY));
+        const float apart = l.norm + l.loss;
+        const float rest =
+            (a.tiny + 2 * a.slack * apart * apart + a.acc * bounds.up) * (1 + 0x1p-8f);
+        if (known)
+            facts[r]->norm = l.lower - rest - fabsf(l.lower) * 0x1p-20f;
+    }
+}
+
 /* The units of a segment: for each load its rows, look at all tiles, conclude, maybe under the next
  * one's first product. */
 template <class S, int MODE>
@@ -389,26 +417,34 @@ filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m
             p->stage = s.t0;
         const struct filter_row_facts facts =
             filter_unit_rows<S, MODE>(a, m, wg, s.problem, number, p, rows);
+        uint32_t ones[2] = {one, one};
+        if constexpr (MODE == FILTER_EMIT) {
+            u.number = number;
+            u.facts = facts;
+            u.next = filter_know<MODE>(a, s.problem, number * FILTER_WG_ROWS + filter_row() + 8);
+            if constexpr (S::BIAS_STEP)
+                filter_unit_keys<S>(a, filter_get_bounds(a, s.problem, m.bounds(wg)), s.problem,
+                                    one, &u, ones);
+        }
         {
             float d[S::NT / 2];
-            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, one, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, ones, rows, d);
             if (!filter_lists(MODE))
                 filter_release_rows<S, S::PIECES - 1>(m, wg, filter_nothing(a), rows);
             if (S::UNDER && MODE != FILTER_EMIT && v > 0)
                 filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
-            u.number = number;
-            u.facts = facts;
-            if constexpr (MODE == FILTER_EMIT)
-                u.next =
-                    filter_know<MODE>(a, s.problem, number * FILTER_WG_ROWS + filter_row() + 8);
+            if constexpr (MODE != FILTER_EMIT) {
+                u.number = number;
+                u.facts = facts;
+            }
             filter_track_begin(&u.track);
             filter_tile_end<S, MODE, C>(a, m, s.problem, s.t0, s.t0 + 1 < s.t1, p, d, &u);
         }
         for (int t = s.t0 + 1; t < s.t1; t++) {
             float d[S::NT / 2];
-            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, one, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, ones, rows, d);
             if (filter_quick<S, MODE>() && filter_decides(MODE) && t == s.t0 + 1)
-                u.facts = filter_quick_errors<S>(a, m.bounds(wg), u.facts);
+                u.facts = filter_quick_errors<S>(a, s.problem, m.bounds(wg), u.facts);
             filter_tile_end<S, MODE, C>(a, m, s.problem, t, t + 1 < s.t1, p, d, &u);
         }
         if (!S::UNDER && MODE != FILTER_EMIT)
@@ -443,12 +479,11 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
             p.parity ^= 1;
         }
         if (s.problem != problem) {
-            struct filter_bounds most = filter_bounds_of(a, s.problem);
+            struct filter_view most = filter_view_of(a.bounds + s.problem);
             const uint32_t piece = filter_shift_piece<S>(a, &most);
-            if (MODE != FILTER_EMIT) {
+            if (MODE != FILTER_EMIT)
                 filter_open_flush(a, problem, &opens);
-                filter_put_bounds(most, wg, bounds);
-            }
+            filter_put_bounds(most, wg, bounds);
             one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] | piece << 16 : 0;
             asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
         }

@@ -48,17 +48,37 @@ static inline struct filter_tile filter_tile_of(int d) {
     return tile;
 }
 
-/* What a block of pack measures on its FILTER_CHUNK centroids, rounded up. */
+/* What pack knows of one centroid, |c' - c16| and |c'|, or at most of several; 0 where there is
+ * none. */
+struct filter_fact {
+    float rc, length;
+};
+
+/* Centroids are told apart by their lengths: those up to length * 2^(i - 1) are of level i and all
+ * above, the last level has all. See filter_level(). */
+#define FILTER_LEVELS 16
+
+/* What a block of pack measures on its FILTER_CHUNK centroids, rounded outwards. Lost centroids,
+ * which 16 bits do not hold, are packed as padding and count in `lost` alone. */
 struct filter_info {
-    float rc;   /* max |c' - c16| */
-    float cm;   /* max |c'|, also >= |c16| - rc */
-    float bias; /* max |bias| */
-    float far;  /* max |c| in the units of x16 before any shift: for the reference's roundings */
+    float least; /* min |c'|, Inf: there are none */
+    float lost;  /* min |c'| of lost centroids, Inf: there are none */
+    struct filter_fact most[FILTER_LEVELS + 1]; /* of the centroids of each level that are not of
+                                                   one before */
+};
+
+/* What is known of all centroids of a problem, made from its infos. */
+struct filter_bounds {
+    float near; /* no centroid longer than 2.25 |x'| + near is the nearest of row x' */
+    float lost; /* as above */
+    float up;   /* how far biases are moved up */
+    float unused;
+    struct filter_fact most[FILTER_LEVELS + 1]; /* of all centroids of each level */
 };
 
 /* Bytes of the parts of `packed`, in this order, each a multiple of 256. */
 struct filter_memory {
-    size_t tiles, info, parts, counters, biases;
+    size_t tiles, info, bounds, facts, parts, counters, biases;
     int tiles_per_problem, infos_per_problem;
 };
 
@@ -81,6 +101,11 @@ static inline bool filter_shifts(int k, int d) {
 
 static inline size_t filter_pad(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+static inline size_t filter_facts_bytes(int infos_per_problem, int batch) {
+    return filter_pad((size_t)batch * (size_t)infos_per_problem * FILTER_CHUNK *
+                      sizeof(struct filter_fact));
+}
+
 static inline struct filter_memory filter_memory_of(int sms, int k, int d, int batch) {
     const struct filter_tile tile = filter_tile_of(d);
     struct filter_memory m;
@@ -88,6 +113,8 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
     m.infos_per_problem = m.tiles_per_problem * (tile.nt / FILTER_CHUNK);
     m.tiles = filter_pad((size_t)batch * (size_t)m.tiles_per_problem * (size_t)tile.bytes);
     m.info = filter_pad((size_t)batch * (size_t)m.infos_per_problem * sizeof(struct filter_info));
+    m.bounds = filter_pad((size_t)batch * sizeof(struct filter_bounds));
+    m.facts = filter_facts_bytes(m.infos_per_problem, batch);
     /* A block leaves up to two parts for others. */
     m.parts = filter_pad((size_t)sms * 2 * FILTER_MAX_WG * FILTER_WG_ROWS * FILTER_PART * 4);
     m.counters = filter_pad((size_t)sms * FILTER_MAX_WG * sizeof(int));
@@ -97,15 +124,37 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
     return m;
 }
 
-/* The unit by which the pieces of a bias are multiplied (a power of two): f16 pieces must neither
- * overflow nor lose what float32 would keep. `size` bounds the biases, also when they are moved up,
- * while components are at most 1 in scaled units; pack gives up on larger ones. */
-static inline float filter_bias_unit(const struct hf_filter_centroids *c) {
-    const double size = c->raw ? 4.0 * c->d / (c->scale * c->scale) : c->d;
-    int e = -24;
-    while (e < 15 && size > ldexp(32768, e))
-        e++;
-    return ldexpf(1.0f, e);
+/* A bias is a sum of three f16 pieces, each times a unit of its own (powers of two, 2^11 apart), so
+ * that it may be large and loses little: at most 2^-25 times the last unit, and 2^-33 of itself.
+ * The first unit must not be large: the matrix unit may give zeros and other small pieces f16's
+ * least exponent, -14, and cuts all other terms of the step off at 2^-25 of the unit times 2^-14. */
+struct filter_units {
+    float unit[3];
+};
+
+/* Columns 4 to 6 of that step hold the error of a score, so that candidates can be told by the error
+ * of each: |x16| p + loss q + FILTER_KEY r, as filter_error_of() has it but for what is the same for
+ * all centroids. */
+#define FILTER_KEY 0x1p-12f
+
+/* The accumulation's share of the error for d columns. A step adds 16 products and the sum so far,
+ * all but the largest cut off at 2^-25 of that, and cuts the result off at 2^-23: 5 2^-23, or 6
+ * 2^-23 if it were two of eight. Two steps more: the biases', and one for float32's roundings of
+ * them. */
+static inline float filter_share(int d) { return (float)((d + 15) / 16 + 2) * 0x1.8p-21f; }
+
+/* What the pieces of a bias may lack, and their step beside acc: see docs/numerics.md. */
+#define FILTER_TINY 0x1p-32f /* of the first unit */
+
+/* Of the largest bias that the pieces hold; moved up it may double. */
+#define FILTER_BIAS_MOST 32752.0
+
+static inline struct filter_units filter_units_of(const struct hf_filter_centroids *c) {
+    /* rows and centroids of x16 have lengths of about 1, those of raw rows of 1 / scale */
+    const int raw = c->raw ? (int)fmax(fmin(-2 * log2(c->scale), 64), -64) : 0;
+    const int e = 4 + raw < -2 ? -2 : 4 + raw > 15 ? 15 : 4 + raw;
+    const struct filter_units u = {{ldexpf(1, e), ldexpf(1, e - 11), ldexpf(1, e - 22)}};
+    return u;
 }
 
 #endif

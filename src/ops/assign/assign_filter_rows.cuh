@@ -24,9 +24,10 @@ struct filter_found {
     int id;
 };
 
-/* max over the problem's infos. */
-struct filter_bounds {
-    float rc, cm, bias, far;
+/* What a kernel has at hand of a problem's filter_bounds. */
+struct filter_view {
+    float near, lost, up;
+    const struct filter_fact *most;
 };
 
 /* Places are counted in floats whose last bit is 1: their bits are numbers, too. */
@@ -173,43 +174,83 @@ static __device__ __forceinline__ void filter_join_parts(const float4 *parts, in
     }
 }
 
-/* All lanes of a warp: the largest of the problem's infos. */
-static __device__ __forceinline__ struct filter_bounds filter_bounds_of(const struct filter_args &a,
-                                                                        int problem) {
-    const struct filter_info *info = a.info + (int64_t)problem * a.infos_per_problem;
-    struct filter_bounds b = {0, 0, 0, 0};
-    for (int i = (int)(threadIdx.x & 31); i < a.infos_per_problem; i += 32) {
-        b.rc = fmaxf(b.rc, info[i].rc);
-        b.cm = fmaxf(b.cm, info[i].cm);
-        b.bias = fmaxf(b.bias, info[i].bias);
-        b.far = fmaxf(b.far, info[i].far);
-    }
-#pragma unroll
-    for (int lane = 1; lane < 32; lane <<= 1) {
-        b.rc = fmaxf(b.rc, __shfl_xor_sync(~0u, b.rc, lane));
-        b.cm = fmaxf(b.cm, __shfl_xor_sync(~0u, b.cm, lane));
-        b.bias = fmaxf(b.bias, __shfl_xor_sync(~0u, b.bias, lane));
-        b.far = fmaxf(b.far, __shfl_xor_sync(~0u, b.far, lane));
-    }
-    return b;
+static __device__ __forceinline__ struct filter_info filter_no_info(void) {
+    struct filter_info info = {INFINITY, INFINITY, {}};
+    return info;
+}
+
+/* The first level that has centroids of that length. */
+static __device__ __forceinline__ int filter_level(float inverse, float length) {
+    const int level = (__float_as_int(length * inverse) + 0x7FFFFF >> 23) - 126;
+    return min(max(level, 0), FILTER_LEVELS);
+}
+
+/* Bounds from what all infos of a problem come to, but for `most`.
+ *
+ * near: a row lies at most |x'| + least from the shortest centroid, so one longer than
+ * 2 |x'| + least is not the nearest; with a little more, 2.25 |x'| + 1.25 least + length / 2, its
+ * score stays below the nearest one's by more than the errors of both (docs/numerics.md).
+ *
+ * up: what makes the best score of most rows positive, as it is at least
+ * -|x'| least - least^2 / 2. To move up by the longest centroid's bias would cost all rows the
+ * accumulation's share of that. */
+static __device__ __forceinline__ void filter_bounds_from(const struct filter_args &a, float least,
+                                                          float lost, float cm,
+                                                          struct filter_bounds *b) {
+    b->near = a.length > 0 ? 1.25f * least + 0.5f * a.length : 0x1p100f;
+    b->lost = lost;
+    b->up = 0;
+    if (a.shifted)
+        b->up = fminf(a.half * cm * cm,
+                      a.length > 0 ? least * (8 * a.length + 0.5f * least) : INFINITY) *
+                (1 + 0x1p-20f);
+    b->unused = 0;
+}
+
+static __device__ __forceinline__ struct filter_view filter_view_of(const struct filter_bounds *b) {
+    return {b->near, b->lost, b->up, b->most};
 }
 
 /* f16's least normal number, where the exponent of smaller ones is taken to lie. */
 #define FILTER_LEAST 0x1p-14f
 
-/* E of a row, see assign_filter.h; the last factor pays for this arithmetic and for what the
- * accumulation's error adds to its own terms. |x| <= norm, |x'| at most norm + loss. Biases that
- * are moved up begin between 0 and the largest. The reference's own roundings move its squares by a
- * share of at most (d + 4) 2^-53 of (|x| + |c|)^2, so scores by half of that: a.slack is twice as
- * much. */
-static __device__ __forceinline__ float
-filter_error(const struct filter_args &a, const struct filter_bounds &b, float norm, float loss) {
-    const float reach = norm + loss + b.far;
-    const float e = norm * b.rc + loss * b.cm +
-                    a.acc * ((norm + FILTER_LEAST) * (b.cm + b.rc + FILTER_LEAST) +
-                             b.bias * (a.sided ? 2 : 1)) +
-                    a.slack * reach * reach + a.tiny;
+/* E of a row and of centroids of that length and error, see assign_filter.h; the last factor pays
+ * for this arithmetic and for what the accumulation's error adds to its own terms. |x| <= norm,
+ * |x'| at most norm + loss. Biases that are moved up begin between -half length^2 and up. The
+ * reference's own roundings move its squares by a share of at most (d + 4) 2^-53 of
+ * (|x'| + |c'|)^2, so scores by half of that: a.slack is twice as much. */
+static __device__ __forceinline__ float filter_error_of(const struct filter_args &a, float norm,
+                                                        float loss, float rc, float length,
+                                                        float up) {
+    const float apart = norm + loss + length, bias = fmaxf(a.half * length * length, up);
+    const float e = norm * rc + loss * length +
+                    a.acc * ((norm + FILTER_LEAST) * (length + rc + FILTER_LEAST) + bias) +
+                    a.slack * apart * apart + a.tiny;
     return e * (1 + 0x1p-10f);
+}
+
+/* No centroid longer than that is the nearest of a row. */
+static __device__ __forceinline__ float filter_reach(const struct filter_view &b, float norm,
+                                                     float loss) {
+    return fmaf(2.25f, norm + loss, b.near);
+}
+
+/* E of a row and all centroids that may be its nearest. Inf where a lost one may be. */
+static __device__ __forceinline__ float
+filter_error(const struct filter_args &a, const struct filter_view &b, float norm, float loss) {
+    const float reach = filter_reach(b, norm, loss);
+    const struct filter_fact most = b.most[filter_level(a.inverse, reach)];
+    const float e = filter_error_of(a, norm, loss, most.rc, fminf(most.length, reach), b.up);
+    return reach < b.lost ? e : INFINITY;
+}
+
+/* No centroid beyond a row's reach scores more than that. */
+static __device__ __forceinline__ float filter_beyond(const struct filter_view &b, float norm,
+                                                      float loss) {
+    const float reach = filter_reach(b, norm, loss);
+    const float most = reach * fmaf(-0.5f, reach, (norm + loss) * (1 + 0x1p-20f));
+    return reach < b.most[FILTER_LEVELS].length || b.lost < INFINITY ? most + fabsf(most) * 0x1p-20f
+                                                                     : -INFINITY;
 }
 
 /* What a score must reach to matter: best less 2 E. 2^-22: the differences and gap are rounded. */
@@ -300,9 +341,9 @@ static __device__ __forceinline__ float filter_bias_of(const struct filter_args 
         return (
             (const float *)at)[slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2];
     const uint16_t *const piece = (const uint16_t *)(at + slot / 8 * 256 + slot % 8 * 16);
-    return filter_widen<false>(a.one[1]) *
-           (filter_widen<false>(piece[0]) +
-            (filter_widen<false>(piece[1]) + filter_widen<false>(piece[2])));
+    return filter_widen<false>(a.one[0]) * filter_widen<false>(piece[0]) +
+           (filter_widen<false>(a.one[0] >> 16) * filter_widen<false>(piece[1]) +
+            filter_widen<false>(a.one[1]) * filter_widen<false>(piece[2]));
 }
 
 /* One row's best by plain arithmetic, a whole warp at it: for rows without a positive score, of
@@ -361,14 +402,21 @@ static __device__ __forceinline__ void filter_mark(const struct filter_args &a, 
         ((uint16_t *)marks.word)[problem * marks.words * 2 + (i >> 4)] = (uint16_t)bits;
 }
 
+/* BEST: is the answer worth nothing, as 16 bits do not hold all centroids? */
+static __device__ __forceinline__ float filter_worth(const struct filter_view &b) {
+    return b.lost < INFINITY ? INFINITY : 0.0f;
+}
+
 /* The end of a row: all lanes of a warp, the first LANES of four write, each a row. i: the row's
- * place in the problem or its list. BEST: error is Inf where the answer is worth nothing; such
- * rows, and those without a finite score, are open. old: filter_old_label(), where two lanes write
- * (filter_half()). */
+ * place in the problem or its list. BEST: error is filter_worth(); rows where it is Inf, and those
+ * without a finite score, are open. old: filter_old_label(), where two lanes write (filter_half()).
+ */
 template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
-filter_finish(const struct filter_args &a, int problem, int i, float error, float shift,
-              struct filter_open_rows *opens, struct filter_found f, int32_t old = 0) {
+filter_finish(const struct filter_args &a, int problem, int i, float error,
+              const struct filter_view &bounds, struct filter_open_rows *opens,
+              struct filter_found f, int32_t old = 0) {
+    const float shift = bounds.up;
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 3);
     const bool mine = lane < LANES && i < filter_rows_of<LIST>(a, problem);
@@ -402,8 +450,10 @@ filter_finish(const struct filter_args &a, int problem, int i, float error, floa
     }
     if constexpr (filter_decides(MODE)) {
         const float second = filter_chunks(MODE) ? fmaxf(f.second, 0.0f) : f.second;
-        if (mine && a.out.second)
-            a.out.second[at] = second - shift;
+        if (mine && a.out.second) /* then rows have norms */
+            a.out.second[at] =
+                fmaxf(second - shift, filter_beyond(bounds, a.rows.norm[at],
+                                                    a.rows.loss ? a.rows.loss[at] : a.loss));
         if (mine && a.out.error)
             a.out.error[at] = error;
         threshold = filter_threshold(f.best, error);

@@ -41,32 +41,50 @@ static __device__ __forceinline__ constexpr bool filter_marks(int mode) {
 
 /* The arguments of a filter kernel. */
 struct filter_args {
-    const uint8_t *tiles; /* [batch, tiles_per_problem, tile_bytes] */
-    const struct filter_info *info;
+    const uint8_t *tiles;               /* [batch, tiles_per_problem, tile_bytes] */
+    const struct filter_bounds *bounds; /* [batch] */
+    const struct filter_fact *facts;    /* [batch, infos_per_problem * FILTER_CHUNK] */
     float *parts;
     int *counters;
     struct hf_filter_rows rows;
     struct hf_filter_out out;
+    const int32_t *found; /* EMIT: [batch * n] the labels so far */
     int32_t *slots;
     int64_t limit; /* most rows of a problem */
     int tiles_per_problem, infos_per_problem, tile_bytes;
     bool resident;    /* all tiles of a problem stay in shared memory */
-    bool shifted;     /* biases are moved up (by the largest), so that best scores are positive */
+    bool shifted;     /* biases are moved up, so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
-    bool sided;       /* shifted biases that lie on both sides of 0 */
     bool labels;      /* nothing else is wanted of a row that is decided: no score, no error */
     bool unread;      /* rows have no norm, loss or old label to be read */
     bool plain;       /* measure is 1 */
     bool whole;       /* no group is cut: to merge its pieces would take longer */
     float acc, slack; /* shares of the error bound, see filter_error() */
+    float half;       /* a bias is -half |c'|^2: 0.5 or, without Euclidean distances, 0 */
+    float length;     /* of most rows, see filter_bounds_from(); 0: lengths tell nothing */
+    float inverse;    /* 1 / length; 2^100 */
     float loss;       /* how far f16 moves a row, where rows.loss is NULL */
     float tiny;       /* what the pieces of a bias may lack */
-    float reach;      /* BEST: the answer is good while max |c'| is at most that */
     float measure;    /* power of two by which rows are multiplied to measure their norms */
     float measured;   /* 1 / measure, and 2^-20 of it more for float32's roundings */
     float minus_zero; /* -0, which the compiler must not know */
     uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
+    float rise;       /* what the piece in column 3 is multiplied by, which moves biases up */
 };
+
+/* What all kernels with this filter's bound are told of it, but for acc and tiny. */
+static inline void filter_describe(struct filter_args *a, const struct hf_filter_centroids *c) {
+    const double unit = c->raw ? 1 / c->scale : 1; /* components of tame data are at most that */
+    a->half = c->metric == HF_EUCLIDEAN ? 0.5f : 0.0f;
+    const double length = c->length > 0 ? c->length : sqrt((double)c->d) * unit;
+    /* below, what does not shrink with the lengths is not small beside it */
+    const bool tells =
+        c->metric == HF_EUCLIDEAN && length >= 0x1p-13 && length >= 0x1p-8 * unit;
+    a->length = tells ? (float)length : 0.0f;
+    a->inverse = tells ? (float)(1 / length) : 0x1p100f;
+    a->slack = (float)(c->d + 8) * 0x1p-53f;
+    a->minus_zero = -0.0f;
+}
 
 struct filter_segment {
     int problem, group; /* the first group, within the problem */

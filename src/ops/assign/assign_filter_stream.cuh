@@ -43,7 +43,7 @@ template <class S> struct filter_stream_shared {
     __device__ __forceinline__ uint32_t flag(int wg) const { return full(2 * S::STAGES + wg); }
     __device__ __forceinline__ uint32_t bounds(int wg) const { return full(32 + 2 * wg); }
     __device__ __forceinline__ uint32_t opens(int warp) const {
-        return full(64 + warp * FILTER_WARP_OPEN);
+        return full(64) + (uint32_t)(warp * FILTER_WARP_OPEN * 8);
     }
 };
 
@@ -373,7 +373,8 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
             }
             if constexpr (MODE == FILTER_EMIT) {
                 const float threshold[2] = {facts.norm, next.norm};
-                filter_list<S::NT>(a, d, t, threshold, s.problem * a.out.open.cap + i);
+                filter_list<S::NT, true>(a, d, s.problem, t, threshold, i,
+                                         filter_get_bounds(a, s.problem, bounds));
             } else {
                 filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
             }
@@ -415,10 +416,10 @@ __global__ void __launch_bounds__(S::THREADS, 1)
         int stage = 0, problem = -1;
         uint32_t parity = 0;
         for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {
-            if (s.problem != problem && MODE != FILTER_EMIT) {
+            if (s.problem != problem && MODE != FILTER_EMIT)
                 filter_open_flush(a, problem, &opens);
-                filter_put_bounds(filter_bounds_of(a, s.problem), wg, bounds);
-            }
+            if (s.problem != problem)
+                filter_put_bounds(filter_view_of(a.bounds + s.problem), wg, bounds);
             problem = s.problem;
             filter_stream_run<S, MODE>(a, m, wg, s, bounds, &stage, &parity, &opens);
         }

@@ -201,13 +201,47 @@ filter_keep(const float (&d)[NT / 2], int tile, float minus_zero, struct filter_
         }
 }
 
-/* List the centroids that reach the thresholds of a lane's two rows; entry: of the first in the
- * open list, the other is 8 behind. All lanes: the four of a row count what they have, one of them
- * asks for places for all. An addition for each centroid took a trip to memory each. */
-template <int NT>
-static __device__ __forceinline__ void filter_list(const struct filter_args &a,
-                                                   const float (&d)[NT / 2], int tile,
-                                                   const float (&threshold)[2], int64_t entry) {
+/* What is known of an open row of whose candidates some may fall away yet. */
+struct filter_listed {
+    float lower; /* the score of its label is at least that but for rounding; -Inf: not known */
+    float norm, loss;
+};
+
+/* The threshold is the best score less twice the error of all centroids; here only that of the one
+ * which has it counts. */
+static __device__ __forceinline__ struct filter_listed
+filter_listed_row(const struct filter_args &a, const struct filter_view &bounds, int problem,
+                  int place, float threshold) {
+    struct filter_listed l = {-INFINITY, 0, a.loss};
+    if (!a.rows.norm || !(threshold > -FLT_MAX))
+        return l;
+    const int64_t at = problem * a.rows.n + a.rows.list[problem * a.out.open.cap + place];
+    const struct filter_fact label =
+        a.facts[(int64_t)problem * a.infos_per_problem * FILTER_CHUNK + a.found[at]];
+    l.norm = a.rows.norm[at];
+    l.loss = a.rows.loss ? a.rows.loss[at] : l.loss;
+    l.lower = threshold + 2 * filter_error(a, bounds, l.norm, l.loss) * (1 - 0x1p-20f) -
+              filter_error_of(a, l.norm, l.loss, label.rc, label.length, bounds.up);
+    l.lower -= fabsf(l.lower) * 0x1p-20f;
+    return l;
+}
+
+/* Can a centroid with that score be the nearest, by the error of its own? */
+static __device__ __forceinline__ bool filter_stays(const struct filter_args &a,
+                                                    const struct filter_listed &l, float up,
+                                                    const struct filter_fact *fact, float score) {
+    const struct filter_fact own = *fact;
+    const float e = filter_error_of(a, l.norm, l.loss, own.rc, own.length, up);
+    return !(score + e + fabsf(score) * 0x1p-20f < l.lower);
+}
+
+/* List the centroids that reach the thresholds of a lane's two rows and, if ASK, stay; place: of the
+ * first in the open list, the other is 8 behind. All lanes: the four of a row count what they have,
+ * one of them asks for places for all. An addition for each centroid took a trip to memory each. */
+template <int NT, bool ASK>
+static __device__ __forceinline__ void
+filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, int tile,
+            const float (&threshold)[2], int place, const struct filter_view &bounds) {
     bool any = false;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -223,14 +257,23 @@ static __device__ __forceinline__ void filter_list(const struct filter_args &a,
     const int lane = (int)(threadIdx.x & 3);
     uint32_t hits[2][WORDS] = {};
     int count = 0; /* of the first row, and 2^16 times that of the second */
+    const struct filter_fact *const facts =
+        a.facts + (int64_t)problem * a.infos_per_problem * FILTER_CHUNK + tile * NT + lane * 2;
 #pragma unroll
-    for (int r = 0; r < 2; r++)
+    for (int r = 0; r < 2; r++) {
+        struct filter_listed listed;
+        if constexpr (ASK)
+            listed = filter_listed_row(a, bounds, problem, place + 8 * r, threshold[r]);
 #pragma unroll
         for (int i = 0; i < NT / 4; i++) {
-            const uint32_t hit = d[i / 2 * 4 + 2 * r + i % 2] >= threshold[r];
+            const float score = d[i / 2 * 4 + 2 * r + i % 2];
+            uint32_t hit = score >= threshold[r];
+            if (ASK && hit)
+                hit = filter_stays(a, listed, bounds.up, facts + i / 2 * 8 + i % 2, score);
             hits[r][i / 32] |= hit << i % 32;
             count += (int)(hit << 16 * r);
         }
+    }
     int end = count;
     for (int step = 1; step < 4; step *= 2) {
         const int before = __shfl_up_sync(~0u, end, step, 4);
@@ -240,7 +283,8 @@ static __device__ __forceinline__ void filter_list(const struct filter_args &a,
     const int wanted = lane < 2 ? all >> 16 * lane & 0xFFFF : 0;
     int begin = 0;
     if (wanted > 0)
-        begin = atomicAdd(a.out.open.emitted + entry + 8 * lane, wanted);
+        begin = atomicAdd(a.out.open.emitted + problem * a.out.open.cap + place + 8 * lane, wanted);
+    const int64_t entry = problem * a.limit + place;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         int at = __shfl_sync(~0u, begin, r, 4) + ((end - count) >> 16 * r & 0xFFFF);

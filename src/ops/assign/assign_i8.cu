@@ -68,8 +68,6 @@ size_t hf_i8_carve(const struct hf_assign_problem *p, void *ws, struct hf_i8_mem
     hf_carve carve = {(char *)ws, 0};
     const size_t n = (size_t)p->x.rows, tiles = (size_t)tiles_of(p->k);
     m->tiles = (uint8_t *)take(&carve, tiles * (size_t)tile_of(p->x.cols).bytes);
-    m->info = (struct filter_info *)take(&carve, tiles * (HF_I8_TILE / FILTER_CHUNK) *
-                                                     sizeof(struct filter_info));
     m->eps = (float *)take(&carve, tiles * HF_I8_TILE * sizeof(float));
     m->parts = (float *)take(&carve, (size_t)MOST_SMS * 2 * FILTER_MAX_WG * FILTER_WG_ROWS *
                                          FILTER_PART * sizeof(float));
@@ -137,7 +135,6 @@ struct i8_pack_job {
     int k, d;
     struct filter_tile tile;
     uint8_t *tiles;
-    struct filter_info *info;
     float *eps;
     int *counters;
     int n_counters;
@@ -175,7 +172,6 @@ static __device__ double i8_sum(double v) {
 
 /* A block packs FILTER_CHUNK centroids, a warp one. */
 static __global__ void __launch_bounds__(FILTER_CHUNK * 32) i8_pack(const struct i8_pack_job job) {
-    __shared__ int most;
     if (job.state->stop)
         return;
     const int lane = (int)threadIdx.x % 32;
@@ -183,9 +179,6 @@ static __global__ void __launch_bounds__(FILTER_CHUNK * 32) i8_pack(const struct
     for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < job.n_counters;
          i += (int)(gridDim.x * blockDim.x))
         job.counters[i] = 0;
-    if (threadIdx.x == 0)
-        most = 0;
-    __syncthreads();
     uint8_t *const tile = job.tiles + (int64_t)(j / HF_I8_TILE) * job.tile.bytes;
     double error = 0, square = 0;
     for (int at = lane * 4; at < job.tile.dp; at += 128) {
@@ -216,14 +209,8 @@ static __global__ void __launch_bounds__(FILTER_CHUNK * 32) i8_pack(const struct
         ((int *)(tile + (int64_t)HF_I8_TILE * job.tile.dp))[place] =
             j < job.k ? (int)rint(-square / (2 * STEP)) + lift : PADDING;
         const double eps = sqrt(error) * (1 + 0x1p-30) + 0x1p-30;
-        const float up = eps < 0x1p60 ? __double2float_ru(eps) : INFINITY;
-        job.eps[j] = up;
-        if (j < job.k)
-            atomicMax(&most, __float_as_int(up));
+        job.eps[j] = eps < 0x1p60 ? __double2float_ru(eps) : INFINITY;
     }
-    __syncthreads();
-    if (threadIdx.x == 0)
-        job.info[blockIdx.x] = {__int_as_float(most), 0, 0, 0};
 }
 
 static hf_status pack(struct hf_cuda *cuda, const struct hf_assign_problem *p,
@@ -236,7 +223,6 @@ static hf_status pack(struct hf_cuda *cuda, const struct hf_assign_problem *p,
     job.d = (int)p->x.cols;
     job.tile = tile_of(p->x.cols);
     job.tiles = m->tiles;
-    job.info = m->info;
     job.eps = m->eps;
     job.counters = m->counters;
     job.n_counters = MOST_SMS * FILTER_MAX_WG;
@@ -254,7 +240,6 @@ hf_status hf_i8_top2(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
     HF_TRY(pack(cuda, p, step, i8, m));
     struct filter_args a = {};
     a.tiles = m->tiles;
-    a.info = m->info;
     a.parts = m->parts;
     a.counters = m->counters;
     a.rows.x16 = i8->x;

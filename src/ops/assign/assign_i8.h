@@ -44,7 +44,6 @@ struct hf_i8_rows {
 /* Workspace of a step. */
 struct hf_i8_memory {
     uint8_t *tiles;
-    struct filter_info *info;
     float *eps; /* [tiles * HF_I8_TILE] of each centroid, rounded up */
     float *parts;
     int *counters;

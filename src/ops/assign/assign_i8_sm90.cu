@@ -261,12 +261,20 @@ static __device__ __forceinline__ void i8_conclude(const struct filter_args &a,
     }
 }
 
+/* All lanes of a warp: the largest error of all centroids. */
+static __device__ __forceinline__ float i8_most(const struct filter_args &a) {
+    int most = 0;
+    for (int j = (int)threadIdx.x & 31; j < a.infos_per_problem * FILTER_CHUNK; j += 32)
+        most = max(most, __float_as_int(a.rows.loss[j]));
+    return __int_as_float(__reduce_max_sync(~0u, most));
+}
+
 static __device__ __forceinline__ void i8_consume(const struct filter_args &a,
                                                   const struct i8_shared &m, int wg) {
     struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
     struct filter_segment s;
     struct i8_place p = {0, 0, 0};
-    const float eps = filter_bounds_of(a, 0).rc;
+    const float eps = i8_most(a);
     for (int i = 0; filter_segment_at<S, false>(a, i, &s); i++)
         for (int v = 0; v < s.rounds; v++, p.rows_parity ^= 1) {
             const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + wg;

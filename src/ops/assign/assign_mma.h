@@ -33,6 +33,8 @@ static inline struct filter_memory hf_mma_memory(int k, int d, int batch) {
     m.infos_per_problem = m.tiles_per_problem * (tile.nt / FILTER_CHUNK);
     m.tiles = filter_pad((size_t)batch * (size_t)m.tiles_per_problem * (size_t)tile.bytes);
     m.info = filter_pad((size_t)batch * (size_t)m.infos_per_problem * sizeof(struct filter_info));
+    m.bounds = filter_pad((size_t)batch * sizeof(struct filter_bounds));
+    m.facts = filter_facts_bytes(m.infos_per_problem, batch);
     return m;
 }
 

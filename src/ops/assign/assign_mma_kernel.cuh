@@ -79,7 +79,7 @@ mma_scores(uint32_t stage, int first, const uint32_t (&rows)[2][S::DP / 16][4], 
 template <class S, bool EMIT>
 static __device__ __forceinline__ void
 mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32_t base,
-         const struct filter_bounds &bounds, struct filter_open_rows *opens) {
+         const struct filter_view &bounds, struct filter_open_rows *opens) {
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = w.unit * MMA_ROWS + warp * 32 + lane / 4;
     uint32_t rows[2][S::DP / 16][4];
@@ -117,8 +117,8 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
 #pragma unroll
             for (int m = 0; m < 2; m++)
                 if constexpr (EMIT)
-                    filter_list<32>(a, d[m], number, threshold[m],
-                                    w.problem * a.out.open.cap + first + m * 16);
+                    filter_list<32, true>(a, d[m], w.problem, number, threshold[m], first + m * 16,
+                                          bounds);
                 else
                     filter_keep<32, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
         }
@@ -142,14 +142,14 @@ __global__ void __launch_bounds__(MMA_THREADS, S::BLOCKS)
     const uint32_t base = hf_shared(memory);
     const uint32_t at = base + (uint32_t)(S::OPENS + threadIdx.x / 32 * FILTER_WARP_OPEN * 8);
     struct filter_open_rows opens = {at, 0};
-    struct filter_bounds bounds = {0, 0, 0, 0};
+    struct filter_view bounds = {};
     struct mma_work w = mma_first();
     int problem = -1;
     while (mma_next(a, &w)) {
-        if (!EMIT && problem != w.problem) {
+        if (!EMIT && problem != w.problem)
             filter_open_flush(a, problem, &opens);
-            bounds = filter_bounds_of(a, w.problem);
-        }
+        if (problem != w.problem)
+            bounds = filter_view_of(a.bounds + w.problem);
         problem = w.problem;
         mma_unit<S, EMIT>(a, w, mode, base, bounds, &opens);
     }

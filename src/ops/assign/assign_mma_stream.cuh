@@ -83,7 +83,7 @@ static __device__ __forceinline__ void mma_stream_multiply(uint32_t stage, float
 /* The two warps that looked at the same rows bring their best together; the first one finishes. */
 static __device__ __forceinline__ void
 mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mode, float4 *parts,
-                  const struct filter_bounds &bounds, struct filter_open_rows *opens,
+                  const struct filter_view &bounds, struct filter_open_rows *opens,
                   const struct filter_track<2> (&track)[4]) {
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = warp / 2 * 64 + lane / 4;
@@ -107,7 +107,7 @@ mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mod
 template <class S, bool EMIT>
 static __device__ __forceinline__ void
 mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32_t base,
-                float4 *parts, const struct filter_bounds &bounds, struct filter_open_rows *opens) {
+                float4 *parts, const struct filter_view &bounds, struct filter_open_rows *opens) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = w.unit * MMA_ROWS + warp / 2 * 64 + lane / 4;
@@ -143,7 +143,7 @@ mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode,
                 const int i = first + m * 16;
                 const float threshold[2] = {filter_know<FILTER_EMIT>(a, w.problem, i).norm,
                                             filter_know<FILTER_EMIT>(a, w.problem, i + 8).norm};
-                filter_list<64>(a, d[m], number, threshold, w.problem * a.out.open.cap + i);
+                filter_list<64, true>(a, d[m], w.problem, number, threshold, i, bounds);
             } else {
                 filter_keep<64, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
             }
@@ -165,14 +165,14 @@ __global__ void __launch_bounds__(MMA_THREADS, 1)
     const uint32_t base = hf_shared(memory);
     const uint32_t at = base + (uint32_t)(S::OPENS + threadIdx.x / 32 * FILTER_WARP_OPEN * 8);
     struct filter_open_rows opens = {at, 0};
-    struct filter_bounds bounds = {0, 0, 0, 0};
+    struct filter_view bounds = {};
     struct mma_work w = mma_first();
     int problem = -1;
     while (mma_next(a, &w)) {
-        if (!EMIT && problem != w.problem) {
+        if (!EMIT && problem != w.problem)
             filter_open_flush(a, problem, &opens);
-            bounds = filter_bounds_of(a, w.problem);
-        }
+        if (problem != w.problem)
+            bounds = filter_view_of(a.bounds + w.problem);
         problem = w.problem;
         mma_stream_unit<S, EMIT>(a, w, mode, base, (float4 *)memory, bounds, &opens);
     }

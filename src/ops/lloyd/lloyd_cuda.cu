@@ -74,6 +74,7 @@ static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
     problem.exact = a->exact;
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
+    problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
     problem.lean = a->lean && a->batch == 1;
     problem.cached = a->batch == 1 ? a->cached : 0;
     if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)

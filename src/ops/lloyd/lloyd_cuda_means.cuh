@@ -213,7 +213,7 @@ static __device__ bool judge(const struct hf_lloyd_job &job, const struct totals
     it->inertia = euclidean && !(inertia > 0) ? 0 : inertia;
     it->changed = (int64_t)t.known.counts.changed;
     it->rows_rechecked = (int64_t)t.known.counts.rechecked;
-    it->rows_float64 = (int64_t)t.known.counts.rechecked;
+    it->rows_float64 = (int64_t)t.known.counts.float64;
     it->rows_skipped = (int64_t)t.known.counts.skipped;
     it->empty = t.known.tally.empty;
     state->stop = decide(job, t, *it);

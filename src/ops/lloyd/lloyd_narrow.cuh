@@ -70,7 +70,8 @@ template <int KS, int TILES> struct __align__(1024) small_memory<struct narrow_s
     struct small_part part[S::NT / 32];
     struct totals totals;
     struct filter_bounds bounds;
-    unsigned long long changed, rechecked;
+    struct filter_fact fact[S::NT]; /* of each centroid */
+    unsigned long long changed, rechecked, float64;
     int moves, opens;
     bool plain, go;
     uint64_t ready;

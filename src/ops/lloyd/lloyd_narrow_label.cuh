@@ -22,18 +22,14 @@ template <class S> struct narrow_centroids {
     uint32_t one;            /* what they are multiplied by */
 };
 
-/* Coefficients of filter_error(), which is linear but for the last term. */
-struct narrow_error {
-    float norm, loss, base, slack, far;
-};
-
 static __device__ __forceinline__ uint32_t narrow_pair(__half a, __half b) {
     return (uint32_t)__half_as_ushort(b) << 16 | __half_as_ushort(a);
 }
 
 /* A bias is three pieces of 11 bits, the first of padding -Inf. */
 template <class S>
-static __device__ __forceinline__ void narrow_take(const struct small_memory<S> *m, float unit,
+static __device__ __forceinline__ void narrow_take(const struct small_memory<S> *m,
+                                                   const struct filter_units &units,
                                                    struct narrow_centroids<S> *own) {
     const int q = (int)threadIdx.x % 4, j = (int)threadIdx.x % 32 / 4;
 #pragma unroll
@@ -44,38 +40,26 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
         for (int i = 0; i < 2 * S::KS; i++)
             own->c[t][i] = at[4 * i];
         const int place = slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2;
-        float left = m->bias[place] / unit;
-        const __half first = __float2half_rn(left);
-        left = isinf(left) ? 0.0f : left - __half2float(first);
-        const __half next = __float2half_rn(left);
-        const __half last = __float2half_rn(left - __half2float(next));
+        float left = m->bias[place];
+        const __half first = __float2half_rn(left / units.unit[0]);
+        left = isinf(left) ? 0.0f : left - __half2float(first) * units.unit[0];
+        const __half next = __float2half_rn(left / units.unit[1]);
+        left -= __half2float(next) * units.unit[1];
+        const __half last = __float2half_rn(left / units.unit[2]);
         own->bias[t] = q == 0   ? narrow_pair(first, next)
                        : q == 1 ? narrow_pair(last, __ushort_as_half(0))
                                 : 0;
     }
-    const __half one = __float2half_rn(unit);
-    own->one = q < 2 ? narrow_pair(one, one) : 0;
-}
-
-/* Inf where the pieces do not hold all biases. */
-static __device__ __forceinline__ struct narrow_error narrow_bound(const struct small_args &a,
-                                                                   const struct filter_bounds &b) {
-    const float up = 1 + 0x1p-10f, least = FILTER_LEAST, reach = b.cm + b.rc + least;
-    struct narrow_error e;
-    e.norm = b.bias <= 32752 * a.unit ? (b.rc + a.filter.acc * reach) * up : INFINITY;
-    e.loss = b.cm * up;
-    e.base = (a.filter.acc * (b.bias + least * reach) + a.filter.tiny) * up;
-    e.slack = a.filter.slack * up;
-    e.far = b.far;
-    return e;
+    own->one = q == 0 ? narrow_pair(__float2half_rn(units.unit[0]), __float2half_rn(units.unit[1]))
+               : q == 1 ? narrow_pair(__float2half_rn(units.unit[2]), __ushort_as_half(0))
+                        : 0;
 }
 
 /* What scores must pass: best - 2 E, or a little less. NaN or -Inf where nothing is known. */
-static __device__ __forceinline__ float narrow_threshold(const struct narrow_error &e, float best,
-                                                         float norm, float loss) {
-    const float reach = norm + loss + e.far;
-    const float error =
-        fmaf(norm, e.norm, fmaf(loss, e.loss, fmaf(reach * reach, e.slack, e.base)));
+static __device__ __forceinline__ float narrow_threshold(const struct filter_args &a,
+                                                         const struct filter_view &bounds,
+                                                         float best, float norm, float loss) {
+    const float error = filter_error(a, bounds, norm, loss);
     const float threshold = fmaf(fabsf(best), -0x1p-21f, fmaf(-2.0f, error, best));
     return fabsf(threshold) < NARROW_LEAST ? -NARROW_LEAST : threshold;
 }
@@ -140,6 +124,43 @@ static __device__ __forceinline__ float narrow_code(const float (&d)[S::TILES][4
     return all + __shfl_xor_sync(~0u, all, 2);
 }
 
+/* As filter_stays(): the errors of single centroids may rule out some of this lane's candidates of a
+ * row, whose scores these are. All lanes of the warp, those of rows of which something is known have
+ * candidates. Out of line: it is seldom needed, and registers are few. Returns the candidates that
+ * are left, and in *single the column of the only one of the row, or -1. */
+template <int TILES>
+static __device__ __noinline__ uint32_t narrow_refine(const struct filter_args &a,
+                                                      const struct filter_fact *fact,
+                                                      const float *score, float norm, float loss,
+                                                      uint32_t bits, int *single) {
+    const int own = 2 * (int)(threadIdx.x % 4);
+    float lower = -INFINITY;
+    for (uint32_t left = bits; left != 0; left &= left - 1) {
+        const int i = __ffs((int)left) - 1;
+        const struct filter_fact f = fact[i / 2 * 8 + own + i % 2];
+        lower = fmaxf(lower, score[i] - filter_error_of(a, norm, loss, f.rc, f.length, 0));
+    }
+    lower = fmaxf(lower, __shfl_xor_sync(~0u, lower, 1));
+    lower = fmaxf(lower, __shfl_xor_sync(~0u, lower, 2));
+    lower -= fabsf(lower) * 0x1p-20f;
+    int column = -1;
+    for (uint32_t left = bits; left != 0; left &= left - 1) {
+        const int i = __ffs((int)left) - 1, at = i / 2 * 8 + own + i % 2;
+        const float e = filter_error_of(a, norm, loss, fact[at].rc, fact[at].length, 0);
+        if (score[i] + e + fabsf(score[i]) * 0x1p-20f < lower)
+            bits &= ~(1u << i);
+        else
+            column = at;
+    }
+    int left = __popc(bits);
+    left += __shfl_xor_sync(~0u, left, 1);
+    left += __shfl_xor_sync(~0u, left, 2);
+    column = max(column, __shfl_xor_sync(~0u, column, 1));
+    column = max(column, __shfl_xor_sync(~0u, column, 2));
+    *single = left == 1 ? column : -1;
+    return bits;
+}
+
 /* This lane's candidates of row r: all columns where nothing is known. */
 template <class S>
 static __device__ __forceinline__ uint32_t narrow_candidates(const float (&d)[S::TILES][4], int r,
@@ -181,25 +202,47 @@ static __device__ __forceinline__ void narrow_fetch(const struct small_args &a, 
         narrow_copy<4>(&to->label[r], a.job.labels[0] + first + r);
 }
 
+template <int KS, int TILES>
+static __device__ __forceinline__ void
+small_keep_fact(struct small_memory<struct narrow_shape<KS, TILES>> *m, int j,
+                const struct filter_fact &fact) {
+    m->fact[j] = fact;
+}
+
 /* What the unit's rows come to: labels that changed and open rows, into the warp's lists. */
 template <class S>
 static __device__ __forceinline__ void
 narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, int row, int left,
                 const struct narrow_unit<S::DP> &unit, const float (&d)[S::TILES][4],
-                const struct narrow_error &error, struct narrow_lists *lists) {
+                const struct filter_view &bounds, struct narrow_lists *lists) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int at = lane / 4 + 8 * r, old = unit.label[at];
         const float threshold =
-            narrow_threshold(error, narrow_best<S>(d, r), unit.norm[at], unit.loss[at]);
+            narrow_threshold(a.filter, bounds, narrow_best<S>(d, r), unit.norm[at], unit.loss[at]);
         const float code = narrow_code<S>(d, r, threshold);
-        const bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
-        const int label = (int)code - NARROW_CODE;
-        const bool open = at < left && !known;
-        const unsigned opens = __ballot_sync(~0u, open) & SMALL_ROWS;
-        if (opens != 0) {
-            const uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
+        bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
+        int label = (int)code - NARROW_CODE;
+        bool open = at < left && !known;
+        if (__any_sync(~0u, open)) {
+            uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
+            const bool some = threshold > -FLT_MAX;
+            float score[2 * S::TILES];
+            int single;
+#pragma unroll
+            for (int i = 0; i < 2 * S::TILES; i++)
+                score[i] = d[i / 2][2 * r + i % 2];
+            const uint32_t stay =
+                narrow_refine<S::TILES>(a.filter, m->fact, score, unit.norm[at], unit.loss[at],
+                                        open && some ? bits : 0, &single);
+            bits = some ? stay : bits;
+            if (open && some && single >= 0) {
+                open = false;
+                known = true;
+                label = single;
+            }
+            const unsigned opens = __ballot_sync(~0u, open) & SMALL_ROWS;
             struct narrow_open *const to =
                 &m->open[warp][lists->opens + __popc(opens & ((1u << (lane & ~3)) - 1))];
             if (open) {
@@ -247,9 +290,9 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
     (void)map;
     (void)first;
     struct narrow_centroids<S> own;
-    narrow_take(m, a.unit, &own);
-    const struct narrow_error error = narrow_bound(a, m->bounds);
-    struct narrow_lists lists = {0, 0, 0, 0};
+    narrow_take(m, a.pieces, &own);
+    const struct filter_view bounds = filter_view_of(&m->bounds);
+    struct narrow_lists lists = {0, 0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < NARROW_RING; i++) {
         if (i < w->count)
@@ -264,7 +307,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         narrow_arrived<NARROW_RING - 1>();
         __syncwarp();
         narrow_scores<S>(own, unit->x, d);
-        narrow_unit_end(a, m, w->p, row, left, *unit, d, error, &lists);
+        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, &lists);
         __syncwarp(); /* nobody looks at this unit any more */
         if (i + NARROW_RING < w->count)
             narrow_fetch<S>(a, w->p, w->first + (i + NARROW_RING) * S::WARPS, unit);
@@ -275,7 +318,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
             narrow_settle(a, m, w->p, &lists);
         if (lists.moves >= 32)
             narrow_follow(a, m, w->p, &lists);
-        narrow_take(m, a.unit, &own); /* registers were needed */
+        narrow_take(m, a.pieces, &own); /* registers were needed */
     }
     narrow_end_lists(a, m, w->p, &lists);
     __syncthreads();

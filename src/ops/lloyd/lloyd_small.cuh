@@ -32,9 +32,10 @@ template <int DP_, bool RAW_> struct small_shape {
 /* What the warp that moved a cluster tells all blocks. */
 struct __align__(16) small_cluster {
     double inertia, shift;
-    float rc, cm, bias, far;
+    struct filter_fact fact; /* of its centroid */
     int64_t count;
-    int32_t empty, unused;
+    int32_t empty;
+    int32_t lost; /* 16 bits do not hold the centroid */
 };
 
 /* An open row that waits until the block's other rows are done. */
@@ -44,9 +45,9 @@ struct __align__(16) small_open_row {
 
 /* A problem's counters; they only grow. */
 struct small_counters {
-    unsigned long long changed, rechecked;
+    unsigned long long changed, rechecked, float64;
     unsigned barrier;
-    unsigned unused[3];
+    unsigned unused;
 };
 
 /* Device memory beside that of the job. */
@@ -65,12 +66,13 @@ struct small_args {
     const void *x16;                 /* narrow rows: [batch * n, stride] f16, */
     int64_t stride;                  /* in elements, */
     int ld;                          /* of which so many are there, a multiple of 8; */
-    float unit;                      /* and of the pieces of biases */
+    struct filter_units pieces;      /* and of the pieces of biases, if they have any */
 };
 
 /* Sums over 32 clusters. */
 struct small_part {
-    float rc, cm, bias, far;
+    float least, lost;
+    struct filter_fact most[FILTER_LEVELS + 1];
     int64_t count;
     int32_t empty, negative;
 };
@@ -90,7 +92,7 @@ template <class S> struct __align__(1024) small_memory {
     struct small_part part[S::NT / 32];
     struct totals totals;
     struct filter_bounds bounds;
-    unsigned long long changed, rechecked; /* up to the last iteration */
+    unsigned long long changed, rechecked, float64; /* up to the last iteration */
     int moves;
     int opens; /* may pass SMALL_OPEN: the rows beyond did not wait */
     bool plain, go;

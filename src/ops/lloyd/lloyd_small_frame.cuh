@@ -42,7 +42,7 @@ static __device__ void small_open(const struct small_args &a, struct small_memor
         known->tol = a.job.tol[w->p];
         known->total_square = a.job.total_square[w->p];
         known->slack = a.job.slack[w->p];
-        m->changed = m->rechecked = 0;
+        m->changed = m->rechecked = m->float64 = 0;
         m->moves = 0;
         m->go = true;
     }
@@ -57,10 +57,13 @@ template <class S>
 static __device__ void small_count(const struct small_args &a, struct small_memory<S> *m, int p) {
     const unsigned long long changed = __ldcg(&a.counters[p].changed);
     const unsigned long long rechecked = __ldcg(&a.counters[p].rechecked);
+    const unsigned long long float64 = __ldcg(&a.counters[p].float64);
     m->totals.known.counts.changed = changed - m->changed;
     m->totals.known.counts.rechecked = rechecked - m->rechecked;
+    m->totals.known.counts.float64 = float64 - m->float64;
     m->changed = changed;
     m->rechecked = rechecked;
+    m->float64 = float64;
 }
 
 /* Where the caller has them: the last centroids in centers[0], those before in centers[1]. */
@@ -154,10 +157,15 @@ static struct small_args small_make_args(const struct hf_cuda *cuda, const struc
     const int64_t batch = job->update.batch, n = rows->n;
     uint8_t *at = (uint8_t *)memory;
     a.job = *job;
+    struct hf_filter_centroids c = {};
+    c.d = (int)job->update.d;
+    c.raw = rows->raw;
+    c.scale = rows->scale;
+    c.length = rows->length;
+    filter_describe(&a.filter, &c);
+    a.pieces = filter_units_of(&c);
     a.filter.acc = (float)(dp / 16 + 3) * 0x1p-19f; /* see assign_filter.cu */
-    a.filter.slack = (float)(job->update.d + 8) * 0x1p-53f;
-    a.filter.tiny = 0x1p-100f; /* biases may underflow */
-    a.filter.minus_zero = -0.0f;
+    a.filter.tiny = 0x1p-100f;                      /* biases may underflow */
     a.norm = rows->norm;
     a.loss = rows->raw ? NULL : rows->loss;
     a.shift = rows->shift;

@@ -295,7 +295,7 @@ small_unit(const struct small_args &a, struct small_memory<S> *m, const struct s
     small_scores<S>(m, rows.x, d);
     filter_track_begin(&track);
     filter_keep<S::NT, FILTER_TOP2, 2>(d, 0, a.filter.minus_zero, &track);
-    const struct filter_bounds bounds = m->bounds;
+    const struct filter_view bounds = filter_view_of(&m->bounds);
     int label[2];
     uint32_t bits[2] = {0, 0};
     unsigned who[2];
@@ -446,8 +446,10 @@ static __device__ void small_label(const struct small_args &a, struct small_memo
     changed += small_settle_rest(a, m, *w);
     if (threadIdx.x % 32 == 0 && changed > 0)
         atomicAdd(&a.counters[w->p].changed, (unsigned long long)changed);
-    if (threadIdx.x % 32 == 0 && open > 0)
+    if (threadIdx.x % 32 == 0 && open > 0) {
         atomicAdd(&a.counters[w->p].rechecked, (unsigned long long)open);
+        atomicAdd(&a.counters[w->p].float64, (unsigned long long)open);
+    }
 }
 
 #endif

@@ -7,15 +7,14 @@
 #include "device/cuda/reduce.cuh"
 #include "ops/lloyd/lloyd_small.cuh"
 
-/* Sums over the columns of one centroid, as struct pack_sums of assign_filter_pack.cu; those that
- * only bound something are float32 and rounded up. RAW rows have no shift: reach is square then. */
+/* Sums over the columns of one centroid, as struct pack_sums of assign_filter_pack.cu; what only
+ * bounds something is float32 and rounded up. */
 struct small_sums {
-    double square;      /* |c'|^2 */
-    float error, reach; /* at least |c' - c16|^2, |c| + |shift| squared */
+    double square; /* |c'|^2 */
+    float error;   /* at least |c' - c16|^2 */
 };
 
 /* A column of a centroid, c, in 16 bits. */
-template <class S>
 static __device__ __forceinline__ __half small_round(double c, double shift, double scale,
                                                      struct small_sums *sums) {
     const double v = (c - shift) * scale;
@@ -23,10 +22,6 @@ static __device__ __forceinline__ __half small_round(double c, double shift, dou
     const float lost = __double2float_ru(fabs(v - (double)__half2float(h)));
     sums->square += v * v;
     sums->error = __fmaf_ru(lost, lost, sums->error);
-    if constexpr (!S::RAW) {
-        const float reach = __double2float_ru((fabs(c) + fabs(shift)) * scale);
-        sums->reach = __fmaf_ru(reach, reach, sums->reach);
-    }
     return h;
 }
 
@@ -43,23 +38,22 @@ static __device__ __forceinline__ void small_put_bias(uint8_t *tile, int slot, d
 }
 
 /* Bias and bounds of a centroid, as pack_kernel() has them, the bounds a little wider: sums of
- * squares that are off by a share of less than 2^-40, their float32 roots rounded up. All lanes;
- * the first knows. square: of all lanes. */
+ * squares that are off by a share of less than 2^-40, their float32 roots rounded up. All lanes
+ * know. square: of all lanes. Returns whether 16 bits hold it; if not, its tile must be zeros. */
 template <class S>
-static __device__ __forceinline__ void small_pack_end(uint8_t *tile, int slot, double square,
-                                                      const struct small_sums &s,
-                                                      struct small_cluster *to) {
+static __device__ __forceinline__ bool
+small_pack_end(const struct small_args &a, uint8_t *tile, int slot, double square,
+               const struct small_sums &s, struct small_cluster *to) {
     const float error = small_fold_up(s.error);
-    const double bias = -square / 2;
     const float length = __fsqrt_ru(__double2float_ru(square)) * (1 + 0x1p-20f);
-    const float reach = S::RAW ? length : __fsqrt_ru(small_fold_up(s.reach)) * (1 + 0x1p-20f);
-    const float rc = (__fsqrt_ru(error) + reach * 0x1p-51f) * (1 + 0x1p-20f);
-    to->rc = rc < INFINITY ? rc : INFINITY; /* NaN as well */
-    to->cm = length;
-    to->bias = __double2float_ru(square) / 2 * (1 + 0x1p-20f);
-    to->far = reach;
+    const float rc = (__fsqrt_ru(error) + length * 0x1p-51f) * (1 + 0x1p-20f);
+    const bool held = rc < INFINITY && square <= 2 * FILTER_BIAS_MOST * (double)a.pieces.unit[0];
+    to->fact.rc = rc;
+    to->fact.length = length;
+    to->lost = !held;
     if (threadIdx.x % 32 == 0)
-        small_put_bias<S>(tile, slot, bias);
+        small_put_bias<S>(tile, slot, held ? -square / 2 : -(double)INFINITY);
+    return held;
 }
 
 /* The centroids that came in, into a tile whose padding is zeros and never wins. */
@@ -70,16 +64,18 @@ static __device__ void small_pack_first(const struct small_args &a, const struct
     uint8_t *const tile = small_packed<S>(a, w.p);
     for (int j = (int)threadIdx.x / 32 * a.blocks + w.g; j < S::NT; j += S::WARPS * a.blocks) {
         const int64_t at = (w.p * u.k + j) * u.d;
-        struct small_sums sums = {0, 0, 0};
+        struct small_sums sums = {0, 0};
         struct small_cluster own = {};
         for (int f = lane; f < S::DP; f += 32) {
             __half h = __float2half(0);
             if (j < u.k && f < u.d)
-                h = small_round<S>(center_at(a.job.centers[0], a.job.rule.type, at + f),
-                                   a.shift != NULL ? a.shift[f] : 0, a.scale, &sums);
+                h = small_round(center_at(a.job.centers[0], a.job.rule.type, at + f),
+                                a.shift != NULL ? a.shift[f] : 0, a.scale, &sums);
             *(__half *)(tile + small_tile_at<S>(j, f)) = h;
         }
-        small_pack_end<S>(tile, j, fold_warp(sums.square), sums, &own);
+        if (!small_pack_end<S>(a, tile, j, fold_warp(sums.square), sums, &own))
+            for (int f = lane; f < S::DP; f += 32)
+                *(__half *)(tile + small_tile_at<S>(j, f)) = __float2half(0);
         if (j >= u.k && lane == 0)
             small_put_bias<S>(tile, j, -(double)INFINITY);
         if (lane == 0)
@@ -128,7 +124,7 @@ static __device__ void small_move_center(const struct small_args &a,
     c.weight = PLAIN ? (double)count : weight_of(u, p, j);
     const struct divisor divisor = {c.weight, PLAIN ? __drcp_rn(c.weight) : 0};
     struct lane_sums sums = {0, 0, 0};
-    struct small_sums pack = {0, 0, 0};
+    struct small_sums pack = {0, 0};
     __half h[S::COLUMNS];
 #pragma unroll
     for (int i = 0; i < S::COLUMNS; i++) {
@@ -138,7 +134,7 @@ static __device__ void small_move_center(const struct small_args &a,
             const double total = sum_at<PLAIN>(u, c, f, sum[i]);
             add_inertia(HF_EUCLIDEAN, m->shift[f], c, total, value[i], sums);
             value[i] = moved_to<PLAIN>(a.job.rule, divisor, total, value[i], sums);
-            h[i] = small_round<S>(value[i], m->base[f], a.scale, &pack);
+            h[i] = small_round(value[i], m->base[f], a.scale, &pack);
         }
     }
     double all[3] = {sums.part, sums.moved, pack.square};
@@ -148,13 +144,13 @@ static __device__ void small_move_center(const struct small_args &a,
     own.shift = all[1];
     own.count = count;
     own.empty = !(c.weight > 0);
-    small_pack_end<S>(tile, j, all[2], pack, &own);
+    const bool held = small_pack_end<S>(a, tile, j, all[2], pack, &own);
 #pragma unroll
     for (int i = 0; i < S::COLUMNS; i++) {
         const int f = lane + 32 * i;
         if (f < d) {
             put_center(a.job.centers[1 - side], type, c.at + f, value[i]);
-            *(__half *)(tile + small_tile_at<S>(j, f)) = h[i];
+            *(__half *)(tile + small_tile_at<S>(j, f)) = held ? h[i] : __float2half(0);
         }
     }
     if (lane == 0)
@@ -175,9 +171,31 @@ static __device__ void small_move(const struct small_args &a, const struct small
     small_fence_copies();
 }
 
+/* Of floats that are not negative. */
 static __device__ __forceinline__ float small_most(float v) {
     return __int_as_float(__reduce_max_sync(~0u, __float_as_int(v)));
 }
+
+static __device__ __forceinline__ float small_least(float v) {
+    return __int_as_float(__reduce_min_sync(~0u, __float_as_int(v)));
+}
+
+/* Largest rc and length of a warp's centroids of each level. level: this lane's, -1: it has none. */
+static __device__ __forceinline__ void small_levels(const struct filter_fact &fact, int level,
+                                                    struct filter_fact (&most)[FILTER_LEVELS + 1]) {
+    const int lane = (int)threadIdx.x % 32;
+    for (int i = 0; i <= FILTER_LEVELS; i++) {
+        const float rc = small_most(level == i ? fact.rc : 0);
+        const float length = small_most(level == i ? fact.length : 0);
+        if (lane == i)
+            most[i] = {rc, length};
+    }
+}
+
+/* Kernels that look at the errors of single centroids keep them: an overload of this. */
+template <class S>
+static __device__ __forceinline__ void small_keep_fact(struct small_memory<S> *, int,
+                                                       const struct filter_fact &) {}
 
 /* What the clusters of a problem told: threads below NT. */
 template <class S>
@@ -189,16 +207,25 @@ static __device__ void small_gather(const struct small_args &a, struct small_mem
         own = a.clusters[p * S::NT + j];
     m->lane[0][j] = __dadd_rn(0, own.inertia);
     m->lane[1][j] = __dadd_rn(0, own.shift);
+    small_keep_fact(m, j, there && own.lost == 0 ? own.fact : filter_fact{0, 0});
     struct small_part part;
-    part.rc = small_most(own.rc);
-    part.cm = small_most(own.cm);
-    part.bias = small_most(own.bias);
-    part.far = small_most(own.far);
+    const bool held = there && own.lost == 0;
+    const float low = own.fact.length >= 0 ? own.fact.length * (1 - 0x1p-18f) : 0;
+    small_levels(own.fact, held ? filter_level(a.filter.inverse, own.fact.length) : -1,
+                 m->part[j / 32].most);
+    part.least = small_least(held ? own.fact.length : INFINITY);
+    part.lost = small_least(there && !held ? low : INFINITY);
     part.count = (int64_t)hf_warp_sum((hf_u64)own.count);
     part.empty = __popc(__ballot_sync(~0u, there && own.empty != 0));
     part.negative = __popc(__ballot_sync(~0u, own.count < 0));
-    if (j % 32 == 0)
-        m->part[j / 32] = part;
+    if (j % 32 == 0) {
+        struct small_part *const to = &m->part[j / 32];
+        to->least = part.least;
+        to->lost = part.lost;
+        to->count = part.count;
+        to->empty = part.empty;
+        to->negative = part.negative;
+    }
 }
 
 /* hf_tree_fold() of NT lanes, by one warp. */
@@ -209,20 +236,27 @@ template <class S> static __device__ __forceinline__ double small_fold(const dou
 }
 
 /* Bounds for the filter, and the tally. */
-template <class S> static __device__ void small_join(struct small_memory<S> *m) {
-    struct filter_bounds b = {0, 0, 0, 0};
+template <class S>
+static __device__ void small_join(const struct small_args &a, struct small_memory<S> *m) {
+    float least = INFINITY, lost = INFINITY;
+    struct filter_fact most = {0, 0};
     struct hf_lloyd_tally tally = {0, 0, 0};
     for (int i = 0; i < S::NT / 32; i++) {
         const struct small_part &part = m->part[i];
-        b.rc = __int_as_float(max(__float_as_int(b.rc), __float_as_int(part.rc)));
-        b.cm = __int_as_float(max(__float_as_int(b.cm), __float_as_int(part.cm)));
-        b.bias = __int_as_float(max(__float_as_int(b.bias), __float_as_int(part.bias)));
-        b.far = __int_as_float(max(__float_as_int(b.far), __float_as_int(part.far)));
+        least = fminf(least, part.least);
+        lost = fminf(lost, part.lost);
         tally.rows += part.count;
         tally.empty += part.empty;
         tally.negative += part.negative;
     }
-    m->bounds = b;
+    for (int level = 0; level <= FILTER_LEVELS; level++) {
+        for (int i = 0; i < S::NT / 32; i++) {
+            most.rc = fmaxf(most.rc, m->part[i].most[level].rc);
+            most.length = fmaxf(most.length, m->part[i].most[level].length);
+        }
+        m->bounds.most[level] = most;
+    }
+    filter_bounds_from(a.filter, least, lost, most.length, &m->bounds);
     m->totals.known.tally = tally;
 }
 
@@ -266,7 +300,7 @@ static __device__ void small_turn(const struct small_args &a, struct small_memor
             (warp == 0 ? m->totals.inertia : m->totals.shift) = sum;
     }
     if (warp == 2 && lane == 0) {
-        small_join(m);
+        small_join(a, m);
         m->opens = 0;
     }
     __syncthreads();
