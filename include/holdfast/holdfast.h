@@ -8,5 +8,6 @@
 #include <holdfast/context.h>
 #include <holdfast/io.h>
 #include <holdfast/kmeans.h>
+#include <holdfast/prep.h>
 
 #endif

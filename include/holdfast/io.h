@@ -7,6 +7,7 @@
 #include <holdfast/array.h>
 #include <holdfast/base.h>
 #include <holdfast/context.h>
+#include <holdfast/prep.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +15,13 @@ extern "C" {
 
 /* An open data file; made by hf_dataset_open(). */
 typedef struct hf_dataset hf_dataset;
+
+/* Is the first line of a text file one of names? */
+typedef enum hf_header {
+    HF_HEADER_AUTO = 0, /* when no field of it is a number and one is text, or columns have names */
+    HF_HEADER_YES = 1,  /* whatever it holds */
+    HF_HEADER_NO = 2    /* never: it is a row */
+} hf_header;
 
 /* All zero means default. */
 typedef struct hf_open_opts {
@@ -24,6 +32,15 @@ typedef struct hf_open_opts {
     int stream;            /* non-zero: read in chunks even if it would fit; no effect on CSV and
                               compressed files */
     int float64;           /* non-zero: CSV becomes F64 whatever it holds */
+    hf_header header;      /* of text */
+    const char *columns;   /* to keep, in this order: numbers from 1, ranges and names, as in
+                              "2,5-9,age,12-"; a name with a comma, or of digits alone, in double
+                              quotes. Other formats have no names. NULL: all */
+    const char *skip_columns; /* to leave out of these, the same way; NULL: none */
+    const char *missing; /* what means NaN, as in "-9999,?"; text in text files only, a number is
+                                  met however it is written; NULL: what hf_dataset_open() says */
+    hf_scale scale;      /* scale the columns; hf_dataset_scaling() has the parameters */
+    const hf_scaling *scaling; /* scale with these instead: those of an earlier fit */
 } hf_open_opts;
 
 /* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. The
@@ -32,10 +49,14 @@ typedef struct hf_open_opts {
  * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
  * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than
  * 53 bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32, unless one
- * beyond 2^24 is not exact in F32: then all are F64. CSV: delimiter , ; tab or spaces; a first line
- * without numbers is a header; lines that begin with # are comments.
+ * beyond 2^24 is not exact in F32: then all are F64. CSV: delimiter , ; tab or spaces; lines that
+ * begin with # are comments; fields in double quotes may hold delimiters and line ends; empty
+ * fields, NA, NaN, null and the like, as pandas has them, are NaN. Prepared rows (prep.h) are in
+ * memory where they fit, else they are prepared anew each time they are read; whole columns of NaN
+ * are an error.
+ * HF_E_ARG   columns, skip_columns or missing are not to be understood, whatever the file
  * HF_E_IO    cannot be opened or read
- * HF_E_DATA  malformed; the message names file, place and remedy
+ * HF_E_DATA  malformed, or has no such column; the message names file, place and remedy
  * HF_E_NOMEM larger than allowed and not to be read in chunks
  * Free *data with hf_dataset_close(); NULL is allowed there. ctx is used during this call alone. */
 HF_API hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts *opts,
@@ -51,6 +72,14 @@ HF_API const hf_array *hf_dataset_array(const hf_dataset *data);
 HF_API const hf_source *hf_dataset_source(const hf_dataset *data);
 /* "npy", "fvecs", "bvecs", "idx" or "csv"; belongs to the library. */
 HF_API const char *hf_dataset_format(const hf_dataset *data);
+/* The number in the file, from 1, of column j of the rows; *name (NULL allowed) is what the header
+ * calls it, or NULL without one; belongs to the dataset. 0 for a j that is none. */
+HF_API int64_t hf_dataset_column(const hf_dataset *data, int64_t j, const char **name);
+/* The parameters of the scaling, NULL without; belong to the dataset. */
+HF_API const hf_scaling *hf_dataset_scaling(const hf_dataset *data);
+/* What the user should be told, such as that a first line of numbers that was taken for a row looks
+ * like a header; "" where there is nothing. Belongs to the dataset. */
+HF_API const char *hf_dataset_warning(const hf_dataset *data);
 
 /* Write a matrix as .npy (format 1.0, C order; BF16 is written as the '<V2' numpy and ml_dtypes
  * use). One column is a vector: its shape in the file is (n,). The file appears whole or not at

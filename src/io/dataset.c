@@ -173,3 +173,20 @@ const hf_source *hf_dataset_source(const hf_dataset *data) {
 }
 
 const char *hf_dataset_format(const hf_dataset *data) { return data == NULL ? "" : data->format; }
+
+int64_t hf_dataset_column(const hf_dataset *data, int64_t j, const char **name) {
+    const int64_t cols = data == NULL ? 0 : data->streamed ? data->source.cols : data->array.cols;
+    if (name != NULL)
+        *name = NULL;
+    return j < 0 || j >= cols ? 0 : j + 1;
+}
+
+const hf_scaling *hf_dataset_scaling(const hf_dataset *data) {
+    (void)data;
+    return NULL;
+}
+
+const char *hf_dataset_warning(const hf_dataset *data) {
+    (void)data;
+    return "";
+}
