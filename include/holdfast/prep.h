@@ -40,6 +40,45 @@ HF_API hf_status hf_scaling_apply(hf_context *ctx, const hf_scaling *scaling, co
 HF_API hf_status hf_scaling_undo(hf_context *ctx, const hf_scaling *scaling, const hf_array *x,
                                  const hf_array *y);
 
+/* All zero means that rows stay as they are. */
+typedef struct hf_prep_opts {
+    const int64_t
+        *columns; /* [columns_count] numbers, from 0, of those to keep, in this order, none
+                               twice; NULL: all */
+    int64_t columns_count;
+    const double
+        *missing; /* [missing_count] values that become NaN; each stands for the value of the
+                              rows' own type that is nearest to it; NULL: none */
+    int64_t missing_count;
+    hf_scale scale;            /* parameters are computed by passes over the rows */
+    const hf_scaling *scaling; /* or given: copied; scale is then ignored */
+} hf_prep_opts;
+
+/* Prepared rows; made by hf_prep_create(). */
+typedef struct hf_prep hf_prep;
+
+/* Prepare rows. Exactly one of x and source is not NULL; x lies in host memory; both are borrowed
+ * until hf_prep_destroy(), the structs themselves during this call alone. Scaled rows are F32, of
+ * F64 data F64; U8 with `missing` becomes F32; others keep their type. MINMAX passes over the rows
+ * once, STANDARD twice, ROBUST four times (F64: seven), more often where counting for all columns
+ * at once would take more than 64 MiB or an eighth of the context's limit. Any size of chunks gives
+ * the same bits. HF_E_ARG   a column out of range or twice, lists without values, scaling of
+ * another width HF_E_DATA  to be scaled: no row without NaN and Inf, or a value beyond 1e150
+ * HF_E_NOMEM no memory for parameters and chunks what reading the source returned */
+HF_API hf_status hf_prep_create(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                const hf_prep_opts *opts, hf_prep **prep);
+
+/* NULL is allowed. */
+HF_API void hf_prep_destroy(hf_prep *prep);
+
+/* The prepared rows; belongs to prep. All of them in one call may be read into the memory of x
+ * itself where the type is the same. Reading fails with HF_E_DATA where a scaled value is too large
+ * for F32. */
+HF_API const hf_source *hf_prep_source(const hf_prep *prep);
+
+/* The parameters, NULL without scaling; belong to prep. */
+HF_API const hf_scaling *hf_prep_scaling(const hf_prep *prep);
+
 /* "none", "standard", "robust", "minmax". */
 HF_API const char *hf_scale_name(hf_scale scale);
 
