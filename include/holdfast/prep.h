@@ -25,8 +25,8 @@ typedef enum hf_scale {
 /* Parameters of a scaling; reals that are finite, no unit is 0. A column whose unit would be 0 (all
  * values, or with ROBUST both quartiles, are equal) has unit 1. */
 typedef struct hf_scaling {
-    hf_scale method;
-    int64_t cols;
+    hf_scale method;     /* for the record */
+    int64_t cols;        /* of the rows that are scaled */
     const double *shift; /* [cols] */
     const double *unit;  /* [cols] */
 } hf_scaling;
@@ -42,14 +42,10 @@ HF_API hf_status hf_scaling_undo(hf_context *ctx, const hf_scaling *scaling, con
 
 /* All zero means that rows stay as they are. */
 typedef struct hf_prep_opts {
-    const int64_t
-        *columns; /* [columns_count] numbers, from 0, of those to keep, in this order, none
-                               twice; NULL: all */
-    int64_t columns_count;
-    const double
-        *missing; /* [missing_count] values that become NaN; each stands for the value of the
-                              rows' own type that is nearest to it; NULL: none */
-    int64_t missing_count;
+    const int64_t *columns;    /* numbers, from 0, of those to keep, in this order; NULL: all */
+    int64_t columns_count;     /* of columns, none of them twice */
+    const double *missing;     /* values that become NaN; each is rounded to the rows' own type */
+    int64_t missing_count;     /* of missing; 0: none */
     hf_scale scale;            /* parameters are computed by passes over the rows */
     const hf_scaling *scaling; /* or given: copied; scale is then ignored */
 } hf_prep_opts;
@@ -62,9 +58,11 @@ typedef struct hf_prep hf_prep;
  * F64 data F64; U8 with `missing` becomes F32; others keep their type. MINMAX passes over the rows
  * once, STANDARD twice, ROBUST four times (F64: seven), more often where counting for all columns
  * at once would take more than 64 MiB or an eighth of the context's limit. Any size of chunks gives
- * the same bits. HF_E_ARG   a column out of range or twice, lists without values, scaling of
- * another width HF_E_DATA  to be scaled: no row without NaN and Inf, or a value beyond 1e150
- * HF_E_NOMEM no memory for parameters and chunks what reading the source returned */
+ * the same bits.
+ * HF_E_ARG   a column out of range or twice, lists without values, scaling of another width
+ * HF_E_DATA  to be scaled: no row without NaN and Inf, or a value beyond 1e150
+ * HF_E_NOMEM no memory for parameters and chunks
+ * Others are what reading the source returned. */
 HF_API hf_status hf_prep_create(hf_context *ctx, const hf_array *x, const hf_source *source,
                                 const hf_prep_opts *opts, hf_prep **prep);
 

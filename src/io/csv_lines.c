@@ -33,7 +33,8 @@ static hf_status make_room(struct hf_lines *l, hf_error *err) {
         return hf_fail(
             err, HF_E_NOMEM,
             "%s: line %lld is longer than %zu bytes and no more memory is allowed for it; is "
-            "this a text file? Save the data as .npy, or raise memory_bytes",
+            "this a text file, and is no quote open before it? Save the data as .npy, or raise "
+            "memory_bytes",
             l->in->name, (long long)l->number + 1, l->room);
     if (waiting > 0)
         memcpy(buffer, l->buffer, waiting);
@@ -74,11 +75,13 @@ static size_t end_bytes(const struct hf_lines *l, size_t at) {
     return l->buffer[at + 1] == '\n' ? 2 : 1;
 }
 
-hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *err) {
+/* The line at l->buffer + l->begin, of which `seen` bytes are known not to end it. */
+static hf_status take_line(struct hf_lines *l, size_t seen, char **line, char **end,
+                           hf_error *err) {
+    const size_t known = seen;
+    size_t ending = 0;
     *line = NULL;
     *end = NULL;
-    size_t seen = 0; /* bytes of the line without an end in them */
-    size_t ending = 0;
     for (;;) {
         if (l->end > l->begin)
             seen = (size_t)(find_end(l->buffer + l->begin + seen, l->buffer + l->end) -
@@ -89,15 +92,26 @@ hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *e
             break;
         HF_TRY(read_more(l, err));
     }
-    if (l->begin == l->end)
+    if (l->begin + known == l->end)
         return HF_OK;
     char *from = l->buffer + l->begin;
     char *to = from + seen;
     l->begin += seen + ending;
     if (l->number == 0 && has_mark(from, to))
         from += 3;
+    l->record = (size_t)(from - l->buffer);
     l->number++;
     *line = from;
     *end = to;
     return HF_OK;
+}
+
+hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *err) {
+    return take_line(l, 0, line, end, err);
+}
+
+hf_status hf_lines_more(struct hf_lines *l, char **line, char **end, hf_error *err) {
+    const size_t seen = l->begin - l->record;
+    l->begin = l->record;
+    return take_line(l, seen, line, end, err);
 }

@@ -12,6 +12,7 @@ struct hf_lines {
     int64_t number;          /* of the last line handed out, from 1 */
     char *buffer;            /* [room + 1] */
     size_t room, begin, end; /* bytes [begin, end) have been read and not handed out */
+    size_t record;           /* where what was handed out last begins */
     bool file_end;
 };
 
@@ -22,5 +23,9 @@ void hf_lines_end(struct hf_lines *l);
  * *end may be written to. *line is NULL past the last. A byte order mark before the first line is
  * dropped. */
 hf_status hf_lines_next(struct hf_lines *l, char **line, char **end, hf_error *err);
+
+/* The last line again with its end and the next line behind it, which may move it. *line is NULL
+ * where no line follows. */
+hf_status hf_lines_more(struct hf_lines *l, char **line, char **end, hf_error *err);
 
 #endif

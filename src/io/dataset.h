@@ -4,6 +4,7 @@
 #ifndef HF_DATASET_H
 #define HF_DATASET_H
 
+#include "io/csv_head.h"
 #include "io/input.h"
 #include "io/table.h"
 #include <holdfast/io.h>
@@ -18,19 +19,25 @@ enum hf_probe {
 };
 
 /* What a format's open function fills in: `table` when the file is a matrix behind a header, or
- * `array` with the rows in memory (array.data from hf_alloc) when they had to be parsed. */
+ * `array` with the rows in memory (array.data from hf_alloc) when they had to be parsed. These have
+ * the columns that were chosen, and no value that means a missing one. */
 struct hf_opened {
     bool is_table;
     struct hf_table table;
     hf_array array;
+    int64_t *columns; /* of array: their numbers in the file (hf_alloc) */
+    char **names;     /* of all columns of the file, one hf_alloc; NULL: there is no header */
+    bool odd_head;    /* the first row of array looks like a header */
 };
 
 struct hf_format_limits {
-    uint64_t memory_bytes; /* most that the rows may take in memory */
-    bool float64;          /* text becomes F64, not F32 */
+    uint64_t memory_bytes;   /* most that the rows may take in memory */
+    bool float64;            /* text becomes F64, not F32 */
+    struct hf_csv_wish text; /* columns, header and missing values of what is parsed */
 };
 
 typedef enum hf_probe hf_probe_fn(const struct hf_input *in);
+/* The locale is "C" during the call. */
 typedef hf_status hf_format_open_fn(struct hf_input *in, const struct hf_format_limits *limits,
                                     struct hf_opened *opened, hf_error *err);
 

@@ -180,7 +180,27 @@ static hf_status check_source(const hf_array *x, const hf_source *source, hf_err
     return HF_OK;
 }
 
-/* p->columns and p->all. */
+/* p->columns [count] and p->all; taken [total] is 0. */
+static hf_status list_columns(struct hf_prep *p, const int64_t *columns, int64_t count,
+                              unsigned char *taken, hf_error *err) {
+    const int64_t total = cols_in(p);
+    if (p->columns == NULL || taken == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory for its columns", p->name);
+    p->all = count == total;
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t c = columns != NULL ? columns[j] : j;
+        if (c < 0 || c >= total)
+            return hf_fail(err, HF_E_ARG, "%s: column %lld (counted from 0) is not there", p->name,
+                           (long long)c);
+        if (taken[c]++)
+            return hf_fail(err, HF_E_ARG, "%s: column %lld (counted from 0) is chosen twice",
+                           p->name, (long long)c);
+        p->columns[j] = c;
+        p->all = p->all && c == j;
+    }
+    return HF_OK;
+}
+
 static hf_status take_columns(struct hf_prep *p, const hf_prep_opts *opts, hf_error *err) {
     const int64_t total = cols_in(p);
     const int64_t count = opts->columns != NULL ? opts->columns_count : total;
@@ -190,21 +210,7 @@ static hf_status take_columns(struct hf_prep *p, const hf_prep_opts *opts, hf_er
     p->source.cols = count;
     p->columns = hf_alloc((size_t)count * sizeof *p->columns);
     unsigned char *taken = hf_alloc_zero((size_t)total);
-    hf_status status = p->columns == NULL || taken == NULL
-                           ? hf_fail(err, HF_E_NOMEM, "%s: no memory for its columns", p->name)
-                           : HF_OK;
-    p->all = count == total;
-    for (int64_t j = 0; status == HF_OK && j < count; j++) {
-        const int64_t c = opts->columns != NULL ? opts->columns[j] : j;
-        if (c < 0 || c >= total || taken[c])
-            status =
-                hf_fail(err, HF_E_ARG, "%s: column %lld (counted from 0) %s", p->name, (long long)c,
-                        c < 0 || c >= total ? "is not there" : "is chosen twice");
-        else
-            taken[c] = 1;
-        p->columns[j] = c;
-        p->all = p->all && c == j;
-    }
+    const hf_status status = list_columns(p, opts->columns, count, taken, err);
     hf_free(taken);
     return status;
 }

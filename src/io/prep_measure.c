@@ -100,9 +100,9 @@ static hf_status robust(struct measure *m, uint64_t memory, double *shift, doubl
     budget = budget > HF_QUARTILE_BYTES ? budget / HF_QUARTILE_BYTES : 1;
     const int64_t together = (uint64_t)m->cols < budget ? m->cols : (int64_t)budget;
     double *quartiles = hf_alloc((size_t)together * 3 * sizeof *quartiles);
-    hf_status status = quartiles != NULL
-                           ? HF_OK
-                           : hf_fail(m->err, HF_E_NOMEM, "%s: no memory for quartiles", m->p->name);
+    if (quartiles == NULL)
+        return hf_fail(m->err, HF_E_NOMEM, "%s: no memory for quartiles", m->p->name);
+    hf_status status = HF_OK;
     for (int64_t from = 0; from < m->cols && status == HF_OK; from += together) {
         const int64_t count = m->cols - from < together ? m->cols - from : together;
         const struct hf_quartiles q = {m->p, m->n, from, count, quartiles};

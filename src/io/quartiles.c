@@ -96,10 +96,11 @@ static void take_digit(const struct search *s, int64_t j) {
 static hf_status search_digits(struct search *s, hf_error *err) {
     static const int wide[] = {11, 11, 11, 11, 10, 10};
     static const int narrow[] = {11, 11, 10};
-    const int passes = s->narrow ? 3 : 6;
-    s->shift = s->narrow ? 32 : 64;
-    for (int pass = 0; pass < passes; pass++) {
-        s->width = s->narrow ? narrow[pass] : wide[pass];
+    const bool few = s->narrow;
+    const int *widths = few ? narrow : wide;
+    s->shift = few ? 32 : 64;
+    for (int pass = 0; pass < (few ? 3 : 6); pass++) {
+        s->width = widths[pass];
         s->shift -= s->width;
         memset(s->counts, 0, (size_t)s->q->count * sizeof *s->counts);
         HF_TRY(hf_prep_each(s->q->p, count_digits, s, err));
@@ -117,25 +118,34 @@ static double between(const struct search *s, const struct column *c, int i) {
     return part < 0.5 ? low + (high - low) * part : high - (high - low) * (1 - part);
 }
 
+/* Where the quartiles are among the sorted values: each between two ranks. */
+static void begin(struct column *c, int64_t n) {
+    c->groups = 1;
+    for (int t = 0; t < TARGETS; t++) {
+        const int quartile = t / 2 + 1;
+        const int64_t below = (n - 1) / 4 * quartile + (n - 1) % 4 * quartile / 4;
+        c->rank[t] = below + (t % 2 == 1 && below + 1 < n);
+    }
+}
+
+static hf_status find(struct search *s, hf_error *err) {
+    const struct hf_quartiles *q = s->q;
+    if (s->column == NULL || s->counts == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to count its values", q->p->name);
+    for (int64_t j = 0; j < q->count; j++)
+        begin(&s->column[j], q->n);
+    HF_TRY(search_digits(s, err));
+    for (int64_t j = 0; j < q->count; j++)
+        for (int i = 1; i <= 3; i++)
+            q->quartiles[3 * j + i - 1] = between(s, &s->column[j], i);
+    return HF_OK;
+}
+
 hf_status hf_quartiles_find(const struct hf_quartiles *q, hf_error *err) {
     struct search s = {.q = q, .narrow = q->p->source.dtype != HF_F64};
     s.column = hf_alloc_zero((size_t)q->count * sizeof *s.column);
     s.counts = hf_alloc((size_t)q->count * sizeof *s.counts);
-    hf_status status = HF_OK;
-    if (s.column == NULL || s.counts == NULL)
-        status = hf_fail(err, HF_E_NOMEM, "%s: no memory to count its values", q->p->name);
-    for (int64_t j = 0; j < q->count && status == HF_OK; j++) {
-        s.column[j].groups = 1;
-        for (int t = 0; t < TARGETS; t++) {
-            const int64_t below = (q->n - 1) / 4 * (t / 2 + 1) + (q->n - 1) % 4 * (t / 2 + 1) / 4;
-            s.column[j].rank[t] = below + (t % 2 == 1 && below + 1 < q->n);
-        }
-    }
-    if (status == HF_OK)
-        status = search_digits(&s, err);
-    for (int64_t j = 0; j < q->count && status == HF_OK; j++)
-        for (int i = 1; i <= 3; i++)
-            q->quartiles[3 * j + i - 1] = between(&s, &s.column[j], i);
+    const hf_status status = find(&s, err);
     hf_free(s.counts);
     hf_free(s.column);
     return status;
