@@ -338,6 +338,56 @@ static void test_scaled_text(void **state) {
     expect_error(make_text("t.csv", "1,\n,2\n"), &all, HF_E_DATA, "t.csv: every row has a missing");
 }
 
+/* Quartiles that are equal are no unit; constant columns need none. */
+static void test_equal_quartiles(void **state) {
+    (void)state;
+    const char *path = make_text("t.csv", "a,b,c\n0,1,5\n0,2,5\n0,3,5\n0,4,5\n1e6,5,5\n");
+    hf_dataset *d = open_opts(path, &(hf_open_opts){.scale = HF_SCALE_ROBUST});
+    assert_non_null(strstr(hf_dataset_warning(d), "t.csv: column 1 (a): half of the values"));
+    assert_true(hf_dataset_scaling(d)->unit[0] == 1 && hf_dataset_scaling(d)->unit[1] == 2);
+    hf_dataset_close(d);
+    d = open_opts(path, &(hf_open_opts){.scale = HF_SCALE_ROBUST, .skip_columns = "a"});
+    assert_string_equal(hf_dataset_warning(d), "");
+    hf_dataset_close(d);
+    d = open_opts(path, &(hf_open_opts){.scale = HF_SCALE_STANDARD});
+    assert_string_equal(hf_dataset_warning(d), "");
+    hf_dataset_close(d);
+}
+
+/* Parameters that went through text give the rows, and so the labels, of the fit bit for bit. */
+static void test_fit_and_predict(void **state) {
+    (void)state;
+    const char *path = make_npy("fit.npy", 5000, -1e4F / 3);
+    for (hf_scale m = HF_SCALE_STANDARD; m <= HF_SCALE_MINMAX; m++) {
+        hf_dataset *d = open_opts(path, &(hf_open_opts){.columns = "2-", .scale = m});
+        const hf_array *x = hf_dataset_array(d);
+        const hf_kmeans_opts opts = {.k = 40, .seed = 3, .max_iter = 5};
+        hf_kmeans_result fit;
+        assert_int_equal(hf_kmeans_fit(ctx, x, &opts, &fit), HF_OK);
+        double shift[3], unit[3];
+        for (int j = 0; j < 3; j++) {
+            char text[40];
+            (void)snprintf(text, sizeof text, "%.17g", hf_dataset_scaling(d)->shift[j]);
+            shift[j] = strtod(text, NULL);
+            (void)snprintf(text, sizeof text, "%.17g", hf_dataset_scaling(d)->unit[j]);
+            unit[j] = strtod(text, NULL);
+        }
+        const hf_scaling given = {m, 3, shift, unit};
+        hf_dataset *e =
+            open_opts(path, &(hf_open_opts){.columns = "2-", .scaling = &given, .stream = 1});
+        int32_t labels[5000];
+        double inertia = 0;
+        assert_int_equal(hf_kmeans_predict(ctx, NULL, hf_dataset_source(e), &fit.centroids,
+                                           HF_EUCLIDEAN, HF_EXACT, NULL, labels, NULL, &inertia),
+                         HF_OK);
+        assert_memory_equal(labels, fit.labels, sizeof labels);
+        assert_true(inertia == fit.inertia);
+        hf_kmeans_result_clear(&fit);
+        hf_dataset_close(d);
+        hf_dataset_close(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns_of_text),
@@ -350,6 +400,8 @@ int main(void) {
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_scaled_text),
+        cmocka_unit_test(test_equal_quartiles),
+        cmocka_unit_test(test_fit_and_predict),
     };
     return cmocka_run_group_tests(tests, io_setup, io_teardown);
 }

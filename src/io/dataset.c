@@ -23,7 +23,7 @@ struct hf_dataset {
     char **names;           /* of all columns of the file; NULL: there is no header */
     struct hf_missing *missing;
     int64_t missing_count;
-    char warning[700];
+    char warning[1200];
 };
 
 /* What is done with a file. */
@@ -178,6 +178,22 @@ static hf_status load_prepared(hf_dataset *d, size_t bytes, bool in_place, hf_er
     return status;
 }
 
+/* Such a column weighs as much as before, which is what scaling was to prevent. */
+static void warn_flat(hf_dataset *d) {
+    const size_t used = strlen(d->warning);
+    const char *name = NULL;
+    const int64_t number = hf_dataset_column(d, d->prep->first_flat, &name);
+    char more[40] = "";
+    if (d->prep->flat > 1)
+        (void)snprintf(more, sizeof more, " and %lld others", (long long)d->prep->flat - 1);
+    (void)snprintf(d->warning + used, sizeof d->warning - used,
+                   "%s%s: column %lld%s%.40s%s%s: half of the values or more are equal, so "
+                   "HF_SCALE_ROBUST has no unit and leaves it as large as it is; "
+                   "HF_SCALE_STANDARD has one",
+                   used > 0 ? "; " : "", d->in.name, (long long)number, name != NULL ? " (" : "",
+                   name != NULL ? name : "", name != NULL ? ")" : "", more);
+}
+
 static hf_status prepare(hf_dataset *d, const struct plan *plan, hf_error *err) {
     if (!prepares(&plan->prep))
         return HF_OK;
@@ -191,6 +207,8 @@ static hf_status prepare(hf_dataset *d, const struct plan *plan, hf_error *err) 
                        d->in.name, (long long)plan->prep.scaling->cols, (long long)cols);
     HF_TRY(hf_prep_make(d->in.name, plan->limit, d->streamed ? NULL : &d->array,
                         d->streamed ? &d->source : NULL, &plan->prep, &d->prep, err));
+    if (d->prep->flat > 0)
+        warn_flat(d);
     const hf_source *s = hf_prep_source(d->prep);
     const bool in_place = !d->streamed && s->dtype == d->array.dtype;
     const size_t held =

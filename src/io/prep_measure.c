@@ -136,6 +136,8 @@ static hf_status find(struct measure *m, hf_scale method, uint64_t memory) {
             shift[j] = m->low[j];
             unit[j] = m->high[j] - m->low[j];
         }
+        if (!constant && !(unit[j] > 0) && p->flat++ == 0)
+            p->first_flat = j;
         unit[j] = unit[j] > 0 ? unit[j] : 1;
     }
     return HF_OK;

@@ -18,7 +18,8 @@ struct hf_prep {
     int64_t missing_count;
     double *parameters; /* [2, source.cols]: shifts, units; NULL: no scaling */
     hf_scaling scaling;
-    unsigned char *raw; /* [raw_rows, inner.cols] of what inner reads; NULL with x */
+    int64_t flat, first_flat; /* columns that vary, but have equal quartiles; the first of them */
+    unsigned char *raw;       /* [raw_rows, inner.cols] of what inner reads; NULL with x */
     int64_t raw_rows;
     double *wide; /* [x.cols or inner.cols], a row as it comes */
     double *row;  /* [source.cols], a prepared row */

@@ -18,6 +18,8 @@ struct job {
     hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
     struct outputs outputs;
     hf_kmeans_result fit;
+    hf_array start;  /* given centroids as they are for scaled rows; data NULL: not needed */
+    hf_array result; /* centroids in the units of the data; data NULL: those of the fit are */
     struct report report;
     hf_source source; /* of the data, with a note of who failed */
     bool read_failed;
@@ -47,10 +49,31 @@ static int check_data(const struct job *job) {
     return EXIT_DONE;
 }
 
+static int no_memory(const char *what) {
+    tool_error("no memory for %s", what);
+    return EXIT_RESOURCES;
+}
+
+/* Given centroids are in the units of the data. Those of another width are left to the library,
+ * which refuses them. */
+static int scale_start(struct job *job) {
+    const hf_scaling *scaling = hf_dataset_scaling(job->data);
+    const hf_array *given = job->options.fit.centroids;
+    if (!scaling || !given || given->cols != scaling->cols)
+        return EXIT_DONE;
+    job->start = hf_array_view(calloc((size_t)given->rows, (size_t)given->cols * sizeof(double)),
+                               HF_F64, given->rows, given->cols);
+    if (!job->start.data)
+        return no_memory("the centroids of --init");
+    job->options.fit.centroids = &job->start;
+    const hf_status status = hf_scaling_apply(job->ctx, scaling, given, &job->start);
+    return status == HF_OK ? EXIT_DONE : tool_fail(job->ctx, status, STAGE_COMPUTE);
+}
+
 static int load(struct job *job) {
     struct kmeans_options *o = &job->options;
     const uint64_t memory = o->context.memory_bytes;
-    int code = tool_open(job->ctx, memory, o->data, NULL, &job->data);
+    int code = preparation_open(&o->preparation, job->ctx, memory, o->data, &job->data);
     if (code == EXIT_DONE && o->weights_file)
         code = tool_open(job->ctx, memory, o->weights_file, "--weights", &job->weights);
     if (code == EXIT_DONE && o->init_file)
@@ -61,6 +84,9 @@ static int load(struct job *job) {
     o->fit.centroids = job->centroids ? hf_dataset_array(job->centroids) : NULL;
     if (o->fit.k == 0 && o->fit.centroids)
         o->fit.k = o->fit.centroids->rows;
+    code = scale_start(job);
+    if (code != EXIT_DONE)
+        return code;
     const hf_array *x = hf_dataset_array(job->data);
     if (x) {
         job->source = (hf_source){.rows = x->rows, .cols = x->cols, .dtype = x->dtype};
@@ -72,12 +98,19 @@ static int load(struct job *job) {
     return check_data(job);
 }
 
-/* The files of a run; without a picture all but the last. */
-static const char *const file_names[] = {"centroids.npy", "labels.npy", "report.json",
-                                         "centroids.png", NULL};
-static const char *const *names_of_files(const struct kmeans_options *o) {
-    static const char *const plain[] = {"centroids.npy", "labels.npy", "report.json", NULL};
-    return o->picture_height ? file_names : plain;
+/* The files of a run, those that only some runs write last. */
+enum { FILES_ALWAYS = 3, FILES_MOST = 5 };
+static const char *const file_names[FILES_MOST + 1] = {
+    "centroids.npy", "labels.npy", "report.json", "centroids.png", PREPARATION_CENTROIDS, NULL};
+
+static void names_of_files(const struct kmeans_options *o, const char *names[FILES_MOST + 1]) {
+    int count = FILES_ALWAYS;
+    memcpy(names, file_names, FILES_ALWAYS * sizeof *names);
+    if (o->picture_height)
+        names[count++] = file_names[FILES_ALWAYS];
+    if (o->preparation.opts.scale)
+        names[count++] = file_names[FILES_ALWAYS + 1];
+    names[count] = NULL;
 }
 
 /* No output may replace an input. --init is no such input for -o: going on from
@@ -113,8 +146,10 @@ static int prepare(struct job *job) {
     const double begin = tool_now();
     int code = load(job);
     job->report.seconds_load = tool_now() - begin;
+    const char *names[FILES_MOST + 1];
+    names_of_files(o, names);
     if (code == EXIT_DONE && o->out_dir)
-        code = outputs_open(&job->outputs, job->ctx, o->out_dir, names_of_files(o));
+        code = outputs_open(&job->outputs, job->ctx, o->out_dir, names);
     if (code == EXIT_DONE && o->out_dir)
         code = spare_inputs(o); /* links may lead to the folder that is there now */
     return code == EXIT_DONE ? checkpoint_choose(&job->checkpoint, &job->options, job->ctx) : code;
@@ -127,7 +162,8 @@ static int fit_failed(const struct job *job, hf_status status) {
     char centroids[4200] = "";
     char first[4300] = "";
     char data[4200];
-    snprintf(data, sizeof data, "of %s", o->data);
+    const bool chosen = o->preparation.opts.columns || o->preparation.opts.skip_columns;
+    snprintf(data, sizeof data, "of %s%s", chosen ? "the columns chosen from " : "", o->data);
     if (o->weights_file)
         snprintf(weights, sizeof weights, "--weights %s", o->weights_file);
     if (o->init_file) {
@@ -173,10 +209,31 @@ static int fit(struct job *job) {
     return status == HF_OK ? EXIT_DONE : fit_failed(job, status);
 }
 
+/* In the units of the data. */
+static const hf_array *centroids_of(const struct job *job) {
+    return job->result.data ? &job->result : &job->fit.centroids;
+}
+
+static int write_centroids(struct job *job) {
+    const hf_scaling *scaling = hf_dataset_scaling(job->data);
+    const hf_array *c = &job->fit.centroids;
+    if (!scaling)
+        return outputs_matrix(&job->outputs, "centroids.npy", c);
+    void *data = calloc((size_t)c->rows, (size_t)c->cols * hf_dtype_bytes(c->dtype));
+    if (!data)
+        return no_memory("the centroids in the units of the data");
+    job->result = hf_array_view(data, c->dtype, c->rows, c->cols);
+    const hf_status status = hf_scaling_undo(job->ctx, scaling, c, &job->result);
+    if (status != HF_OK)
+        return tool_fail(job->ctx, status, STAGE_COMPUTE);
+    const int code = outputs_matrix(&job->outputs, "centroids.npy", &job->result);
+    return code == EXIT_DONE ? outputs_matrix(&job->outputs, PREPARATION_CENTROIDS, c) : code;
+}
+
 static int write_picture(struct job *job) {
     const struct kmeans_options *o = &job->options;
     struct picture picture;
-    int code = picture_draw(&picture, &job->fit.centroids, o->picture_height, o->picture_width);
+    int code = picture_draw(&picture, centroids_of(job), o->picture_height, o->picture_width);
     if (code != EXIT_DONE)
         return code;
     code = outputs_file(&job->outputs, "centroids.png", picture.png, picture.bytes);
@@ -201,7 +258,7 @@ static int write_report(struct job *job, json_t *root) {
 static int write_files(struct job *job, json_t **root) {
     const double begin = tool_now();
     const hf_array labels = hf_array_view(job->fit.labels, HF_I32, job->fit.n, 1);
-    int code = outputs_matrix(&job->outputs, "centroids.npy", &job->fit.centroids);
+    int code = write_centroids(job);
     if (code == EXIT_DONE)
         code = outputs_vector(&job->outputs, "labels.npy", &labels);
     if (code == EXIT_DONE && job->options.picture_height)
@@ -257,7 +314,7 @@ static int run(struct job *job, int argc, char **argv) {
     const hf_dtype dtype = job->source.dtype;
     job->report.options = &job->options;
     job->report.ctx = job->ctx;
-    job->report.format = hf_dataset_format(job->data);
+    job->report.data = job->data;
     job->report.dtype = dtype;
     job->report.streamed = hf_dataset_array(job->data) == NULL;
     job->report.fit = &job->fit;
@@ -275,6 +332,9 @@ int cmd_kmeans(int argc, char **argv) {
     hf_dataset_close(job.centroids);
     hf_dataset_close(job.weights);
     hf_dataset_close(job.data);
+    preparation_clear(&job.options.preparation);
+    free(job.start.data);
+    free(job.result.data);
     hf_context_destroy(job.ctx);
     free(job.checkpoint.own);
     return code;

@@ -17,7 +17,9 @@ _holdfast_values() {
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
     kmeans:--nan) echo error drop ;;
+    kmeans:--scale) echo none standard robust minmax ;;
     kmeans:--skipping) echo auto off on ;;
+    *:--header) echo auto yes no ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;

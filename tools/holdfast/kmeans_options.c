@@ -31,6 +31,7 @@ enum option_key {
     KEY_EVERY,
     KEY_RESUME,
     KEY_PICTURE,
+    KEY_SCALE,
     KEY_JSON
 };
 
@@ -76,6 +77,10 @@ static const struct argp_option table[] = {
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0, TOOL_MEMORY_HELP, 4},
     {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 4},
+    {"scale", KEY_SCALE, "NAME", 0,
+     "Cluster scaled columns: standard (mean, standard deviation), robust (median, quartiles), "
+     "minmax, or none (default); centroids.npy is in the data's own units",
+     5},
     {0}};
 
 static void set_init(struct kmeans_options *o, struct argp_state *state, const char *text) {
@@ -130,6 +135,10 @@ static bool set_choice(struct kmeans_options *o, struct argp_state *state, int k
         return true;
     case KEY_SKIPPING:
         o->fit.skipping = (hf_skipping)tool_choice(state, "--skipping", arg, kmeans_skipping_names);
+        return true;
+    case KEY_SCALE:
+        o->preparation.opts.scale =
+            (hf_scale)tool_choice(state, "--scale", arg, preparation_scale_names);
         return true;
     case KEY_NAN:
         o->fit.nan = (hf_nan)tool_choice(state, "--nan", arg, kmeans_nan_names);
@@ -221,6 +230,8 @@ static void check(const struct kmeans_options *o, struct argp_state *state) {
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct kmeans_options *o = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &o->preparation;
     if (key == ARGP_KEY_ARG && !o->data) {
         o->data = tool_path(state, "DATA", arg);
         return 0;
@@ -238,6 +249,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 void kmeans_options_parse(struct kmeans_options *o, int argc, char **argv) {
+    static const struct argp_child children[] = {{&preparation_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         table,
         parse,
@@ -245,7 +257,7 @@ void kmeans_options_parse(struct kmeans_options *o, int argc, char **argv) {
         "Cluster the rows of DATA: .fvecs, .bvecs, or .npy, IDX, CSV and TSV, which may be .gz too."
         "\vExit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 out of resources, 5 corrupted, "
         "130 interrupted (results so far, if any, were written). Long options may be shortened.",
-        NULL,
+        children,
         NULL,
         NULL};
     memset(o, 0, sizeof *o);

@@ -3,7 +3,7 @@
 #ifndef KMEANS_OPTIONS_H
 #define KMEANS_OPTIONS_H
 
-#include "tool.h"
+#include "preparation.h"
 
 struct kmeans_options {
     const char *data;
@@ -13,6 +13,7 @@ struct kmeans_options {
     const char *checkpoint;                /* as given; fit.checkpoint is what is used */
     int64_t picture_height, picture_width; /* 0: no picture */
     bool quiet, json;
+    struct preparation preparation;
     hf_context_opts context;
     hf_kmeans_opts fit; /* k is 0 when it is to be taken from init_file */
 };

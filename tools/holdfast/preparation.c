@@ -10,7 +10,7 @@ static const char *const header_names[] = {"auto", "yes", "no", NULL};
 enum option_key { KEY_COLUMNS = 256, KEY_SKIP_COLUMNS, KEY_MISSING, KEY_HEADER };
 
 static const struct argp_option table[] = {
-    {NULL, 0, NULL, 0, "Which part of the data:", 5},
+    {NULL, 0, NULL, 0, "How to prepare the data:", 5},
     {"columns", KEY_COLUMNS, "LIST", 0,
      "Use these columns only: numbers from 1, ranges, and names of a header, such as 2,5-9,age", 5},
     {"skip-columns", KEY_SKIP_COLUMNS, "LIST", 0, "Leave these columns out", 5},

@@ -128,8 +128,8 @@ static const char *stored_as(const struct report *r) {
 static json_t *json_data(const struct report *r) {
     const hf_kmeans_result *fit = r->fit;
     return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:I}", "path",
-                     tool_json_name(r->options->data), "format", r->format, "dtype",
-                     hf_dtype_name(r->dtype), "rows", (json_int_t)fit->n, "columns",
+                     tool_json_name(r->options->data), "format", hf_dataset_format(r->data),
+                     "dtype", hf_dtype_name(r->dtype), "rows", (json_int_t)fit->n, "columns",
                      (json_int_t)fit->d, "streamed", (int)r->streamed, "rows_dropped",
                      (json_int_t)fit->rows_dropped);
 }
@@ -166,10 +166,12 @@ json_t *report_json(struct report *r) {
     r->files = NULL;
     const struct work w = sum_work(fit);
     return json_pack(
-        "{s:{s:s, s:s}, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:{s:o, s:o, "
+        "{s:{s:s, s:s}, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:{s:o, "
+        "s:o, "
         "s:o, "
         "s:o, s:I}, s:o, s:{s:I, s:I, s:I}, s:o, s:o}",
-        "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r), "options",
+        "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r),
+        "preparation", preparation_json(&r->options->preparation, r->data), "options",
         json_options(r), "result", json_result(r), "plan", "assign", fit->kernel_assign, "update",
         fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard", "scheme",
         fit->guard, "detected", (json_int_t)fit->faults_detected, "corrected",
@@ -197,9 +199,31 @@ static void summary_files(const struct report *r, FILE *out) {
     if (!dir)
         return;
     const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
-    fprintf(out, "  written   %s%scentroids.npy, labels.npy, report.json%s%s\n",
-            tool_name_text(dir), slash, r->options->picture_height ? ", centroids.png" : "",
+    fprintf(out, "  written   %s%scentroids.npy, %slabels.npy, report.json%s%s\n",
+            tool_name_text(dir), slash,
+            hf_dataset_scaling(r->data) ? PREPARATION_CENTROIDS ", " : "",
+            r->options->picture_height ? ", centroids.png" : "",
             r->checkpointed && !r->options->checkpoint ? ", checkpoint.hfc" : "");
+}
+
+static void summary_preparation(const struct report *r, FILE *out) {
+    const hf_open_opts *o = &r->options->preparation.opts;
+    const char *before = "";
+    if (!o->columns && !o->skip_columns && !o->missing && !o->scale)
+        return;
+    fprintf(out, "  prepared  ");
+    if (o->columns)
+        fprintf(out, "columns %s", tool_name_text(o->columns));
+    before = o->columns ? "; " : before;
+    if (o->skip_columns)
+        fprintf(out, "%swithout columns %s", before, tool_name_text(o->skip_columns));
+    before = o->skip_columns ? "; " : before;
+    if (o->missing)
+        fprintf(out, "%smissing: %s", before, tool_name_text(o->missing));
+    before = o->missing ? "; " : before;
+    if (o->scale)
+        fprintf(out, "%sscaled: %s", before, hf_scale_name(o->scale));
+    fputc('\n', out);
 }
 
 void report_summary(const struct report *r, FILE *out) {
@@ -207,8 +231,9 @@ void report_summary(const struct report *r, FILE *out) {
     const struct kmeans_options *o = r->options;
     struct sizes s = {0};
     fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(o->data),
-            tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype), r->format,
-            r->streamed ? ", read in chunks" : "");
+            tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype),
+            hf_dataset_format(r->data), r->streamed ? ", read in chunks" : "");
+    summary_preparation(r, out);
     if (fit->rows_dropped)
         fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(fit->rows_dropped));
     fprintf(out, "  clusters  %s, %s distance, %s", tool_count_text(fit->k),

@@ -8,7 +8,7 @@
 struct report {
     const struct kmeans_options *options;
     hf_context *ctx;
-    const char *format; /* of the data file */
+    const hf_dataset *data;
     hf_dtype dtype;
     bool streamed; /* read in chunks */
     const hf_kmeans_result *fit;

@@ -11,6 +11,8 @@ static const struct tool_word general[] = {
     {"HF_CENTROIDS_SAME", "--centroids same"},
     {"HF_HEADER_YES", "--header yes"},
     {"HF_HEADER_NO", "--header no"},
+    {"HF_SCALE_ROBUST", "--scale robust"},
+    {"HF_SCALE_STANDARD", "--scale standard"},
     {"opts.columns", "--columns"},
     {"opts.skip_columns", "--skip-columns"},
     {"opts.missing", "--missing"},
