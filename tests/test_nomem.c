@@ -194,15 +194,19 @@ static hf_status write_set(hf_context *ctx) {
     return status;
 }
 
-static hf_status open_file(hf_context *ctx, const char *name, int stream) {
+static hf_status open_with(hf_context *ctx, const char *name, const hf_open_opts *opts) {
     char path[512];
     snprintf(path, sizeof(path), "%s/%s", HF_TEST_DATA, name);
     hf_dataset *set = NULL;
-    const hf_open_opts opts = {.stream = stream};
-    const hf_status status = hf_dataset_open(ctx, path, &opts, &set);
+    const hf_status status = hf_dataset_open(ctx, path, opts, &set);
     assert_true((status == HF_OK) == (set != NULL));
     hf_dataset_close(set);
     return status;
+}
+
+static hf_status open_file(hf_context *ctx, const char *name, int stream) {
+    const hf_open_opts opts = {.stream = stream};
+    return open_with(ctx, name, &opts);
 }
 
 static hf_status open_npy(hf_context *ctx) {
@@ -216,12 +220,28 @@ static hf_status open_idx(hf_context *ctx) {
 }
 static hf_status open_csv(hf_context *ctx) { return open_file(ctx, "digits-64d/digits.csv.gz", 0); }
 
+static hf_status open_prepared(hf_context *ctx) {
+    const hf_open_opts opts = {.columns = "2,1", .missing = "0", .scale = HF_SCALE_ROBUST};
+    return open_with(ctx, "geo-cities/latlon_f32.npy", &opts);
+}
+static hf_status open_prepared_bytes(hf_context *ctx) {
+    const hf_open_opts opts = {.columns = "1-9", .scale = HF_SCALE_STANDARD};
+    return open_with(ctx, "fashion-mnist/t10k-images-idx3-ubyte.gz", &opts);
+}
+static hf_status open_prepared_csv(hf_context *ctx) {
+    const hf_open_opts opts = {
+        .columns = "2-5", .missing = "?,99", .header = HF_HEADER_YES, .scale = HF_SCALE_MINMAX};
+    return open_with(ctx, "digits-64d/digits.csv.gz", &opts);
+}
+
 static void all_calls(void **state) {
     (void)state;
     static call_fn *const calls[] = {
-        fit_defaults,  fit_streamed,   fit_parallel_init, fit_relocating, fit_resumed, fit_batch,
-        predict_array, predict_source, transform,         write_and_open, write_text,  write_set,
-        open_npy,      open_fvecs,     open_idx,          open_csv};
+        fit_defaults,  fit_streamed,        fit_parallel_init, fit_relocating,
+        fit_resumed,   fit_batch,           predict_array,     predict_source,
+        transform,     write_and_open,      write_text,        write_set,
+        open_npy,      open_fvecs,          open_idx,          open_csv,
+        open_prepared, open_prepared_bytes, open_prepared_csv};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (int threads = 1; threads <= 2; threads++)
             refuse_each(calls[i], threads);
