@@ -176,7 +176,7 @@ static hf_status find_range(const struct hf_columns *c, const struct item *it, c
                    has_name(c, it) ? "; to mean the name, put it into double quotes" : "");
 }
 
-/* The columns of the list, in its order: fn for each. */
+/* A list that is being taken. */
 struct choice {
     const struct hf_columns *c;
     const char *option;
