@@ -273,6 +273,15 @@ static void test_tables(void **state) {
     expect_error(path, &given, HF_E_DATA, "of 1 columns, but its rows have 4|opts.columns");
 }
 
+/* A header that promises more columns than the file has is no reason to ask for memory for them. */
+static void test_promised_columns(void **state) {
+    (void)state;
+    const unsigned char idx[24] = {0, 0, 13, 3, 0, 0, 0, 1, 127, 255, 255, 255, 0, 0, 0, 40};
+    const char *path = make_file("promise.idx", idx, sizeof idx);
+    expect_error(path, &(hf_open_opts){.columns = "1-7"}, HF_E_DATA, "promise.idx");
+    expect_error(path, &(hf_open_opts){.scale = HF_SCALE_ROBUST}, HF_E_DATA, "promise.idx");
+}
+
 /* Bytes grow when they are scaled: what does not fit any more is read in chunks, from the file or
  * from what was decompressed. A few columns of a file that is too large are loaded. */
 static void test_limits(void **state) {
@@ -398,6 +407,7 @@ int main(void) {
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_first_lines_that_look_like_headers),
         cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_promised_columns),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_scaled_text),
         cmocka_unit_test(test_equal_quartiles),

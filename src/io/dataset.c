@@ -110,24 +110,14 @@ static bool keeps_type(const hf_prep_opts *o, hf_dtype dtype) {
            (o->missing_count == 0 || dtype != HF_U8);
 }
 
-static hf_status open_table(hf_dataset *d, const struct plan *plan, hf_error *err) {
-    int64_t file_bytes, memory;
-    if (!hf_table_size(&d->table, &file_bytes, &memory))
+/* Has the file what its header promises? *bytes of the file, *memory of its rows. */
+static hf_status check_table(hf_dataset *d, uint64_t limit, int64_t *bytes, int64_t *memory,
+                             hf_error *err) {
+    if (!hf_table_size(&d->table, bytes, memory))
         return hf_fail(err, HF_E_DATA, "%s: its rows take more than 2^63 bytes", d->in.name);
-    const bool packed = d->in.gz != NULL;
-    if (packed)
-        HF_TRY(check_packed(d, file_bytes, memory, plan->limit, err));
-    else
-        HF_TRY(hf_input_expect_size(&d->in, file_bytes, "its header", err));
-    d->scratch = hf_alloc(HF_TABLE_SCRATCH);
-    if (d->scratch == NULL)
-        return hf_fail(err, HF_E_NOMEM, "%s: no memory to read it", d->in.name);
-    const bool loads = plan->opts->stream == 0 && (uint64_t)memory <= plan->limit &&
-                       keeps_type(&plan->prep, hf_wire_dtype(d->table.wire));
-    if (packed || loads)
-        return load(d, file_bytes, memory, err);
-    set_streamed(d);
-    return HF_OK;
+    if (d->in.gz != NULL)
+        return check_packed(d, *bytes, *memory, limit, err);
+    return hf_input_expect_size(&d->in, *bytes, "its header", err);
 }
 
 /* Numbers of columns and values of a table: it has no names, and no text. */
@@ -176,6 +166,21 @@ static hf_status load_prepared(hf_dataset *d, size_t bytes, bool in_place, hf_er
         d->streamed = false;
     }
     return status;
+}
+
+static hf_status open_table(hf_dataset *d, struct plan *plan, hf_error *err) {
+    int64_t file_bytes, memory;
+    HF_TRY(check_table(d, plan->limit, &file_bytes, &memory, err));
+    HF_TRY(plan_table(d, plan, err));
+    d->scratch = hf_alloc(HF_TABLE_SCRATCH);
+    if (d->scratch == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to read it", d->in.name);
+    const bool loads = plan->opts->stream == 0 && (uint64_t)memory <= plan->limit &&
+                       keeps_type(&plan->prep, hf_wire_dtype(d->table.wire));
+    if (d->in.gz != NULL || loads)
+        return load(d, file_bytes, memory, err);
+    set_streamed(d);
+    return HF_OK;
 }
 
 /* Such a column weighs as much as before, which is what scaling was to prevent. */
@@ -253,12 +258,7 @@ static hf_status open_content(hf_dataset *d, const char *path, struct plan *plan
     plan->prep.scale = o->scale;
     plan->prep.scaling = o->scaling;
     warn(d, opened.odd_head);
-    if (opened.is_table) {
-        HF_TRY(plan_table(d, plan, err));
-        HF_TRY(open_table(d, plan, err));
-    } else {
-        HF_TRY(hf_input_unchanged(&d->in, err));
-    }
+    HF_TRY(opened.is_table ? open_table(d, plan, err) : hf_input_unchanged(&d->in, err));
     return prepare(d, plan, err);
 }
 
