@@ -212,7 +212,9 @@ static void test_first_lines_that_look_like_headers(void **state) {
     expect_warning("0,1,2,3\n0.5,0.25,0.5,0.75\n", true);
     expect_warning("1,2,3\n100,200,300\n150,250,350\n", true);
     expect_warning("10,20,30\n1,2,3\n4,5,6\n", true);
-    /* whole numbers like those below, no run, one column, one row */
+    /* whole numbers like those below or that go on below, no run, one column, one row */
+    expect_warning("1,2,3\n4,5,6\n7,8,9\n", false);
+    expect_warning("1,2,3\n4,,6\n", false);
     expect_warning("1,2,3\n3,2,1\n0,4,2\n", false);
     expect_warning("2019,2020\n2018,2021\n2022,2017\n", false);
     expect_warning("10,25\n0.5,0.5\n", false);

@@ -138,7 +138,7 @@ void hf_csv_head_clear(struct hf_csv_head *head) {
     *head = (struct hf_csv_head){0};
 }
 
-/* Do the values below lie elsewhere, or have fractions? */
+/* Have the values below fractions, or are they farther away than from each other? */
 static bool is_odd(const hf_array *rows, int64_t j) {
     const double top = hf_load_f64(rows->data, rows->dtype, j);
     double low = HUGE_VAL;
@@ -150,7 +150,8 @@ static bool is_odd(const hf_array *rows, int64_t j) {
         low = v < low ? v : low;
         high = v > high ? v : high;
     }
-    return top < low || top > high;
+    const double range = high - low;
+    return range > 0 && (low - top > range || top - high > range);
 }
 
 bool hf_csv_head_odd(const struct hf_csv_head *head, const hf_array *rows) {

@@ -117,7 +117,7 @@ def bad_idx():
 def bad_csv():
     for name, text, place in (
             ("word", "1,2,3\n4,five,6\n7,8,9\n", "line 2"), ("ragged", "1,2,3\n4,5\n7,8,9\n", "line 2"),
-            ("missing", "1,2,3\n4,,6\n", "line 2"), ("empty", "", "empty.csv"),
+            ("missing", "1,2,3\n4,,6\n", "row 1, column 1"), ("empty", "", "empty.csv"),
             ("only-header", "a,b,c\n", "only-header.csv"), ("nul", "1,2\n3,\0004\n", "line 2")):
         refused(write(name + ".csv", text.encode()), "-k", 1, words=[name + ".csv", place])
 
