@@ -198,6 +198,20 @@ static inline void check_result(const struct problem *p, const hf_kmeans_opts *o
     free(c);
 }
 
+/* The sizes are those that the labels have. */
+static inline void check_sizes(const hf_kmeans_result *r) {
+    int64_t *left = must_alloc((size_t)r->k * sizeof(int64_t));
+    memcpy(left, r->sizes, (size_t)r->k * sizeof(int64_t));
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->labels[i] >= 0)
+            left[r->labels[i]]--;
+    for (int64_t j = 0; j < r->k; j++)
+        if (left[j] != 0)
+            fail_msg("cluster %d: its size is %lld, %lld off", (int)j, (long long)r->sizes[j],
+                     (long long)left[j]);
+    free(left);
+}
+
 static inline void assert_same_fit(const hf_kmeans_result *a, const hf_kmeans_result *b) {
     const size_t bytes = hf_dtype_bytes(a->centroids.dtype);
     assert_int_equal(a->n, b->n);
@@ -205,6 +219,8 @@ static inline void assert_same_fit(const hf_kmeans_result *a, const hf_kmeans_re
     assert_int_equal(a->restart, b->restart);
     assert_int_equal(a->stop, b->stop);
     assert_int_equal(a->centroids.dtype, b->centroids.dtype);
+    check_sizes(a);
+    check_sizes(b);
     assert_memory_equal(&a->inertia, &b->inertia, sizeof(double));
     assert_memory_equal(a->labels, b->labels, (size_t)a->n * sizeof(int32_t));
     assert_memory_equal(a->centroids.data, b->centroids.data, (size_t)(a->k * a->d) * bytes);
@@ -258,6 +274,7 @@ static inline hf_kmeans_result fit_ok(hf_context *ctx, const struct problem *p,
     hf_kmeans_result r = {0};
     FIT_OK(ctx, hf_kmeans_fit(ctx, &p->x, o, &r));
     check_result(p, o, &r);
+    check_sizes(&r);
     return r;
 }
 

@@ -21,6 +21,7 @@ static inline void expect_same_but(const hf_kmeans_result *a, const hf_kmeans_re
         if (a->labels[i] != b->labels[i])
             fail_msg("%s: row %d: label %d on the CPU, %d on the GPU", text, (int)i, a->labels[i],
                      b->labels[i]);
+    check_sizes(b);
     if (memcmp(a->centroids.data, b->centroids.data, centroids) != 0)
         fail_msg("%s: the centroids differ", text);
     if (memcmp(&a->inertia, &b->inertia, sizeof a->inertia) != 0)

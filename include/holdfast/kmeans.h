@@ -120,6 +120,7 @@ typedef struct hf_kmeans_result {
     int64_t d;                    /* columns */
     hf_array centroids;           /* [k, d] F32, or F64 for F64 data */
     int32_t *labels;              /* [n]; -1 for rows dropped by HF_NAN_DROP */
+    int64_t *sizes;               /* [k] rows of each cluster, whatever their weights */
     double inertia;               /* sum of weight * d(row, its centroid) */
     int iterations;               /* of the restart that was kept */
     int restart;                  /* which restart that was */

@@ -60,6 +60,7 @@ def cluster_sizes():
     report = fit(data(), "-k", 6, out=out)
     _, _, labels = read_npy(os.path.join(out, "labels.npy"))
     counts = sorted(labels.count(j) for j in range(6))
+    equal(report["result"]["sizes"], [labels.count(j) for j in range(6)])
     sizes = report["result"]["cluster_sizes"]
     equal((sizes["min"], sizes["max"], sizes["mean"], sizes["empty"]), (counts[0], counts[-1], 100, 0))
 

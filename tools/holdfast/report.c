@@ -24,7 +24,7 @@ static struct work sum_work(const hf_kmeans_result *fit) {
     return w;
 }
 
-struct sizes {
+struct spread {
     int64_t least, median, most, empty;
 };
 
@@ -34,13 +34,11 @@ static int compare_counts(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bool count_sizes(const hf_kmeans_result *fit, struct sizes *s) {
-    int64_t *counts = calloc((size_t)fit->k, sizeof *counts);
+static bool sort_sizes(const hf_kmeans_result *fit, struct spread *s) {
+    int64_t *counts = malloc((size_t)fit->k * sizeof *counts);
     if (!counts)
         return false;
-    for (int64_t i = 0; i < fit->n; i++)
-        if (fit->labels[i] >= 0)
-            counts[fit->labels[i]]++;
+    memcpy(counts, fit->sizes, (size_t)fit->k * sizeof *counts);
     qsort(counts, (size_t)fit->k, sizeof *counts, compare_counts);
     s->least = counts[0];
     s->median = counts[fit->k / 2];
@@ -136,11 +134,11 @@ static json_t *json_data(const struct report *r) {
 
 static json_t *json_result(const struct report *r) {
     const hf_kmeans_result *fit = r->fit;
-    struct sizes s;
-    if (!count_sizes(fit, &s))
+    struct spread s;
+    if (!sort_sizes(fit, &s))
         return NULL;
     return json_pack(
-        "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}}",
+        "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}, s:o}",
         "inertia", tool_json_real(fit->inertia), "iterations", fit->iterations, "restart",
         fit->restart, "stop", stop_name(fit->stop), "stop_text", hf_stop_text(fit->stop),
         "converged", fit->converged != 0, "centroids_dtype", hf_dtype_name(fit->centroids.dtype),
@@ -148,7 +146,8 @@ static json_t *json_result(const struct report *r) {
         (json_int_t)fit->d, "cluster_sizes", "min", (json_int_t)s.least, "median",
         (json_int_t)s.median, "mean",
         tool_json_real((double)(fit->n - fit->rows_dropped) / (double)fit->k), "max",
-        (json_int_t)s.most, "empty", (json_int_t)s.empty);
+        (json_int_t)s.most, "empty", (json_int_t)s.empty, "sizes",
+        tool_json_counts(fit->sizes, fit->k));
 }
 
 static json_t *json_costs(const struct report *r) {
@@ -229,7 +228,7 @@ static void summary_preparation(const struct report *r, FILE *out) {
 void report_summary(const struct report *r, FILE *out) {
     const hf_kmeans_result *fit = r->fit;
     const struct kmeans_options *o = r->options;
-    struct sizes s = {0};
+    struct spread s = {0};
     fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(o->data),
             tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype),
             hf_dataset_format(r->data), r->streamed ? ", read in chunks" : "");
@@ -245,7 +244,7 @@ void report_summary(const struct report *r, FILE *out) {
         fprintf(out, ", best of %d runs", o->fit.n_init);
     fprintf(out, "\n  result    inertia %.12g after %d iteration%s: %s\n", fit->inertia,
             fit->iterations, fit->iterations == 1 ? "" : "s", hf_stop_text(fit->stop));
-    if (count_sizes(fit, &s))
+    if (sort_sizes(fit, &s))
         fprintf(out, "  sizes     %s to %s rows, median %s%s%s\n", tool_count_text(s.least),
                 tool_count_text(s.most), tool_count_text(s.median), s.empty ? "; empty: " : "",
                 s.empty ? tool_count_text(s.empty) : "");

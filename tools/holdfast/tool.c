@@ -194,6 +194,16 @@ json_t *tool_json_name(const char *name) {
     return text;
 }
 
+json_t *tool_json_counts(const int64_t *counts, int64_t n) {
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < n; i++)
+        if (json_array_append_new(list, json_integer((json_int_t)counts[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 /* errno of a write that failed inside stdio, which has forgotten it: a closed stream still tells,
  * and so does a pipe without a reader; else it was the disk. */
 static int lost_error(void) {

@@ -102,6 +102,7 @@ json_t *tool_json_real(double value);
 /* A file name need not be UTF-8, JSON must be: odd bytes become question marks. NULL becomes null.
  */
 json_t *tool_json_name(const char *name);
+json_t *tool_json_counts(const int64_t *counts, int64_t n); /* a list; NULL: out of memory */
 /* Print root on standard output with a final newline and drop the reference; an exit code. */
 int tool_json_print(json_t *root);
 

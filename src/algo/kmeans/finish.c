@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "ops/inertia/inertia.h"
 #include <math.h>
+#include <string.h>
 
 struct finish {
     struct hf_fit *fit;
@@ -99,12 +100,16 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     if (f.bounds && !f.bounds->valid)
         f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
-    if (verify)
+    if (verify) {
+        memcpy(fit->sizes, fit->sums.count, (size_t)fit->k * sizeof(int64_t));
         owe_sums(fit);
+    }
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
     hf_skip_reset(&fit->skip);
     if (verify)
         HF_TRY(check_nothing_left(fit));
+    if (!verify || f.stats.changed != 0)
+        HF_TRY(hf_count_labels(fit));
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
 }

@@ -109,6 +109,7 @@ struct hf_fit {
     uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
 
     int32_t *labels; /* [n_all], becomes the result's */
+    int64_t *sizes;  /* [k] rows of the clusters by the labels, likewise */
     void *best;      /* [k, d] center_type, becomes the result's */
     char kernel_assign[64], kernel_update[64];
     double seconds_init, seconds_iterate, seconds_finish;
@@ -246,9 +247,11 @@ hf_status hf_empty_split(struct hf_fit *fit);
 hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
 
 /* ---- finish.c */
-/* Labels (unless fresh) and exact inertia of fit->current; verify: also check that the sums are
- * those of the labels that came in. */
+/* Labels (unless fresh), sizes and exact inertia of fit->current; verify: also check that the sums
+ * are those of the labels that came in. */
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
+/* Count the labels into fit->sizes; one that is no cluster's is HF_E_CORRUPT. */
+hf_status hf_count_labels(struct hf_fit *fit);
 /* Says that sums from which all rows were taken are not 0; gives HF_E_CORRUPT. */
 hf_status hf_sums_are_wrong(hf_context *ctx);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */

@@ -20,6 +20,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
                            .d = fit->d,
                            .centroids = hf_centers(fit, fit->best),
                            .labels = fit->labels,
+                           .sizes = fit->sizes,
                            .inertia = hf_inertia_given(fit, best->inertia),
                            .iterations = best->history.count,
                            .restart = best->number,
@@ -37,6 +38,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
     memcpy(result->kernel_update, fit->kernel_update, sizeof(result->kernel_update));
     fit->best = NULL;
     fit->labels = NULL;
+    fit->sizes = NULL;
     best->history.it = NULL;
 }
 
@@ -126,6 +128,7 @@ void hf_kmeans_result_clear(hf_kmeans_result *fit) {
         return;
     hf_free(fit->centroids.data);
     hf_free(fit->labels);
+    hf_free(fit->sizes);
     hf_free(fit->history);
     memset(fit, 0, sizeof(*fit));
 }

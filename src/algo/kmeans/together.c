@@ -212,10 +212,12 @@ static bool take_blocks(struct together *t) {
 static hf_status take_results(struct together *t, struct hf_fit *fit) {
     fit->best = hf_alloc(center_bytes(t));
     fit->labels = hf_alloc((size_t)t->n * sizeof(int32_t));
+    fit->sizes = hf_alloc((size_t)t->k * sizeof(int64_t));
     fit->rows.chunk_rows = t->n;
     fit->held_bytes = hf_prepared_bytes(fit);
-    return fit->best && fit->labels ? HF_OK
-                                    : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for results");
+    return fit->best && fit->labels && fit->sizes
+               ? HF_OK
+               : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for results");
 }
 
 /* Random rows of all problems. Their type is that of the centroids, or narrower: nothing is
@@ -406,7 +408,7 @@ static hf_status finish(struct together *t, int64_t p, struct shares each,
            (size_t)s->iterations * sizeof(hf_kmeans_iteration));
     for (int i = 0; i < s->iterations; i++)
         run.history.it[i].seconds = each.iteration;
-    const hf_status status = hf_check_labels(fit, 0, fit->n);
+    const hf_status status = hf_count_labels(fit);
     if (status == HF_OK) {
         fit->seconds_iterate = each.iteration * s->iterations;
         fit->seconds_finish = each.end + hf_now_s() - begin;

@@ -126,7 +126,8 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
         hf_mul3_size(fit->k, fit->d, (int64_t)hf_dtype_bytes(fit->center_type), &centers);
     fit->best = fits ? hf_alloc(centers) : NULL;
     fit->labels = hf_alloc((size_t)fit->n_all * sizeof(int32_t));
-    if (!fit->block || !fit->best || !fit->labels)
+    fit->sizes = hf_alloc((size_t)fit->k * sizeof(int64_t));
+    if (!fit->block || !fit->best || !fit->labels || !fit->sizes)
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                            "the system gave no memory for %llu bytes of workspace, %lld labels and "
                            "%lld centroids",
@@ -156,5 +157,6 @@ void hf_fit_free(struct hf_fit *fit) {
     hf_free(fit->col.block);
     hf_free(fit->block);
     hf_free(fit->labels);
+    hf_free(fit->sizes);
     hf_free(fit->best);
 }
