@@ -110,8 +110,8 @@ static void bad_centroids_and_weights(void **state) {
     fit_fails(&data.x, &o, HF_E_ARG, "given centroids: 2|3 clusters");
     given = hf_array_view(c, HF_F32, 3, D - 1);
     fit_fails(&data.x, &o, HF_E_ARG, "3 columns|4");
-    given = hf_array_view(c, HF_U8, 3, D);
-    fit_fails(&data.x, &o, HF_E_ARG, "u8");
+    given = hf_array_view(c, HF_DTYPE_NONE, 3, D);
+    fit_fails(&data.x, &o, HF_E_ARG, "type none");
     given = hf_array_view(c, HF_F32, 3, D);
     c[2 * D + 1] = INFINITY;
     fit_fails(&data.x, &o, HF_E_DATA, "given centroids: row 2, column 1");

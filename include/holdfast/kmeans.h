@@ -93,7 +93,7 @@ typedef struct hf_kmeans_opts {
     int64_t k;                 /* clusters, 1 to the number of rows */
     hf_metric metric;          /* distance and kind of centroid */
     hf_init init;              /* where the centroids start */
-    const hf_array *centroids; /* HF_INIT_GIVEN: [k, d], F32 or F64 */
+    const hf_array *centroids; /* HF_INIT_GIVEN: [k, d] of any type */
     int n_init;                /* restarts, the best is kept; 0 means 1 */
     uint64_t seed;             /* of all random choices */
     int max_iter;              /* 0 means 300 */
@@ -168,7 +168,7 @@ HF_API hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t
 HF_API void hf_kmeans_result_clear(hf_kmeans_result *fit);
 
 /* Label of the nearest centroid for every row. Exactly one of x and source is not NULL.
- *   centroids  [k, d] F32 or F64
+ *   centroids  [k, d] of any type
  *   labels     [n] out
  *   distances  [n] out, d(row, its centroid) in float64; NULL when not wanted
  *   inertia    out, sum of weight * distance; NULL when not wanted (weights may be NULL)
@@ -180,6 +180,36 @@ HF_API hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_
                                    hf_precision precision, const hf_array *weights, int32_t *labels,
                                    double *distances, double *inertia);
 
+/* Called as rows are done, from the calling thread, done of total visits of rows (predict visits
+ * each twice). Return non-zero to stop. */
+typedef int (*hf_rows_progress)(void *user, int64_t done, int64_t total);
+
+/* All zero means default. */
+typedef struct hf_predict_opts {
+    hf_metric metric;          /* that of the fit */
+    hf_precision precision;    /* predict: exact labels, or those of the fast filter */
+    hf_nan nan;                /* what happens to rows with NaN or Inf */
+    const hf_array *weights;   /* predict: [n, 1] of any type, >= 0, not all 0; NULL means 1 */
+    hf_rows_progress progress; /* NULL means none */
+    void *user;                /* first argument of progress, and of the sink of transform */
+} hf_predict_opts;
+
+/* Where hf_kmeans_predict_with() writes; what is NULL is not wanted, but labels must be. */
+typedef struct hf_prediction {
+    int32_t *labels;       /* [n] out; -1 for rows dropped by HF_NAN_DROP */
+    double *distances;     /* [n] out, d(row, its centroid); NaN for those */
+    double *inertia;       /* out, sum of weight * distance of the others */
+    double *weight;        /* out, sum of their weights */
+    int64_t *sizes;        /* [k] out, rows of each cluster */
+    int64_t *rows_dropped; /* out, by HF_NAN_DROP */
+} hf_prediction;
+
+/* hf_kmeans_predict() with options; rows that are all dropped are no failure. HF_E_CANCELLED when
+ * progress asked to stop, which leaves anything in labels and distances. opts may be NULL. */
+HF_API hf_status hf_kmeans_predict_with(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                        const hf_array *centroids, const hf_predict_opts *opts,
+                                        const hf_prediction *out);
+
 /* Gets the distances of rows [first, first + count) to all centroids, [count, k] float64. Return
  * non-zero to stop. */
 typedef int (*hf_transform_sink)(void *user, int64_t first, int64_t count, const double *distances);
@@ -189,6 +219,11 @@ typedef int (*hf_transform_sink)(void *user, int64_t first, int64_t count, const
 HF_API hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
                                      const hf_array *centroids, hf_metric metric,
                                      hf_transform_sink sink, void *user);
+
+/* The same with options: the distances of rows dropped by HF_NAN_DROP are NaN. opts may be NULL. */
+HF_API hf_status hf_kmeans_transform_with(hf_context *ctx, const hf_array *x,
+                                          const hf_source *source, const hf_array *centroids,
+                                          const hf_predict_opts *opts, hf_transform_sink sink);
 
 /* "no label changed", "moved less than tol", ... */
 HF_API const char *hf_stop_text(hf_stop stop);

@@ -135,7 +135,7 @@ def nan_is_named():
     refused(path, "-k", 2, words=["row 33, column 1 of " + path, "NaN", "--nan drop"])
     out = scratch("predicted.npy")
     result = holdfast("predict", path, "--centroids", good(), "-o", out, code=INPUT)
-    check("row 33, column 1 of " + path in result.err and "--nan" not in result.err, str(result))
+    check("row 33, column 1 of " + path in result.err and "--nan drop" in result.err, str(result))
 
 
 @test
@@ -157,8 +157,6 @@ def options_against_data():
     refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": 3 of them for 4 clusters: leave -k out"])
     start = write_npy(scratch("nan-start.npy"), [[0.0] * 3] * 3 + [[0, float("nan"), 0]])
     refused(good(), "-k", 4, "--init", start, words=["--init " + start + ": row 3, column 1"])
-    start = write_npy(scratch("u8-start.npy"), [[1, 2, 3]] * 4, "u8")
-    refused(good(), "-k", 4, "--init", start, words=["--init " + start, "u8", "f32"])
     start = write_npy(scratch("large-start.npy"), [[1e300] * 3] * 4, "f64")
     refused(good(), "-k", 4, "--init", start, words=["--init " + start, "too large"])
     refused(good(), "-k", 4, "--centroids", "same", words=["--centroids same", "f32"])

@@ -155,8 +155,6 @@ def bad_input():
         check(word in result.err, f"lacks {word}\n{result}")
     holdfast("predict", scratch("none.npy"), "--centroids", centres(), "-o", out, code=INPUT)
     holdfast("predict", data(), "--centroids", scratch("none.npy"), "-o", out, code=INPUT)
-    whole = write_npy(scratch("u8.npy"), [[1, 2, 3, 4, 5, 6]], "u8")
-    holdfast("predict", data(), "--centroids", whole, "-o", out, code=INPUT)
     bad = [list(r) for r in ROWS]
     bad[123][4] = float("nan")
     result = holdfast("predict", write_npy(scratch("nan.npy"), bad), "--centroids", centres(), "-o", out,

@@ -34,6 +34,8 @@ static bool is_data_type(hf_dtype dtype) {
     return dtype > HF_DTYPE_NONE && dtype <= HF_I32 && (HF_DT_DATA & HF_DT(dtype));
 }
 
+static bool is_known_type(hf_dtype dtype) { return dtype == HF_I32 || is_data_type(dtype); }
+
 hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
                         struct hf_shape *shape) {
     if ((x != NULL) == (source != NULL))
@@ -56,8 +58,10 @@ hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *sou
 hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int64_t d) {
     if (!c || !c->data)
         return hf_ctx_fail(ctx, HF_E_ARG, "no centroids were given");
-    if (c->dtype != HF_F32 && c->dtype != HF_F64)
-        return hf_ctx_fail(ctx, HF_E_ARG, "given centroids: of type %s where f32 or f64 is needed",
+    if (!is_known_type(c->dtype))
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "given centroids: of type %s where f32, f64, f16, bf16, u8 or i32 is "
+                           "needed",
                            hf_dtype_name(c->dtype));
     HF_TRY(check_shape(ctx, "given centroids", c->rows, c->cols, c->row_stride, c->dtype));
     if (c->cols != d)
@@ -87,7 +91,7 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
 hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
     if (!w)
         return HF_OK;
-    if (!w->data || (w->dtype != HF_I32 && !is_data_type(w->dtype)))
+    if (!w->data || !is_known_type(w->dtype))
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "given weights: of type %s where f32, f64, f16, bf16, u8 or i32 is "
                            "needed",
@@ -195,6 +199,28 @@ hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array *
                    struct hf_brought *b) {
     HF_TRY(hf_host_view(ctx, centroids, "centroids", &b->centroids, &b->owned[0]));
     return hf_host_view(ctx, weights, "weights", &b->weights, &b->owned[1]);
+}
+
+hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_brought *b) {
+    const hf_array *c = *centroids;
+    if (c->dtype == HF_F32 || c->dtype == HF_F64)
+        return HF_OK;
+    const hf_dtype wide = c->dtype == HF_I32 ? HF_F64 : HF_F32;
+    size_t bytes;
+    void *copy = hf_mul3_size(c->rows, c->cols, (int64_t)hf_dtype_bytes(wide), &bytes)
+                     ? hf_alloc(bytes)
+                     : NULL;
+    if (!copy)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a copy of the centroids");
+    for (int64_t j = 0; j < c->rows; j++)
+        for (int64_t f = 0; f < c->cols; f++)
+            hf_store_f64(copy, wide, j * c->cols + f, hf_load_f64(hf_array_row(c, j), c->dtype, f));
+    const hf_array view = hf_array_view(copy, wide, c->rows, c->cols);
+    hf_free(b->owned[0]); /* what c may have lain in */
+    b->owned[0] = copy;
+    b->centroids = view;
+    *centroids = &b->centroids;
+    return HF_OK;
 }
 
 void hf_put_away(struct hf_brought *b) {

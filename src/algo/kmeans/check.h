@@ -14,7 +14,7 @@ struct hf_shape {
 };
 hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
                         struct hf_shape *shape);
-/* [k, d] F32 or F64, finite; k < 0: any number of rows. */
+/* [k, d] of any type, finite; k < 0: any number of rows. */
 hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int64_t d);
 /* [n, 1], finite, >= 0, not all 0. */
 hf_status hf_check_weights(hf_context *ctx, const hf_array *weights, int64_t n);
@@ -35,6 +35,8 @@ struct hf_brought {
 };
 hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
                    struct hf_brought *b);
+/* Centroids that were checked as F32 or F64, into which the other types go exactly. */
+hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_brought *b);
 void hf_put_away(struct hf_brought *b);
 
 #endif

@@ -135,8 +135,8 @@ void hf_kmeans_result_clear(hf_kmeans_result *fit) {
 
 /* Outputs that lie on the device are written on the host first. */
 static hf_status predict_outputs(hf_context *ctx, struct hf_predict_args *args) {
-    int32_t *const labels = args->labels;
-    double *const distances = args->distances;
+    int32_t *const labels = args->out.labels;
+    double *const distances = args->out.distances;
     const bool away = ctx->device->owns(ctx->stream, labels);
     const bool far = ctx->device->owns(ctx->stream, distances);
     const size_t n = (size_t)args->n;
@@ -145,8 +145,8 @@ static hf_status predict_outputs(hf_context *ctx, struct hf_predict_args *args) 
     hf_status status = HF_OK;
     if ((away && !own_labels) || (far && !own_distances))
         status = hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for %lld labels", (long long)args->n);
-    args->labels = away ? own_labels : labels;
-    args->distances = far ? own_distances : distances;
+    args->out.labels = away ? own_labels : labels;
+    args->out.distances = far ? own_distances : distances;
     if (status == HF_OK)
         status = hf_predict(ctx, args);
     if (status == HF_OK && away)
@@ -158,67 +158,87 @@ static hf_status predict_outputs(hf_context *ctx, struct hf_predict_args *args) 
     return status;
 }
 
+static hf_status check_predict(hf_context *ctx, const struct hf_predict_args *args,
+                               struct hf_shape *shape) {
+    const hf_predict_opts *o = &args->opts;
+    HF_TRY(hf_check_rows(ctx, args->x, args->source, shape));
+    HF_TRY(hf_check_metric(ctx, o->metric, o->precision));
+    if ((unsigned)o->nan > HF_NAN_DROP)
+        return hf_ctx_fail(ctx, HF_E_ARG, "unknown policy for NaN %u: the header lists 0 to %u",
+                           (unsigned)o->nan, (unsigned)HF_NAN_DROP);
+    return HF_OK;
+}
+
 /* Check and stage what predict and transform have in common, then run one of them. */
 static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
-                              const hf_array *centroids, hf_transform_sink sink, void *user) {
+                              const hf_array *centroids, hf_transform_sink sink) {
     struct hf_shape shape;
     struct hf_resident resident = {0};
     struct hf_brought brought = {0};
-    hf_status status = hf_check_rows(ctx, args->x, args->source, &shape);
+    hf_status status = check_predict(ctx, args, &shape);
     if (status == HF_OK)
-        status = hf_check_metric(ctx, args->metric, args->precision);
-    if (status == HF_OK)
-        status = hf_bring(ctx, &centroids, &args->weights, &brought);
+        status = hf_bring(ctx, &centroids, &args->opts.weights, &brought);
     if (status == HF_OK)
         status = hf_check_centroids(ctx, centroids, -1, shape.d);
     if (status == HF_OK)
-        status = hf_check_weights(ctx, args->weights, shape.n);
+        status = hf_check_weights(ctx, args->opts.weights, shape.n);
+    if (status == HF_OK)
+        status = hf_widen_centroids(ctx, &centroids, &brought);
     if (status == HF_OK)
         status = hf_resident_take(ctx, &args->x, &args->source, false, &resident);
     if (status == HF_OK) {
-        args->reader = resident.reader;
+        args->resident = &resident;
         args->n = shape.n;
         args->d = shape.d;
         args->dtype = shape.dtype;
         args->centroids = *centroids;
-        status = sink ? hf_transform(ctx, args, sink, user) : predict_outputs(ctx, args);
+        status = sink ? hf_transform(ctx, args, sink) : predict_outputs(ctx, args);
     }
     hf_resident_clear(ctx, &resident);
     hf_put_away(&brought);
     return status;
 }
 
-/* NOLINTBEGIN(readability-non-const-parameter): outputs, written behind args */
+hf_status hf_kmeans_predict_with(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                 const hf_array *centroids, const hf_predict_opts *opts,
+                                 const hf_prediction *out) {
+    if (!ctx)
+        return HF_E_ARG;
+    if (!out || !out->labels)
+        return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the labels (labels is NULL)");
+    struct hf_predict_args args = {
+        .x = x, .source = source, .opts = opts ? *opts : (hf_predict_opts){0}, .out = *out};
+    return predict_rows(ctx, &args, centroids, NULL);
+}
+
 hf_status hf_kmeans_predict(hf_context *ctx, const hf_array *x, const hf_source *source,
                             const hf_array *centroids, hf_metric metric, hf_precision precision,
                             const hf_array *weights, int32_t *labels, double *distances,
                             double *inertia) {
-    if (!ctx)
-        return HF_E_ARG;
-    if (!labels)
-        return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the labels (labels is NULL)");
-    struct hf_predict_args args = {.x = x,
-                                   .source = source,
-                                   .metric = metric,
-                                   .precision = precision,
-                                   .weights = weights,
-                                   .labels = labels,
-                                   .distances = distances,
-                                   .inertia = inertia};
-    return predict_rows(ctx, &args, centroids, NULL, NULL);
+    const hf_predict_opts opts = {.metric = metric, .precision = precision, .weights = weights};
+    const hf_prediction out = {.labels = labels, .distances = distances, .inertia = inertia};
+    return hf_kmeans_predict_with(ctx, x, source, centroids, &opts, &out);
 }
-/* NOLINTEND(readability-non-const-parameter) */
 
-hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
-                              const hf_array *centroids, hf_metric metric, hf_transform_sink sink,
-                              void *user) {
+hf_status hf_kmeans_transform_with(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                   const hf_array *centroids, const hf_predict_opts *opts,
+                                   hf_transform_sink sink) {
     if (!ctx)
         return HF_E_ARG;
     if (!sink)
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "there is no function to take the distances (sink is NULL)");
-    struct hf_predict_args args = {.x = x, .source = source, .metric = metric};
-    return predict_rows(ctx, &args, centroids, sink, user);
+    struct hf_predict_args args = {
+        .x = x, .source = source, .opts = opts ? *opts : (hf_predict_opts){0}};
+    args.opts.weights = NULL;
+    return predict_rows(ctx, &args, centroids, sink);
+}
+
+hf_status hf_kmeans_transform(hf_context *ctx, const hf_array *x, const hf_source *source,
+                              const hf_array *centroids, hf_metric metric, hf_transform_sink sink,
+                              void *user) {
+    const hf_predict_opts opts = {.metric = metric, .user = user};
+    return hf_kmeans_transform_with(ctx, x, source, centroids, &opts, sink);
 }
 
 const char *hf_stop_text(hf_stop stop) {

@@ -4,22 +4,19 @@
 #ifndef HF_PREDICT_H
 #define HF_PREDICT_H
 
+#include "core/resident.h"
 #include "ops/assign/assign.h"
 #include <holdfast/kmeans.h>
 
 struct hf_predict_args {
     const hf_array *x; /* one of the two */
     const hf_source *source;
-    struct hf_reader *reader; /* of the rows, or NULL */
+    struct hf_resident *resident; /* where the rows lie on a device, or are brought there */
     int64_t n, d;
     hf_dtype dtype;
-    hf_array centroids; /* [k, d] */
-    hf_metric metric;
-    hf_precision precision;
-    const hf_array *weights; /* [n, 1] or NULL */
-    int32_t *labels;         /* [n] out */
-    double *distances;       /* [n] out or NULL */
-    double *inertia;         /* out or NULL */
+    hf_array centroids; /* [k, d] F32 or F64 */
+    hf_predict_opts opts;
+    hf_prediction out;
 };
 
 /* The filter for rows within [min, max] [d]: the mean of the centroids, which the host can read,
@@ -29,8 +26,7 @@ struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, 
 
 /* Where it fails after a first look at all rows, labels and distances hold anything. */
 hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
-/* Uses the first eight members. */
-hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink,
-                       void *user);
+/* Uses all members but `out`. */
+hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink);
 
 #endif
