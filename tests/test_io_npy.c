@@ -480,18 +480,33 @@ static void test_write_check(void **state) {
 /* Files that NumPy itself wrote; see data/io/README.md. */
 static void test_numpy_wrote(void **state) {
     (void)state;
-    static const char *const names[] = {"f2", "f4", "f8",  "u1",    "i2",   "i4",
-                                        "i8", "b1", "f4f", "f4big", "f4v2", "f4v3"};
+    static const char *const names[] = {"f2.npy",
+                                        "f4.npy",
+                                        "f8.npy",
+                                        "u1.npy",
+                                        "i2.npy",
+                                        "i4.npy",
+                                        "i8.npy",
+                                        "b1.npy",
+                                        "f4f.npy",
+                                        "f4big.npy",
+                                        "f4v2.npy",
+                                        "f4v3.npy",
+                                        "savez.npz:a",
+                                        "savez.npz:b.npy",
+                                        "savez_compressed.npz:a",
+                                        "savez_compressed.npz:b"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[600];
-        (void)snprintf(path, sizeof path, HF_TEST_DATA "/io/numpy_%s.npy", names[k]);
+        (void)snprintf(path, sizeof path, HF_TEST_DATA "/io/numpy_%s", names[k]);
         hf_dataset *d = open_loaded(path);
         const hf_array *a = hf_dataset_array(d);
         assert_true(a->rows == 4 && a->cols == 3);
         for (int64_t e = 0; e < 12; e++)
             assert_true(at(a, e / 3, e % 3) ==
-                        (strcmp(names[k], "b1") == 0 ? (double)(e % 2) : (double)e));
-        expect_same_streamed(path, a);
+                        (strcmp(names[k], "b1.npy") == 0 ? (double)(e % 2) : (double)e));
+        if (strstr(names[k], "compressed") == NULL)
+            expect_same_streamed(path, a);
         hf_dataset_close(d);
     }
 }

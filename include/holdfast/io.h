@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data files. Reading: .npy, .fvecs, .bvecs, IDX (.gz too), CSV/TSV. Writing: .npy, whole or not at
+ * Data files. Reading: .npy, .npz, .fvecs, .bvecs, IDX, CSV/TSV, some of them compressed. Writing: .npy, whole or not at
  * all. */
 #ifndef HF_IO_H
 #define HF_IO_H
@@ -43,8 +43,10 @@ typedef struct hf_open_opts {
     const hf_scaling *scaling; /* scale with these instead: those of an earlier fit */
 } hf_open_opts;
 
-/* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. The
- * format is told from the content, then from the name. [n, h, w] becomes [n, h * w], one dimension
+/* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. Of a
+ * ZIP archive such as .npz, stored or deflated, the only member is read, or with the path
+ * "FILE.npz:NAME" the one of that name. "-" is standard input, of any format, all of which is kept
+ * in memory while the dataset is open, unless it is a file. The format is told from the content, then from the name. [n, h, w] becomes [n, h * w], one dimension
  * becomes [n, 1]; .npy may be in Fortran order and of either byte order.
  * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
  * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than

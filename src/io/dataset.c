@@ -77,11 +77,11 @@ static hf_status load(hf_dataset *d, int64_t file_bytes, int64_t memory, hf_erro
 /* A compressed file can be asked for its rows only once, and only from the front. */
 static hf_status check_packed(const hf_dataset *d, int64_t file_bytes, int64_t memory,
                               uint64_t limit, hf_error *err) {
+    const char *remedy = d->in.is_member ? "save it with numpy.save" : "unpack it with gunzip";
     if (d->table.fortran)
         return hf_fail(err, HF_E_DATA,
-                       "%s: a compressed array in Fortran order is not read; unpack it "
-                       "with gunzip first",
-                       d->in.name);
+                       "%s: a compressed array in Fortran order is not read; %s first", d->in.name,
+                       remedy);
     if (file_bytes / HF_GUNZIP_MAX_RATIO > d->in.size)
         return hf_fail(
             err, HF_E_DATA,
@@ -92,8 +92,8 @@ static hf_status check_packed(const hf_dataset *d, int64_t file_bytes, int64_t m
         return hf_fail(
             err, HF_E_NOMEM,
             "%s: its rows take %lld bytes and %llu are allowed, and a compressed file is not "
-            "read in chunks; unpack it with gunzip, or raise memory_bytes",
-            d->in.name, (long long)memory, (unsigned long long)limit);
+            "read in chunks; %s, or raise memory_bytes",
+            d->in.name, (long long)memory, (unsigned long long)limit, remedy);
     return HF_OK;
 }
 
@@ -243,12 +243,13 @@ static hf_status open_content(hf_dataset *d, const char *path, struct plan *plan
     const struct hf_format *format = NULL;
     struct hf_opened opened;
     memset(&opened, 0, sizeof opened);
+    const char *name = d->in.is_member ? d->in.member.name : path;
     HF_TRY(hf_missing_list(o->missing, &d->missing, &d->missing_count, err));
     const struct hf_format_limits limits = {
         .memory_bytes = plan->limit,
         .float64 = o->float64 != 0,
         .text = {o->header, o->columns, o->skip_columns, d->missing, d->missing_count}};
-    HF_TRY(hf_format_detect(&d->in, path, &format, err));
+    HF_TRY(hf_format_detect(&d->in, name, &format, err));
     d->format = format->name;
     HF_TRY(format->open(&d->in, &limits, &opened, err));
     d->table = opened.table;
@@ -300,7 +301,7 @@ hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts 
     d->in.fd = -1;
     struct plan plan = {.limit = opts->memory_bytes > 0 ? opts->memory_bytes : default_limit(ctx),
                         .opts = opts};
-    hf_status status = hf_input_open(&d->in, path, &ctx->error);
+    hf_status status = hf_input_open(&d->in, path, plan.limit, &ctx->error);
     if (status == HF_OK)
         status = open_plainly(d, path, &plan, &ctx->error);
     if (status != HF_OK) {

@@ -15,7 +15,7 @@ static const struct {
     size_t bytes;
     const char *advice;
 } foreign[] = {
-    {"PK\3\4", 4, "a ZIP archive such as .npz; save the array alone with numpy.save"},
+    {"PK\3\4", 4, "a ZIP archive inside of another file; unpack that first"},
     {"\x89HDF\r\n\x1a\n", 8, "HDF5; save the array with numpy.save"},
     {"PAR1", 4, "Parquet; save the numeric columns with numpy.save"},
     {"ARROW1", 6, "Arrow or Feather; save the numeric columns with numpy.save"},

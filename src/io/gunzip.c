@@ -2,10 +2,8 @@
 #include "io/gunzip.h"
 
 #include "base/mem.h"
+#include "io/input.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #define PACKED_BYTES 65536
@@ -15,8 +13,10 @@ struct hf_gunzip {
     z_stream z;
     int fd;
     const char *name;
-    int64_t packed_offset; /* bytes of the file read so far */
-    int64_t position;      /* bytes handed out so far */
+    const struct hf_zip_member *member; /* NULL: a gzip file */
+    int64_t packed_offset;              /* where the file is read next */
+    uint32_t crc32;                     /* of what was handed out of a member */
+    int64_t position;                   /* bytes handed out so far */
     bool file_end;
     bool member_end; /* between two members, or at the end */
     unsigned char packed[PACKED_BYTES];
@@ -32,22 +32,29 @@ static void give(voidpf user, voidpf p) {
     hf_free(p);
 }
 
-hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err) {
+hf_status hf_gunzip_open_member(struct hf_gunzip **gz, int fd, const char *name,
+                                const struct hf_zip_member *member, hf_error *err) {
     *gz = NULL;
     struct hf_gunzip *g = hf_alloc_zero(sizeof *g);
     if (g == NULL)
         return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
     g->fd = fd;
     g->name = name;
+    g->member = member;
+    g->packed_offset = member != NULL ? member->offset : 0;
     g->z.zalloc = take;
     g->z.zfree = give;
-    /* 15: the largest window; + 16: gzip and nothing else. */
-    if (inflateInit2(&g->z, 15 + 16) != Z_OK) {
+    /* 15: the largest window; + 16: gzip and nothing else; negative: without any frame. */
+    if (inflateInit2(&g->z, member != NULL ? -15 : 15 + 16) != Z_OK) {
         hf_free(g);
         return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
     }
     *gz = g;
     return HF_OK;
+}
+
+hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err) {
+    return hf_gunzip_open_member(gz, fd, name, NULL, err);
 }
 
 void hf_gunzip_close(struct hf_gunzip *gz) {
@@ -60,22 +67,37 @@ void hf_gunzip_close(struct hf_gunzip *gz) {
 int64_t hf_gunzip_position(const struct hf_gunzip *gz) { return gz->position; }
 
 static hf_status refill(struct hf_gunzip *g, hf_error *err) {
-    ssize_t n;
-    do {
-        n = pread(g->fd, g->packed, sizeof g->packed, (off_t)g->packed_offset);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return hf_fail(err, HF_E_IO, "%s: reading failed at byte %lld: %s", g->name,
-                       (long long)g->packed_offset, strerror(errno));
-    g->packed_offset += n;
+    size_t ask = sizeof g->packed;
+    size_t n = 0;
+    if (g->member != NULL) {
+        const int64_t left = g->member->offset + g->member->packed - g->packed_offset;
+        ask = left < PACKED_BYTES ? (size_t)left : ask;
+    }
+    HF_TRY(hf_input_pread(g->fd, g->name, g->packed_offset, g->packed, ask, &n, err));
+    g->packed_offset += (int64_t)n;
     g->file_end = n == 0;
     g->z.next_in = g->packed;
     g->z.avail_in = (uInt)n;
     return HF_OK;
 }
 
-/* After a member: another one may follow, or zeros up to the end (tapes pad so), nothing else. */
+/* What was handed out is all of a member of an archive, and right. */
+static hf_status check_member(const struct hf_gunzip *g, hf_error *err) {
+    if (g->position == g->member->bytes && g->crc32 == g->member->crc32)
+        return HF_OK;
+    return hf_fail(err, HF_E_DATA,
+                   "%s: the compressed data are damaged: %s; get or write the file again", g->name,
+                   g->position == g->member->bytes ? "their checksum is wrong"
+                                                   : "their length is not the one promised");
+}
+
+/* After a member of a gzip file: another one may follow, or zeros up to the end (tapes pad so),
+ * nothing else. */
 static hf_status next_member(struct hf_gunzip *g, hf_error *err) {
+    if (g->member != NULL) {
+        g->file_end = true;
+        return HF_OK;
+    }
     while (g->z.avail_in > 0 && *g->z.next_in == 0) {
         g->z.next_in++;
         g->z.avail_in--;
@@ -103,9 +125,10 @@ static hf_status inflate_some(struct hf_gunzip *g, hf_error *err) {
     if (rc == Z_MEM_ERROR)
         return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", g->name);
     return hf_fail(err, HF_E_DATA,
-                   "%s: the gzip data are damaged near byte %lld (%s); get or compress "
+                   "%s: the %s data are damaged near byte %lld (%s); get or compress "
                    "the file again",
-                   g->name, (long long)(g->packed_offset - g->z.avail_in),
+                   g->name, g->member != NULL ? "compressed" : "gzip",
+                   (long long)(g->packed_offset - g->z.avail_in),
                    g->z.msg != NULL ? g->z.msg : "no details");
 }
 
@@ -126,8 +149,13 @@ hf_status hf_gunzip_read(struct hf_gunzip *gz, void *dst, size_t bytes, size_t *
         gz->z.next_out = (unsigned char *)dst + *got;
         gz->z.avail_out = ask;
         HF_TRY(inflate_some(gz, err));
-        *got += ask - gz->z.avail_out;
-        gz->position += ask - gz->z.avail_out;
+        const size_t more = ask - gz->z.avail_out;
+        if (gz->member != NULL)
+            gz->crc32 = (uint32_t)crc32_z(gz->crc32, (unsigned char *)dst + *got, more);
+        *got += more;
+        gz->position += (int64_t)more;
+        if (gz->member != NULL && gz->member_end)
+            HF_TRY(check_member(gz, err));
         if (gz->file_end && !gz->member_end && gz->z.avail_out == ask)
             return hf_fail(
                 err, HF_E_DATA,

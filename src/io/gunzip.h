@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decompression of gzip files from front to back, in bounded memory. */
+ * Decompression of gzip files, and of deflated members of ZIP archives, from front to back, in
+ * bounded memory. */
 #ifndef HF_GUNZIP_H
 #define HF_GUNZIP_H
 
 #include "base/status.h"
+#include "io/zip.h"
 
 /* Deflate makes at most this many bytes of one (zlib's technical notes: 1032:1). */
 #define HF_GUNZIP_MAX_RATIO 1032
@@ -12,6 +14,9 @@ struct hf_gunzip;
 
 /* Read the file behind fd from its start; fd and name are borrowed. */
 hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err);
+/* The same for a deflated member, which is borrowed too. */
+hf_status hf_gunzip_open_member(struct hf_gunzip **gz, int fd, const char *name,
+                                const struct hf_zip_member *member, hf_error *err);
 void hf_gunzip_close(struct hf_gunzip *gz);
 
 /* The next `bytes` bytes; *got is less only at the end, after the checksums were found right. */

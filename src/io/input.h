@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A file that is read: by position, or from front to back when it is compressed with gzip. */
+ * A file that is read: by position, or from front to back when it is compressed. What is read of a
+ * ZIP archive (.npz) is one of its members, of standard input a copy in memory. */
 #ifndef HF_INPUT_H
 #define HF_INPUT_H
 
 #include "base/status.h"
-#include <stdbool.h>
+#include "io/zip.h"
 #include <sys/types.h>
 
 #define HF_INPUT_HEAD 4096
@@ -14,18 +15,26 @@ struct hf_gunzip;
 struct hf_input {
     int fd;
     char name[256]; /* the path for messages; long ones lose their front */
-    int64_t size;   /* bytes on disk */
-    int64_t mtime_s, mtime_ns;
-    struct hf_gunzip *gz; /* NULL: the file is not compressed */
+    int64_t size;   /* bytes on disk, of the member if it is one */
+    int64_t file_bytes, mtime_s, mtime_ns;
+    bool is_member; /* of a ZIP archive */
+    struct hf_zip_member member;
+    struct hf_gunzip *gz; /* NULL: the content is not compressed */
     size_t head_bytes;
     unsigned char head[HF_INPUT_HEAD]; /* the first bytes of the content, decompressed */
 };
 
-/* Open a regular file that is not empty. On failure nothing needs closing.
- * HF_E_IO: missing, no permission, a directory, pipe or device; HF_E_DATA: empty or damaged gzip.
- */
-hf_status hf_input_open(struct hf_input *in, const char *path, hf_error *err);
+/* Open a regular file that is not empty, a member of a ZIP archive ("FILE.npz:NAME", or the only
+ * one), or standard input ("-"), of which at most `most` bytes are kept. On failure nothing needs
+ * closing.
+ * HF_E_IO: missing, no permission, a directory, pipe or device; HF_E_DATA: empty or damaged gzip or
+ * ZIP; HF_E_NOMEM: too much on standard input. */
+hf_status hf_input_open(struct hf_input *in, const char *path, uint64_t most, hf_error *err);
 void hf_input_close(struct hf_input *in);
+
+/* Bytes [offset, offset + bytes) of a file; *got is less only where it ends. */
+hf_status hf_input_pread(int fd, const char *name, int64_t offset, void *dst, size_t bytes,
+                         size_t *got, hf_error *err);
 
 /* Let a compressed file be read from its front again; others can be at any time. */
 hf_status hf_input_rewind(struct hf_input *in, hf_error *err);

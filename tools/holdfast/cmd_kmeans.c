@@ -136,7 +136,10 @@ static int prepare(struct job *job) {
     const int checked = o->fit.resume ? resume_check(o->fit.resume) : EXIT_DONE;
     if (checked != EXIT_DONE)
         return checked;
-    const int spared = spare_inputs(o);
+    static const char *const roles[] = {"DATA", "--weights", "--init"};
+    const char *const inputs[] = {o->data, o->weights_file, o->init_file};
+    const int once = tool_one_standard_input(roles, inputs, 3);
+    const int spared = once == EXIT_DONE ? spare_inputs(o) : once;
     if (spared != EXIT_DONE)
         return spared;
     errno = 0;

@@ -83,15 +83,22 @@ static const struct argp_option table[] = {
      5},
     {0}};
 
-static void set_init(struct kmeans_options *o, struct argp_state *state, const char *text) {
+/* A name that means a file even where there is none, so that it is told as missing. */
+static bool names_file(const char *text) {
     const size_t length = strlen(text);
+    const char *end = length < 4 ? "" : text + length - 4;
+    return strcmp(text, "-") == 0 || strcmp(end, ".npy") == 0 || strstr(text, ".npz") ||
+           access(text, F_OK) == 0;
+}
+
+static void set_init(struct kmeans_options *o, struct argp_state *state, const char *text) {
     o->init_file = NULL;
     for (int i = 0; kmeans_init_names[i]; i++)
         if (strcmp(text, kmeans_init_names[i]) == 0) {
             o->fit.init = (hf_init)i;
             return;
         }
-    if ((length < 4 || strcmp(text + length - 4, ".npy") != 0) && access(text, F_OK) != 0)
+    if (!names_file(text))
         argp_error(
             state,
             "--init %s: must be kmeans++, kmeans-parallel, random or the name of a .npy file",

@@ -68,6 +68,10 @@ int tool_writable(hf_context *ctx, const char *path);
  * message. */
 int tool_spare(const char *output, const char *const *inputs, int count);
 
+/* Standard input can be one of the inputs only: `names` of options or arguments, and what each was
+ * given (NULL: nothing). EXIT_USAGE and a message if two of them are "-". */
+int tool_one_standard_input(const char *const *names, const char *const *files, int count);
+
 /* Values of options; a malformed one ends the program through argp_error (exit code 2). */
 int64_t tool_int(struct argp_state *state, const char *option, const char *text, int64_t least,
                  int64_t most);

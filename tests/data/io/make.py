@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the .npy files of this folder with NumPy itself: the numbers 0 to 11 as 4 rows of 3."""
+"""Write the .npy and .npz files of this folder with NumPy itself: the numbers 0 to 11 as 4 rows of 3."""
 import pathlib
 
 import numpy as np
@@ -14,3 +14,5 @@ np.save(here / "numpy_f4big.npy", a.astype(">f4"))
 for version in (2, 3):
     with open(here / f"numpy_f4v{version}.npy", "wb") as f:
         np.lib.format.write_array(f, a.astype("f4"), version=(version, 0))
+np.savez(here / "numpy_savez.npz", a=a.astype("f4"), b=a)
+np.savez_compressed(here / "numpy_savez_compressed.npz", a=a.astype("f4"), b=a)
