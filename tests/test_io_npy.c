@@ -424,6 +424,50 @@ static void test_write_refuses(void **state) {
 
 static bool there(const char *name) { return access(in_folder(name), F_OK) == 0; }
 
+/* A file of a set that grows piece by piece. */
+static void test_file_in_pieces(void **state) {
+    (void)state;
+    const double rows[6] = {1, 2, 3, 4, 5, 6};
+    const char *path = in_folder("pieces.npy");
+    hf_file_set *set = NULL;
+    assert_int_equal(hf_file_set_create(ctx, &set), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows, 8), HF_E_ARG);
+    assert_int_equal(hf_file_set_end(set), HF_E_ARG);
+    assert_int_equal(hf_file_set_begin(set, path, HF_F64, -1, 2), HF_E_ARG);
+    assert_int_equal(hf_file_set_begin(set, path, HF_DTYPE_NONE, 3, 2), HF_E_ARG);
+    assert_int_equal(hf_file_set_begin(set, in_folder("no/a.npy"), HF_F64, 3, 2), HF_E_IO);
+    assert_int_equal(hf_file_set_begin(set, path, HF_F64, 3, 2), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows, 4 * sizeof *rows), HF_OK);
+    assert_int_equal(hf_file_set_file(set, in_folder("other"), "x", 1), HF_E_ARG);
+    assert_int_equal(hf_file_set_commit(set, NULL), HF_E_ARG);
+    assert_non_null(strstr(hf_last_error(ctx), "not ended"));
+    assert_int_equal(hf_file_set_end(set), HF_E_ARG); /* two values are missing */
+    assert_non_null(strstr(hf_last_error(ctx), "160 bytes"));
+    assert_int_equal(hf_file_set_begin(set, path, HF_F64, 3, 2), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows, 5 * sizeof *rows), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows + 5, sizeof *rows), HF_OK);
+    assert_int_equal(hf_file_set_end(set), HF_OK);
+    assert_int_equal(hf_file_set_begin(set, in_folder("pieces.txt"), HF_DTYPE_NONE, 0, 0), HF_OK);
+    assert_int_equal(hf_file_set_append(set, "1\n2\n", 4), HF_OK);
+    assert_int_equal(hf_file_set_end(set), HF_OK);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(hf_file_set_begin(set, in_folder("late.npy"), HF_F64, 3, 2), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows, 8), HF_OK);
+    hf_file_set_destroy(set); /* gives up the one that was begun, too */
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(hf_file_set_create(ctx, &set), HF_OK);
+    assert_int_equal(hf_file_set_begin(set, path, HF_F64, 3, 2), HF_OK);
+    assert_int_equal(hf_file_set_append(set, rows, sizeof rows), HF_OK);
+    assert_int_equal(hf_file_set_end(set), HF_OK);
+    assert_int_equal(hf_file_set_commit(set, NULL), HF_OK);
+    hf_file_set_destroy(set);
+    hf_dataset *d = open_loaded(path);
+    const hf_array *a = hf_dataset_array(d);
+    assert_true(a->rows == 3 && a->cols == 2 && a->dtype == HF_F64);
+    assert_memory_equal(a->data, rows, sizeof rows);
+    hf_dataset_close(d);
+}
+
 static void test_file_set(void **state) {
     (void)state;
     hf_file_set *set = NULL;
@@ -523,6 +567,7 @@ int main(void) {
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_write_refuses),
+        cmocka_unit_test(test_file_in_pieces),
         cmocka_unit_test(test_file_set),
         cmocka_unit_test(test_write_check),
         cmocka_unit_test(test_numpy_wrote),

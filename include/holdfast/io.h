@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data files. Reading: .npy, .npz, .fvecs, .bvecs, IDX, CSV/TSV, some of them compressed. Writing: .npy, whole or not at
- * all. */
+ * Data files. Reading: .npy, .npz, .fvecs, .bvecs, IDX, CSV/TSV, some of them compressed. Writing:
+ * .npy, whole or not at all. */
 #ifndef HF_IO_H
 #define HF_IO_H
 
@@ -46,8 +46,9 @@ typedef struct hf_open_opts {
 /* Open a data file as a matrix; any format but .fvecs and .bvecs may be compressed with gzip. Of a
  * ZIP archive such as .npz, stored or deflated, the only member is read, or with the path
  * "FILE.npz:NAME" the one of that name. "-" is standard input, of any format, all of which is kept
- * in memory while the dataset is open, unless it is a file. The format is told from the content, then from the name. [n, h, w] becomes [n, h * w], one dimension
- * becomes [n, 1]; .npy may be in Fortran order and of either byte order.
+ * in memory while the dataset is open, unless it is a file. The format is told from the content,
+ * then from the name. [n, h, w] becomes [n, h * w], one dimension becomes [n, 1]; .npy may be in
+ * Fortran order and of either byte order.
  * Elements keep their type where hf_dtype has it ('<V2' is BF16); others are converted exactly:
  * integers of 8 and 16 bits to F32, of 32 and 64 bits to F64 (an error where a value has more than
  * 53 bits), bool to U8. CSV numbers are rounded to the nearest float64, then to F32, unless one
@@ -118,6 +119,17 @@ HF_API hf_status hf_file_set_npy_matrix(hf_file_set *set, const char *path, cons
 /* The same for hf_write_file(). */
 HF_API hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data,
                                   size_t bytes);
+
+/* Add a file piece by piece: begin, append, end, before anything else is added. The file is a .npy
+ * of rows x cols elements of a type, C order, and its header is there from the beginning; with
+ * HF_DTYPE_NONE and sizes of 0 it is what is appended alone. HF_E_ARG by end: the pieces are not as
+ * long as the header promises. On failure the set is as it was before begin. */
+HF_API hf_status hf_file_set_begin(hf_file_set *set, const char *path, hf_dtype dtype, int64_t rows,
+                                   int64_t cols);
+/* The next piece of the file that was begun. */
+HF_API hf_status hf_file_set_append(hf_file_set *set, const void *data, size_t bytes);
+/* The file that was begun is complete. */
+HF_API hf_status hf_file_set_end(hf_file_set *set);
 
 /* Size and CRC-32 (that of gzip and zlib) of the i-th file added; 0 past the last one. */
 HF_API int hf_file_set_at(const hf_file_set *set, int i, int64_t *bytes, uint32_t *crc32);

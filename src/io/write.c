@@ -23,6 +23,8 @@ struct staged {
 struct hf_file_set {
     hf_context *ctx;
     int count;
+    bool begun;       /* the one behind the last grows piece by piece */
+    int64_t promised; /* bytes of that one; -1: any */
     struct staged staged[SET_MAX];
 };
 
@@ -86,26 +88,32 @@ static hf_status put_rows(struct staged *s, const hf_array *a, size_t row_bytes,
     return HF_OK;
 }
 
-static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err) {
-    size_t all;
+static hf_status check_sizes(const hf_array *a, size_t *row_bytes, size_t *all, hf_error *err) {
     if (type_code(a->dtype) == NULL)
         return hf_fail(err, HF_E_ARG, "hf_write_npy: an array with an element type is needed");
     const int64_t element = (int64_t)hf_dtype_bytes(a->dtype);
     const int64_t stride = a->row_stride == 0 ? a->cols : a->row_stride;
     if (a->rows < 0 || a->cols < 0 || stride < a->cols ||
-        !hf_mul3_size(a->rows, stride, element, &all) || all > SIZE_MAX / 2)
+        !hf_mul3_size(a->rows, stride, element, all) || *all > SIZE_MAX / 2)
         return hf_fail(err, HF_E_ARG,
                        "hf_write_npy: rows = %lld, cols = %lld, row_stride = %lld is no "
                        "array",
                        (long long)a->rows, (long long)a->cols, (long long)a->row_stride);
-    if (a->data == NULL && all > 0)
-        return hf_fail(err, HF_E_ARG, "hf_write_npy: data is NULL");
     return hf_mul_size(a->cols, element, row_bytes) ? HF_OK : HF_E_INTERNAL;
+}
+
+static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err) {
+    size_t all = 0;
+    HF_TRY(check_sizes(a, row_bytes, &all, err));
+    return a->data == NULL && all > 0 ? hf_fail(err, HF_E_ARG, "hf_write_npy: data is NULL")
+                                      : HF_OK;
 }
 
 /* A place in the set, and the file begun. */
 static hf_status begin(hf_file_set *set, const char *path, struct staged **s) {
     hf_error *err = &set->ctx->error;
+    if (set->begun)
+        return hf_fail(err, HF_E_ARG, "a file of the set was begun and is not ended");
     if (set->count == SET_MAX)
         return hf_fail(err, HF_E_ARG, "a file set holds at most %d files", SET_MAX);
     *s = &set->staged[set->count];
@@ -166,7 +174,7 @@ hf_status hf_file_set_create(hf_context *ctx, hf_file_set **set) {
 }
 
 void hf_file_set_destroy(hf_file_set *set) {
-    for (int i = 0; set != NULL && i < set->count; i++)
+    for (int i = 0; set != NULL && i < set->count + set->begun; i++)
         hf_file_abort(set->staged[i].file);
     hf_free(set);
 }
@@ -183,6 +191,71 @@ hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data,
     return set == NULL ? HF_E_ARG : add_data(set, path, data, bytes);
 }
 
+static hf_status begin_rows(hf_file_set *set, const char *path, const hf_array *a) {
+    hf_error *err = &set->ctx->error;
+    struct staged *s = NULL;
+    size_t row_bytes = 0;
+    size_t all = 0;
+    char header[HEADER_BYTES];
+    const bool bare = a->dtype == HF_DTYPE_NONE;
+    if (path == NULL || path[0] == '\0')
+        return hf_fail(err, HF_E_ARG, "hf_file_set_begin: a file name is needed");
+    if (bare && (a->rows != 0 || a->cols != 0))
+        return hf_fail(err, HF_E_ARG, "hf_file_set_begin: an array needs an element type");
+    if (!bare)
+        HF_TRY(check_sizes(a, &row_bytes, &all, err));
+    HF_TRY(begin(set, path, &s));
+    if (!bare)
+        make_header(header, a, false);
+    const hf_status status = bare ? HF_OK : put(s, header, sizeof header, err);
+    if (status != HF_OK) {
+        hf_file_abort(s->file);
+        return status;
+    }
+    set->begun = true;
+    set->promised = bare ? -1 : (int64_t)(all + sizeof header);
+    return HF_OK;
+}
+
+hf_status hf_file_set_begin(hf_file_set *set, const char *path, hf_dtype dtype, int64_t rows,
+                            int64_t cols) {
+    const hf_array a = hf_array_view(NULL, dtype, rows, cols);
+    return set == NULL ? HF_E_ARG : begin_rows(set, path, &a);
+}
+
+/* Give up the file that was begun. */
+static hf_status drop_begun(hf_file_set *set, hf_status status) {
+    hf_file_abort(set->staged[set->count].file);
+    set->begun = false;
+    return status;
+}
+
+hf_status hf_file_set_append(hf_file_set *set, const void *data, size_t bytes) {
+    if (set == NULL)
+        return HF_E_ARG;
+    if (!set->begun || (data == NULL && bytes > 0))
+        return hf_ctx_fail(set->ctx, HF_E_ARG,
+                           "hf_file_set_append: data, and a file that was begun, are needed");
+    const hf_status status =
+        bytes > 0 ? put(&set->staged[set->count], data, bytes, &set->ctx->error) : HF_OK;
+    return status == HF_OK ? HF_OK : drop_begun(set, status);
+}
+
+hf_status hf_file_set_end(hf_file_set *set) {
+    if (set == NULL)
+        return HF_E_ARG;
+    if (!set->begun)
+        return hf_ctx_fail(set->ctx, HF_E_ARG, "hf_file_set_end: no file was begun");
+    struct staged *s = &set->staged[set->count];
+    if (set->promised >= 0 && s->bytes != set->promised)
+        return drop_begun(set, hf_ctx_fail(set->ctx, HF_E_ARG,
+                                           "hf_file_set_end: the file has %lld bytes, but its "
+                                           "header promises %lld",
+                                           (long long)s->bytes, (long long)set->promised));
+    set->begun = false;
+    return end(set, s, HF_OK);
+}
+
 int hf_file_set_at(const hf_file_set *set, int i, int64_t *bytes, uint32_t *crc32) {
     if (set == NULL || i < 0 || i >= set->count)
         return 0;
@@ -196,6 +269,9 @@ hf_status hf_file_set_commit(hf_file_set *set, int *appeared) {
     int moved = 0;
     if (set == NULL)
         return HF_E_ARG;
+    if (set->begun)
+        return hf_ctx_fail(set->ctx, HF_E_ARG,
+                           "hf_file_set_commit: a file of the set was begun and is not ended");
     for (int i = 0; i < set->count; i++)
         files[i] = set->staged[i].file;
     const hf_status status = hf_file_commit_all(files, set->count, &moved, &set->ctx->error);
