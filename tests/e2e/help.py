@@ -5,7 +5,7 @@ import sys
 import os
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import DONE, ROOT, USAGE, check, equal, holdfast, loads, main, test  # noqa: E402
+from cli import INPUT, ROOT, USAGE, check, equal, holdfast, loads, main, test  # noqa: E402
 
 VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/commands.def")).read(), re.M)
 
@@ -34,6 +34,23 @@ def unknown_verb():
         check(f"did you mean '{right}'" in result.err, str(result))
     result = holdfast("xylophone", code=USAGE)
     check("did you mean" not in result.err and "holdfast --help" in result.err, str(result))
+
+
+@test
+def unknown_option():
+    for verb, wrong, right in (("kmeans", "--metrc", "--metric"), ("kmeans", "--seeed=3", "--seed"),
+                               ("kmeans", "-centroids", "--centroids"), ("info", "--jsn", "--json"),
+                               ("predict", "--distnces=2", "--distances"), ("plan", "--halp", "--help")):
+        for more in ([], ["x.npy", "-q"]):
+            result = holdfast(verb, *more, wrong, code=USAGE)
+            check(f"did you mean '{right}'" in result.err and wrong.split("=")[0] in result.err, str(result))
+            check(result.out == "" and "--help" in result.err, str(result))
+    for args in (("kmeans", "--xylophone"), ("kmeans", "--me", "dot"), ("kmeans", "-Z"), ("kmeans", "x", "-k"),
+                 ("kmeans", "x.npy", "-k", "2", "--", "--metrc")):
+        result = holdfast(*args, code=USAGE)
+        check("did you mean" not in result.err and "--help" in result.err, str(result))
+    result = holdfast("kmeans", "none.npy", "-o", "--metrc", "-k", 2, code=INPUT)  # a value, no option
+    check("none.npy" in result.err, str(result))
 
 
 @test

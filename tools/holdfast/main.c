@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The command: finds the verb and runs it. */
+#include "suggest.h"
 #include "tool.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -45,37 +46,11 @@ static void print_help(FILE *out) {
           out);
 }
 
-/* Edits (insert, delete, replace) that turn a into b; words are cut at 31 letters. */
-static int edit_distance(const char *a, const char *b) {
-    int row[32];
-    const int m = (int)strnlen(b, 31);
-    for (int j = 0; j <= m; j++)
-        row[j] = j;
-    for (int i = 0; i < (int)strnlen(a, 31); i++) {
-        int diagonal = row[0];
-        row[0] = i + 1;
-        for (int j = 1; j <= m; j++) {
-            const int replace = diagonal + (a[i] != b[j - 1]);
-            const int gap = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-            diagonal = row[j];
-            row[j] = replace < gap ? replace : gap;
-        }
-    }
-    return row[m];
-}
-
 static int unknown_verb(const char *verb) {
-    int best = -1;
-    int best_distance = 4; /* farther than three edits is no misspelling */
-    for (int i = 0; i < COMMANDS; i++) {
-        const size_t length = strlen(verb);
-        const bool prefix = length > 0 && strncmp(commands[i].name, verb, length) == 0;
-        const int distance = prefix ? 0 : edit_distance(verb, commands[i].name);
-        if (distance < best_distance && distance < (int)strlen(commands[i].name)) {
-            best = i;
-            best_distance = distance;
-        }
-    }
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    const int best = suggest(verb, names, COMMANDS);
     if (best >= 0)
         tool_error("there is no verb '%s'; did you mean '%s'? 'holdfast --help' lists all verbs",
                    verb, commands[best].name);

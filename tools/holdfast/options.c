@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Values of options: whole numbers, reals, sizes, names. A malformed one is a usage error. */
+#include "suggest.h"
 #include "tool.h"
 #include <ctype.h>
 #include <errno.h>
@@ -19,6 +20,7 @@ static char *filter_help(int key, const char *text, void *input) {
 void tool_parse(const struct argp *argp, int argc, char **argv, void *input) {
     struct argp filtered = *argp;
     filtered.help_filter = filter_help;
+    suggest_option(argp, argc, argv);
     const error_t failed = argp_parse(&filtered, argc, argv, 0, NULL, input);
     if (failed) {
         tool_error("%s", strerror(failed));
