@@ -188,9 +188,10 @@ static void summary_work(const struct report *r, FILE *out) {
     if (w.rows <= 0)
         return;
     fprintf(out,
-            "  work      %.1f %% of the row visits skipped, %.1f %% partial; %.2g %% rechecked in "
+            "  work      %.1f %% of the row visits skipped, %.1f %% partial; %s rechecked in "
             "float64\n",
-            100 * w.skipped / w.rows, 100 * w.partial / w.rows, 100 * w.rechecked / w.rows);
+            100 * w.skipped / w.rows, 100 * w.partial / w.rows,
+            tool_percent_text(100 * w.rechecked / w.rows));
 }
 
 static void summary_files(const struct report *r, FILE *out) {
