@@ -98,18 +98,17 @@ static int load(struct job *job) {
     return check_data(job);
 }
 
-/* The files of a run, those that only some runs write last. */
-enum { FILES_ALWAYS = 3, FILES_MOST = 5 };
-static const char *const file_names[FILES_MOST + 1] = {
-    "centroids.npy", "labels.npy", "report.json", "centroids.png", PREPARATION_CENTROIDS, NULL};
-
-static void names_of_files(const struct kmeans_options *o, const char *names[FILES_MOST + 1]) {
-    int count = FILES_ALWAYS;
-    memcpy(names, file_names, FILES_ALWAYS * sizeof *names);
+/* The files of a run into `names`, NULL-ended. */
+enum { FILES_MAX = 6 };
+static void list_files(const struct kmeans_options *o, const char *names[FILES_MAX]) {
+    int count = 0;
+    names[count++] = "centroids.npy";
+    names[count++] = labels_file_name(o->labels_format);
     if (o->picture_height)
-        names[count++] = file_names[FILES_ALWAYS];
+        names[count++] = "centroids.png";
     if (o->preparation.opts.scale)
-        names[count++] = file_names[FILES_ALWAYS + 1];
+        names[count++] = PREPARATION_CENTROIDS;
+    names[count++] = "report.json";
     names[count] = NULL;
 }
 
@@ -117,9 +116,11 @@ static void names_of_files(const struct kmeans_options *o, const char *names[FIL
  * DIR/centroids.npy into the same DIR is what one may want. */
 static int spare_inputs(const struct kmeans_options *o) {
     const char *const inputs[] = {o->data, o->weights_file, o->init_file};
+    const char *names[FILES_MAX];
     int code = tool_spare(o->checkpoint, inputs, 3);
-    for (int i = 0; file_names[i] && code == EXIT_DONE && o->out_dir; i++) {
-        char *path = outputs_path(o->out_dir, file_names[i]);
+    list_files(o, names);
+    for (int i = 0; names[i] && code == EXIT_DONE && o->out_dir; i++) {
+        char *path = outputs_path(o->out_dir, names[i]);
         code = tool_spare(path, inputs, 2);
         if (code == EXIT_DONE && place_same(path, o->checkpoint)) {
             tool_error("--checkpoint %s: the result is written there: name another file",
@@ -149,10 +150,10 @@ static int prepare(struct job *job) {
     const double begin = tool_now();
     int code = load(job);
     job->report.seconds_load = tool_now() - begin;
-    const char *names[FILES_MOST + 1];
-    names_of_files(o, names);
+    const char *files[FILES_MAX];
+    list_files(o, files);
     if (code == EXIT_DONE && o->out_dir)
-        code = outputs_open(&job->outputs, job->ctx, o->out_dir, names);
+        code = outputs_open(&job->outputs, job->ctx, o->out_dir, files);
     if (code == EXIT_DONE && o->out_dir)
         code = spare_inputs(o); /* links may lead to the folder that is there now */
     return code == EXIT_DONE ? checkpoint_choose(&job->checkpoint, &job->options, job->ctx) : code;
@@ -260,10 +261,10 @@ static int write_report(struct job *job, json_t *root) {
 /* All files or none: they move into place together at the end, the report last. */
 static int write_files(struct job *job, json_t **root) {
     const double begin = tool_now();
-    const hf_array labels = hf_array_view(job->fit.labels, HF_I32, job->fit.n, 1);
     int code = write_centroids(job);
     if (code == EXIT_DONE)
-        code = outputs_vector(&job->outputs, "labels.npy", &labels);
+        code =
+            outputs_labels(&job->outputs, job->fit.labels, job->fit.n, job->options.labels_format);
     if (code == EXIT_DONE && job->options.picture_height)
         code = write_picture(job);
     if (code != EXIT_DONE)

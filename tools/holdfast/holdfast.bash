@@ -17,6 +17,7 @@ _holdfast_values() {
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
     kmeans:--nan) echo error drop ;;
+    *:--labels-format) echo npy csv ;;
     kmeans:--scale) echo none standard robust minmax ;;
     kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;

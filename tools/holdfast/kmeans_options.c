@@ -32,6 +32,7 @@ enum option_key {
     KEY_RESUME,
     KEY_PICTURE,
     KEY_SCALE,
+    KEY_LABELS_FORMAT,
     KEY_JSON
 };
 
@@ -56,8 +57,10 @@ static const struct argp_option table[] = {
      2},
     {NULL, 0, NULL, 0, "Files written:", 3},
     {"output", 'o', "DIR", 0,
-     "Folder for centroids.npy, labels.npy and report.json; made if missing", 3},
+     "Folder for centroids.npy, the labels and report.json; made if missing", 3},
     {"picture", KEY_PICTURE, "HxW", 0, "Also centroids.png: each centroid as H x W grey dots", 3},
+    {"labels-format", KEY_LABELS_FORMAT, "NAME", 0,
+     "Labels in labels.npy or labels.csv: " LABELS_FORMAT_HELP, 3},
     {"json", KEY_JSON, NULL, 0, "Print the report on standard output", 3},
     {"checkpoint", KEY_CHECKPOINT, "FILE", 0,
      "Save the state of the fit there as it goes on (default on Ctrl-C: DIR/checkpoint.hfc)", 3},
@@ -147,6 +150,11 @@ static bool set_choice(struct kmeans_options *o, struct argp_state *state, int k
         o->preparation.opts.scale =
             (hf_scale)tool_choice(state, "--scale", arg, preparation_scale_names);
         return true;
+    case KEY_LABELS_FORMAT:
+        o->labels_format =
+            (enum labels_format)tool_choice(state, "--labels-format", arg, labels_format_names);
+        o->format_given = true;
+        return true;
     case KEY_NAN:
         o->fit.nan = (hf_nan)tool_choice(state, "--nan", arg, kmeans_nan_names);
         return true;
@@ -228,6 +236,8 @@ static void check(const struct kmeans_options *o, struct argp_state *state) {
         argp_error(state, "how many clusters? give -k K");
     if (o->picture_height && !o->out_dir)
         argp_error(state, "--picture needs -o DIR to write centroids.png into");
+    if (o->format_given && !o->out_dir)
+        argp_error(state, "--labels-format needs -o DIR to write the labels into");
     if (o->fit.checkpoint_every && !o->checkpoint && !o->out_dir)
         argp_error(state, "--every needs --checkpoint FILE or -o DIR");
     if (o->init_file && o->fit.n_init > 1)
@@ -261,7 +271,9 @@ void kmeans_options_parse(struct kmeans_options *o, int argc, char **argv) {
         table,
         parse,
         "DATA",
-        "Cluster the rows of DATA: .fvecs, .bvecs, or .npy, IDX, CSV and TSV, which may be .gz too."
+        "Cluster the rows of DATA: .fvecs, .bvecs, or .npy, IDX, CSV and TSV, which may be .gz "
+        "too; "
+        "an array of FILE.npz (FILE.npz:NAME); or - for standard input."
         "\vExit codes: 0 done, 1 failed, 2 usage, 3 bad input, 4 out of resources, 5 corrupted, "
         "130 interrupted (results so far, if any, were written). Long options may be shortened.",
         children,

@@ -3,7 +3,9 @@
 #ifndef KMEANS_OPTIONS_H
 #define KMEANS_OPTIONS_H
 
+#include "labels.h"
 #include "preparation.h"
+#include "tool.h"
 
 struct kmeans_options {
     const char *data;
@@ -14,6 +16,8 @@ struct kmeans_options {
     int64_t picture_height, picture_width; /* 0: no picture */
     bool quiet, json;
     struct preparation preparation;
+    bool format_given;
+    enum labels_format labels_format;
     hf_context_opts context;
     hf_kmeans_opts fit; /* k is 0 when it is to be taken from init_file */
 };

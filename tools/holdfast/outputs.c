@@ -111,10 +111,13 @@ int outputs_matrix(struct outputs *out, const char *name, const hf_array *a) {
                 : EXIT_RESOURCES;
 }
 
-int outputs_vector(struct outputs *out, const char *name, const hf_array *a) {
+int outputs_labels(struct outputs *out, const int32_t *labels, int64_t n,
+                   enum labels_format format) {
+    const char *name = labels_file_name(format);
     char *path = path_of(out, name);
     errno = 0;
-    return path ? added(out, name, hf_file_set_npy(out->set, path, a), path) : EXIT_RESOURCES;
+    return path ? added(out, name, labels_add(out->set, path, labels, n, format), path)
+                : EXIT_RESOURCES;
 }
 
 int outputs_file(struct outputs *out, const char *name, const void *data, size_t bytes) {

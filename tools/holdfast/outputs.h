@@ -4,6 +4,7 @@
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
 
+#include "labels.h"
 #include "tool.h"
 
 #define OUTPUTS_MAX 8
@@ -24,7 +25,8 @@ int outputs_open(struct outputs *out, hf_context *ctx, const char *dir, const ch
 
 /* Add a file; names must outlive `out`. Failures are reported; an exit code. */
 int outputs_matrix(struct outputs *out, const char *name, const hf_array *a);
-int outputs_vector(struct outputs *out, const char *name, const hf_array *a);
+int outputs_labels(struct outputs *out, const int32_t *labels, int64_t n,
+                   enum labels_format format);
 int outputs_file(struct outputs *out, const char *name, const void *data, size_t bytes);
 
 /* Sizes and checksums of the files added so far, by name. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
+#include "labels.h"
+#include "cluster_spread.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,31 +26,6 @@ static struct work sum_work(const hf_kmeans_result *fit) {
     return w;
 }
 
-struct spread {
-    int64_t least, median, most, empty;
-};
-
-static int compare_counts(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a;
-    const int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static bool sort_sizes(const hf_kmeans_result *fit, struct spread *s) {
-    int64_t *counts = malloc((size_t)fit->k * sizeof *counts);
-    if (!counts)
-        return false;
-    memcpy(counts, fit->sizes, (size_t)fit->k * sizeof *counts);
-    qsort(counts, (size_t)fit->k, sizeof *counts, compare_counts);
-    s->least = counts[0];
-    s->median = counts[fit->k / 2];
-    s->most = counts[fit->k - 1];
-    for (s->empty = 0; s->empty < fit->k && counts[s->empty] == 0; s->empty++)
-        continue;
-    free(counts);
-    return true;
-}
-
 static const char *init_name(const struct kmeans_options *o) {
     return o->init_file ? "given" : kmeans_init_names[o->fit.init];
 }
@@ -69,7 +46,7 @@ static json_t *json_options(const struct report *r) {
     return json_pack(
         "{s:I, s:s, s:o, s:i, s:o, s:i, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:s, "
         "s:o, "
-        "s:o, s:o}",
+        "s:o, s:o, s:s}",
         "k", (json_int_t)r->fit->k, "init", init_name(o), "init_file", tool_json_name(o->init_file),
         "n_init", f->n_init, "seed", seed, "max_iter", f->max_iter, "tol",
         tool_json_real(f->tol < 0 ? 0 : f->tol), "metric", kmeans_metric_names[f->metric],
@@ -78,7 +55,8 @@ static json_t *json_options(const struct report *r) {
         kmeans_centroids_names[f->store], "skipping", kmeans_skipping_names[f->skipping], "nan",
         kmeans_nan_names[f->nan], "threads", hf_context_threads(r->ctx), "memory_bytes",
         (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx), "checkpoint",
-        tool_json_name(o->checkpoint), "every", every, "resume", tool_json_name(f->resume));
+        tool_json_name(o->checkpoint), "every", every, "resume", tool_json_name(f->resume),
+        "labels_format", labels_format_names[o->labels_format]);
 }
 
 static json_t *json_history(const hf_kmeans_result *fit) {
@@ -135,7 +113,7 @@ static json_t *json_data(const struct report *r) {
 static json_t *json_result(const struct report *r) {
     const hf_kmeans_result *fit = r->fit;
     struct spread s;
-    if (!sort_sizes(fit, &s))
+    if (!spread_of(fit->sizes, fit->k, &s))
         return NULL;
     return json_pack(
         "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}, s:o}",
@@ -199,9 +177,9 @@ static void summary_files(const struct report *r, FILE *out) {
     if (!dir)
         return;
     const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
-    fprintf(out, "  written   %s%scentroids.npy, %slabels.npy, report.json%s%s\n",
-            tool_name_text(dir), slash,
-            hf_dataset_scaling(r->data) ? PREPARATION_CENTROIDS ", " : "",
+    fprintf(out, "  written   %s%scentroids.npy, %s%s, report.json%s%s\n", tool_name_text(dir),
+            slash, hf_dataset_scaling(r->data) ? PREPARATION_CENTROIDS ", " : "",
+            labels_file_name(r->options->labels_format),
             r->options->picture_height ? ", centroids.png" : "",
             r->checkpointed && !r->options->checkpoint ? ", checkpoint.hfc" : "");
 }
@@ -229,7 +207,7 @@ static void summary_preparation(const struct report *r, FILE *out) {
 void report_summary(const struct report *r, FILE *out) {
     const hf_kmeans_result *fit = r->fit;
     const struct kmeans_options *o = r->options;
-    struct spread s = {0};
+    struct spread s;
     fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(o->data),
             tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype),
             hf_dataset_format(r->data), r->streamed ? ", read in chunks" : "");
@@ -245,10 +223,10 @@ void report_summary(const struct report *r, FILE *out) {
         fprintf(out, ", best of %d runs", o->fit.n_init);
     fprintf(out, "\n  result    inertia %.12g after %d iteration%s: %s\n", fit->inertia,
             fit->iterations, fit->iterations == 1 ? "" : "s", hf_stop_text(fit->stop));
-    if (sort_sizes(fit, &s))
-        fprintf(out, "  sizes     %s to %s rows, median %s%s%s\n", tool_count_text(s.least),
-                tool_count_text(s.most), tool_count_text(s.median), s.empty ? "; empty: " : "",
-                s.empty ? tool_count_text(s.empty) : "");
+    if (spread_of(fit->sizes, fit->k, &s)) {
+        fputs("  sizes     ", out);
+        spread_print(&s, out);
+    }
     summary_work(r, out);
     fprintf(out, "  kernels   %s, %s; %d thread%s on %s\n", fit->kernel_assign, fit->kernel_update,
             hf_context_threads(r->ctx), hf_context_threads(r->ctx) == 1 ? "" : "s",

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "labels.h"
+#include <string.h>
+
+enum { BLOCK_BYTES = 1 << 16, LINE_BYTES = 16 };
+
+const char *const labels_format_names[] = {"npy", "csv", NULL};
+
+const char *labels_file_name(enum labels_format format) {
+    return format == LABELS_CSV ? "labels.csv" : "labels.npy";
+}
+
+/* The digits of a label, which is -1 or more, and the end of the line; how many bytes. */
+static size_t put_line(char *at, int32_t label) {
+    char digits[LINE_BYTES];
+    size_t count = 0;
+    if (label < 0) {
+        memcpy(at, "-1\n", 3);
+        return 3;
+    }
+    do {
+        digits[count++] = (char)('0' + label % 10);
+        label /= 10;
+    } while (label > 0);
+    for (size_t i = 0; i < count; i++)
+        at[i] = digits[count - 1 - i];
+    at[count] = '\n';
+    return count + 1;
+}
+
+static hf_status add_csv(hf_file_set *set, const char *path, const int32_t *labels, int64_t n) {
+    char block[BLOCK_BYTES] = "label\n";
+    size_t used = strlen(block);
+    hf_status status = hf_file_set_begin(set, path, HF_DTYPE_NONE, 0, 0);
+    for (int64_t i = 0; status == HF_OK && i < n; i++) {
+        used += put_line(block + used, labels[i]);
+        if (used < BLOCK_BYTES - LINE_BYTES)
+            continue;
+        status = hf_file_set_append(set, block, used);
+        used = 0;
+    }
+    if (status == HF_OK)
+        status = hf_file_set_append(set, block, used);
+    return status == HF_OK ? hf_file_set_end(set) : status;
+}
+
+hf_status labels_add(hf_file_set *set, const char *path, const int32_t *labels, int64_t n,
+                     enum labels_format format) {
+    if (format == LABELS_CSV)
+        return add_csv(set, path, labels, n);
+    const hf_array a = hf_array_view((void *)labels, HF_I32, n, 1);
+    return hf_file_set_npy(set, path, &a);
+}
