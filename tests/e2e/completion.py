@@ -13,6 +13,7 @@ SCRIPT = os.path.join(ROOT, "tools", "holdfast", "holdfast.bash")
 VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/commands.def")).read(), re.M)
 # What a verb needs before it looks at others, or to be done soon.
 NEEDED = {"kmeans": ["x.npy", "-k", "2"], "predict": ["x.npy", "--centroids", "c.npy", "-o", "l.npy"],
+          "transform": ["x.npy", "--centroids", "c.npy", "-o", "d.npy"], "score": ["x.npy", "--centroids", "c.npy"],
           "plan": ["assign", "1", "1", "1"], "bench": ["--shape", "1,1,1", "--budget", "0.001"],
           "tune": ["--shape", "1,1,1", "--budget", "0.001", "-o", "t.tune"]}
 
@@ -73,7 +74,7 @@ def values_are_those_that_are_accepted():
             for words in ([option, ""], [option, "="], [option, "=", ""]):
                 equal(sorted(complete(verb, *words, cwd=scratch("nothing"))), sorted(names), f"{verb} {option}")
             equal(complete(verb, option, "=", names[0]), [n for n in names if n.startswith(names[0])])
-    check(lists >= 14, f"only {lists} options with lists of names were found")
+    check(lists >= 26, f"only {lists} options with lists of names were found")
     check({"auto", "cpu"} <= set(complete("kmeans", "--device", "")), "devices")
 
 

@@ -11,7 +11,7 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import CITIES, HOLDFAST, check, environment, equal, main, test  # noqa: E402
+from cli import CITIES, HOLDFAST, check, environment, equal, holdfast, main, scratch, test, write_npy  # noqa: E402
 
 FIT = ["kmeans", CITIES, "-k", "300", "--tol", "0", "--max-iter", "200", "--threads", "2", "--skipping", "off"]
 
@@ -40,6 +40,21 @@ def on_terminal(args, columns=100, env=None):
 
 def visible(text):
     return re.sub(r"\033\[[0-9;]*[A-Za-z]", "", text)
+
+
+@test
+def bar_of_rows():
+    """Passes over rows have a bar too, and are quiet where there is no terminal."""
+    c = write_npy(scratch("c.npy"), [[float(i % 180 - 90), float(i % 361 - 180)] for i in range(60000)])
+    args = ["score", CITIES, "--centroids", c, "--threads", "1"]
+    text, seconds = on_terminal(args)
+    draws = [visible(part) for part in text.split("\r") if visible(part)]
+    check(draws and "\n" not in text and len(draws) <= seconds * 10 + 2, f"{len(draws)} draws in {seconds:.2f} s")
+    for draw in draws:
+        check(re.match(r"score \[=* *\] \d+ %, about .* left", draw), repr(draw))
+    check(text.endswith("\r\033[K"), "taken away at the end")
+    equal(on_terminal([*args, "--json", "-q"])[0], "")
+    equal(holdfast(*args).err, "")
 
 
 @test

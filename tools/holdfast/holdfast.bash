@@ -16,7 +16,7 @@ _holdfast_values() {
     kmeans:--init) echo kmeans++ kmeans-parallel random ;;
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
-    kmeans:--nan) echo error drop ;;
+    *:--nan) echo error drop ;;
     *:--labels-format) echo npy csv ;;
     kmeans:--scale) echo none standard robust minmax ;;
     kmeans:--skipping) echo auto off on ;;

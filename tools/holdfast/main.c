@@ -42,7 +42,7 @@ static void print_help(FILE *out) {
           "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"
-          "  holdfast predict more.npy --centroids result/centroids.npy -o labels.npy\n",
+          "  holdfast predict more.npy --from result -o labels.npy\n",
           out);
 }
 

@@ -149,6 +149,28 @@ int progress_step(void *user, int restart, int iteration, const hf_kmeans_iterat
     return interrupt_seen();
 }
 
+static void passing(struct progress *p, double part) {
+    const double spent = tool_now() - p->started;
+    char text[96];
+    snprintf(text, sizeof text, "%.0f %%, about %s left", 100 * part,
+             tool_seconds_text(part > 0 ? spent * (1 - part) / part : INFINITY));
+    if (p->terminal) {
+        draw(p, p->what, part, text);
+    } else {
+        fprintf(stderr, "%s: %s\n", p->what, text);
+        p->last_drawn = tool_now();
+    }
+}
+
+int progress_rows(struct progress *p, int64_t done, int64_t total) {
+    const int os_error = errno;
+    const double from = p->last_drawn > p->started ? p->last_drawn : p->started;
+    if (!p->quiet && tool_now() - from >= (p->terminal ? REDRAW_SECONDS : SLOW_SECONDS))
+        passing(p, (double)done / (double)total);
+    errno = os_error;
+    return interrupt_seen();
+}
+
 void progress_close(struct progress *p) {
     if (p->line_shown)
         fputs("\r\033[K", stderr);

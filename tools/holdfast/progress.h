@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Progress of a fit on standard error: a bar on a terminal, a line an iteration elsewhere. */
+ * Progress on standard error: a bar on a terminal; elsewhere a line for each iteration of a fit,
+ * and one now and then for slow passes over rows. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
@@ -12,6 +13,7 @@ struct progress {
     int max_iter, n_init;
     double tol; /* relative, as given; below 0 when only unchanged labels stop */
     int64_t rows, cols;
+    const char *what;    /* passes over rows: what is done to them */
     bool variance_known; /* an inertia bounds the variance of the data: plain Euclidean */
     /* state */
     double started, last_drawn, run_started;
@@ -27,6 +29,9 @@ void progress_open(struct progress *p);
 /* A hf_kmeans_progress; user is a struct progress. Non-zero once a signal was seen. */
 int progress_step(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                   int64_t done, int64_t total);
+
+/* Rows done, of all that are passed over. Non-zero once a signal was seen. */
+int progress_rows(struct progress *p, int64_t done, int64_t total);
 
 /* Take the bar off the terminal. */
 void progress_close(struct progress *p);
