@@ -153,6 +153,23 @@ static hf_status predict_array(hf_context *ctx) { return predict(ctx, false); }
 
 static hf_status predict_source(hf_context *ctx) { return predict(ctx, true); }
 
+/* Rows with NaN are left out, and the centroids are widened. */
+static hf_status predict_dropping(hf_context *ctx) {
+    const hf_predict_opts opts = {.nan = HF_NAN_DROP};
+    int32_t labels[N];
+    float *x = data.x.data;
+    const float was = x[7];
+    uint8_t bytes[2 * D] = {1};
+    int64_t dropped = 0;
+    const hf_array c = hf_array_view(bytes, HF_U8, 2, D);
+    const hf_prediction out = {.labels = labels, .rows_dropped = &dropped};
+    x[7] = NAN;
+    const hf_status status = hf_kmeans_predict_with(ctx, &data.x, NULL, &c, &opts, &out);
+    x[7] = was;
+    assert_int_equal(dropped, status == HF_OK ? 1 : 0);
+    return status;
+}
+
 static int count_rows(void *user, int64_t first, int64_t count, const double *distances) {
     (void)first;
     (void)distances;
@@ -189,6 +206,12 @@ static hf_status write_set(hf_context *ctx) {
     if (status == HF_OK)
         status = hf_file_set_file(set, file, "text", 4);
     if (status == HF_OK)
+        status = hf_file_set_begin(set, file, HF_F32, 1, 1);
+    if (status == HF_OK)
+        status = hf_file_set_append(set, "text", 4);
+    if (status == HF_OK)
+        status = hf_file_set_end(set);
+    if (status == HF_OK)
         status = hf_file_set_commit(set, NULL);
     hf_file_set_destroy(set);
     return status;
@@ -220,6 +243,11 @@ static hf_status open_idx(hf_context *ctx) {
 }
 static hf_status open_csv(hf_context *ctx) { return open_file(ctx, "digits-64d/digits.csv.gz", 0); }
 
+static hf_status open_npz(hf_context *ctx) { return open_file(ctx, "io/numpy_savez.npz:a", 1); }
+static hf_status open_packed_npz(hf_context *ctx) {
+    return open_file(ctx, "io/numpy_savez_compressed.npz:b.npy", 0);
+}
+
 static hf_status open_prepared(hf_context *ctx) {
     const hf_open_opts opts = {.columns = "2,1", .missing = "0", .scale = HF_SCALE_ROBUST};
     return open_with(ctx, "geo-cities/latlon_f32.npy", &opts);
@@ -241,7 +269,8 @@ static void all_calls(void **state) {
         fit_resumed,   fit_batch,           predict_array,     predict_source,
         transform,     write_and_open,      write_text,        write_set,
         open_npy,      open_fvecs,          open_idx,          open_csv,
-        open_prepared, open_prepared_bytes, open_prepared_csv};
+        open_prepared, open_prepared_bytes, open_prepared_csv, predict_dropping,
+        open_npz,      open_packed_npz};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (int threads = 1; threads <= 2; threads++)
             refuse_each(calls[i], threads);
