@@ -104,8 +104,8 @@ struct hf_center_rule hf_fit_rule(const struct hf_fit *fit) {
                                    .unit = fit->col.unit};
 }
 
-double hf_cluster_weight(const struct hf_fit *fit, int64_t cluster) {
-    return hf_sums_weight(&fit->sums, cluster);
+bool hf_cluster_is_empty(const struct hf_fit *fit, int64_t cluster) {
+    return hf_sums_weight(&fit->sums, cluster) <= 0 && !(fit->light && fit->light[cluster].is);
 }
 
 void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v) {

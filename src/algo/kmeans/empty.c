@@ -174,7 +174,7 @@ static hf_status relocate(struct hf_fit *fit) {
                (size_t)(sums->limbs * fit->k) * sizeof(int64_t));
     int64_t at = 0;
     for (int64_t j = 0; j < fit->k && at < s.count; j++) {
-        if (hf_cluster_weight(fit, j) > 0)
+        if (!hf_cluster_is_empty(fit, j))
             continue;
         while (at < s.count && !may_leave(fit, fit->far[at].row))
             at++;
@@ -189,7 +189,7 @@ hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
     int64_t empty = 0;
     int64_t first = 0;
     for (int64_t j = fit->k; j-- > 0;) {
-        if (hf_cluster_weight(fit, j) > 0)
+        if (!hf_cluster_is_empty(fit, j))
             continue;
         first = j;
         empty++;
@@ -261,7 +261,7 @@ hf_status hf_empty_split(struct hf_fit *fit) {
     memset(fit->share, 0, (size_t)fit->k * sizeof(int64_t));
     HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, share_panel, fit));
     for (int64_t j = 0; j < fit->k; j++) {
-        if (hf_cluster_weight(fit, j) > 0)
+        if (!hf_cluster_is_empty(fit, j))
             continue;
         int64_t most = 0;
         for (int64_t i = 1; i < fit->k; i++)

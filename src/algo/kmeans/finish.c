@@ -44,7 +44,7 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
     const struct hf_inertia_args args = {.x = *panel,
                                          .c = hf_centers(fit, fit->current),
                                          .metric = fit->opts.metric,
-                                         .weights = weights,
+                                         .weights = fit->given ? fit->given + first : NULL,
                                          .labels = fit->labels + first,
                                          .sum = &f->sum};
     return call(f, HF_OP_INERTIA, &args);

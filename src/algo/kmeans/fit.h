@@ -40,6 +40,12 @@ struct hf_far_row {
     int64_t row;
 };
 
+/* A cluster that weighs so little that its sums do not tell its mean: light.c. */
+struct hf_light {
+    bool is;
+    double heaviest; /* weight of a row of it, as given */
+};
+
 struct hf_history {
     hf_kmeans_iteration *it; /* [count], room for `room` */
     int count, room;
@@ -74,11 +80,13 @@ struct hf_fit {
     int64_t panel_rows;          /* most rows of one call of an op */
     int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
     int64_t *dropped;            /* owned, what rows.dropped points to */
-    double *weights;             /* [n] owned; NULL means 1 */
+    double *given;               /* [n] owned: the weights as given; NULL means 1 */
+    double *weights;             /* [n] the same times 2^weight_shift, owned where that is not 0 */
     double *pull;                /* [n] owned: the same, 0 for rows of zeros; only with HF_COSINE
                                     and such rows, NULL means weights */
     bool pulls;                  /* not all of them are 0 */
-    int weight_shift;            /* they, and inertias, are those given times 2 to this power */
+    bool uneven;                 /* weights are so far apart that clusters may be too light */
+    int weight_shift;            /* inertias of iterations are times 2 to this power, too */
     double weight_max;           /* 1 without weights */
     double weight_sum;           /* n without weights */
     struct hf_columns col;
@@ -101,7 +109,9 @@ struct hf_fit {
     struct hf_far_row *far;         /* [k] only with HF_EMPTY_RELOCATE */
     struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
     int64_t relocated_count;
-    struct hf_movers movers; /* likewise */
+    struct hf_movers movers;   /* likewise */
+    struct hf_light *light;    /* [k] only if uneven, */
+    struct hf_sums light_sums; /* and the sums of such clusters */
     int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
     bool lean;           /* op lloyd is to use less memory, */
     int64_t cached;      /* and may copy so many rows of locked memory */
@@ -121,7 +131,7 @@ struct hf_restart {
     int iteration; /* finished iterations */
     hf_stop stop;
     bool cancelled; /* the progress callback said stop */
-    double inertia; /* exact, set by hf_finish() */
+    double inertia; /* exact, by the weights given, set by hf_finish() */
     struct hf_history history;
 };
 
@@ -136,7 +146,7 @@ hf_status hf_prepare(struct hf_fit *fit);
  * behind the other in the device's memory, in three calls for all. Fails where one of them has rows
  * with NaN or Inf. */
 hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x);
-/* An inertia, or one of an iteration, by the weights that were given. */
+/* The inertia of an iteration by the weights that were given. */
 double hf_inertia_given(const struct hf_fit *fit, double inertia);
 /* The unit roundoff of stored centroids, and the absolute error where that fails. */
 void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
@@ -234,8 +244,19 @@ double hf_centers_inertia(struct hf_fit *fit);
 double hf_centers_step(struct hf_fit *fit, double *shift);
 /* Float64 centroids [k, d] rounded to their storage. dst may be src. */
 void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, int64_t count);
-/* The weight of a cluster as the sums have it; 0 means it is empty. */
-double hf_cluster_weight(const struct hf_fit *fit, int64_t cluster);
+/* Has a cluster no rows, or only such of weight 0? */
+bool hf_cluster_is_empty(const struct hf_fit *fit, int64_t cluster);
+
+/* ---- light.c: clusters that weigh so little that their sums do not tell their means */
+/* Can there be any, if `least` is the least weight given but 0? */
+bool hf_light_possible(const struct hf_fit *fit, double least);
+/* Mark those whose sums say so; are there any? */
+bool hf_light_look(struct hf_fit *fit);
+/* Of those marked, find the heaviest rows, by labels on the host; one without is not light, but
+ * empty. */
+void hf_light_weigh(struct hf_fit *fit);
+/* After hf_centers_update(), labels on the host: centroids of the clusters that are light now. */
+hf_status hf_light_means(struct hf_fit *fit);
 
 /* ---- empty.c */
 /* Count the empty clusters and do what the options say, before the centroids are updated: relocate

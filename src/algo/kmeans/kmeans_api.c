@@ -21,7 +21,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
                            .centroids = hf_centers(fit, fit->best),
                            .labels = fit->labels,
                            .sizes = fit->sizes,
-                           .inertia = hf_inertia_given(fit, best->inertia),
+                           .inertia = best->inertia,
                            .iterations = best->history.count,
                            .restart = best->number,
                            .stop = best->stop,

@@ -250,13 +250,14 @@ static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_
     if (it->changed == 0) {
         run->stop = HF_STOP_LABELS;
         for (int64_t j = 0; j < fit->k; j++)
-            it->empty += hf_cluster_weight(fit, j) <= 0;
+            it->empty += hf_cluster_is_empty(fit, j);
     } else {
         HF_TRY(hf_empty_clusters(fit, number, &it->empty));
         if (stepped) {
             hf_centers_swap(fit);
         } else {
             hf_centers_update(fit);
+            HF_TRY(hf_light_means(fit));
             if (it->empty > 0)
                 HF_TRY(hf_empty_split(fit)); /* only if that is the policy */
             it->shift = hf_centers_shift(fit);
@@ -277,7 +278,7 @@ static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double b
 
 static bool has_empty(const struct hf_fit *fit) {
     int64_t j = 0;
-    while (j < fit->k && hf_cluster_weight(fit, j) > 0)
+    while (j < fit->k && !hf_cluster_is_empty(fit, j))
         j++;
     return j < fit->k;
 }
@@ -297,7 +298,12 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(check_counts(fit, run->iteration + 1));
-    const bool stepped = stats.changed > 0 && !has_empty(fit);
+    const bool light = hf_light_look(fit);
+    if (light) {
+        HF_TRY(bring_labels(fit, mirror));
+        hf_light_weigh(fit);
+    }
+    const bool stepped = stats.changed > 0 && !light && !has_empty(fit);
     it.inertia = stepped ? hf_centers_step(fit, &it.shift) : hf_centers_inertia(fit);
     it.changed = stats.changed;
     it.rows_skipped = stats.skipped;
@@ -423,7 +429,7 @@ static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
 static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
-    if (hf_ctx_is_host(fit->ctx) || !fit->rows.array)
+    if (hf_ctx_is_host(fit->ctx) || !fit->rows.array || fit->uneven)
         return false;
     for (int lean = fit->rows.reader ? 1 : 0; lean < 2; lean++) {
         fit->lean = lean > 0;

@@ -130,7 +130,8 @@ static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
 
 uint64_t hf_prepared_bytes(const struct hf_fit *fit) {
     return (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double) +
-           (fit->weights ? (uint64_t)fit->n * sizeof(double) : 0) +
+           (fit->given ? (uint64_t)fit->n * sizeof(double) : 0) +
+           (fit->weights != fit->given ? (uint64_t)fit->n * sizeof(double) : 0) +
            (fit->pull ? (uint64_t)fit->n * sizeof(double) : 0) +
            (uint64_t)fit->rows.dropped_count * sizeof(int64_t);
 }

@@ -136,19 +136,30 @@ double hf_inertia_given(const struct hf_fit *fit, double inertia) {
     return fit->weight_shift == 0 ? inertia : ldexp(inertia, -fit->weight_shift);
 }
 
+static hf_status no_weights(const struct hf_fit *fit) {
+    return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
+}
+
 /* Weights far from 1 come near it: their products with the data would lose bits below float64's
- * range, and their sums might overflow. A power of two changes nothing but that. */
-static void scale_weights(struct hf_fit *fit) {
+ * range, and their sums might overflow. A power of two changes nothing but that; where the least
+ * weights vanish by it, those given are there still. */
+static hf_status scale_weights(struct hf_fit *fit) {
     const int e = hf_fixed_exponent(fit->weight_max);
     if (abs(e) <= PLAIN_WEIGHT || !isfinite(largest_distance(fit) * (double)fit->n * 4))
-        return;
+        return HF_OK;
+    fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
+    if (!fit->weights) {
+        fit->weights = fit->given;
+        return no_weights(fit);
+    }
     fit->weight_shift = -e;
     fit->weight_max = ldexp(fit->weight_max, -e);
     fit->weight_sum = 0;
     for (int64_t i = 0; i < fit->n; i++) {
-        fit->weights[i] = ldexp(fit->weights[i], -e);
+        fit->weights[i] = ldexp(fit->given[i], -e);
         fit->weight_sum += fit->weights[i];
     }
+    return HF_OK;
 }
 
 /* The weights of the rows that take part, as float64; they were checked one by one before. */
@@ -158,9 +169,9 @@ static hf_status take_weights(struct hf_fit *fit) {
     fit->weight_sum = (double)fit->n;
     if (!w)
         return HF_OK;
-    fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
-    if (!fit->weights)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
+    fit->given = fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
+    if (!fit->given)
+        return no_weights(fit);
     const int64_t *skip = fit->dropped;
     const int64_t *const end = skip + (skip ? fit->n_all - fit->n : 0);
     int64_t at = 0;
@@ -171,14 +182,13 @@ static hf_status take_weights(struct hf_fit *fit) {
             continue;
         }
         const double v = hf_load_f64(hf_array_row(w, i), w->dtype, 0);
-        fit->weights[at++] = v;
+        fit->given[at++] = v;
         fit->weight_sum += v;
         fit->weight_max = fmax(fit->weight_max, v);
     }
     if (fit->weight_max == 0)
         return hf_ctx_fail(fit->ctx, HF_E_DATA, "all rows without NaN or Inf have weight 0");
-    scale_weights(fit);
-    return HF_OK;
+    return scale_weights(fit);
 }
 
 /* No sum of weighted squares may overflow. */
@@ -342,22 +352,22 @@ static void choose_tolerance(struct hf_fit *fit) {
     fit->tol = tol < 0 ? -1 : (tol > 0 ? tol : DEFAULT_TOL) * variance / (double)fit->d;
 }
 
-/* How many bits the smallest positive weight lies below the largest. */
-static double weight_spread(const struct hf_fit *fit) {
-    double least = fit->weight_max;
-    for (int64_t i = 0; fit->weights && i < fit->n; i++)
-        if (fit->weights[i] > 0 && fit->weights[i] < least)
-            least = fit->weights[i];
-    return log2(fit->weight_max / least);
+/* The smallest positive weight, as given. */
+static double least_weight(const struct hf_fit *fit) {
+    double least = ldexp(fit->weight_max, -fit->weight_shift);
+    for (int64_t i = 0; fit->given && i < fit->n; i++)
+        if (fit->given[i] > 0 && fit->given[i] < least)
+            least = fit->given[i];
+    return least;
 }
 
 /* One limb keeps a column's sums to float32's precision unless its largest value dwarfs the others.
  */
-static int choose_limbs(const struct hf_fit *fit) {
+static int choose_limbs(const struct hf_fit *fit, double least) {
     const struct hf_columns *col = &fit->col;
     if (fit->dtype == HF_F64)
         return 2;
-    const double spread = weight_spread(fit);
+    const double spread = log2(ldexp(fit->weight_max, -fit->weight_shift) / least);
     for (int64_t f = 0; f < fit->d; f++) {
         const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
         const double rms = sqrt(col->variance[f] + col->mean[f] * col->mean[f]);
@@ -375,7 +385,9 @@ static void choose_sums(struct hf_fit *fit) {
     s->k = fit->k;
     s->d = fit->d;
     s->bits = hf_fixed_bits(fit->n);
-    s->limbs = choose_limbs(fit);
+    const double least = least_weight(fit);
+    s->limbs = choose_limbs(fit, least);
+    fit->uneven = fit->weights && hf_light_possible(fit, least);
     s->mult = col->mult;
     s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(fit->weight_max));
     for (int64_t f = 0; f < fit->d; f++) {

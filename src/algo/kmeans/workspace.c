@@ -66,6 +66,17 @@ static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
         fit->weights ? hf_carve_take(carve, (size_t)fit->sums.limbs * k * sizeof(int64_t)) : NULL;
 }
 
+/* sums: bytes of those of all clusters. */
+static void carve_light(struct hf_fit *fit, hf_carve *carve, size_t sums) {
+    struct hf_sums *s = &fit->light_sums;
+    const size_t k = (size_t)fit->k;
+    *s = fit->sums;
+    fit->light = hf_carve_take(carve, k * sizeof *fit->light);
+    s->sum = hf_carve_take(carve, sums);
+    s->count = hf_carve_take(carve, k * sizeof(int64_t));
+    s->weight = hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t));
+}
+
 /* What does not depend on the chunk: measured with carve->base == NULL, then taken. False when a
  * size overflows. */
 static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
@@ -88,8 +99,11 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     if (fit->opts.empty == HF_EMPTY_RELOCATE) {
         fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
         fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
-        carve_movers(fit, carve);
     }
+    if (fit->opts.empty == HF_EMPTY_RELOCATE || fit->uneven)
+        carve_movers(fit, carve);
+    if (fit->uneven)
+        carve_light(fit, carve, sums);
     if (fit->opts.empty == HF_EMPTY_SPLIT)
         fit->share = hf_carve_take(carve, k * sizeof(int64_t));
     if (fit->opts.empty == HF_EMPTY_SPLIT || fit->opts.empty == HF_EMPTY_RELOCATE)
@@ -152,7 +166,9 @@ void hf_fit_free(struct hf_fit *fit) {
     fit->ctx->held_bytes = 0;
     hf_resident_clear(fit->ctx, &fit->resident);
     hf_free(fit->dropped);
-    hf_free(fit->weights);
+    if (fit->weights != fit->given)
+        hf_free(fit->weights);
+    hf_free(fit->given);
     hf_free(fit->pull);
     hf_free(fit->col.block);
     hf_free(fit->block);
