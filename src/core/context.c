@@ -26,7 +26,7 @@ static hf_status check_opts(const hf_context_opts *opts) {
                        "memory_bytes is %llu; allow at least %llu, or 0 for half of what is free",
                        (unsigned long long)opts->memory_bytes, (unsigned long long)MIN_MEMORY);
     const char *max = getenv("HF_ISA_MAX");
-    if (max != NULL && hf_isa_find(max) < 0)
+    if (max != NULL && *max != '\0' && hf_isa_find(max) < 0)
         return hf_fail(&create_error, HF_E_ARG,
                        "HF_ISA_MAX=%s names no instruction set; `holdfast info` lists them", max);
     return HF_OK;

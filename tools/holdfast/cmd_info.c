@@ -36,8 +36,8 @@ static const hf_dev_shape example = {.dtype = HF_F32, .n = 100000, .k = 256, .d 
 static const char *isa_reason(const hf_dev_isa *isa) {
     const char *hidden = getenv("HF_ISA_MAX");
     if (!isa->runnable)
-        return hidden ? "hidden by HF_ISA_MAX, or missing in the CPU or operating system"
-                      : "missing in the CPU, or not enabled by the operating system";
+        return hidden && *hidden ? "hidden by HF_ISA_MAX, or missing in the CPU or operating system"
+                                 : "missing in the CPU, or not enabled by the operating system";
     return isa->compiled ? "" : "no kernel of this build uses it, or the compiler cannot make it";
 }
 
