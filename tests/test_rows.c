@@ -18,13 +18,16 @@ static float data[TOTAL * STRIDE];
 
 struct reader {
     int64_t calls, fail_at; /* the call that fails; 0: none */
+    int status;             /* it returns; 0: HF_E_IO, with words */
 };
 
 static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
                            size_t message_bytes) {
     struct reader *reader = user;
     assert_true(first >= 0 && count > 0 && first + count <= TOTAL);
-    if (++reader->calls == reader->fail_at) {
+    if (++reader->calls == reader->fail_at && reader->status != 0)
+        return (hf_status)reader->status;
+    if (reader->calls == reader->fail_at) {
         (void)snprintf(message, message_bytes, "the cable is loose");
         return HF_E_IO;
     }
@@ -92,7 +95,7 @@ static void same_sequence(void **state) {
         struct want want = {.stop_at = INT64_MAX};
         const int64_t count = choose_dropped(pattern, dropped, &want);
         for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
-            struct reader reader = {0, 0};
+            struct reader reader = {0, 0, 0};
             const hf_source source = {TOTAL, COLS, HF_F32, read_rows, &reader};
             void *buffer = hf_alloc((size_t)chunks[c] * COLS * sizeof(float));
             for (int streamed = 0; streamed < 2; streamed++) {
@@ -124,17 +127,25 @@ static void failures(void **state) {
     float buffer[7 * COLS];
     int64_t none[TOTAL];
     struct want want = {.stop_at = INT64_MAX, .chunk_rows = 7};
-    struct reader reader = {0, 3};
+    struct reader reader = {0, 3, 0};
     const hf_source source = {TOTAL, COLS, HF_F32, read_rows, &reader};
     const struct hf_rows rows = {ctx, NULL, &source, TOTAL, COLS, HF_F32, 7, buffer, NULL, 0, NULL};
     (void)choose_dropped(0, none, &want);
     assert_int_equal(hf_rows_each(&rows, check_chunk, &want), HF_E_IO);
     assert_int_equal(want.next, 14);
     assert_string_equal(hf_last_error(ctx), "reading rows 14 to 20: the cable is loose");
-    reader = (struct reader){0, 1};
+    reader = (struct reader){0, 1, 0};
     double row[COLS];
     assert_int_equal(hf_rows_gather(&rows, &(int64_t){5}, 1, row), HF_E_IO);
     assert_string_equal(hf_last_error(ctx), "reading row 5: the cable is loose");
+    for (int status = -1; status <= 77; status += 78) {
+        char words[100];
+        (void)snprintf(words, sizeof words,
+                       "reading row 5: the source returned %d, which is no hf_status", status);
+        reader = (struct reader){0, 1, status};
+        assert_int_equal(hf_rows_gather(&rows, &(int64_t){5}, 1, row), HF_E_IO);
+        assert_string_equal(hf_last_error(ctx), words);
+    }
     want.next = 0;
     want.stop_at = 21;
     assert_int_equal(hf_rows_each(&rows, check_chunk, &want), HF_E_CANCELLED);

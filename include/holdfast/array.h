@@ -40,7 +40,8 @@ typedef struct hf_source {
     int64_t cols;   /* elements of a row */
     hf_dtype dtype; /* of every element */
     /* Write rows [first, first + count) to dst [count, cols], without gaps. On failure return a
-     * status and put a message of at most message_bytes into message. */
+     * status and put a message of at most message_bytes into message. A number that is no
+     * hf_status counts as HF_E_IO. */
     hf_status (*read)(void *user, int64_t first, int64_t count, void *dst, char *message,
                       size_t message_bytes);
     void *user; /* first argument of read */

@@ -111,10 +111,7 @@ static hf_status read_load(struct hf_reader *r, int slot, struct load *load) {
     char *to = r->locked[slot];
     HF_TRY(r->table->wait(r->pipe, slot)); /* the copy before has read it */
     if (r->source != NULL) {
-        const hf_status status =
-            r->source->read(r->source->user, first, count, to, load->message, sizeof load->message);
-        load->message[sizeof load->message - 1] = '\0'; /* whatever the source wrote there */
-        HF_TRY(status);
+        HF_TRY(hf_source_read(r->source, first, count, to, load->message, sizeof load->message));
     } else {
         const hf_array rows = hf_array_slice(r->array, first, count);
         copy_to_locked(r, &rows, to);

@@ -9,7 +9,20 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+hf_status hf_source_read(const hf_source *source, int64_t first, int64_t count, void *dst,
+                         char *message, size_t message_bytes) {
+    const int status = (int)source->read(source->user, first, count, dst, message, message_bytes);
+    message[message_bytes - 1] = '\0'; /* whatever the source wrote there */
+    if (status >= HF_OK && status <= HF_E_INTERNAL)
+        return (hf_status)status;
+    const size_t used = strlen(message);
+    (void)snprintf(message + used, message_bytes - used,
+                   "%sthe source returned %d, which is no hf_status", used > 0 ? "; " : "", status);
+    return HF_E_IO;
+}
 
 /* Rows of the file or array, numbered with the dropped ones. */
 static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t count, void *dst) {
@@ -23,8 +36,7 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
     assert(rows->source != NULL); /* one of the two is there */
     char message[512] = "";
     const hf_status status =
-        rows->source->read(rows->source->user, first, count, dst, message, sizeof message);
-    message[sizeof message - 1] = '\0';
+        hf_source_read(rows->source, first, count, dst, message, sizeof message);
     if (status == HF_OK)
         return HF_OK;
     const char *what = message[0] != '\0' ? message : hf_status_text(status);
