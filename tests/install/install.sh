@@ -82,7 +82,7 @@ END
 check_readme
 cmake --install "$build" --prefix "$prefix" >"$work/log"
 for file in bin/holdfast share/man/man1/holdfast.1 share/bash-completion/completions/holdfast \
-    share/holdfast/tuning/h200.tune include/holdfast/holdfast.h; do
+    share/doc/holdfast/LICENSE share/doc/holdfast/NOTICE share/holdfast/tuning/h200.tune include/holdfast/holdfast.h; do
     [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
 grep -q "loader does not look into $prefix/.*-Wl,-rpath" "$work/log" || [ -z "$(command -v ldconfig)" ] ||
