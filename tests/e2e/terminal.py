@@ -11,14 +11,18 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import CITIES, HOLDFAST, check, environment, equal, holdfast, main, scratch, test, write_npy  # noqa: E402
+from cli import (CITIES, HOLDFAST, Skip, check, environment, equal, holdfast, main, scratch, test,  # noqa: E402
+                 write_npy)
 
 FIT = ["kmeans", CITIES, "-k", "300", "--tol", "0", "--max-iter", "200", "--threads", "2", "--skipping", "off"]
 
 
 def on_terminal(args, columns=100, env=None):
     """What a run writes to a terminal of that width, and how long it took."""
-    master, slave = pty.openpty()
+    try:
+        master, slave = pty.openpty()
+    except OSError as reason:
+        raise Skip(f"the system gives no pseudo-terminal: {reason}") from None
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     begin = time.monotonic()
     process = subprocess.Popen([HOLDFAST, *args], stdout=subprocess.DEVNULL, stderr=slave,
