@@ -303,6 +303,30 @@ static void source_failures(void **state) {
            "read function");
 }
 
+/* A source whose rows come in another order each time. */
+static hf_status read_shuffled(void *user, int64_t first, int64_t count, void *dst, char *message,
+                               size_t message_bytes) {
+    int *calls = user;
+    (void)message, (void)message_bytes;
+    for (int64_t i = 0; i < count; i++)
+        memcpy((float *)dst + i * D, (const float *)data.x.data + (first + i + *calls) % N * D,
+               D * sizeof(float));
+    ++*calls;
+    return HF_OK;
+}
+
+static void rows_that_change(void **state) {
+    (void)state;
+    int calls = 0;
+    const hf_source source = {
+        .rows = N, .cols = D, .dtype = HF_F32, .read = read_shuffled, .user = &calls};
+    const hf_kmeans_opts o = {.k = 4, .init = HF_INIT_RANDOM};
+    hf_kmeans_result r;
+    memset(&r, 0x5a, sizeof(r));
+    expect(hf_kmeans_fit_source(ctx, &source, &o, &r), HF_E_CORRUPT, &r, sizeof(r),
+           "the source gave other rows than before");
+}
+
 static void too_little_memory(void **state) {
     (void)state;
     hf_context *small = open_context(1, 1 << 20);
@@ -434,6 +458,7 @@ int main(void) {
                                        cmocka_unit_test(weights_of_any_size),
                                        cmocka_unit_test(not_finite),
                                        cmocka_unit_test(source_failures),
+                                       cmocka_unit_test(rows_that_change),
                                        cmocka_unit_test(too_little_memory),
                                        cmocka_unit_test(memory_of_starts),
                                        cmocka_unit_test(cancelled_while_seeding),

@@ -168,6 +168,8 @@ static int fit_failed(const struct job *job, hf_status status) {
     char data[4200];
     const bool chosen = o->preparation.opts.columns || o->preparation.opts.skip_columns;
     snprintf(data, sizeof data, "of %s%s", chosen ? "the columns chosen from " : "", o->data);
+    char source[4200];
+    snprintf(source, sizeof source, "%s gave", o->data);
     if (o->weights_file)
         snprintf(weights, sizeof weights, "--weights %s", o->weights_file);
     if (o->init_file) {
@@ -176,6 +178,7 @@ static int fit_failed(const struct job *job, hf_status status) {
     }
     const struct tool_word words[] = {
         {"of the data", data},
+        {"the source gave", source},
         {"given weights", weights},
         {"given centroids", centroids},
         {o->init_file ? "initial centroid" : NULL, first},

@@ -78,10 +78,17 @@ static void owe_sums(const struct hf_fit *fit) {
             piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
 }
 
-hf_status hf_sums_are_wrong(hf_context *ctx) {
-    return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                       "the sums of the clusters are not those of their rows: the machine or a "
-                       "kernel computes wrongly");
+const char *hf_suspects(const struct hf_fit *fit) {
+    return fit->source ? "the source gave other rows than before, or the machine or a kernel "
+                         "computes wrongly"
+                       : "the rows in memory were changed meanwhile, or the machine or a kernel "
+                         "computes wrongly";
+}
+
+hf_status hf_sums_are_wrong(const struct hf_fit *fit) {
+    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+                       "the sums of the clusters are not those of their rows: %s",
+                       hf_suspects(fit));
 }
 
 static hf_status check_nothing_left(const struct hf_fit *fit) {
@@ -91,7 +98,7 @@ static hf_status check_nothing_left(const struct hf_fit *fit) {
     for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < piece[p].count; i++)
             left |= piece[p].at[i];
-    return left == 0 ? HF_OK : hf_sums_are_wrong(fit->ctx);
+    return left == 0 ? HF_OK : hf_sums_are_wrong(fit);
 }
 
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {

@@ -273,8 +273,10 @@ hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
 /* Count the labels into fit->sizes; one that is no cluster's is HF_E_CORRUPT. */
 hf_status hf_count_labels(struct hf_fit *fit);
+/* What may be behind arithmetic that contradicts itself: the end of a message. */
+const char *hf_suspects(const struct hf_fit *fit);
 /* Says that sums from which all rows were taken are not 0; gives HF_E_CORRUPT. */
-hf_status hf_sums_are_wrong(hf_context *ctx);
+hf_status hf_sums_are_wrong(const struct hf_fit *fit);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */
 void hf_expand_labels(const struct hf_fit *fit);
 

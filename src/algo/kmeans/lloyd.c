@@ -198,10 +198,9 @@ static hf_status check_counts(const struct hf_fit *fit, int iteration) {
     if (total == fit->n && !negative)
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                       "iteration %d: the clusters hold %lld rows%s, not %lld: the machine or a "
-                       "kernel computes wrongly",
-                       iteration, (long long)total, negative ? ", some less than none" : "",
-                       (long long)fit->n);
+                       "iteration %d: the clusters hold %lld rows%s, not %lld: %s", iteration,
+                       (long long)total, negative ? ", some less than none" : "", (long long)fit->n,
+                       hf_suspects(fit));
 }
 
 /* Centroids are means and labels the nearest, so the inertia falls, but for rounding. It need not
@@ -216,10 +215,9 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
     if (inertia <= last->inertia + fit->slack)
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                       "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: the "
-                       "machine or a kernel computes wrongly",
+                       "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: %s",
                        run->iteration + 1, hf_inertia_given(fit, last->inertia),
-                       hf_inertia_given(fit, inertia));
+                       hf_inertia_given(fit, inertia), hf_suspects(fit));
 }
 
 static hf_status remember(const struct hf_fit *fit, struct hf_history *h,

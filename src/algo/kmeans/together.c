@@ -431,7 +431,7 @@ static hf_status check_sums(struct together *t) {
         }
     HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.sum, (size_t)t->count * sums, &sums_empty));
     HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.count, (size_t)t->count * counts, &counts_empty));
-    return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(t->ctx);
+    return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(&t->fits[0]);
 }
 
 static hf_status finish_all(struct together *t, double iteration, hf_kmeans_result *fits,
