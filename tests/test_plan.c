@@ -148,7 +148,7 @@ static struct hf_tune_entry entry(const struct hf_kernel *kernel, int64_t n, int
 }
 
 static void save(struct hf_tune_entry *entries, int count) {
-    const struct hf_tune tune = {entries, count};
+    const struct hf_tune tune = {.entry = entries, .count = count};
     assert_int_equal(hf_tune_save(TUNE_FILE, &tune, NULL), HF_OK);
 }
 

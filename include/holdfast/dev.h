@@ -198,6 +198,11 @@ HF_API hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf
  * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */
 HF_API int hf_dev_tune_path(char *path, size_t bytes);
 
+/* Does the file that HF_TUNE_FILE names help to plan here? Plans take one that does not for none
+ * and go on. HF_OK when the variable is not set; HF_E_IO when the file cannot be read; HF_E_DATA
+ * when it is not a tuning file, another version's, or has no entry of this machine. */
+HF_API hf_status hf_dev_tune_check(hf_context *ctx);
+
 /* Write the winners of earlier hf_dev_time() calls with checked_only into a tuning file, whole or
  * not at all; what it holds of other kinds of call stays. path NULL: where the planner looks. */
 HF_API hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,

@@ -110,10 +110,18 @@ static hf_status parse(const char *path, const void *data, size_t bytes, struct 
         return hf_fail(err, HF_E_NOMEM, "cannot read %s: out of memory", path);
     }
     int count = 0;
-    char *rest = is_foreign(text) ? NULL : text;
-    for (const char *line = next_line(&rest); line != NULL; line = next_line(&rest))
-        if (line[0] != '#' && parse_line(line, &entry[count]))
+    int number = 0;
+    tune->foreign = is_foreign(text);
+    char *rest = tune->foreign ? NULL : text;
+    for (const char *line = next_line(&rest); line != NULL; line = next_line(&rest)) {
+        number++;
+        if (line[0] == '#' || line[0] == '\0')
+            continue;
+        if (parse_line(line, &entry[count]))
             count++;
+        else if (tune->odd == 0)
+            tune->odd = number;
+    }
     hf_free(text);
     tune->entry = entry;
     tune->count = count;
@@ -121,8 +129,7 @@ static hf_status parse(const char *path, const void *data, size_t bytes, struct 
 }
 
 hf_status hf_tune_load(const char *path, struct hf_tune *tune, hf_error *err) {
-    tune->entry = NULL;
-    tune->count = 0;
+    *tune = (struct hf_tune){NULL, 0, false, 0};
     if (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
         return HF_OK;
     void *data = NULL;

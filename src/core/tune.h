@@ -29,6 +29,8 @@ struct hf_tune_entry {
 struct hf_tune {
     struct hf_tune_entry *entry; /* [count] */
     int count;
+    bool foreign; /* all of the file is another version's */
+    int odd;      /* the first line that is no entry, from 1; 0: none */
 };
 
 /* The kind of call a key stands for. */

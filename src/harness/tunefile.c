@@ -6,12 +6,45 @@
 #include "harness/harness.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PATH_BYTES 4096
 
 int hf_dev_tune_path(char *path, size_t bytes) { return hf_tune_path(path, bytes); }
+
+/* Entries of this machine. */
+static int count_here(const hf_context *ctx, const struct hf_tune *tune) {
+    char here[HF_TUNE_NAME_BYTES];
+    int count = 0;
+    hf_plan_machine(ctx, here);
+    for (int i = 0; i < tune->count; i++)
+        count += strcmp(tune->entry[i].fingerprint, here) == 0;
+    return count;
+}
+
+hf_status hf_dev_tune_check(hf_context *ctx) {
+    const char *path = getenv("HF_TUNE_FILE");
+    struct hf_tune tune = {0};
+    if (!path || !*path)
+        return HF_OK;
+    if (access(path, R_OK) != 0)
+        return hf_ctx_fail(ctx, HF_E_IO, "HF_TUNE_FILE=%s: %s", path, strerror(errno));
+    HF_TRY(hf_tune_load(path, &tune, &ctx->error));
+    const int here = count_here(ctx, &tune);
+    hf_tune_clear(&tune);
+    if (tune.foreign)
+        return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: of another version of holdfast", path);
+    if (tune.odd > 0)
+        return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: line %d is no entry of a tuning file",
+                           path, tune.odd);
+    if (here == 0)
+        return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: it has nothing about this machine",
+                           path);
+    return HF_OK;
+}
 
 static bool same_key(const struct hf_tune_entry *a, const struct hf_tune_entry *b) {
     return a->key.op == b->key.op && a->key.dtype == b->key.dtype && a->key.log2n == b->key.log2n &&

@@ -4,7 +4,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import FAILED, INPUT, USAGE, check, content, equal, holdfast, loads, main, scratch, test  # noqa: E402
+from cli import CITIES, FAILED, INPUT, USAGE, check, content, equal, holdfast, loads, main, scratch, test  # noqa: E402
 
 QUICK = ["--rounds", 1, "--budget", 0.01]
 
@@ -85,6 +85,27 @@ def tuned_plans_are_followed():
     result = holdfast("tune", *QUICK, "--shape", "1,1,1", "-o", scratch("no/such.tune"), code=FAILED)
     check("no/such.tune" in result.err and result.out == "", f"measured before it looked\n{result}")
     equal(content(path), before)
+
+
+@test
+def a_tuning_file_that_does_not_help():
+    """Named, but missing or not what it should be: said, and done without."""
+    plan = ["plan", "assign", 2000, 8, 4]
+    chosen = holdfast(*plan).out
+    entry = "assign f32 10 3 2 another-machine assign_ref 5\n"
+    for text, word in ((None, "No such file"), ("what is this?\n", "line 1 is no entry"),
+                       (entry + "\n# fine\njunk\n", "line 4 is no entry"), ("", "nothing about this machine"),
+                       ("# holdfast 0.0.1: op dtype\n" + entry, "another version"),
+                       (entry, "nothing about this machine")):
+        path = scratch("none.tune") if text is None else write("odd.tune", text)
+        result = holdfast(*plan, env={"HF_TUNE_FILE": path})
+        check(f"warning: HF_TUNE_FILE={path}: " in result.err and word in result.err, str(result))
+        equal(result.out, chosen)
+    result = holdfast("kmeans", CITIES, "-k", 2, "--max-iter", 1, env={"HF_TUNE_FILE": scratch("none.tune")})
+    check("No such file" in result.err, str(result))
+    result = holdfast("kmeans", CITIES, "-k", 2, "--max-iter", 1, "-q", "--json",
+                      env={"HF_TUNE_FILE": scratch("none.tune")})
+    equal(result.err, "")
 
 
 if __name__ == "__main__":

@@ -248,6 +248,8 @@ int apply_open(struct apply *a, const struct apply_output *outputs, int count, c
     const hf_status status = hf_context_create(&a->ctx, &a->context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
+    if (!a->quiet)
+        tool_check_tuning(a->ctx);
     code = check_outputs(a, outputs, count);
     if (code == EXIT_DONE)
         code = open_files(a);

@@ -127,6 +127,7 @@ static int run(struct bench *b) {
     hf_status status = hf_context_create(&b->ctx, &b->shapes.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
+    tool_check_tuning(b->ctx);
     status = hf_dev_measure_ceiling(b->ctx, &b->ceiling);
     if (status != HF_OK)
         return tool_fail(b->ctx, status, STAGE_COMPUTE);

@@ -147,6 +147,8 @@ static int prepare(struct job *job) {
     const hf_status status = hf_context_create(&job->ctx, &o->context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
+    if (!o->quiet)
+        tool_check_tuning(job->ctx);
     const double begin = tool_now();
     int code = load(job);
     job->report.seconds_load = tool_now() - begin;
@@ -166,9 +168,9 @@ static int fit_failed(const struct job *job, hf_status status) {
     char centroids[4200] = "";
     char first[4300] = "";
     char data[4200];
+    char source[4200];
     const bool chosen = o->preparation.opts.columns || o->preparation.opts.skip_columns;
     snprintf(data, sizeof data, "of %s%s", chosen ? "the columns chosen from " : "", o->data);
-    char source[4200];
     snprintf(source, sizeof source, "%s gave", o->data);
     if (o->weights_file)
         snprintf(weights, sizeof weights, "--weights %s", o->weights_file);

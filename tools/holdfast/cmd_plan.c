@@ -126,6 +126,7 @@ int cmd_plan(int argc, char **argv) {
     const hf_status status = hf_context_create(&ctx, &p.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
+    tool_check_tuning(ctx);
     const int code = run(&p, ctx);
     json_decref(p.candidates);
     hf_context_destroy(ctx);

@@ -3,6 +3,7 @@
 #include "tool.h"
 #include <ctype.h>
 #include <errno.h>
+#include <holdfast/dev.h>
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -84,6 +85,12 @@ int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stag
 
 int tool_fail(const hf_context *ctx, hf_status status, enum tool_stage stage) {
     return tool_fail_with(ctx, status, stage, NULL);
+}
+
+void tool_check_tuning(hf_context *ctx) {
+    if (hf_dev_tune_check(ctx) != HF_OK)
+        tool_error("warning: %s: kernels are chosen without it; 'holdfast tune' writes one",
+                   hf_last_error(ctx));
 }
 
 /* A few buffers in turn, so that one printf can use several texts. */

@@ -61,6 +61,9 @@ const char *tool_translate(const char *text, const struct tool_word *words);
 int tool_open(hf_context *ctx, uint64_t memory, const char *path, const char *option,
               hf_dataset **data);
 
+/* Say so when HF_TUNE_FILE names a file that plans cannot follow: they go on without it. */
+void tool_check_tuning(hf_context *ctx);
+
 /* Could `path` (NULL: yes) be written? Reported if not; an exit code. */
 int tool_writable(hf_context *ctx, const char *path);
 
