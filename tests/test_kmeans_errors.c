@@ -3,6 +3,8 @@
  * Outputs stay as they were. */
 #include "kmeans_brute.h"
 
+#include <pthread.h>
+
 enum { N = 60, D = 4 };
 
 static hf_context *ctx;
@@ -327,6 +329,68 @@ static void rows_that_change(void **state) {
            "the source gave other rows than before");
 }
 
+/* ---- one context, two calls at once */
+
+struct rival {
+    hf_context *ctx;
+    int calls, refused, others; /* what the second call met */
+};
+
+static int call_again(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                      int64_t done, int64_t total) {
+    struct rival *rival = user;
+    const hf_array c = hf_array_view(data.x.data, HF_F32, 3, D);
+    int32_t labels[N];
+    hf_kmeans_result r = {0};
+    const hf_kmeans_opts o = {.k = 2};
+    (void)restart, (void)iteration, (void)it, (void)done, (void)total;
+    rival->calls++;
+    assert_int_equal(hf_kmeans_fit(rival->ctx, &data.x, &o, &r), HF_E_BUSY);
+    assert_int_equal(hf_kmeans_fit_batch(rival->ctx, &data.x, 1, &o, &r), HF_E_BUSY);
+    assert_int_equal(hf_kmeans_predict(rival->ctx, &data.x, NULL, &c, HF_EUCLIDEAN, HF_EXACT, NULL,
+                                       labels, NULL, NULL),
+                     HF_E_BUSY);
+    assert_null(r.labels);
+    return 0;
+}
+
+static void *fit_often(void *user) {
+    struct rival *rival = user;
+    const hf_kmeans_opts o = {.k = 4, .n_init = 3};
+    for (int i = 0; i < 200; i++) {
+        hf_kmeans_result r = {0};
+        const hf_status status = hf_kmeans_fit(rival->ctx, &data.x, &o, &r);
+        rival->calls++;
+        rival->refused += status == HF_E_BUSY;
+        rival->others += status != HF_E_BUSY && status != HF_OK;
+        hf_kmeans_result_clear(&r);
+    }
+    return NULL;
+}
+
+static void one_call_at_a_time(void **state) {
+    (void)state;
+    hf_context *shared = open_context(2, 0);
+    struct rival inside = {.ctx = shared};
+    hf_kmeans_opts o = {.k = 4, .progress = call_again, .progress_user = &inside};
+    hf_kmeans_result r = {0};
+    FIT_OK(shared, hf_kmeans_fit(shared, &data.x, &o, &r));
+    assert_true(inside.calls > 1);
+    hf_kmeans_result_clear(&r);
+    struct rival rivals[3] = {{.ctx = shared}, {.ctx = shared}, {.ctx = shared}};
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fit_often, &rivals[i]), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(rivals[i].others == 0 && rivals[i].calls == 200);
+    o.progress = NULL;
+    FIT_OK(shared, hf_kmeans_fit(shared, &data.x, &o, &r)); /* it is free again */
+    hf_kmeans_result_clear(&r);
+    hf_context_destroy(shared);
+}
+
 static void too_little_memory(void **state) {
     (void)state;
     hf_context *small = open_context(1, 1 << 20);
@@ -459,6 +523,7 @@ int main(void) {
                                        cmocka_unit_test(not_finite),
                                        cmocka_unit_test(source_failures),
                                        cmocka_unit_test(rows_that_change),
+                                       cmocka_unit_test(one_call_at_a_time),
                                        cmocka_unit_test(too_little_memory),
                                        cmocka_unit_test(memory_of_starts),
                                        cmocka_unit_test(cancelled_while_seeding),

@@ -30,7 +30,8 @@ typedef enum hf_status {
     HF_E_DEVICE = 6,      /* the device reported an error */
     HF_E_CORRUPT = 7, /* wrong arithmetic or a damaged file was noticed and could not be repaired */
     HF_E_CANCELLED = 8, /* a progress callback asked to stop */
-    HF_E_INTERNAL = 9   /* a bug of holdfast: please report it */
+    HF_E_INTERNAL = 9,  /* a bug of holdfast: please report it */
+    HF_E_BUSY = 10      /* the context is at work for another call */
 } hf_status;
 
 /* Element types. */

@@ -28,8 +28,10 @@ typedef struct hf_context_opts {
 } hf_context_opts;
 
 /* Open a context. opts may be NULL. *ctx is NULL on failure; free it with hf_context_destroy().
- * A context serves one thread at a time; make one per thread to work in parallel. It does not pass
- * a fork: a child makes its own.
+ * A context serves one call at a time; make one per thread to work in parallel. A fit, a prediction
+ * or a transformation that finds another one at work, in another thread or around a function that
+ * it was given (progress, a source, a sink), does nothing and gives HF_E_BUSY; hf_last_error() is
+ * about the other one then. It does not pass a fork: a child makes its own.
  * HF_E_ARG          unknown device name, threads < 0 or > 1024
  * HF_E_UNSUPPORTED  the device is not there or not in this build
  * HF_E_NOMEM        no memory or no thread to be had */

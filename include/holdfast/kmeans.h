@@ -148,6 +148,7 @@ typedef struct hf_kmeans_result {
  * HF_E_ARG      k < 1 or > n, d < 1, bad options, weights or centroids of another shape
  * HF_E_DATA     NaN or Inf in x, weights negative or all zero, empty cluster with HF_EMPTY_ERROR
  * HF_E_NOMEM    the workspace does not fit the context's memory limit
+ * HF_E_BUSY     the context is at work for another call; so for all functions below
  * HF_E_IO, HF_E_CORRUPT  a checkpoint could not be written or read, or is damaged (one of another
  *              problem is HF_E_ARG; a few rows that changed places may escape notice)
  * Reaching max_iter and being cancelled are HF_OK; see fit->stop. When the checkpoint of a fit that

@@ -32,6 +32,8 @@ const char *hf_status_text(hf_status status) {
         return "cancelled";
     case HF_E_INTERNAL:
         return "internal error";
+    case HF_E_BUSY:
+        return "the context is at work for another call";
     }
     return "unknown status";
 }

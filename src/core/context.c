@@ -121,6 +121,16 @@ int hf_context_threads(const hf_context *ctx) { return ctx->threads; }
 
 uint64_t hf_context_memory(const hf_context *ctx) { return ctx->memory_bytes; }
 
+/* A plain int with atomic access: the header is read as C++, too. */
+bool hf_ctx_enter(hf_context *ctx) {
+    return __atomic_exchange_n(&ctx->busy, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+hf_status hf_ctx_leave(hf_context *ctx, hf_status status) {
+    __atomic_store_n(&ctx->busy, 0, __ATOMIC_RELEASE);
+    return status;
+}
+
 uint64_t hf_workspace_room(const hf_context *ctx) {
     return ctx->memory_bytes > ctx->held_bytes ? ctx->memory_bytes - ctx->held_bytes : 0;
 }

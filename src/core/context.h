@@ -18,6 +18,7 @@ struct hf_context {
     int threads;           /* of the host */
     uint64_t memory_bytes; /* of the device */
     hf_error error;
+    int busy;        /* a public call is at work: hf_ctx_enter() */
     void *workspace; /* grown by hf_workspace(), kept until the context goes */
     size_t workspace_bytes;
     size_t workspace_peak;
@@ -26,6 +27,11 @@ struct hf_context {
     struct hf_tune tune; /* the user's tuning file, read when the first plan is made */
     bool tune_loaded;
 };
+
+/* The beginning and the end of a public call that computes; the end returns status. False, and no
+ * end: there is another one. */
+bool hf_ctx_enter(hf_context *ctx);
+hf_status hf_ctx_leave(hf_context *ctx, hf_status status);
 
 /* Kernel workspace of at least `bytes` bytes; contents undefined; valid until the next call.
  * HF_E_NOMEM when the context's memory limit or the machine does not allow it. */

@@ -16,7 +16,7 @@ hf_status hf_source_read(const hf_source *source, int64_t first, int64_t count, 
                          char *message, size_t message_bytes) {
     const int status = (int)source->read(source->user, first, count, dst, message, message_bytes);
     message[message_bytes - 1] = '\0'; /* whatever the source wrote there */
-    if (status >= HF_OK && status <= HF_E_INTERNAL)
+    if (status >= HF_OK && status <= HF_E_BUSY)
         return (hf_status)status;
     const size_t used = strlen(message);
     (void)snprintf(message + used, message_bytes - used,

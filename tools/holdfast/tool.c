@@ -48,6 +48,7 @@ int tool_exit_code(hf_status status, int os_error, enum tool_stage stage) {
         return EXIT_INTERRUPTED;
     case HF_E_DEVICE:
     case HF_E_INTERNAL:
+    case HF_E_BUSY:
         return EXIT_FAILED;
     }
     return EXIT_FAILED;

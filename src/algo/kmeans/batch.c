@@ -3,6 +3,7 @@
  * ones one after another with all threads. A fit does not depend on its threads, so the bits are
  * the same. */
 #include "algo/kmeans/check.h"
+#include "algo/kmeans/fit.h"
 #include "algo/kmeans/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -27,7 +28,7 @@ struct batch {
 static void fit_one(const struct batch *b, int worker, int64_t i) {
     hf_kmeans_opts opts = *b->opts;
     opts.seed += (uint64_t)i;
-    b->status[i] = hf_kmeans_fit(b->ctx[worker], &b->x[i], &opts, &b->fits[i]);
+    b->status[i] = hf_fit_rows(b->ctx[worker], &b->x[i], NULL, &opts, &b->fits[i]);
     if (b->status[i] != HF_OK && (b->failed[worker] < 0 || i < b->failed[worker])) {
         b->failed[worker] = i;
         b->errors[worker] = b->ctx[worker]->error;
@@ -153,10 +154,8 @@ static hf_status fit_all(hf_context *ctx, const hf_array *x, int64_t batch,
     return status;
 }
 
-hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
-                              const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
-    if (!ctx)
-        return HF_E_ARG;
+static hf_status fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
+                           const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
     struct hf_brought brought = {0};
     hf_status status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
@@ -166,4 +165,13 @@ hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
         status = fit_all(ctx, x, batch, &seen, fits);
     hf_put_away(&brought);
     return status;
+}
+
+hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
+                              const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
+    if (!ctx)
+        return HF_E_ARG;
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    return hf_ctx_leave(ctx, fit_batch(ctx, x, batch, opts, fits));
 }

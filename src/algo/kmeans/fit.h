@@ -195,6 +195,9 @@ hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count);
 static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- kmeans_api.c */
+/* hf_kmeans_fit() or hf_kmeans_fit_source() inside a public call. */
+hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
+                      const hf_kmeans_opts *opts, hf_kmeans_result *result);
 /* Look at the data and take all memory. fit: ctx, opts, x or source, n_all, k, d and types are set.
  */
 hf_status hf_fit_begin(struct hf_fit *fit);

@@ -86,10 +86,8 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
     return status;
 }
 
-static hf_status fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
-                          const hf_kmeans_opts *opts, hf_kmeans_result *result) {
-    if (!ctx)
-        return HF_E_ARG;
+hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
+                      const hf_kmeans_opts *opts, hf_kmeans_result *result) {
     if (!result)
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
     struct hf_shape shape;
@@ -115,12 +113,20 @@ static hf_status fit_rows(hf_context *ctx, const hf_array *x, const hf_source *s
 
 hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
                         hf_kmeans_result *fit) {
-    return fit_rows(ctx, x, NULL, opts, fit);
+    if (!ctx)
+        return HF_E_ARG;
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    return hf_ctx_leave(ctx, hf_fit_rows(ctx, x, NULL, opts, fit));
 }
 
 hf_status hf_kmeans_fit_source(hf_context *ctx, const hf_source *source, const hf_kmeans_opts *opts,
                                hf_kmeans_result *fit) {
-    return fit_rows(ctx, NULL, source, opts, fit);
+    if (!ctx)
+        return HF_E_ARG;
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    return hf_ctx_leave(ctx, hf_fit_rows(ctx, NULL, source, opts, fit));
 }
 
 void hf_kmeans_result_clear(hf_kmeans_result *fit) {
@@ -170,8 +176,8 @@ static hf_status check_predict(hf_context *ctx, const struct hf_predict_args *ar
 }
 
 /* Check and stage what predict and transform have in common, then run one of them. */
-static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
-                              const hf_array *centroids, hf_transform_sink sink) {
+static hf_status predict_checked(hf_context *ctx, struct hf_predict_args *args,
+                                 const hf_array *centroids, hf_transform_sink sink) {
     struct hf_shape shape;
     struct hf_resident resident = {0};
     struct hf_brought brought = {0};
@@ -197,6 +203,13 @@ static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
     hf_resident_clear(ctx, &resident);
     hf_put_away(&brought);
     return status;
+}
+
+static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
+                              const hf_array *centroids, hf_transform_sink sink) {
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    return hf_ctx_leave(ctx, predict_checked(ctx, args, centroids, sink));
 }
 
 hf_status hf_kmeans_predict_with(hf_context *ctx, const hf_array *x, const hf_source *source,
