@@ -333,13 +333,39 @@ static void damage_is_noticed(void **state) {
     free(v);
 }
 
+struct warned {
+    int times;
+    char text[512];
+};
+
+static void take_warning(void *user, const char *text) {
+    struct warned *w = user;
+    w->times++;
+    snprintf(w->text, sizeof w->text, "%s", text);
+}
+
+/* The fit goes on, and says so once. */
 static void unwritable_place(void **state) {
     (void)state;
     double *v = blobs(4, 300, 4, 3, 3);
     struct problem p = problem_from(v, 300, 4, HF_F32, 0);
-    const hf_kmeans_opts o = {
-        .k = 5, .max_iter = 3, .checkpoint = "/nowhere/at/all", .checkpoint_every = 1};
-    refuse(&p, &o, HF_E_IO, "/nowhere/at");
+    struct warned warned = {0};
+    hf_kmeans_opts o = {.k = 5, .max_iter = 3, .tol = -1, .n_init = 2};
+    hf_kmeans_result whole = fit_all(&p, &o, 2);
+    o.checkpoint = "/nowhere/at/all";
+    o.checkpoint_every = 1;
+    hf_kmeans_result quiet = fit_all(&p, &o, 2);
+    o.warn = take_warning;
+    o.warn_user = &warned;
+    hf_kmeans_result r = fit_all(&p, &o, 2);
+    assert_same_fit(&whole, &r);
+    assert_int_equal(warned.times, 1);
+    assert_non_null(strstr(warned.text, "/nowhere/at/all"));
+    assert_true(whole.checkpoints_failed == 0 && r.checkpoints_failed > 3);
+    assert_int_equal(quiet.checkpoints_failed, r.checkpoints_failed);
+    hf_kmeans_result_clear(&whole);
+    hf_kmeans_result_clear(&quiet);
+    hf_kmeans_result_clear(&r);
     problem_free(&p);
     free(v);
 }
@@ -378,16 +404,20 @@ static void cancelled_and_unwritable(void **state) {
     double *v = blobs(3, 900, 6, 8, 1);
     struct problem p = problem_from(v, 900, 6, HF_F32, 0);
     struct stopper stopper = {.restart = 0, .iteration = 2};
+    struct warned warned = {0};
     const hf_kmeans_opts o = {.k = 15,
                               .checkpoint = "/nowhere/at/all",
                               .progress = stop_there,
-                              .progress_user = &stopper};
+                              .progress_user = &stopper,
+                              .warn = take_warning,
+                              .warn_user = &warned};
     hf_context *ctx = open_context(2, 0);
     hf_kmeans_result r = {0};
     FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &r));
     assert_int_equal(r.stop, HF_STOP_CANCELLED);
     assert_int_equal(r.iterations, 2);
-    assert_non_null(strstr(hf_last_error(ctx), "/nowhere/at/all"));
+    assert_non_null(strstr(warned.text, "/nowhere/at/all"));
+    assert_int_equal(r.checkpoints_failed, 1);
     check_result(&p, &o, &r);
     hf_kmeans_result_clear(&r);
     hf_context_destroy(ctx);

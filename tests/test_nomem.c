@@ -101,24 +101,35 @@ static hf_status fit_relocating(hf_context *ctx) {
     return fit(ctx, &o, true);
 }
 
+/* A checkpoint that could not be written ends no fit. */
+static void note_warning(void *user, const char *text) {
+    *(bool *)user = strstr(text, "no checkpoint could be written") != NULL;
+}
+
 /* Weights, rows to drop, a checkpoint and its use. */
 static hf_status fit_resumed(hf_context *ctx) {
     float w[N];
     for (int i = 0; i < N; i++)
         w[i] = (float)(i % 3);
     const hf_array weights = hf_array_view(w, HF_F32, N, 1);
-    hf_kmeans_opts o = {
-        .k = K, .weights = &weights, .nan = HF_NAN_DROP, .checkpoint = file, .max_iter = 2};
+    bool warned = false;
+    hf_kmeans_opts o = {.k = K,
+                        .weights = &weights,
+                        .nan = HF_NAN_DROP,
+                        .checkpoint = file,
+                        .max_iter = 2,
+                        .warn = note_warning,
+                        .warn_user = &warned};
     float *element = (float *)data.x.data + 7;
     const float was = *element;
     *element = NAN;
     hf_status status = fit(ctx, &o, false);
     o.resume = file;
     o.max_iter = 0;
-    if (status == HF_OK)
+    if (status == HF_OK && !warned)
         status = fit(ctx, &o, false);
     *element = was;
-    return status;
+    return status == HF_OK && warned ? HF_E_NOMEM : status;
 }
 
 static hf_status fit_batch(hf_context *ctx) {

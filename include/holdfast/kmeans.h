@@ -88,6 +88,10 @@ typedef struct hf_kmeans_iteration {
 typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
                                   const hf_kmeans_iteration *it, int64_t done, int64_t total);
 
+/* Called, from the calling thread, with a sentence about something that ends no fit: a checkpoint
+ * that cannot be written (the first time). Not for batches. */
+typedef void (*hf_kmeans_warning)(void *user, const char *text);
+
 /* All zero means default; k must be set. */
 typedef struct hf_kmeans_opts {
     int64_t k;                 /* clusters, 1 to the number of rows */
@@ -111,6 +115,8 @@ typedef struct hf_kmeans_opts {
     const char *resume;          /* a checkpoint of the same data and options to go on from */
     hf_kmeans_progress progress; /* called after each iteration; NULL means none */
     void *progress_user;         /* its first argument */
+    hf_kmeans_warning warn;      /* NULL means none */
+    void *warn_user;             /* its first argument */
 } hf_kmeans_opts;
 
 /* A fit. Centroids and labels belong together: each label is the nearest of these centroids. */
@@ -127,6 +133,7 @@ typedef struct hf_kmeans_result {
     hf_stop stop;                 /* why the fit ended */
     int converged;                /* stop is LABELS or TOL */
     int64_t rows_dropped;         /* by HF_NAN_DROP */
+    int checkpoints_failed;       /* writes of opts->checkpoint that did not succeed */
     hf_kmeans_iteration *history; /* [iterations] */
     double seconds_init;          /* finding the first centroids */
     double seconds_iterate;       /* the iterations */
@@ -149,10 +156,11 @@ typedef struct hf_kmeans_result {
  * HF_E_DATA     NaN or Inf in x, weights negative or all zero, empty cluster with HF_EMPTY_ERROR
  * HF_E_NOMEM    the workspace does not fit the context's memory limit
  * HF_E_BUSY     the context is at work for another call; so for all functions below
- * HF_E_IO, HF_E_CORRUPT  a checkpoint could not be written or read, or is damaged (one of another
- *              problem is HF_E_ARG; a few rows that changed places may escape notice)
- * Reaching max_iter and being cancelled are HF_OK; see fit->stop. When the checkpoint of a fit that
- * was cancelled cannot be written, the result is there all the same; hf_last_error() tells why. */
+ * HF_E_IO, HF_E_CORRUPT  opts->resume cannot be read, or is damaged (one of another problem is
+ *              HF_E_ARG; a few rows that changed places may escape notice)
+ * Reaching max_iter and being cancelled are HF_OK; see fit->stop. A checkpoint that cannot be
+ * written ends no fit: opts->warn is told why, and fit->checkpoints_failed counts; what was written
+ * before stays. */
 HF_API hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
                                hf_kmeans_result *fit);
 

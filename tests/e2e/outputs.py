@@ -114,8 +114,9 @@ def full_disk():
         check(".holdfast" not in result.err, f"the name of a temporary file\n{result}")
         unchanged(out, before)
         result = holdfast("kmeans", data(), "-k", 4, "--init", "random", "--checkpoint",
-                          os.path.join(folder, "c.hfc"), "--every", 1, "-q", code=RESOURCES)
-        check("c.hfc" in result.err and "No space left" in result.err, str(result))
+                          os.path.join(folder, "c.hfc"), "--every", 1, "--json")
+        check("c.hfc" in result.err and "No space left" in result.err.splitlines()[-1], str(result))
+        check(loads(result.out)["result"]["checkpoints_failed"] > 1, str(result))
         result = holdfast("predict", data(), "--centroids", os.path.join(out, "centroids.npy"), "-o",
                           os.path.join(out, "labels.npy"), "-q", code=RESOURCES)
         check("No space left" in result.err, str(result))

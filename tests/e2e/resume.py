@@ -4,6 +4,7 @@ run."""
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -165,6 +166,27 @@ def ctrl_c_where_no_checkpoint_can_be_written():
     check("checkpoint.hfc" not in text, text)
     equal(sorted(os.listdir(out)), ["centroids.npy", "checkpoint.hfc", "labels.npy", "report.json"])
     equal(loads(content(out + "/report.json").decode())["result"]["stop"], "cancelled")
+
+
+@test
+def no_room_for_checkpoints():
+    """A limit on file sizes, as a full disk: the result fits, the checkpoint does not. Then a folder that goes."""
+    out, checkpoint = scratch("no-room"), scratch("no-room.hfc")
+    args = ["kmeans", CITIES, "-k", 40000, "--init", "random", "--max-iter", 3, "--tol", 0, "-o", out,
+            "--checkpoint", checkpoint, "--every", 1]
+    size = os.path.getsize(CITIES) // 2 + 4096  # labels fit, two sets of centroids and more do not
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    reference = scratch("no-room-reference")
+    fit(CITIES, *args[2:-6], out=reference)
+    for quiet in ([], ["-q"]):
+        result = holdfast(*args, *quiet, preexec_fn=limit)
+        said = [line for line in result.err.splitlines() if "warning" in line]
+        equal(len(said), 1 if quiet else 2, "warnings")
+        check("no-room.hfc" in said[-1] and "too large" in said[-1] and " times)" in said[-1], str(result))
+        check(not os.path.exists(checkpoint), "no checkpoint")
+        same_files(out, reference)
+        equal(loads(content(out + "/report.json").decode())["result"]["checkpoints_failed"], 4)
 
 
 @test

@@ -17,6 +17,7 @@ struct job {
     hf_context *ctx;
     hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
     struct outputs outputs;
+    struct progress progress;
     hf_kmeans_result fit;
     hf_array start;  /* given centroids as they are for scaled rows; data NULL: not needed */
     hf_array result; /* centroids in the units of the data; data NULL: those of the fit are */
@@ -191,24 +192,27 @@ static int fit_failed(const struct job *job, hf_status status) {
 
 static int fit(struct job *job) {
     struct kmeans_options *o = &job->options;
-    struct progress progress = {.quiet = o->quiet,
-                                .max_iter = o->fit.max_iter,
-                                .n_init = o->fit.n_init,
-                                .tol = o->fit.tol,
-                                .rows = job->source.rows,
-                                .cols = job->source.cols,
-                                .variance_known =
-                                    o->fit.metric == HF_EUCLIDEAN && !o->weights_file};
-    progress_open(&progress);
+    struct progress *progress = &job->progress;
+    *progress =
+        (struct progress){.quiet = o->quiet,
+                          .max_iter = o->fit.max_iter,
+                          .n_init = o->fit.n_init,
+                          .tol = o->fit.tol,
+                          .rows = job->source.rows,
+                          .cols = job->source.cols,
+                          .variance_known = o->fit.metric == HF_EUCLIDEAN && !o->weights_file};
+    progress_open(progress);
     o->fit.progress = progress_step;
-    o->fit.progress_user = &progress;
+    o->fit.progress_user = progress;
+    o->fit.warn = progress_warn;
+    o->fit.warn_user = progress;
     interrupt_watch();
     const hf_array *x = hf_dataset_array(job->data);
     errno = 0;
     const hf_status status = x ? hf_kmeans_fit(job->ctx, x, &o->fit, &job->fit)
                                : hf_kmeans_fit_source(job->ctx, &job->source, &o->fit, &job->fit);
     const int os_error = errno;
-    progress_close(&progress);
+    progress_close(progress);
     errno = os_error;
     if (status == HF_E_CANCELLED) {
         tool_error("interrupted while choosing the first centroids: there is no result yet, and "
@@ -307,10 +311,12 @@ static int finish(struct job *job, int argc, char **argv) {
     if (cut && saved)
         resume_print(o->fit.checkpoint, "interrupted", argc, argv);
     else if (cut && o->fit.checkpoint)
-        tool_error("interrupted, and there is no checkpoint to go on from: %s",
-                   hf_last_error(job->ctx));
+        tool_error("interrupted, and there is nothing to go on from: %s", job->progress.warning);
     else if (cut)
         tool_error("interrupted");
+    else if (job->fit.checkpoints_failed > 0)
+        tool_error("warning: %s (%d times); the result is not touched by that",
+                   job->progress.warning, job->fit.checkpoints_failed);
     return code == EXIT_DONE && cut ? EXIT_INTERRUPTED : code;
 }
 

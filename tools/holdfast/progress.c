@@ -171,6 +171,17 @@ int progress_rows(struct progress *p, int64_t done, int64_t total) {
     return interrupt_seen();
 }
 
+void progress_warn(void *user, const char *text) {
+    struct progress *p = user;
+    const int os_error = errno;
+    snprintf(p->warning, sizeof p->warning, "%s", tool_translate(text, NULL));
+    if (!p->quiet) {
+        progress_close(p);
+        tool_error("warning: %s; the fit goes on", p->warning);
+    }
+    errno = os_error;
+}
+
 void progress_close(struct progress *p) {
     if (p->line_shown)
         fputs("\r\033[K", stderr);

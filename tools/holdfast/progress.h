@@ -21,6 +21,7 @@ struct progress {
     double inertia_bound;
     double shifts[PROGRESS_TREND];
     int line_shown;
+    char warning[1024]; /* the last one, or "" */
 };
 
 /* Fill the settings of the terminal; the caller sets the others first. */
@@ -32,6 +33,9 @@ int progress_step(void *user, int restart, int iteration, const hf_kmeans_iterat
 
 /* Rows done, of all that are passed over. Non-zero once a signal was seen. */
 int progress_rows(struct progress *p, int64_t done, int64_t total);
+
+/* A hf_kmeans_warning; user is a struct progress: keeps the text and, unless quiet, prints it. */
+void progress_warn(void *user, const char *text);
 
 /* Take the bar off the terminal. */
 void progress_close(struct progress *p);

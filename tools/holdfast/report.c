@@ -116,7 +116,7 @@ static json_t *json_result(const struct report *r) {
     if (!spread_of(fit->sizes, fit->k, &s))
         return NULL;
     return json_pack(
-        "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}, s:o}",
+        "{s:o, s:i, s:i, s:s, s:s, s:b, s:s, s:s, s:[I, I], s:{s:I, s:I, s:o, s:I, s:I}, s:o, s:i}",
         "inertia", tool_json_real(fit->inertia), "iterations", fit->iterations, "restart",
         fit->restart, "stop", stop_name(fit->stop), "stop_text", hf_stop_text(fit->stop),
         "converged", fit->converged != 0, "centroids_dtype", hf_dtype_name(fit->centroids.dtype),
@@ -125,7 +125,7 @@ static json_t *json_result(const struct report *r) {
         (json_int_t)s.median, "mean",
         tool_json_real((double)(fit->n - fit->rows_dropped) / (double)fit->k), "max",
         (json_int_t)s.most, "empty", (json_int_t)s.empty, "sizes",
-        tool_json_counts(fit->sizes, fit->k));
+        tool_json_counts(fit->sizes, fit->k), "checkpoints_failed", fit->checkpoints_failed);
 }
 
 static json_t *json_costs(const struct report *r) {

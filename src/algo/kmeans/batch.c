@@ -28,6 +28,7 @@ struct batch {
 static void fit_one(const struct batch *b, int worker, int64_t i) {
     hf_kmeans_opts opts = *b->opts;
     opts.seed += (uint64_t)i;
+    opts.warn = NULL; /* it is for the caller's thread */
     b->status[i] = hf_fit_rows(b->ctx[worker], &b->x[i], NULL, &opts, &b->fits[i]);
     if (b->status[i] != HF_OK && (b->failed[worker] < 0 || i < b->failed[worker])) {
         b->failed[worker] = i;

@@ -388,8 +388,8 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
 }
 
 static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *run,
-                            const struct hf_restart *best) {
-    struct writer w = {.err = &fit->ctx->error};
+                            const struct hf_restart *best, hf_error *err) {
+    struct writer w = {.err = err};
     HF_TRY(hf_file_create(&w.file, fit->opts.checkpoint, w.err));
     emit_all(&w, fit, run, best);
     if (w.status == HF_OK)
@@ -398,13 +398,22 @@ static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *r
     return w.status;
 }
 
-hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
-                              const struct hf_restart *best) {
+/* Told once: a disk that is full may have room again, so later writes are tried. */
+static void count_failure(struct hf_fit *fit, const char *why) {
+    const hf_kmeans_opts *o = &fit->opts;
+    (void)hf_ctx_fail(fit->ctx, HF_E_IO, "no checkpoint could be written: %s", why);
+    if (fit->checkpoints_failed++ == 0 && o->warn)
+        o->warn(o->warn_user, fit->ctx->error.text);
+}
+
+void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
+                         const struct hf_restart *best) {
+    hf_error err = {{0}};
     if (!fit->opts.checkpoint ||
         (fit->opts.checkpoint_every == HF_CHECKPOINT_NEVER && !run->cancelled))
-        return HF_OK;
-    const hf_status status = write_file(fit, run, best);
-    return run->cancelled ? HF_OK : status;
+        return;
+    if (write_file(fit, run, best, &err) != HF_OK)
+        count_failure(fit, err.text);
 }
 
 /* ---- resuming */

@@ -83,10 +83,10 @@ hf_status hf_checkpoint_mark(struct hf_fit *fit);
 
 /* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or the
  * beginning of restart run->number when that is 0. best->number < 0: no restart is finished. Does
- * nothing when no file is wanted. A fit that was cancelled hands out what it has: that it cannot
- * be saved as well is no failure then, and only told in the context's error. */
-hf_status hf_checkpoint_write(const struct hf_fit *fit, const struct hf_restart *run,
-                              const struct hf_restart *best);
+ * nothing when no file is wanted. That it cannot be written is no failure of the fit: it is
+ * counted, and told to opts.warn the first time. */
+void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
+                         const struct hf_restart *best);
 
 /* Read opts.resume into the fit, the restart to go on with and the best of the finished ones.
  * HF_E_CORRUPT  damaged

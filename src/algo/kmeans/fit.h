@@ -95,6 +95,7 @@ struct hf_fit {
     double total_square; /* Euclidean: sum of weight * |x - shift|^2 */
     double slack;        /* Euclidean: how much rounding may raise the inertia in an iteration */
     uint32_t rows_crc;   /* of some rows, only with checkpoints */
+    int checkpoints_failed;
 
     void *block;    /* owns what is carved below */
     void *current;  /* [k, d] center_type: the centroids */

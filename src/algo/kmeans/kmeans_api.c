@@ -27,6 +27,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
                            .stop = best->stop,
                            .converged = best->stop == HF_STOP_LABELS || best->stop == HF_STOP_TOL,
                            .rows_dropped = fit->n_all - fit->n,
+                           .checkpoints_failed = fit->checkpoints_failed,
                            .history = best->history.it,
                            .seconds_init = fit->seconds_init,
                            .seconds_iterate = fit->seconds_iterate,

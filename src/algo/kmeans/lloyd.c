@@ -541,10 +541,10 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
             run->stop = HF_STOP_CANCELLED;
         else if (run->stop == HF_STOP_NONE && run->iteration > 0 &&
                  run->iteration % o->checkpoint_every == 0)
-            HF_TRY(hf_checkpoint_write(fit, run, best));
+            hf_checkpoint_write(fit, run, best);
     }
     if (run->stop == HF_STOP_CANCELLED || run->stop == HF_STOP_MAX_ITER)
-        HF_TRY(hf_checkpoint_write(fit, run, best));
+        hf_checkpoint_write(fit, run, best);
     return HF_OK;
 }
 

@@ -109,7 +109,7 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
         run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
         if (stop == HF_STOP_LABELS || stop == HF_STOP_TOL || (stop == HF_STOP_MAX_ITER && !last))
-            HF_TRY(hf_checkpoint_write(fit, run, best));
+            hf_checkpoint_write(fit, run, best);
         if (!cancelled)
             continue;
         if (!last || stop == HF_STOP_CANCELLED)
