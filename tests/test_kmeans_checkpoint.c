@@ -231,6 +231,9 @@ static void other_problem_is_refused(void **state) {
     other.tol = 0;
     refuse(&p, &other, HF_E_ARG, "tolerance");
     other = o;
+    other.max_iter = 1;
+    refuse(&p, &other, HF_E_ARG, "has 2 iterations, more than max_iter (1)");
+    other = o;
     other.metric = HF_COSINE;
     refuse(&p, &other, HF_E_ARG, "metric");
     other = o;

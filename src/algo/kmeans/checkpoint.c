@@ -267,6 +267,17 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
         fit->opts.resume, differs ? differs : "centroid type");
 }
 
+/* What is done cannot be undone. */
+static hf_status check_iterations(const struct hf_fit *fit, const struct hf_checkpoint *c) {
+    const int64_t done = c->iteration > c->best_iterations ? c->iteration : c->best_iterations;
+    if (done <= fit->opts.max_iter)
+        return HF_OK;
+    return hf_ctx_fail(fit->ctx, HF_E_ARG,
+                       "%s: the checkpoint has %lld iterations, more than max_iter (%d): ask for "
+                       "%lld or more, or start anew without it",
+                       fit->opts.resume, (long long)done, fit->opts.max_iter, (long long)done);
+}
+
 /* ---- history: 3 float64 and 6 integers an iteration */
 
 static void put_iteration(unsigned char *p, const hf_kmeans_iteration *it) {
@@ -454,7 +465,7 @@ hf_status hf_checkpoint_resume(struct hf_fit *fit, struct hf_restart *run,
     hf_status status = hf_checkpoint_parse(data, bytes, &c, &why);
     if (status != HF_OK)
         status = hf_ctx_fail(fit->ctx, status, "%s: %s: start anew without it", path, why.text);
-    else if ((status = compare(fit, &c)) == HF_OK)
+    else if ((status = compare(fit, &c)) == HF_OK && (status = check_iterations(fit, &c)) == HF_OK)
         status = load(fit, &c, run, best);
     hf_free(data);
     return status;
