@@ -83,7 +83,7 @@ def hostile_npy():
             ("version", b"\x93NUMPY\x09\0" + npy_header("f32", (50, 3))[8:] + body),
             ("length", b"\x93NUMPY\x02\0" + struct.pack("<I", 2 ** 32 - 1) + body)):
         path = write(name + ".npy", data)
-        result = holdfast("kmeans", path, "-k", 2, "--quiet", code=None)
+        result = holdfast("kmeans", path, "-k", 2, "--quiet", "--json", code=None)
         if name == "three" and result.code == 0:
             continue  # read as [5, 30]
         check(result.code in (INPUT, RESOURCES), f"{name}\n{result}")
@@ -203,7 +203,7 @@ def damaged_checkpoint():
     holdfast("kmeans", good(), "-k", 4, "--init", "random", "--max-iter", 1, "--checkpoint", checkpoint,
              "--every", 1, "-q")
     data = content(checkpoint)
-    holdfast("kmeans", good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume", checkpoint, "-q")
+    holdfast("kmeans", good(), "-k", 4, "--init", "random", "--max-iter", 1, "--resume", checkpoint, "-q", "--json")
     for at in range(0, len(data), max(1, len(data) // 40)):
         damaged = bytearray(data)
         damaged[at] ^= 1
@@ -236,7 +236,7 @@ def names_do_not_write_to_the_terminal():
 
 @test
 def one_line_each():
-    result = holdfast("kmeans", good(), "-k", 99, "-q", code=INPUT)
+    result = holdfast("kmeans", good(), "-k", 99, "-q", "--json", code=INPUT)
     equal(result.err.count("\n"), 1, "lines of the message")
 
 

@@ -275,8 +275,17 @@ def summary_and_progress():
     lines = [line for line in result.err.splitlines() if line.startswith("iteration ")]
     equal(len(lines), loads(content(out + "/report.json").decode())["result"]["iterations"])
     check("initialisation: 6 of 6" in result.err, str(result))
-    result = holdfast("kmeans", data(), "-k", 6, "-q")
+    equal(result.err.count("not kept"), 0)
+    result = holdfast("kmeans", data(), "-k", 6, "-q", "-o", out)
     equal((result.out, result.err), ("", ""))
+    # without -o the result is lost: said before it begins, and refused where not even a word would be left
+    result = holdfast("kmeans", data(), "-k", 6)
+    check("without -o DIR centroids and labels are not kept" in result.err.splitlines()[0], str(result))
+    result = holdfast("kmeans", data(), "-k", 6, "-q", code=USAGE)
+    check("nothing would be left" in result.err, str(result))
+    saved = scratch("saved.hfc")
+    result = holdfast("kmeans", data(), "-k", 6, "-q", "--checkpoint", saved)
+    equal((result.out, result.err, os.path.exists(saved)), ("", "", True))
     result = holdfast("kmeans", data(), "-k", 6, "--json")
     loads(result.out)
     check("inertia" in result.err, "with --json the summary goes to standard error")

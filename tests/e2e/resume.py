@@ -192,7 +192,7 @@ def no_room_for_checkpoints():
 @test
 def ignored_signals_stay_ignored():
     """A shell starts background jobs with SIGINT ignored: Ctrl-C is meant for others."""
-    process = start(*FIT, "-q", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    process = start(*FIT, "-q", "--json", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     time.sleep(0.15)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
@@ -215,7 +215,7 @@ def a_terminal_that_closes():
     equal(sorted(os.listdir(out)), ["centroids.npy", "checkpoint.hfc", "labels.npy", "report.json"])
     holdfast(*FIT, "-q", "-o", out, "--resume", out + "/checkpoint.hfc")
     same_files(reference, out)
-    process = start(*FIT, "-q", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
+    process = start(*FIT, "-q", "--json", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
     time.sleep(0.15)
     process.send_signal(signal.SIGHUP)
     equal((process.communicate(timeout=120)[1], process.returncode), (b"", DONE))
@@ -237,7 +237,7 @@ def only_its_own_checkpoint_is_removed():
 
 @test
 def second_signal_kills():
-    process = subprocess.Popen([HOLDFAST, *FIT, "-k", "3000", "-q"], stdout=subprocess.PIPE,
+    process = subprocess.Popen([HOLDFAST, *FIT, "-k", "3000", "-q", "--json"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=environment())
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

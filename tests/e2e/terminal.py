@@ -25,7 +25,7 @@ def on_terminal(args, columns=100, env=None):
         raise Skip(f"the system gives no pseudo-terminal: {reason}") from None
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     begin = time.monotonic()
-    process = subprocess.Popen([HOLDFAST, *args], stdout=subprocess.DEVNULL, stderr=slave,
+    process = subprocess.Popen([HOLDFAST, *args, "-o", scratch("out")], stdout=subprocess.DEVNULL, stderr=slave,
                                env=environment({"TERM": "xterm", **(env or {})}))
     os.close(slave)
     text = b""

@@ -159,7 +159,12 @@ static int prepare(struct job *job) {
         code = outputs_open(&job->outputs, job->ctx, o->out_dir, files);
     if (code == EXIT_DONE && o->out_dir)
         code = spare_inputs(o); /* links may lead to the folder that is there now */
-    return code == EXIT_DONE ? checkpoint_choose(&job->checkpoint, &job->options, job->ctx) : code;
+    if (code == EXIT_DONE)
+        code = checkpoint_choose(&job->checkpoint, &job->options, job->ctx);
+    if (code == EXIT_DONE && !o->quiet && !o->out_dir)
+        tool_error("note: without -o DIR centroids and labels are not kept, only the %s is printed",
+                   o->json ? "report" : "summary");
+    return code;
 }
 
 /* Name the file that a message is about. */

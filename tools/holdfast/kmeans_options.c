@@ -57,7 +57,9 @@ static const struct argp_option table[] = {
      2},
     {NULL, 0, NULL, 0, "Files written:", 3},
     {"output", 'o', "DIR", 0,
-     "Folder for centroids.npy, the labels and report.json; made if missing", 3},
+     "Folder for centroids.npy, the labels and report.json; made if missing. Without it the "
+     "summary is all that is left",
+     3},
     {"picture", KEY_PICTURE, "HxW", 0, "Also centroids.png: each centroid as H x W grey dots", 3},
     {"labels-format", KEY_LABELS_FORMAT, "NAME", 0,
      "Labels in labels.npy or labels.csv: " LABELS_FORMAT_HELP, 3},
@@ -69,7 +71,7 @@ static const struct argp_option table[] = {
      "Go on from a checkpoint of the same data and options; the result is the same as without the "
      "interruption",
      3},
-    {"quiet", 'q', NULL, 0, "No progress and no summary", 3},
+    {"quiet", 'q', NULL, 0, "No progress and no summary; only with another output", 3},
     {NULL, 0, NULL, 0, "How to compute:", 4},
     {"precision", KEY_PRECISION, "NAME", 0,
      "exact (default): labels equal those of float64 arithmetic; fast: a few may not", 4},
@@ -238,6 +240,10 @@ static void check(const struct kmeans_options *o, struct argp_state *state) {
         argp_error(state, "--picture needs -o DIR to write centroids.png into");
     if (o->format_given && !o->out_dir)
         argp_error(state, "--labels-format needs -o DIR to write the labels into");
+    if (o->quiet && !o->json && !o->out_dir && !o->checkpoint)
+        argp_error(state,
+                   "-q without -o DIR, --json or --checkpoint FILE: nothing would be left of "
+                   "the fit");
     if (o->fit.checkpoint_every && !o->checkpoint && !o->out_dir)
         argp_error(state, "--every needs --checkpoint FILE or -o DIR");
     if (o->init_file && o->fit.n_init > 1)
