@@ -206,7 +206,7 @@ static hf_status choose(struct core *c) {
     HF_TRY(hf_init_open(&in, &rows, &args, 0, s->centroids));
     const hf_status status = hf_init_seeds(&in);
     s->count = in.count;
-    for (int64_t t = 0; t < s->count; t++)
+    for (int64_t t = 0; t < s->count && status == HF_OK; t++)
         s->chosen[t] = c->index[in.chosen[t]];
     hf_init_close(&in);
     return status;
