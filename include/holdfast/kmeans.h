@@ -109,7 +109,8 @@ typedef struct hf_kmeans_opts {
     hf_centroids store;          /* element type of the centroids */
     hf_skipping skipping;        /* of work that bounds prove needless */
     hf_nan nan;                  /* what happens to rows with NaN or Inf */
-    const char *checkpoint;      /* file written as the fit goes on; NULL means none */
+    const char *checkpoint;      /* file written as the fit goes on, also while a start takes long;
+                                    NULL means none */
     int checkpoint_every;        /* iterations between two writes; 0 means 10, < 0 means that
                                     only a fit that is cancelled writes */
     const char *resume;          /* a checkpoint of the same data and options to go on from */
@@ -155,6 +156,8 @@ typedef struct hf_kmeans_result {
  * HF_E_ARG      k < 1 or > n, d < 1, bad options, weights or centroids of another shape
  * HF_E_DATA     NaN or Inf in x, weights negative or all zero, empty cluster with HF_EMPTY_ERROR
  * HF_E_NOMEM    the workspace does not fit the context's memory limit
+ * HF_E_CANCELLED  opts->progress said stop while the first centroids of the first restart were
+ *              chosen: there is no result yet, but those chosen so far are in opts->checkpoint
  * HF_E_BUSY     the context is at work for another call; so for all functions below
  * HF_E_IO, HF_E_CORRUPT  opts->resume cannot be read, or is damaged (one of another problem is
  *              HF_E_ARG; a few rows that changed places may escape notice)

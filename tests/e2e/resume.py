@@ -139,7 +139,7 @@ def ctrl_c_without_files():
 
 @test
 def ctrl_c_during_initialisation():
-    """There is no result yet: older files stay, and nobody is told of files that are not there."""
+    """There is no result yet: older files stay. What was chosen is saved, and the command printed goes on."""
     out, saved = scratch("early"), scratch("early-saved")
     fit(CITIES, "-k", 5, "--max-iter", 3, out=out)
     shutil.copytree(out, saved)
@@ -149,10 +149,38 @@ def ctrl_c_during_initialisation():
     process.send_signal(signal.SIGINT)
     text, err = process.communicate(timeout=120)
     equal((process.returncode, text), (INTERRUPTED, b""), err)
-    check(b"first centroids" in err and b"no result" in err and b"--resume" not in err, err)
-    check(not os.path.exists(scratch("early.hfc")), "no checkpoint")
+    check(b"first centroids" in err and b"no result" in err, err)
+    check(b"--resume " + scratch("early.hfc").encode() in err, err)
     same_files(out, saved, "centroids.npy", "labels.npy", "report.json")
     equal(len(os.listdir(out)), 3)
+
+
+@test
+def killed_again_and_again_while_it_starts():
+    """A start that takes longer than any run lives comes to its end all the same."""
+    args = ["kmeans", CITIES, "-k", 6000, "--max-iter", 1, "--threads", 1, "-q", "--device", "cpu"]
+    for init, share in (("kmeans++", 0.35), ("kmeans-parallel", 0.6)):  # the latter makes its rounds again
+        out, reference, checkpoint = (scratch(name + init) for name in ("start", "start-reference", "start.hfc"))
+        begin = time.monotonic()
+        seconds = fit(CITIES, *args[2:-3], "--device", "cpu", "--init", init, out=reference)["seconds"]
+        duration = time.monotonic() - begin
+        kills = steps = 0
+        while kills < 40:
+            before = os.path.getsize(checkpoint) if os.path.exists(checkpoint) else 0
+            resume = ["--resume", checkpoint] if before else []
+            process = start(*args, "--init", init, "-o", out, "--checkpoint", checkpoint, *resume)
+            try:
+                process.communicate(timeout=duration * share)
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+            kills += 1
+            steps += os.path.exists(checkpoint) and os.path.getsize(checkpoint) > before
+        print(f"{init}: {seconds['init']:.2f} s to start, {kills} kills, {steps} of them after another checkpoint")
+        equal(process.returncode, DONE)
+        check(kills > 0 and steps > 0, "no kill struck the start")
+        same_files(reference, out)
 
 
 @test

@@ -195,7 +195,20 @@ static int fit_failed(const struct job *job, hf_status status) {
     return tool_fail_with(job->ctx, status, job->read_failed ? STAGE_READ : STAGE_COMPUTE, words);
 }
 
-static int fit(struct job *job) {
+static int cancelled(const struct job *job, int argc, char **argv) {
+    const struct kmeans_options *o = &job->options;
+    if (checkpoint_written(&job->checkpoint, o))
+        resume_print(o->fit.checkpoint,
+                     "interrupted while choosing the first centroids: there is no result yet, but "
+                     "those chosen so far are saved",
+                     argc, argv);
+    else
+        tool_error("interrupted while choosing the first centroids: there is no result yet, and "
+                   "nothing was written");
+    return EXIT_INTERRUPTED;
+}
+
+static int fit(struct job *job, int argc, char **argv) {
     struct kmeans_options *o = &job->options;
     struct progress *progress = &job->progress;
     *progress =
@@ -219,11 +232,8 @@ static int fit(struct job *job) {
     const int os_error = errno;
     progress_close(progress);
     errno = os_error;
-    if (status == HF_E_CANCELLED) {
-        tool_error("interrupted while choosing the first centroids: there is no result yet, and "
-                   "nothing was written");
-        return EXIT_INTERRUPTED;
-    }
+    if (status == HF_E_CANCELLED)
+        return cancelled(job, argc, argv);
     return status == HF_OK ? EXIT_DONE : fit_failed(job, status);
 }
 
@@ -328,7 +338,7 @@ static int finish(struct job *job, int argc, char **argv) {
 static int run(struct job *job, int argc, char **argv) {
     int code = prepare(job);
     if (code == EXIT_DONE)
-        code = fit(job);
+        code = fit(job, argc, argv);
     if (code != EXIT_DONE)
         return code;
     const hf_dtype dtype = job->source.dtype;

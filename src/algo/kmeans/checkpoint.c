@@ -17,6 +17,7 @@
 #define CRC_BYTES 4
 #define HISTORY_BYTES 72 /* 9 numbers an iteration */
 #define RELOCATION_BYTES 16
+#define START_BYTES 8
 #define MARK_ROWS 256                  /* that stand for all of them, */
 #define MARK_LEAST 16                  /* fewer where they are long */
 #define MARK_BYTES ((int64_t)16 << 20) /* as float64 */
@@ -73,6 +74,8 @@ static bool fields_make_sense(const struct hf_checkpoint *c) {
            (c->relocated == 0 || c->empty == HF_EMPTY_RELOCATE) &&
            (c->best_iterations == 0 || c->best_restart >= 0) && !isnan(c->best_inertia) &&
            (c->restart < c->n_init || c->iteration == 0) &&
+           in_range(c->start_entries, 0, c->iteration > 0 ? 0 : INT64_MAX / 64) &&
+           isfinite(c->start_unit) && c->start_unit >= 0 &&
            (c->restart < c->n_init || c->best_restart >= 0);
 }
 
@@ -99,7 +102,8 @@ static bool find_parts(const unsigned char *data, uint64_t end, struct hf_checkp
         take_part(data, end, &at, c->best_restart >= 0, centers, &c->best) &&
         take_part(data, end, &at, c->iteration, HISTORY_BYTES, &c->history) &&
         take_part(data, end, &at, c->best_iterations, HISTORY_BYTES, &c->best_history) &&
-        take_part(data, end, &at, c->relocated, RELOCATION_BYTES, &c->relocations);
+        take_part(data, end, &at, c->relocated, RELOCATION_BYTES, &c->relocations) &&
+        take_part(data, end, &at, c->start_entries, START_BYTES, &c->start);
     return all && at == end;
 }
 
@@ -352,7 +356,8 @@ static void emit_head(struct writer *w, const struct hf_fit *fit, const struct h
     const uint64_t sets = (c->iteration > 0 ? 2u : 0u) + (c->best_restart >= 0 ? 1u : 0u);
     const uint64_t bytes = BODY_AT + sets * (uint64_t)(fit->k * fit->d * c->element_bytes) +
                            (uint64_t)(c->iteration + c->best_iterations) * HISTORY_BYTES +
-                           (uint64_t)c->relocated * RELOCATION_BYTES + CRC_BYTES;
+                           (uint64_t)c->relocated * RELOCATION_BYTES +
+                           (uint64_t)c->start_entries * START_BYTES + CRC_BYTES;
     memcpy(head, magic, sizeof(magic));
     put_u32(head + 8, HF_CHECKPOINT_VERSION);
     put_u32(head + 12, (uint32_t)c->element_bytes);
@@ -377,6 +382,8 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
     c.best_stop = has_best ? best->stop : HF_STOP_NONE;
     c.best_inertia = has_best ? best->inertia : 0;
     c.relocated = run->iteration > 0 ? fit->relocated_count : 0;
+    c.start_entries = run->iteration > 0 ? 0 : fit->log.count;
+    c.start_unit = c.start_entries > 0 ? fit->log.unit : 0;
     emit_head(w, fit, &c);
     if (run->iteration > 0) {
         emit_centers(w, fit, fit->current);
@@ -391,6 +398,11 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
         unsigned char p[RELOCATION_BYTES];
         put_u64(p, (uint64_t)fit->relocated[i].row);
         put_u64(p + 8, (uint64_t)fit->relocated[i].cluster);
+        emit(w, p, sizeof(p));
+    }
+    for (int64_t i = 0; i < c.start_entries; i++) {
+        unsigned char p[START_BYTES];
+        put_u64(p, (uint64_t)fit->log.entry[i]);
         emit(w, p, sizeof(p));
     }
     unsigned char crc[CRC_BYTES];
@@ -429,6 +441,21 @@ void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
 
 /* ---- resuming */
 
+static hf_status load_start(struct hf_fit *fit, const struct hf_checkpoint *c) {
+    struct hf_init_log *log = &fit->log;
+    if (c->start_entries == 0)
+        return HF_OK;
+    log->entry = hf_alloc((size_t)c->start_entries * sizeof *log->entry);
+    if (!log->entry)
+        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld first centroids",
+                           (long long)c->start_entries);
+    log->count = log->room = c->start_entries;
+    log->unit = c->start_unit;
+    for (int64_t i = 0; i < log->count; i++)
+        log->entry[i] = (int64_t)get_u64(c->start + i * START_BYTES);
+    return HF_OK;
+}
+
 static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct hf_restart *run,
                       struct hf_restart *best) {
     const size_t centers = (size_t)(c->k * c->d * c->element_bytes);
@@ -450,6 +477,7 @@ static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct 
         fit->relocated[i].row = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES);
         fit->relocated[i].cluster = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES + 8);
     }
+    HF_TRY(load_start(fit, c));
     HF_TRY(load_history(fit, &run->history, c->history, c->iteration));
     return load_history(fit, &best->history, c->best_history, c->best_iterations);
 }

@@ -2,13 +2,14 @@
  * The file that lets a fit go on after it was stopped. Numbers are little-endian, but the
  * centroids are in the byte order of the machine:
  *   0    8  magic "HFKMCKPT"
- *   8    4  version, 3
+ *   8    4  version, 4
  *   12   4  bytes of a centroid element, 4 or 8
  *   16   8  bytes of the file
  *   24      HF_CHECKPOINT_FIELDS in their order, 8 bytes each: int64, or float64 where marked
  *   then    current [k, d]; previous [k, d] if iteration > 0; best [k, d] if best_restart >= 0;
  *           history [iteration] and best history [best_iterations] of 9 numbers each;
- *           relocated [relocated] of (row, cluster)
+ *           relocated [relocated] of (row, cluster); start [start_entries]: struct hf_init_log of
+ *           a restart whose first centroids are being chosen
  *   last 4  CRC-32C of all before
  * A resumed fit gives the labels, centroids, inertia, iteration counts and the history (inertia,
  * shift, changed, empty) of one that was never stopped, bit for bit; times and the counters of
@@ -25,7 +26,7 @@ struct hf_fit;
 struct hf_restart;
 
 #define HF_CHECKPOINT_MAGIC "HFKMCKPT"
-#define HF_CHECKPOINT_VERSION 3
+#define HF_CHECKPOINT_VERSION 4
 /* opts.checkpoint_every of a fit that writes only when it is cancelled: longer than any fit. */
 #define HF_CHECKPOINT_NEVER INT_MAX
 
@@ -57,7 +58,9 @@ struct hf_restart;
     FIELD(best_iterations, int64_t, NULL)                                                          \
     FIELD(best_stop, int64_t, NULL)                                                                \
     FIELD(best_inertia, double, NULL)                                                              \
-    FIELD(relocated, int64_t, NULL)
+    FIELD(relocated, int64_t, NULL)                                                                \
+    FIELD(start_entries, int64_t, NULL)                                                            \
+    FIELD(start_unit, double, NULL)
 
 /* A checkpoint in memory. The pointers go into the memory it was parsed from, are NULL where the
  * part is missing, and need not be aligned: copy from them. */
@@ -69,6 +72,7 @@ struct hf_checkpoint {
     const unsigned char *current, *previous, *best; /* [k, d] */
     const unsigned char *history, *best_history;    /* [iteration], [best_iterations] */
     const unsigned char *relocations;               /* [relocated] */
+    const unsigned char *start;                     /* [start_entries] */
 };
 
 /* Check the form of `bytes` bytes, whatever they are, and find the parts. Data and options are
@@ -81,10 +85,10 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
  * the centroids are chosen, whose memory is used. Does nothing when no file is written or read. */
 hf_status hf_checkpoint_mark(struct hf_fit *fit);
 
-/* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or the
- * beginning of restart run->number when that is 0. best->number < 0: no restart is finished. Does
- * nothing when no file is wanted. That it cannot be written is no failure of the fit: it is
- * counted, and told to opts.warn the first time. */
+/* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or, when
+ * that is 0, restart run->number as far as fit->log has its start. best->number < 0: no restart is
+ * finished. Does nothing when no file is wanted. That it cannot be written is no failure of the
+ * fit: it is counted, and told to opts.warn the first time. */
 void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
                          const struct hf_restart *best);
 

@@ -5,6 +5,7 @@
 #ifndef HF_FIT_H
 #define HF_FIT_H
 
+#include "algo/kmeans/init.h"
 #include "algo/kmeans/skip.h"
 #include "base/parallel.h"
 #include "core/resident.h"
@@ -123,6 +124,7 @@ struct hf_fit {
     int64_t *sizes;  /* [k] rows of the clusters by the labels, likewise */
     void *best;      /* [k, d] center_type, becomes the result's */
     char kernel_assign[64], kernel_update[64];
+    struct hf_init_log log; /* of the start that is being made; only with checkpoints */
     double seconds_init, seconds_iterate, seconds_finish;
 };
 

@@ -8,6 +8,20 @@
 #include "ops/assign/assign.h"
 #include <holdfast/kmeans.h>
 
+#define HF_INIT_OVER (-1)
+
+/* The rows that steps of k-means++ chose, in their order, so that a start that is cut off can go on
+ * with the same bits, on any device. What comes before the steps is made again. */
+struct hf_init_log {
+    int64_t *entry; /* [count] rows of the problem at hand (all, a core's, candidates), and
+                                 HF_INIT_OVER behind the last step of each; owned, hf_free() */
+    int64_t count, room;
+    int64_t at;               /* entries before it were taken again */
+    double unit;              /* scale of the potentials after the last entry */
+    void (*save)(void *user); /* something was added; may be NULL */
+    void *user;
+};
+
 struct hf_init_args {
     int64_t k; /* 1 to rows->n */
     hf_metric metric;
@@ -23,6 +37,7 @@ struct hf_init_args {
     int32_t *labels; /* [n] scratch; not used by HF_INIT_RANDOM, may be NULL there */
     int (*progress)(void *user, int64_t done, int64_t total); /* non-zero stops; may be NULL */
     void *progress_user;
+    struct hf_init_log *log; /* NULL: none */
 };
 
 /* Candidates of a step of greedy k-means++, as scikit-learn and the authors' own code have it. */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define DEVICE_STEPS 1024
+#define LOGGED_STEPS 128 /* the same where each may be saved */
 
 struct pass {
     const struct hf_init_state *s;
@@ -57,14 +58,18 @@ static void sum_blocks(struct hf_init_state *s) {
         s->total += s->block[b];
 }
 
-/* Potentials on a scale that uses the whole range of the integers. Later ones are smaller. */
-static void rescale(struct hf_init_state *s) {
-    s->unit = hf_seed_scale_of(s->nearest, s->args->weights, s->n);
-    s->limit = ldexp(1, hf_fixed_bits(s->n));
+static void sum_potentials(struct hf_init_state *s) {
     memset(s->block, 0, (size_t)s->blocks * sizeof *s->block);
     for (int64_t i = 0; i < s->n; i++)
         s->block[i / HF_SEED_BLOCK] += hf_init_potential(s, i);
     sum_blocks(s);
+}
+
+/* Potentials on a scale that uses the whole range of the integers. Later ones are smaller. */
+static void rescale(struct hf_init_state *s) {
+    s->unit = hf_seed_scale_of(s->nearest, s->args->weights, s->n);
+    s->limit = ldexp(1, hf_fixed_bits(s->n));
+    sum_potentials(s);
 }
 
 void hf_init_take(struct hf_init_state *s, int64_t row) {
@@ -252,6 +257,7 @@ static hf_status step(struct hf_init_state *s) {
     s->chosen[s->count] = s->drawn[winner];
     memcpy(s->centroids + s->count * s->d, c, (size_t)s->d * sizeof *c);
     s->count++;
+    HF_TRY(hf_init_log_steps(s, s->count - 1));
     return hf_init_progress(s, s->count);
 }
 
@@ -274,8 +280,10 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
                                         .chosen = s->chosen,
                                         .centroids = s->centroids,
                                         .count = &s->count};
+    const int64_t before = s->count;
     HF_TRY(hf_greedy(s->rows->ctx, &args));
     s->labelled = false; /* label is not kept up */
+    HF_TRY(hf_init_log_steps(s, before));
     return hf_init_progress(s, s->count);
 }
 
@@ -286,20 +294,77 @@ static bool on_device(const struct hf_init_state *s) {
 
 /* All steps there are to make. */
 static hf_status device_greedy(struct hf_init_state *s) {
+    const int64_t most = s->args->log ? LOGGED_STEPS : DEVICE_STEPS;
     for (int64_t before = -1; s->count < s->k && s->count != before;) {
         before = s->count;
         const int64_t left = s->k - before;
-        HF_TRY(device_steps(s, before + (left < DEVICE_STEPS ? left : DEVICE_STEPS)));
+        HF_TRY(device_steps(s, before + (left < most ? left : most)));
     }
     return HF_OK;
 }
 
-hf_status hf_init_greedy(struct hf_init_state *s) {
-    if (on_device(s))
-        return device_greedy(s);
-    while (s->count < s->k && s->total > 0)
-        HF_TRY(step(s));
+/* Distances to the centroids from number `before` on, where the device keeps them. */
+static hf_status rejoin_there(struct hf_init_state *s, int64_t before) {
+    hf_context *ctx = s->rows->ctx;
+    double *const nearest = s->away ? s->away : s->nearest;
+    const double zero = 0;
+    const struct hf_seed_args args = {
+        .x = *s->rows->array,
+        .candidates = hf_array_view(s->centroids + before * s->d, HF_F64, s->count - before, s->d),
+        .metric = s->args->metric,
+        .filter = s->args->filter,
+        .unit = 1,
+        .limit = 1,
+        .nearest = nearest,
+        .commit = true};
+    HF_TRY(hf_seed(ctx, &args));
+    for (int64_t t = before; t < s->count; t++)
+        HF_TRY(hf_ctx_copy(ctx, nearest + s->chosen[t], &zero, sizeof zero));
     return HF_OK;
+}
+
+/* The potentials are to be summed after that. Steps skip rows by the triangle inequality, which a
+ * commit does not: op assign makes up for that, where it has the memory. */
+static hf_status commit_fast(struct hf_init_state *s, double *c, int64_t count, int32_t first) {
+    const bool many = s->args->metric != HF_COSINE && count >= HF_INIT_MANY;
+    const hf_status status = many ? hf_init_commit_many(s, c, count, first) : HF_E_NOMEM;
+    return status == HF_E_NOMEM ? hf_init_commit(s, c, count, first) : status;
+}
+
+/* As the steps that chose the centroids from number `before` on left things. */
+static hf_status rejoin(struct hf_init_state *s, int64_t before) {
+    double *const first = s->centroids + before * s->d;
+    const int64_t count = s->count - before;
+    HF_TRY(hf_init_gather(s, s->chosen + before, count, first));
+    if (on_device(s)) {
+        HF_TRY(rejoin_there(s, before));
+        s->unit = s->args->log->unit;
+    } else {
+        HF_TRY(commit_fast(s, first, count, (int32_t)before));
+        for (int64_t t = before; t < s->count; t++)
+            s->nearest[s->chosen[t]] = 0;
+        s->unit = s->args->log->unit;
+        sum_potentials(s);
+    }
+    return hf_init_progress(s, s->count);
+}
+
+hf_status hf_init_greedy(struct hf_init_state *s) {
+    const int64_t before = s->count;
+    bool over = false;
+    if (before == s->k)
+        return HF_OK;
+    HF_TRY(hf_init_recall(s, &over));
+    if (over)
+        return hf_init_gather(s, s->chosen + before, s->count - before,
+                              s->centroids + before * s->d);
+    if (s->count > before)
+        HF_TRY(rejoin(s, before));
+    if (on_device(s))
+        HF_TRY(device_greedy(s));
+    while (s->count < s->k && s->total > 0 && !on_device(s))
+        HF_TRY(step(s));
+    return hf_init_log_over(s);
 }
 
 /* Where no distance comes near, every byte 0x7f, 1.4e306, is more than any. */
@@ -340,7 +405,7 @@ hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t 
 /* The first centroid, the distances to it in s->away, and the steps from there. */
 static hf_status device_plus(struct hf_init_state *s) {
     HF_TRY(hf_init_first_there(s, s->away, NULL));
-    return device_greedy(s);
+    return hf_init_greedy(s);
 }
 
 hf_status hf_init_plus(struct hf_init_state *s) {

@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MANY 64 /* fewer: op seed is as fast */
-
 struct many {
     const struct hf_init_state *s;
     hf_array candidates;
@@ -23,7 +21,7 @@ struct many {
 };
 
 bool hf_init_is_many(const struct hf_init_state *s, int64_t count) {
-    return !hf_ctx_is_host(s->rows->ctx) && s->args->metric != HF_COSINE && count >= MANY;
+    return !hf_ctx_is_host(s->rows->ctx) && s->args->metric != HF_COSINE && count >= HF_INIT_MANY;
 }
 
 static void drop_room(struct many *m) {

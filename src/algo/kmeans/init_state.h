@@ -47,6 +47,7 @@ struct hf_init_state {
 };
 
 #define HF_REACH_ROWS 1024
+#define HF_INIT_MANY 64 /* candidates; for fewer op seed is as fast as op assign */
 #define HF_PAIRS_ROOM ((int64_t)1 << 17)
 #define HF_WALK_ROWS 16384 /* whose distances hf_init_walk() has at once */
 #define HF_FAR_BYTE 0x7f   /* a float64 of such: 1.4e306, more than any distance not refused */
@@ -107,6 +108,14 @@ hf_status hf_init_distances(const struct hf_init_state *s, const hf_array *chunk
  * s->centroids, as op sample does: their numbers, weights [rows], and values [rows, d]. */
 hf_status hf_init_walk(const struct hf_init_state *s, int64_t rows, int64_t *index, double *weights,
                        void *x);
+
+/* ---- init_log.c */
+/* Note the centroids from number `before` on, and that these were the last of this run of steps. */
+hf_status hf_init_log_steps(const struct hf_init_state *s, int64_t before);
+hf_status hf_init_log_over(const struct hf_init_state *s);
+/* Numbers of the rows that this run of steps chose when it was made before, into s->chosen; over:
+ * there are no more steps to make. HF_E_CORRUPT: they cannot be. */
+hf_status hf_init_recall(struct hf_init_state *s, bool *over);
 
 /* ---- init_greedy.c */
 /* A row with a chance in proportion to its weight. */

@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+#define START_SECONDS 0.2 /* least time between two checkpoints of a start, */
+#define START_SHARE 20    /* and least multiple of the time that one took */
+
 struct init_progress {
     const struct hf_fit *fit;
     int restart;
@@ -39,8 +42,12 @@ static hf_status seed(struct hf_fit *fit, int restart) {
                                       .nearest = fit->nearest,
                                       .labels = fit->labels,
                                       .progress = fit->opts.progress ? init_progress : NULL,
-                                      .progress_user = &progress};
-    return hf_kmeans_init(&fit->rows, &args, fit->start);
+                                      .progress_user = &progress,
+                                      .log = fit->opts.checkpoint || fit->opts.resume ? &fit->log
+                                                                                      : NULL};
+    HF_TRY(hf_kmeans_init(&fit->rows, &args, fit->start));
+    fit->log.count = fit->log.at = 0;
+    return HF_OK;
 }
 
 hf_status hf_fit_start(struct hf_fit *fit, int restart) {
@@ -72,11 +79,42 @@ static bool keep_if_better(struct hf_fit *fit, struct hf_restart *run, struct hf
     return true;
 }
 
+/* A long start is saved now and then. */
+struct start {
+    struct hf_fit *fit;
+    const struct hf_restart *run, *best;
+    double saved, cost; /* when, and how many seconds it took */
+};
+
+static void save_start(void *user) {
+    struct start *s = user;
+    const double now = hf_now_s();
+    if (now - s->saved < fmax(START_SECONDS, START_SHARE * s->cost))
+        return;
+    hf_checkpoint_write(s->fit, s->run, s->best);
+    s->saved = hf_now_s();
+    s->cost = s->saved - now;
+}
+
+/* One that is cancelled leaves what it has. */
+static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
+                            const struct hf_restart *best) {
+    struct start start = {.fit = fit, .run = run, .best = best, .saved = hf_now_s()};
+    fit->log.save = save_start;
+    fit->log.user = &start;
+    const hf_status status = hf_fit_start(fit, run->number);
+    run->cancelled = status == HF_E_CANCELLED;
+    if (run->cancelled && (fit->log.count > 0 || best->number >= 0))
+        hf_checkpoint_write(fit, run, best);
+    fit->log.save = NULL;
+    return status;
+}
+
 static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
                          const struct hf_restart *best) {
     const double begin = hf_now_s();
     if (run->iteration == 0)
-        HF_TRY(hf_fit_start(fit, run->number));
+        HF_TRY(start_from(fit, run, best));
     else
         HF_TRY(hf_lloyd_rebuild(fit));
     const double started = hf_now_s();

@@ -170,6 +170,7 @@ void hf_fit_free(struct hf_fit *fit) {
         hf_free(fit->weights);
     hf_free(fit->given);
     hf_free(fit->pull);
+    hf_free(fit->log.entry);
     hf_free(fit->col.block);
     hf_free(fit->block);
     hf_free(fit->labels);
