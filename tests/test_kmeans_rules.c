@@ -321,6 +321,41 @@ static void fast_is_close(void **state) {
     hf_context_destroy(ctx);
 }
 
+static void take_warning(void *user, const char *text) {
+    char *kept = user;
+    assert_string_equal(kept, ""); /* one is enough */
+    snprintf(kept, 200, "%s", text);
+}
+
+static void fewer_points_than_clusters(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    double *v = blobs(13, 400, 3, 4, 5);
+    for (int points = 3; points <= 400; points += 397) {
+        for (int64_t i = points; i < 400; i++)
+            memcpy(v + i * 3, v + i % points * 3, 3 * sizeof(double));
+        struct problem p = problem_from(v, 400, 3, HF_F32, 0);
+        for (int at = 0; at < 9; at++) {
+            char text[200] = "";
+            const hf_kmeans_opts o = {.k = 5,
+                                      .init = (hf_init)(at % 3),
+                                      .empty = (hf_empty)(at / 3),
+                                      .warn = take_warning,
+                                      .warn_user = text};
+            hf_kmeans_result r = fit_ok(ctx, &p, &o);
+            assert_int_equal(r.clusters_found, points == 3 ? 3 : 5);
+            assert_true((text[0] != 0) == (points == 3));
+            assert_true(points > 3 || strstr(text, "only 3 of 5 clusters have rows"));
+            hf_kmeans_result_clear(&r);
+        }
+        problem_free(&p);
+        free(v);
+        v = blobs(13, 400, 3, 4, 5);
+    }
+    free(v);
+    hf_context_destroy(ctx);
+}
+
 /* Memory that changes under a fit, as a faulty machine would do it: one bit of one row. */
 static int flip_a_bit(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                       int64_t done, int64_t total) {
@@ -366,6 +401,7 @@ int main(void) {
                                        cmocka_unit_test(directions_have_length_one),
                                        cmocka_unit_test(predict_and_transform),
                                        cmocka_unit_test(fast_is_close),
+                                       cmocka_unit_test(fewer_points_than_clusters),
                                        cmocka_unit_test(changed_memory_is_noticed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,8 @@ typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
                                   const hf_kmeans_iteration *it, int64_t done, int64_t total);
 
 /* Called, from the calling thread, with a sentence about something that ends no fit: a checkpoint
- * that cannot be written (the first time). Not for batches. */
+ * that cannot be written (the first time), and clusters that have no rows when the fit has converged,
+ * as where there are fewer different rows than clusters. Not for batches. */
 typedef void (*hf_kmeans_warning)(void *user, const char *text);
 
 /* All zero means default; k must be set. */
@@ -133,6 +134,8 @@ typedef struct hf_kmeans_result {
     int restart;                  /* which restart that was */
     hf_stop stop;                 /* why the fit ended */
     int converged;                /* stop is LABELS or TOL */
+    int64_t clusters_found;       /* with rows, in the last iteration: fewer than k where there are
+                                     fewer different rows, or with HF_EMPTY_KEEP */
     int64_t rows_dropped;         /* by HF_NAN_DROP */
     int checkpoints_failed;       /* writes of opts->checkpoint that did not succeed */
     hf_kmeans_iteration *history; /* [iterations] */

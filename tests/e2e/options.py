@@ -292,6 +292,14 @@ def summary_and_progress():
 
 
 @test
+def fewer_points_than_clusters():
+    path = write_npy(scratch("points.npy"), [[i % 3, 0] for i in range(60)])
+    result = holdfast("kmeans", path, "-k", 5, "-o", scratch("points"))
+    check("warning: only 3 of 5 clusters have rows" in result.err, str(result))
+    check("warning" not in holdfast("kmeans", path, "-k", 3, "-o", scratch("points")).err)
+
+
+@test
 def malformed_options():
     path = data()
     for options, word in (

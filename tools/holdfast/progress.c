@@ -174,10 +174,12 @@ int progress_rows(struct progress *p, int64_t done, int64_t total) {
 void progress_warn(void *user, const char *text) {
     struct progress *p = user;
     const int os_error = errno;
-    snprintf(p->warning, sizeof p->warning, "%s", tool_translate(text, NULL));
+    const char *own = tool_translate(text, NULL);
+    if (!p->warning[0])
+        snprintf(p->warning, sizeof p->warning, "%s", own);
     if (!p->quiet) {
         progress_close(p);
-        tool_error("warning: %s; the fit goes on", p->warning);
+        tool_error("warning: %s", own);
     }
     errno = os_error;
 }

@@ -21,7 +21,7 @@ struct progress {
     double inertia_bound;
     double shifts[PROGRESS_TREND];
     int line_shown;
-    char warning[1024]; /* the last one, or "" */
+    char warning[1024]; /* the first one, or "" */
 };
 
 /* Fill the settings of the terminal; the caller sets the others first. */

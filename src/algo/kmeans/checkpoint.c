@@ -424,7 +424,8 @@ static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *r
 /* Told once: a disk that is full may have room again, so later writes are tried. */
 static void count_failure(struct hf_fit *fit, const char *why) {
     const hf_kmeans_opts *o = &fit->opts;
-    (void)hf_ctx_fail(fit->ctx, HF_E_IO, "no checkpoint could be written: %s", why);
+    (void)hf_ctx_fail(fit->ctx, HF_E_IO, "no checkpoint could be written, the fit goes on: %s",
+                      why);
     if (fit->checkpoints_failed++ == 0 && o->warn)
         o->warn(o->warn_user, fit->ctx->error.text);
 }

@@ -10,6 +10,11 @@
 #include "core/resident.h"
 #include <string.h>
 
+static int64_t count_found(const struct hf_fit *fit, const struct hf_restart *best) {
+    const struct hf_history *h = &best->history;
+    return fit->k - (h->count > 0 ? h->it[h->count - 1].empty : 0);
+}
+
 void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
     hf_expand_labels(fit);
     for (int i = 0; i < best->history.count; i++)
@@ -26,6 +31,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
                            .restart = best->number,
                            .stop = best->stop,
                            .converged = best->stop == HF_STOP_LABELS || best->stop == HF_STOP_TOL,
+                           .clusters_found = count_found(fit, best),
                            .rows_dropped = fit->n_all - fit->n,
                            .checkpoints_failed = fit->checkpoints_failed,
                            .history = best->history.it,
@@ -72,6 +78,19 @@ hf_status hf_fit_begin(struct hf_fit *fit) {
     return hf_fit_workspace(fit);
 }
 
+/* Where rows are fewer than clusters, some of these have none, whatever is done about it. */
+static void warn_of_empty(const struct hf_fit *fit, const hf_kmeans_result *r) {
+    const hf_kmeans_opts *o = &fit->opts;
+    hf_error text;
+    if (!o->warn || !r->converged || r->clusters_found == r->k)
+        return;
+    (void)hf_fail(&text, HF_OK,
+                  "only %lld of %lld clusters have rows: there may be no more different rows; ask "
+                  "for fewer clusters",
+                  (long long)r->clusters_found, (long long)r->k);
+    o->warn(o->warn_user, text.text);
+}
+
 static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
     const double begin = hf_now_s();
     struct hf_restart best = {.number = -1};
@@ -80,6 +99,7 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
         status = hf_restarts(fit, &best);
     if (status == HF_OK) {
         hf_fit_hand_over(fit, &best, result);
+        warn_of_empty(fit, result);
         result->seconds_total = hf_now_s() - begin;
     }
     hf_free(best.history.it);
