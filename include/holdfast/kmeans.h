@@ -89,8 +89,8 @@ typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
                                   const hf_kmeans_iteration *it, int64_t done, int64_t total);
 
 /* Called, from the calling thread, with a sentence about something that ends no fit: a checkpoint
- * that cannot be written (the first time), and clusters that have no rows when the fit has converged,
- * as where there are fewer different rows than clusters. Not for batches. */
+ * that cannot be written (the first time), and clusters that have no rows when the fit has
+ * converged, as where there are fewer different rows than clusters. Not for batches. */
 typedef void (*hf_kmeans_warning)(void *user, const char *text);
 
 /* All zero means default; k must be set. */

@@ -254,8 +254,10 @@ void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, in
 bool hf_cluster_is_empty(const struct hf_fit *fit, int64_t cluster);
 
 /* ---- light.c: clusters that weigh so little that their sums do not tell their means */
-/* Can there be any, if `least` is the least weight given but 0? */
-bool hf_light_possible(const struct hf_fit *fit, double least);
+/* The smallest weight given but 0. */
+double hf_least_weight(const struct hf_fit *fit);
+/* Can there be any? */
+bool hf_light_possible(const struct hf_fit *fit);
 /* Mark those whose sums say so; are there any? */
 bool hf_light_look(struct hf_fit *fit);
 /* Of those marked, find the heaviest rows, by labels on the host; one without is not light, but

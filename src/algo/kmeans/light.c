@@ -17,8 +17,17 @@ static double enough(const struct hf_fit *fit) {
     return ldexp(1, hf_fixed_exponent(fit->weight_max) + LIGHT_BITS - s->bits * s->limbs);
 }
 
-bool hf_light_possible(const struct hf_fit *fit, double least) {
-    return fit->sums.limbs > 1 && ldexp(least, fit->weight_shift) < enough(fit);
+double hf_least_weight(const struct hf_fit *fit) {
+    double least = ldexp(fit->weight_max, -fit->weight_shift);
+    for (int64_t i = 0; fit->given && i < fit->n; i++)
+        if (fit->given[i] > 0 && fit->given[i] < least)
+            least = fit->given[i];
+    return least;
+}
+
+bool hf_light_possible(const struct hf_fit *fit) {
+    return fit->weights && fit->sums.limbs > 1 &&
+           ldexp(hf_least_weight(fit), fit->weight_shift) < enough(fit);
 }
 
 bool hf_light_look(struct hf_fit *fit) {

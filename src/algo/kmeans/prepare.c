@@ -140,18 +140,16 @@ static hf_status no_weights(const struct hf_fit *fit) {
     return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
 }
 
-/* Weights far from 1 come near it: their products with the data would lose bits below float64's
- * range, and their sums might overflow. A power of two changes nothing but that; where the least
- * weights vanish by it, those given are there still. */
+/* Weights far from 1 come near it: their products with the data would leave float64's range, and
+ * their sums might overflow. A power of two changes nothing but that. */
 static hf_status scale_weights(struct hf_fit *fit) {
     const int e = hf_fixed_exponent(fit->weight_max);
     if (abs(e) <= PLAIN_WEIGHT || !isfinite(largest_distance(fit) * (double)fit->n * 4))
         return HF_OK;
-    fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
-    if (!fit->weights) {
-        fit->weights = fit->given;
+    double *scaled = hf_alloc((size_t)fit->n * sizeof(double));
+    if (!scaled)
         return no_weights(fit);
-    }
+    fit->weights = scaled;
     fit->weight_shift = -e;
     fit->weight_max = ldexp(fit->weight_max, -e);
     fit->weight_sum = 0;
@@ -352,22 +350,13 @@ static void choose_tolerance(struct hf_fit *fit) {
     fit->tol = tol < 0 ? -1 : (tol > 0 ? tol : DEFAULT_TOL) * variance / (double)fit->d;
 }
 
-/* The smallest positive weight, as given. */
-static double least_weight(const struct hf_fit *fit) {
-    double least = ldexp(fit->weight_max, -fit->weight_shift);
-    for (int64_t i = 0; fit->given && i < fit->n; i++)
-        if (fit->given[i] > 0 && fit->given[i] < least)
-            least = fit->given[i];
-    return least;
-}
-
 /* One limb keeps a column's sums to float32's precision unless its largest value dwarfs the others.
  */
-static int choose_limbs(const struct hf_fit *fit, double least) {
+static int choose_limbs(const struct hf_fit *fit) {
     const struct hf_columns *col = &fit->col;
     if (fit->dtype == HF_F64)
         return 2;
-    const double spread = log2(ldexp(fit->weight_max, -fit->weight_shift) / least);
+    const double spread = log2(ldexp(fit->weight_max, -fit->weight_shift) / hf_least_weight(fit));
     for (int64_t f = 0; f < fit->d; f++) {
         const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
         const double rms = sqrt(col->variance[f] + col->mean[f] * col->mean[f]);
@@ -385,9 +374,8 @@ static void choose_sums(struct hf_fit *fit) {
     s->k = fit->k;
     s->d = fit->d;
     s->bits = hf_fixed_bits(fit->n);
-    const double least = least_weight(fit);
-    s->limbs = choose_limbs(fit, least);
-    fit->uneven = fit->weights && hf_light_possible(fit, least);
+    s->limbs = choose_limbs(fit);
+    fit->uneven = hf_light_possible(fit);
     s->mult = col->mult;
     s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(fit->weight_max));
     for (int64_t f = 0; f < fit->d; f++) {
