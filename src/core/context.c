@@ -182,6 +182,10 @@ hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes)
     return hf_ctx_told(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
 }
 
+hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes) {
+    return hf_ctx_told(ctx, ctx->device->fetch(ctx->stream, dst, src, bytes));
+}
+
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
     const size_t size = hf_dtype_bytes(src->dtype), row = (size_t)src->cols * size;
     const size_t step = (size_t)hf_array_stride(src) * size;
@@ -192,6 +196,12 @@ hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero) {
     return hf_ctx_told(ctx, ctx->device->is_zero(ctx->stream, p, bytes, zero));
 }
+
+hf_status hf_ctx_ask_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit) {
+    return hf_ctx_told(ctx, ctx->device->ask_below(ctx->stream, p, (size_t)count, limit));
+}
+
+bool hf_ctx_answer(hf_context *ctx) { return ctx->device->answer(ctx->stream); }
 
 bool hf_ctx_begin_calls(hf_context *ctx) {
     return ctx->device->begin_calls != NULL && ctx->device->begin_calls(ctx->stream);

@@ -55,6 +55,9 @@ hf_status hf_ctx_told(hf_context *ctx, hf_status status);
 /* Copy between any two places, host or device; fill memory of the device. Done on return where the
  * host takes part. Failures are said on the context. */
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes);
+/* To the host, what was complete when the device was last waited for: beside what was queued since.
+ */
+hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes);
 /* The rows of src, without the gaps between them. */
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src);
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);
@@ -66,6 +69,10 @@ bool hf_ctx_begin_calls(hf_context *ctx);
 hf_status hf_ctx_end_calls(hf_context *ctx, hf_status status);
 /* Are all of these bytes of the device's memory, a multiple of 8, 0? */
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero);
+/* Ask whether all of these numbers of the device's memory are in 0 .. limit - 1. The answer is
+ * there after the next wait. */
+hf_status hf_ctx_ask_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit);
+bool hf_ctx_answer(hf_context *ctx);
 
 /* Can the host read what hf_ctx_alloc() gives? */
 static inline bool hf_ctx_is_host(const hf_context *ctx) { return ctx->device->id == HF_DEV_HOST; }

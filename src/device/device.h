@@ -41,12 +41,18 @@ struct hf_device {
     /* Between memory of the host and of the device, any way round. When one side is the host's, the
      * copy is done on return, as far as the host can tell. */
     hf_status (*copy)(void *stream, void *dst, const void *src, size_t bytes);
-    /* The same for `rows` rows of row_bytes, whose beginnings lie dst_step and src_step apart. */
+    /* To the host, what was complete when the device was last waited for: beside what was queued
+     * since. Done on return. */
+    hf_status (*fetch)(void *stream, void *dst, const void *src, size_t bytes);
+    /* As copy(), for `rows` rows of row_bytes, whose beginnings lie dst_step and src_step apart. */
     hf_status (*copy_rows)(void *stream, void *dst, size_t dst_step, const void *src,
                            size_t src_step, size_t row_bytes, int64_t rows);
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
     /* Are all of these bytes, a multiple of 8, 0? Waits for what was queued before. */
     hf_status (*is_zero)(void *stream, const void *p, size_t bytes, bool *zero);
+    /* Are all of these numbers in 0 .. limit - 1? answer() knows after the next wait. */
+    hf_status (*ask_below)(void *stream, const int32_t *p, size_t count, int32_t limit);
+    bool (*answer)(void *stream);
     /* What calls that do not wait have in common of host memory, from begin_calls() to end_calls(),
      * is brought to the device once: what one of them writes there the next one may read. The host
      * may at the end, which waits. NULL: there is nothing to do. False: it cannot be done. */

@@ -150,6 +150,7 @@ static struct hf_cuda_own *take_idle(int device) {
     struct hf_cuda_own *own = atomic_exchange(&idle[device], NULL);
     if (own == NULL || is_alive(own))
         return own;
+    hf_cuda_bring_close(own, false);
     hf_free(own);
     return NULL;
 }
@@ -183,6 +184,7 @@ static void cuda_destroy(struct hf_cuda_own *own) {
         (void)cudaStreamDestroy(own->made);
     if (cuda->pool != NULL)
         (void)cudaMemPoolDestroy(cuda->pool);
+    hf_cuda_bring_close(own, true);
     (void)cudaFree(own->slab_device);
     (void)cudaFreeHost(own->slab_host);
     (void)cudaGetLastError();
@@ -197,15 +199,18 @@ static void cuda_close(void *stream) {
     hf_cuda_leave(before);
 }
 
-/* Without a slab arguments go one by one. */
-static void open_slab(struct hf_cuda_own *own) {
-    if (cudaHostAlloc((void **)&own->slab_host, HF_CUDA_SLAB, cudaHostAllocDefault) ==
-            cudaSuccess &&
-        cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB) == cudaSuccess)
-        return;
-    (void)cudaGetLastError();
-    (void)cudaFreeHost(own->slab_host);
-    own->slab_host = own->slab_device = NULL;
+/* Without its twin on the device arguments go one by one. */
+static hf_status open_slab(struct hf_cuda_own *own) {
+    struct hf_cuda *cuda = &own->cuda;
+    const size_t bytes = HF_CUDA_SLAB + sizeof *own->answer;
+    HF_TRY(hf_cuda_check(cuda, cudaHostAlloc((void **)&own->slab_host, bytes, cudaHostAllocDefault),
+                         "slab"));
+    own->answer = (uint32_t *)(void *)(own->slab_host + HF_CUDA_SLAB);
+    if (cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB) != cudaSuccess) {
+        (void)cudaGetLastError();
+        own->slab_device = NULL;
+    }
+    return HF_OK;
 }
 
 static hf_status open_all(struct hf_cuda_own *own) {
@@ -213,8 +218,7 @@ static hf_status open_all(struct hf_cuda_own *own) {
     HF_TRY(hf_cuda_check(cuda, cudaSetDevice(cuda->device), "device"));
     HF_TRY(describe(cuda));
     HF_TRY(open_pool(cuda));
-    open_slab(own);
-    return HF_OK;
+    return open_slab(own);
 }
 
 static hf_status open_stream(struct hf_cuda_own *own, void *stream) {
@@ -236,6 +240,7 @@ static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_
         return hf_fail(err, HF_E_NOMEM, "no memory to open device cuda:%d", opts->index);
     struct hf_cuda *cuda = &own->cuda;
     cuda->device = opts->index;
+    own->threads = opts->threads;
     const int before = hf_cuda_enter(cuda);
     hf_status status = fresh ? open_all(own) : HF_OK;
     if (status == HF_OK)
@@ -316,10 +321,19 @@ static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "copy");
 }
 
+static hf_status cuda_sync(void *stream) {
+    struct hf_cuda *cuda = stream;
+    return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
+}
+
 static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t bytes) {
     struct hf_cuda *cuda = stream;
     if (bytes == 0)
         return HF_OK;
+    if (bytes >= HF_BRING_BYTES && on_device(cuda->device, src) && !on_device(cuda->device, dst)) {
+        HF_TRY(cuda_sync(stream));
+        return hf_cuda_bring(stream, dst, src, bytes);
+    }
     HF_TRY(hf_cuda_check(cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda->stream),
                          "copy"));
     return finish_copy(cuda, dst, src);
@@ -344,11 +358,6 @@ static hf_status cuda_fill(void *stream, void *dst, int byte, size_t bytes) {
     if (bytes == 0)
         return HF_OK;
     return hf_cuda_check(cuda, cudaMemsetAsync(dst, byte, bytes, cuda->stream), "fill");
-}
-
-static hf_status cuda_sync(void *stream) {
-    struct hf_cuda *cuda = stream;
-    return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
 }
 
 static hf_status cuda_mark(void *stream, int which) {
@@ -406,9 +415,12 @@ const struct hf_device hf_cuda_device = {
     .release = cuda_release,
     .owns = cuda_owns,
     .copy = cuda_copy,
+    .fetch = hf_cuda_bring,
     .copy_rows = cuda_copy_rows,
     .fill = cuda_fill,
     .is_zero = hf_cuda_is_zero,
+    .ask_below = hf_cuda_ask_below,
+    .answer = hf_cuda_answer,
     .begin_calls = hf_cuda_begin_calls,
     .end_calls = hf_cuda_end_calls,
     .sync = cuda_sync,

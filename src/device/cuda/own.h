@@ -5,6 +5,10 @@
 
 #include "device/cuda/cuda.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct hf_cuda_own {
     struct hf_cuda cuda; /* first: the stream that kernels see */
     const char *lent;    /* host memory that kernels may read in place */
@@ -13,6 +17,9 @@ struct hf_cuda_own {
     /* Small arguments pass through a slab: locked memory here, its twin there. */
     char *slab_host, *slab_device;
     size_t slab_used;
+    uint32_t *answer;       /* locked memory behind the slab, for inspect.cu */
+    int threads;            /* of the host that the context may use */
+    struct hf_bring *bring; /* of bring.c; NULL: not used yet */
     struct hf_stage *joint; /* of calls that share what they stage, or NULL */
 };
 
@@ -21,14 +28,27 @@ struct hf_cuda_own {
 /* Does the matrix at p lie in lent memory? */
 bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
 
-/* Of the table in device.h: in stage.c; the kernel is in zero.cu. */
+/* A copy from the device to the host, beside what the stream does; done on return. What pageable
+ * memory gets passes in pieces through locked memory, and several threads carry it on. */
+hf_status hf_cuda_bring(void *stream, void *dst, const void *src, size_t bytes);
+/* alive: what it has of the device still exists. */
+void hf_cuda_bring_close(struct hf_cuda_own *own, bool alive);
+
+#define HF_BRING_BYTES ((size_t)256 << 10) /* less is copied by the driver */
+
+/* Of the table in device.h: in stage.c and inspect.cu. */
 bool hf_cuda_begin_calls(void *stream);
 hf_status hf_cuda_end_calls(void *stream, hf_status status);
 hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero);
+hf_status hf_cuda_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit);
+bool hf_cuda_answer(void *stream);
 
 /* What an error of the runtime means, and whether the process can go on using the GPU. */
 hf_status hf_cuda_status(cudaError_t error);
 /* What to do about it; "" where the runtime's words say it all. */
 const char *hf_cuda_advice(cudaError_t error);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -38,7 +38,7 @@ static struct hf_stage_item *known(struct hf_stage *stage, const void *p, size_t
 /* A piece of the slab; NULL when it is too small. */
 static char *take_slab(struct hf_cuda_own *own, size_t bytes) {
     const size_t whole = (bytes + 255) / 256 * 256;
-    if (own->slab_host == NULL || bytes > HF_CUDA_SLAB || whole > HF_CUDA_SLAB - own->slab_used)
+    if (own->slab_device == NULL || bytes > HF_CUDA_SLAB || whole > HF_CUDA_SLAB - own->slab_used)
         return NULL;
     char *piece = own->slab_host + own->slab_used;
     own->slab_used += whole;

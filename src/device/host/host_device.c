@@ -95,6 +95,22 @@ static hf_status host_is_zero(void *stream, const void *p, size_t bytes, bool *z
     return HF_OK;
 }
 
+static _Thread_local bool below;
+
+static hf_status host_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
+    bool wrong = false;
+    (void)stream;
+    for (size_t i = 0; i < count; i++)
+        wrong |= (uint32_t)p[i] >= (uint32_t)limit;
+    below = !wrong;
+    return HF_OK;
+}
+
+static bool host_answer(void *stream) {
+    (void)stream;
+    return below;
+}
+
 static hf_status host_sync(void *stream) {
     (void)stream;
     return HF_OK;
@@ -131,9 +147,12 @@ const struct hf_device hf_host_device = {
     .release = host_release,
     .owns = host_owns,
     .copy = host_copy,
+    .fetch = host_copy,
     .copy_rows = host_copy_rows,
     .fill = host_fill,
     .is_zero = host_is_zero,
+    .ask_below = host_ask_below,
+    .answer = host_answer,
     .sync = host_sync,
     .mark = host_mark,
     .span = host_span,

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Questions about a piece of memory, each answered in one pass: nothing but the answer comes to the
+ * host. */
+#include "device/cuda/own.h"
+
+#define THREADS 256
+
+/* Is there a word that is not 0? */
+struct any_bit {
+    const uint64_t *word;
+    __device__ bool operator()(size_t i) const { return word[i] != 0; }
+};
+
+/* Is there a number outside 0 .. limit - 1? */
+struct out_of_range {
+    const int32_t *number;
+    uint32_t limit;
+    __device__ bool operator()(size_t i) const { return (uint32_t)number[i] >= limit; }
+};
+
+template <typename F>
+static __global__ void __launch_bounds__(THREADS) look(F wrong, size_t count, uint32_t *found) {
+    const size_t step = (size_t)gridDim.x * THREADS;
+    bool seen = false;
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
+        seen |= wrong(i);
+    if (__syncthreads_or(seen) && threadIdx.x == 0)
+        *found = 1;
+}
+
+/* The kernel writes its answer to locked memory: there is nothing to copy. */
+template <typename F> static hf_status ask(struct hf_cuda *cuda, const F &wrong, size_t count) {
+    uint32_t *const answer = ((struct hf_cuda_own *)cuda)->answer;
+    const size_t blocks = (count + THREADS - 1) / THREADS, most = (size_t)cuda->sms * 8;
+    *(volatile uint32_t *)answer = 0;
+    if (count > 0)
+        look<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, cuda->stream>>>(wrong, count,
+                                                                                      answer);
+    return hf_cuda_launched(cuda, "inspection of memory");
+}
+
+bool hf_cuda_answer(void *stream) {
+    return *(volatile uint32_t *)((struct hf_cuda_own *)stream)->answer == 0;
+}
+
+hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero) {
+    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+    const struct any_bit wrong = {(const uint64_t *)p};
+    HF_TRY(ask(cuda, wrong, bytes / sizeof(uint64_t)));
+    HF_TRY(hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "inspection of memory"));
+    *zero = hf_cuda_answer(stream);
+    return HF_OK;
+}
+
+hf_status hf_cuda_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
+    const struct out_of_range wrong = {p, (uint32_t)limit};
+    return ask((struct hf_cuda *)stream, wrong, count);
+}
