@@ -15,6 +15,7 @@
  * stream through them otherwise spend a few per cent of their time on address translation. */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_FROM (4 * HUGE_PAGE)
+#define PAGE ((size_t)4096) /* the smallest of any system */
 
 void *hf_alloc(size_t bytes) {
     if (bytes > SIZE_MAX / 2)
@@ -38,6 +39,12 @@ void *hf_alloc_zero(size_t bytes) {
 }
 
 void hf_free(void *p) { free(p); }
+
+void hf_touch(void *p, size_t bytes) {
+    volatile char *page = p;
+    for (size_t i = 0; i < bytes; i += PAGE)
+        page[i] = 0;
+}
 
 char *hf_strdup(const char *s) {
     const size_t bytes = strlen(s) + 1;

@@ -15,6 +15,9 @@ extern "C" {
 void *hf_alloc(size_t bytes);
 void *hf_alloc_zero(size_t bytes);
 void hf_free(void *p);
+/* Have the system give every page of fresh memory now, not when it is first written: what is in it
+ * is lost. */
+void hf_touch(void *p, size_t bytes);
 char *hf_strdup(const char *s);
 
 /* *product = a * b (and * c); false when that overflows or a factor is negative. */

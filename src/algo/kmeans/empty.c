@@ -147,6 +147,7 @@ static hf_status move_some(struct hf_fit *fit, const struct hf_moved_row *moves,
         fit->labels[moves[i].row] = m->to[i];
         hf_skip_forget_row(&fit->skip, moves[i].row);
     }
+    hf_labels_by_host(fit);
     return HF_OK;
 }
 

@@ -11,6 +11,7 @@ struct finish {
     struct hf_fit *fit;
     bool fresh, verify;
     bool joint; /* the calls for a panel share what they bring to the device */
+    int32_t *labels;
     struct hf_assign_bounds *bounds;
     struct hf_assign_stats stats;
     hf_wide sum;
@@ -29,15 +30,15 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
         const struct hf_update_args out = {.x = *panel,
                                            .metric = fit->opts.metric,
                                            .weights = weights,
-                                           .labels = fit->labels + first,
+                                           .labels = f->labels + first,
                                            .sums = &fit->sums};
         HF_TRY(call(f, HF_OP_UPDATE, &out));
         hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
     }
     if (!f->fresh) {
         struct hf_assign_bounds own;
-        const struct hf_assign_args args =
-            hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
+        struct hf_assign_args args = hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
+        args.labels = f->labels + first;
         HF_TRY(call(f, HF_OP_ASSIGN, &args));
         hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
     }
@@ -45,7 +46,7 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
                                          .c = hf_centers(fit, fit->current),
                                          .metric = fit->opts.metric,
                                          .weights = fit->given ? fit->given + first : NULL,
-                                         .labels = fit->labels + first,
+                                         .labels = f->labels + first,
                                          .sum = &f->sum};
     return call(f, HF_OP_INERTIA, &args);
 }
@@ -54,7 +55,9 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     struct finish *f = job;
     /* panels leave no memory for what the calls have beside each other */
     f->joint = f->fit->rows.reader == NULL && hf_ctx_begin_calls(f->fit->ctx);
-    const hf_status status = finish_rows(f, panel, first);
+    hf_status status = finish_rows(f, panel, first);
+    if (status == HF_OK && f->joint && f->fresh && f->fit->opts.n_init == 1)
+        status = hf_labels_bring(f->fit, true); /* while the device computes */
     return f->joint ? hf_ctx_end_calls(f->fit->ctx, status) : status;
 }
 
@@ -111,12 +114,17 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
         memcpy(fit->sizes, fit->sums.count, (size_t)fit->k * sizeof(int64_t));
         owe_sums(fit);
     }
+    HF_TRY(hf_labels_for_ops(fit, &f.labels));
     HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
     hf_skip_reset(&fit->skip);
+    if (!fresh)
+        hf_labels_by_ops(fit);
     if (verify)
         HF_TRY(check_nothing_left(fit));
-    if (!verify || f.stats.changed != 0)
+    if (!verify || f.stats.changed != 0) {
+        HF_TRY(hf_labels_bring(fit, false));
         HF_TRY(hf_count_labels(fit));
+    }
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
 }

@@ -52,6 +52,15 @@ struct hf_history {
     int count, room;
 };
 
+/* The labels on a device, from the first iteration to the end: see labels.c. */
+struct hf_labels_away {
+    int32_t *at;  /* [n] owned; NULL: there are none, kernels take those of the host */
+    bool fresh;   /* they are those of the host, or newer */
+    bool newer;   /* they are */
+    bool touched; /* the host's memory is there */
+    bool asked;   /* the device knows whether they are numbers of clusters */
+};
+
 #define HF_COLUMN_ARRAYS 7
 
 /* What prepare.c finds out about the data. */
@@ -123,6 +132,7 @@ struct hf_fit {
     int32_t *labels; /* [n_all], becomes the result's */
     int64_t *sizes;  /* [k] rows of the clusters by the labels, likewise */
     void *best;      /* [k, d] center_type, becomes the result's */
+    struct hf_labels_away away;
     char kernel_assign[64], kernel_update[64];
     struct hf_init_log log; /* of the start that is being made; only with checkpoints */
     double seconds_init, seconds_iterate, seconds_finish;
@@ -223,10 +233,33 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit);
 struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
-/* Are labels [first, first + count) numbers of clusters? */
-hf_status hf_check_labels(const struct hf_fit *fit, int64_t first, int64_t count);
 /* Record which kernel row last served an op, unless one is recorded. */
 void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
+
+/* ---- labels.c: on the host and on the device */
+/* Take memory for them on the device, where it has any; else nothing is done. */
+void hf_labels_open(struct hf_fit *fit);
+/* Give it back: what was not brought to the host is lost. */
+void hf_labels_close(struct hf_fit *fit);
+/* All rows are in no cluster. */
+hf_status hf_labels_clear(struct hf_fit *fit);
+/* Where ops are to read and write them. */
+hf_status hf_labels_for_ops(struct hf_fit *fit, int32_t **labels);
+/* Ops have written them there. */
+void hf_labels_by_ops(struct hf_fit *fit);
+/* The host has written fit->labels, which were the last ones. */
+void hf_labels_by_host(struct hf_fit *fit);
+/* fit->labels are the last ones. now: without waiting for calls that were queued and do not write
+ * labels. */
+hf_status hf_labels_bring(struct hf_fit *fit, bool now);
+/* Have memory for them on the host, if what is there counts no more. */
+void hf_labels_touch(struct hf_fit *fit);
+/* Are labels [first, first + count) of the host numbers of clusters? */
+hf_status hf_labels_check(const struct hf_fit *fit, int64_t first, int64_t count);
+/* The same of all, where they are: asked on the device between hf_ctx_begin_calls() and
+ * hf_ctx_end_calls(), known after that; without the question the host looks. */
+hf_status hf_labels_ask(struct hf_fit *fit);
+hf_status hf_labels_answer(struct hf_fit *fit);
 
 /* ---- centers.c: from sums to centroids */
 /* A loop over clusters, on the threads of the CPU where they are worth it. */

@@ -11,12 +11,9 @@
 #include "core/plan.h"
 #include "core/reader.h"
 #include "ops/lloyd/lloyd.h"
-#include <stdatomic.h>
 #include <string.h>
 
-#define MANY 512           /* most iterations between two looks at the state on a device */
-#define LABELS_GRAIN 65536 /* and by one worker, */
-#define LABELS_BLOCK 128   /* so many at a time, for the compiler to take vectors */
+#define MANY 512 /* most iterations between two looks at the state on a device */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 #define COPIED_BYTES 9 /* of a row that may be copied: where its copy is, marks, open or not */
 
@@ -31,45 +28,6 @@ void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
     const struct hf_kernel *kernel = fit->ctx->last_kernel[op];
     if (!name[0] && kernel)
         strncpy(name, kernel->name, 63);
-}
-
-struct label_check {
-    const int32_t *labels;
-    uint32_t k;
-    _Atomic bool wrong;
-};
-
-/* Its sign: the label is below 0 or beyond the last. */
-static uint32_t out_of_range(int32_t label, uint32_t last) {
-    return (uint32_t)label | (last - (uint32_t)label);
-}
-
-static void check_range(void *user, int worker, int64_t begin, int64_t end) {
-    struct label_check *check = user;
-    const int32_t *labels = check->labels;
-    const uint32_t last = check->k - 1;
-    uint32_t wrong = 0;
-    (void)worker;
-    for (; end - begin >= LABELS_BLOCK; begin += LABELS_BLOCK)
-        for (int i = 0; i < LABELS_BLOCK; i++)
-            wrong |= out_of_range(labels[begin + i], last);
-    for (; begin < end; begin++)
-        wrong |= out_of_range(labels[begin], last);
-    if (wrong >> 31)
-        atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
-}
-
-hf_status hf_check_labels(const struct hf_fit *fit, int64_t first, int64_t count) {
-    struct label_check check = {.labels = fit->labels + first, .k = (uint32_t)fit->k};
-    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, count, LABELS_GRAIN, check_range, &check);
-    return check.wrong
-               ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                             "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
-                             "kernel computes wrongly",
-                             (long long)first, (long long)(first + count - 1),
-                             (long long)fit->k - 1)
-               : HF_OK;
 }
 
 struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
@@ -104,14 +62,14 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     args.old_labels = fit->fused ? NULL : fit->panel_labels;
     if (p->mirror) {
         args.c.data = p->mirror->centers;
-        args.labels = p->mirror->labels + first;
+        args.labels = fit->away.at + first;
         args.old_labels = p->mirror->old_labels;
         args.stats = p->mirror->stats;
     }
     HF_TRY(hf_assign(fit->ctx, &args));
     hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
     if (!p->mirror)
-        HF_TRY(hf_check_labels(fit, first, panel->rows));
+        HF_TRY(hf_labels_check(fit, first, panel->rows));
     if (fit->fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
@@ -169,17 +127,16 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
     return reduce(fit, stats);
 }
 
-static void clear_state(struct hf_fit *fit) {
+static hf_status clear_state(struct hf_fit *fit) {
     clear_sums(&fit->sums);
-    for (int64_t i = 0; i < fit->n; i++)
-        fit->labels[i] = -1;
     hf_skip_reset(&fit->skip);
+    return hf_labels_clear(fit);
 }
 
 hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     void *now = fit->current;
     struct hf_assign_stats stats;
-    clear_state(fit);
+    HF_TRY(clear_state(fit));
     fit->current = fit->previous;
     const hf_status status = assign_all(fit, NULL, &stats);
     fit->current = now;
@@ -281,12 +238,12 @@ static bool has_empty(const struct hf_fit *fit) {
     return j < fit->k;
 }
 
-/* The labels of a mirror, on the host. */
-static hf_status bring_labels(struct hf_fit *fit, struct hf_mirror *mirror) {
-    if (!mirror->newer)
+/* The labels on the host, checked. */
+static hf_status bring_labels(struct hf_fit *fit) {
+    if (!fit->away.newer)
         return HF_OK;
-    HF_TRY(hf_mirror_labels(fit, mirror));
-    return hf_check_labels(fit, 0, fit->n);
+    HF_TRY(hf_labels_bring(fit, false));
+    return hf_labels_check(fit, 0, fit->n);
 }
 
 /* One iteration: labels, sums, inertia, new centroids. */
@@ -309,9 +266,8 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_rechecked = stats.rechecked;
     it.rows_float64 = stats.float64;
     if (!stepped && it.changed > 0 && fit->opts.empty != HF_EMPTY_KEEP)
-        HF_TRY(bring_labels(fit, mirror)); /* rows are looked at in their clusters */
+        HF_TRY(bring_labels(fit)); /* rows are looked at in their clusters */
     HF_TRY(conclude(fit, run, &it, stepped));
-    mirror->fresh &= fit->relocated_count == 0;
     return keep(fit, run, begin, &it);
 }
 
@@ -393,7 +349,8 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
  * the device; 0: there is too little. */
 static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
     const uint64_t held = fit->ctx->workspace_bytes; /* stays, unless more is wanted */
-    const uint64_t rows = (uint64_t)fit->n * (sizeof(int32_t) + (fit->weights ? 8 : 0));
+    const uint64_t labels = fit->away.at ? 0 : sizeof(int32_t);
+    const uint64_t rows = (uint64_t)fit->n * (labels + (fit->weights ? 8 : 0));
     const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
     const uint64_t needed = (workspace > held ? workspace : held) + rows + small;
     const uint64_t room = hf_resident_room(fit->ctx) + held;
@@ -470,10 +427,24 @@ static hf_status keep_panels(struct hf_fit *fit, struct hf_mirror *mirror) {
 static hf_status take_over(struct many *m, int event, hf_kmeans_iteration *it) {
     if (event == HF_LLOYD_COUNTS)
         HF_TRY(check_counts(m->fit, m->run->iteration + 1));
+    HF_TRY(hf_labels_bring(m->fit, false));
     HF_TRY(conclude(m->fit, m->run, it, false));
     HF_TRY(keep(m->fit, m->run, m->begin, it));
     report(m->fit, m->run);
     return HF_OK;
+}
+
+/* While the device iterates the host gets the memory ready that the labels will come to: the system
+ * takes as long to give it as the copy does. */
+static hf_status run_many(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    const struct hf_kernel *kernel = NULL;
+    if (args->progress || args->labels == fit->labels || !hf_ctx_begin_calls(fit->ctx))
+        return hf_lloyd_run(fit->ctx, args);
+    hf_status status = hf_queue(fit->ctx, HF_OP_LLOYD, args, &kernel);
+    if (status == HF_OK)
+        status = hf_labels_ask(fit);
+    hf_labels_touch(fit);
+    return hf_ctx_end_calls(fit->ctx, status);
 }
 
 /* Up to MANY iterations. *many becomes false, and nothing is done, if the device has too little
@@ -484,19 +455,21 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     struct many m = {.fit = fit, .run = run, .begin = hf_now_s()};
     struct hf_lloyd_args args = many_args(fit, run, &state, history);
     const double begin = m.begin;
+    HF_TRY(hf_labels_for_ops(fit, &args.labels));
     const bool tells = fit->opts.progress != NULL;
     args.progress = tells ? many_progress : NULL;
     args.progress_user = &m;
     const int before = run->iteration;
     hf_skip_reset(&fit->skip);
-    const hf_status status = hf_lloyd_run(fit->ctx, &args);
+    const hf_status status = run_many(fit, &args);
     *many = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
     if (status != HF_OK)
         return *many ? status : HF_OK;
     HF_TRY(m.status);
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
-    HF_TRY(hf_check_labels(fit, 0, fit->n));
+    hf_labels_by_ops(fit);
+    HF_TRY(hf_labels_answer(fit));
     if (state.iterations > 0)
         fit->relocated_count = 0;
     const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
@@ -520,8 +493,10 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
 static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best,
                       struct hf_mirror *mirror) {
     const hf_kmeans_opts *o = &fit->opts;
+    if (!fit->rows.reader) /* else panels may need the memory */
+        hf_labels_open(fit);
     if (run->iteration == 0) {
-        clear_state(fit);
+        HF_TRY(clear_state(fit));
         fit->relocated_count = 0;
     }
     bool many = run->iteration < o->max_iter && has_many(fit, run);
@@ -530,13 +505,10 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
             run->stop = HF_STOP_MAX_ITER;
             break;
         }
-        if (many) {
-            HF_TRY(bring_labels(fit, mirror));
-            mirror->fresh = false;
+        if (many)
             HF_TRY(iterate_many(fit, run, &many));
-        } else {
+        else
             HF_TRY(iterate_once(fit, run, mirror));
-        }
         if (run->stop == HF_STOP_NONE && run->cancelled)
             run->stop = HF_STOP_CANCELLED;
         else if (run->stop == HF_STOP_NONE && run->iteration > 0 &&
@@ -552,10 +524,11 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
     struct hf_mirror mirror = {0};
     struct hf_reader *reader = fit->rows.reader;
     hf_status status = loop(fit, run, best, &mirror);
-    if (status == HF_OK)
-        status = bring_labels(fit, &mirror);
+    if (status == HF_OK && mirror.block)
+        status = bring_labels(fit);
     hf_mirror_clear(fit, &mirror);
     if (reader) {
+        hf_labels_close(fit);
         (void)hf_reader_lend(reader, false);
         if (status == HF_OK && fit->opts.n_init > 1) /* the next start needs the memory */
             status = hf_reader_keep(reader, UINT64_MAX);

@@ -23,7 +23,6 @@ void *hf_mirror_take(hf_carve *carve, size_t bytes) {
 
 static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mirror *m) {
     m->sums = fit->sums;
-    m->labels = hf_mirror_take(carve, (size_t)fit->n * sizeof(int32_t));
     m->old_labels =
         hf_mirror_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
     m->centers = hf_mirror_take(carve, center_bytes(fit));
@@ -40,11 +39,17 @@ static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     carve_mirror(fit, &carve, m);
     const uint64_t room = hf_resident_room(fit->ctx);
     const uint64_t share = fit->rows.reader ? room / 2 : room; /* panels need some of it */
-    m->block = carve.used <= share ? hf_ctx_alloc(fit->ctx, carve.used) : NULL;
+    const uint64_t labels = fit->away.at ? 0 : (uint64_t)fit->n * sizeof(int32_t);
+    if (carve.used + labels <= share) {
+        hf_labels_open(fit);
+        m->block = fit->away.at ? hf_ctx_alloc(fit->ctx, carve.used) : NULL;
+    }
     m->none = m->block == NULL;
-    m->fresh = m->newer = false;
-    if (m->none)
-        return HF_OK;
+    if (m->none) {
+        const hf_status status = hf_labels_bring(fit, false); /* panels take the host's */
+        hf_labels_close(fit);
+        return status;
+    }
     carve = (hf_carve){.base = m->block};
     carve_mirror(fit, &carve, m);
     return hf_ctx_copy(fit->ctx, m->mult, fit->sums.mult, (size_t)fit->d * sizeof(double));
@@ -59,9 +64,8 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
         HF_TRY(open_mirror(fit, m));
     if (m->none)
         return HF_OK;
-    if (!m->fresh)
-        HF_TRY(hf_ctx_copy(ctx, m->labels, fit->labels, (size_t)fit->n * sizeof(int32_t)));
-    m->fresh = true;
+    int32_t *labels = NULL;
+    HF_TRY(hf_labels_for_ops(fit, &labels));
     HF_TRY(hf_ctx_fill(ctx, m->stats, 0, sizeof *m->stats));
     HF_TRY(hf_ctx_copy(ctx, m->centers, fit->current, center_bytes(fit)));
     HF_TRY(hf_ctx_copy(ctx, m->sums.sum, s->sum, sum_bytes(s)));
@@ -69,16 +73,9 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
     return hf_ctx_copy(ctx, m->sums.weight, s->weight, weight_bytes(s));
 }
 
-hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m) {
-    if (!m->block || !m->newer)
-        return HF_OK;
-    m->newer = false;
-    return hf_ctx_copy(fit->ctx, fit->labels, m->labels, (size_t)fit->n * sizeof(int32_t));
-}
-
 hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats) {
     const struct hf_sums *s = &fit->sums;
-    m->newer = true;
+    hf_labels_by_ops(fit);
     HF_TRY(hf_ctx_copy(fit->ctx, stats, m->stats, sizeof *stats));
     HF_TRY(hf_ctx_copy(fit->ctx, s->sum, m->sums.sum, sum_bytes(s)));
     HF_TRY(hf_ctx_copy(fit->ctx, s->count, m->sums.count, count_bytes(s)));

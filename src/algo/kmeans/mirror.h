@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a pass over the panels of a fit needs besides rows, on the device: it stays there from panel
- * to panel, labels from pass to pass. On the CPU there is no mirror. */
+ * What a pass over the panels of a fit needs besides rows and labels, on the device: it stays there
+ * from panel to panel. On the CPU there is no mirror. */
 #ifndef HF_MIRROR_H
 #define HF_MIRROR_H
 
@@ -8,26 +8,21 @@
 
 struct hf_mirror {
     void *block;         /* owns the rest; NULL: there is no mirror */
-    int32_t *labels;     /* [n] of the fit, while `fresh` */
     int32_t *old_labels; /* [panel_rows] */
     void *centers;       /* [k, d] fit->current */
     double *mult;        /* [d] */
     struct hf_sums sums;
     struct hf_assign_stats *stats; /* of a pass */
-    bool fresh;                    /* labels are those of fit->labels or newer */
-    bool newer;                    /* they are: hf_mirror_labels() brings them */
     bool none;                     /* the device has no memory for a mirror */
 };
 
 /* hf_carve_take() of a device's memory: each piece is aligned for any kernel. */
 void *hf_mirror_take(hf_carve *carve, size_t bytes);
-/* Make it ready for a pass: fit->current, sums and labels are brought there. m->block stays NULL
- * where there is no use for one. */
+/* Make it ready for a pass: fit->current, sums and labels (fit->away) are brought there. m->block
+ * stays NULL where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
-/* The sums and counters after a pass to the host; its labels stay until they are asked for. */
+/* The sums and counters after a pass to the host; labels stay until they are asked for. */
 hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats);
-/* fit->labels are those of the last pass. */
-hf_status hf_mirror_labels(struct hf_fit *fit, struct hf_mirror *m);
 void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m);
 
 #endif

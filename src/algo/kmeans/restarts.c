@@ -54,6 +54,7 @@ hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     const size_t centers = (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
     fit->current = fit->start;
     fit->previous = (char *)fit->start + centers;
+    hf_labels_close(fit); /* of another restart; the start may need the memory */
     if (fit->opts.init == HF_INIT_GIVEN)
         take_given(fit);
     else
@@ -161,8 +162,7 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
 static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
     const double begin = hf_now_s();
     memcpy(fit->current, fit->best, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
-    for (int64_t i = 0; i < fit->n; i++)
-        fit->labels[i] = -1;
+    HF_TRY(hf_labels_clear(fit));
     hf_skip_reset(&fit->skip);
     HF_TRY(hf_finish(fit, false, false, &best->inertia));
     fit->seconds_finish += hf_now_s() - begin;
@@ -180,6 +180,8 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
         status = run_all(fit, &run, best, &fresh);
     if (status == HF_OK && !fresh)
         status = revisit_best(fit, best);
+    if (status == HF_OK)
+        status = hf_labels_bring(fit, false);
     hf_free(run.history.it);
     return status;
 }

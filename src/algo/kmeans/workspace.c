@@ -164,6 +164,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
 
 void hf_fit_free(struct hf_fit *fit) {
     fit->ctx->held_bytes = 0;
+    hf_labels_close(fit);
     hf_resident_clear(fit->ctx, &fit->resident);
     hf_free(fit->dropped);
     if (fit->weights != fit->given)
