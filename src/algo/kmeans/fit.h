@@ -107,7 +107,8 @@ struct hf_fit {
     uint32_t rows_crc;   /* of some rows, only with checkpoints */
     int checkpoints_failed;
 
-    void *block;    /* owns what is carved below */
+    void *fixed;    /* owns what is carved below and does not grow with the rows, */
+    void *block;    /* and the rest */
     void *current;  /* [k, d] center_type: the centroids */
     void *previous; /* [k, d] before the last move */
     double *start;  /* [k, d] float64, over both: what the initialisation writes */

@@ -77,8 +77,17 @@ static void carve_light(struct hf_fit *fit, hf_carve *carve, size_t sums) {
     s->weight = hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t));
 }
 
-/* What does not depend on the chunk: measured with carve->base == NULL, then taken. False when a
- * size overflows. */
+/* What is as long as a panel: measured with carve->base == NULL, then taken. */
+static void carve_panel(struct hf_fit *fit, hf_carve *carve) {
+    fit->panel_labels =
+        hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
+    if (fit->opts.empty == HF_EMPTY_SPLIT || fit->opts.empty == HF_EMPTY_RELOCATE)
+        fit->panel_distances =
+            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
+}
+
+/* What depends on neither panel nor chunk, likewise: close together, for a device's panel may be
+ * all rows, and a huge page costs 0.1 ms when it is first written. False when a size overflows. */
 static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     struct hf_sums *s = &fit->sums;
     size_t centers;
@@ -93,8 +102,6 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     s->sum = hf_carve_take(carve, sums);
     s->count = hf_carve_take(carve, k * sizeof(int64_t));
     s->weight = fit->weights ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
-    fit->panel_labels =
-        hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
     hf_skip_carve(&fit->skip, carve, fit->k);
     if (fit->opts.empty == HF_EMPTY_RELOCATE) {
         fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
@@ -106,9 +113,6 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
         carve_light(fit, carve, sums);
     if (fit->opts.empty == HF_EMPTY_SPLIT)
         fit->share = hf_carve_take(carve, k * sizeof(int64_t));
-    if (fit->opts.empty == HF_EMPTY_SPLIT || fit->opts.empty == HF_EMPTY_RELOCATE)
-        fit->panel_distances =
-            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
     return true;
 }
 
@@ -120,20 +124,23 @@ static void carve_kept(struct hf_fit *fit, hf_carve *carve, size_t bytes) {
 }
 
 hf_status hf_fit_workspace(struct hf_fit *fit) {
+    hf_carve fixed = {0};
     hf_carve carve = {0};
     struct hf_memory_plan plan;
-    if (!carve_fixed(fit, &carve))
+    carve_panel(fit, &carve);
+    if (!carve_fixed(fit, &fixed))
         return hf_memory_too_little(fit, UINT64_MAX);
     fit->fused = hf_ctx_is_host(fit->ctx) &&
                  fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
     if (fit->fused)
         memcpy(fit->kernel_update, "fused", sizeof("fused"));
-    HF_TRY(hf_memory_plan(fit, carve.used, &plan));
+    HF_TRY(hf_memory_plan(fit, fixed.used + carve.used, &plan));
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
                          hf_align_up((size_t)(plan.chunk / row * row)) +
                          hf_align_up((size_t)plan.kept) +
                          hf_align_up(sizeof(struct hf_assign_kept)) + HF_ALIGN;
+    fit->fixed = hf_alloc(fixed.used);
     fit->block = hf_alloc(total);
     size_t centers;
     const bool fits =
@@ -141,13 +148,16 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     fit->best = fits ? hf_alloc(centers) : NULL;
     fit->labels = hf_alloc((size_t)fit->n_all * sizeof(int32_t));
     fit->sizes = hf_alloc((size_t)fit->k * sizeof(int64_t));
-    if (!fit->block || !fit->best || !fit->labels || !fit->sizes)
+    if (!fit->fixed || !fit->block || !fit->best || !fit->labels || !fit->sizes)
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                            "the system gave no memory for %llu bytes of workspace, %lld labels and "
                            "%lld centroids",
-                           (unsigned long long)total, (long long)fit->n_all, (long long)fit->k);
+                           (unsigned long long)(fixed.used + total), (long long)fit->n_all,
+                           (long long)fit->k);
+    fixed = (hf_carve){.base = fit->fixed};
     carve = (hf_carve){.base = fit->block};
-    carve_fixed(fit, &carve);
+    carve_fixed(fit, &fixed);
+    carve_panel(fit, &carve);
     fit->nearest = plan.nearest ? hf_carve_take(&carve, (size_t)plan.nearest) : NULL;
     fit->rows.chunk_rows = hf_min64(fit->n, fit->panel_rows);
     if (plan.chunk > 0) {
@@ -158,7 +168,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     fit->skip.kept = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->nearest;
     fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
-    fit->held_bytes = total + hf_prepared_bytes(fit);
+    fit->held_bytes = fixed.used + total + hf_prepared_bytes(fit);
     return HF_OK;
 }
 
@@ -173,6 +183,7 @@ void hf_fit_free(struct hf_fit *fit) {
     hf_free(fit->pull);
     hf_free(fit->log.entry);
     hf_free(fit->col.block);
+    hf_free(fit->fixed);
     hf_free(fit->block);
     hf_free(fit->labels);
     hf_free(fit->sizes);
