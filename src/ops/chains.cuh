@@ -67,28 +67,31 @@ static inline int hf_chain_piece(uintptr_t all) {
     return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 0;
 }
 
-template <int PIECE> __device__ __forceinline__ void hf_chain_copy(char *dst, const char *src) {
+/* AGAIN: through the first-level cache, for what many rows read: a few centroids, asked of the one
+ * or two slices of the second-level cache that have them, take ten times as long as the rows. */
+template <int PIECE, bool AGAIN>
+__device__ __forceinline__ void hf_chain_copy(char *dst, const char *src) {
     const unsigned to = (unsigned)__cvta_generic_to_shared(dst);
-    if constexpr (PIECE == 16)
+    if constexpr (PIECE == 16 && !AGAIN)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(src) : "memory");
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(src), "n"(PIECE)
                      : "memory");
 }
 
-template <int PIECE>
+template <int PIECE, bool AGAIN>
 __device__ __forceinline__ void hf_chain_pieces(char *dst, int pitch, const char *row, int bytes) {
     const int pieces = bytes / PIECE;
     for (int i = (int)threadIdx.x % HF_CHAIN_WARP; i < pieces * HF_CHAIN_WARP; i += HF_CHAIN_WARP) {
         const int r = i / pieces;
         const int at = i % pieces * PIECE;
         const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
-        hf_chain_copy<PIECE>(dst + r * pitch + at, src + at);
+        hf_chain_copy<PIECE, AGAIN>(dst + r * pitch + at, src + at);
     }
 }
 
 /* Columns [from, from + cols) of the rows of all lanes to dst [32][pitch]. */
-template <hf_dtype T>
+template <hf_dtype T, bool AGAIN = false>
 __device__ __forceinline__ void hf_chain_stage(char *dst, int pitch, const char *row, int64_t from,
                                                int cols, int piece) {
     typedef typename hf_element<T>::type element;
@@ -96,11 +99,11 @@ __device__ __forceinline__ void hf_chain_stage(char *dst, int pitch, const char 
     const int bytes = cols * hf_device_bytes<T>;
     row += from * (int64_t)hf_device_bytes<T>;
     if (piece == 16) {
-        hf_chain_pieces<16>(dst, pitch, row, bytes);
+        hf_chain_pieces<16, AGAIN>(dst, pitch, row, bytes);
     } else if (piece == 8) {
-        hf_chain_pieces<8>(dst, pitch, row, bytes);
+        hf_chain_pieces<8, AGAIN>(dst, pitch, row, bytes);
     } else if (piece == 4) {
-        hf_chain_pieces<4>(dst, pitch, row, bytes);
+        hf_chain_pieces<4, AGAIN>(dst, pitch, row, bytes);
     } else {
         for (int r = 0; r < HF_CHAIN_WARP; r++) {
             const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
@@ -140,7 +143,7 @@ __device__ __forceinline__ struct hf_chain hf_chain_pair(const char *x, const ch
         if (next < d) {
             const int cols = d - next < COLS ? (int)(d - next) : COLS;
             hf_chain_stage<T>(to, XP, x, next, cols, piece);
-            hf_chain_stage<C>(to + HF_CHAIN_WARP * XP, CP, c, next, cols, piece);
+            hf_chain_stage<C, true>(to + HF_CHAIN_WARP * XP, CP, c, next, cols, piece);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (from < 0)

@@ -21,7 +21,9 @@ struct inertia_job {
     hf_wide *sum;
 };
 
-/* What a lane has added to one bin since it last changed bins. */
+/* What a lane has added to one bin since it last changed bins. A lane has two, for even and odd
+ * bins: distances lie on both sides of a power of two, and lanes that put away what they have all
+ * wait for the same few words of shared memory. */
 struct run {
     int bin;
     hf_u64 digit[DIGITS]; /* signed */
@@ -35,8 +37,22 @@ static __device__ __forceinline__ void run_flush(struct run *run, hf_u64 bins[][
     }
 }
 
+/* The last of a run, of all lanes of a warp together where they have the same bin. */
+static __device__ void run_end(struct run *run, hf_u64 bins[][DIGITS]) {
+    int same = 0;
+    (void)__match_all_sync(~0u, run->bin, &same);
+    if (same) {
+        for (int i = 0; i < DIGITS; i++) {
+            const hf_u64 all = hf_warp_sum(run->digit[i]);
+            run->digit[i] = threadIdx.x % HF_CHAIN_WARP == 0 ? all : 0;
+        }
+    }
+    run_flush(run, bins);
+}
+
 /* hf_wide_add(); what is not finite goes to `special` at once. */
-static __device__ void run_add(struct run *run, double v, hf_u64 bins[][DIGITS], double *special) {
+static __device__ void run_add(struct run (&runs)[2], double v, hf_u64 bins[][DIGITS],
+                               double *special) {
     const hf_u64 bits = (hf_u64)__double_as_longlong(v);
     const int biased = (int)(bits >> 52 & 0x7ff);
     const hf_u64 fraction = bits & ((1ull << 52) - 1);
@@ -44,17 +60,24 @@ static __device__ void run_add(struct run *run, double v, hf_u64 bins[][DIGITS],
         atomicAdd(special, v);
         return;
     }
-    if (run->bin != biased / 32) {
-        run_flush(run, bins);
-        run->bin = biased / 32;
-    }
+    const int bin = biased / 32;
     const hf_u64 mantissa = biased ? fraction | 1ull << 52 : fraction << 1;
     const int shift = biased % 32;
     const hf_u64 low = mantissa << shift;
     const hf_u64 digit[DIGITS] = {low & 0xffffffffu, low >> 32,
                                   shift ? mantissa >> (64 - shift) : 0};
-    for (int i = 0; i < DIGITS; i++)
-        run->digit[i] += bits >> 63 ? 0 - digit[i] : digit[i];
+#pragma unroll
+    for (int odd = 0; odd < 2; odd++) {
+        struct run *const run = &runs[odd];
+        if (bin % 2 != odd)
+            continue;
+        if (run->bin != bin) {
+            run_flush(run, bins);
+            run->bin = bin;
+        }
+        for (int i = 0; i < DIGITS; i++)
+            run->digit[i] += bits >> 63 ? 0 - digit[i] : digit[i];
+    }
 }
 
 /* Bins of a block onto those of all: 128-bit sums, the carry by hand. */
@@ -82,23 +105,28 @@ static __global__ void __launch_bounds__(THREADS, 4) inertia_rows(const struct i
     __syncthreads();
     const int warp = (int)threadIdx.x / HF_CHAIN_WARP;
     const int lane = (int)threadIdx.x % HF_CHAIN_WARP;
-    struct run run = {0, {0, 0, 0}};
+    struct run runs[2] = {{0, {0, 0, 0}}, {1, {0, 0, 0}}};
     const int64_t step = (int64_t)gridDim.x * THREADS;
-    for (int64_t base = (int64_t)blockIdx.x * THREADS + warp * HF_CHAIN_WARP; base < job.n;
-         base += step) {
-        const int64_t i = base + lane < job.n ? base + lane : job.n - 1;
-        const struct hf_chain s =
-            hf_chain_pair<T, C, M>(job.x + i * job.x_bytes, job.c + job.labels[i] * job.c_bytes,
-                                   job.d, job.piece, smem + warp * hf_chain_bytes<T, C>());
+    const int64_t begin = (int64_t)blockIdx.x * THREADS + warp * HF_CHAIN_WARP;
+    int32_t next = begin < job.n ? job.labels[min(begin + lane, job.n - 1)] : 0;
+    for (int64_t base = begin; base < job.n; base += step) {
+        const int64_t i = min(base + lane, job.n - 1);
+        const char *const c = job.c + next * job.c_bytes;
+        if (base + step < job.n) /* on its way while this one's row is looked at */
+            next = job.labels[min(base + step + lane, job.n - 1)];
+        const struct hf_chain s = hf_chain_pair<T, C, M>(
+            job.x + i * job.x_bytes, c, job.d, job.piece, smem + warp * hf_chain_bytes<T, C>());
         if (base + lane >= job.n)
             continue;
         const double distance = hf_chain_distance<M>(s);
         if (job.distances)
             job.distances[i] = distance;
-        run_add(&run, job.weights ? __dmul_rn(job.weights[i], distance) : distance, bins,
+        run_add(runs, job.weights ? __dmul_rn(job.weights[i], distance) : distance, bins,
                 &job.sum->special);
     }
-    run_flush(&run, bins);
+    __syncwarp();
+    run_end(&runs[0], bins);
+    run_end(&runs[1], bins);
     __syncthreads();
     add_bins(bins, job.sum);
 }
