@@ -125,7 +125,8 @@ struct hf_fit {
     struct hf_light *light;    /* [k] only if uneven, */
     struct hf_sums light_sums; /* and the sums of such clusters */
     int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
-    bool lean;           /* op lloyd is to use less memory, */
+    bool settles;        /* op lloyd can end with the labels of the last centroids; */
+    bool lean;           /* it is to use less memory, */
     int64_t cached;      /* and may copy so many rows of locked memory */
     bool fused;          /* sums are small enough to be updated while assigning */
     uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
@@ -145,6 +146,7 @@ struct hf_restart {
     int iteration; /* finished iterations */
     hf_stop stop;
     bool cancelled; /* the progress callback said stop */
+    bool settled;   /* labels and sums are those of the last centroids, though these have moved */
     double inertia; /* exact, by the weights given, set by hf_finish() */
     struct hf_history history;
 };

@@ -320,6 +320,7 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .empty = o->empty,
                                   .skipping = fit->rows.reader ? HF_SKIP_OFF : o->skipping,
                                   .lean = fit->lean,
+                                  .settle = fit->settles && o->max_iter - run->iteration == count,
                                   .cached = fit->cached,
                                   .first = run->iteration,
                                   .count = (int)count,
@@ -388,13 +389,19 @@ static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
         return false;
     for (int lean = fit->rows.reader ? 1 : 0; lean < 2; lean++) {
         fit->lean = lean > 0;
+        fit->settles = false;
         fit->cached = 0;
-        const struct hf_lloyd_args args = many_args(fit, run, &state, &history);
+        struct hf_lloyd_args args = many_args(fit, run, &state, &history);
         const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
         if (workspace == UINT64_MAX || (lean && args.skipping == HF_SKIP_ON))
             return false;
-        if (fit->rows.reader ? lend_rows(fit, workspace) : room_left(fit, workspace) > 0)
+        if (fit->rows.reader ? lend_rows(fit, workspace) : room_left(fit, workspace) > 0) {
+            args = many_args(fit, run, &state, &history); /* with the copies of rows */
+            args.settle = true;
+            fit->settles =
+                !fit->opts.progress && workspace_of(fit, HF_OP_LLOYD, &args) <= workspace;
             return true;
+        }
     }
     return false;
 }
@@ -470,6 +477,7 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
     hf_labels_by_ops(fit);
     HF_TRY(hf_labels_answer(fit));
+    run->settled = state.settled;
     if (state.iterations > 0)
         fit->relocated_count = 0;
     const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);

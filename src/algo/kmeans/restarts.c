@@ -114,6 +114,7 @@ static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
 static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
                          const struct hf_restart *best) {
     const double begin = hf_now_s();
+    run->settled = false;
     if (run->iteration == 0)
         HF_TRY(start_from(fit, run, best));
     else
@@ -123,7 +124,7 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
     HF_TRY(hf_lloyd(fit, run, best));
     const double stopped = hf_now_s();
     fit->seconds_iterate += stopped - started;
-    HF_TRY(hf_finish(fit, run->stop == HF_STOP_LABELS, true, &run->inertia));
+    HF_TRY(hf_finish(fit, run->stop == HF_STOP_LABELS || run->settled, true, &run->inertia));
     fit->seconds_finish += hf_now_s() - stopped;
     return HF_OK;
 }

@@ -26,13 +26,16 @@ struct hf_lloyd_state {
     int64_t empty;      /* in, out: its empty clusters */
     int32_t iterations; /* out: made by this call */
     int32_t stop;       /* out: enum hf_stop or enum hf_lloyd_event */
+    int32_t settled;    /* out: labels and sums were made to follow the last centroids */
+    int32_t unused;
 };
 
 /* Non-zero stops: the problem ends with HF_STOP_CANCELLED. */
 typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iteration *it);
 
 /* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
- * others go on, the labels and sums of an ended problem follow its last centroids. */
+ * others go on, the labels and sums of an ended problem follow its last centroids. Not every row of
+ * the op can settle. */
 struct hf_lloyd_args {
     hf_array x;     /* [batch * n, d] any data type */
     int64_t cached; /* x lies in host memory that the device reads in place (hf_reader_lend()): so
@@ -44,6 +47,9 @@ struct hf_lloyd_args {
     hf_empty empty;
     hf_skipping skipping;       /* of rows that bounds decide */
     bool lean;                  /* less memory, a little more time; no bounds: skipping is not ON */
+    bool settle;                /* at the end labels and sums are to follow the last centroids, as
+                                   `settled` of the state tells; not after an event. Without, they
+                                   are those before the last move */
     int first;                  /* iterations made before this call */
     int count;                  /* iterations of this call at most, at least 1 */
     const double *tol;          /* [batch] on the sum of the squared moves; < 0: never */

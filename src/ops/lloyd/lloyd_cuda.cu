@@ -185,6 +185,7 @@ static void stage_all(struct run *run) {
     job->rule.shift = stage_doubles(run, a->rule.shift, a->sums->d);
     job->rule.unit = stage_doubles(run, a->rule.unit, a->batch * a->sums->d);
     job->exact = a->exact;
+    job->settle = a->settle;
     job->empty = a->empty;
     job->first = a->first;
     job->count = a->count;
@@ -216,6 +217,7 @@ static hf_status begin(struct run *run) {
     for (int64_t p = 0; p < a->batch; p++) {
         a->state[p].iterations = 0;
         a->state[p].stop = HF_STOP_NONE;
+        a->state[p].settled = 0;
     }
     HF_TRY(copy(run, job->control, &run->control, sizeof run->control));
     HF_TRY(copy(run, job->state, a->state, (size_t)a->batch * sizeof *a->state));
@@ -436,18 +438,31 @@ static hf_status narrow_run(void *stream, const void *p, void *ws) {
     return lloyd_run(stream, p, ws, NARROW);
 }
 
-static bool any_supports(const void *p) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+/* For all rows of the op. */
+static bool shape_supported(const struct hf_lloyd_args *a) {
     return a->x.rows < INT32_MAX && a->batch * a->sums->k < INT32_MAX &&
            a->sums->d < INT32_MAX / 256;
 }
 
+static bool any_supports(const void *p) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+    return shape_supported(a) && !a->settle;
+}
+
+/* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
+static bool may_settle(const struct hf_lloyd_args *a) {
+    const double scale = a->filter.scale;
+    return !a->settle || (a->progress == NULL && scale >= 0x1p-90 && scale <= 0x1p90);
+}
+
 static bool small_supports(const void *p) {
-    return any_supports(p) && hf_lloyd_small_supports((const struct hf_lloyd_args *)p);
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+    return shape_supported(a) && may_settle(a) && hf_lloyd_small_supports(a);
 }
 
 static bool narrow_supports(const void *p) {
-    return any_supports(p) && hf_lloyd_narrow_supports((const struct hf_lloyd_args *)p);
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+    return shape_supported(a) && may_settle(a) && hf_lloyd_narrow_supports(a);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */

@@ -27,7 +27,7 @@ struct hf_lloyd_tally {
 struct hf_lloyd_job {
     struct hf_update_job update;
     struct hf_center_rule rule;
-    bool exact;
+    bool exact, settle;
     hf_empty empty;
     int first, count;
     const double *tol, *total_square, *slack; /* [batch] */

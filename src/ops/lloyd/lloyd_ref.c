@@ -147,7 +147,10 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws) {
     for (int64_t b = 0; b < a->batch; b++) {
         struct hf_sums sums = hf_lloyd_sums(a, b);
         struct hf_assign_stats stats = {0};
-        if (a->state[b].stop == HF_STOP_TOL && a->state[b].iterations < steps)
+        struct hf_lloyd_state *state = &a->state[b];
+        const bool tol = state->stop == HF_STOP_TOL;
+        state->settled = a->settle && (tol || state->stop == HF_STOP_NONE);
+        if (state->settled || (tol && !a->settle && state->iterations < steps))
             HF_TRY(assign(&ref, b, &sums, &stats));
     }
     return HF_OK;

@@ -101,10 +101,16 @@ static __device__ void small_problem(const struct small_args &a, struct small_me
         small_wait(a, *w);
         first = false;
     }
+    const struct hf_lloyd_state &state = m->totals.known.state;
+    if (a.job.settle && (state.stop == HF_STOP_NONE || state.stop == HF_STOP_TOL)) {
+        small_label(a, m, map, w, false); /* the tile is that of the last centroids */
+        small_wait(a, *w);
+        if (threadIdx.x == 0 && w->g == 0)
+            a.job.state[w->p].settled = 1;
+    }
     small_drain(m, w, true);
     small_put_back(a, m, *w);
     if (threadIdx.x == 0 && w->g == 0) {
-        const struct hf_lloyd_state &state = m->totals.known.state;
         atomicMax(a.steps, state.iterations + (state.stop >= HF_LLOYD_EMPTY));
     }
 }
@@ -132,7 +138,7 @@ small_problems(const struct small_args &a, struct small_memory<S> *m, const CUte
     w.g = (int)blockIdx.x % a.blocks;
     for (w.p = group; w.p < batch; w.p += a.groups)
         small_problem(a, m, map, &w);
-    if (batch == 1)
+    if (batch == 1 || a.job.settle)
         return;
     hf_grid_wait(a.barrier);
     for (w.p = group; w.p < batch; w.p += a.groups)
