@@ -214,6 +214,29 @@ static void find_bytes(const struct hf_device *d, void *stream) {
     d->release(stream, p);
 }
 
+/* So is a number out of range, too large or below 0. */
+static void find_numbers(const struct hf_device *d, void *stream) {
+    const size_t count = (size_t)700 << 10;
+    const size_t at[] = {0, 999, count - 1};
+    int32_t here = 0;
+    int32_t *p = d->alloc(stream, count * sizeof *p);
+    assert_non_null(p);
+    assert_int_equal(d->fill(stream, p, 1, count * sizeof *p), HF_OK);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(d->ask_below(stream, p, count, 0x01010102), HF_OK);
+        assert_int_equal(d->sync(stream), HF_OK);
+        assert_true(d->answer(stream));
+        assert_int_equal(d->fill(stream, p + at[i % 3], i < 3 ? 2 : 0xff, sizeof *p), HF_OK);
+        assert_int_equal(d->ask_below(stream, p, count, 0x01010102), HF_OK);
+        assert_int_equal(d->sync(stream), HF_OK);
+        assert_false(d->answer(stream));
+        assert_int_equal(d->fetch(stream, &here, p + at[i % 3], sizeof here), HF_OK);
+        assert_int_equal(here, i < 3 ? 0x02020202 : -1);
+        assert_int_equal(d->fill(stream, p + at[i % 3], 1, sizeof *p), HF_OK);
+    }
+    d->release(stream, p);
+}
+
 /* Rows have been read when copy_rows() returns: what the host writes there then goes nowhere. */
 static void overwrite_rows(const struct hf_device *d, void *stream) {
     const size_t row = 1024, bytes = (size_t)12 << 20;
@@ -258,6 +281,7 @@ static void memory_of_devices(void **state) {
         assert_int_equal(d->owns(stream, p), d->id != HF_DEV_HOST);
         d->release(stream, p);
         find_bytes(d, stream);
+        find_numbers(d, stream);
         overwrite_rows(d, stream);
         d->close(stream);
     }
