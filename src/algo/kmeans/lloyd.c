@@ -255,7 +255,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     HF_TRY(check_counts(fit, run->iteration + 1));
     const bool light = hf_light_look(fit);
     if (light) {
-        HF_TRY(bring_labels(fit, mirror));
+        HF_TRY(bring_labels(fit));
         hf_light_weigh(fit);
     }
     const bool stepped = stats.changed > 0 && !light && !has_empty(fit);
