@@ -163,6 +163,10 @@ ALWAYS_INLINE __m128i lanes16_(const uint16_t *p, int n) {
         bits |= (uint64_t)p[2] << 32;
     return _mm_cvtsi64_si128((long long)bits);
 }
+ALWAYS_INLINE vf vf_load_n(const float *p, int n) { /* 1 <= n < VW */
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));
+}
 ALWAYS_INLINE vd vd_load_n(const double *p, int n) {
     if (n == 1)
         return _mm256_zextpd128_pd256(_mm_load_sd(p));

@@ -161,6 +161,9 @@ ALWAYS_INLINE vf vf_from_u8(const uint8_t *p) {
 /* A part of a vector: the first n lanes, 1 <= n < VDW; the others are 0 and their memory is left
  * alone. */
 ALWAYS_INLINE vdm vd_lanes_(int n) { return (vdm)((1u << n) - 1); }
+ALWAYS_INLINE vf vf_load_n(const float *p, int n) { /* 1 <= n < VW */
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
 ALWAYS_INLINE vd vd_load_n(const double *p, int n) {
     return _mm512_maskz_loadu_pd(vd_lanes_(n), p);
 }

@@ -19,8 +19,10 @@ struct filter_bound {
     float eps;   /* 1.01 * (dot error) + 8u */
     float delta; /* 1.01u + kappa, rounded up */
     float moved; /* at least how far storing a centroid moved it; 0: in eps */
-    float share; /* the same for |c'_k| <= C, in shares of C */
-    float eta;   /* absolute error of a score */
+    float share; /* the same for |c'_k| <= C, in shares of C (of SHARE_LEAST for less) */
+    float eta;   /* absolute error of a score: */
+    float flush; /* this times (1 + C)^2, from underflow, */
+    float fixed; /* and this */
     float tiny;  /* absolute error of x' and c' from underflow */
     float qerr;  /* relative error of the float32 |x'|^2 */
     float cmax;  /* at least |c'_k| of every centroid that the filter looks at */
@@ -33,12 +35,20 @@ static inline struct filter_bound filter_bound_make(double dot_error, int64_t d,
     b.moved = 0;
     b.share = FLT_MAX;
     b.delta = (float)(1.02 * 0x1p-24 + (double)(d + 8) * 0x1p-52);
+    b.flush = (float)((double)d * 0x1p-118);
+    b.fixed = 0;
     b.eta = (float)((double)d * 0x1p-118 * (1 + cmax) * (1 + cmax));
     b.tiny = (float)((double)d * 0x1p-126);
     b.qerr = (float)((double)(d / 8 + 24) *
                      0x1p-24); /* chains of d / VW, then VW lanes; VW is 8 or 16 */
     b.cmax = (float)(cmax * (1 + 0x1p-20));
     return b;
+}
+
+/* More absolute error. */
+static inline void filter_bound_add(struct filter_bound *b, float error) {
+    b->fixed += error;
+    b->eta += error;
 }
 
 #endif

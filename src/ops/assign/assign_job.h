@@ -16,8 +16,11 @@
 #define LOST (-0x1.c2p127f)
 #define WILD 0x1p60          /* |c'| from here on is out of the filter's range */
 #define FAR_ROW 0x1p50f      /* so is a row whose nearest centroid is this far */
+#define SHARE_LEAST 0x1p-60f /* shares of the lengths of shorter centroids are shares of this */
+#define LEAST_ROW 0x1p-90f   /* cosine, dot: |x'|^2 below this may be wrong */
 #define OUT_OF_SIGHT 0x1p58f /* nearer to such a row than any centroid out of range */
-#define PAIRS_MAX 2048       /* candidates waiting for float64 */
+#define NEAR_LIST 64         /* candidates of an open row that are listed: more, and all are met */
+#define DENSE_DEPTH 32       /* terms added in one chain: keeps the error bound short */
 #define MOVES_MAX 64         /* rows waiting for the sums */
 #define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
@@ -25,6 +28,9 @@
 
 /* What a row of the table does. */
 enum idea { IDEA_PLAIN, IDEA_PROJECT, IDEA_I16, IDEA_HALF, IDEA_I8, IDEA_I8X2 };
+
+/* How open rows are compared before float64 in order (assign_near.h). */
+enum near_kind { NEAR_NONE, NEAR_F32, NEAR_F64 };
 
 /* What a call does with rows that are kept. */
 enum kept_use { KEPT_NONE, KEPT_FILL, KEPT_READ };
@@ -37,6 +43,7 @@ struct pack {
     void *tiles;          /* [groups] TILE_K centroids each, layout of the tile file */
     float *start;         /* what scores start from: -|c'|^2 / 2, LOST for lost ones */
     float *lost;          /* coarse tiles: how far rounding moved each */
+    float *length;        /* at least |c'| */
 };
 
 /* Directions that rows with many features are looked at first (assign_basis.h). */
@@ -86,11 +93,6 @@ struct move {
     int32_t from, to;
 };
 
-struct pair {
-    int32_t slot; /* row of the block */
-    int32_t centroid;
-};
-
 /* Where a block's rows lie: of the worker, or those that are kept. */
 struct rows_at {
     void *x;
@@ -112,16 +114,21 @@ struct worker {
     int64_t *partial;      /* rows waiting for the moved centroids */
     struct open_row *open; /* rows that the filter left open */
     int n_full, n_partial, n_open;
-    struct pair *pairs; /* [PAIRS_MAX] */
-    int n_pairs;
-    double *least;       /* [capacity] least float64 distance of a slot */
-    int32_t *least_arg;  /* [capacity] its centroid */
-    uint8_t *unsure;     /* [capacity] 1: least is an upper bound, float32 ruled out the others */
-    double *x64;         /* [d_pad] a row */
-    double norm64;       /* |x| of x64 (cosine) */
-    int slot64;          /* slot that x64 holds, -1: none */
-    struct hf_sums sums; /* this worker's share */
-    int has_sums;        /* rows went into them */
+    int32_t *list;      /* [open rows, NEAR_LIST] candidates of a slot, */
+    int32_t *listed;    /* [open rows] and how many; NEAR_LIST + 1: more */
+    double *least;      /* [open rows] least float64 distance of a slot; sure ones: not less, */
+    int32_t *least_arg; /* [open rows] its centroid, */
+    double *beside;     /* [open rows] at most the distances to others (squares); < 0: not known */
+    uint8_t *sure; /* [open rows] 1: least_arg was told by what comes before float64 in order */
+    int *dense;    /* [open rows] slots that meet all centroids */
+    double *near_best, *near_next, *near_arg, *near_flat; /* [open rows] of those, in float64 */
+    float *near_row;                                      /* [d_pad] a row as it is */
+    size_t dense_bytes;                                   /* of own.x */
+    double *x64;                                          /* [d_pad] a row */
+    double norm64;                                        /* |x| of x64 (cosine) */
+    int slot64;                                           /* slot that x64 holds, -1: none */
+    struct hf_sums sums;                                  /* this worker's share */
+    int has_sums;                                         /* rows went into them */
     int n_moves;
     struct hf_assign_stats stats;
     const char *soon, *soon_end; /* rows of the next block: fetched into cache while tiles run */
@@ -150,9 +157,19 @@ struct job {
     int32_t *i8_off; /* [d_pad / 2] pairs, added to x' to make it a byte, */
     double *c_most;  /* [k] the largest |component| of c', */
     int i16;         /* or as int16, */
-    float i16_scale; /* the centroids times this */
+    int i16_own;     /* each centroid times a power of two of its own, */
+    float i16_scale; /* or all times this */
     int project;     /* look at directions first */
     struct basis basis;
+    enum near_kind near;
+    double near_share, near_least; /* what their keys are off: a share, and underflow */
+    double near_reach;             /* at least |c| (dot), or 1 */
+    int dense_first;               /* open rows meet all centroids at once: lists cost more */
+    int begin_dense;               /* rows do, too: the filter would decide too few */
+    int in_range;                  /* float64 products of rows and centroids are */
+    int32_t *live;                 /* [n_live] centroids but the later ones of equals */
+    int n_live;
+    double *c_inverse;  /* [k] 1 / |c|, 0 for 0 (cosine) */
     double *c_norm;     /* [k] |c| (cosine) */
     double *c_length;   /* [k] |c'|; Inf where that is out of range */
     uint8_t *c_twin;    /* [k] 1: a later centroid equals this one */
@@ -198,6 +215,22 @@ static inline float smaller(float a, float b) { return a < b ? a : b; }
 /* Row i of the data. */
 static inline const char *job_row(const struct job *job, int64_t i) {
     return (const char *)job->a->x.data + (size_t)i * job->row_bytes;
+}
+
+/* The most that rounding moved a centroid. */
+static inline float pack_lost_most(const struct pack *p) {
+    float most = 0;
+    for (int64_t slot = 0; slot < p->count; slot++)
+        most = larger(most, p->lost[slot]);
+    return most;
+}
+
+/* The same in shares of |c'|, of all but the shortest. */
+static inline float pack_lost_share(const struct pack *p) {
+    float most = 0;
+    for (int64_t slot = 0; slot < p->count; slot++)
+        most = larger(most, p->lost[slot] / larger(p->length[slot], SHARE_LEAST));
+    return most * (1 + 0x1p-6f);
 }
 
 #endif

@@ -18,7 +18,8 @@ static void kept_begin(struct job *job) {
     const int64_t first = a->kept_first;
     const int skips = a->bounds && a->bounds->valid;
     const int sweeps = skips && a->bounds->sweep && job->moved.count > 0;
-    if (!k || job->project || !job->usable || (skips && !sweeps) || first % TILE_ROWS != 0)
+    if (!k || job->project || job->begin_dense || !job->usable || (skips && !sweeps) ||
+        first % TILE_ROWS != 0)
         return;
     const int same = k->form == kept_form(job);
     if (!(same && first <= k->filled) && first != 0)

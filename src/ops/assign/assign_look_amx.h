@@ -59,8 +59,8 @@ ALWAYS_INLINE vf look_key(vf score, vi place) {
 }
 
 /* Centroids [from, to) of both tiles: best two of each row, or candidates. */
-ALWAYS_INLINE void look_at(const struct job *job, struct worker *w, const struct pack *p,
-                           int collect, struct tile_look *l, int32_t from, int32_t to) {
+ALWAYS_INLINE void look_at(struct worker *w, const struct pack *p, int collect, struct tile_look *l,
+                           int32_t from, int32_t to) {
     if (!l->wait.scores)
         return;
     UNROLL_KNOWN(16)
@@ -70,7 +70,7 @@ ALWAYS_INLINE void look_at(const struct job *job, struct worker *w, const struct
         for (int i = 0; i < 2; i++) {
             const float *row = l->wait.scores + (i * HALF_K + t) * VW;
             if (collect) {
-                pick_candidates(job, w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
+                pick_candidates(w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
                                 l->wait.k + i * HALF_K + t);
                 continue;
             }
@@ -112,12 +112,12 @@ ALWAYS_INLINE void look_end(struct worker *w, int collect, const struct tile_loo
 ALWAYS_INLINE int32_t look_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
 
 /* A panel that nothing is computed beside. */
-ALWAYS_INLINE void tile_finish(const struct job *job, struct worker *w, const struct pack *p,
-                               int collect, const struct tile_wait *wait) {
+ALWAYS_INLINE void tile_finish(struct worker *w, const struct pack *p, int collect,
+                               const struct tile_wait *wait) {
     struct tile_look l;
     look_places(&l, 0);
     look_begin(&l, w, collect, wait);
-    look_at(job, w, p, collect, &l, 0, HALF_K);
+    look_at(w, p, collect, &l, 0, HALF_K);
     look_end(w, collect, &l);
 }
 

@@ -31,28 +31,25 @@ ALWAYS_INLINE void pick_score(struct pick *p, vf score, int32_t k) {
     p->arg = vi_select(better, vi_set1(k), p->arg);
 }
 
-static void exact_drain(const struct job *job, struct worker *w);
-
-static NOINLINE void pick_candidate_bits(const struct job *job, struct worker *w,
-                                         const struct pack *p, int slot, uint64_t bits, int64_t k) {
+/* Longer lists than NEAR_LIST are not kept. */
+static NOINLINE void pick_candidate_bits(struct worker *w, const struct pack *p, int slot,
+                                         uint64_t bits, int64_t k) {
     const int32_t centroid = p->index ? p->index[k] : (int32_t)k;
     for (; bits; bits &= bits - 1) {
         const int lane = slot + __builtin_ctzll(bits);
         if (lane >= w->block.rows)
             return;
-        if (w->n_pairs == PAIRS_MAX)
-            exact_drain(job, w);
-        w->pairs[w->n_pairs].slot = lane;
-        w->pairs[w->n_pairs].centroid = centroid;
-        w->n_pairs++;
+        if (w->listed[lane] < NEAR_LIST)
+            w->list[lane * NEAR_LIST + w->listed[lane]] = centroid;
+        w->listed[lane] += w->listed[lane] <= NEAR_LIST;
     }
 }
 
 /* bits: which rows from `slot` on may have centroid k of the pack as their nearest. */
-ALWAYS_INLINE void pick_candidates(const struct job *job, struct worker *w, const struct pack *p,
-                                   int slot, uint64_t bits, int64_t k) {
+ALWAYS_INLINE void pick_candidates(struct worker *w, const struct pack *p, int slot, uint64_t bits,
+                                   int64_t k) {
     if (__builtin_expect(bits != 0, 0) && k < p->count)
-        pick_candidate_bits(job, w, p, slot, bits, k);
+        pick_candidate_bits(w, p, slot, bits, k);
 }
 
 #endif

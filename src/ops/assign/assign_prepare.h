@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "device/host/isa_load.h"
 #include "ops/assign/assign_basis.h"
+#include "ops/assign/assign_dense.h"
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_job.h"
 #include <math.h>
@@ -57,6 +58,7 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
     p->lost = tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
                                  : NULL;
+    p->length = hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups);
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {
@@ -78,16 +80,27 @@ static void carve_sums(hf_carve *carve, const struct hf_sums *all, struct hf_sum
     s->weight = all->weight ? hf_carve_take(carve, sizeof(int64_t) * k * limbs) : NULL;
 }
 
+/* Open rows that wait: each pass over them reads all centroids. Half jobs have many, and those that
+ * meet all centroids have these packed each time. */
+static int open_most(const struct job *job, const struct block *b) {
+    const int most = job->half || job->dense_first ? b->capacity : 2 * TILE_ROWS;
+    return most < b->capacity ? most : b->capacity;
+}
+
 static void carve_worker(hf_carve *carve, const struct job *job, struct worker *w, int own_sums) {
     const size_t rows = (size_t)job->block_rows;
     struct block *b = &w->block;
     struct rows_at *own = &w->own;
-    own->x = hf_carve_take(carve, tile_row_bytes(job) * rows);
+    b->capacity = job->block_rows;
+    const size_t open = (size_t)open_most(job, b);
+    const size_t packed = tile_row_bytes(job) * rows;
+    const size_t differ = DENSE_BYTES(job->d_pad);
+    w->dense_bytes = packed > differ ? packed : differ;
+    own->x = hf_carve_take(carve, w->dense_bytes);
     own->norm2 = hf_carve_take(carve, sizeof(float) * rows);
     own->loss =
         job->i16 || (job->half && !job->i8) ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     own->unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
-    b->capacity = job->block_rows;
     b->row = hf_carve_take(carve, sizeof(int64_t) * rows);
     b->best = hf_carve_take(carve, sizeof(float) * rows);
     b->next = hf_carve_take(carve, sizeof(float) * rows);
@@ -109,10 +122,16 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     w->full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
     w->partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
     w->open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
-    w->pairs = hf_carve_take(carve, sizeof(struct pair) * PAIRS_MAX);
-    w->least = hf_carve_take(carve, sizeof(double) * rows);
-    w->least_arg = hf_carve_take(carve, sizeof(int32_t) * rows);
-    w->unsure = hf_carve_take(carve, rows);
+    w->list = hf_carve_take(carve, sizeof(int32_t) * open * NEAR_LIST);
+    w->listed = hf_carve_take(carve, sizeof(int32_t) * open);
+    w->least_arg = hf_carve_take(carve, sizeof(int32_t) * open);
+    double **const each[] = {&w->least,     &w->beside,   &w->near_best,
+                             &w->near_next, &w->near_arg, &w->near_flat};
+    for (int i = 0; i < 6; i++)
+        *each[i] = hf_carve_take(carve, sizeof(double) * open);
+    w->sure = hf_carve_take(carve, open);
+    w->dense = hf_carve_take(carve, sizeof(int) * open);
+    w->near_row = hf_carve_take(carve, sizeof(float) * (size_t)job->d_pad);
     w->x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
     if (job->a->sums)
         carve_sums(carve, job->a->sums, &w->sums, own_sums);
@@ -196,10 +215,13 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->i16 = idea == IDEA_I16;
     job->half = idea == IDEA_HALF || job->i8;
     job->block_rows = prepare_block_rows(job);
+    job->dense_first = dense_pays(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
     job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(int16_t) * (size_t)job->d_pad) : NULL;
     job->c_norm = hf_carve_take(&carve, sizeof(double) * k);
+    job->c_inverse = hf_carve_take(&carve, sizeof(double) * k);
+    job->live = hf_carve_take(&carve, sizeof(int32_t) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
     job->c_most = job->i8 == 1 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
     job->c_twin = hf_carve_take(&carve, k);
@@ -321,6 +343,7 @@ static double read_centroid(struct job *job, struct worker *w, int64_t k, float 
     if (job->a->metric == HF_COSINE) {
         gather_wide(w->x64, row, centroids->dtype, job->d);
         job->c_norm[k] = hf_reference_norm(w->x64, job->d);
+        job->c_inverse[k] = job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
     }
     const double square = centred_row(job, w, k, c);
     job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
@@ -342,6 +365,7 @@ static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int
         job->basis.start[k] = start;
         job->basis.square[k] = square;
     }
+    p->length[slot] = start > LOST ? (float)(sqrt(square) * (1 + 0x1p-20)) : 0;
     tile_pack_centroid(job, w, p, slot, c, start);
 }
 
@@ -404,6 +428,7 @@ static void drop_equal(struct job *job) {
             job->c_twin[job->hash_slot[at]] = 1;
             job->any_twin = 1;
         } else {
+            job->live[job->n_live++] = (int32_t)k;
             job->hash_slot[at] = (int32_t)k;
         }
     }
@@ -437,14 +462,6 @@ static int centroids_in_range(const struct job *job) {
         if (job->c_norm[k] != 0 && !(job->c_norm[k] > 0x1p-400 && job->c_norm[k] < 0x1p400))
             return 0;
     return 1;
-}
-
-/* The most that rounding moved a centroid. */
-static float pack_lost_most(const struct pack *p) {
-    float most = 0;
-    for (int64_t slot = 0; slot < p->count; slot++)
-        most = larger(most, p->lost[slot]);
-    return most;
 }
 
 /* Columns from j on, up to VDW. */
@@ -529,12 +546,15 @@ static void prepare(struct job *job, hf_pool *pool) {
     const int64_t slots = job->all.groups * TILE_K;
     const int64_t grain = (READ_GRAIN + TILE_K - 1) / TILE_K * TILE_K;
     hf_parallel_for(pool, slots, grain, read_range, job);
-    job->usable &= centroids_in_range(job);
+    job->in_range = centroids_in_range(job);
+    job->usable &= job->in_range;
     drop_equal(job);
     double cmax = 0;
     for (int64_t k = 0; k < job->k; k++)
         if (job->c_length[k] < WILD && job->c_length[k] > cmax)
             cmax = job->c_length[k];
+    job->near_reach = a->metric == HF_DOT ? cmax / job->c_scale * (1 + 0x1p-10) : 1 + 0x1p-10;
+    near_prepare(job);
     const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
     job->bound =
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
@@ -543,11 +563,11 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (job->i8 && !packs_at_once(job))
         prepare_i8(job);
     if (job->i8)
-        job->bound.eta += job->i8_step * I8_KEY;
+        filter_bound_add(&job->bound, job->i8_step * I8_KEY);
 #endif
 #if TILE_HAS_I16
+    job->i16_own = job->i16 && i16_lengths_differ(job, cmax);
     job->i16_scale = i16_centroid_scale(cmax);
-    job->exact |= job->i16 && i16_is_coarse(cmax, job->d);
 #endif
     if (!packs_at_once(job))
         hf_parallel_for(pool, slots, grain, pack_all_range, job);
@@ -555,8 +575,8 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (job->all.lost) {
         /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
         job->bound.moved = pack_lost_most(&job->all) * (1 + 0x1p-6f);
-        job->bound.share = tile_most_share(job);
-        job->bound.eta += sqrtf((float)job->d) * 0x1p-62f * job->bound.moved;
+        job->bound.share = smaller(tile_most_share(job), pack_lost_share(&job->all));
+        filter_bound_add(&job->bound, sqrtf((float)job->d) * 0x1p-62f * job->bound.moved);
     }
     if (job->project && job->usable)
         job->project = basis_make(job, pool);

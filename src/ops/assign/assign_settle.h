@@ -4,10 +4,11 @@
 #ifndef HF_ASSIGN_SETTLE_H
 #define HF_ASSIGN_SETTLE_H
 
-#include "ops/assign/assign_exact.h"
+#include "ops/assign/assign_near.h"
 #include "ops/update/update_row.h"
 #include <float.h>
 
+#define REACH_ROUNDS 6      /* at most, of a few operations each */
 #define PLAIN_REACH 0x1p20f /* |x'| + |c'| up to which nothing is out of range */
 
 /* What the filter knows of VW rows (assign_bound.h). */
@@ -19,49 +20,121 @@ struct verdict {
     uint32_t near_enough; /* bit: the row is in the filter's range */
 };
 
-/* What storing a row and the centroids for the tiles did. */
-struct stored {
-    vf row, any;    /* errors of scores for |c'| and for |x'|, */
-    vf moved;       /* or how far the tiles' row is from x', */
-    vf apart, best; /* and what distances to any centroid are off, in the mean with the best one */
-};
-
 /* Half jobs with Euclidean distances score what is stored: its distances are right, and off from
  * those of x' and c' by how far these were moved. */
 ALWAYS_INLINE int scores_stored(const struct job *job) {
     return TILE_HAS_HALF && job->half && job->a->metric == HF_EUCLIDEAN;
 }
 
-ALWAYS_INLINE struct stored judge_stored(const struct job *job, const struct pack *p,
-                                         const struct block *b, int slot) {
-    const vf zero = vf_set1(0);
-    const vf moved = vf_set1(job->bound.moved);
-    const vf loss = b->loss ? vf_load(b->loss + slot) : zero;
-    (void)p;
-#if TILE_HAS_HALF
-    if (scores_stored(job)) {
-        const vf best = _mm512_i32gather_ps(vi_load(b->arg + slot), p->lost, 4);
-        const vf mean = vf_mul(vf_set1(0.5f), vf_add(moved, best));
-        return (struct stored){zero, zero, loss, vf_add(loss, moved), vf_add(loss, mean)};
-    }
-#endif
-    return (struct stored){loss, moved, zero, zero, zero};
+/* What is known of VW rows and their best scores. */
+struct judged {
+    vf norm;  /* at least |x'| */
+    vf q_up;  /* at least the square of the tiles' row, */
+    vf q_low; /* at most that */
+    vf best;
+    vf loss;        /* how far storing moved the row */
+    vf best_lost;   /* and the best centroid (stored scores) */
+    vf best_length; /* at least |c'| of the best */
+};
+
+ALWAYS_INLINE struct judged judge_rows(const struct job *job, const struct pack *p,
+                                       const struct block *b, int slot) {
+    const struct filter_bound *f = &job->bound;
+    const vf two = vf_set1(2);
+    const vf q = vf_load(b->norm2 + slot);
+    const vf x_up = vf_mul(q, vf_set1(1 + f->qerr));
+    const vi arg = vi_load(b->arg + slot);
+    struct judged r;
+    r.norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
+    r.best = vf_load(b->best + slot);
+    r.loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
+    r.best_length = vf_gather(p->length, arg);
+    r.best_lost = scores_stored(job) ? vf_gather(p->lost, arg) : vf_set1(0);
+    const vf moved = scores_stored(job) ? r.loss : vf_set1(0);
+    r.q_up = vf_fma(moved, vf_fma(two, r.norm, moved), x_up);
+    r.q_low = vf_sub(vf_mul(q, vf_set1(1 - f->qerr)), vf_mul(vf_mul(two, r.norm), moved));
+    return r;
 }
 
-/* own: at most |x' - c'| of the best. q_low: at most the square of the tiles' row. e0, d0: errors
- * with |c'| <= cmax. */
-ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot, vf q_low,
-                                vf own, vf e0, vf d0, struct verdict *out) {
+/* The most that storing moved a centroid with |c'| <= c. */
+ALWAYS_INLINE vf judge_moved(const struct job *job, vf c) {
+    const struct filter_bound *f = &job->bound;
+    return vf_min(vf_set1(f->moved), vf_mul(vf_set1(f->share), vf_max(c, vf_set1(SHARE_LEAST))));
+}
+
+/* E(C): what scores of centroids with |c'| <= c are off. */
+ALWAYS_INLINE vf judge_score(const struct job *job, const struct judged *r, vf c) {
+    const struct filter_bound *f = &job->bound;
+    const vf half = vf_set1(job->a->metric == HF_EUCLIDEAN ? 0.5f : 0);
+    const vf length = vf_fma(vf_mul(c, half), c, vf_mul(r->norm, c));
+    const vf one = vf_add(c, vf_set1(1));
+    const vf eta = vf_fma(vf_mul(vf_set1(f->flush), one), one, vf_set1(f->fixed));
+    const vf e = vf_fma(vf_set1(f->eps), length, eta);
+    if (scores_stored(job))
+        return e;
+    return vf_add(e, vf_fma(r->loss, c, vf_mul(r->norm, judge_moved(job, c))));
+}
+
+/* D(C): what their distances are off. best: in the mean of one and the best one. */
+ALWAYS_INLINE vf judge_distance(const struct job *job, const struct judged *r, vf c, int best) {
+    const struct filter_bound *f = &job->bound;
+    const vf d = vf_fma(vf_set1(f->delta), vf_add(r->norm, c), vf_set1(f->tiny));
+    if (!scores_stored(job))
+        return d;
+    const vf any = judge_moved(job, c);
+    const vf mean = vf_mul(vf_set1(0.5f), vf_add(any, r->best_lost));
+    return vf_add(d, vf_add(r->loss, best ? mean : any));
+}
+
+/* At least how long a centroid can be that is as near as the best: its distance is at most that to
+ * the best. *reach: at least that distance. Rows near the origin of data with far centroids take a
+ * few rounds, each with the bounds of the one before. */
+ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf *reach) {
+    const struct filter_bound *f = &job->bound;
+    const vf cmax = vf_set1(f->cmax);
+    const vf wider = vf_set1(1 + 0x1p-10f);
+    vf c = cmax;
+    if (job->a->metric == HF_EUCLIDEAN && (!scores_stored(job) || f->share < 0x1p-6f)) {
+        const vf twice = vf_fma(vf_set1(2), r->norm, r->best_length);
+        c = vf_min(cmax, vf_fma(twice, vf_set1(1 + 0x1p-3f), vf_set1(8 * f->tiny)));
+    }
+    vf open = c; /* of rows that go on; 0 where the last round did not halve it */
+    *reach = vf_set1(0);
+    for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
+        const vf e = judge_score(job, r, c);
+        const vf d = judge_distance(job, r, c, 0);
+        const vf u = vf_max(vf_sub(r->q_up, vf_mul(vf_set1(2), vf_sub(r->best, e))), vf_set1(0));
+        const vf far = vf_fma(vf_set1(4), d, vf_mul(vf_sqrt(u), wider));
+        const vm goes_on = vf_lt(vf_set1(0), open);
+        *reach = vf_select(goes_on, far, *reach);
+        if (job->a->metric != HF_EUCLIDEAN)
+            break;
+        const vf less = vf_min(c, vf_add(r->norm, far));
+        c = vf_select(goes_on, less, c);
+        open = vf_select(vf_lt(less, vf_mul(open, vf_set1(0.5f))), less, vf_set1(0));
+    }
+    return c;
+}
+
+/* Bounds on distances from scores. own: at most |x' - c'| of the best. Centroids that are longer
+ * than c are far from the row. */
+ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot,
+                                const struct judged *r, vf reach, vf own, struct verdict *out) {
     const vf zero = vf_set1(0);
     const vf two = vf_set1(2);
     const vf unit = vf_set1(1 / job->scale);
     const vf low = vf_set1(1 - 0x1p-20f);
-    const vf sight = vf_set1(OUT_OF_SIGHT);
     const vf most = vf_set1(FLT_MAX);
-    const vf l2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e0)));
-    const vf m2 = vf_sub(q_low, vf_mul(two, vf_add(vf_load(b->best + slot), e0)));
-    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d0), sight);
-    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d0), sight);
+    const vf cmax = vf_set1(job->bound.cmax);
+    const vf c = vf_min(cmax, vf_fma(vf_set1(4), reach, r->norm));
+    const vf e = judge_score(job, r, c);
+    const vf d = judge_distance(job, r, c, 0);
+    const vf beyond = vf_mul(vf_sub(c, r->norm), low);
+    const vf sight = vf_select(vf_lt(c, cmax), vf_sub(beyond, d), vf_set1(OUT_OF_SIGHT));
+    const vf l2 = vf_sub(r->q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e)));
+    const vf m2 = vf_sub(r->q_low, vf_mul(two, vf_add(r->best, e)));
+    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d), sight);
+    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d), sight);
     vf_store(out->upper, vf_mul(vf_mul(own, vf_set1(1 + 0x1p-20f)), unit));
     vf_store(out->lower, vf_min(vf_mul(vf_max(others, zero), unit), most));
     vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
@@ -70,45 +143,24 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
 ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const struct block *b,
                          int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
-    const struct stored s = judge_stored(job, p, b, slot);
-    const vf q = vf_load(b->norm2 + slot);
-    const vf best = vf_load(b->best + slot);
-    const vf eps = vf_set1(f->eps);
-    const vf delta = vf_set1(f->delta);
-    const vf tiny = vf_set1(f->tiny);
-    const vf cmax = vf_set1(f->cmax);
-    const vf half = vf_set1(0.5f);
+    const struct judged r = judge_rows(job, p, b, slot);
     const vf two = vf_set1(2);
-    const vf zero = vf_set1(0);
-    const vf x_up = vf_mul(q, vf_set1(1 + f->qerr));
-    const vf norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
-    const vf q_up = vf_fma(s.moved, vf_fma(two, norm, s.moved), x_up);
-    /* With |c'| <= cmax. Dot and cosine have no half norms, but C^2 / 2 stays: where float32 loses
-     * a tiny |x'|^2 it alone keeps the rows open. */
-    const vf eta = vf_set1(f->eta);
-    const vf e0 = vf_fma(eps, vf_fma(vf_mul(cmax, half), cmax, vf_mul(norm, cmax)),
-                         vf_fma(s.row, cmax, vf_fma(norm, s.any, eta)));
-    const vf d0 = vf_add(vf_fma(delta, vf_add(norm, cmax), tiny), s.apart);
-    const vf u0 = vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e0))), zero);
-    /* no centroid longer than |x'| + (distance to the best) can be as near as the best */
-    const vf reach = vf_fma(vf_set1(4), d0, vf_mul(vf_sqrt(u0), vf_set1(1 + 0x1p-10f)));
-    const vf c = job->a->metric == HF_EUCLIDEAN ? vf_min(cmax, vf_add(norm, reach)) : cmax;
-    const vf any = vf_min(s.any, vf_mul(vf_set1(f->share), c));
-    const vf e = vf_fma(eps, vf_fma(vf_mul(c, half), c, vf_mul(norm, c)),
-                        vf_fma(s.row, c, vf_fma(norm, any, eta)));
-    const vf d = vf_add(vf_fma(delta, vf_add(norm, c), tiny), s.best);
-    const vf root = vf_sqrt(vf_max(vf_sub(q_up, vf_mul(two, vf_sub(best, e))), zero));
+    vf reach;
+    const vf c = judge_longest(job, &r, &reach);
+    const vf e = judge_score(job, &r, c);
+    const vf d = judge_distance(job, &r, c, 1);
+    const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, vf_sub(r.best, e))), vf_set1(0)));
     vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));
     if (job->a->metric != HF_EUCLIDEAN)
-        margin = vf_mul(two, vf_fma(vf_mul(vf_set1(4), delta), vf_mul(norm, cmax), e));
-    vf_store(out->threshold, vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
-    if (job->a->bounds) {
-        const vf x_low = vf_mul(q, vf_set1(1 - f->qerr));
-        const vf q_low = vf_sub(x_low, vf_mul(vf_mul(two, norm), s.moved));
-        judge_bounds(job, b, slot, q_low, vf_add(root, d), e0, d0, out);
-    }
+        margin = vf_mul(two, vf_fma(vf_set1(4 * f->delta), vf_mul(r.norm, c), e));
+    vf_store(out->threshold, vf_sub(r.best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
+    if (job->a->bounds)
+        judge_bounds(job, b, slot, &r, reach, vf_add(root, d), out);
+    const vf q = vf_load(b->norm2 + slot);
+    const vf least = vf_set1(job->a->metric == HF_EUCLIDEAN ? -1 : LEAST_ROW);
     out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) &
-                       vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(vf_set1(LOST), best));
+                       vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(least, q)) &
+                       vm_bits(vf_lt(vf_set1(LOST), r.best));
 }
 
 static void settle_weighted(const struct job *job, struct worker *w, const struct move *m) {

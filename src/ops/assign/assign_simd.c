@@ -12,38 +12,20 @@
 #else
 #include "ops/assign/assign_tile_f32.h"
 #endif
+#include "ops/assign/assign_dense.h"
 #include "ops/assign/assign_gather.h"
 #include "ops/assign/assign_kept.h"
 #include "ops/assign/assign_prepare.h"
 #include "ops/assign/assign_project.h"
 #include "ops/assign/assign_settle.h"
 #include "ops/assign/assign_skip.h"
+#include "ops/assign/assign_start.h"
 #include <float.h>
 
 #define PROJECT_FEATURES 96 /* fewer are looked at at once */
 #define PROJECT_CENTROIDS 64
 #define I16_FEATURES 4096
 #define MERGE_GRAIN 4096 /* sums that a worker adds up at once */
-#define HALF_SAMPLE 256  /* one row of so many tells whether half rows pay */
-#define HALF_REST 6      /* calls on kept rows until they are asked again */
-
-/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to what these take become
- * zeros. */
-static void load_block(const struct job *job, struct worker *w) {
-    for (int slot = 0; slot < w->block.rows || slot % tile_rows_least(job); slot += VW) {
-        float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
-        gather_panel(job, w, slot, rows);
-        tile_pack_panel(job, w, slot, rows);
-    }
-}
-
-static void clear_picks(struct block *b) {
-    for (int slot = 0; slot < b->rows; slot += VW) {
-        vf_store(b->best + slot, vf_set1(-FLT_MAX));
-        vf_store(b->next + slot, vf_set1(-FLT_MAX));
-        vi_store(b->arg + slot, vi_set1(0));
-    }
-}
 
 /* Take `count` rows from the end of a queue, pack them, find the best two centroids of each. */
 static void filter_block(const struct job *job, struct worker *w, const struct pack *p,
@@ -53,6 +35,12 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     *queued -= count;
     memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
     b->rows = count;
+    if (job->begin_dense && p == &job->all) {
+        for (int i = 0; i < count; i++)
+            leave_open(w, b->row[i], -INFINITY, 0);
+        b->rows = 0;
+        return;
+    }
     load_block(job, w);
     clear_picks(b);
     if (!project) {
@@ -62,78 +50,26 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     project_argmax(job, w);
 }
 
-/* Do directions pay? One tile of rows from all over the data tells, the same whatever the workers
- * are. */
-static int project_pays(const struct job *job) {
-    struct worker *w = &job->workers[0];
-    struct block *b = &w->block;
-    b->rows = job->n < TILE_ROWS ? (int)job->n : TILE_ROWS;
-    for (int i = 0; i < b->rows; i++)
-        b->row[i] = i * job->n / b->rows;
-    tile_begin();
-    load_block(job, w);
-    project_argmax(job, w);
-    tile_end();
-    const int64_t most = (job->k / LOOK_WORTH + 8) * b->rows;
-    b->rows = 0;
-    return w->looks <= most;
-}
-
-#if TILE_HAS_HALF
-/* Do half rows, or bytes, leave few open? Some rows from all over the data tell. */
-static int half_pays(struct job *job) {
-    struct worker *w = &job->workers[0];
-    struct block *b = &w->block;
-    const int64_t share = job->n / HALF_SAMPLE;
-    const int64_t rows = share < 2 * TILE_ROWS ? 2 * TILE_ROWS : share;
-    b->rows = (int)(rows < b->capacity ? rows : b->capacity);
-    b->rows = b->rows < job->n ? b->rows : (int)job->n;
-    for (int i = 0; i < b->rows; i++)
-        b->row[i] = i * job->n / b->rows;
-    tile_begin();
-    load_block(job, w);
-    clear_picks(b);
-    tile_argmax(job, w, &job->all);
-    tile_end();
-    int open = 0;
-    for (int slot = 0; slot < b->rows; slot += VW) {
-        struct verdict v;
-        judge(job, &job->all, b, slot, &v);
-        for (int i = 0; i < VW && slot + i < b->rows; i++)
-            open += !(b->next[slot + i] < v.threshold[i]);
+/* The label of each open row of the block: from its list, if the filter gave it one, or by all
+ * centroids. */
+static void settle_lists(const struct job *job, struct worker *w) {
+    const struct block *b = &w->block;
+    int n_dense = 0;
+    for (int s = 0; s < b->rows; s++) {
+        const int listed = w->listed[s];
+        if (listed > 0 && listed <= NEAR_LIST)
+            near_list(job, w, s, w->list + s * NEAR_LIST, listed);
+        else
+            w->dense[n_dense++] = s;
     }
-    const double row = job->i8 == 2 ? i8x2_row(job->a)
-                       : job->i8    ? i8_row(job->a)
-                                    : half_row(job->a);
-    const double other = job->i8 == 1 ? half_row(job->a) : plain_row(job->a);
-    const double saved = (other - row) * b->rows;
-    b->rows = 0;
-    return open * open_row(job->a, row) <= saved;
+    dense_settle(job, w, w->dense, n_dense);
 }
 
-/* This idea, or what came of it a few calls ago where it did not pay: few rows become decided from
- * one call to the next. */
-static enum idea half_idea(const struct hf_assign_args *a, enum idea idea) {
-    if (a->kept && a->kept->rest > 0 && a->kept_first == 0)
-        a->kept->rest--;
-    return a->kept && a->kept->rest > 0 ? (enum idea)a->kept->instead : idea;
-}
-
-/* The one to take where it leaves too many rows open. */
-static enum idea half_instead(const struct job *job) {
-    const enum idea idea = job->i8 == 1 ? IDEA_HALF : IDEA_PLAIN;
-    if (job->a->kept) {
-        job->a->kept->rest = HALF_REST;
-        job->a->kept->instead = idea;
-    }
-    return idea;
-}
-#endif
-
-/* Second pass over up to a block of open rows: candidates, then float64. */
+/* Second pass over some open rows: candidates, then differences, then float64. */
 static void settle_open(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
-    b->rows = w->n_open < b->capacity ? w->n_open : b->capacity;
+    const int most = open_most(job, &w->block);
+    b->rows = w->n_open < most ? w->n_open : most;
     w->n_open -= b->rows;
     const struct open_row *open = w->open + w->n_open;
     for (int s = 0; s < b->capacity; s++)
@@ -142,33 +78,27 @@ static void settle_open(const struct job *job, struct worker *w) {
         b->row[s] = open[s].row;
         w->least[s] = INFINITY;
         w->least_arg[s] = INT32_MAX;
-        w->unsure[s] = 0;
+        w->beside[s] = -1;
+        w->sure[s] = 0;
+        w->listed[s] = 0;
     }
-    w->n_pairs = 0;
     w->slot64 = -1;
-    if (job->usable) {
+    if (job->usable && !job->dense_first && !job->begin_dense) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
-        exact_drain(job, w);
     }
+    settle_lists(job, w);
     for (int s = 0; s < b->rows; s++) {
-        /* Rows out of the filter's range look at all centroids, whatever its scores said. */
-        if (!(open[s].threshold > -FLT_MAX) || w->least_arg[s] == INT32_MAX)
-            exact_all(job, w, s);
         settle_row(job, w, b->row[s], w->least_arg[s]);
+        w->stats.float64 += !w->sure[s];
         if (job->a->bounds)
             settle_bounds(job, b->row[s], w->least_arg[s],
-                          skip_own_distance(job, b->row[s], w->least_arg[s]), open[s].lower);
+                          w->sure[s] ? skip_upper(w->least[s])
+                                     : skip_own_distance(job, b->row[s], w->least_arg[s]),
+                          larger(open[s].lower, skip_lower(w->beside[s])));
     }
     w->stats.rechecked += b->rows;
-    for (int s = 0; s < b->rows; s++)
-        w->stats.float64 += !w->unsure[s];
     b->rows = 0;
-}
-
-/* Open rows that wait: half jobs have many, and each pass over them reads all centroids. */
-static int open_most(const struct job *job, const struct worker *w) {
-    return job->half ? w->block.capacity : 2 * TILE_ROWS;
 }
 
 /* Send queued rows through the tiles; `rest` also sends what does not fill a block. */
@@ -181,14 +111,14 @@ static void drain(const struct job *job, struct worker *w, int rest) {
         while (w->n_full >= room) {
             filter_block(job, w, &job->all, w->full, &w->n_full, room);
             settle_block(job, w);
-            while (w->n_open >= open_most(job, w))
+            while (w->n_open >= open_most(job, &w->block))
                 settle_open(job, w);
         }
     }
     while (w->n_full >= room || (rest && w->n_full > 0)) {
         filter_block(job, w, &job->all, w->full, &w->n_full, w->n_full < room ? w->n_full : room);
         settle_block(job, w);
-        while (w->n_open >= open_most(job, w))
+        while (w->n_open >= open_most(job, &w->block))
             settle_open(job, w);
     }
     while (rest && w->n_open > 0)
@@ -203,10 +133,10 @@ static void note_old_labels(const struct job *job, int64_t begin, int64_t end) {
 
 static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     const struct hf_assign_args *a = job->a;
-    if (!job->usable) {
+    if (!job->usable || (job->begin_dense && !(a->bounds && a->bounds->valid))) {
         for (int64_t i = begin; i < end; i++) {
             leave_open(w, i, -INFINITY, 0);
-            if (w->n_open >= w->block.capacity)
+            while (w->n_open >= open_most(job, &w->block))
                 settle_open(job, w);
         }
     } else if (a->bounds && a->bounds->valid) {
@@ -216,15 +146,6 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
             w->full[w->n_full++] = i;
     }
 }
-
-#if TILE_HAS_HALF
-/* Is it to be asked whether this idea pays? Where rows are kept for two bytes it did. */
-static int half_in_doubt(const struct job *job) {
-    const struct hf_assign_kept *k = job->a->kept;
-    const int known = job->i8 == 2 && k && k->form == kept_form(job) && k->filled > 0;
-    return job->half && job->usable && !known;
-}
-#endif
 
 /* Rows [begin, end) through the tiles, from or to where they are kept. */
 static void kept_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
@@ -248,7 +169,7 @@ static void kept_rows(const struct job *job, struct worker *w, int64_t begin, in
             settle_block(job, w);
         block_put(b, &w->own);
         drain(job, w, 0);
-        while (w->n_open >= open_most(job, w))
+        while (w->n_open >= open_most(job, &w->block))
             settle_open(job, w);
     }
 }
@@ -360,6 +281,7 @@ static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
         prepare(&job, stream);
     }
 #endif
+    job.begin_dense = !filter_pays(&job);
     kept_begin(&job);
     hf_parallel_for(stream, job.n_workers, 1, work, &job);
     kept_end(&job);

@@ -64,6 +64,14 @@ static float skip_own_distance(const struct job *job, int64_t i, int32_t label) 
     }
 }
 
+/* At most a distance whose square is at least `square`. */
+static float skip_lower(double square) {
+    return square > 0 ? smaller((float)sqrt(square) * (1 - 0x1p-20f), FLT_MAX) : 0;
+}
+
+/* At least a distance whose square is at most `square`. */
+static float skip_upper(double square) { return (float)sqrt(square) * (1 + 0x1p-20f) + 0x1p-126f; }
+
 /* One row: skip it, or queue it for the moved or for all centroids. */
 static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     struct hf_assign_bounds *b = job->a->bounds;

@@ -70,10 +70,9 @@ ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, in
 
 /* A panel times a group. The scores of the panel before are stored while this one is multiplied:
  * a store right behind its last product would hold up what follows it until that is done. */
-ALWAYS_INLINE void tile_group(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, struct tile_group o, int odd, int64_t high, int64_t low,
-                              int twins, float *before, struct tile_look *look,
-                              const struct tile_wait *wait) {
+ALWAYS_INLINE void tile_group(struct worker *w, const struct pack *p, int collect,
+                              struct tile_group o, int odd, int64_t high, int64_t low, int twins,
+                              float *before, struct tile_look *look, const struct tile_wait *wait) {
     const int64_t turns = high + low;
     const int64_t store = turns > 3 ? 1 : 0;
     const int32_t share = look_share(turns);
@@ -87,7 +86,7 @@ ALWAYS_INLINE void tile_group(const struct job *job, struct worker *w, const str
         group_turn(&o, odd, t, high, low, twins);
         if (t == store && before)
             group_store(!odd, before);
-        look_at(job, w, p, collect, look, from < HALF_K ? from : HALF_K,
+        look_at(w, p, collect, look, from < HALF_K ? from : HALF_K,
                 from + share < HALF_K ? from + share : HALF_K);
     }
     look_end(w, collect, look);
@@ -121,7 +120,7 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
                 } else if (odd) {
                     at.x += high * STEP_BYTES;
                 }
-                tile_group(job, w, p, collect, at, odd, high, low, twins, before, &look, &wait[0]);
+                tile_group(w, p, collect, at, odd, high, low, twins, before, &look, &wait[0]);
                 before = scores + turn * SCORES_STRIDE;
                 turn = turn == 2 ? 0 : turn + 1;
                 wait[0] = wait[1];
@@ -134,8 +133,8 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
     }
     if (before)
         group_store(1, before);
-    tile_finish(job, w, p, collect, &wait[0]);
-    tile_finish(job, w, p, collect, &wait[1]);
+    tile_finish(w, p, collect, &wait[0]);
+    tile_finish(w, p, collect, &wait[1]);
 }
 
 /* Steps [begin, end) of 32 rows by 32 centroids. */
@@ -174,14 +173,14 @@ ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct t
 }
 
 /* Centroids [from, from + PARTS_LOOK) of two panels. */
-ALWAYS_INLINE void look_two(const struct job *job, struct worker *w, const struct pack *p,
-                            struct tile_look look[2], int32_t from) {
-    look_at(job, w, p, 0, &look[0], from, from + PARTS_LOOK);
-    look_at(job, w, p, 0, &look[1], from, from + PARTS_LOOK);
+ALWAYS_INLINE void look_two(struct worker *w, const struct pack *p, struct tile_look look[2],
+                            int32_t from) {
+    look_at(w, p, 0, &look[0], from, from + PARTS_LOOK);
+    look_at(w, p, 0, &look[1], from, from + PARTS_LOOK);
 }
 
 /* Rows pass by and leave the centroids in the L1 cache. */
-ALWAYS_INLINE void tile_block_part(const struct job *job, struct worker *w, const struct pack *p,
+ALWAYS_INLINE void tile_block_part(struct worker *w, const struct pack *p,
                                    const struct tile_operands *o, const struct tile_part *t,
                                    struct tile_soon *soon) {
     struct tile_look look[2];
@@ -202,14 +201,14 @@ ALWAYS_INLINE void tile_block_part(const struct job *job, struct worker *w, cons
         if (s < o->low)
             tile_products(o, o->high + s);
         if (from < HALF_K) {
-            look_two(job, w, p, look, from);
+            look_two(w, p, look, from);
             from += PARTS_LOOK;
         }
         job_prefetch(w);
         tile_fetch(soon);
     }
     for (; from < HALF_K; from += PARTS_LOOK)
-        look_two(job, w, p, look, from);
+        look_two(w, p, look, from);
     group_store(0, t->to[0]);
     look_end(w, 0, &look[0]);
     look_end(w, 0, &look[1]);
@@ -253,7 +252,7 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
             const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
             tile_sums(&t, p, g, scores, i);
-            tile_block_part(job, w, p, &o, &t, &soon);
+            tile_block_part(w, p, &o, &t, &soon);
             t.before = t.to[1];
         }
     }
@@ -261,8 +260,8 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
         group_store(1, t.before);
     for (int i = 0; t.before && i < tiles; i++) {
         tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, t.wait);
-        tile_finish(job, w, p, 0, &t.wait[0]);
-        tile_finish(job, w, p, 0, &t.wait[1]);
+        tile_finish(w, p, 0, &t.wait[0]);
+        tile_finish(w, p, 0, &t.wait[1]);
     }
 }
 

@@ -38,9 +38,9 @@ ALWAYS_INLINE void i8x2_look_begin(struct i8x2_look *l, const struct worker *w, 
 }
 
 /* Centroids [from, to) of a half of the group that waits. */
-ALWAYS_INLINE void i8x2_look_at(const struct job *job, struct worker *w, const struct pack *p,
-                                int collect, struct i8x2_look *l, const struct tile_wait *wait,
-                                int half, int32_t from, int32_t to) {
+ALWAYS_INLINE void i8x2_look_at(struct worker *w, const struct pack *p, int collect,
+                                struct i8x2_look *l, const struct tile_wait *wait, int half,
+                                int32_t from, int32_t to) {
     if (!wait->scores)
         return;
     const int32_t *places = tile_places;
@@ -49,7 +49,7 @@ ALWAYS_INLINE void i8x2_look_at(const struct job *job, struct worker *w, const s
     for (int32_t t = from; t < to; t++) {
         const vf score = i8x2_score(wait->scores + half * SCORES_STRIDE + t * VW);
         if (collect) {
-            pick_candidates(job, w, p, wait->slot, vm_bits(vf_le(l->best[0], score)),
+            pick_candidates(w, p, wait->slot, vm_bits(vf_le(l->best[0], score)),
                             wait->k + half * HALF_K + t);
             continue;
         }
@@ -128,8 +128,8 @@ ALWAYS_INLINE void i8x2_store(int half, float *sums) {
 
 /* The sums of a half are stored behind the first products of the next one, and looked at during
  * those of the one after that: `last`, the group before, waits for it. */
-ALWAYS_INLINE void i8x2_group(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, const struct i8x2_group *o, int64_t steps,
+ALWAYS_INLINE void i8x2_group(struct worker *w, const struct pack *p, int collect,
+                              const struct i8x2_group *o, int64_t steps,
                               const struct tile_wait *last) {
     const int32_t share = (int32_t)((HALF_K + steps - 1) / steps);
     struct i8x2_look look;
@@ -144,7 +144,7 @@ ALWAYS_INLINE void i8x2_group(const struct job *job, struct worker *w, const str
             i8x2_step(o, half, s, steps);
             if (s == 0)
                 i8x2_store(!half, half ? o->to : o->before);
-            i8x2_look_at(job, w, p, collect, &look, last, half, from < HALF_K ? from : HALF_K,
+            i8x2_look_at(w, p, collect, &look, last, half, from < HALF_K ? from : HALF_K,
                          from + share < HALF_K ? from + share : HALF_K);
         }
     }
@@ -152,12 +152,12 @@ ALWAYS_INLINE void i8x2_group(const struct job *job, struct worker *w, const str
 }
 
 /* A group that nothing is computed beside. */
-ALWAYS_INLINE void i8x2_finish(const struct job *job, struct worker *w, const struct pack *p,
-                               int collect, const struct tile_wait *last) {
+ALWAYS_INLINE void i8x2_finish(struct worker *w, const struct pack *p, int collect,
+                               const struct tile_wait *last) {
     struct i8x2_look look;
     i8x2_look_begin(&look, w, collect, last);
-    i8x2_look_at(job, w, p, collect, &look, last, 0, 0, HALF_K);
-    i8x2_look_at(job, w, p, collect, &look, last, 1, 0, HALF_K);
+    i8x2_look_at(w, p, collect, &look, last, 0, 0, HALF_K);
+    i8x2_look_at(w, p, collect, &look, last, 1, 0, HALF_K);
     i8x2_look_end(w, collect, &look, last);
 }
 
@@ -179,7 +179,7 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
             for (int64_t g = pair; g < end; g++) {
                 const struct i8x2_group o = {x, (const char *)p->tiles + group * g,
                                              p->start + g * 512, sums + turn * I8X2_GROUP, before};
-                i8x2_group(job, w, p, collect, &o, steps, &last);
+                i8x2_group(w, p, collect, &o, steps, &last);
                 last = (struct tile_wait){o.to, i * VW, (int32_t)(g * TILE_K)};
                 before = o.to;
                 turn = !turn;
@@ -187,7 +187,7 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
         }
     }
     i8x2_store(1, before);
-    i8x2_finish(job, w, p, collect, &last);
+    i8x2_finish(w, p, collect, &last);
 }
 
 /* Each number of steps has a loop of its own. */

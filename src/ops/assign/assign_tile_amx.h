@@ -525,4 +525,9 @@ static double tile_project_ns(const struct hf_assign_args *a) {
     return p * 0.022 * steps + 0.0015 * p * k + 0.1 * k + 0.75 * d + 60;
 }
 
+/* Of this job's tiles. */
+static double tile_call_ns(const struct job *job) {
+    return job->half ? half_row(job->a) : plain_row(job->a);
+}
+
 #endif

@@ -57,8 +57,7 @@ static size_t tile_group_bytes(const struct job *job) {
 }
 
 static size_t tile_start_bytes(const struct job *job, int64_t groups) {
-    (void)job;
-    return sizeof(float) * TILE_K * (size_t)groups;
+    return sizeof(float) * (job->i16 ? 2 : 1) * TILE_K * (size_t)groups;
 }
 
 static size_t tile_scratch_bytes(const struct job *job) {
@@ -248,7 +247,7 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
             for (int t = 0; t < TILE_K; t++) {
                 const uint64_t bits0 = vm_bits(vf_le(low0, s0[t]));
                 const uint64_t bits1 = vm_bits(vf_le(low1, s1[t]));
-                pick_candidates(job, w, p, i * TILE_ROWS, bits0 | bits1 << VW, g * TILE_K + t);
+                pick_candidates(w, p, i * TILE_ROWS, bits0 | bits1 << VW, g * TILE_K + t);
             }
         }
     }
@@ -264,6 +263,15 @@ static double tile_row_ns(const struct hf_assign_args *a) {
 #else
     return k * (0.021 * d + 0.12) + 0.15 * d + 5;
 #endif
+}
+
+/* Of this job's tiles. */
+static double tile_call_ns(const struct job *job) {
+#if TILE_HAS_I16
+    if (job->i16)
+        return i16_row_ns(job->a);
+#endif
+    return tile_row_ns(job->a);
 }
 
 /* and with directions. */

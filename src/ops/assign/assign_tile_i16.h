@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiles in int16 with AVX-512 VNNI: 2 x VW rows by TILE_K centroids as in assign_tile_f32.h, two
  * products a lane and instruction, so twice the rate. Each row is scaled by a power of two of its
- * own to a length of 2^14 to 2^15, centroids by one for all; int32 sums are exact and cannot
+ * own to a length of 2^14 to 2^15, centroids by one for all or, where lengths differ much, each by
+ * its own; int32 sums are exact and cannot
  * overflow (Cauchy-Schwarz), so rounding to integers is all the error. Features j and j + h,
  * h = ceil(d / 2), share a lane:
  *   packed rows       [panel][h][VW][2]      int16
@@ -17,7 +18,7 @@
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
 #define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
 #define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
-#define I16_REACH 4        /* times as long as the longest row may be */
+#define I16_DIFFER 4       /* times as long as most centroids the longest may be for one scale */
 #define I16_WHOLE 2048     /* rows of whole numbers with so many features do not change */
 #define VNNI __attribute__((target("avx512vnni")))
 
@@ -36,9 +37,14 @@ static float i16_centroid_scale(double cmax) {
     return (float)ldexp(1, I16_BITS + 1 - e);
 }
 
-/* One centroid far from all rows, which are at most sqrt(d) long, takes the others' bits: too few
- * are left to label without float64. */
-static int i16_is_coarse(double cmax, int64_t d) { return cmax > I16_REACH * sqrt((double)d); }
+/* Are so many centroids so much shorter than the longest that one scale for all takes their bits?
+ * Where float64 corrects nothing one is enough. */
+static int i16_lengths_differ(const struct job *job, double cmax) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        count += job->c_length[k] < cmax / I16_DIFFER;
+    return job->exact ? 8 * count > job->k : count > 0;
+}
 
 /* VW values to integers; *lost += the squares of what that takes from them, in parts. */
 ALWAYS_INLINE vi i16_round(vf v, vd *lost) {
@@ -58,11 +64,15 @@ ALWAYS_INLINE vf i16_load(const float *p, int64_t n) {
     return _mm512_maskz_loadu_ps((vm)lanes, p);
 }
 
+/* What scores of a group start from, and behind these what one in each centroid stands for. */
+static float *i16_start(const struct pack *p, int64_t g) { return p->start + g * 2 * TILE_K; }
+
 static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slot, const float *c,
                               float start) {
     const int64_t pairs = i16_pairs(job);
     int32_t *dst = (int32_t *)p->tiles + slot / TILE_K * pairs * TILE_K + slot % TILE_K;
-    const vf scale = vf_set1(job->i16_scale);
+    const float s = job->i16_own ? i16_centroid_scale((double)p->length[slot]) : job->i16_scale;
+    const vf scale = vf_set1(s);
     vd lost = vd_set1(0);
     for (int64_t j = 0; j < pairs; j += VW) {
         const int64_t left = pairs - j < VW ? pairs - j : VW;
@@ -74,8 +84,10 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
         for (int64_t i = 0; i < left; i++)
             dst[(j + i) * TILE_K] = lanes[i];
     }
-    p->start[slot] = start;
-    p->lost[slot] = (float)(sqrt(vd_sum(lost)) / job->i16_scale * (1 + 0x1p-20));
+    float *const place = i16_start(p, slot / TILE_K) + slot % TILE_K;
+    place[0] = start;
+    place[TILE_K] = 1 / s;
+    p->lost[slot] = (float)(sqrt(vd_sum(lost)) / s * (1 + 0x1p-20));
 }
 
 /* Squares of what rounding takes from a row times s, in VW parts. */
@@ -154,8 +166,8 @@ static inline __attribute__((always_inline)) VNNI void i16_add(vi *sum, vi x, vi
 
 /* Scores of one panel of rows at x, or with both of the next one too. */
 static inline __attribute__((always_inline)) VNNI void
-i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start, const vf unit[2],
-           int64_t pairs, int both) {
+i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start, int own,
+           const vf unit[2], int64_t pairs, int both) {
     const char *y = x + pairs * HF_ALIGN;
     vi s0[TILE_K];
     vi s1[TILE_K];
@@ -176,20 +188,26 @@ i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start,
     } while (++j < pairs);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
-        f[0][t] = vf_fma(_mm512_cvtepi32_ps(s0[t]), unit[0], vf_set1(start[t]));
+        vf a = _mm512_cvtepi32_ps(s0[t]);
+        vf b = both ? _mm512_cvtepi32_ps(s1[t]) : a;
+        if (own) {
+            a = vf_mul(a, vf_set1(start[TILE_K + t]));
+            b = vf_mul(b, vf_set1(start[TILE_K + t]));
+        }
+        f[0][t] = vf_fma(a, unit[0], vf_set1(start[t]));
         if (both)
-            f[1][t] = vf_fma(_mm512_cvtepi32_ps(s1[t]), unit[1], vf_set1(start[t]));
+            f[1][t] = vf_fma(b, unit[1], vf_set1(start[t]));
     }
 }
 
 /* Best two of each row of a panel, or candidates. */
-ALWAYS_INLINE void i16_digest(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int slot, int64_t k, const vf f[TILE_K]) {
+ALWAYS_INLINE void i16_digest(struct worker *w, const struct pack *p, int collect, int slot,
+                              int64_t k, const vf f[TILE_K]) {
     struct pick a = pick_load(&w->block, slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
         if (collect)
-            pick_candidates(job, w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
+            pick_candidates(w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
         else
             pick_score(&a, f[t], (int32_t)(k + t));
     }
@@ -198,49 +216,66 @@ ALWAYS_INLINE void i16_digest(const struct job *job, struct worker *w, const str
 }
 
 /* Group g and the rows from `slot` on, of one panel or both. */
-static inline __attribute__((always_inline)) VNNI void i16_tile(const struct job *job,
-                                                                struct worker *w,
-                                                                const struct pack *p, int64_t g,
-                                                                int slot, int collect, int both) {
+static inline __attribute__((always_inline)) VNNI void
+i16_tile(const struct job *job, struct worker *w, const struct pack *p, int64_t g, int slot,
+         int collect, int both, int own) {
     const int64_t pairs = i16_pairs(job);
-    const vf unit = vf_set1(1 / job->i16_scale);
+    const vf unit = vf_set1(own ? 1 : 1 / job->i16_scale);
     vf units[2];
     vf f[2][TILE_K];
     UNROLL(2)
     for (int i = 0; i <= both; i++)
         units[i] = vf_mul(vf_load(w->block.unit + slot + i * VW), unit);
     i16_scores(f, (const char *)w->block.x + (int64_t)slot * pairs * 4,
-               (const int32_t *)p->tiles + g * pairs * TILE_K, p->start + g * TILE_K, units, pairs,
+               (const int32_t *)p->tiles + g * pairs * TILE_K, i16_start(p, g), own, units, pairs,
                both);
     UNROLL(2)
     for (int i = 0; i <= both; i++)
-        i16_digest(job, w, p, collect, slot + i * VW, g * TILE_K, f[i]);
+        i16_digest(w, p, collect, slot + i * VW, g * TILE_K, f[i]);
 }
 
 /* tile_argmax(), or with collect tile_collect(). Few rows fill one panel of the last tile. */
 static inline __attribute__((always_inline)) VNNI void
-i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect) {
+i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect, int own) {
     const int rows = w->block.rows;
     job_prefetch_plan(w, p->groups * ((rows + TILE_ROWS - 1) / TILE_ROWS));
     for (int64_t g = 0; g < p->groups; g++) {
         for (int slot = 0; slot < rows; slot += TILE_ROWS) {
             job_prefetch(w);
             if (rows - slot > VW)
-                i16_tile(job, w, p, g, slot, collect, 1);
+                i16_tile(job, w, p, g, slot, collect, 1, own);
             else
-                i16_tile(job, w, p, g, slot, collect, 0);
+                i16_tile(job, w, p, g, slot, collect, 0, own);
         }
     }
 }
 
-static VNNI NOINLINE void i16_argmax(const struct job *job, struct worker *w,
-                                     const struct pack *p) {
-    i16_sweep(job, w, p, 0);
+static VNNI NOINLINE void i16_argmax_own(const struct job *job, struct worker *w,
+                                         const struct pack *p) {
+    i16_sweep(job, w, p, 0, 1);
 }
 
-static VNNI NOINLINE void i16_collect(const struct job *job, struct worker *w,
-                                      const struct pack *p) {
-    i16_sweep(job, w, p, 1);
+static VNNI NOINLINE void i16_argmax_all(const struct job *job, struct worker *w,
+                                         const struct pack *p) {
+    i16_sweep(job, w, p, 0, 0);
+}
+
+static void i16_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    (job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
+}
+
+static VNNI NOINLINE void i16_collect_own(const struct job *job, struct worker *w,
+                                          const struct pack *p) {
+    i16_sweep(job, w, p, 1, 1);
+}
+
+static VNNI NOINLINE void i16_collect_all(const struct job *job, struct worker *w,
+                                          const struct pack *p) {
+    i16_sweep(job, w, p, 1, 0);
+}
+
+static void i16_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    (job->i16_own ? i16_collect_own : i16_collect_all)(job, w, p);
 }
 
 /* Cost model: nanoseconds of a row. */
