@@ -8,6 +8,7 @@
 #include "ops/assign/assign.h"
 #include "ops/cases/data_case.h"
 #include "ops/reference.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,21 +30,22 @@ enum kind {
     EXTREME,
     BEYOND,
     BYTES,
+    ALMOST,
     KINDS,
     MESSY = KINDS /* a kind of data_case.h */
 };
 
 static const char *const kind_names[KINDS] = {
-    "normal",    "blobs",       "lattice", "duplicates", "offset",
-    "columns",   "huge-spread", "mixed",   "equal",      "wild-centroids",
-    "zero-rows", "stamps",      "extreme", "beyond",     "bytes"};
+    "normal",      "blobs",  "lattice", "duplicates",     "offset",    "columns",
+    "huge-spread", "mixed",  "equal",   "wild-centroids", "zero-rows", "stamps",
+    "extreme",     "beyond", "bytes",   "almost"};
 static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
 static const int64_t depths[] = {1, 2, 3, 7, 8, 16, 17, 20, 31, 33, 64, 90, 100, 129, 200, 300};
 static const int64_t wide_depths[] = {520, 700, 1032};
 static const int64_t counts[] = {1, 2, 5, 12, 13, 32, 33, 64, 100};
 static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 
-#define CASES 600
+#define CASES 640
 #define MESSY_KINDS (HF_DATA_KINDS - HF_DATA_MESSY)
 #define MESSY_CASES (16 * MESSY_KINDS) /* types and metrics; once more with many rows */
 
@@ -87,6 +89,8 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
     case BYTES: /* 256 values a column, the ends among them; now and then 257 in one */
         return 1000.0 * (double)(j % 3 - 1) +
                (double)(i % 4 ? pick(rng, 256) : pick(rng, 2) * (s->k == 5 && j == 0 ? 256 : 255));
+    case ALMOST:
+        return (double)pick(rng, 9) / 4;
     case ZERO_ROWS:
         return i % 3 == 0 ? 0 : z;
     default:
@@ -130,6 +134,22 @@ static void send_away(struct hf_rng *rng, struct hf_assign_args *a) {
             put(&a->c, k, j, (j % 2 ? -length : length) * (1 + (double)((k * 7 + 3) % 5) / 8));
 }
 
+/* Every other centroid is the mirror image of the one before, as seen from a row, or differs from
+ * it in the last bit of a column. */
+static void make_almost_equal(struct hf_rng *rng, struct hf_assign_args *a) {
+    for (int64_t k = 1; k < a->c.rows; k += 2) {
+        const int64_t row = pick(rng, a->x.rows);
+        const int64_t column = pick(rng, a->c.cols);
+        const bool mirror = pick(rng, 2);
+        for (int64_t j = 0; j < a->c.cols; j++) {
+            const double v = get(&a->c, k - 1, j);
+            const double next =
+                a->c.dtype == HF_F64 ? nextafter(v, 10) : (double)nextafterf((float)v, 10);
+            put(&a->c, k, j, mirror ? 2 * get(&a->x, row, j) - v : j == column ? next : v);
+        }
+    }
+}
+
 static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_args *a) {
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t j = 0; j < s->d; j++)
@@ -137,11 +157,13 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
                 s->kind == DUPLICATES && i > 4 ? get(&a->x, i % 5, j) : value(rng, s, i, j));
     for (int64_t k = 0; k < s->k; k++) { /* centroids near rows, some on them, some equal */
         const int64_t row = pick(rng, s->n);
-        const double nudge = pick(rng, 3) ? 0.1 : 0;
+        const double nudge = s->kind == ALMOST ? 0.25 : pick(rng, 3) ? 0.1 : 0;
         const bool near = s->kind == OFFSET || s->kind == BYTES;
         for (int64_t j = 0; j < s->d; j++) {
             const double x = get(&a->x, row, j);
-            put(&a->c, k, j, x + nudge * hf_rng_next_normal(rng) * (near ? 1 : fabs(x)));
+            const double z = hf_rng_next_normal(rng);
+            put(&a->c, k, j,
+                s->kind == ALMOST ? x + nudge * rint(2 * z) : x + nudge * z * (near ? 1 : fabs(x)));
         }
     }
     const double beyond = rint(sqrt(0x1p33 / (double)s->d)); /* half its square passes 2^32 */
@@ -154,10 +176,13 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
         send_away(rng, a);
     for (int64_t j = 0; s->far > 0 && j < s->d; j++)
         put(&a->c, s->k / 2, j, hf_data_far(s->far, j));
+    if (s->kind == ALMOST)
+        make_almost_equal(rng, a);
 }
 
-/* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale. */
-static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
+/* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale, for which
+ * some rows may be far beyond 1. */
+static bool make_filter(struct hf_case *c, struct hf_assign_args *a, int beyond) {
     double *shift = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
     if (!shift)
         return false;
@@ -190,7 +215,7 @@ static bool make_filter(struct hf_case *c, struct hf_assign_args *a) {
     if (most > 0)
         frexp(most, &e);
     a->filter.shift = shift;
-    a->filter.scale = ldexp(1, -e);
+    a->filter.scale = ldexp(1, -e + beyond);
     a->filter.whole = whole;
     if (bytes) {
         a->filter.least = least;
@@ -281,7 +306,7 @@ static bool bound_rows(struct hf_assign_args *a, const hf_array *last) {
             }
         }
         a->bounds->upper[i] = (float)sqrt(least) * (1 + 0x1p-20f) + 0x1p-126f;
-        a->bounds->lower[i] = (float)sqrt(second) * (1 - 0x1p-20f);
+        a->bounds->lower[i] = (float)fmin(sqrt(second), FLT_MAX) * (1 - 0x1p-20f);
     }
     const bool there = x && c;
     hf_free(x);
@@ -412,7 +437,8 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     for (int64_t i = 0; i < s.n; i++)
         a->labels[i] = (int32_t)pick(rng, s.k + 1) - 1;
     const int64_t extra = pick(rng, 4);
-    if (!make_filter(c, a) || (extra & 1 && !make_sums(rng, c, a)))
+    if (!make_filter(c, a, s.kind == MESSY || id % 7 == 3 ? (int)pick(rng, 25) : 0) ||
+        (extra & 1 && !make_sums(rng, c, a)))
         return false;
     if (extra & 2 && a->metric == HF_EUCLIDEAN && !make_bounds(rng, c, a, pick(rng, 4) > 0))
         return false;
