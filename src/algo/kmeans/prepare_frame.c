@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the filter sees the data: origin and scale by the bulk of the rows. Extremes would let one far
- * value take the bits of all others. */
+ * How the filter sees the data: origin and scale by the bulk of the rows. Extremes would let one
+ * far value take the bits of all others. */
 #include "algo/kmeans/fit.h"
 #include "ops/frame/frame.h"
 #include <math.h>

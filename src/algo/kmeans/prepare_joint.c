@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The first look at the data of many problems of one shape: three calls of ops for all. The sums are
- * free of order, so what is found has the bits of hf_prepare(). */
+ * The first look at the data of many problems of one shape: three calls of ops for all. The sums
+ * are free of order, so what is found has the bits of hf_prepare(). */
 #include "algo/kmeans/prepare.h"
 #include "base/mem.h"
 #include "ops/frame/frame.h"

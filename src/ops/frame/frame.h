@@ -3,8 +3,8 @@
  * rows do not move. Of a fixed sample; of one problem or of several, whose rows lie one behind the
  * other.
  *
- * A length is the root of the sum of (x_j - origin_j)^2 in float64, features in ascending order, one
- * rounding for each operation: every row of the table gives the same bits. */
+ * A length is the root of the sum of (x_j - origin_j)^2 in float64, features in ascending order,
+ * one rounding for each operation: every row of the table gives the same bits. */
 #ifndef HF_FRAME_H
 #define HF_FRAME_H
 
@@ -27,7 +27,8 @@ static inline int64_t hf_frame_batch(const struct hf_frame_args *args) {
     return args->batch > 1 ? args->batch : 1;
 }
 
-/* Rows of the sample of n >= 1 rows of d columns: row i of it is row i * n / hf_frame_rows(n, d). */
+/* Rows of the sample of n >= 1 rows of d columns: row i of it is row i * n / hf_frame_rows(n, d).
+ */
 static inline int64_t hf_frame_rows(int64_t n, int64_t d) {
     int64_t rows = HF_FRAME_VALUES / d;
     rows = rows < HF_FRAME_LEAST ? HF_FRAME_LEAST : rows;
