@@ -121,6 +121,15 @@ typedef struct hf_kmeans_opts {
     void *warn_user;             /* its first argument */
 } hf_kmeans_opts;
 
+/* The column whose values are spread most: where it dwarfs the others, distances are its own. */
+typedef struct hf_column_note {
+    int64_t column;   /* counted from 0 */
+    double min;       /* its values lie between this */
+    double max;       /* and this */
+    double deviation; /* its standard deviation, */
+    double typical;   /* and the lower median of those of all columns */
+} hf_column_note;
+
 /* A fit. Centroids and labels belong together: each label is the nearest of these centroids. */
 typedef struct hf_kmeans_result {
     int64_t n;                    /* rows */
@@ -138,6 +147,7 @@ typedef struct hf_kmeans_result {
                                      fewer different rows, or with HF_EMPTY_KEEP */
     int64_t rows_dropped;         /* by HF_NAN_DROP */
     int checkpoints_failed;       /* writes of opts->checkpoint that did not succeed */
+    hf_column_note widest;        /* of the columns */
     hf_kmeans_iteration *history; /* [iterations] */
     double seconds_init;          /* finding the first centroids */
     double seconds_iterate;       /* the iterations */

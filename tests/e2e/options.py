@@ -47,6 +47,31 @@ def defaults():
     check(all(a >= b * (1 - 1e-12) for a, b in zip(inertias, inertias[1:])), "inertia rises")
 
 
+def advised(name, rows, centroids):
+    """work of a fit's report, and what its summary advises."""
+    start = write_npy(scratch(f"{name}-start.npy"), centroids)
+    result = holdfast("kmeans", write_npy(scratch(f"{name}.npy"), rows), "-k", len(centroids), "--init", start,
+                      "--max-iter", 1, "--skipping", "off", "--device", "cpu", "-o", scratch(name))
+    work = loads(content(os.path.join(scratch(name), "report.json")).decode())["work"]
+    close(sum(work["decided"].values()), 1, 1e-9)
+    lines = [line for line in result.out.splitlines() if line.startswith("  advice")]
+    equal([line.split(None, 1)[1] for line in lines], [work["advice"]] if work["advice"] else [])
+    return work
+
+
+@test
+def what_decided_is_told():
+    calm = advised("calm", ROWS, ROWS[:4])
+    check(calm["advice"] is None and calm["decided"]["float64"] < 0.1, f"tame data need no advice: {calm}")
+    ties = [[-1.0, 5.0 * i] for i in range(100)] + [[0.0, 5.0 * i] for i in range(100)]
+    mirror = [[-1.0, 0.0], [1.0, 0.0]]  # rows on the axis are as near to one as to the other
+    work = advised("ties", ties, mirror)
+    equal(work["decided"]["float64"], 0.5)
+    check("column 1" in work["advice"] and "--missing" in work["advice"], work["advice"])
+    work = advised("copies", [[0.0, 0.0]] * 50 + [[-1.0, 1.0]] * 50, mirror)
+    check("no column" in work["advice"], work["advice"])
+
+
 @test
 def report_file_is_the_printed_report():
     out = scratch("same-report")

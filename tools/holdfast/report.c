@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ADVICE_BYTES 512
+#define ADVICE_SHARE 0.1 /* of the row visits by float64, from which on it is told why */
+#define ADVICE_DWARFS 16 /* times as spread as the median column */
+
 /* Work of all iterations together. */
 struct work {
     double rows; /* rows looked at, n times the iterations */
-    double skipped, partial, rechecked;
+    double skipped, partial, rechecked, float64;
     int64_t empty;
 };
 
@@ -21,6 +25,7 @@ static struct work sum_work(const hf_kmeans_result *fit) {
         w.skipped += (double)it->rows_skipped;
         w.partial += (double)it->rows_partial;
         w.rechecked += (double)it->rows_rechecked;
+        w.float64 += (double)it->rows_float64;
         w.empty += it->empty;
     }
     return w;
@@ -137,25 +142,65 @@ static json_t *json_costs(const struct report *r) {
                      "total", tool_json_real(tool_now() - r->started));
 }
 
+/* Row visits that neither bounds nor what comes after the filter decided. */
+static double by_filter(const struct work *w) {
+    const double rest = w->rows - w->skipped - w->partial - w->rechecked;
+    return rest > 0 ? rest : 0;
+}
+
+/* What makes a fit slow, and what to do. false: nothing does. */
+static bool advise(const hf_kmeans_result *fit, const struct work *w, char text[ADVICE_BYTES]) {
+    const hf_column_note *c = &fit->widest;
+    if (!(w->float64 > ADVICE_SHARE * w->rows))
+        return false;
+    if (fit->d > 1 && c->deviation > ADVICE_DWARFS * c->typical)
+        snprintf(text, ADVICE_BYTES,
+                 "float64 decided %.0f %% of the row visits, which is slow: column %lld (from 0) "
+                 "ranges from %.6g to %.6g and deviates by %.2g where the median column does by "
+                 "%.2g; if it marks missing values use --missing or --nan, else --scale, or leave "
+                 "it out with --skip-columns",
+                 100 * w->float64 / w->rows, (long long)c->column, c->min, c->max, c->deviation,
+                 c->typical);
+    else
+        snprintf(text, ADVICE_BYTES,
+                 "float64 decided %.0f %% of the row visits, which is slow: no column dwarfs the "
+                 "others, so many rows are as near to one centroid as to another, as coarse values "
+                 "and copies are; fewer clusters help",
+                 100 * w->float64 / w->rows);
+    return true;
+}
+
+/* What the iterations did, and what decided the row visits, in shares of them. */
+static json_t *json_work(const hf_kmeans_result *fit) {
+    const struct work w = sum_work(fit);
+    const double all = w.rows > 0 ? w.rows : 1;
+    char text[ADVICE_BYTES];
+    const bool advice = advise(fit, &w, text);
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o, s:o}, s:o, s:I}", "row_visits",
+        tool_json_real(w.rows), "skipped", tool_json_real(w.skipped), "partial",
+        tool_json_real(w.partial), "rechecked", tool_json_real(w.rechecked), "float64",
+        tool_json_real(w.float64), "decided", "bounds", tool_json_real(w.skipped / all), "moved",
+        tool_json_real(w.partial / all), "filter", tool_json_real(by_filter(&w) / all),
+        "differences", tool_json_real((w.rechecked - w.float64) / all), "float64",
+        tool_json_real(w.float64 / all), "advice", advice ? json_string(text) : json_null(),
+        "empty_clusters", (json_int_t)w.empty);
+}
+
 json_t *report_json(struct report *r) {
     const hf_kmeans_result *fit = r->fit;
     json_t *files = r->files ? r->files : json_null();
     r->files = NULL;
-    const struct work w = sum_work(fit);
     return json_pack(
-        "{s:{s:s, s:s}, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:{s:o, "
-        "s:o, "
-        "s:o, "
-        "s:o, s:I}, s:o, s:{s:I, s:I, s:I}, s:o, s:o}",
+        "{s:{s:s, s:s}, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:o, s:o, "
+        "s:{s:I, s:I, s:I}, s:o, s:o}",
         "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r),
         "preparation", preparation_json(&r->options->preparation, r->data), "options",
         json_options(r), "result", json_result(r), "plan", "assign", fit->kernel_assign, "update",
         fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard", "scheme",
         fit->guard, "detected", (json_int_t)fit->faults_detected, "corrected",
-        (json_int_t)fit->faults_corrected, "reruns", (json_int_t)fit->reruns, "work", "row_visits",
-        tool_json_real(w.rows), "skipped", tool_json_real(w.skipped), "partial",
-        tool_json_real(w.partial), "rechecked", tool_json_real(w.rechecked), "empty_clusters",
-        (json_int_t)w.empty, "seconds", json_costs(r), "memory", "peak_bytes",
+        (json_int_t)fit->faults_corrected, "reruns", (json_int_t)fit->reruns, "work",
+        json_work(fit), "seconds", json_costs(r), "memory", "peak_bytes",
         (json_int_t)tool_peak_memory(), "workspace_bytes", (json_int_t)fit->workspace_bytes,
         "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "history", json_history(fit), "files",
         files);
@@ -165,11 +210,14 @@ static void summary_work(const struct report *r, FILE *out) {
     const struct work w = sum_work(r->fit);
     if (w.rows <= 0)
         return;
+    char text[ADVICE_BYTES];
     fprintf(out,
-            "  work      %.1f %% of the row visits skipped, %.1f %% partial; %s rechecked in "
-            "float64\n",
-            100 * w.skipped / w.rows, 100 * w.partial / w.rows,
-            tool_percent_text(100 * w.rechecked / w.rows));
+            "  work      decided by bounds %.1f %%, moved centroids %.1f %%, the filter %.1f %%, "
+            "differences %.1f %%, float64 %s\n",
+            100 * w.skipped / w.rows, 100 * w.partial / w.rows, 100 * by_filter(&w) / w.rows,
+            100 * (w.rechecked - w.float64) / w.rows, tool_percent_text(100 * w.float64 / w.rows));
+    if (advise(r->fit, &w, text))
+        fprintf(out, "  advice    %s\n", text);
 }
 
 static void summary_files(const struct report *r, FILE *out) {

@@ -8,11 +8,37 @@
 #include "base/mem.h"
 #include "core/reader.h"
 #include "core/resident.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t count_found(const struct hf_fit *fit, const struct hf_restart *best) {
     const struct hf_history *h = &best->history;
     return fit->k - (h->count > 0 ? h->it[h->count - 1].empty : 0);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What is known of the columns is not needed any more: their deviations go over the units. */
+static hf_column_note note_widest(const struct hf_fit *fit) {
+    const struct hf_columns *col = &fit->col;
+    double *deviation = col->unit;
+    int64_t widest = 0;
+    for (int64_t f = 0; f < fit->d; f++) {
+        deviation[f] = sqrt(col->variance[f]);
+        widest = deviation[f] > deviation[widest] ? f : widest;
+    }
+    hf_column_note note = {.column = widest,
+                           .min = col->min[widest],
+                           .max = col->max[widest],
+                           .deviation = deviation[widest]};
+    qsort(deviation, (size_t)fit->d, sizeof *deviation, compare_doubles);
+    note.typical = deviation[(fit->d - 1) / 2];
+    return note;
 }
 
 void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
@@ -34,6 +60,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
                            .clusters_found = count_found(fit, best),
                            .rows_dropped = fit->n_all - fit->n,
                            .checkpoints_failed = fit->checkpoints_failed,
+                           .widest = note_widest(fit),
                            .history = best->history.it,
                            .seconds_init = fit->seconds_init,
                            .seconds_iterate = fit->seconds_iterate,
