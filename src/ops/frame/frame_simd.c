@@ -184,7 +184,9 @@ ALWAYS_INLINE void column_medians(struct problem *p, int64_t j, int n, hf_dtype 
     float v[VW];
     for (int64_t i = p->m; i % CHAINS != 0; i++)
         vf_store(p->narrow + i * VW, vf_set1(INFINITY));
-    for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t i = 0; dtype == HF_F32 && n == VW && i < p->m; i++)
+        vf_store(p->narrow + i * VW, vf_load((const float *)(const void *)p->row[i] + j));
+    for (int64_t i = 0; !(dtype == HF_F32 && n == VW) && i < p->m; i++) {
         double wide[VW] = {0};
         for (int at = 0; at < n; at += VDW)
             vd_store(wide + at, vd_load_as_n(p->row[i], dtype, j + at, columns_left(n, at, VDW)));

@@ -168,7 +168,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-/* rows_rechecked depends on the kernel; entries beyond the last are not written. */
+/* What decided the rows depends on the kernel; entries beyond the last are not written. */
 static bool same_history(const struct hf_lloyd_args *a, int64_t p, const hf_kmeans_iteration *ref,
                          const hf_kmeans_iteration *got, const struct hf_lloyd_state *state,
                          char *why, size_t why_bytes) {
