@@ -54,8 +54,13 @@ class Opts(C.Structure):
     _fields_ = members("hf_kmeans_opts", {"hf_array": Array})
 
 
+class ColumnNote(C.Structure):
+    _fields_ = members("hf_column_note", {})
+
+
 class Result(C.Structure):
-    _fields_ = members("hf_kmeans_result", {"hf_array": Array, "hf_kmeans_iteration": Iteration})
+    _fields_ = members("hf_kmeans_result", {"hf_array": Array, "hf_kmeans_iteration": Iteration,
+                                            "hf_column_note": ColumnNote})
 
 
 class Rounds(C.Structure):
