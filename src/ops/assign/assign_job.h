@@ -24,6 +24,7 @@
 #define MOVES_MAX 64         /* rows waiting for the sums */
 #define MOVES_FETCH 4096     /* bytes of a row that are fetched ahead at most */
 #define BASIS_ROOM (HF_ISA_TILES ? 128 : 64) /* directions and one */
+#define LENGTHS_DIFFER 4                     /* times as long as others */
 #define CHAINS VDW                           /* float64 distances evaluated side by side */
 
 /* What a row of the table does. */
@@ -146,6 +147,7 @@ struct job {
     float scale;
     int whole;  /* rows are exact in bf16 */
     int single; /* centroids too: no low parts */
+    int differ; /* lengths of centroids do, much: bounds begin with those of each row's best */
     int usable; /* 0: every row goes to float64 */
     int exact;  /* labels are, by float64 where the filter leaves a doubt */
     struct filter_bound bound;
@@ -231,6 +233,15 @@ static inline float pack_lost_share(const struct pack *p) {
     for (int64_t slot = 0; slot < p->count; slot++)
         most = larger(most, p->lost[slot] / larger(p->length[slot], SHARE_LEAST));
     return most * (1 + 0x1p-6f);
+}
+
+/* How many centroids are so much shorter than the longest that a bound, or a scale, for all is too
+ * wide for them. */
+static inline int64_t lengths_below(const struct job *job, double cmax) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        count += job->c_length[k] < cmax / LENGTHS_DIFFER;
+    return count;
 }
 
 #endif

@@ -559,6 +559,7 @@ static void prepare(struct job *job, hf_pool *pool) {
     job->bound =
         filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
     job->exact = a->exact;
+    job->differ = 8 * lengths_below(job, cmax) > job->k;
 #if TILE_HAS_HALF
     if (job->i8 && !packs_at_once(job))
         prepare_i8(job);
@@ -566,7 +567,8 @@ static void prepare(struct job *job, hf_pool *pool) {
         filter_bound_add(&job->bound, job->i8_step * I8_KEY);
 #endif
 #if TILE_HAS_I16
-    job->i16_own = job->i16 && i16_lengths_differ(job, cmax);
+    /* where float64 corrects nothing, one short centroid is enough */
+    job->i16_own = job->i16 && (job->differ || (!job->exact && lengths_below(job, cmax) > 0));
     job->i16_scale = i16_centroid_scale(cmax);
 #endif
     if (!packs_at_once(job))

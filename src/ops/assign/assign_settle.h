@@ -86,18 +86,21 @@ ALWAYS_INLINE vf judge_distance(const struct job *job, const struct judged *r, v
     return vf_add(d, vf_add(r->loss, best ? mean : any));
 }
 
-/* At least how long a centroid can be that is as near as the best: its distance is at most that to
- * the best. *reach: at least that distance. Rows near the origin of data with far centroids take a
- * few rounds, each with the bounds of the one before. */
-ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf *reach) {
+/* At least how long the nearest centroid and the best are: a distance is at most |x'| + |c'|. */
+ALWAYS_INLINE vf judge_first(const struct job *job, const struct judged *r) {
     const struct filter_bound *f = &job->bound;
     const vf cmax = vf_set1(f->cmax);
+    if (job->a->metric != HF_EUCLIDEAN || (scores_stored(job) && !(f->share < 0x1p-6f)))
+        return cmax;
+    const vf twice = vf_fma(vf_set1(2), r->norm, r->best_length);
+    return vf_min(cmax, vf_fma(twice, vf_set1(1 + 0x1p-3f), vf_set1(8 * f->tiny)));
+}
+
+/* The same after a few rounds, each with the bounds of the one before, for rows near the origin of
+ * data with far centroids. *reach: at least the distance to the best, and so to the nearest. */
+ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf *reach) {
     const vf wider = vf_set1(1 + 0x1p-10f);
-    vf c = cmax;
-    if (job->a->metric == HF_EUCLIDEAN && (!scores_stored(job) || f->share < 0x1p-6f)) {
-        const vf twice = vf_fma(vf_set1(2), r->norm, r->best_length);
-        c = vf_min(cmax, vf_fma(twice, vf_set1(1 + 0x1p-3f), vf_set1(8 * f->tiny)));
-    }
+    vf c = judge_first(job, r);
     vf open = c; /* of rows that go on; 0 where the last round did not halve it */
     *reach = vf_set1(0);
     for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
@@ -267,6 +270,15 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
                       b->arg[slot + __builtin_ctz(changed)]);
 }
 
+/* The margin of VW rows by the first bound on lengths, where centroids' lengths differ much. */
+ALWAYS_INLINE vf settle_margin(const struct job *job, const struct block *b, int slot, vf *reach) {
+    const struct judged r = judge_rows(job, &job->all, b, slot);
+    const vf c = judge_first(job, &r);
+    const vf d = judge_distance(job, &r, c, 0);
+    *reach = vf_add(r.norm, c);
+    return vf_mul(vf_set1(2), vf_add(judge_score(job, &r, c), vf_fma(*reach, d, vf_mul(d, d))));
+}
+
 /* VW rows in sequence that are plainly decided, where nothing else is asked for: judge() with the
  * largest margin there can be, r_b <= |x'| + |c'_b|, of what is stored where that is scored. false:
  * nothing was done. */
@@ -282,9 +294,11 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
                         vf_fma(loss, cmax, flat));
-    const vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
+    vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
     const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny + apart));
-    const vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
+    vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
+    if (job->differ && job->a->metric == HF_EUCLIDEAN && !scores_stored(job))
+        margin = settle_margin(job, b, slot, &reach);
     const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
     const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
                            vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &

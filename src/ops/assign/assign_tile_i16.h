@@ -18,7 +18,6 @@
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
 #define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
 #define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
-#define I16_DIFFER 4       /* times as long as most centroids the longest may be for one scale */
 #define I16_WHOLE 2048     /* rows of whole numbers with so many features do not change */
 #define VNNI __attribute__((target("avx512vnni")))
 
@@ -35,15 +34,6 @@ static float i16_centroid_scale(double cmax) {
         return 0x1p60f;
     (void)frexp(cmax * (1 + 0x1p-10), &e); /* < 2^e */
     return (float)ldexp(1, I16_BITS + 1 - e);
-}
-
-/* Are so many centroids so much shorter than the longest that one scale for all takes their bits?
- * Where float64 corrects nothing one is enough. */
-static int i16_lengths_differ(const struct job *job, double cmax) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < job->k; k++)
-        count += job->c_length[k] < cmax / I16_DIFFER;
-    return job->exact ? 8 * count > job->k : count > 0;
 }
 
 /* VW values to integers; *lost += the squares of what that takes from them, in parts. */
