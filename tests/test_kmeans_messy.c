@@ -99,9 +99,54 @@ static void many_rows(void **state) {
     hf_context_destroy(ctx);
 }
 
+static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
+                           size_t message_bytes) {
+    (void)message;
+    (void)message_bytes;
+    const struct problem *p = user;
+    const size_t row = (size_t)p->d * hf_dtype_bytes(p->x.dtype);
+    memcpy(dst, (const char *)p->x.data + (size_t)first * row, (size_t)count * row);
+    return HF_OK;
+}
+
+/* The origin is that of the rows that take part, however they come: it shows in the last bits of
+ * the history. */
+static void rows_read_or_left_out(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    struct problem p = messy_problem(HF_DATA_SENTINELS, HF_F32, 2000, 9);
+    const hf_array start = start_from(&p, 8, 0);
+    hf_kmeans_opts o = {
+        .k = 8, .init = HF_INIT_GIVEN, .centroids = &start, .max_iter = 6, .nan = HF_NAN_DROP};
+    hf_kmeans_result fit = {0}, other = {0};
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &fit));
+    const hf_source source = {p.n, p.d, HF_F32, read_rows, &p};
+    FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &other));
+    assert_same_fit(&fit, &other);
+    hf_kmeans_result_clear(&other);
+    float *more =
+        must_alloc((size_t)((p.n + 1) * p.d) * sizeof *more); /* a row of NaN comes first */
+    for (int64_t j = 0; j < p.d; j++)
+        more[j] = NAN;
+    memcpy(more + p.d, p.x.data, (size_t)(p.n * p.d) * sizeof *more);
+    const hf_array longer = hf_array_view(more, HF_F32, p.n + 1, p.d);
+    FIT_OK(ctx, hf_kmeans_fit(ctx, &longer, &o, &other));
+    assert_int_equal(other.labels[0], -1);
+    assert_memory_equal(fit.labels, other.labels + 1, (size_t)p.n * sizeof(int32_t));
+    assert_int_equal(fit.iterations, other.iterations);
+    for (int i = 0; i < fit.iterations; i++)
+        assert_memory_equal(&fit.history[i].inertia, &other.history[i].inertia, sizeof(double));
+    hf_kmeans_result_clear(&other);
+    hf_kmeans_result_clear(&fit);
+    free(more);
+    free(start.data);
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_type_and_metric),
-                                       cmocka_unit_test(far_centroids),
-                                       cmocka_unit_test(many_rows)};
+                                       cmocka_unit_test(far_centroids), cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(rows_read_or_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
