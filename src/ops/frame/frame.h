@@ -11,7 +11,7 @@
 #include "core/run.h"
 
 #define HF_FRAME_ROWS 256                  /* of the sample at most, */
-#define HF_FRAME_VALUES ((int64_t)1 << 18) /* fewer where rows are long: values at most, */
+#define HF_FRAME_VALUES ((int64_t)1 << 15) /* fewer where rows are long: values at most, */
 #define HF_FRAME_LEAST 16                  /* but not fewer rows */
 
 struct hf_frame_args {
