@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast predict: nearest centroid of each row. */
 #include "apply.h"
-#include "labels.h"
+#include "labels_format.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

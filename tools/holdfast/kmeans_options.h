@@ -3,7 +3,7 @@
 #ifndef KMEANS_OPTIONS_H
 #define KMEANS_OPTIONS_H
 
-#include "labels.h"
+#include "labels_format.h"
 #include "preparation.h"
 #include "tool.h"
 

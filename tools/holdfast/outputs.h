@@ -4,7 +4,7 @@
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
 
-#include "labels.h"
+#include "labels_format.h"
 #include "tool.h"
 
 #define OUTPUTS_MAX 8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
-#include "labels.h"
+#include "labels_format.h"
 #include "cluster_spread.h"
 #include <math.h>
 #include <stdlib.h>

@@ -124,12 +124,12 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);
 
-/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry
- * b * part + i of slots [batch, part, HF_FILTER_SLOTS] gets those centroids that can be the nearest
- * of the row of entry b * cap + i, in any order: they score at least its threshold and, as the error
- * of a centroid grows with its own length, not too little beside the row's label, which must be as
- * top2 left it. emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means
- * that some were not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
+/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry b * part +
+ * i of slots [batch, part, HF_FILTER_SLOTS] gets those centroids that can be the nearest of the row
+ * of entry b * cap + i, in any order: they score at least its threshold and, as the error of a
+ * centroid grows with its own length, not too little beside the row's label, which must be as top2
+ * left it. emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means that
+ * some were not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_open *open, const int32_t *labels, int32_t *slots);

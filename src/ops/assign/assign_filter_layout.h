@@ -127,13 +127,13 @@ static inline struct filter_memory filter_memory_of(int sms, int k, int d, int b
 /* A bias is a sum of three f16 pieces, each times a unit of its own (powers of two, 2^11 apart), so
  * that it may be large and loses little: at most 2^-25 times the last unit, and 2^-33 of itself.
  * The first unit must not be large: the matrix unit may give zeros and other small pieces f16's
- * least exponent, -14, and cuts all other terms of the step off at 2^-25 of the unit times 2^-14. */
+ * least exponent, -14, and cuts other terms of the step off at 2^-25 of the unit times 2^-14. */
 struct filter_units {
     float unit[3];
 };
 
-/* Columns 4 to 6 of that step hold the error of a score, so that candidates can be told by the error
- * of each: |x16| p + loss q + FILTER_KEY r, as filter_error_of() has it but for what is the same for
+/* Columns 4 to 6 of that step hold the error of a score, so that candidates can be told by that of
+ * each: |x16| p + loss q + FILTER_KEY r, as filter_error_of() has it but for what is the same for
  * all centroids. */
 #define FILTER_KEY 0x1p-12f
 

@@ -158,8 +158,8 @@ static __device__ uint4 *pack_place(const struct pack_args &a, uint8_t *tile, in
                      slot * a.tile.swizzle + ((piece % per_row ^ flip) << 4));
 }
 
-/* What is known of a centroid whose sums are these; false: 16 bits do not hold it, or a number in it
- * is none. 2^-51: c - shift and the factor are rounded too. The shares pay for these sums. */
+/* What is known of a centroid whose sums are these; false: 16 bits do not hold it, or a number in
+ * it is none. 2^-51: c - shift and the factor are rounded too. The shares pay for these sums. */
 static __device__ bool pack_measure(const struct pack_args &a, const struct pack_sums &sums,
                                     struct filter_fact *fact) {
     const double length = sqrt(sums.square) * (1 + 0x1p-30);

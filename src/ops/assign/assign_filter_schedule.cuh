@@ -78,8 +78,7 @@ static inline void filter_describe(struct filter_args *a, const struct hf_filter
     a->half = c->metric == HF_EUCLIDEAN ? 0.5f : 0.0f;
     const double length = c->length > 0 ? c->length : sqrt((double)c->d) * unit;
     /* below, what does not shrink with the lengths is not small beside it */
-    const bool tells =
-        c->metric == HF_EUCLIDEAN && length >= 0x1p-13 && length >= 0x1p-8 * unit;
+    const bool tells = c->metric == HF_EUCLIDEAN && length >= 0x1p-13 && length >= 0x1p-8 * unit;
     a->length = tells ? (float)length : 0.0f;
     a->inverse = tells ? (float)(1 / length) : 0x1p100f;
     a->slack = (float)(c->d + 8) * 0x1p-53f;

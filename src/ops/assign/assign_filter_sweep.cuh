@@ -235,9 +235,10 @@ static __device__ __forceinline__ bool filter_stays(const struct filter_args &a,
     return !(score + e + fabsf(score) * 0x1p-20f < l.lower);
 }
 
-/* List the centroids that reach the thresholds of a lane's two rows and, if ASK, stay; place: of the
- * first in the open list, the other is 8 behind. All lanes: the four of a row count what they have,
- * one of them asks for places for all. An addition for each centroid took a trip to memory each. */
+/* List the centroids that reach the thresholds of a lane's two rows and, if ASK, stay; place: of
+ * the first in the open list, the other is 8 behind. All lanes: the four of a row count what they
+ * have, one of them asks for places for all. An addition for each centroid took a trip to memory
+ * each. */
 template <int NT, bool ASK>
 static __device__ __forceinline__ void
 filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, int tile,

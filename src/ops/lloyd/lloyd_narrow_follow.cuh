@@ -167,8 +167,8 @@ static __device__ __forceinline__ void narrow_stay(struct narrow_nearest *near, 
     near->label[row] = (int)(pair & 0xffff);
 }
 
-/* Differences of up to NARROW_PAIRS pairs in float32; see assign_cuda_differences.cu. Rows that they decide
- * lose their candidates; lane i returns the label of row i, -1 where there is none. */
+/* Differences of up to NARROW_PAIRS pairs in float32; see assign_cuda_differences.cu. Rows that
+ * they decide lose their candidates; lane i returns the label of row i, -1 where there is none. */
 template <class S>
 static __device__ __forceinline__ int
 narrow_differ(const struct small_args &a, struct small_memory<S> *m, const void *centers, int p,

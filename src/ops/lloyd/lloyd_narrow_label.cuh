@@ -124,10 +124,10 @@ static __device__ __forceinline__ float narrow_code(const float (&d)[S::TILES][4
     return all + __shfl_xor_sync(~0u, all, 2);
 }
 
-/* As filter_stays(): the errors of single centroids may rule out some of this lane's candidates of a
- * row, whose scores these are. All lanes of the warp, those of rows of which something is known have
- * candidates. Out of line: it is seldom needed, and registers are few. Returns the candidates that
- * are left, and in *single the column of the only one of the row, or -1. */
+/* As filter_stays(): the errors of single centroids may rule out some of this lane's candidates of
+ * a row, whose scores these are. All lanes of the warp; those of rows of which something is known
+ * have candidates. Out of line: it is seldom needed, and registers are few. Returns the candidates
+ * that are left, and in *single the column of the only one of the row, or -1. */
 template <int TILES>
 static __device__ __noinline__ uint32_t narrow_refine(const struct filter_args &a,
                                                       const struct filter_fact *fact,

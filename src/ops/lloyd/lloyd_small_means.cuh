@@ -180,7 +180,7 @@ static __device__ __forceinline__ float small_least(float v) {
     return __int_as_float(__reduce_min_sync(~0u, __float_as_int(v)));
 }
 
-/* Largest rc and length of a warp's centroids of each level. level: this lane's, -1: it has none. */
+/* Largest rc and length of a warp's centroids of each level. level: this lane's, -1: none. */
 static __device__ __forceinline__ void small_levels(const struct filter_fact &fact, int level,
                                                     struct filter_fact (&most)[FILTER_LEVELS + 1]) {
     const int lane = (int)threadIdx.x % 32;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Labels as a file: int32 .npy, or CSV with a header and a label a line. */
-#ifndef LABELS_H
-#define LABELS_H
+#ifndef LABELS_FORMAT_H
+#define LABELS_FORMAT_H
 
 #include "tool.h"
 

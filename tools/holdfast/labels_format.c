@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "labels.h"
+#include "labels_format.h"
 #include <string.h>
 
 enum { BLOCK_BYTES = 1 << 16, LINE_BYTES = 16 };
