@@ -55,7 +55,7 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
     const bool known = open.threshold[b * open.cap + r.entry] > -FLT_MAX; /* not -Inf, not NaN */
     if (there && known && emitted == 1 && !bounded)
         hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old,
-                        job.s.slots[(b * open.part + r.entry) * HF_FILTER_SLOTS]);
+                        hf_slot_get(job.s.slots, b * open.part + r.entry, 0));
     else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.there = emitted;
     else if (there)
@@ -183,12 +183,12 @@ __device__ static void leave_row(const struct differ_job &job, int64_t b,
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct hf_filter_open &open = job.s.open;
     const unsigned before = (1u << lane) - 1;
-    int32_t *const slots = job.s.slots + (b * open.part + r.entry) * HF_FILTER_SLOTS;
+    const int64_t place = b * open.part + r.entry;
     const int first = __popc(stays[0]);
     if (!bounded && (stays[0] >> lane & 1))
-        slots[__popc(stays[0] & before)] = own.arg[0];
+        hf_slot_put(job.s.slots, place, __popc(stays[0] & before), own.arg[0]);
     if (!bounded && (stays[1] >> lane & 1))
-        slots[first + __popc(stays[1] & before)] = own.arg[1];
+        hf_slot_put(job.s.slots, place, first + __popc(stays[1] & before), own.arg[1]);
     if (lane != 0)
         return;
     if (!bounded)
@@ -201,12 +201,12 @@ template <hf_dtype X, hf_dtype C, int W, typename S>
 __device__ static void differ_one(const struct differ_job &job, int64_t b,
                                   const struct differ_row &r, bool bounded) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int32_t *const slots = job.s.slots + (b * job.s.open.part + r.entry) * HF_FILTER_SLOTS;
+    const int64_t place = b * job.s.open.part + r.entry;
     const char *x =
         static_cast<const char *>(job.x) + (b * job.n + r.row) * job.stride * hf_device_bytes<X>;
     struct differ_candidates<S> own = {};
-    own.arg[0] = lane < r.there ? slots[lane] : -1;
-    own.arg[1] = lane + 32 < r.there ? slots[lane + 32] : -1;
+    own.arg[0] = lane < r.there ? hf_slot_get(job.s.slots, place, lane) : -1;
+    own.arg[1] = lane + 32 < r.there ? hf_slot_get(job.s.slots, place, lane + 32) : -1;
     compare<X, C, W, S>(hf_row_cached(job.cache, x, r.row),
                         static_cast<const char *>(job.c) + b * job.k * job.d * hf_device_bytes<C>,
                         static_cast<int>(job.d), r.there, &own);

@@ -197,8 +197,8 @@ __device__ static struct lent_row lent_take(const struct lent_job &job, int64_t 
     const int there = open.emitted[e];
     const bool listed = there >= 1 && there <= MOST && open.threshold[e] > -FLT_MAX;
     r.there = entry < count && listed ? there : 0;
-    r.arg[0] = r.there > 0 ? job.s.slots[e * HF_FILTER_SLOTS] : 0;
-    r.arg[1] = r.there > 1 ? job.s.slots[e * HF_FILTER_SLOTS + 1] : 0;
+    r.arg[0] = r.there > 0 ? hf_slot_get(job.s.slots, e, 0) : 0;
+    r.arg[1] = r.there > 1 ? hf_slot_get(job.s.slots, e, 1) : 0;
     r.label = r.there == 1 ? r.arg[0] : -1;
     return r;
 }
@@ -241,7 +241,7 @@ __device__ static void decide_more(const struct lent_job &job, struct lent_row *
         const int there = __shfl_sync(~0u, r->there, who);
         const int32_t row = __shfl_sync(~0u, r->row, who);
         const int64_t entry = __shfl_sync(~0u, r->entry, who);
-        const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + (lane < there ? lane : 0)];
+        const int32_t arg = hf_slot_get(job.s.slots, entry, lane < there ? lane : 0);
         const int32_t first = __shfl_sync(~0u, arg, 0);
         struct lent_sums<W> mine = {
             0, 0

@@ -8,15 +8,17 @@
  * first iteration all have another label. */
 #define EARLY_PART 32
 
-/* Problems of so many rows have room for all, larger ones for one in so many: few are open as a
- * rule, and the memory that they take is wanted for rows. */
-#define ALL_ROWS ((int64_t)1 << 22)
-#define PARTS 4
-#define LEAN_PARTS 8
+/* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
+ * of all rows: few are open as a rule, and the memory is wanted for rows. */
+#define ALL_BYTES ((int64_t)1 << 29)
+#define ROW_BYTES 64
+#define LEAN_ROW_BYTES 32
 
 int64_t hf_settle_part_rows(const struct hf_assign_problem *p) {
-    const int64_t n = p->x.rows / p->batch, parts = p->lean ? LEAN_PARTS : PARTS;
-    return p->x.rows <= ALL_ROWS && !p->lean ? n : (n + parts - 1) / parts;
+    const int64_t n = p->x.rows / p->batch;
+    const int64_t bytes = (int64_t)hf_slots_bytes(p->k) * HF_FILTER_SLOTS;
+    const int64_t parts = bytes / (p->lean ? LEAN_ROW_BYTES : ROW_BYTES);
+    return p->x.rows * bytes <= ALL_BYTES && !p->lean ? n : (n + parts - 1) / parts;
 }
 
 static __global__ void count_late(const struct hf_settle s, int64_t batch, int32_t first,

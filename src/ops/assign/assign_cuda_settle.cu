@@ -123,7 +123,7 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int owner = sm.owner[mine];
         const int slot = mine - (owner > 0 ? sm.end[owner - 1] : 0);
         const int64_t entry = b * job.s.open.part + sm.entry[owner];
-        const int32_t arg = job.s.slots[entry * HF_FILTER_SLOTS + slot];
+        const int32_t arg = hf_slot_get(job.s.slots, entry, slot);
         const int32_t row = sm.row[owner];
         const char *its_x =
             hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
@@ -478,7 +478,9 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->open.emitted = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     s->open.part = hf_settle_part_rows(problem);
     const size_t part = batch * (size_t)s->open.part;
-    s->slots = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part * HF_FILTER_SLOTS);
+    s->slots.narrow = hf_slots_narrow(problem->k);
+    s->slots.at =
+        hf_carve_take(&carve, (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS);
     s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
     if (problem->cached > 0)
         s->doubt_memory = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);

@@ -13,11 +13,11 @@
 
 /* Workspace of the steps below, for all problems of a batch. */
 struct hf_settle {
-    struct hf_filter_open open; /* [batch, n] rows that the filter left open */
-    int32_t *slots;             /* [batch, open.part, HF_FILTER_SLOTS] their candidates */
-    int32_t *late;              /* [batch] open rows that are left for later rounds */
-    int32_t *doubt_memory;      /* [open.part] where lent rows are copied, else NULL */
-    int32_t *doubt_count;       /* [1], */
+    struct hf_filter_open open;   /* [batch, n] rows that the filter left open */
+    struct hf_filter_slots slots; /* [batch, open.part] their candidates */
+    int32_t *late;                /* [batch] open rows that are left for later rounds */
+    int32_t *doubt_memory;        /* [open.part] where lent rows are copied, else NULL */
+    int32_t *doubt_count;         /* [1], */
     int32_t *unsure,
         *unsure_count;    /* [batch, open.part], [batch] and where differences leave rows */
     const int32_t *doubt; /* [batch, open.part] entries of the open rows that are left, in one

@@ -165,7 +165,8 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
 
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
-                         const struct hf_filter_open *open, const int32_t *labels, int32_t *slots) {
+                         const struct hf_filter_open *open, const int32_t *labels,
+                         struct hf_filter_slots slots) {
     struct filter_args a = args_of(rows);
     a.out.open = *open;
     a.rows.list = open->row;

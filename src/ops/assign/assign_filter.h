@@ -23,15 +23,12 @@
 #define HF_ASSIGN_FILTER_H
 
 #include "device/cuda/cuda.h"
+#include "ops/assign/assign_cuda_slots.h"
 #include <holdfast/base.h>
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum {
-    HF_FILTER_SLOTS = 64 /* candidates of an open row that are listed */
-};
 
 /* Rows to look at: `batch` problems of n rows. Row i of problem b is row b * n + i. */
 struct hf_filter_rows {
@@ -132,6 +129,7 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
  * some were not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
-                         const struct hf_filter_open *open, const int32_t *labels, int32_t *slots);
+                         const struct hf_filter_open *open, const int32_t *labels,
+                         struct hf_filter_slots slots);
 
 #endif

@@ -173,8 +173,8 @@ static __device__ bool pack_measure(const struct pack_args &a, const struct pack
 /* Add it to what the block knows. */
 static __device__ void pack_note(const struct pack_args &a, bool held,
                                  const struct filter_fact &fact, struct pack_shared *most) {
-    /* NaN comes to 0: a centroid that may be anywhere */
-    const float low = fact.length >= 0 ? fact.length * (1 - 0x1p-20f) : 0;
+    /* NaN comes to 0: a centroid that may be anywhere; Inf says that there is none */
+    const float low = fact.length >= 0 ? fminf(fact.length * (1 - 0x1p-20f), FLT_MAX) : 0;
     if (!held) {
         atomicMin(&most->lost, __float_as_int(low));
         return;

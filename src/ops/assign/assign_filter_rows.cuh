@@ -197,7 +197,7 @@ static __device__ __forceinline__ int filter_level(float inverse, float length) 
 static __device__ __forceinline__ void filter_bounds_from(const struct filter_args &a, float least,
                                                           float lost, float cm,
                                                           struct filter_bounds *b) {
-    b->near = a.length > 0 ? 1.25f * least + 0.5f * a.length : 0x1p100f;
+    b->near = a.length > 0 ? 1.25f * least + 0.5f * a.length : INFINITY;
     b->lost = lost;
     b->up = 0;
     if (a.shifted)
@@ -241,7 +241,7 @@ filter_error(const struct filter_args &a, const struct filter_view &b, float nor
     const float reach = filter_reach(b, norm, loss);
     const struct filter_fact most = b.most[filter_level(a.inverse, reach)];
     const float e = filter_error_of(a, norm, loss, most.rc, fminf(most.length, reach), b.up);
-    return reach < b.lost ? e : INFINITY;
+    return reach < b.lost || !(b.lost < INFINITY) ? e : INFINITY;
 }
 
 /* No centroid beyond a row's reach scores more than that. */

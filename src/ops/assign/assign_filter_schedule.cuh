@@ -49,7 +49,7 @@ struct filter_args {
     struct hf_filter_rows rows;
     struct hf_filter_out out;
     const int32_t *found; /* EMIT: [batch * n] the labels so far */
-    int32_t *slots;
+    struct hf_filter_slots slots;
     int64_t limit; /* most rows of a problem */
     int tiles_per_problem, infos_per_problem, tile_bytes;
     bool resident;    /* all tiles of a problem stay in shared memory */

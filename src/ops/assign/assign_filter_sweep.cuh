@@ -293,8 +293,7 @@ filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, 
         for (int w = 0; w < WORDS; w++)
             for (uint32_t left = hits[r][w]; left != 0 && at < HF_FILTER_SLOTS; left &= left - 1) {
                 const int i = w * 32 + __ffs((int)left) - 1;
-                a.slots[(entry + 8 * r) * HF_FILTER_SLOTS + at++] =
-                    tile * NT + i / 2 * 8 + lane * 2 + i % 2;
+                hf_slot_put(a.slots, entry + 8 * r, at++, tile * NT + i / 2 * 8 + lane * 2 + i % 2);
             }
     }
 }

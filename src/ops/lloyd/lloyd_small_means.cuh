@@ -210,7 +210,8 @@ static __device__ void small_gather(const struct small_args &a, struct small_mem
     small_keep_fact(m, j, there && own.lost == 0 ? own.fact : filter_fact{0, 0});
     struct small_part part;
     const bool held = there && own.lost == 0;
-    const float low = own.fact.length >= 0 ? own.fact.length * (1 - 0x1p-18f) : 0;
+    const float length = fminf(own.fact.length, FLT_MAX);
+    const float low = own.fact.length >= 0 ? length * (1 - 0x1p-18f) : 0;
     small_levels(own.fact, held ? filter_level(a.filter.inverse, own.fact.length) : -1,
                  m->part[j / 32].most);
     part.least = small_least(held ? own.fact.length : INFINITY);
