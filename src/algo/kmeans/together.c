@@ -130,9 +130,12 @@ static hf_status look(struct together *t, int64_t first) {
     return hf_prepare_joint(t->fits, t->count, &t->x);
 }
 
-/* How long the bulk of a problem's rows is at most about another origin than its own. */
+/* How long the bulk of a problem's rows is at most about another origin than its own; 0: that is
+ * not known. */
 static double length_about(const struct hf_fit *fit, const double *origin) {
     double apart = 0;
+    if (fit->filter.length == 0)
+        return 0;
     for (int64_t f = 0; f < fit->d; f++)
         apart += (fit->col.shift[f] - origin[f]) * (fit->col.shift[f] - origin[f]);
     return fit->filter.length / fit->filter.scale + sqrt(apart);

@@ -139,19 +139,20 @@ template <typename S> __device__ __forceinline__ S least_of(S v) {
 }
 
 /* All lanes, with the sums of a row: the masks of the candidates that may be the nearest, which
- * are not farther than the least by more than both may be off. Not a number may be anything. */
+ * are not farther than the least by more than both may be off. Not a number may be anything, and
+ * so may a sum that is near the end of the range. */
 template <typename S>
 __device__ __forceinline__ S staying(const struct differ_job &job,
                                      const struct differ_candidates<S> &own, unsigned (&stays)[2]) {
     const S most = static_cast<S>(INFINITY), share = static_cast<S>(job.share);
-    const S tiny = static_cast<S>(job.tiny);
+    const S tiny = static_cast<S>(job.tiny), end = static_cast<S>(sizeof(S) == 8 ? 1e300 : 1e36);
     const S least =
         least_of(fmin(own.arg[0] >= 0 ? own.sum[0] : most, own.arg[1] >= 0 ? own.sum[1] : most));
     const S reach = least * (1 + share) + tiny;
 #pragma unroll
     for (int i = 0; i < 2; i++)
-        stays[i] =
-            __ballot_sync(~0u, own.arg[i] >= 0 && !(own.sum[i] * (1 - share) - tiny > reach));
+        stays[i] = __ballot_sync(
+            ~0u, own.arg[i] >= 0 && !(own.sum[i] < end && own.sum[i] * (1 - share) - tiny > reach));
     return least;
 }
 

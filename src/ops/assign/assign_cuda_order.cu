@@ -36,6 +36,11 @@ __device__ static void block_share(int count, int64_t *first, int64_t *end) {
     *end = static_cast<int64_t>(count) * (blockIdx.x + 1) / gridDim.x;
 }
 
+/* The label of an entry so far; of rows of which nothing is known any. */
+__device__ __forceinline__ int order_label(const struct order_job &job, int64_t entry) {
+    return min(max(job.labels[job.s.open.row[entry]], 0), job.k - 1);
+}
+
 /* How many entries of this block have each label. */
 __device__ static void count_block(const struct order_job &job, int64_t first, int64_t end,
                                    int *counts) {
@@ -43,7 +48,7 @@ __device__ static void count_block(const struct order_job &job, int64_t first, i
         counts[j] = 0;
     __syncthreads();
     for (int64_t i = first + threadIdx.x; i < end; i += THREADS)
-        atomicAdd(counts + job.labels[job.s.open.row[i]], 1);
+        atomicAdd(counts + order_label(job, i), 1);
     __syncthreads();
 }
 
@@ -111,7 +116,7 @@ static __global__ void __launch_bounds__(THREADS) order_entries(const struct ord
             places[j] = atomicAdd(job.s.order_place + j, places[j]);
     __syncthreads();
     for (int64_t i = first + threadIdx.x; i < end; i += THREADS)
-        job.s.order[atomicAdd(places + job.labels[job.s.open.row[i]], 1)] = static_cast<int32_t>(i);
+        job.s.order[atomicAdd(places + order_label(job, i), 1)] = static_cast<int32_t>(i);
 }
 
 hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

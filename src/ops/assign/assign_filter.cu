@@ -121,6 +121,7 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.one[0] = half_bits(units.unit[1]) << 16 | half_bits(units.unit[0]);
     a.one[1] = half_bits(units.unit[2]);
     a.rise = units.unit[0];
+    a.key = units.unit[0] * FILTER_KEY;
     return hf_cuda_check(cuda, launch(cuda, map, a, mode), "filter");
 }
 

@@ -5,7 +5,7 @@
  *   score(i, j) = x16_i . c16_j + bias_j,   bias_j = -|c'_j|^2 / 2 (Euclidean), 0 (cosine, dot)
  *
  * in float32; c'_j = (c_j - shift) * scale (cosine: c_j / |c_j|; dot: c_j * scale) and c16_j is
- * c'_j rounded to x16's type. With x'_i the row that x16_i stands for,
+ * c'_j rounded to f16. With x'_i the row that x16_i stands for,
  *
  *   E_i(C) = |x16_i| RC(C) + loss_i C + acc (|x16_i| C + C^2 / 2) + slack
  *
@@ -121,12 +121,12 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_out *out);
 
-/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry b * part +
- * i of slots [batch, part, HF_FILTER_SLOTS] gets those centroids that can be the nearest of the row
- * of entry b * cap + i, in any order: they score at least its threshold and, as the error of a
- * centroid grows with its own length, not too little beside the row's label, which must be as top2
- * left it. emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means that
- * some were not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
+/* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry
+ * b * part + i of slots [batch, part, HF_FILTER_SLOTS] gets those centroids that can be the nearest
+ * of the row of entry b * cap + i, in any order: by the error of each alone they may score as much
+ * as the row's label, which must be as top2 left it; where rows have no norm, by its threshold.
+ * emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means that some were
+ * not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
 hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
                          const struct hf_filter_centroids *centroids, void *packed,
                          const struct hf_filter_open *open, const int32_t *labels,

@@ -392,7 +392,7 @@ filter_unit_keys(const struct filter_args &a, const struct filter_view &bounds, 
         ones[r] = lane < 2    ? one
                   : !known    ? 0
                   : lane == 2 ? loss << 16 | norm
-                              : __half_as_ushort(__float2half_rn(FILTER_KEY));
+                              : __half_as_ushort(__float2half_rn(a.key));
         const float apart = l.norm + l.loss;
         const float rest =
             (a.tiny + 2 * a.slack * apart * apart + a.acc * bounds.up) * (1 + 0x1p-8f);

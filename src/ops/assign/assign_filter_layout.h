@@ -133,9 +133,11 @@ struct filter_units {
 };
 
 /* Columns 4 to 6 of that step hold the error of a score, so that candidates can be told by that of
- * each: |x16| p + loss q + FILTER_KEY r, as filter_error_of() has it but for what is the same for
- * all centroids. */
-#define FILTER_KEY 0x1p-12f
+ * each: |x16| p + loss q + key r, as filter_error_of() has it but for what is the same for all
+ * centroids. None may be Inf, which times the 0 of other passes is NaN: key is FILTER_KEY times the
+ * first unit, as r grows with the bias, and p and q end with the longest centroid that is held. */
+#define FILTER_KEY 0x1p-16f
+#define FILTER_LENGTH_MOST 65000.0
 
 /* The accumulation's share of the error for d columns. A step adds 16 products and the sum so far,
  * all but the largest cut off at 2^-25 of that, and cuts the result off at 2^-23: 5 2^-23, or 6

@@ -138,7 +138,7 @@ static __device__ void pack_bias(const struct pack_args &a, uint8_t *tile, int s
     piece[5] = pack_up(fact.length * up);
     piece[6] = pack_up(
         (acc * (FILTER_LEAST * most + a.filter.half * square) + 2 * a.filter.slack * square) *
-        (up / FILTER_KEY));
+        (up / (FILTER_KEY * a.units.unit[0])));
     uint4 *const out = (uint4 *)(at + slot / 8 * 256 + slot % 8 * 16);
     out[0] = *(const uint4 *)piece;
     out[8] = *(const uint4 *)(piece + 8);
@@ -167,7 +167,8 @@ static __device__ bool pack_measure(const struct pack_args &a, const struct pack
     const double most = sqrt(2 * FILTER_BIAS_MOST * a.units.unit[0]);
     fact->rc = __double2float_ru(rc);
     fact->length = __double2float_ru(length);
-    return rc < (double)INFINITY && (a.c.metric != HF_EUCLIDEAN || length <= most);
+    const bool fits = !a.tile.bias_step || length <= FILTER_LENGTH_MOST;
+    return rc < (double)INFINITY && fits && (a.c.metric != HF_EUCLIDEAN || length <= most);
 }
 
 /* Add it to what the block knows. */

@@ -444,7 +444,8 @@ filter_finish(const struct filter_args &a, int problem, int i, float error,
         }
     }
     if (mine) {
-        a.out.label[at] = f.id;
+        /* of unknown rows it may be padding's */
+        a.out.label[at] = filter_decides(MODE) && unknown ? 0 : f.id;
         if (a.out.best)
             a.out.best[at] = f.best - shift;
     }

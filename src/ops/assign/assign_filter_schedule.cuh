@@ -70,6 +70,7 @@ struct filter_args {
     float minus_zero; /* -0, which the compiler must not know */
     uint32_t one[2];  /* A operand of the bias step: columns 0 and 1, column 2 */
     float rise;       /* what the piece in column 3 is multiplied by, which moves biases up */
+    float key;        /* and column 6 */
 };
 
 /* What all kernels with this filter's bound are told of it, but for acc and tiny. */

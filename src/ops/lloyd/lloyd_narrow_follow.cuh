@@ -161,7 +161,7 @@ static __device__ __forceinline__ void narrow_stay(struct narrow_nearest *near, 
                                                    float its, float share) {
     const int row = (int)(pair >> 16);
     const float least = __int_as_float(near->least[row]);
-    if (its * (1 - share) > least * (1 + share) + 0x1p-120f)
+    if (its < 1e36f && its * (1 - share) > least * (1 + share) + 0x1p-120f)
         return;
     atomicAdd(&near->count[row], 1);
     near->label[row] = (int)(pair & 0xffff);
