@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
-#define KERNEL_ROW_BYTES 240          /* that kernels need for a row, beside its 16-bit form; */
+#define KERNEL_ROW_BYTES 160          /* that kernels need for a row, beside its 16-bit form; */
 #define LEAN_ROW_BYTES 80             /* at least, with panels and op lloyd's less memory, and */
 #define LEAN_BYTES ((size_t)4 << 20)  /* for all rows together */
 

@@ -10,7 +10,7 @@
 
 /* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
  * of all rows: few are open as a rule, and the memory is wanted for rows. */
-#define ALL_BYTES ((int64_t)1 << 29)
+#define ALL_BYTES ((int64_t)1 << 24)
 #define ROW_BYTES 64
 #define LEAN_ROW_BYTES 32
 
