@@ -6,9 +6,9 @@
 #include "ops/assign/assign_cuda_settle.h"
 
 #define THREADS 1024
-#define MOST_K 8192            /* labels counted in shared memory */
-#define LEAST_BYTES (96 << 10) /* of centroids */
-#define BLOCKS 2               /* of a multiprocessor, at most */
+#define MOST_K 8192             /* labels counted in shared memory */
+#define LEAST_BYTES (192 << 10) /* of centroids */
+#define BLOCKS 2                /* of a multiprocessor, at most */
 
 struct order_job {
     struct hf_settle s;

@@ -12,6 +12,9 @@
 #define NARROW_STEEP 0x1p60f
 #define NARROW_LEAST 0x1p-30f
 
+/* Of eight rows so many are open where it is worth while to look at the errors of candidates. */
+#define NARROW_MANY 3
+
 /* A score that reaches the threshold counts so much, and its column. */
 #define NARROW_CODE 256
 
@@ -55,11 +58,36 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
                         : 0;
 }
 
+/* E where all centroids are of the level that every row reaches: linear but for the last term. */
+struct narrow_error {
+    float norm, loss, base, slack, length;
+    bool flat; /* they are */
+};
+
+static __device__ __forceinline__ struct narrow_error
+narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
+    const struct filter_fact all = bounds.most[FILTER_LEVELS];
+    const struct filter_fact near = bounds.most[filter_level(a.inverse, bounds.near)];
+    const float up = 1 + 0x1p-10f, reach = all.length + all.rc + FILTER_LEAST;
+    struct narrow_error e;
+    e.flat = near.length >= all.length && near.rc >= all.rc && !(bounds.lost < INFINITY);
+    e.norm = (all.rc + a.acc * reach) * up;
+    e.loss = all.length * up;
+    e.base = (a.acc * (a.half * all.length * all.length + FILTER_LEAST * reach) + a.tiny) * up;
+    e.slack = a.slack * up;
+    e.length = all.length;
+    return e;
+}
+
 /* What scores must pass: best - 2 E, or a little less. NaN or -Inf where nothing is known. */
 static __device__ __forceinline__ float narrow_threshold(const struct filter_args &a,
                                                          const struct filter_view &bounds,
-                                                         float best, float norm, float loss) {
-    const float error = filter_error(a, bounds, norm, loss);
+                                                         const struct narrow_error &e, float best,
+                                                         float norm, float loss) {
+    const float apart = norm + loss + e.length;
+    float error = fmaf(norm, e.norm, fmaf(loss, e.loss, fmaf(apart * apart, e.slack, e.base)));
+    if (!e.flat)
+        error = filter_error(a, bounds, norm, loss);
     const float threshold = fmaf(fabsf(best), -0x1p-21f, fmaf(-2.0f, error, best));
     return fabsf(threshold) < NARROW_LEAST ? -NARROW_LEAST : threshold;
 }
@@ -214,33 +242,36 @@ template <class S>
 static __device__ __forceinline__ void
 narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, int row, int left,
                 const struct narrow_unit<S::DP> &unit, const float (&d)[S::TILES][4],
-                const struct filter_view &bounds, struct narrow_lists *lists) {
+                const struct filter_view &bounds, const struct narrow_error &error,
+                struct narrow_lists *lists) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int at = lane / 4 + 8 * r, old = unit.label[at];
-        const float threshold =
-            narrow_threshold(a.filter, bounds, narrow_best<S>(d, r), unit.norm[at], unit.loss[at]);
+        const float threshold = narrow_threshold(a.filter, bounds, error, narrow_best<S>(d, r),
+                                                 unit.norm[at], unit.loss[at]);
         const float code = narrow_code<S>(d, r, threshold);
         bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
         int label = (int)code - NARROW_CODE;
         bool open = at < left && !known;
         if (__any_sync(~0u, open)) {
             uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
-            const bool some = threshold > -FLT_MAX;
-            float score[2 * S::TILES];
-            int single;
+            if (__popc(__ballot_sync(~0u, open) & SMALL_ROWS) >= NARROW_MANY) {
+                const bool some = threshold > -FLT_MAX;
+                float score[2 * S::TILES];
+                int single;
 #pragma unroll
-            for (int i = 0; i < 2 * S::TILES; i++)
-                score[i] = d[i / 2][2 * r + i % 2];
-            const uint32_t stay =
-                narrow_refine<S::TILES>(a.filter, m->fact, score, unit.norm[at], unit.loss[at],
-                                        open && some ? bits : 0, &single);
-            bits = some ? stay : bits;
-            if (open && some && single >= 0) {
-                open = false;
-                known = true;
-                label = single;
+                for (int i = 0; i < 2 * S::TILES; i++)
+                    score[i] = d[i / 2][2 * r + i % 2];
+                const uint32_t stay =
+                    narrow_refine<S::TILES>(a.filter, m->fact, score, unit.norm[at], unit.loss[at],
+                                            open && some ? bits : 0, &single);
+                bits = some ? stay : bits;
+                if (open && some && single >= 0) {
+                    open = false;
+                    known = true;
+                    label = single;
+                }
             }
             const unsigned opens = __ballot_sync(~0u, open) & SMALL_ROWS;
             struct narrow_open *const to =
@@ -292,6 +323,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
     struct narrow_centroids<S> own;
     narrow_take(m, a.pieces, &own);
     const struct filter_view bounds = filter_view_of(&m->bounds);
+    const struct narrow_error error = narrow_error_of(a.filter, bounds);
     struct narrow_lists lists = {0, 0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < NARROW_RING; i++) {
@@ -307,7 +339,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         narrow_arrived<NARROW_RING - 1>();
         __syncwarp();
         narrow_scores<S>(own, unit->x, d);
-        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, &lists);
+        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
         __syncwarp(); /* nobody looks at this unit any more */
         if (i + NARROW_RING < w->count)
             narrow_fetch<S>(a, w->p, w->first + (i + NARROW_RING) * S::WARPS, unit);
