@@ -30,7 +30,7 @@ def table(name, rows=None, head=("id", *NAMES, "city")):
 
 
 def refused(code, *args, words=()):
-    result = holdfast("kmeans", *args, "-k", 2, "-q", code=code)
+    result = holdfast("kmeans", *args, "-k", 2, "--json", "-q", code=code)
     for word in words:
         check(word in result.err, f"no '{word}'\n{result}")
     return result
@@ -273,7 +273,7 @@ def given_centroids_are_in_own_units():
     equal(report["history"][0]["inertia"] > 0, True)
     check(abs(report["history"][0]["inertia"] - math.fsum(first)) < 1e-9 * math.fsum(first), "the start was scaled")
     narrow_start = write_npy(scratch("two.npy"), [r[:2] for r in rows[:3]], "f64")
-    result = holdfast("kmeans", path, "--init", narrow_start, "--scale", "standard", "-q", code=INPUT)
+    result = holdfast("kmeans", path, "--init", narrow_start, "--scale", "standard", "--json", "-q", code=INPUT)
     check("two.npy" in result.err, str(result))
 
 
