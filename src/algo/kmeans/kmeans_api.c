@@ -224,36 +224,37 @@ static hf_status check_predict(hf_context *ctx, const struct hf_predict_args *ar
 }
 
 /* Check and stage what predict and transform have in common, then run one of them. */
-static hf_status predict_checked(hf_context *ctx, struct hf_predict_args *args,
+static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *given,
                                  const hf_array *centroids, hf_transform_sink sink) {
+    struct hf_predict_args args = *given; /* rows on the device are there for this call alone */
     struct hf_shape shape;
     struct hf_resident resident = {0};
     struct hf_brought brought = {0};
-    hf_status status = check_predict(ctx, args, &shape);
+    hf_status status = check_predict(ctx, &args, &shape);
     if (status == HF_OK)
-        status = hf_bring(ctx, &centroids, &args->opts.weights, &brought);
+        status = hf_bring(ctx, &centroids, &args.opts.weights, &brought);
     if (status == HF_OK)
         status = hf_check_centroids(ctx, centroids, -1, shape.d);
     if (status == HF_OK)
-        status = hf_check_weights(ctx, args->opts.weights, shape.n);
+        status = hf_check_weights(ctx, args.opts.weights, shape.n);
     if (status == HF_OK)
         status = hf_widen_centroids(ctx, &centroids, &brought);
     if (status == HF_OK)
-        status = hf_resident_take(ctx, &args->x, &args->source, false, &resident);
+        status = hf_resident_take(ctx, &args.x, &args.source, false, &resident);
     if (status == HF_OK) {
-        args->resident = &resident;
-        args->n = shape.n;
-        args->d = shape.d;
-        args->dtype = shape.dtype;
-        args->centroids = *centroids;
-        status = sink ? hf_transform(ctx, args, sink) : predict_outputs(ctx, args);
+        args.resident = &resident;
+        args.n = shape.n;
+        args.d = shape.d;
+        args.dtype = shape.dtype;
+        args.centroids = *centroids;
+        status = sink ? hf_transform(ctx, &args, sink) : predict_outputs(ctx, &args);
     }
     hf_resident_clear(ctx, &resident);
     hf_put_away(&brought);
     return status;
 }
 
-static hf_status predict_rows(hf_context *ctx, struct hf_predict_args *args,
+static hf_status predict_rows(hf_context *ctx, const struct hf_predict_args *args,
                               const hf_array *centroids, hf_transform_sink sink) {
     if (!hf_ctx_enter(ctx))
         return HF_E_BUSY;
