@@ -145,7 +145,7 @@ hf_status hf_cuda_bring(void *stream, void *dst, const void *src, size_t bytes) 
     if (b != NULL && bytes >= HF_BRING_BYTES && is_pageable(dst)) {
         error = carry_all(cuda, b, dst, src, bytes);
     } else {
-        const cudaStream_t with = b != NULL ? b->stream : cuda->stream;
+        cudaStream_t with = b != NULL ? b->stream : cuda->stream;
         error = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, with);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(with);
