@@ -109,52 +109,52 @@ static hf_status check_array(const hf_array *a, size_t *row_bytes, hf_error *err
                                       : HF_OK;
 }
 
-/* A place in the set, and the file begun. */
-static hf_status begin(hf_file_set *set, const char *path, struct staged **s) {
+/* The file begun, in the place behind the last one of the set. */
+static hf_status begin(hf_file_set *set, const char *path) {
     hf_error *err = &set->ctx->error;
     if (set->begun)
         return hf_fail(err, HF_E_ARG, "a file of the set was begun and is not ended");
     if (set->count == SET_MAX)
         return hf_fail(err, HF_E_ARG, "a file set holds at most %d files", SET_MAX);
-    *s = &set->staged[set->count];
-    **s = (struct staged){NULL, 0, 0};
-    HF_TRY(hf_file_create(&(*s)->file, path, err));
-    return HF_OK;
+    struct staged *s = &set->staged[set->count];
+    *s = (struct staged){NULL, 0, 0};
+    return hf_file_create(&s->file, path, err);
 }
 
-/* The file joins the set if it came whole onto the disk. */
-static hf_status end(hf_file_set *set, struct staged *s, hf_status status) {
+/* The file begun joins the set if it came whole onto the disk. */
+static hf_status end(hf_file_set *set, hf_status status) {
+    hf_file *file = set->staged[set->count].file;
     if (status == HF_OK)
-        status = hf_file_stage(s->file, &set->ctx->error);
+        status = hf_file_stage(file, &set->ctx->error);
     if (status == HF_OK)
         set->count++;
     else
-        hf_file_abort(s->file);
+        hf_file_abort(file);
     return status;
 }
 
 static hf_status add_npy(hf_file_set *set, const char *path, const hf_array *a, bool vector) {
     hf_error *err = &set->ctx->error;
-    struct staged *s = NULL;
     size_t row_bytes = 0;
     if (path == NULL || path[0] == '\0' || a == NULL)
         return hf_fail(err, HF_E_ARG, "hf_write_npy: a file name and an array are needed");
     HF_TRY(check_array(a, &row_bytes, err));
     char header[HEADER_BYTES];
     make_header(header, a, vector);
-    HF_TRY(begin(set, path, &s));
+    HF_TRY(begin(set, path));
+    struct staged *s = &set->staged[set->count];
     hf_status status = put(s, header, sizeof header, err);
     if (status == HF_OK)
         status = put_rows(s, a, row_bytes, err);
-    return end(set, s, status);
+    return end(set, status);
 }
 
 static hf_status add_data(hf_file_set *set, const char *path, const void *data, size_t bytes) {
-    struct staged *s = NULL;
     if (path == NULL || path[0] == '\0' || (data == NULL && bytes > 0))
         return hf_ctx_fail(set->ctx, HF_E_ARG, "hf_write_file: a file name and data are needed");
-    HF_TRY(begin(set, path, &s));
-    return end(set, s, bytes > 0 ? put(s, data, bytes, &set->ctx->error) : HF_OK);
+    HF_TRY(begin(set, path));
+    return end(set,
+               bytes > 0 ? put(&set->staged[set->count], data, bytes, &set->ctx->error) : HF_OK);
 }
 
 /* ---- sets */
@@ -193,7 +193,6 @@ hf_status hf_file_set_file(hf_file_set *set, const char *path, const void *data,
 
 static hf_status begin_rows(hf_file_set *set, const char *path, const hf_array *a) {
     hf_error *err = &set->ctx->error;
-    struct staged *s = NULL;
     size_t row_bytes = 0;
     size_t all = 0;
     char header[HEADER_BYTES];
@@ -204,7 +203,8 @@ static hf_status begin_rows(hf_file_set *set, const char *path, const hf_array *
         return hf_fail(err, HF_E_ARG, "hf_file_set_begin: an array needs an element type");
     if (!bare)
         HF_TRY(check_sizes(a, &row_bytes, &all, err));
-    HF_TRY(begin(set, path, &s));
+    HF_TRY(begin(set, path));
+    struct staged *s = &set->staged[set->count];
     if (!bare)
         make_header(header, a, false);
     const hf_status status = bare ? HF_OK : put(s, header, sizeof header, err);
@@ -246,14 +246,14 @@ hf_status hf_file_set_end(hf_file_set *set) {
         return HF_E_ARG;
     if (!set->begun)
         return hf_ctx_fail(set->ctx, HF_E_ARG, "hf_file_set_end: no file was begun");
-    struct staged *s = &set->staged[set->count];
+    const struct staged *s = &set->staged[set->count];
     if (set->promised >= 0 && s->bytes != set->promised)
         return drop_begun(set, hf_ctx_fail(set->ctx, HF_E_ARG,
                                            "hf_file_set_end: the file has %lld bytes, but its "
                                            "header promises %lld",
                                            (long long)s->bytes, (long long)set->promised));
     set->begun = false;
-    return end(set, s, HF_OK);
+    return end(set, HF_OK);
 }
 
 int hf_file_set_at(const hf_file_set *set, int i, int64_t *bytes, uint32_t *crc32) {
