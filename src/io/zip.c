@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "io/input.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -33,7 +34,7 @@ static uint32_t get2(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t
 static uint32_t get4(const unsigned char *p) { return get2(p) | get2(p + 2) << 16; }
 static uint64_t get8(const unsigned char *p) { return get4(p) | (uint64_t)get4(p + 4) << 32; }
 
-static bool signed_as(const unsigned char *p, char a, char b) {
+static bool signed_as(const unsigned char *p, unsigned a, unsigned b) {
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
 
@@ -42,9 +43,10 @@ bool hf_zip_probe(const unsigned char *head, size_t bytes) {
 }
 
 static hf_status damaged(const struct archive *a, const char *what) {
-    return hf_fail(a->err, HF_E_DATA,
-                   "%s: the ZIP archive is cut off or damaged: %s; write or copy it again", a->name,
-                   what);
+    (void)hf_fail(a->err, HF_E_DATA,
+                  "%s: the ZIP archive is cut off or damaged: %s; write or copy it again", a->name,
+                  what);
+    return HF_E_DATA;
 }
 
 /* [offset, offset + bytes) lies in the file before `end`. */
@@ -224,6 +226,7 @@ static hf_status choose(struct archive *a, const char *wanted, struct hf_zip_mem
     char list[200] = "";
     int count = 0, found = 0;
     uint32_t flags = 0, method = 0;
+    assert(a->directory != NULL); /* it was read */
     for (int64_t at = 0; at < a->directory_bytes;) {
         struct hf_zip_member m = {{0}, 0, 0, 0, 0, false};
         uint32_t its_flags = 0, its_method = 0;
