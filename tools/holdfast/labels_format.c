@@ -13,19 +13,18 @@ const char *labels_file_name(enum labels_format format) {
 /* The digits of a label, which is -1 or more, and the end of the line; how many bytes. */
 static size_t put_line(char *at, int32_t label) {
     char digits[LINE_BYTES];
-    size_t count = 0;
-    if (label < 0) {
-        memcpy(at, "-1\n", 3);
-        return 3;
-    }
+    size_t count = 0, used = 0;
+    if (label < 0)
+        at[used++] = '-';
+    int32_t left = label < 0 ? 1 : label;
     do {
-        digits[count++] = (char)('0' + label % 10);
-        label /= 10;
-    } while (label > 0);
-    for (size_t i = 0; i < count; i++)
-        at[i] = digits[count - 1 - i];
-    at[count] = '\n';
-    return count + 1;
+        digits[count++] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    while (count > 0)
+        at[used++] = digits[--count];
+    at[used++] = '\n';
+    return used;
 }
 
 static hf_status add_csv(hf_file_set *set, const char *path, const int32_t *labels, int64_t n) {
