@@ -126,6 +126,23 @@ static inline struct problem problem_open(hf_context *ctx, const char *name, int
     return p;
 }
 
+/* Cities: latitude, longitude and population, which is up to 1e5 times as wide. */
+static inline struct problem cities_with_population(hf_context *ctx, int64_t rows) {
+    struct problem place = problem_open(ctx, "geo-cities/latlon_f32.npy", rows);
+    struct problem people = problem_open(ctx, "geo-cities/population_i32.npy", rows);
+    assert_true(place.d == 2 && people.d == 1 && place.n == people.n);
+    double *v = must_alloc((size_t)place.n * 3 * sizeof(double));
+    for (int64_t i = 0; i < place.n; i++) {
+        memcpy(v + i * 3, place.x64 + i * 2, 2 * sizeof(double));
+        v[i * 3 + 2] = people.x64[i];
+    }
+    const struct problem p = problem_from(v, place.n, 3, HF_F32, 0);
+    free(v);
+    problem_free(&place);
+    problem_free(&people);
+    return p;
+}
+
 /* d(x, c) as the header of the public API words it. */
 static inline double brute_distance(hf_metric metric, const double *x, const double *c, int64_t d) {
     double sum = 0;

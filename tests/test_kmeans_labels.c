@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Labels that stay on a GPU until the host must have them. Skipped, with the reason, where there is
- * none. */
+ * Labels of a GPU: they stay there until the host must have them, and are the CPU's on real rows
+ * that ask for all of the arithmetic. Skipped, with the reason, where there is none. */
 #include "core/context.h"
 #include "kmeans_device.h"
 
@@ -66,9 +66,28 @@ static void fewer_threads(void **state) {
     free(v);
 }
 
+/* Rounding of the 16-bit kernels shows where one column is far wider than the others. */
+static void population_beside_coordinates(void **state) {
+    (void)state;
+    struct problem p = cities_with_population(gpu, 70000);
+    hf_context *cpu = open_context(2, 0);
+    for (int k = 100; k <= 1000; k *= 10) {
+        const hf_kmeans_opts o = {.k = k, .init = HF_INIT_RANDOM, .seed = 4, .max_iter = 5};
+        hf_kmeans_result a = {0}, b = {0};
+        FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
+        FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &b));
+        expect_same(&a, &b, "cities");
+        hf_kmeans_result_clear(&a);
+        hf_kmeans_result_clear(&b);
+    }
+    hf_context_destroy(cpu);
+    problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(labels_there),
-                                       cmocka_unit_test(fewer_threads)};
+                                       cmocka_unit_test(fewer_threads),
+                                       cmocka_unit_test(population_beside_coordinates)};
     const hf_context_opts opts = {.device = "cuda", .threads = 4};
     if (hf_context_create(&gpu, &opts) != HF_OK) {
         printf("skipped: %s\n", hf_last_error(NULL));

@@ -99,6 +99,19 @@ static void many_rows(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Real rows whose widest column leaves little of the others in 16 bits. */
+static void population_beside_coordinates(void **state) {
+    (void)state;
+    hf_context *ctx = open_context(2, 0);
+    struct problem p = cities_with_population(ctx, 6000);
+    for (int k = 40; k <= 600; k *= 15) {
+        const hf_kmeans_opts o = {.k = k, .init = HF_INIT_RANDOM, .seed = 4, .max_iter = 5};
+        assert_true(every_row(ctx, &p, &o) > 0);
+    }
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
 static hf_status read_rows(void *user, int64_t first, int64_t count, void *dst, char *message,
                            size_t message_bytes) {
     (void)message;
@@ -147,6 +160,7 @@ static void rows_read_or_left_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_type_and_metric),
                                        cmocka_unit_test(far_centroids), cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(population_beside_coordinates),
                                        cmocka_unit_test(rows_read_or_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
