@@ -356,6 +356,14 @@ def no_room():
     equal(os.listdir(scratch("small")), [], "what a failed write leaves")
 
 
+def size_of(path):
+    """0 for a file that is gone: the trial whether one can be written there, or one that got its name."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
 def slow_transform(folder):
     """A transform under way: its file has begun to grow under its hidden name."""
     path, c = scratch("many.npy"), scratch("many-centres.npy")
@@ -369,7 +377,7 @@ def slow_transform(folder):
                     "--threads", 1)
     while process.poll() is None:
         hidden = os.listdir(folder)
-        if any(os.path.getsize(os.path.join(folder, name)) > 100000 for name in hidden if name.startswith(".")):
+        if any(size_of(os.path.join(folder, name)) > 100000 for name in hidden if name.startswith(".")):
             break
         time.sleep(0.001)
     return process, ["transform", path, "--centroids", c, "-o", os.path.join(folder, "far.npy"), "-q"]
