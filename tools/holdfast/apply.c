@@ -313,7 +313,8 @@ int apply_failed(const struct apply *a, hf_status status) {
 
 /* ---- what is reported */
 
-json_t *apply_report(const struct apply *a, const char *command) {
+/* An object with the members that all verbs have; NULL: out of memory. */
+static json_t *report(const struct apply *a, const char *command) {
     const hf_array *c = hf_dataset_array(a->centroids);
     return json_pack(
         "{s:s, s:s, s:{s:o, s:s, s:s, s:I, s:I, s:b}, s:{s:o, s:I, s:s}, s:o, s:o, s:s, s:s, s:o, "
@@ -329,6 +330,16 @@ json_t *apply_report(const struct apply *a, const char *command) {
         "threads", hf_context_threads(a->ctx), "device", hf_context_device(a->ctx), "memory",
         "peak_bytes", (json_int_t)tool_peak_memory(), "limit_bytes",
         (json_int_t)hf_context_memory(a->ctx));
+}
+
+int apply_print_json(const struct apply *a, const char *command, json_t *more) {
+    json_t *root = report(a, command);
+    if (!root || !more || json_object_update(root, more) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    json_decref(more);
+    return tool_json_print(root);
 }
 
 void apply_summary(const struct apply *a, int64_t dropped, FILE *out) {

@@ -53,8 +53,9 @@ int apply_predict(struct apply *a, const hf_prediction *out);
 /* Report the failure of a call on the data. */
 int apply_failed(const struct apply *a, hf_status status);
 
-/* An object with the members that all verbs have; NULL: out of memory. */
-json_t *apply_report(const struct apply *a, const char *command);
+/* Print the members that all verbs have, and `more` of this one, whose reference is dropped (NULL:
+ * out of memory); an exit code. */
+int apply_print_json(const struct apply *a, const char *command, json_t *more);
 
 /* The first lines of a summary: the data, the centroids. */
 void apply_summary(const struct apply *a, int64_t dropped, FILE *out);

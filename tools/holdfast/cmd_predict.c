@@ -98,7 +98,6 @@ static int write_files(const struct job *job) {
 
 static int print_json(const struct job *job) {
     const struct apply *a = &job->apply;
-    json_t *root = apply_report(a, "predict");
     json_t *more = json_pack(
         "{s:o, s:I, s:o, s:o, s:s, s:o, s:{s:o, s:o, s:o}}", "inertia",
         tool_json_real(job->inertia), "rows_dropped", (json_int_t)job->dropped, "sizes",
@@ -107,12 +106,7 @@ static int print_json(const struct job *job) {
         tool_json_name(job->distances_file), "seconds", "load",
         tool_json_real(a->loaded - a->begun), "predict", tool_json_real(a->computed - a->loaded),
         "write", tool_json_real(job->seconds_write));
-    if (!root || !more || json_object_update(root, more) != 0) {
-        json_decref(root);
-        root = NULL;
-    }
-    json_decref(more);
-    return tool_json_print(root);
+    return apply_print_json(a, "predict", more);
 }
 
 static void print_summary(const struct job *job, FILE *out) {

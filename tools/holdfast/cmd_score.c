@@ -40,7 +40,6 @@ static double mean_distance(const struct job *job) {
 static int print_json(const struct job *job) {
     const struct apply *a = &job->apply;
     const double mean = mean_distance(job);
-    json_t *root = apply_report(a, "score");
     json_t *more = json_pack(
         "{s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:{s:o, s:o}}", "inertia",
         tool_json_real(job->inertia), "mean_distance", tool_json_real(mean), "rms_distance",
@@ -48,12 +47,7 @@ static int print_json(const struct job *job) {
         (json_int_t)(a->rows - job->dropped), "rows_dropped", (json_int_t)job->dropped, "weight",
         tool_json_real(job->weight), "sizes", tool_json_counts(job->sizes, a->k), "seconds", "load",
         tool_json_real(a->loaded - a->begun), "score", tool_json_real(a->computed - a->loaded));
-    if (!root || !more || json_object_update(root, more) != 0) {
-        json_decref(root);
-        root = NULL;
-    }
-    json_decref(more);
-    return tool_json_print(root);
+    return apply_print_json(a, "score", more);
 }
 
 static void print_sizes(const struct job *job, FILE *out) {

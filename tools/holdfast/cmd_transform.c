@@ -100,17 +100,11 @@ static double seconds_transform(const struct job *job) {
 
 static int print_json(const struct job *job, double seconds) {
     const struct apply *a = &job->apply;
-    json_t *root = apply_report(a, "transform");
     json_t *more = json_pack("{s:I, s:o, s:{s:o, s:o, s:o}}", "rows_dropped",
                              (json_int_t)job->dropped, "distances", tool_json_name(job->file),
                              "seconds", "load", tool_json_real(a->loaded - a->begun), "transform",
                              tool_json_real(seconds), "write", tool_json_real(job->seconds_write));
-    if (!root || !more || json_object_update(root, more) != 0) {
-        json_decref(root);
-        root = NULL;
-    }
-    json_decref(more);
-    return tool_json_print(root);
+    return apply_print_json(a, "transform", more);
 }
 
 static void print_summary(const struct job *job, double seconds, FILE *out) {
