@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend: HF_CUDA=ON needs nvcc, OFF leaves it out, AUTO takes it where it is. Sets
 # HF_CUDA_DEFINITIONS (HF_HAVE_CUDA, HF_CUDA_LEFT_OUT, HF_CUDA_OP_<op>=1 for each <op>_cuda.cu) and
-# offers hf_add_cuda_objects(). Files named *_sm90*.cu are compiled for 9.0a alone (wgmma,
-# setmaxnreg), all others for 8.0, 9.0 and, as PTX, what comes later.
+# offers hf_add_cuda_objects(). Files named *_sm90*.cu, or in a folder sm90, are compiled for 9.0a
+# alone (wgmma, setmaxnreg), all others for 8.0, 9.0 and, as PTX, what comes later.
 set(HF_CUDA AUTO CACHE STRING "NVIDIA GPUs: ON, OFF or AUTO")
 set_property(CACHE HF_CUDA PROPERTY STRINGS ON OFF AUTO)
 
@@ -52,10 +52,10 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 
 set(HF_CUDA_DEFINITIONS "HF_HAVE_CUDA=1")
 set(HF_CUDA_LIBRARIES CUDA::cudart_static)
-file(GLOB HF_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/*/*.cu"
+file(GLOB_RECURSE HF_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/*.cu"
      "${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu")
 foreach(source IN LISTS HF_CUDA_SOURCES)
-  if(source MATCHES "/ops/([a-z]+)/([a-z]+)_cuda\\.cu$" AND CMAKE_MATCH_1 STREQUAL CMAKE_MATCH_2)
+  if(source MATCHES "/ops/([a-z]+)/(cuda/)?([a-z]+)_cuda\\.cu$" AND CMAKE_MATCH_1 STREQUAL CMAKE_MATCH_3)
     list(APPEND HF_CUDA_DEFINITIONS "HF_CUDA_OP_${CMAKE_MATCH_1}=1")
   endif()
 endforeach()
@@ -76,9 +76,9 @@ target_compile_definitions(hf_cuda_flags INTERFACE ${HF_ISA_DEFINITIONS} ${HF_CU
 function(hf_add_cuda_objects objects)
   set(all ${${objects}})
   set(hopper ${HF_CUDA_SOURCES})
-  list(FILTER hopper INCLUDE REGEX "_sm90[^/]*\\.cu$")
+  list(FILTER hopper INCLUDE REGEX "/sm90/|_sm90[^/]*\\.cu$")
   set(general ${HF_CUDA_SOURCES})
-  list(FILTER general EXCLUDE REGEX "_sm90[^/]*\\.cu$")
+  list(FILTER general EXCLUDE REGEX "/sm90/|_sm90[^/]*\\.cu$")
   add_library(hf_cuda_host OBJECT ${HF_CUDA_HOST_SOURCES})
   target_link_libraries(hf_cuda_host PRIVATE hf_flags CUDA::toolkit)
   list(APPEND all $<TARGET_OBJECTS:hf_cuda_host>)

@@ -6,8 +6,8 @@
 
 #include "unit.h"
 
-#include "algo/kmeans/init.h"
-#include "algo/kmeans/init_state.h"
+#include "algo/kmeans/init/init.h"
+#include "algo/kmeans/init/init_state.h"
 #include "base/fixed.h"
 #include "base/rng.h"
 #include "ops/reference.h"

@@ -3,7 +3,7 @@
  * (and distances, of predict), centroids and 64 MiB. */
 #include "kmeans_brute.h"
 
-#include "algo/kmeans/init_state.h"
+#include "algo/kmeans/init/init_state.h"
 #include "base/mem.h"
 #include "core/context.h"
 

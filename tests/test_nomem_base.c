@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/plan.h"
-#include "core/rows.h"
+#include "rows/rows.h"
 #include "core/tune.h"
 #include "ops/range/range.h"
 

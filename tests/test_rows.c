@@ -5,7 +5,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "core/rows.h"
+#include "rows/rows.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "core/context.h"
 #include "io/gunzip.h"
-#include "io/prep_rows.h"
+#include "io/prep/prep_rows.h"
 
 #include <locale.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef HF_DATASET_H
 #define HF_DATASET_H
 
-#include "io/csv_head.h"
+#include "io/csv/csv_head.h"
 #include "io/input.h"
 #include "io/table.h"
 #include <holdfast/io.h>

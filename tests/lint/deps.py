@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The include graph obeys the dependency rule of docs/architecture.md."""
+"""The include graph obeys the dependency rule of docs/architecture.md; no folder of src is too long to read."""
+import collections
 import os
 import re
 
@@ -11,13 +12,15 @@ BELOW = {
     "base": [],
     "device": ["base"],
     "core": ["base", "device"],
+    "rows": ["base", "device", "core"],
     "ops": ["base", "device", "core"],
     "guard": ["base", "device", "core", "ops"],
     "comm": ["base", "device", "core", "ops"],
-    "algo": ["base", "core", "ops", "guard", "comm"],
+    "algo": ["base", "core", "rows", "ops", "guard", "comm"],
     "io": ["base", "core"],
-    "harness": ["base", "device", "core", "ops", "guard", "comm", "algo", "io"],
+    "harness": ["base", "device", "core", "rows", "ops", "guard", "comm", "algo", "io"],
 }
+MOST_FILES = 30  # of one folder of src, without its subfolders
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
 BACKEND = re.compile(r"\b(?:WITH|HF)_(?:CUDA|OPENCL|MPI|NCCL)\b")
 BACKEND_PLACES = ("src/ops/registry.c", "src/device/", "src/comm/")
@@ -34,7 +37,7 @@ def check_internal(path, name, layer):
         return f'"{name}": {layer} may not include from {target}'
     if layer == "algo" and target == "ops":
         parts = name.split("/")
-        if len(parts) == 3 and parts[2] != parts[1] + ".h":
+        if len(parts) > 2 and parts[2:] != [parts[1] + ".h"]:
             return f'"{name}": algo may name an op\'s argument header ({parts[1]}.h) only'
     return None
 
@@ -80,6 +83,9 @@ def main():
             problems.append(f"{path}: a backend is chosen in {', '.join(BACKEND_PLACES)} only")
     for path in outside:
         problems += check_outside(path)
+    folders = collections.Counter(os.path.dirname(path) for path in files(under=("src/",)))
+    problems += [f"{folder}: {count} files; split it, {MOST_FILES} are the most"
+                 for folder, count in folders.items() if count > MOST_FILES]
     if not sources:
         problems.append("no sources found")
     finish(problems, f"includes of {len(sources) + len(outside)} files")

@@ -4,7 +4,7 @@
  * the same. */
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
-#include "algo/kmeans/together.h"
+#include "algo/kmeans/loop/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include <stdbool.h>

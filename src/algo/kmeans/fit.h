@@ -5,11 +5,11 @@
 #ifndef HF_FIT_H
 #define HF_FIT_H
 
-#include "algo/kmeans/init.h"
-#include "algo/kmeans/skip.h"
+#include "algo/kmeans/init/init.h"
+#include "algo/kmeans/loop/skip.h"
 #include "base/parallel.h"
-#include "core/resident.h"
-#include "core/rows.h"
+#include "rows/resident.h"
+#include "rows/rows.h"
 #include "ops/assign/assign.h"
 #include "ops/means.h"
 #include <holdfast/kmeans.h>

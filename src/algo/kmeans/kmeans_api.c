@@ -6,8 +6,8 @@
 #include "algo/kmeans/predict.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "core/reader.h"
-#include "core/resident.h"
+#include "rows/reader.h"
+#include "rows/resident.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef HF_PREDICT_H
 #define HF_PREDICT_H
 
-#include "core/resident.h"
+#include "rows/resident.h"
 #include "ops/assign/assign.h"
 #include <holdfast/kmeans.h>
 

@@ -2,7 +2,7 @@
  * From the first restart to the last, keeping the centroids of the least inertia. */
 #include "algo/kmeans/checkpoint.h"
 #include "algo/kmeans/fit.h"
-#include "algo/kmeans/init.h"
+#include "algo/kmeans/init/init.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * No rows: on the CPU k-means++ is a loop over op seed (algo/kmeans/init_greedy.c). */
+ * No rows: on the CPU k-means++ is a loop over op seed (algo/kmeans/init/init_greedy.c). */
 #include "core/kernel.h"
 #include "device/host/isa.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * No rows: on the CPU the rounds of k-means|| have the same loops, a thread a range of rows, in
- * algo/kmeans/init_parallel.c. */
+ * algo/kmeans/init/init_parallel.c. */
 #include "core/kernel.h"
 #include "device/host/isa.h"
 

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/prep/prep_rows.h"
+
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "core/array.h"
+#include "core/context.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RAW_BYTES ((size_t)256 << 10)   /* of rows that are read at once */
+#define BLOCK_BYTES ((size_t)256 << 10) /* of float64 rows that are measured at once */
+
+static int64_t cols_in(const struct hf_prep *p) {
+    return p->x.data != NULL ? p->x.cols : p->inner.cols;
+}
+
+static hf_dtype dtype_in(const struct hf_prep *p) {
+    return p->x.data != NULL ? p->x.dtype : p->inner.dtype;
+}
+
+/* Rows [first, first + *count) as they come; *count becomes less where less is read at once. */
+static hf_status fetch(const struct hf_prep *p, int64_t first, int64_t *count, hf_array *rows,
+                       hf_error *err) {
+    if (p->x.data != NULL) {
+        *rows = hf_array_slice(&p->x, first, *count);
+        return HF_OK;
+    }
+    if (*count > p->raw_rows)
+        *count = p->raw_rows;
+    char message[512] = "";
+    const hf_status status =
+        p->inner.read(p->inner.user, first, *count, p->raw, message, sizeof message);
+    message[sizeof message - 1] = '\0';
+    *rows = hf_array_view(p->raw, p->inner.dtype, *count, p->inner.cols);
+    if (status == HF_OK)
+        return HF_OK;
+    return hf_fail(err, status, "%s", message[0] != '\0' ? message : hf_status_text(status));
+}
+
+/* The chosen columns of a row as float64, missing values as NaN. */
+static void widen(const struct hf_prep *p, const void *from, hf_dtype dtype, double *row) {
+    const int64_t cols = p->source.cols;
+    double *wide = p->all ? row : p->wide;
+    hf_to_f64(wide, from, dtype, cols_in(p));
+    for (int64_t j = 0; j < cols && !p->all; j++)
+        row[j] = wide[p->columns[j]];
+    for (int64_t m = 0; m < p->missing_count; m++)
+        for (int64_t j = 0; j < cols; j++)
+            row[j] = row[j] == p->missing[m] ? (double)NAN : row[j];
+}
+
+static hf_status fail_large(const struct hf_prep *p, int64_t i, double *row, hf_error *err) {
+    int64_t j = 0;
+    while (j + 1 < p->source.cols && !(isfinite(row[j]) && isinf((float)row[j])))
+        j++;
+    return hf_fail(err, HF_E_DATA,
+                   "%s: row %lld, column %lld (both counted from 0): a value that is %g scaled is "
+                   "too large for float32; scale with standard or minmax, or save the data as "
+                   "float64",
+                   p->name, (long long)i, (long long)p->columns[j], row[j]);
+}
+
+/* Scale p->row, row number i, and store it. */
+static hf_status store(const struct hf_prep *p, int64_t i, void *dst, hf_error *err) {
+    const int64_t cols = p->source.cols;
+    double *row = p->row;
+    for (int64_t j = 0; p->parameters != NULL && j < cols; j++)
+        row[j] = (row[j] - p->scaling.shift[j]) / p->scaling.unit[j];
+    if (p->source.dtype == HF_F64) {
+        memcpy(dst, row, (size_t)cols * sizeof *row);
+    } else if (p->source.dtype == HF_F32) {
+        float *narrow = dst;
+        bool large = false;
+        for (int64_t j = 0; j < cols; j++) {
+            narrow[j] = (float)row[j];
+            large |= fabs(row[j]) >= 0x1.ffffffp127 && isfinite(row[j]);
+        }
+        if (large)
+            return fail_large(p, i, row, err);
+    } else {
+        for (int64_t j = 0; j < cols; j++)
+            hf_store_f64(dst, p->source.dtype, j, row[j]);
+    }
+    return HF_OK;
+}
+
+/* Nothing but columns are chosen: elements keep their bits. */
+static void pick(const struct hf_prep *p, const void *from, void *dst) {
+    const size_t bytes = hf_dtype_bytes(p->source.dtype);
+    for (int64_t j = 0; j < p->source.cols; j++)
+        memcpy((char *)p->row + (size_t)j * bytes,
+               (const char *)from + (size_t)p->columns[j] * bytes, bytes);
+    memcpy(dst, p->row, (size_t)p->source.cols * bytes);
+}
+
+static hf_status read_rows(const struct hf_prep *p, int64_t first, int64_t count, char *dst,
+                           hf_error *err) {
+    const size_t row_bytes = (size_t)p->source.cols * hf_dtype_bytes(p->source.dtype);
+    const bool same = p->parameters == NULL && p->missing_count == 0;
+    for (int64_t done = 0; done < count;) {
+        int64_t now = count - done;
+        hf_array rows;
+        HF_TRY(fetch(p, first + done, &now, &rows, err));
+        for (int64_t i = 0; i < now; i++, dst += row_bytes) {
+            const void *from = hf_array_row(&rows, i);
+            if (same) {
+                pick(p, from, dst);
+                continue;
+            }
+            widen(p, from, rows.dtype, p->row);
+            HF_TRY(store(p, first + done + i, dst, err));
+        }
+        done += now;
+    }
+    return HF_OK;
+}
+
+static hf_status read_source(void *user, int64_t first, int64_t count, void *dst, char *message,
+                             size_t message_bytes) {
+    const struct hf_prep *p = user;
+    hf_error err = {""};
+    hf_status status = HF_OK;
+    if (first < 0 || count < 0 || first > p->source.rows - count)
+        status = hf_fail(&err, HF_E_ARG, "%s: %lld rows from row %lld were asked for, it has %lld",
+                         p->name, (long long)count, (long long)first, (long long)p->source.rows);
+    if (status == HF_OK)
+        status = read_rows(p, first, count, dst, &err);
+    if (status != HF_OK && message != NULL && message_bytes > 0)
+        (void)snprintf(message, message_bytes, "%s", err.text);
+    return status;
+}
+
+static bool is_complete(const double *row, int64_t cols) {
+    bool complete = true;
+    for (int64_t j = 0; j < cols; j++)
+        complete &= fabs(row[j]) < HUGE_VAL; /* false for NaN too */
+    return complete;
+}
+
+hf_status hf_prep_each(struct hf_prep *p, hf_prep_fn *fn, void *job, hf_error *err) {
+    const int64_t cols = p->source.cols;
+    const size_t row_bytes = (size_t)cols * sizeof(double);
+    const int64_t room = row_bytes < BLOCK_BYTES ? (int64_t)(BLOCK_BYTES / row_bytes) : 1;
+    double *block = hf_alloc((size_t)room * row_bytes);
+    if (block == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to measure its columns", p->name);
+    hf_status status = HF_OK;
+    for (int64_t first = 0; first < p->source.rows && status == HF_OK;) {
+        int64_t now = p->source.rows - first < room ? p->source.rows - first : room;
+        hf_array rows;
+        int64_t kept = 0;
+        status = fetch(p, first, &now, &rows, err);
+        for (int64_t i = 0; status == HF_OK && i < now; i++) {
+            double *row = block + kept * cols;
+            widen(p, hf_array_row(&rows, i), rows.dtype, row);
+            kept += is_complete(row, cols);
+        }
+        if (status == HF_OK && kept > 0)
+            status = fn(job, first, block, kept);
+        first += now;
+    }
+    hf_free(block);
+    return status;
+}
+
+static hf_status check_source(const hf_array *x, const hf_source *source, hf_error *err) {
+    if ((x == NULL) == (source == NULL))
+        return hf_fail(err, HF_E_ARG, "hf_prep_create: either x or source is needed, not both");
+    const hf_dtype dtype = x != NULL ? x->dtype : source->dtype;
+    if (x != NULL)
+        HF_TRY(hf_array_check(x, "x", err));
+    else if (source->rows < 1 || source->cols < 1 || source->read == NULL)
+        return hf_fail(err, HF_E_ARG, "hf_prep_create: source needs rows, columns and read");
+    if (dtype == HF_I32 || hf_dtype_bytes(dtype) == 0)
+        return hf_fail(err, HF_E_ARG, "hf_prep_create: rows of type %s cannot be clustered",
+                       hf_dtype_name(dtype));
+    return HF_OK;
+}
+
+/* p->columns [count] and p->all; taken [total] is 0. */
+static hf_status list_columns(struct hf_prep *p, const int64_t *columns, int64_t count,
+                              unsigned char *taken, hf_error *err) {
+    const int64_t total = cols_in(p);
+    if (p->columns == NULL || taken == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory for its columns", p->name);
+    p->all = count == total;
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t c = columns != NULL ? columns[j] : j;
+        if (c < 0 || c >= total)
+            return hf_fail(err, HF_E_ARG, "%s: column %lld (counted from 0) is not there", p->name,
+                           (long long)c);
+        if (taken[c]++)
+            return hf_fail(err, HF_E_ARG, "%s: column %lld (counted from 0) is chosen twice",
+                           p->name, (long long)c);
+        p->columns[j] = c;
+        p->all = p->all && c == j;
+    }
+    return HF_OK;
+}
+
+static hf_status take_columns(struct hf_prep *p, const hf_prep_opts *opts, hf_error *err) {
+    const int64_t total = cols_in(p);
+    const int64_t count = opts->columns != NULL ? opts->columns_count : total;
+    if (count < 1 || count > total)
+        return hf_fail(err, HF_E_ARG, "%s: %lld columns cannot be chosen from %lld", p->name,
+                       (long long)count, (long long)total);
+    p->source.cols = count;
+    p->columns = hf_alloc((size_t)count * sizeof *p->columns);
+    unsigned char *taken = hf_alloc_zero((size_t)total);
+    const hf_status status = list_columns(p, opts->columns, count, taken, err);
+    hf_free(taken);
+    return status;
+}
+
+static hf_status take_missing(struct hf_prep *p, const hf_prep_opts *opts, hf_error *err) {
+    if (opts->missing_count < 0 || (opts->missing_count > 0 && opts->missing == NULL))
+        return hf_fail(err, HF_E_ARG, "%s: missing_count %lld without values", p->name,
+                       (long long)opts->missing_count);
+    if (opts->missing_count == 0)
+        return HF_OK;
+    p->missing = hf_alloc((size_t)opts->missing_count * sizeof *p->missing);
+    if (p->missing == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory for missing values", p->name);
+    p->missing_count = opts->missing_count;
+    for (int64_t m = 0; m < p->missing_count; m++)
+        p->missing[m] = hf_round_to(opts->missing[m], dtype_in(p));
+    return HF_OK;
+}
+
+/* Scratch rows, and a chunk of what is read. */
+static hf_status take_memory(struct hf_prep *p, hf_error *err) {
+    const size_t row_bytes = (size_t)cols_in(p) * hf_dtype_bytes(dtype_in(p));
+    p->wide = hf_alloc((size_t)cols_in(p) * sizeof *p->wide);
+    p->row = hf_alloc((size_t)p->source.cols * sizeof *p->row);
+    if (p->x.data == NULL) {
+        p->raw_rows = row_bytes < RAW_BYTES ? (int64_t)(RAW_BYTES / row_bytes) : 1;
+        p->raw = hf_alloc((size_t)p->raw_rows * row_bytes);
+    }
+    if (p->wide != NULL && p->row != NULL && (p->raw != NULL || p->x.data != NULL))
+        return HF_OK;
+    return hf_fail(err, HF_E_NOMEM, "%s: no memory for a few of its rows", p->name);
+}
+
+static hf_status take_scaling(struct hf_prep *p, const hf_prep_opts *opts, uint64_t memory,
+                              hf_error *err) {
+    const int64_t cols = p->source.cols;
+    const hf_scaling *given = opts->scaling;
+    if (given == NULL && opts->scale == HF_SCALE_NONE)
+        return HF_OK;
+    if (given != NULL && (given->cols != cols || given->shift == NULL || given->unit == NULL))
+        return hf_fail(err, HF_E_ARG, "%s: a scaling of %lld columns does not fit its %lld",
+                       p->name, (long long)given->cols, (long long)cols);
+    if (given == NULL && (unsigned)opts->scale > HF_SCALE_MINMAX)
+        return hf_fail(err, HF_E_ARG, "%s: there is no scaling %d", p->name, (int)opts->scale);
+    double *parameters = hf_alloc((size_t)cols * 2 * sizeof *parameters);
+    if (parameters == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory for a scaling", p->name);
+    p->parameters = parameters;
+    p->scaling = (hf_scaling){.method = given != NULL ? given->method : opts->scale,
+                              .cols = cols,
+                              .shift = parameters,
+                              .unit = parameters + cols};
+    p->source.dtype = p->source.dtype == HF_F64 ? HF_F64 : HF_F32;
+    if (given == NULL)
+        return hf_prep_measure(p, opts->scale, memory, err);
+    memcpy(parameters, given->shift, (size_t)cols * sizeof *parameters);
+    memcpy(parameters + cols, given->unit, (size_t)cols * sizeof *parameters);
+    for (int64_t j = 0; j < cols; j++)
+        if (!isfinite(given->shift[j]) || !isfinite(given->unit[j]) || given->unit[j] == 0)
+            return hf_fail(err, HF_E_ARG, "%s: the given scaling has shift %g and unit %g at %lld",
+                           p->name, given->shift[j], given->unit[j], (long long)j);
+    return HF_OK;
+}
+
+static hf_status fill(struct hf_prep *p, const hf_prep_opts *opts, uint64_t memory, hf_error *err) {
+    HF_TRY(take_columns(p, opts, err));
+    HF_TRY(take_missing(p, opts, err));
+    HF_TRY(take_memory(p, err));
+    const bool bytes = dtype_in(p) == HF_U8 && p->missing_count > 0;
+    p->source.rows = p->x.data != NULL ? p->x.rows : p->inner.rows;
+    p->source.dtype = bytes ? HF_F32 : dtype_in(p);
+    p->source.read = read_source;
+    p->source.user = p;
+    return take_scaling(p, opts, memory, err);
+}
+
+hf_status hf_prep_make(const char *name, uint64_t memory, const hf_array *x,
+                       const hf_source *source, const hf_prep_opts *opts, struct hf_prep **prep,
+                       hf_error *err) {
+    static const hf_prep_opts none;
+    HF_TRY(check_source(x, source, err));
+    struct hf_prep *p = hf_alloc_zero(sizeof *p);
+    if (p == NULL)
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to prepare it", name);
+    (void)snprintf(p->name, sizeof p->name, "%s", name);
+    if (x != NULL)
+        p->x = *x;
+    else
+        p->inner = *source;
+    const hf_status status = fill(p, opts != NULL ? opts : &none, memory, err);
+    if (status != HF_OK) {
+        hf_prep_destroy(p);
+        return status;
+    }
+    *prep = p;
+    return HF_OK;
+}
+
+hf_status hf_prep_create(hf_context *ctx, const hf_array *x, const hf_source *source,
+                         const hf_prep_opts *opts, hf_prep **prep) {
+    if (prep != NULL)
+        *prep = NULL;
+    if (ctx == NULL)
+        return HF_E_ARG;
+    if (prep == NULL)
+        return hf_ctx_fail(ctx, HF_E_ARG, "hf_prep_create: no place for the prepared rows");
+    return hf_prep_make("the rows", ctx->memory_bytes, x, source, opts, prep, &ctx->error);
+}
+
+void hf_prep_destroy(hf_prep *prep) {
+    if (prep == NULL)
+        return;
+    hf_free(prep->columns);
+    hf_free(prep->missing);
+    hf_free(prep->parameters);
+    hf_free(prep->raw);
+    hf_free(prep->wide);
+    hf_free(prep->row);
+    hf_free(prep);
+}
+
+const hf_source *hf_prep_source(const hf_prep *prep) { return prep == NULL ? NULL : &prep->source; }
+
+const hf_scaling *hf_prep_scaling(const hf_prep *prep) {
+    return prep == NULL || prep->parameters == NULL ? NULL : &prep->scaling;
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign on vectors and matrix tiles; compiled once per instruction set. A worker takes rows, skips
+ * what the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the
+ * few rows that stay open for a second pass that names their candidates, which float64 then
+ * decides. */
+#include "base/cpuid.h"
+#include "core/kernel.h"
+#include "ops/assign/host/job.h"
+
+#if HF_ISA_TILES
+#include "ops/assign/host/sweep_amx.h"
+#else
+#include "ops/assign/host/tile_f32.h"
+#endif
+#include "ops/assign/host/dense.h"
+#include "ops/assign/host/gather.h"
+#include "ops/assign/host/kept.h"
+#include "ops/assign/host/prepare.h"
+#include "ops/assign/host/project.h"
+#include "ops/assign/host/settle.h"
+#include "ops/assign/host/skip.h"
+#include "ops/assign/host/start.h"
+#include <float.h>
+
+#define PROJECT_FEATURES 96 /* fewer are looked at at once */
+#define PROJECT_CENTROIDS 64
+#define I16_FEATURES 4096
+#define MERGE_GRAIN 4096 /* sums that a worker adds up at once */
+
+/* Take `count` rows from the end of a queue, pack them, find the best two centroids of each. */
+static void filter_block(const struct job *job, struct worker *w, const struct pack *p,
+                         int64_t *queue, int *queued, int count) {
+    struct block *b = &w->block;
+    const int project = job->project && p == &job->all;
+    *queued -= count;
+    memcpy(b->row, queue + *queued, sizeof(int64_t) * (size_t)count);
+    b->rows = count;
+    if (job->begin_dense && p == &job->all) {
+        for (int i = 0; i < count; i++)
+            leave_open(w, b->row[i], -INFINITY, 0);
+        b->rows = 0;
+        return;
+    }
+    load_block(job, w);
+    clear_picks(b);
+    if (!project) {
+        tile_argmax(job, w, p);
+        return;
+    }
+    project_argmax(job, w);
+}
+
+/* The label of each open row of the block: from its list, if the filter gave it one, or by all
+ * centroids. */
+static void settle_lists(const struct job *job, struct worker *w) {
+    const struct block *b = &w->block;
+    int n_dense = 0;
+    for (int s = 0; s < b->rows; s++) {
+        const int listed = w->listed[s];
+        if (listed > 0 && listed <= NEAR_LIST)
+            near_list(job, w, s, w->list + s * NEAR_LIST, listed);
+        else
+            w->dense[n_dense++] = s;
+    }
+    dense_settle(job, w, w->dense, n_dense);
+}
+
+/* Second pass over some open rows: candidates, then differences, then float64. */
+static void settle_open(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    const int most = open_most(job, &w->block);
+    b->rows = w->n_open < most ? w->n_open : most;
+    w->n_open -= b->rows;
+    const struct open_row *open = w->open + w->n_open;
+    for (int s = 0; s < b->capacity; s++)
+        b->best[s] = s < b->rows && open[s].threshold > -FLT_MAX ? open[s].threshold : INFINITY;
+    for (int s = 0; s < b->rows; s++) {
+        b->row[s] = open[s].row;
+        w->least[s] = INFINITY;
+        w->least_arg[s] = INT32_MAX;
+        w->beside[s] = -1;
+        w->sure[s] = 0;
+        w->listed[s] = 0;
+    }
+    w->slot64 = -1;
+    if (job->usable && !job->dense_first && !job->begin_dense) {
+        load_block(job, w);
+        tile_collect(job, w, &job->all);
+    }
+    settle_lists(job, w);
+    for (int s = 0; s < b->rows; s++) {
+        settle_row(job, w, b->row[s], w->least_arg[s]);
+        w->stats.float64 += !w->sure[s];
+        if (job->a->bounds)
+            settle_bounds(job, b->row[s], w->least_arg[s],
+                          w->sure[s] ? skip_upper(w->least[s])
+                                     : skip_own_distance(job, b->row[s], w->least_arg[s]),
+                          larger(open[s].lower, skip_lower(w->beside[s])));
+    }
+    w->stats.rechecked += b->rows;
+    b->rows = 0;
+}
+
+/* Send queued rows through the tiles; `rest` also sends what does not fill a block. */
+static void drain(const struct job *job, struct worker *w, int rest) {
+    const int room = w->block.capacity;
+    while (w->n_partial >= room || (rest && w->n_partial > 0)) {
+        filter_block(job, w, &job->moved, w->partial, &w->n_partial,
+                     w->n_partial < room ? w->n_partial : room);
+        settle_partial(job, w);
+        while (w->n_full >= room) {
+            filter_block(job, w, &job->all, w->full, &w->n_full, room);
+            settle_block(job, w);
+            while (w->n_open >= open_most(job, &w->block))
+                settle_open(job, w);
+        }
+    }
+    while (w->n_full >= room || (rest && w->n_full > 0)) {
+        filter_block(job, w, &job->all, w->full, &w->n_full, w->n_full < room ? w->n_full : room);
+        settle_block(job, w);
+        while (w->n_open >= open_most(job, &w->block))
+            settle_open(job, w);
+    }
+    while (rest && w->n_open > 0)
+        settle_open(job, w);
+}
+
+static void note_old_labels(const struct job *job, int64_t begin, int64_t end) {
+    const struct hf_assign_args *a = job->a;
+    if (a->old_labels)
+        memcpy(a->old_labels + begin, a->labels + begin, sizeof(int32_t) * (size_t)(end - begin));
+}
+
+static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+    const struct hf_assign_args *a = job->a;
+    if (!job->usable || (job->begin_dense && !(a->bounds && a->bounds->valid))) {
+        for (int64_t i = begin; i < end; i++) {
+            leave_open(w, i, -INFINITY, 0);
+            while (w->n_open >= open_most(job, &w->block))
+                settle_open(job, w);
+        }
+    } else if (a->bounds && a->bounds->valid) {
+        skip_scan(job, w, begin, end);
+    } else {
+        for (int64_t i = begin; i < end; i++)
+            w->full[w->n_full++] = i;
+    }
+}
+
+/* Rows [begin, end) through the tiles, from or to where they are kept. */
+static void kept_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+    struct block *b = &w->block;
+    for (int64_t first = begin; first < end; first += b->capacity) {
+        const int64_t count = end - first < b->capacity ? end - first : b->capacity;
+        const struct rows_at at = {.x = (char *)job->kept.x + (size_t)first * tile_kept_bytes(job),
+                                   .norm2 = job->kept.norm2 + first,
+                                   .loss = job->kept.loss ? job->kept.loss + first : NULL,
+                                   .unit = job->kept.unit ? job->kept.unit + first : NULL};
+        block_put(b, &at);
+        b->first = first;
+        b->rows = (int)count;
+        if (job->kept_use == KEPT_FILL)
+            load_block(job, w);
+        clear_picks(b);
+        tile_argmax(job, w, job->sweep ? &job->moved : &job->all);
+        if (job->sweep)
+            settle_partial(job, w);
+        else
+            settle_block(job, w);
+        block_put(b, &w->own);
+        drain(job, w, 0);
+        while (w->n_open >= open_most(job, &w->block))
+            settle_open(job, w);
+    }
+}
+
+/* The next rows for a worker, from that one on; where all of them will go through the tiles they
+ * are fetched ahead. */
+static int64_t take_rows(struct job *job, struct worker *w) {
+    int64_t first = atomic_load_explicit(&job->next_row, memory_order_relaxed);
+    while (first < job->n &&
+           !atomic_compare_exchange_weak_explicit(&job->next_row, &first, scan_end(job, first),
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+    w->soon = w->soon_end = NULL;
+    const int skips = job->a->bounds && job->a->bounds->valid && job->kept_use == KEPT_NONE;
+    if (first < job->n && !skips) {
+        const int64_t end = scan_end(job, first);
+        const int kept = job->kept_use == KEPT_READ;
+        const size_t row = kept ? tile_kept_bytes(job) : job->row_bytes;
+        w->soon = kept ? (const char *)job->kept.x + (size_t)first * row : job_row(job, first);
+        w->soon_end = w->soon + (size_t)(end - first) * row;
+    }
+    return first;
+}
+
+static void work(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    (void)worker;
+    for (int64_t id = begin; id < end; id++) {
+        struct worker *w = &job->workers[id];
+        tile_begin();
+        int64_t first = take_rows(job, w);
+        while (first < job->n) {
+            const int64_t stop = scan_end(job, first);
+            const int64_t soon = take_rows(job, w);
+            note_old_labels(job, first, stop);
+            if (job->kept_use != KEPT_NONE) {
+                kept_rows(job, w, first, stop);
+            } else {
+                queue_rows(job, w, first, stop);
+                drain(job, w, 0);
+            }
+            first = soon;
+        }
+        drain(job, w, 1);
+        /* merge() brings in a few rows sooner than the sums of K clusters */
+        if (id == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
+            settle_moves(job, w);
+        tile_end();
+    }
+}
+
+static void add_up(int64_t *restrict to, const int64_t *restrict from, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
+/* Sums [begin, end) of the workers that have their own onto the caller's. */
+static void merge_range(void *user, int worker, int64_t begin, int64_t end) {
+    const struct job *job = user;
+    (void)worker;
+    for (int i = 1; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
+        if (w->has_sums)
+            add_up(job->a->sums->sum + begin, w->sums.sum + begin, end - begin);
+    }
+}
+
+static void merge_sums(struct job *job, hf_pool *pool) {
+    const struct hf_sums *to = job->a->sums;
+    bool any = false;
+    for (int i = 1; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
+        if (!w->has_sums)
+            continue;
+        add_up(to->count, w->sums.count, to->k);
+        if (to->weight)
+            add_up(to->weight, w->sums.weight, to->k * to->limbs);
+        any = true;
+    }
+    if (any)
+        hf_parallel_for(pool, to->k * to->d * to->limbs, MERGE_GRAIN, merge_range, job);
+}
+
+/* Fold the shares of the workers into the caller's sums and counters. */
+static void merge(struct job *job, hf_pool *pool) {
+    struct hf_assign_stats *stats = job->a->stats;
+    merge_sums(job, pool);
+    for (int i = 0; i < job->n_workers; i++) {
+        struct worker *w = &job->workers[i];
+        stats->changed += w->stats.changed;
+        stats->skipped += w->stats.skipped;
+        stats->partial += w->stats.partial;
+        stats->rechecked += w->stats.rechecked;
+        stats->float64 += w->stats.float64;
+        stats->pairs += w->stats.pairs;
+        w->sums = job->workers[0].sums;
+        settle_moves(job, w);
+    }
+}
+
+static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
+    struct job job;
+    carve_job(&job, args, idea, hf_pool_workers(stream), ws);
+    prepare(&job, stream);
+    job.project = job.project && project_pays(&job);
+#if TILE_HAS_HALF
+    while (half_in_doubt(&job) && !half_pays(&job)) {
+        carve_job(&job, args, half_instead(&job), hf_pool_workers(stream), ws);
+        prepare(&job, stream);
+    }
+#endif
+    job.begin_dense = !filter_pays(&job);
+    kept_begin(&job);
+    hf_parallel_for(stream, job.n_workers, 1, work, &job);
+    kept_end(&job);
+    merge(&job, stream);
+    return HF_OK;
+}
+
+static hf_status simd_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_PLAIN, ws);
+}
+
+static size_t simd_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+}
+
+static hf_status project_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_PROJECT, ws);
+}
+
+static size_t project_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, IDEA_PROJECT, workers, NULL);
+}
+
+#if TILE_HAS_HALF
+static hf_status half_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, half_idea(args, IDEA_HALF), ws);
+}
+
+static size_t half_workspace(const void *args, int workers) {
+    struct job job;
+    const size_t half = carve_job(&job, args, IDEA_HALF, workers, NULL);
+    const size_t plain = carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+    return half > plain ? half : plain;
+}
+
+/* `fast` takes the best score, which is too rough here. */
+static bool half_supports(const void *args) { return ((const struct hf_assign_args *)args)->exact; }
+
+static double half_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * half_row_ns(a);
+}
+
+static hf_status i8_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, half_idea(args, IDEA_I8), ws);
+}
+
+/* Of an idea in bytes, or of what is taken instead. */
+static size_t bytes_workspace(const void *args, int workers, enum idea idea) {
+    struct job job;
+    const size_t bytes = carve_job(&job, args, idea, workers, NULL);
+    const size_t half = half_workspace(args, workers);
+    return bytes > half ? bytes : half;
+}
+
+static size_t i8_workspace(const void *args, int workers) {
+    return bytes_workspace(args, workers, IDEA_I8);
+}
+
+/* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
+static bool i8_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    const struct hf_filter *f = &a->filter;
+    if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !f->least || a->x.cols > I8_FEATURES)
+        return false;
+    uint32_t beyond = 0;
+    for (int64_t j = 0; j < a->x.cols; j += VDW) {
+        const int n = columns_left(a->x.cols, j);
+        const vd middle = filter_middle(f, j, n);
+        const vd above = vd_sub(vd_load_as_n(f->most, HF_F64, j, n), middle);
+        const vd below = vd_sub(middle, vd_load_as_n(f->least, HF_F64, j, n));
+        const vd known = _mm512_cvtps_pd(_mm512_cvtpd_ps(middle));
+        beyond |= vdm_bits(vd_ne(known, middle)) | vdm_bits(vd_lt(vd_set1(127), above)) |
+                  vdm_bits(vd_lt(vd_set1(128), below));
+    }
+    return !beyond;
+}
+
+static double i8_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * i8_row_ns(a);
+}
+
+static hf_status i8x2_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, half_idea(args, IDEA_I8X2), ws);
+}
+
+static size_t i8x2_workspace(const void *args, int workers) {
+    return bytes_workspace(args, workers, IDEA_I8X2);
+}
+
+static bool i8x2_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    return a->x.cols <= I8X2_STEPS * I8_STEP && rows_are_whole(a) && i8_supports(args);
+}
+
+static double i8x2_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * i8x2_row_ns(a);
+}
+#endif
+
+#if TILE_HAS_I16
+static hf_status i16_run(void *stream, const void *args, void *ws) {
+    return run(stream, args, IDEA_I16, ws);
+}
+
+static size_t i16_workspace(const void *args, int workers) {
+    struct job job;
+    return carve_job(&job, args, IDEA_I16, workers, NULL);
+}
+
+static bool i16_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    return hf_cpu_has_avx512_vnni() && a->x.cols >= 4 && a->x.cols <= I16_FEATURES;
+}
+
+static double i16_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * i16_row_ns(a);
+}
+#endif
+
+static bool project_supports(const void *args) {
+    const struct hf_assign_args *a = args;
+    return a->x.cols >= PROJECT_FEATURES && a->c.rows >= PROJECT_CENTROIDS;
+}
+
+static double simd_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    return (double)a->x.rows * tile_row_ns(a);
+}
+
+/* Most data with many features are near a few directions; where they are not, project_pays() goes
+ * back to the plain tiles. */
+static double project_estimate(const void *args) {
+    const struct hf_assign_args *a = args;
+    const double d = (double)a->x.cols;
+    const double k = (double)a->c.rows;
+    /* the second best of a row is known roughly only: bounds made from it settle less */
+    const double loose = a->bounds ? 1.5 : 1;
+    return (double)a->x.rows * tile_project_ns(a) * loose + 1.5 * k * d + 1e6;
+}
+
+static const struct hf_kernel rows[] = {
+    {
+        .name = "assign_" TILE_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .workspace = simd_workspace,
+        .run = simd_run,
+        .estimate = simd_estimate,
+    },
+    {
+        .name = "assign_project_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = project_supports,
+        .workspace = project_workspace,
+        .run = project_run,
+        .estimate = project_estimate,
+    },
+#if TILE_HAS_HALF
+    {
+        .name = "assign_" TILE_HALF_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = half_supports,
+        .workspace = half_workspace,
+        .run = half_run,
+        .estimate = half_estimate,
+    },
+    {
+        .name = "assign_" TILE_I8_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i8_supports,
+        .workspace = i8_workspace,
+        .run = i8_run,
+        .estimate = i8_estimate,
+    },
+    {
+        .name = "assign_" TILE_I8X2_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i8x2_supports,
+        .workspace = i8x2_workspace,
+        .run = i8x2_run,
+        .estimate = i8x2_estimate,
+    },
+#endif
+#if TILE_HAS_I16
+    {
+        .name = "assign_" I16_NAME "_" HF_ISA_TEXT,
+        .device = HF_DEV_HOST,
+        .dtypes = HF_DT_DATA,
+        .isa = HF_ISA_ID,
+        .traits = HF_TRAIT_FIXED_ORDER,
+        .tile = {TILE_ROWS, TILE_K, 0},
+        .supports = i16_supports,
+        .workspace = i16_workspace,
+        .run = i16_run,
+        .estimate = i16_estimate,
+    },
+#endif
+};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The float64 distances that decide what nothing else could: the reference's operations in the
+ * reference's order, CHAINS centroids side by side, one a lane. */
+#ifndef HF_ASSIGN_EXACT_H
+#define HF_ASSIGN_EXACT_H
+
+#include "base/dtype.h"
+#include "device/host/isa_load.h"
+#include "ops/assign/host/gather.h"
+#include "ops/assign/host/job.h"
+#include <math.h>
+
+static void exact_load_row(const struct job *job, struct worker *w, int slot) {
+    const struct hf_array *x = &job->a->x;
+    gather_wide(w->x64, job_row(job, w->block.row[slot]), x->dtype, job->d);
+    if (job->a->metric == HF_COSINE)
+        w->norm64 = hf_reference_norm(w->x64, job->d);
+    w->slot64 = slot;
+}
+
+/* The terms of features that distances add up. */
+ALWAYS_INLINE vd exact_terms(vd x, vd c, int euclidean) {
+    const vd diff = vd_sub(x, c);
+    return euclidean ? vd_mul(diff, diff) : vd_mul(x, c);
+}
+
+/* CHAINS sums, lane = centroid. Zeros behind the last feature change none: no sum is -0. */
+ALWAYS_INLINE vd exact_sums_as(const double *x, const void *const c[CHAINS], int64_t d,
+                               hf_dtype dtype, int euclidean) {
+    vd sum = vd_set1(0);
+    for (int64_t j = 0; j < d; j += VDW) {
+        const int left = d - j < VDW ? (int)(d - j) : VDW;
+        vd r[VDW];
+        UNROLL(8)
+        for (int i = 0; i < CHAINS; i++)
+            r[i] = exact_terms(vd_load_as_n(x, HF_F64, j, left), vd_load_as_n(c[i], dtype, j, left),
+                               euclidean);
+        vd_transpose(r);
+        UNROLL(8)
+        for (int i = 0; i < VDW; i++)
+            sum = vd_add(sum, r[i]);
+    }
+    return sum;
+}
+
+ALWAYS_INLINE vd exact_sums_of(const struct job *job, const double *x, const void *const c[CHAINS],
+                               hf_dtype dtype) {
+    if (job->a->metric == HF_EUCLIDEAN)
+        return exact_sums_as(x, c, job->d, dtype, 1);
+    return exact_sums_as(x, c, job->d, dtype, 0);
+}
+
+static NOINLINE void exact_sums(const struct job *job, const double *x, const void *const c[CHAINS],
+                                double sum[CHAINS]) {
+    if (job->a->c.dtype == HF_F32)
+        vd_store(sum, exact_sums_of(job, x, c, HF_F32));
+    else
+        vd_store(sum, exact_sums_of(job, x, c, HF_F64));
+}
+
+/* Offer the distance of a slot to a centroid; the least wins, then the lowest index. */
+static void exact_offer(const struct job *job, struct worker *w, int slot, int32_t k, double sum) {
+    double d = sum;
+    if (job->a->metric == HF_DOT)
+        d = -sum;
+    else if (job->a->metric == HF_COSINE)
+        d = hf_cosine_distance(sum, w->norm64, job->c_norm[k]);
+    if (d < w->least[slot] || (d == w->least[slot] && k < w->least_arg[slot])) {
+        w->least[slot] = d;
+        w->least_arg[slot] = k;
+    }
+}
+
+/* Distances of a slot to some centroids, in any number of calls. */
+static void exact_some(const struct job *job, struct worker *w, int slot, const int32_t *k,
+                       int count) {
+    if (w->slot64 != slot)
+        exact_load_row(job, w, slot);
+    for (int done = 0; done < count; done += CHAINS) {
+        const int more = count - done < CHAINS ? count - done : CHAINS;
+        const void *c[CHAINS];
+        double sum[CHAINS];
+        for (int i = 0; i < CHAINS; i++) /* chains without a centroid go along */
+            c[i] = hf_array_row(&job->a->c, k[done + (i < more ? i : 0)]);
+        exact_sums(job, w->x64, c, sum);
+        for (int i = 0; i < more; i++)
+            exact_offer(job, w, slot, k[done + i], sum[i]);
+    }
+}
+
+/* Distances to all of them. */
+static void exact_all(const struct job *job, struct worker *w, int slot) {
+    exact_some(job, w, slot, job->live, job->n_live);
+    if (w->least_arg[slot] == INT32_MAX) /* every distance is NaN: cannot be with finite data */
+        w->least_arg[slot] = 0;
+}
+
+#endif

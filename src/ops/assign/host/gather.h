@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From rows of any type to x' = fl((x - shift) * scale) in float32, gathered by number. */
+#ifndef HF_ASSIGN_GATHER_H
+#define HF_ASSIGN_GATHER_H
+
+#include "base/dtype.h"
+#include "ops/assign/host/job.h"
+#include <string.h>
+
+/* A row of any type to float64, exactly. float32, the most common one, not by hf_to_f64(): that is
+ * compiled for any machine, and its vectors are short. */
+static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
+    if (dtype != HF_F32) {
+        hf_to_f64(dst, row, dtype, d);
+        return;
+    }
+    const float *x = row;
+    int64_t j = 0;
+    for (; j + VDW <= d; j += VDW)
+        vd_store(dst + j, vd_from_f32(x + j));
+    for (; j < d; j++)
+        dst[j] = (double)x[j];
+}
+
+/* VW elements at p as float32; not for float64 data. */
+ALWAYS_INLINE vf gather_raw(const void *p, hf_dtype dtype) {
+    if (dtype == HF_F16)
+        return vf_from_f16(p);
+    if (dtype == HF_BF16)
+        return vf_from_bf16(p);
+    if (dtype == HF_U8)
+        return vf_from_u8(p);
+    return vf_load(p);
+}
+
+/* VW elements at p as float32, less shift, times scale; one rounding (two for float64 data). */
+ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shift, vf scale) {
+    if (dtype == HF_F64) {
+        double centred[VW];
+        const double *x = p;
+        UNROLL(4)
+        for (int i = 0; i < VW; i += VDW)
+            vd_store(centred + i, vd_sub(vd_load(x + i), vd_from_f32(shift + i)));
+        float scale_lanes[VW];
+        vf_store(scale_lanes, scale);
+        const vd s = vd_set1((double)scale_lanes[0]);
+        UNROLL(4)
+        for (int i = 0; i < VW; i += VDW)
+            vd_store(centred + i, vd_mul(vd_load(centred + i), s));
+        return vf_from_f64(centred);
+    }
+    return vf_mul(vf_sub(gather_raw(p, dtype), vf_load(shift)), scale);
+}
+
+/* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is
+ * inlined. */
+ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dtype, float *out) {
+    const size_t size = hf_dtype_bytes(dtype);
+    const vf scale = vf_set1(job->scale);
+    vf sum = vf_set1(0);
+    int64_t j = 0;
+    for (; j + VW <= job->d; j += VW) {
+        const vf x = gather_convert(row + (size_t)j * size, dtype, job->shift + j, scale);
+        vf_store(out + j, x);
+        sum = vf_fma(x, x, sum);
+    }
+    if (j < job->d) {
+        double tail[VW] = {0}; /* room for VW elements of any type */
+        memcpy(tail, row + (size_t)j * size, (size_t)(job->d - j) * size);
+        float lanes[VW];
+        vf_store(lanes, gather_convert(tail, dtype, job->shift + j, scale));
+        for (int64_t i = job->d - j; i < VW; i++)
+            lanes[i] = 0;
+        const vf x = vf_load(lanes);
+        vf_store(out + j, x);
+        sum = vf_fma(x, x, sum);
+        j += VW;
+    }
+    for (; j < job->d_pad; j += VW)
+        vf_store(out + j, vf_set1(0));
+    return sum;
+}
+
+/* Slots [slot, slot + VW) of the block to rows [VW, d_pad], zeros where there is no row; |x'|^2 of
+ * each. */
+ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot, float *rows,
+                                   hf_dtype dtype) {
+    const struct block *b = &w->block;
+    const int left = b->rows - slot;
+    const int count = left < 0 ? 0 : left < VW ? left : VW;
+    for (int i = 0; i < count; i++)
+        vf_store(w->parts + i * VW, gather_row(job, job_row(job, block_row(b, slot + i)), dtype,
+                                               rows + i * job->d_pad));
+    if (count < VW) {
+        const size_t empty = (size_t)(VW - count);
+        memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);
+        memset(rows + count * job->d_pad, 0, sizeof(float) * (size_t)job->d_pad * empty);
+    }
+    vf r[VW];
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        r[i] = vf_load(w->parts + i * VW);
+    vf_transpose(r);
+    vf sum = r[0];
+    UNROLL(16)
+    for (int i = 1; i < VW; i++)
+        sum = vf_add(sum, r[i]);
+    vf_store(b->norm2 + slot, sum);
+}
+
+static void gather_panel(const struct job *job, struct worker *w, int slot, float *rows) {
+    switch (job->a->x.dtype) {
+    case HF_F32:
+        gather_panel_as(job, w, slot, rows, HF_F32);
+        break;
+    case HF_F64:
+        gather_panel_as(job, w, slot, rows, HF_F64);
+        break;
+    case HF_F16:
+        gather_panel_as(job, w, slot, rows, HF_F16);
+        break;
+    case HF_BF16:
+        gather_panel_as(job, w, slot, rows, HF_BF16);
+        break;
+    default:
+        gather_panel_as(job, w, slot, rows, HF_U8);
+        break;
+    }
+}
+
+#endif

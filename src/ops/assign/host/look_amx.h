@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The vector work on the scores of AMX tiles, which goes on between products. Best scores are found
+ * as keys: the last bits of a score give way to the centroid's place in its group, so that one
+ * maximum finds both. */
+#ifndef HF_ASSIGN_LOOK_AMX_H
+#define HF_ASSIGN_LOOK_AMX_H
+
+#include "ops/assign/host/tile_amx.h"
+#include <float.h>
+
+#define TERNARY_KEY 0xea /* (a & b) | c */
+#define HALF_K 16        /* centroids of a tile */
+
+static const int32_t tile_places[TILE_K] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                            11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                            22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+
+/* A panel's scores for a group, that wait for their vector work. */
+struct tile_wait {
+    const float *scores; /* [TILE_K][VW]; NULL: none */
+    int slot;            /* first row of the panel */
+    int32_t k;           /* first centroid */
+};
+
+/* The same while it is looked at. The two tiles of a group are looked at side by side, their
+ * centroids have the same places until the end. */
+struct tile_look {
+    struct tile_wait wait;
+    int known;             /* place[] are there */
+    const int32_t *places; /* [HALF_K] */
+    vi place[HALF_K];      /* in registers, where it is known which one is needed */
+    vf best[2];            /* of a tile: largest keys so far, or the thresholds of candidates */
+    vf next[2];            /* second largest */
+};
+
+ALWAYS_INLINE void look_places(struct tile_look *l, int known) {
+    l->known = known;
+    l->places = tile_places;
+    __asm__("" : "+r"(l->places)); /* else the constants are kept on the stack */
+    UNROLL(16)
+    for (int i = 0; known && i < HALF_K; i++) {
+        l->place[i] = vi_set1(i);
+        __asm__("" : "+v"(l->place[i]));
+    }
+}
+
+ALWAYS_INLINE void look_begin(struct tile_look *l, const struct worker *w, int collect,
+                              const struct tile_wait *wait) {
+    l->wait = *wait;
+    l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
+    if (collect)
+        l->best[0] = vf_load(w->block.best + wait->slot);
+}
+
+/* Scores of 16 rows as keys. */
+ALWAYS_INLINE vf look_key(vf score, vi place) {
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(score),
+                                                         vi_set1(-TILE_K), place, TERNARY_KEY));
+}
+
+/* Centroids [from, to) of both tiles: best two of each row, or candidates. */
+ALWAYS_INLINE void look_at(struct worker *w, const struct pack *p, int collect, struct tile_look *l,
+                           int32_t from, int32_t to) {
+    if (!l->wait.scores)
+        return;
+    UNROLL_KNOWN(16)
+    for (int32_t t = from; t < to; t++) {
+        const vi place = l->known ? l->place[t] : vi_set1(l->places[t]);
+        UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const float *row = l->wait.scores + (i * HALF_K + t) * VW;
+            if (collect) {
+                pick_candidates(w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
+                                l->wait.k + i * HALF_K + t);
+                continue;
+            }
+            const vf key = look_key(vf_load(row), place);
+            l->next[i] = vf_max(l->next[i], vf_min(l->best[i], key));
+            l->best[i] = vf_max(l->best[i], key);
+        }
+    }
+    if (!collect) /* the work stays where it is, between these products */
+        __asm__ volatile(""
+                         : "+v"(l->best[0]), "+v"(l->best[1]), "+v"(l->next[0]), "+v"(l->next[1]));
+}
+
+/* The best keys of two parts of a group, and the second best of both, become those of its rows
+ * where they are better. */
+ALWAYS_INLINE void look_keep(struct worker *w, const struct tile_wait *wait, vf one, vf other,
+                             vf second) {
+    struct pick pick = pick_load(&w->block, wait->slot);
+    const vf best = vf_max(one, other);
+    const vf next = vf_max(second, vf_min(one, other));
+    const vm better = vf_lt(pick.best, best);
+    const vi arg = _mm512_ternarylogic_epi32(_mm512_castps_si512(best), vi_set1(TILE_K - 1),
+                                             vi_set1(wait->k), TERNARY_KEY);
+    pick.next = vf_max(pick.next, vf_max(next, vf_min(pick.best, best)));
+    pick.best = vf_max(pick.best, best);
+    pick.arg = vi_select(better, arg, pick.arg);
+    pick_store(&w->block, wait->slot, &pick);
+}
+
+ALWAYS_INLINE void look_end(struct worker *w, int collect, const struct tile_look *l) {
+    if (collect || !l->wait.scores)
+        return;
+    const vf other =
+        _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(l->best[1]), vi_set1(HALF_K)));
+    look_keep(w, &l->wait, l->best[0], other, vf_max(l->next[0], l->next[1]));
+}
+
+/* Centroids of both tiles to look at after each of `turns` turns. */
+ALWAYS_INLINE int32_t look_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
+
+/* A panel that nothing is computed beside. */
+ALWAYS_INLINE void tile_finish(struct worker *w, const struct pack *p, int collect,
+                               const struct tile_wait *wait) {
+    struct tile_look l;
+    look_places(&l, 0);
+    look_begin(&l, w, collect, wait);
+    look_at(w, p, collect, &l, 0, HALF_K);
+    look_end(w, collect, &l);
+}
+
+#endif

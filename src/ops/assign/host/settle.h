@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From scores to labels: which rows the filter decides, and what is written for a row once decided.
+ */
+#ifndef HF_ASSIGN_SETTLE_H
+#define HF_ASSIGN_SETTLE_H
+
+#include "ops/assign/host/near.h"
+#include "ops/update/update_row.h"
+#include <float.h>
+
+#define REACH_ROUNDS 6      /* at most, of a few operations each */
+#define PLAIN_REACH 0x1p20f /* |x'| + |c'| up to which nothing is out of range */
+
+/* What the filter knows of VW rows (host/bound.h). */
+struct verdict {
+    float threshold[VW]; /* a centroid scoring less cannot be the nearest */
+    float upper[VW];     /* distances in units of the data, bounds kept by the caller */
+    float lower[VW];
+    float least[VW];      /* at most the distance to any centroid */
+    uint32_t near_enough; /* bit: the row is in the filter's range */
+};
+
+/* Half jobs with Euclidean distances score what is stored: its distances are right, and off from
+ * those of x' and c' by how far these were moved. */
+ALWAYS_INLINE int scores_stored(const struct job *job) {
+    return TILE_HAS_HALF && job->half && job->a->metric == HF_EUCLIDEAN;
+}
+
+/* What is known of VW rows and their best scores. */
+struct judged {
+    vf norm;  /* at least |x'| */
+    vf q_up;  /* at least the square of the tiles' row, */
+    vf q_low; /* at most that */
+    vf best;
+    vf loss;        /* how far storing moved the row */
+    vf best_lost;   /* and the best centroid (stored scores) */
+    vf best_length; /* at least |c'| of the best */
+};
+
+ALWAYS_INLINE struct judged judge_rows(const struct job *job, const struct pack *p,
+                                       const struct block *b, int slot) {
+    const struct filter_bound *f = &job->bound;
+    const vf two = vf_set1(2);
+    const vf q = vf_load(b->norm2 + slot);
+    const vf x_up = vf_mul(q, vf_set1(1 + f->qerr));
+    const vi arg = vi_load(b->arg + slot);
+    struct judged r;
+    r.norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
+    r.best = vf_load(b->best + slot);
+    r.loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
+    r.best_length = vf_gather(p->length, arg);
+    r.best_lost = scores_stored(job) ? vf_gather(p->lost, arg) : vf_set1(0);
+    const vf moved = scores_stored(job) ? r.loss : vf_set1(0);
+    r.q_up = vf_fma(moved, vf_fma(two, r.norm, moved), x_up);
+    r.q_low = vf_sub(vf_mul(q, vf_set1(1 - f->qerr)), vf_mul(vf_mul(two, r.norm), moved));
+    return r;
+}
+
+/* The most that storing moved a centroid with |c'| <= c. */
+ALWAYS_INLINE vf judge_moved(const struct job *job, vf c) {
+    const struct filter_bound *f = &job->bound;
+    return vf_min(vf_set1(f->moved), vf_mul(vf_set1(f->share), vf_max(c, vf_set1(SHARE_LEAST))));
+}
+
+/* E(C): what scores of centroids with |c'| <= c are off. */
+ALWAYS_INLINE vf judge_score(const struct job *job, const struct judged *r, vf c) {
+    const struct filter_bound *f = &job->bound;
+    const vf half = vf_set1(job->a->metric == HF_EUCLIDEAN ? 0.5f : 0);
+    const vf length = vf_fma(vf_mul(c, half), c, vf_mul(r->norm, c));
+    const vf one = vf_add(c, vf_set1(1));
+    const vf eta = vf_fma(vf_mul(vf_set1(f->flush), one), one, vf_set1(f->fixed));
+    const vf e = vf_fma(vf_set1(f->eps), length, eta);
+    if (scores_stored(job))
+        return e;
+    return vf_add(e, vf_fma(r->loss, c, vf_mul(r->norm, judge_moved(job, c))));
+}
+
+/* D(C): what their distances are off. best: in the mean of one and the best one. */
+ALWAYS_INLINE vf judge_distance(const struct job *job, const struct judged *r, vf c, int best) {
+    const struct filter_bound *f = &job->bound;
+    const vf d = vf_fma(vf_set1(f->delta), vf_add(r->norm, c), vf_set1(f->tiny));
+    if (!scores_stored(job))
+        return d;
+    const vf any = judge_moved(job, c);
+    const vf mean = vf_mul(vf_set1(0.5f), vf_add(any, r->best_lost));
+    return vf_add(d, vf_add(r->loss, best ? mean : any));
+}
+
+/* At least how long the nearest centroid and the best are: a distance is at most |x'| + |c'|. */
+ALWAYS_INLINE vf judge_first(const struct job *job, const struct judged *r) {
+    const struct filter_bound *f = &job->bound;
+    const vf cmax = vf_set1(f->cmax);
+    if (job->a->metric != HF_EUCLIDEAN || (scores_stored(job) && !(f->share < 0x1p-6f)))
+        return cmax;
+    const vf twice = vf_fma(vf_set1(2), r->norm, r->best_length);
+    return vf_min(cmax, vf_fma(twice, vf_set1(1 + 0x1p-3f), vf_set1(8 * f->tiny)));
+}
+
+/* The same after a few rounds, each with the bounds of the one before, for rows near the origin of
+ * data with far centroids. *reach: at least the distance to the best, and so to the nearest. */
+ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf *reach) {
+    const vf wider = vf_set1(1 + 0x1p-10f);
+    vf c = judge_first(job, r);
+    vf open = c; /* of rows that go on; 0 where the last round did not halve it */
+    *reach = vf_set1(0);
+    for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
+        const vf e = judge_score(job, r, c);
+        const vf d = judge_distance(job, r, c, 0);
+        const vf u = vf_max(vf_sub(r->q_up, vf_mul(vf_set1(2), vf_sub(r->best, e))), vf_set1(0));
+        const vf far = vf_fma(vf_set1(4), d, vf_mul(vf_sqrt(u), wider));
+        const vm goes_on = vf_lt(vf_set1(0), open);
+        *reach = vf_select(goes_on, far, *reach);
+        if (job->a->metric != HF_EUCLIDEAN)
+            break;
+        const vf less = vf_min(c, vf_add(r->norm, far));
+        c = vf_select(goes_on, less, c);
+        open = vf_select(vf_lt(less, vf_mul(open, vf_set1(0.5f))), less, vf_set1(0));
+    }
+    return c;
+}
+
+/* Bounds on distances from scores. own: at most |x' - c'| of the best. Centroids that are longer
+ * than c are far from the row. */
+ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot,
+                                const struct judged *r, vf reach, vf own, struct verdict *out) {
+    const vf zero = vf_set1(0);
+    const vf two = vf_set1(2);
+    const vf unit = vf_set1(1 / job->scale);
+    const vf low = vf_set1(1 - 0x1p-20f);
+    const vf most = vf_set1(FLT_MAX);
+    const vf cmax = vf_set1(job->bound.cmax);
+    const vf c = vf_min(cmax, vf_fma(vf_set1(4), reach, r->norm));
+    const vf e = judge_score(job, r, c);
+    const vf d = judge_distance(job, r, c, 0);
+    const vf beyond = vf_mul(vf_sub(c, r->norm), low);
+    const vf sight = vf_select(vf_lt(c, cmax), vf_sub(beyond, d), vf_set1(OUT_OF_SIGHT));
+    const vf l2 = vf_sub(r->q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e)));
+    const vf m2 = vf_sub(r->q_low, vf_mul(two, vf_add(r->best, e)));
+    const vf others = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(l2, zero)), low), d), sight);
+    const vf any = vf_min(vf_sub(vf_mul(vf_sqrt(vf_max(m2, zero)), low), d), sight);
+    vf_store(out->upper, vf_mul(vf_mul(own, vf_set1(1 + 0x1p-20f)), unit));
+    vf_store(out->lower, vf_min(vf_mul(vf_max(others, zero), unit), most));
+    vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
+}
+
+ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const struct block *b,
+                         int slot, struct verdict *out) {
+    const struct filter_bound *f = &job->bound;
+    const struct judged r = judge_rows(job, p, b, slot);
+    const vf two = vf_set1(2);
+    vf reach;
+    const vf c = judge_longest(job, &r, &reach);
+    const vf e = judge_score(job, &r, c);
+    const vf d = judge_distance(job, &r, c, 1);
+    const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, vf_sub(r.best, e))), vf_set1(0)));
+    vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));
+    if (job->a->metric != HF_EUCLIDEAN)
+        margin = vf_mul(two, vf_fma(vf_set1(4 * f->delta), vf_mul(r.norm, c), e));
+    vf_store(out->threshold, vf_sub(r.best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
+    if (job->a->bounds)
+        judge_bounds(job, b, slot, &r, reach, vf_add(root, d), out);
+    const vf q = vf_load(b->norm2 + slot);
+    const vf least = vf_set1(job->a->metric == HF_EUCLIDEAN ? -1 : LEAST_ROW);
+    out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) &
+                       vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(least, q)) &
+                       vm_bits(vf_lt(vf_set1(LOST), r.best));
+}
+
+static void settle_weighted(const struct job *job, struct worker *w, const struct move *m) {
+    const struct hf_assign_args *a = job->a;
+    const double weight = a->weights ? a->weights[m->row] : 1;
+    const void *row = job_row(job, m->row);
+    update_move_row(&w->sums, row, a->x.dtype,
+                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, m->from,
+                    m->to);
+}
+
+/* A worker's own sums are 0 when it begins to need them. */
+static void settle_begin(const struct job *job, struct worker *w) {
+    const struct hf_sums *s = &w->sums;
+    w->has_sums = 1;
+    if (s->sum == job->a->sums->sum)
+        return;
+    memset(s->sum, 0, sizeof(int64_t) * (size_t)(s->k * s->d * s->limbs));
+    memset(s->count, 0, sizeof(int64_t) * (size_t)s->k);
+    if (s->weight)
+        memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
+}
+
+/* Bring the rows that wait into the sums. Sums are asked for a row ahead: many are in the L2 cache
+ * at best. */
+static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
+    const struct hf_assign_args *a = job->a;
+    const struct hf_sums *s = &w->sums;
+    const bool light = update_is_light(s, a->x.dtype, a->metric, a->weights);
+    if (w->n_moves > 0 && !w->has_sums)
+        settle_begin(job, w);
+    for (int m = 0; m < w->n_moves; m++) {
+        const struct move *v = &w->moves[m];
+        if (m + 1 < w->n_moves)
+            update_fetch(s, v[1].from, v[1].to);
+        if (light)
+            update_move_light(s, job_row(job, v->row), v->from, v->to);
+        else
+            settle_weighted(job, w, v);
+    }
+    w->n_moves = 0;
+}
+
+/* A new label. The row may have left the caches, or never been there: it is asked for now and used
+ * later. */
+static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
+                                   int32_t label) {
+    const struct hf_assign_args *a = job->a;
+    const int32_t old = a->labels[i];
+    a->labels[i] = label;
+    w->stats.changed++;
+    if (!a->sums)
+        return;
+    const char *row = job_row(job, i);
+    const size_t bytes = hf_dtype_bytes(a->x.dtype) * (size_t)job->d;
+    for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
+        __builtin_prefetch(row + at);
+    w->moves[w->n_moves++] = (struct move){i, old, label};
+    if (w->n_moves == MOVES_MAX)
+        settle_moves(job, w);
+}
+
+/* Row i has this label now. */
+ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+    if (job->a->labels[i] != label)
+        settle_change(job, w, i, label);
+}
+
+/* The filter does not see the later ones of equal centroids: a row of the first has them at its own
+ * distance. */
+static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper,
+                          float lower) {
+    if (job->a->bounds) {
+        job->a->bounds->upper[i] = upper;
+        job->a->bounds->lower[i] = job->c_twin[label] ? 0 : lower;
+    }
+}
+
+/* A row that stays open until enough of them have come together. */
+static void leave_open(struct worker *w, int64_t row, float threshold, float lower) {
+    const struct open_row o = {row, threshold, lower};
+    w->open[w->n_open++] = o;
+}
+
+/* Are VW rows in sequence? Queues are not sorted: each one counts. */
+ALWAYS_INLINE int in_sequence(const struct block *b, int slot) {
+    const int64_t *row = b->row + slot;
+    int64_t off = 0;
+    if (b->first >= 0)
+        return 1;
+    UNROLL(16)
+    for (int i = 1; i < VW; i++)
+        off |= row[i] - row[0] - i;
+    return off == 0;
+}
+
+/* The labels of VW rows in sequence. */
+ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int slot) {
+    const struct block *b = &w->block;
+    const int64_t first = block_row(b, slot);
+    uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(job->a->labels + first));
+    for (; changed; changed &= changed - 1)
+        settle_change(job, w, first + __builtin_ctz(changed),
+                      b->arg[slot + __builtin_ctz(changed)]);
+}
+
+/* The margin of VW rows by the first bound on lengths, where centroids' lengths differ much. */
+ALWAYS_INLINE vf settle_margin(const struct job *job, const struct block *b, int slot, vf *reach) {
+    const struct judged r = judge_rows(job, &job->all, b, slot);
+    const vf c = judge_first(job, &r);
+    const vf d = judge_distance(job, &r, c, 0);
+    *reach = vf_add(r.norm, c);
+    return vf_mul(vf_set1(2), vf_add(judge_score(job, &r, c), vf_fma(*reach, d, vf_mul(d, d))));
+}
+
+/* VW rows in sequence that are plainly decided, where nothing else is asked for: judge() with the
+ * largest margin there can be, r_b <= |x'| + |c'_b|, of what is stored where that is scored. false:
+ * nothing was done. */
+ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
+    const struct filter_bound *f = &job->bound;
+    const struct block *b = &w->block;
+    const vf best = vf_load(b->best + slot);
+    const vf cmax = vf_set1(f->cmax);
+    const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
+    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
+    const float apart = scores_stored(job) ? f->moved : 0; /* in distances, else in scores */
+    const vf flat = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
+    const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
+    const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
+                        vf_fma(loss, cmax, flat));
+    vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
+    const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny + apart));
+    vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
+    if (job->differ && job->a->metric == HF_EUCLIDEAN && !scores_stored(job))
+        margin = settle_margin(job, b, slot, &reach);
+    const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
+    const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
+                           vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &
+                           vm_bits(vf_lt(vf_set1(LOST), best));
+    if (clear != (uint32_t)((1u << VW) - 1) || !in_sequence(b, slot))
+        return 0;
+    settle_labels(job, w, slot);
+    return 1;
+}
+
+/* The common case: VW rows in sequence, all decided. false: nothing was done. */
+ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
+                             const struct verdict *v) {
+    const struct block *b = &w->block;
+    const uint32_t all = (uint32_t)((1u << VW) - 1);
+    const uint32_t clear =
+        job->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
+    const int64_t first = block_row(b, slot);
+    if ((clear & v->near_enough) != all || !in_sequence(b, slot))
+        return 0;
+    const int32_t *labels = job->a->labels + first;
+    settle_labels(job, w, slot);
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    for (int i = 0; job->any_twin && bounds && i < VW; i++)
+        settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
+    if (!job->any_twin && bounds) {
+        vf_store(bounds->upper + first, vf_load(v->upper));
+        vf_store(bounds->lower + first, vf_load(v->lower));
+    }
+    return 1;
+}
+
+/* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
+static void settle_block(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    const int fine = !scores_stored(job) || job->i8 == 2;
+    const int plain = fine && !job->a->bounds;
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        struct verdict v;
+        const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        if (plain && count == VW && settle_plain(job, w, slot))
+            continue;
+        judge(job, &job->all, b, slot, &v);
+        if (count == VW && settle_all(job, w, slot, &v))
+            continue;
+        for (int i = 0; i < count; i++) {
+            const int s = slot + i;
+            const int known = (int)(v.near_enough >> i & 1);
+            if (known && (!job->exact || b->next[s] < v.threshold[i])) {
+                settle_row(job, w, block_row(b, s), b->arg[s]);
+                settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
+            } else {
+                leave_open(w, block_row(b, s), known ? v.threshold[i] : -INFINITY,
+                           known && job->a->bounds ? v.least[i] : 0);
+            }
+        }
+    }
+    b->rows = 0;
+}
+
+/* Slot s = slot + i after tile_argmax over the moved centroids. A row whose own one stayed keeps it
+ * unless a moved one may have come nearer. The others know how near the moved ones are, their own
+ * among them, and their bound how near those are that stayed. false: it must look at all. */
+ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot, int i,
+                               const struct verdict *v) {
+    const struct block *b = &w->block;
+    const int s = slot + i;
+    const int64_t row = block_row(b, s);
+    const int32_t label = job->a->labels[row];
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    const float lower = bounds->lower[row];
+    if (!(v->near_enough >> i & 1) || label < 0)
+        return 0;
+    if (!(bounds->drift[label] > 0)) {
+        if (!(bounds->upper[row] < v->least[i]))
+            return 0;
+        settle_bounds(job, row, label, bounds->upper[row], smaller(lower, v->least[i]));
+        return 1;
+    }
+    if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
+        return 0;
+    const int32_t nearest = job->moved.index[b->arg[s]];
+    settle_row(job, w, row, nearest);
+    settle_bounds(job, row, nearest, v->upper[i], smaller(lower, v->lower[i]));
+    return 1;
+}
+
+/* settle_moved() of VW rows in sequence, all within the filter's range; what becomes of a row is
+ * the same in both. false: nothing was done. */
+ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int slot,
+                                   const struct verdict *v) {
+    const struct block *b = &w->block;
+    const struct hf_assign_bounds *bounds = job->a->bounds;
+    const uint32_t all = (uint32_t)((1u << VW) - 1);
+    const int64_t first = block_row(b, slot);
+    if (job->any_twin || v->near_enough != all || !in_sequence(b, slot))
+        return 0;
+    const vi label = vi_load(job->a->labels + first);
+    if (vi_negative(label))
+        return 0;
+    const vf upper = vf_load(bounds->upper + first);
+    const vf lower = vf_load(bounds->lower + first);
+    const vf least = vf_load(v->least);
+    const vm moved = vf_lt(vf_set1(0), vf_gather(bounds->drift, label));
+    const vm clear = vf_lt(vf_load(b->next + slot), vf_load(v->threshold));
+    const vf known = vf_select(clear, vf_load(v->upper), vf_set1(INFINITY));
+    const vf own = vf_select(moved, known, upper);
+    const vm decided = vf_lt(own, vf_select(moved, lower, least));
+    const vf others = vf_min(lower, vf_select(moved, vf_load(v->lower), least));
+    vf_store(bounds->upper + first, vf_select(decided, own, upper));
+    vf_store(bounds->lower + first, vf_select(decided, others, lower));
+    w->stats.partial += __builtin_popcount(vm_bits(decided));
+    uint32_t nearer = vm_bits(decided) & vm_bits(moved);
+    for (; nearer; nearer &= nearer - 1) {
+        const int i = __builtin_ctz(nearer);
+        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]]);
+    }
+    uint32_t left = ~vm_bits(decided) & all;
+    for (; left; left &= left - 1)
+        w->full[w->n_full++] = first + __builtin_ctz(left);
+    return 1;
+}
+
+/* After tile_argmax over the moved centroids: rows that must look at all are queued. */
+static void settle_partial(const struct job *job, struct worker *w) {
+    struct block *b = &w->block;
+    for (int slot = 0; slot < b->rows; slot += VW) {
+        struct verdict v;
+        judge(job, &job->moved, b, slot, &v);
+        const int count = b->rows - slot < VW ? b->rows - slot : VW;
+        if (count == VW && settle_moved_all(job, w, slot, &v))
+            continue;
+        for (int i = 0; i < count; i++) {
+            if (settle_moved(job, w, slot, i, &v))
+                w->stats.partial++;
+            else
+                w->full[w->n_full++] = block_row(b, slot + i);
+        }
+    }
+    b->rows = 0;
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Panels of 16 rows by groups of 32 centroids on AMX, and the vector work on their scores
+ * (host/look_amx.h) between the products of later panels. */
+#ifndef HF_ASSIGN_SWEEP_AMX_H
+#define HF_ASSIGN_SWEEP_AMX_H
+
+#include "ops/assign/host/sweep_i8x2.h"
+
+#define PARTS_LOOK 2 /* centroids whose scores are looked at after a step of long operands */
+
+/* Where the operands of a panel and a group lie. */
+struct tile_group {
+    const char *x;      /* the panel */
+    const char *c;      /* 16 centroids, then the other 16 */
+    const float *start; /* of their scores */
+    int i8;             /* bytes */
+};
+
+/* Turns t of high + low: a step of xh xl with ch, and with cl where there is a low step. */
+ALWAYS_INLINE int64_t turn_step(int64_t t, int64_t low) { return t < 2 * low ? t / 2 : t - low; }
+
+ALWAYS_INLINE int turn_is_low(int64_t t, int64_t low) { return t < 2 * low && t % 2 != 0; }
+
+/* What a turn multiplies: xl with ch, xh with ch, xh with cl. */
+enum turn_kind { TURN_XL, TURN_HIGH, TURN_CL };
+
+/* Two accumulators, 0 and 1 of even panels, 2 and 3 of odd ones. */
+ALWAYS_INLINE void group_start(int odd, const float *start) {
+    if (odd) {
+        _tile_loadd(2, start, 64);
+        _tile_loadd(3, start + 256, 64);
+    } else {
+        _tile_loadd(0, start, 64);
+        _tile_loadd(1, start + 256, 64);
+    }
+}
+
+ALWAYS_INLINE void group_store(int odd, float *scores) {
+    if (odd) {
+        _tile_stored(2, scores, 64);
+        _tile_stored(3, scores + 256, 64);
+    } else {
+        _tile_stored(0, scores, 64);
+        _tile_stored(1, scores + 256, 64);
+    }
+}
+
+/* Turn t. Twins: no tile has features of both parts, so that the tiles of ch for xl are those for
+ * xh, and each tile is loaded once. */
+ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, int64_t high,
+                              int64_t low, int twins) {
+    const int64_t step = twins ? t / 3 : turn_step(t, low);
+    const int kind = twins ? (int)(t % 3) : turn_is_low(t, low) ? TURN_CL : TURN_HIGH;
+    const int64_t c = (kind == TURN_CL ? high + step : step) * STEP_BYTES;
+    const int64_t x = (kind == TURN_XL ? high / 2 + step : step) * STEP_BYTES;
+    if (kind != TURN_HIGH || !twins) {
+        _tile_loadd(4, o->c + c, 64);
+        _tile_loadd(5, o->c + (high + low) * STEP_BYTES + c, 64);
+    }
+    if (kind != TURN_CL)
+        _tile_loadd(6, o->x + x, 64);
+    if (odd) {
+        TILE_ADD(o->i8, 2, 4, 6);
+        TILE_ADD(o->i8, 3, 5, 6);
+    } else {
+        TILE_ADD(o->i8, 0, 4, 6);
+        TILE_ADD(o->i8, 1, 5, 6);
+    }
+}
+
+/* A panel times a group. The scores of the panel before are stored while this one is multiplied:
+ * a store right behind its last product would hold up what follows it until that is done. */
+ALWAYS_INLINE void tile_group(struct worker *w, const struct pack *p, int collect,
+                              struct tile_group o, int odd, int64_t high, int64_t low, int twins,
+                              float *before, struct tile_look *look, const struct tile_wait *wait) {
+    const int64_t turns = high + low;
+    const int64_t store = turns > 3 ? 1 : 0;
+    const int32_t share = look_share(turns);
+    look_begin(look, w, collect, wait);
+    __asm__("" : "+r"(o.x), "+r"(o.c), "+r"(o.start)); /* else each tile's address is kept */
+    group_start(odd, o.start);
+    job_prefetch(w);
+    UNROLL_KNOWN(16)
+    for (int64_t t = 0; t < turns; t++) {
+        const int32_t from = (int32_t)t * share;
+        group_turn(&o, odd, t, high, low, twins);
+        if (t == store && before)
+            group_store(!odd, before);
+        look_at(w, p, collect, look, from < HALF_K ? from : HALF_K,
+                from + share < HALF_K ? from + share : HALF_K);
+    }
+    look_end(w, collect, look);
+}
+
+/* A panel meets two groups while it is in the L1 cache, or two panels the last group. The vector
+ * work on a panel is done two later: its stores are on their way until then. */
+ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
+                              int collect, int64_t high, int64_t low, int twins, int known,
+                              int i8) {
+    const int panels = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS * 2;
+    const int64_t group = 2 * (high + low) * STEP_BYTES;
+    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
+    struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
+    struct tile_look look;
+    float *before = NULL;
+    int turn = 0;
+    look_places(&look, known);
+    job_prefetch_plan(w, p->groups * panels);
+    for (int64_t g = 0; g < p->groups;) {
+        const int pair = g + 1 < p->groups;
+        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512,
+                               i8};
+        for (int i = 0; i < panels; i += 2 - pair) {
+            UNROLL(2)
+            for (int odd = 0; odd < 2; odd++) {
+                struct tile_group at = o;
+                if (odd && pair) {
+                    at.c += group;
+                    at.start += 512;
+                } else if (odd) {
+                    at.x += high * STEP_BYTES;
+                }
+                tile_group(w, p, collect, at, odd, high, low, twins, before, &look, &wait[0]);
+                before = scores + turn * SCORES_STRIDE;
+                turn = turn == 2 ? 0 : turn + 1;
+                wait[0] = wait[1];
+                wait[1] = (struct tile_wait){before, (i + (pair ? 0 : odd)) * VW,
+                                             (int32_t)((g + (pair ? odd : 0)) * TILE_K)};
+            }
+            o.x += (2 - pair) * high * STEP_BYTES;
+        }
+        g += 1 + pair;
+    }
+    if (before)
+        group_store(1, before);
+    tile_finish(w, p, collect, &wait[0]);
+    tile_finish(w, p, collect, &wait[1]);
+}
+
+/* Steps [begin, end) of 32 rows by 32 centroids. */
+struct tile_part {
+    int64_t begin, end;
+    const float *from[2]; /* of a panel each: what its sums start from, */
+    float *to[2];         /* and where they go */
+    float *before;        /* sums of the second panel of the part before, NULL: none */
+    struct tile_wait wait[2];
+};
+
+/* Centroids that are soon wanted, on their way to the L2 cache. */
+struct tile_soon {
+    const char *at;
+    size_t step; /* bytes each time */
+};
+
+ALWAYS_INLINE void tile_fetch(struct tile_soon *soon) {
+    for (size_t i = 0; i < soon->step; i += HF_ALIGN)
+        __builtin_prefetch(soon->at + i, 0, 2);
+    soon->at += soon->step;
+}
+
+/* The first step. Sums of a panel are stored behind products of the other one: right behind their
+ * own last product the store would hold up what follows until that is done. */
+ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct tile_part *t) {
+    group_start(0, t->from[0]);
+    tile_load_centroids(o, t->begin);
+    _tile_stream_loadd(6, o->x + t->begin * STEP_BYTES, 64);
+    tile_products_x(o);
+    if (t->before)
+        group_store(1, t->before);
+    group_start(1, t->from[1]);
+    _tile_stream_loadd(7, o->y + t->begin * STEP_BYTES, 64);
+    tile_products_y(o);
+}
+
+/* Centroids [from, from + PARTS_LOOK) of two panels. */
+ALWAYS_INLINE void look_two(struct worker *w, const struct pack *p, struct tile_look look[2],
+                            int32_t from) {
+    look_at(w, p, 0, &look[0], from, from + PARTS_LOOK);
+    look_at(w, p, 0, &look[1], from, from + PARTS_LOOK);
+}
+
+/* Rows pass by and leave the centroids in the L1 cache. */
+ALWAYS_INLINE void tile_block_part(struct worker *w, const struct pack *p,
+                                   const struct tile_operands *o, const struct tile_part *t,
+                                   struct tile_soon *soon) {
+    struct tile_look look[2];
+    look_places(&look[0], 0);
+    look_places(&look[1], 0);
+    look_begin(&look[0], w, 0, &t->wait[0]);
+    look_begin(&look[1], w, 0, &t->wait[1]);
+    int32_t from = 0;
+    UNROLL_KNOWN(8)
+    for (int64_t s = t->begin; s < t->end; s++) {
+        if (s == t->begin) {
+            tile_part_begin(o, t);
+        } else {
+            _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
+            _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
+            tile_products(o, s);
+        }
+        if (s < o->low)
+            tile_products(o, o->high + s);
+        if (from < HALF_K) {
+            look_two(w, p, look, from);
+            from += PARTS_LOOK;
+        }
+        job_prefetch(w);
+        tile_fetch(soon);
+    }
+    for (; from < HALF_K; from += PARTS_LOOK)
+        look_two(w, p, look, from);
+    group_store(0, t->to[0]);
+    look_end(w, 0, &look[0]);
+    look_end(w, 0, &look[1]);
+}
+
+/* Two panels from slot `slot` on that have group g behind them. */
+ALWAYS_INLINE void tile_waits(const float *scores, int slot, int64_t g, struct tile_wait wait[2]) {
+    for (int i = 0; i < 2; i++)
+        wait[i] = (struct tile_wait){g < 0 ? NULL : scores + i * SCORES_STRIDE, slot + i * VW,
+                                     (int32_t)(g * TILE_K)};
+}
+
+/* Sums of both panels of tile i, and where they start: at what the part before has left. */
+ALWAYS_INLINE void tile_sums(struct tile_part *t, const struct pack *p, int64_t g, float *scores,
+                             int i) {
+    for (int panel = 0; panel < 2; panel++) {
+        t->to[panel] = scores + (2 * i + panel) * SCORES_STRIDE;
+        t->from[panel] = t->begin == 0 ? p->start + g * 512 : t->to[panel];
+    }
+    tile_waits(t->to[0], i * TILE_ROWS, t->begin == 0 ? g - 1 : -1, t->wait);
+}
+
+/* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
+ * steps does while all rows of the block pass by. The sums so far wait in memory. */
+ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
+                                    int64_t high, int64_t low, int64_t parts, int i8) {
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    const size_t group = 2 * (size_t)(high + low) * STEP_BYTES;
+    const size_t steps = (size_t)(tiles * high);
+    float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
+    struct tile_part t = {.before = NULL};
+    struct tile_soon soon = {NULL, hf_align_up((group + steps - 1) / steps)};
+    job_prefetch_plan(w, p->groups * tiles * high);
+    for (int64_t turn = 0; turn < p->groups * parts; turn++) {
+        const int64_t g = turn / parts;
+        t.begin = turn % parts * high / parts;
+        t.end = (turn % parts + 1) * high / parts;
+        if (t.begin == 0)
+            soon.at = (const char *)p->tiles + group * (size_t)(g + 1);
+        for (int i = 0; i < tiles; i++) {
+            const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
+            const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
+            tile_sums(&t, p, g, scores, i);
+            tile_block_part(w, p, &o, &t, &soon);
+            t.before = t.to[1];
+        }
+    }
+    if (t.before)
+        group_store(1, t.before);
+    for (int i = 0; t.before && i < tiles; i++) {
+        tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, t.wait);
+        tile_finish(w, p, 0, &t.wait[0]);
+        tile_finish(w, p, 0, &t.wait[1]);
+    }
+}
+
+/* No tile has features of both parts. */
+static int tile_twins(const struct job *job) {
+    return tile_parts(job) == 2 && job->d % STEP == 0 && tile_low_steps(job) > 0;
+}
+
+/* Numbers of steps, and twins, that get a loop of their own: without its branches the next panel
+ * begins while this one is still at work. */
+#define TILE_SHAPES(S)                                                                             \
+    S(1, 0, 0)                                                                                     \
+    S(1, 1, 0)                                                                                     \
+    S(2, 0, 0)                                                                                     \
+    S(2, 1, 0)                                                                                     \
+    S(2, 1, 1) S(3, 0, 0) S(3, 3, 0) S(4, 0, 0) S(4, 2, 0) S(4, 2, 1) S(4, 4, 0) S(8, 4, 1)
+#define TILE_SHAPE(h, l, t)                                                                        \
+    static NOINLINE void tile_argmax_##h##_##l##_##t(const struct job *job, struct worker *w,      \
+                                                     const struct pack *p) {                       \
+        tile_sweep(job, w, p, 0, h, l, t, 1, 0);                                                   \
+    }
+TILE_SHAPES(TILE_SHAPE)
+#undef TILE_SHAPE
+
+static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
+                                     const struct pack *p) {
+    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), 0, 0, 0);
+}
+
+/* No low steps to ask for: half jobs and whole numbers */
+static NOINLINE void tile_argmax_high(const struct job *job, struct worker *w, const struct pack *p,
+                                      int64_t parts) {
+    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 0);
+}
+
+static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
+                                       const struct pack *p, int64_t parts) {
+    tile_sweep_parts(job, w, p, tile_steps(job), tile_low_steps(job), parts, 0);
+}
+
+/* Numbers of steps of bytes with a loop of their own */
+#define I8_SHAPES(S) S(2) S(3) S(4)
+#define I8_SHAPE(h)                                                                                \
+    static NOINLINE void i8_argmax_##h(const struct job *job, struct worker *w,                    \
+                                       const struct pack *p) {                                     \
+        tile_sweep(job, w, p, 0, h, 0, 0, 1, 1);                                                   \
+    }
+I8_SHAPES(I8_SHAPE)
+#undef I8_SHAPE
+
+static NOINLINE void i8_argmax_any(const struct job *job, struct worker *w, const struct pack *p) {
+    tile_sweep(job, w, p, 0, tile_steps(job), 0, 0, 0, 1);
+}
+
+static NOINLINE void i8_argmax_parts(const struct job *job, struct worker *w, const struct pack *p,
+                                     int64_t parts) {
+    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 1);
+}
+
+/* Scores that wait in memory cost more than bytes that rows, passing by, push out of the L1 cache:
+ * no more parts than must be. */
+static void i8_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    const int64_t steps = tile_steps(job);
+#define I8_SHAPE(h)                                                                                \
+    if (steps == h) {                                                                              \
+        i8_argmax_##h(job, w, p);                                                                  \
+        return;                                                                                    \
+    }
+    I8_SHAPES(I8_SHAPE)
+#undef I8_SHAPE
+    if (tile_splits(steps, 0) > 1)
+        i8_argmax_parts(job, w, p, (2 * steps * STEP_BYTES + SPLIT_BYTES - 1) / SPLIT_BYTES);
+    else
+        i8_argmax_any(job, w, p);
+}
+
+static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    if (job->i8) {
+        (job->i8 == 2 ? i8x2_argmax : i8_argmax)(job, w, p);
+        i8_scores(job, &w->block);
+        return;
+    }
+    const int64_t high = tile_steps(job);
+    const int64_t low = tile_low_steps(job);
+    const int twins = tile_twins(job);
+#define TILE_SHAPE(h, l, t)                                                                        \
+    if (high == h && low == l && twins == t) {                                                     \
+        tile_argmax_##h##_##l##_##t(job, w, p);                                                    \
+        return;                                                                                    \
+    }
+    TILE_SHAPES(TILE_SHAPE)
+#undef TILE_SHAPE
+    const int64_t parts = tile_splits(high, low);
+    if (parts > 1 && low == 0)
+        tile_argmax_high(job, w, p, parts);
+    else if (parts > 1)
+        tile_argmax_parts(job, w, p, parts);
+    else
+        tile_argmax_any(job, w, p);
+}
+
+static NOINLINE void i8_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    i8_thresholds(job, &w->block);
+    if (job->i8 == 2)
+        i8x2_sweep(job, w, p, 1, tile_steps(job));
+    else
+        tile_sweep(job, w, p, 1, tile_steps(job), 0, 0, 0, 1);
+}
+
+static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    if (job->i8) {
+        i8_collect(job, w, p);
+        return;
+    }
+    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), 0, 0, 0);
+}
+
+#endif
