@@ -143,7 +143,8 @@ def digest(lib, fit):
         return f"-\t-\t{zlib.crc32(str(status).encode()):08x}\t-", message
     inertia, iterations = result.inertia, result.iterations
     out = lib._take(result)
-    crc = [zlib.crc32(np.ascontiguousarray(a).tobytes()) for a in (out["labels"], out["centroids"], np.float64(inertia))]
+    parts = out["labels"], out["centroids"], np.float64(inertia)
+    crc = [zlib.crc32(np.ascontiguousarray(part).tobytes()) for part in parts]
     return "\t".join(f"{c:08x}" for c in crc) + f"\t{iterations}", ""
 
 
