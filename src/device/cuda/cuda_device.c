@@ -14,32 +14,6 @@
 
 extern const struct hf_device hf_cuda_device;
 
-hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *what) {
-    if (error == cudaSuccess)
-        return HF_OK;
-    (void)cudaGetLastError(); /* forget it, unless it is sticky */
-    const char *advice = hf_cuda_advice(error);
-    (void)snprintf(cuda->error, sizeof cuda->error, "%s: %s (%s)%s%s", what,
-                   cudaGetErrorString(error), cudaGetErrorName(error), *advice ? ": " : "", advice);
-    return hf_cuda_status(error);
-}
-
-hf_status hf_cuda_launched(struct hf_cuda *cuda, const char *kernel) {
-    return hf_cuda_check(cuda, cudaGetLastError(), kernel);
-}
-
-int hf_cuda_enter(const struct hf_cuda *cuda) {
-    int before = cuda->device;
-    if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(cuda->device) != cudaSuccess)
-        (void)cudaGetLastError(); /* the next call on the device says so */
-    return before;
-}
-
-void hf_cuda_leave(int before) {
-    if (cudaSetDevice(before) != cudaSuccess)
-        (void)cudaGetLastError();
-}
-
 static int cuda_count(void) {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess)
@@ -274,49 +248,17 @@ static uint64_t cuda_memory(void *stream) {
     return free_bytes + (held - used);
 }
 
-void *hf_cuda_alloc(struct hf_cuda *cuda, size_t bytes) {
-    void *p = NULL;
-    const cudaError_t error =
-        cudaMallocFromPoolAsync(&p, bytes > 0 ? bytes : 1, cuda->pool, cuda->stream);
-    return hf_cuda_check(cuda, error, "allocation") == HF_OK ? p : NULL;
-}
-
-void hf_cuda_release(struct hf_cuda *cuda, void *p) {
-    if (p != NULL && cudaFreeAsync(p, cuda->stream) != cudaSuccess)
-        (void)cudaGetLastError(); /* after a failure, whose words shall stay */
-}
-
 static void *cuda_alloc(void *stream, size_t bytes) { return hf_cuda_alloc(stream, bytes); }
 
 static void cuda_release(void *stream, void *p) { hf_cuda_release(stream, p); }
 
-static bool on_device(int device, const void *p) {
-    struct cudaPointerAttributes attr;
-    if (p == NULL)
-        return false;
-    if (cudaPointerGetAttributes(&attr, p) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return false;
-    }
-    return attr.type == cudaMemoryTypeDevice && attr.device == device;
-}
-
-bool hf_cuda_owns(const void *p) {
-    int device = -1;
-    if (cudaGetDevice(&device) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return false;
-    }
-    return on_device(device, p);
-}
-
 static bool cuda_owns(const void *stream, const void *p) {
-    return on_device(((const struct hf_cuda *)stream)->device, p);
+    return hf_cuda_is_on(((const struct hf_cuda *)stream)->device, p);
 }
 
 /* A copy that the host takes part in is waited for. */
 static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *src) {
-    if (on_device(cuda->device, dst) && on_device(cuda->device, src))
+    if (hf_cuda_is_on(cuda->device, dst) && hf_cuda_is_on(cuda->device, src))
         return HF_OK;
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "copy");
 }
@@ -330,7 +272,8 @@ static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t byte
     struct hf_cuda *cuda = stream;
     if (bytes == 0)
         return HF_OK;
-    if (bytes >= HF_BRING_BYTES && on_device(cuda->device, src) && !on_device(cuda->device, dst)) {
+    if (bytes >= HF_BRING_BYTES && hf_cuda_is_on(cuda->device, src) &&
+        !hf_cuda_is_on(cuda->device, dst)) {
         HF_TRY(cuda_sync(stream));
         return hf_cuda_bring(stream, dst, src, bytes);
     }

@@ -25,6 +25,9 @@ struct hf_cuda_own {
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
 
+/* Is p memory of CUDA's device `device` that the host cannot read? */
+bool hf_cuda_is_on(int device, const void *p);
+
 /* Does the matrix at p lie in lent memory? */
 bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
 
