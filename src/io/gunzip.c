@@ -2,7 +2,6 @@
 #include "io/gunzip.h"
 
 #include "base/mem.h"
-#include "io/input.h"
 
 #include <zlib.h>
 
@@ -11,8 +10,7 @@
 
 struct hf_gunzip {
     z_stream z;
-    int fd;
-    const char *name;
+    struct hf_bytes file;
     const struct hf_zip_member *member; /* NULL: a gzip file */
     int64_t packed_offset;              /* where the file is read next */
     uint32_t crc32;                     /* of what was handed out of a member */
@@ -32,14 +30,13 @@ static void give(voidpf user, voidpf p) {
     hf_free(p);
 }
 
-hf_status hf_gunzip_open_member(struct hf_gunzip **gz, int fd, const char *name,
-                                const struct hf_zip_member *member, hf_error *err) {
+hf_status hf_gunzip_open(struct hf_gunzip **gz, const struct hf_bytes *file,
+                         const struct hf_zip_member *member, hf_error *err) {
     *gz = NULL;
     struct hf_gunzip *g = hf_alloc_zero(sizeof *g);
     if (g == NULL)
-        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
-    g->fd = fd;
-    g->name = name;
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", file->name);
+    g->file = *file;
     g->member = member;
     g->packed_offset = member != NULL ? member->offset : 0;
     g->z.zalloc = take;
@@ -47,14 +44,10 @@ hf_status hf_gunzip_open_member(struct hf_gunzip **gz, int fd, const char *name,
     /* 15: the largest window; + 16: gzip and nothing else; negative: without any frame. */
     if (inflateInit2(&g->z, member != NULL ? -15 : 15 + 16) != Z_OK) {
         hf_free(g);
-        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", name);
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", file->name);
     }
     *gz = g;
     return HF_OK;
-}
-
-hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err) {
-    return hf_gunzip_open_member(gz, fd, name, NULL, err);
 }
 
 void hf_gunzip_close(struct hf_gunzip *gz) {
@@ -73,7 +66,7 @@ static hf_status refill(struct hf_gunzip *g, hf_error *err) {
         const int64_t left = g->member->offset + g->member->packed - g->packed_offset;
         ask = left < PACKED_BYTES ? (size_t)left : ask;
     }
-    HF_TRY(hf_input_pread(g->fd, g->name, g->packed_offset, g->packed, ask, &n, err));
+    HF_TRY(hf_bytes_read(&g->file, g->packed_offset, g->packed, ask, &n, err));
     g->packed_offset += (int64_t)n;
     g->file_end = n == 0;
     g->z.next_in = g->packed;
@@ -86,7 +79,8 @@ static hf_status check_member(const struct hf_gunzip *g, hf_error *err) {
     if (g->position == g->member->bytes && g->crc32 == g->member->crc32)
         return HF_OK;
     return hf_fail(err, HF_E_DATA,
-                   "%s: the compressed data are damaged: %s; get or write the file again", g->name,
+                   "%s: the compressed data are damaged: %s; get or write the file again",
+                   g->file.name,
                    g->position == g->member->bytes ? "their checksum is wrong"
                                                    : "their length is not the one promised");
 }
@@ -109,9 +103,9 @@ static hf_status next_member(struct hf_gunzip *g, hf_error *err) {
             err, HF_E_DATA,
             "%s: bytes that are no gzip data follow the compressed data at byte %lld; the "
             "file is damaged: compress it again",
-            g->name, (long long)(g->packed_offset - g->z.avail_in));
+            g->file.name, (long long)(g->packed_offset - g->z.avail_in));
     if (inflateReset(&g->z) != Z_OK)
-        return hf_fail(err, HF_E_INTERNAL, "%s: the decompressor cannot be reset", g->name);
+        return hf_fail(err, HF_E_INTERNAL, "%s: the decompressor cannot be reset", g->file.name);
     g->member_end = false;
     return HF_OK;
 }
@@ -123,11 +117,11 @@ static hf_status inflate_some(struct hf_gunzip *g, hf_error *err) {
     if (rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR)
         return HF_OK;
     if (rc == Z_MEM_ERROR)
-        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", g->name);
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to decompress it", g->file.name);
     return hf_fail(err, HF_E_DATA,
                    "%s: the %s data are damaged near byte %lld (%s); get or compress "
                    "the file again",
-                   g->name, g->member != NULL ? "compressed" : "gzip",
+                   g->file.name, g->member != NULL ? "compressed" : "gzip",
                    (long long)(g->packed_offset - g->z.avail_in),
                    g->z.msg != NULL ? g->z.msg : "no details");
 }
@@ -161,7 +155,7 @@ hf_status hf_gunzip_read(struct hf_gunzip *gz, void *dst, size_t bytes, size_t *
                 err, HF_E_DATA,
                 "%s: the compressed data end in the middle, after %lld bytes of content; "
                 "the file is cut off: get or compress it again",
-                gz->name, (long long)gz->position);
+                gz->file.name, (long long)gz->position);
     }
     return HF_OK;
 }

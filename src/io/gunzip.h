@@ -12,11 +12,10 @@
 
 struct hf_gunzip;
 
-/* Read the file behind fd from its start; fd and name are borrowed. */
-hf_status hf_gunzip_open(struct hf_gunzip **gz, int fd, const char *name, hf_error *err);
-/* The same for a deflated member, which is borrowed too. */
-hf_status hf_gunzip_open_member(struct hf_gunzip **gz, int fd, const char *name,
-                                const struct hf_zip_member *member, hf_error *err);
+/* Read the content of `file`, from its start, or of a deflated member of it (NULL: the file is one
+ * of gzip). The file's name and the member are borrowed. HF_E_NOMEM */
+hf_status hf_gunzip_open(struct hf_gunzip **gz, const struct hf_bytes *file,
+                         const struct hf_zip_member *member, hf_error *err);
 void hf_gunzip_close(struct hf_gunzip *gz);
 
 /* The next `bytes` bytes; *got is less only at the end, after the checksums were found right. */

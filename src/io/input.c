@@ -13,10 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READ_MAX ((size_t)1 << 30)   /* bytes asked of one pread: Linux gives at most 2^31 - 4096 */
 #define COPY_BYTES ((size_t)1 << 20) /* of standard input at once */
-
-_Static_assert(sizeof(off_t) == 8, "file positions need 64 bits");
 
 /* Control characters would let a file name write to the terminal that shows the message. */
 static void set_name(struct hf_input *in, const char *path) {
@@ -165,40 +162,23 @@ static hf_status open_standard(struct hf_input *in, uint64_t most, hf_error *err
     return HF_OK;
 }
 
-hf_status hf_input_pread(int fd, const char *name, int64_t offset, void *dst, size_t bytes,
-                         size_t *got, hf_error *err) {
-    *got = 0;
-    while (*got < bytes) {
-        const size_t left = bytes - *got;
-        const int64_t at = offset + (int64_t)*got;
-        const ssize_t n =
-            pread(fd, (char *)dst + *got, left < READ_MAX ? left : READ_MAX, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return hf_fail(err, HF_E_IO, "%s: reading failed at byte %lld: %s", name, (long long)at,
-                           strerror(errno));
-        if (n == 0)
-            return HF_OK;
-        *got += (size_t)n;
-    }
-    return HF_OK;
+static struct hf_bytes file_of(const struct hf_input *in) {
+    return (struct hf_bytes){.fd = in->fd, .size = in->file_bytes, .name = in->name};
 }
 
-/* The same of the content, which may be a part of the file. */
+/* Bytes of the content, which may be a part of the file. */
 static hf_status read_plain(const struct hf_input *in, int64_t offset, void *dst, size_t bytes,
                             size_t *got, hf_error *err) {
     const int64_t base = in->is_member ? in->member.offset : 0;
     const int64_t left = offset < in->size ? in->size - offset : 0;
     const size_t ask = in->is_member && bytes > (uint64_t)left ? (size_t)left : bytes;
-    return hf_input_pread(in->fd, in->name, base + offset, dst, ask, got, err);
+    const struct hf_bytes file = file_of(in);
+    return hf_bytes_read(&file, base + offset, dst, ask, got, err);
 }
 
 static hf_status read_packed_head(struct hf_input *in, hf_error *err) {
-    if (in->is_member)
-        HF_TRY(hf_gunzip_open_member(&in->gz, in->fd, in->name, &in->member, err));
-    else
-        HF_TRY(hf_gunzip_open(&in->gz, in->fd, in->name, err));
+    const struct hf_bytes file = file_of(in);
+    HF_TRY(hf_gunzip_open(&in->gz, &file, in->is_member ? &in->member : NULL, err));
     HF_TRY(hf_gunzip_read(in->gz, in->head, sizeof in->head, &in->head_bytes, err));
     if (in->head_bytes == 0)
         return hf_fail(err, HF_E_DATA, "%s: the compressed file holds no data", in->name);
@@ -223,7 +203,8 @@ static hf_status enter_archive(struct hf_input *in, const char *wanted, hf_error
                        "%s: the file before the colon is no .npz file, so it has no arrays with "
                        "names",
                        in->name);
-    HF_TRY(hf_zip_find(in->fd, in->size, in->name, wanted, &in->member, err));
+    const struct hf_bytes file = file_of(in);
+    HF_TRY(hf_zip_find(&file, wanted, &in->member, err));
     in->is_member = true;
     in->size = in->member.packed;
     return read_head(in, err);

@@ -32,10 +32,6 @@ struct hf_input {
 hf_status hf_input_open(struct hf_input *in, const char *path, uint64_t most, hf_error *err);
 void hf_input_close(struct hf_input *in);
 
-/* Bytes [offset, offset + bytes) of a file; *got is less only where it ends. */
-hf_status hf_input_pread(int fd, const char *name, int64_t offset, void *dst, size_t bytes,
-                         size_t *got, hf_error *err);
-
 /* Let a compressed file be read from its front again; others can be at any time. */
 hf_status hf_input_rewind(struct hf_input *in, hf_error *err);
 

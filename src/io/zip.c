@@ -5,7 +5,6 @@
 #include "io/zip.h"
 
 #include "base/mem.h"
-#include "io/input.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,9 +21,7 @@
 #define BLOCK_BYTES 65536
 
 struct archive {
-    int fd;
-    int64_t size;
-    const char *name; /* of the file */
+    struct hf_bytes file;
     unsigned char *directory;
     int64_t directory_offset, directory_bytes;
     hf_error *err;
@@ -44,8 +41,8 @@ bool hf_zip_probe(const unsigned char *head, size_t bytes) {
 
 static hf_status damaged(const struct archive *a, const char *what) {
     (void)hf_fail(a->err, HF_E_DATA,
-                  "%s: the ZIP archive is cut off or damaged: %s; write or copy it again", a->name,
-                  what);
+                  "%s: the ZIP archive is cut off or damaged: %s; write or copy it again",
+                  a->file.name, what);
     return HF_E_DATA;
 }
 
@@ -56,9 +53,9 @@ static bool inside(int64_t offset, int64_t bytes, int64_t end) {
 
 static hf_status read_at(const struct archive *a, int64_t offset, void *dst, int64_t bytes) {
     size_t got = 0;
-    if (!inside(offset, bytes, a->size))
+    if (!inside(offset, bytes, a->file.size))
         return damaged(a, "a part of it lies beyond its end");
-    HF_TRY(hf_input_pread(a->fd, a->name, offset, dst, (size_t)bytes, &got, a->err));
+    HF_TRY(hf_bytes_read(&a->file, offset, dst, (size_t)bytes, &got, a->err));
     return (int64_t)got == bytes ? HF_OK : damaged(a, "it ends too soon");
 }
 
@@ -79,8 +76,8 @@ static hf_status find_directory64(struct archive *a, int64_t at) {
 /* The record at the end, behind which there may be a comment. */
 static hf_status find_directory(struct archive *a, unsigned char *tail) {
     const int64_t most = END_BYTES + COMMENT_MAX;
-    const int64_t bytes = a->size < most ? a->size : most;
-    const int64_t start = a->size - bytes;
+    const int64_t bytes = a->file.size < most ? a->file.size : most;
+    const int64_t start = a->file.size - bytes;
     HF_TRY(read_at(a, start, tail, bytes));
     int64_t at = bytes - END_BYTES;
     while (at >= 0 &&
@@ -102,20 +99,20 @@ static hf_status find_directory(struct archive *a, unsigned char *tail) {
 static hf_status read_directory(struct archive *a) {
     unsigned char *tail = hf_alloc(END_BYTES + COMMENT_MAX);
     if (tail == NULL)
-        return hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read it", a->name);
+        return hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read it", a->file.name);
     const hf_status status = find_directory(a, tail);
     hf_free(tail);
     HF_TRY(status);
-    if (!inside(a->directory_offset, a->directory_bytes, a->size))
+    if (!inside(a->directory_offset, a->directory_bytes, a->file.size))
         return damaged(a, "its directory lies beyond its end");
     if (a->directory_bytes > DIRECTORY_MAX)
         return hf_fail(a->err, HF_E_DATA,
                        "%s: the directory of the ZIP archive takes %lld bytes, more than any of "
                        "arrays; save the array alone with numpy.save",
-                       a->name, (long long)a->directory_bytes);
+                       a->file.name, (long long)a->directory_bytes);
     a->directory = hf_alloc((size_t)a->directory_bytes + 1);
     if (a->directory == NULL)
-        return hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read its directory", a->name);
+        return hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read its directory", a->file.name);
     return read_at(a, a->directory_offset, a->directory, a->directory_bytes);
 }
 
@@ -197,14 +194,14 @@ static hf_status not_one(const struct archive *a, const char *wanted, int found,
                          const char *list) {
     if (count == 0)
         return hf_fail(a->err, HF_E_DATA, "%s: the ZIP archive is empty; save an array in it",
-                       a->name);
+                       a->file.name);
     if (wanted == NULL)
         return hf_fail(a->err, HF_E_DATA,
-                       "%s: holds %d arrays (%s): name one of them, as in FILE.npz:NAME", a->name,
-                       count, list);
+                       "%s: holds %d arrays (%s): name one of them, as in FILE.npz:NAME",
+                       a->file.name, count, list);
     if (found > 1)
         return damaged(a, "two members have the name that was asked for");
-    return hf_fail(a->err, HF_E_DATA, "%s: holds no array '%s'; there %s %s", a->name, wanted,
+    return hf_fail(a->err, HF_E_DATA, "%s: holds no array '%s'; there %s %s", a->file.name, wanted,
                    count == 1 ? "is" : "are", list);
 }
 
@@ -212,13 +209,13 @@ static hf_status check_kind(const struct archive *a, const struct hf_zip_member 
                             uint32_t method) {
     if (flags & 1)
         return hf_fail(a->err, HF_E_DATA,
-                       "%s: '%s' is encrypted; save the array without a password", a->name,
+                       "%s: '%s' is encrypted; save the array without a password", a->file.name,
                        m->name);
     if (method != 0 && method != 8)
         return hf_fail(a->err, HF_E_DATA,
                        "%s: '%s' is packed by method %u; stored (0) and deflated (8) members are "
                        "read: save the array with numpy.savez or numpy.savez_compressed",
-                       a->name, m->name, (unsigned)method);
+                       a->file.name, m->name, (unsigned)method);
     return HF_OK;
 }
 
@@ -262,7 +259,7 @@ static hf_status place(const struct archive *a, struct hf_zip_member *m) {
     if (!m->deflated && m->packed != m->bytes)
         return damaged(a, "the two sizes of a stored member differ");
     if (m->bytes == 0)
-        return hf_fail(a->err, HF_E_DATA, "%s: '%s' is empty; write data to it first", a->name,
+        return hf_fail(a->err, HF_E_DATA, "%s: '%s' is empty; write data to it first", a->file.name,
                        m->name);
     return HF_OK;
 }
@@ -270,8 +267,9 @@ static hf_status place(const struct archive *a, struct hf_zip_member *m) {
 static hf_status check_stored(const struct archive *a, const struct hf_zip_member *m) {
     unsigned char *block = hf_alloc(BLOCK_BYTES);
     uint32_t crc = 0;
-    hf_status status =
-        block != NULL ? HF_OK : hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read it", a->name);
+    hf_status status = block != NULL
+                           ? HF_OK
+                           : hf_fail(a->err, HF_E_NOMEM, "%s: no memory to read it", a->file.name);
     for (int64_t done = 0; status == HF_OK && done < m->bytes; done += BLOCK_BYTES) {
         const int64_t now = m->bytes - done < BLOCK_BYTES ? m->bytes - done : BLOCK_BYTES;
         status = read_at(a, m->offset + done, block, now);
@@ -284,9 +282,9 @@ static hf_status check_stored(const struct archive *a, const struct hf_zip_membe
     return status;
 }
 
-hf_status hf_zip_find(int fd, int64_t size, const char *name, const char *wanted,
-                      struct hf_zip_member *member, hf_error *err) {
-    struct archive a = {.fd = fd, .size = size, .name = name, .err = err};
+hf_status hf_zip_find(const struct hf_bytes *file, const char *wanted, struct hf_zip_member *member,
+                      hf_error *err) {
+    struct archive a = {.file = *file, .err = err};
     hf_status status = read_directory(&a);
     if (status == HF_OK)
         status = choose(&a, wanted, member);

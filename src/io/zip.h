@@ -3,7 +3,7 @@
 #ifndef HF_ZIP_H
 #define HF_ZIP_H
 
-#include "base/status.h"
+#include "io/bytes.h"
 #include <stdbool.h>
 
 #define HF_ZIP_NAME 256
@@ -19,10 +19,10 @@ struct hf_zip_member {
 /* Do these first bytes begin an archive? One without members is one too. */
 bool hf_zip_probe(const unsigned char *head, size_t bytes);
 
-/* Find the member `wanted`, whose name may lack its .npy, or the only one there is (NULL). fd is
- * a file of `size` bytes, name for messages. A stored member is read through once, to see that its
- * checksum is right. HF_E_DATA: none or several, damaged, encrypted, packed in another way. */
-hf_status hf_zip_find(int fd, int64_t size, const char *name, const char *wanted,
-                      struct hf_zip_member *member, hf_error *err);
+/* Find the member `wanted`, whose name may lack its .npy, or the only one there is (NULL). A stored
+ * member is read through once, to see that its checksum is right. HF_E_DATA: none or several,
+ * damaged, encrypted, packed in another way. */
+hf_status hf_zip_find(const struct hf_bytes *file, const char *wanted, struct hf_zip_member *member,
+                      hf_error *err);
 
 #endif
