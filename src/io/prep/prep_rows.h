@@ -25,10 +25,22 @@ struct hf_prep {
     double *row;  /* [source.cols], a prepared row */
 };
 
+/* Columns and type of the rows as they come. */
+static inline int64_t hf_prep_cols_in(const struct hf_prep *p) {
+    return p->x.data != NULL ? p->x.cols : p->inner.cols;
+}
+static inline hf_dtype hf_prep_dtype_in(const struct hf_prep *p) {
+    return p->x.data != NULL ? p->x.dtype : p->inner.dtype;
+}
+
 /* hf_prep_create() with a name for messages, and memory that counting may take. */
 hf_status hf_prep_make(const char *name, uint64_t memory, const hf_array *x,
                        const hf_source *source, const hf_prep_opts *opts, struct hf_prep **prep,
                        hf_error *err);
+
+/* Prepared rows, as hf_source.read() gives them; user is the struct hf_prep. */
+hf_status hf_prep_read(void *user, int64_t first, int64_t count, void *dst, char *message,
+                       size_t message_bytes);
 
 /* Called with rows [first, first + count), [count, cols] in float64, not scaled yet. */
 typedef hf_status hf_prep_fn(void *job, int64_t first, const double *rows, int64_t count);
