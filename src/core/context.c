@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "core/array.h"
 #include "device/host/isa.h"
+#include "device/pipe.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -133,6 +134,12 @@ hf_status hf_ctx_leave(hf_context *ctx, hf_status status) {
 
 uint64_t hf_workspace_room(const hf_context *ctx) {
     return ctx->memory_bytes > ctx->held_bytes ? ctx->memory_bytes - ctx->held_bytes : 0;
+}
+
+uint64_t hf_ctx_room(const hf_context *ctx) {
+    const struct hf_pipe_table *pipe = hf_pipe_of(ctx->device->id);
+    const uint64_t held = pipe != NULL ? pipe->held(ctx->stream, false) : ctx->held_bytes;
+    return held < ctx->memory_bytes ? ctx->memory_bytes - held : 0;
 }
 
 void hf_workspace_trim(hf_context *ctx, uint64_t bytes) {

@@ -40,6 +40,9 @@ hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws);
 /* What the limit leaves for the workspace. */
 uint64_t hf_workspace_room(const hf_context *ctx);
 
+/* Bytes of the memory allowed that are free for hf_ctx_alloc(). */
+uint64_t hf_ctx_room(const hf_context *ctx);
+
 /* Give back a workspace of more than `bytes` bytes; the peak is counted anew. */
 void hf_workspace_trim(hf_context *ctx, uint64_t bytes);
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/array.h"
-#include "rows/resident.h"
+#include "rows/source.h"
 #include "device/pipe.h"
 
 #include <assert.h>
@@ -327,7 +327,7 @@ static void keep_none(struct hf_reader *r) {
 hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
     keep_none(r);
     (void)r->table->held(r->ctx->stream, true);
-    const uint64_t room = hf_resident_room(r->ctx);
+    const uint64_t room = hf_ctx_room(r->ctx);
     const uint64_t fit = spare < room ? (room - spare) / panel_bytes(r) : 0;
     const int64_t count = fit < (uint64_t)r->panels ? (int64_t)fit : r->panels;
     for (int64_t p = 0, made = 0; p < r->panels; p++) {

@@ -3,7 +3,9 @@
 
 #include "base/mem.h"
 #include "core/array.h"
+#include "rows/place.h"
 #include "rows/reader.h"
+#include "rows/rows.h"
 #include "device/pipe.h"
 
 #include <inttypes.h>
@@ -19,8 +21,6 @@ struct upload {
     hf_context *ctx;
     void *to;
 };
-
-static bool owns(const hf_context *ctx, const void *p) { return ctx->device->owns(ctx->stream, p); }
 
 static hf_status upload_chunk(void *job, const hf_array *chunk, int64_t first) {
     const struct upload *u = job;
@@ -51,21 +51,6 @@ uint64_t hf_resident_row_bytes(hf_dtype dtype, int64_t d) {
     return KERNEL_ROW_BYTES + (dtype == HF_F16 ? 0 : 2 * (uint64_t)d);
 }
 
-uint64_t hf_resident_room(const hf_context *ctx) {
-    const uint64_t held = hf_pipe_of(ctx->device->id)->held(ctx->stream, false);
-    return held < ctx->memory_bytes ? ctx->memory_bytes - held : 0;
-}
-
-/* The rows must be of this device or of the host. */
-static hf_status check_place(hf_context *ctx, const hf_array *a, const char *what) {
-    if (hf_pipe_of(ctx->device->id)->place(ctx->stream, a->data) != HF_PLACE_ELSEWHERE)
-        return HF_OK;
-    return hf_ctx_fail(ctx, HF_E_ARG,
-                       "the %s lie in the memory of another GPU than %s: copy them there, or open "
-                       "a context on theirs",
-                       what, ctx->name);
-}
-
 static bool fits_whole(const hf_context *ctx, int64_t rows, int64_t cols, hf_dtype dtype, bool cut,
                        size_t *bytes) {
     const int64_t row = (int64_t)hf_resident_row_bytes(dtype, cols);
@@ -88,8 +73,8 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
     const int64_t cols = *x != NULL ? (*x)->cols : (*source)->cols;
     const hf_dtype dtype = *x != NULL ? (*x)->dtype : (*source)->dtype;
     if (*x != NULL)
-        HF_TRY(check_place(ctx, *x, "data"));
-    if (*x != NULL && owns(ctx, (*x)->data)) {
+        HF_TRY(hf_check_place(ctx, *x, "data"));
+    if (*x != NULL && ctx->device->owns(ctx->stream, (*x)->data)) {
         r->array = **x;
         *x = &r->array;
         return HF_OK;
@@ -154,32 +139,4 @@ void hf_resident_clear(hf_context *ctx, struct hf_resident *r) {
     hf_ctx_release(ctx, r->owned);
     r->reader = NULL;
     r->owned = NULL;
-}
-
-hf_status hf_host_view(hf_context *ctx, const hf_array **a, const char *what, hf_array *copy,
-                       void **owned) {
-    *owned = NULL;
-    if (*a == NULL || hf_ctx_is_host(ctx))
-        return HF_OK;
-    HF_TRY(check_place(ctx, *a, what));
-    if (!owns(ctx, (*a)->data))
-        return HF_OK;
-    HF_TRY(hf_array_check(*a, what, &ctx->error));
-    *owned = hf_alloc((size_t)((*a)->rows * (*a)->cols) * hf_dtype_bytes((*a)->dtype));
-    if (*owned == NULL)
-        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a copy of the %s", what);
-    *copy = hf_array_view(*owned, (*a)->dtype, (*a)->rows, (*a)->cols);
-    HF_TRY(hf_ctx_copy_rows(ctx, *owned, *a));
-    *a = copy;
-    return HF_OK;
-}
-
-hf_status hf_host_row(hf_context *ctx, const hf_array *a, int64_t i, void *scratch,
-                      const void **row) {
-    *row = hf_array_row(a, i);
-    if (hf_ctx_is_host(ctx) || !owns(ctx, a->data))
-        return HF_OK;
-    HF_TRY(hf_ctx_copy(ctx, scratch, *row, (size_t)a->cols * hf_dtype_bytes(a->dtype)));
-    *row = scratch;
-    return HF_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the data of a problem lie: brought to the device once, so that no call copies them again,
- * and the small arguments brought to the host, which looks at them. On the CPU nothing moves. */
+ * Where the data of a problem lie: brought to the device once, so that no call copies them again.
+ * On the CPU nothing moves. */
 #ifndef HF_RESIDENT_H
 #define HF_RESIDENT_H
 
@@ -32,17 +32,5 @@ void hf_resident_clear(hf_context *ctx, struct hf_resident *r);
 
 /* Bytes that kernels on a device need for a row of d columns beside the row itself. */
 uint64_t hf_resident_row_bytes(hf_dtype dtype, int64_t d);
-
-/* Bytes of the memory allowed on the device that the context does not use. */
-uint64_t hf_resident_room(const hf_context *ctx);
-
-/* A view of `a` that the host can read: `a` itself, or a copy that *owned points to (hf_free()).
- * what: "weights". NULL gives NULL. */
-hf_status hf_host_view(hf_context *ctx, const hf_array **a, const char *what, hf_array *copy,
-                       void **owned);
-
-/* Row i of `a`, where the host can read it: in place or in `scratch` [cols]. */
-hf_status hf_host_row(hf_context *ctx, const hf_array *a, int64_t i, void *scratch,
-                      const void **row);
 
 #endif

@@ -4,25 +4,14 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/array.h"
+#include "rows/place.h"
 #include "rows/reader.h"
-#include "rows/resident.h"
+#include "rows/source.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-hf_status hf_source_read(const hf_source *source, int64_t first, int64_t count, void *dst,
-                         char *message, size_t message_bytes) {
-    const int status = (int)source->read(source->user, first, count, dst, message, message_bytes);
-    message[message_bytes - 1] = '\0'; /* whatever the source wrote there */
-    if (status >= HF_OK && status <= HF_E_BUSY)
-        return (hf_status)status;
-    const size_t used = strlen(message);
-    (void)snprintf(message + used, message_bytes - used,
-                   "%sthe source returned %d, which is no hf_status", used > 0 ? "; " : "", status);
-    return HF_E_IO;
-}
 
 /* Rows of the file or array, numbered with the dropped ones. */
 static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t count, void *dst) {
@@ -44,31 +33,6 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
         return hf_ctx_fail(rows->ctx, status, "reading row %" PRId64 ": %s", first, what);
     return hf_ctx_fail(rows->ctx, status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
                        first + count - 1, what);
-}
-
-int64_t hf_rows_dropped_before(const struct hf_rows *rows, int64_t raw) {
-    int64_t low = 0, high = rows->dropped_count;
-    while (low < high) {
-        const int64_t mid = low + (high - low) / 2;
-        if (rows->dropped[mid] < raw)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* Number, dropped ones counted, of row i of those that take part. */
-static int64_t raw_number(const struct hf_rows *rows, int64_t i) {
-    int64_t low = 0, high = rows->dropped_count;
-    while (low < high) {
-        const int64_t mid = low + (high - low) / 2;
-        if (rows->dropped[mid] - mid <= i)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return i + low;
 }
 
 /* Squeeze the dropped rows out of [raw, raw + count) at dst; returns how many stay. */
@@ -147,7 +111,7 @@ hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64
     if (rows->reader != NULL && rows->source != NULL)
         hf_reader_pause(rows->reader); /* a source is read from one thread at a time */
     for (int64_t i = 0; status == HF_OK && i < count; i++) {
-        const int64_t raw = raw_number(rows, index[i]);
+        const int64_t raw = hf_rows_number(rows, index[i]);
         const void *from = row;
         if (rows->array != NULL)
             status = hf_host_row(rows->ctx, rows->array, raw, row, &from);

@@ -31,14 +31,6 @@ hf_status hf_rows_each(const struct hf_rows *rows, hf_rows_fn *fn, void *job);
 /* The same rows without their reader, to look at them on the host; it reads ahead no longer. */
 struct hf_rows hf_rows_on_host(const struct hf_rows *rows);
 
-/* Ask the source for rows; the message is ended in any case. What it returns is a status for sure:
- * HF_E_IO and words about it where that was none. */
-hf_status hf_source_read(const hf_source *source, int64_t first, int64_t count, void *dst,
-                         char *message, size_t message_bytes);
-
-/* How many of the dropped rows stand before row `raw`, dropped ones counted. */
-int64_t hf_rows_dropped_before(const struct hf_rows *rows, int64_t raw);
-
 /* Rows index[0..count) of those that take part, in any order, as float64 [count, d]. */
 hf_status hf_rows_gather(const struct hf_rows *rows, const int64_t *index, int64_t count,
                          double *dst);

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"
-#include "rows/resident.h"
+#include "rows/place.h"
 #include "ops/reference.h"
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "algo/kmeans/init/init.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/parallel.h"
+#include "rows/panels.h"
 #include "rows/resident.h"
 #include "rows/rows.h"
 #include "ops/assign/assign.h"
@@ -200,15 +201,11 @@ double hf_choose_scale(double length, double largest);
 hf_status hf_fit_workspace(struct hf_fit *fit);
 /* Free all that a fit owns. */
 void hf_fit_free(struct hf_fit *fit);
-/* Rows for fn, at most `most` at once. */
-hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *fn, void *job);
 /* May memory not decide about panels and bounds? Labels of HF_FAST may depend on them: on bounds,
  * and on the kernel, which is chosen for a call by its rows. On another device memory decides. */
 bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision);
 /* Most rows of one call of an op: few where such panels must be had within any limit. */
 int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, hf_dtype dtype);
-/* Rows [first, first + count) of a chunk. */
-hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count);
 static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- kmeans_api.c */

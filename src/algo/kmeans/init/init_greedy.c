@@ -264,7 +264,7 @@ static hf_status step(struct hf_init_state *s) {
 /* Steps that the device makes by itself, DEVICE_STEPS between two words to the caller. */
 static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
     const struct hf_init_args *a = s->args;
-    const uint64_t held = s->rows->ctx->workspace_bytes, left = hf_resident_room(s->rows->ctx);
+    const uint64_t held = s->rows->ctx->workspace_bytes, left = hf_ctx_room(s->rows->ctx);
     const struct hf_greedy_args args = {.x = *s->rows->array,
                                         .weights = hf_init_weights(s),
                                         .metric = a->metric,

@@ -25,7 +25,7 @@ struct rounds {
 bool hf_init_rounds_can(const struct hf_init_state *s) {
     return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->args->metric != HF_COSINE &&
            s->trials <= HF_GREEDY_TRIALS &&
-           (uint64_t)s->n * ROUNDS_ROW <= hf_resident_room(s->rows->ctx);
+           (uint64_t)s->n * ROUNDS_ROW <= hf_ctx_room(s->rows->ctx);
 }
 
 static hf_status rounds_alloc(struct rounds *r) {

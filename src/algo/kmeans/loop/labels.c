@@ -12,7 +12,7 @@
 static size_t bytes_of(const struct hf_fit *fit) { return (size_t)fit->n * sizeof(int32_t); }
 
 void hf_labels_open(struct hf_fit *fit) {
-    if (hf_ctx_is_host(fit->ctx) || fit->away.at || hf_resident_room(fit->ctx) < bytes_of(fit))
+    if (hf_ctx_is_host(fit->ctx) || fit->away.at || hf_ctx_room(fit->ctx) < bytes_of(fit))
         return;
     fit->away = (struct hf_labels_away){.at = hf_ctx_alloc(fit->ctx, bytes_of(fit))};
 }

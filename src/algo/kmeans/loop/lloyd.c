@@ -354,7 +354,7 @@ static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
     const uint64_t rows = (uint64_t)fit->n * (labels + (fit->weights ? 8 : 0));
     const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
     const uint64_t needed = (workspace > held ? workspace : held) + rows + small;
-    const uint64_t room = hf_resident_room(fit->ctx) + held;
+    const uint64_t room = hf_ctx_room(fit->ctx) + held;
     return needed <= room ? room - workspace - rows - small + 1 : 0;
 }
 

@@ -37,7 +37,7 @@ static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mi
 static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     hf_carve carve = {0};
     carve_mirror(fit, &carve, m);
-    const uint64_t room = hf_resident_room(fit->ctx);
+    const uint64_t room = hf_ctx_room(fit->ctx);
     const uint64_t share = fit->rows.reader ? room / 2 : room; /* panels need some of it */
     const uint64_t labels = fit->away.at ? 0 : (uint64_t)fit->n * sizeof(int32_t);
     if (carve.used + labels <= share) {

@@ -11,20 +11,6 @@
 #define MOVER_BYTES ((int64_t)256 << 10) /* rows that leave their clusters at once */
 #define PANEL_STEP 64                    /* rows: tiles are whole */
 
-struct panel_job {
-    hf_rows_fn *fn;
-    void *job;
-    int64_t most;
-};
-
-hf_array hf_panel(const hf_array *chunk, int64_t first, int64_t count) {
-    hf_array panel = *chunk;
-    const int64_t stride = chunk->row_stride ? chunk->row_stride : chunk->cols;
-    panel.data = (char *)chunk->data + (size_t)(first * stride) * hf_dtype_bytes(chunk->dtype);
-    panel.rows = count;
-    return panel;
-}
-
 bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision) {
     return precision == HF_FAST && hf_ctx_is_host(ctx);
 }
@@ -34,20 +20,6 @@ int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, 
     const int64_t whole = fit < PANEL_STEP ? fit : fit / PANEL_STEP * PANEL_STEP;
     return hf_memory_is_rigid(ctx, precision) ? hf_min64(HF_PANEL_ROWS, whole < 1 ? 1 : whole)
                                               : HF_PANEL_ROWS;
-}
-
-static hf_status cut_chunk(void *job, const hf_array *chunk, int64_t first) {
-    const struct panel_job *p = job;
-    for (int64_t at = 0; at < chunk->rows; at += p->most) {
-        const hf_array panel = hf_panel(chunk, at, hf_min64(p->most, chunk->rows - at));
-        HF_TRY(p->fn(p->job, &panel, first + at));
-    }
-    return HF_OK;
-}
-
-hf_status hf_panels_each(const struct hf_rows *rows, int64_t most, hf_rows_fn *fn, void *job) {
-    struct panel_job p = {.fn = fn, .job = job, .most = most};
-    return hf_rows_each(rows, cut_chunk, &p);
 }
 
 static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
