@@ -96,20 +96,6 @@ static void core_free(struct core *c) {
     hf_free(c->labels);
 }
 
-hf_status hf_init_distances(const struct hf_init_state *s, const hf_array *chunk, int64_t first,
-                            double *to) {
-    const struct hf_seed_args args = {.x = *chunk,
-                                      .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
-                                      .metric = s->args->metric,
-                                      .filter = s->args->filter,
-                                      .unit = 1,
-                                      .limit = 1,
-                                      .first = first,
-                                      .nearest = to,
-                                      .commit = true};
-    return hf_seed(s->rows->ctx, &args);
-}
-
 static hf_status distance_chunk(void *job, const hf_array *chunk, int64_t first) {
     const struct core *c = job;
     return hf_init_distances(c->outer, chunk, first, c->distance + first);
