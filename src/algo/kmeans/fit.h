@@ -15,10 +15,6 @@
 #include "ops/means.h"
 #include <holdfast/kmeans.h>
 
-#define HF_PANEL_ROWS ((int64_t)1 << 18)  /* most rows of one call of an op on the CPU, */
-#define HF_PANEL_BYTES ((int64_t)8 << 20) /* and most of their values with HF_FAST */
-#define HF_SCAN_ROWS ((int64_t)1 << 14)   /* the same where each row needs a float64 of scratch */
-
 /* A row that was taken out of its cluster to found another. */
 struct hf_moved_row {
     int64_t row;
@@ -201,11 +197,6 @@ double hf_choose_scale(double length, double largest);
 hf_status hf_fit_workspace(struct hf_fit *fit);
 /* Free all that a fit owns. */
 void hf_fit_free(struct hf_fit *fit);
-/* May memory not decide about panels and bounds? Labels of HF_FAST may depend on them: on bounds,
- * and on the kernel, which is chosen for a call by its rows. On another device memory decides. */
-bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision);
-/* Most rows of one call of an op: few where such panels must be had within any limit. */
-int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, hf_dtype dtype);
 static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- kmeans_api.c */

@@ -3,10 +3,10 @@
  * fail, but for those of predict, which are as long as the data. */
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/panel_rows.h"
 #include "algo/kmeans/predict.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "rows/reader.h"
 #include "rows/resident.h"
 #include <math.h>
 #include <stdlib.h>
@@ -76,30 +76,10 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
     best->history.it = NULL;
 }
 
-/* Rows of one call on a device: all, if what kernels need for each of them fits beside; else as
- * many as fit, float16 rows with a 16-bit form of their own too. */
-static int64_t resident_panel(const struct hf_fit *fit) {
-    const uint64_t limit = fit->ctx->memory_bytes;
-    const uint64_t data =
-        fit->resident.owned ? (uint64_t)(fit->n_all * fit->d) * hf_dtype_bytes(fit->dtype) : 0;
-    const uint64_t left = limit > data ? limit - data : 0;
-    const uint64_t row = hf_resident_row_bytes(fit->dtype, fit->d);
-    const uint64_t own = fit->dtype == HF_F16 ? 2 * (uint64_t)fit->d : 0;
-    const bool all = left / row >= (uint64_t)fit->n_all;
-    const int64_t fits = (int64_t)(left / (row + (all ? 0 : own)));
-    const int64_t most = hf_min64(fit->n_all, (int64_t)1 << 30);
-    return fits < HF_SCAN_ROWS ? hf_min64(most, HF_SCAN_ROWS) : hf_min64(most, fits);
-}
-
 hf_status hf_fit_begin(struct hf_fit *fit) {
     const double begin = hf_now_s();
     HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, true, &fit->resident));
-    const bool resident = fit->x == &fit->resident.array;
-    const struct hf_reader *reader = fit->resident.reader;
-    fit->panel_rows = resident ? resident_panel(fit)
-                      : reader ? hf_reader_panel_rows(reader)
-                               : hf_panel_most(fit->ctx, fit->opts.precision, fit->d, fit->dtype);
-    fit->scan_rows = resident || reader ? fit->panel_rows : HF_SCAN_ROWS;
+    hf_fit_panels(fit);
     HF_TRY(hf_prepare(fit));
     fit->seconds_init = hf_now_s() - begin;
     return hf_fit_workspace(fit);

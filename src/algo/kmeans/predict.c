@@ -2,6 +2,7 @@
 #include "algo/kmeans/predict.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/panel_rows.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/distance/distance.h"

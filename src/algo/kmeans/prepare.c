@@ -6,11 +6,9 @@
 #include "algo/kmeans/check.h"
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "ops/inertia/inertia.h"
 #include "ops/moments/moments.h"
 #include "ops/range/range.h"
 #include "ops/reference.h"
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,25 +290,6 @@ static hf_status scan_moments(struct hf_scan *s) {
     return HF_OK;
 }
 
-double hf_filter_scale(double largest) {
-    const int e = hf_fixed_exponent(largest);
-    return largest > 0 ? ldexp(1, e < -1000 ? 1000 : -e) : 1;
-}
-
-double hf_filter_reach(int64_t d, const double *min, const double *max, const double *shift) {
-    double largest = 0;
-    for (int64_t f = 0; f < d; f++)
-        largest = fmax(largest, fmax(max[f] - shift[f], shift[f] - min[f]));
-    return largest;
-}
-
-bool hf_filter_bytes(int64_t d, const double *min, const double *max) {
-    for (int64_t f = 0; f < d; f++)
-        if (!(max[f] - min[f] <= 255))
-            return false;
-    return true;
-}
-
 void hf_scan_center(const struct hf_scan *s) {
     struct hf_columns *col = &s->fit->col;
     const bool euclidean = s->fit->opts.metric == HF_EUCLIDEAN;
@@ -386,91 +365,6 @@ static void choose_sums(struct hf_fit *fit) {
         const bool plain = s->limbs == 1 && col->mult[f] < 0x1p900 && col->mult[f] > 0x1p-900;
         col->unit[f] = plain ? 1 / col->mult[f] : 0;
     }
-}
-
-hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
-                          double *squares, hf_wide *sum) {
-    const struct hf_fit *fit = s->fit;
-    const struct hf_inertia_args args = {.x = *chunk,
-                                         .c = hf_array_view(fit->col.shift, HF_F64, 1, fit->d),
-                                         .metric = HF_EUCLIDEAN,
-                                         .weights = weights,
-                                         .labels = s->zeros,
-                                         .distances = squares,
-                                         .sum = sum};
-    return hf_inertia(fit->ctx, &args);
-}
-
-static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
-    struct hf_scan *s = job;
-    return hf_scan_squares(s, chunk, s->fit->weights + first, NULL, &s->square);
-}
-
-/* Sum of |x - shift|^2, from the moments. */
-static double square_without_weights(const struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    double total = 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        const double off = col->mean[f] - col->shift[f];
-        total += col->variance[f] + off * off;
-    }
-    return total * (double)fit->n;
-}
-
-/* Sum of w |x - shift|^2. */
-static hf_status measure_square(struct hf_scan *s) {
-    struct hf_fit *fit = s->fit;
-    fit->total_square = square_without_weights(fit);
-    if (!fit->weights)
-        return HF_OK;
-    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, square_chunk, s));
-    fit->total_square = hf_wide_value(&s->square);
-    return HF_OK;
-}
-
-void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute) {
-    const bool same = fit->opts.store == HF_CENTROIDS_SAME;
-    *relative = fit->center_type == HF_F64 ? 0x1p-53 : 0x1p-24;
-    *absolute = fit->center_type == HF_F64 ? 0 : 0x1p-149;
-    if (same && fit->dtype == HF_F16) {
-        *relative = 0x1p-11;
-        *absolute = 0x1p-24;
-    } else if (same) {
-        *relative = 0x1p-8;
-    }
-}
-
-/* The inertia falls with exact arithmetic. It may rise by what centroids lose when they are rounded
- * (W |c - mean|^2) and by the error of computing it from fixed-point sums and weights. */
-static void choose_slack(struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    double relative;
-    double absolute;
-    hf_center_rounding(fit, &relative, &absolute);
-    const double unit = ldexp(1, -fit->sums.bits * fit->sums.limbs);
-    double slack = 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
-        const double reach = fmax(col->max[f] - col->shift[f], col->shift[f] - col->min[f]);
-        const double rounding = fmax(largest * relative, absolute) * 2;
-        const double heavy = (double)fit->n * fit->weight_max;
-        slack += fit->weight_sum * rounding * rounding;
-        slack += heavy * 16 * unit * (largest + reach) * reach;
-        slack += fit->weight_sum * 64 * DBL_EPSILON * (largest + reach) * reach;
-    }
-    const double terms = (double)(fit->k + fit->d) * DBL_EPSILON; /* of adding the clusters up */
-    fit->slack = slack + fit->total_square * (1e-12 + terms);
-}
-
-void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale, double length) {
-    memcpy(fit->col.shift, shift, (size_t)fit->d * sizeof(double));
-    fit->filter.scale = scale;
-    fit->filter.length = length * scale;
-    fit->filter.least = fit->filter.most = NULL;
-    if (fit->kept)
-        fit->kept->form = 0;
-    fit->total_square = square_without_weights(fit);
-    choose_slack(fit);
 }
 
 static hf_status scan_workspace(struct hf_scan *s, void **block) {
@@ -551,10 +445,10 @@ hf_status hf_scan_conclude(struct hf_scan *s) {
     choose_tolerance(fit);
     choose_sums(fit);
     if (fit->opts.metric == HF_EUCLIDEAN)
-        HF_TRY(measure_square(s));
+        HF_TRY(hf_scan_measure_square(s));
     if (fit->opts.metric == HF_COSINE)
         HF_TRY(hf_scan_zero_rows(s));
-    choose_slack(fit);
+    hf_scan_choose_slack(fit);
     return HF_OK;
 }
 

@@ -37,10 +37,15 @@ void hf_scan_take_moments(const struct hf_scan *s);
 void hf_scan_center(const struct hf_scan *s);
 /* All that depends on ranges, moments and the bulk of the rows. */
 hf_status hf_scan_conclude(struct hf_scan *s);
+/* ---- prepare_square.c */
 /* |x - shift|^2 of a chunk's rows, with weights [rows] (NULL means 1) added to *sum, and to squares
  * [rows] (NULL: not wanted). */
 hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
                           double *squares, hf_wide *sum);
+/* Euclidean: fit->total_square. */
+hf_status hf_scan_measure_square(struct hf_scan *s);
+/* fit->slack. */
+void hf_scan_choose_slack(struct hf_fit *fit);
 /* prepare_zeros.c, HF_COSINE: fit->pull. */
 hf_status hf_scan_zero_rows(struct hf_scan *s);
 

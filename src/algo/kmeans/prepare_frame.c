@@ -2,6 +2,7 @@
  * How the filter sees the data: origin and scale by the bulk of the rows. Extremes would let one
  * far value take the bits of all others. */
 #include "algo/kmeans/fit.h"
+#include "base/fixed.h"
 #include "ops/frame/frame.h"
 #include <math.h>
 
@@ -11,6 +12,25 @@
 #define BULK_LENGTH 0x1p-3 /* rows at the median length get at most this long, */
 #define MOST_COLUMNS (HF_FRAME_VALUES / HF_FRAME_LEAST) /* longer rows go by their extremes */
 #define MOST_SCALE 0x1p100                              /* by no more than the filter can bear */
+
+double hf_filter_scale(double largest) {
+    const int e = hf_fixed_exponent(largest);
+    return largest > 0 ? ldexp(1, e < -1000 ? 1000 : -e) : 1;
+}
+
+double hf_filter_reach(int64_t d, const double *min, const double *max, const double *shift) {
+    double largest = 0;
+    for (int64_t f = 0; f < d; f++)
+        largest = fmax(largest, fmax(max[f] - shift[f], shift[f] - min[f]));
+    return largest;
+}
+
+bool hf_filter_bytes(int64_t d, const double *min, const double *max) {
+    for (int64_t f = 0; f < d; f++)
+        if (!(max[f] - min[f] <= 255))
+            return false;
+    return true;
+}
 
 size_t hf_frame_sample_bytes(int64_t n, int64_t d) {
     return d > MOST_COLUMNS ? 0 : (size_t)(hf_frame_rows(n, d) * d) * sizeof(double);

@@ -5,10 +5,6 @@
 #include "base/tree.h"
 #include <string.h>
 
-/* Centroids of a range of a loop: so many values, and what one costs beside its own. */
-#define GRAIN_VALUES 4608
-#define GRAIN_BESIDE 16
-
 /* A loop over clusters; of those from `first` on, term[i] is that of cluster first + i. */
 struct clusters {
     struct hf_fit *fit;
@@ -17,11 +13,6 @@ struct clusters {
     double term[HF_TREE_CLUSTERS];
     double moved[HF_TREE_CLUSTERS]; /* terms of a second sum, if there is one */
 };
-
-void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
-    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn, job);
-}
 
 /* Lanes of sums over the clusters: those without a term are +0 and change nothing. */
 static int lanes_of(int64_t k) {
@@ -89,23 +80,6 @@ static void score_range(void *job, int worker, int64_t begin, int64_t end) {
     (void)worker;
     hf_centers_score_some(&c->rule, &c->fit->sums, c->fit->current, c->first + begin,
                           c->first + end, c->term + begin);
-}
-
-hf_array hf_centers(const struct hf_fit *fit, void *centers) {
-    return hf_array_view(centers, fit->center_type, fit->k, fit->d);
-}
-
-struct hf_center_rule hf_fit_rule(const struct hf_fit *fit) {
-    const bool same = fit->opts.store == HF_CENTROIDS_SAME;
-    return (struct hf_center_rule){.metric = fit->opts.metric,
-                                   .type = fit->center_type,
-                                   .store = same ? fit->dtype : fit->center_type,
-                                   .shift = fit->col.shift,
-                                   .unit = fit->col.unit};
-}
-
-bool hf_cluster_is_empty(const struct hf_fit *fit, int64_t cluster) {
-    return hf_sums_weight(&fit->sums, cluster) <= 0 && !(fit->light && fit->light[cluster].is);
 }
 
 void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v) {

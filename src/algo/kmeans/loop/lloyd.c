@@ -24,33 +24,6 @@ struct pass {
     struct hf_assign_stats stats;
 };
 
-void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
-    const struct hf_kernel *kernel = fit->ctx->last_kernel[op];
-    if (!name[0] && kernel)
-        strncpy(name, kernel->name, 63);
-}
-
-struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
-                                    const struct hf_assign_bounds *bounds,
-                                    struct hf_assign_bounds *own, struct hf_assign_stats *stats) {
-    struct hf_assign_args args = {.x = *panel,
-                                  .c = hf_centers(fit, fit->current),
-                                  .metric = fit->opts.metric,
-                                  .exact = fit->opts.precision == HF_EXACT,
-                                  .filter = fit->filter,
-                                  .kept = fit->kept,
-                                  .kept_first = first,
-                                  .labels = fit->labels + first,
-                                  .stats = stats};
-    if (bounds) {
-        *own = *bounds;
-        own->upper += first;
-        own->lower += first;
-        args.bounds = own;
-    }
-    return args;
-}
-
 static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     struct pass *p = job;
     struct hf_fit *fit = p->fit;

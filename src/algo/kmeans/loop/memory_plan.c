@@ -2,6 +2,7 @@
 #include "algo/kmeans/loop/memory_plan.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init/init.h"
+#include "algo/kmeans/panel_rows.h"
 #include "core/plan.h"
 #include "ops/inertia/inertia.h"
 #include "ops/seed/seed.h"

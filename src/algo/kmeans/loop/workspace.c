@@ -9,18 +9,6 @@
 #define FUSED_BYTES                                                                                \
     ((int64_t)512 << 10) /* sums up to this size stay in cache while rows are assigned */
 #define MOVER_BYTES ((int64_t)256 << 10) /* rows that leave their clusters at once */
-#define PANEL_STEP 64                    /* rows: tiles are whole */
-
-bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision) {
-    return precision == HF_FAST && hf_ctx_is_host(ctx);
-}
-
-int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, hf_dtype dtype) {
-    const int64_t fit = HF_PANEL_BYTES / (d * (int64_t)hf_dtype_bytes(dtype));
-    const int64_t whole = fit < PANEL_STEP ? fit : fit / PANEL_STEP * PANEL_STEP;
-    return hf_memory_is_rigid(ctx, precision) ? hf_min64(HF_PANEL_ROWS, whole < 1 ? 1 : whole)
-                                              : HF_PANEL_ROWS;
-}
 
 static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
     struct hf_movers *m = &fit->movers;
