@@ -33,8 +33,12 @@ static void double_cost(const void *args_, double *flops, double *bytes) {
     *bytes = 8.0 * (double)args->x.rows;
 }
 
-static const struct hf_op double_op = {"double", sizeof(struct double_args), double_key,
-                                       double_cost};
+static const struct hf_op double_op = {
+    .name = "double",
+    .args_size = sizeof(struct double_args),
+    .key = double_key,
+    .cost = double_cost,
+};
 
 static const int64_t sizes[] = {1, 3, 64, 1000};
 

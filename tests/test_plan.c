@@ -413,14 +413,14 @@ static void memory_decides_no_label(void **state) {
         open_with((uint64_t)(narrow ? 1 : 1024) << 20);
         for (int exact = 0; exact < 2; exact++) {
             a.exact = exact;
-            assert_int_equal(hf_op_unanimous(HF_OP_ASSIGN, &a), exact);
+            assert_int_equal(hf_op_at(HF_OP_ASSIGN)->unanimous(&a), exact);
             assert_int_equal(hf_plan(ctx, HF_OP_ASSIGN, &a, &row[exact][narrow], NULL), HF_OK);
             bytes[exact] = hf_plan_workspace(ctx, HF_OP_ASSIGN, &a);
         }
     }
     assert_ptr_equal(row[0][0], row[0][1]);
     assert_true(bytes[0] == hf_row_workspace(ctx, row[0][0], &a) && bytes[1] <= bytes[0]);
-    assert_true(hf_op_unanimous(HF_OP_RANGE, &args));
+    assert_null(hf_op_at(HF_OP_RANGE)->unanimous);
 }
 
 /* Where no row fits, the choice is that without a limit, and the run says what it lacks. */

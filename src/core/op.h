@@ -28,6 +28,8 @@ struct hf_op {
     void (*key)(const void *args, struct hf_key *key);
     /* Floating-point operations and bytes that a perfect implementation needs. */
     void (*cost)(const void *args, double *flops, double *bytes);
+    /* Do all kernels give this call the same answer, bit for bit? NULL: always. */
+    bool (*unanimous)(const void *args);
 };
 
 /* The op with this id; its id from its name, or -1. */

@@ -247,13 +247,18 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
     return HF_OK;
 }
 
+static bool unanimous(int op, const void *args) {
+    const struct hf_op *o = hf_op_at(op);
+    return o->unanimous == NULL || o->unanimous(args);
+}
+
 static struct call make_call(hf_context *ctx, int op, const void *args) {
     assert(op >= 0 && op < HF_OP_COUNT);
     struct call call = {.ctx = ctx,
                         .op = op,
                         .args = args,
                         .key = {HF_DTYPE_NONE, 0, 1, 0},
-                        .any_size = !hf_op_unanimous(op, args)};
+                        .any_size = !unanimous(op, args)};
     hf_op_at(op)->key(args, &call.key);
     return call;
 }
@@ -288,7 +293,7 @@ uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
     if (choose(&call, &kernel, &source) != HF_OK)
         return 0;
     uint64_t least = workspace_of(&call, kernel);
-    const bool cramped = call.any_size && hf_op_unanimous(op, args);
+    const bool cramped = call.any_size && unanimous(op, args);
     for (int i = 0; cramped && (kernel = hf_kernel_at(op, i)) != NULL; i++)
         if (usable(&call, kernel, NULL, 0) && workspace_of(&call, kernel) < least)
             least = workspace_of(&call, kernel);

@@ -11,7 +11,7 @@
  * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
  * that run here and support the call, else the reference. On the CPU a row that is not forced and
  * whose workspace is above what the context's limit leaves is passed over when another one fits
- * and the op is unanimous: memory never decides what comes out.
+ * and hf_op::unanimous() says so: memory never decides what comes out.
  * Depends on nothing but the call, that, the file and the environment, never on earlier calls.
  * HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced row is unknown or cannot. *source says
  * where the choice came from ("forced", "tuned", "model", "reference"); may be NULL. */
@@ -21,9 +21,6 @@ hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_ker
 /* The row, and the bytes of workspace that it asks for. */
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes);
-
-/* Do all rows of the op give this call the same answer, bit for bit? */
-bool hf_op_unanimous(int op, const void *args);
 
 /* Bytes of workspace that a row asks for in a call. */
 size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args);

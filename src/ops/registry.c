@@ -2,10 +2,7 @@
  * All ops and all kernel rows of this build. */
 #include "core/kernel.h"
 #include "core/op.h"
-#include "core/plan.h"
 #include "device/host/isa.h"
-#include "ops/assign/assign.h"
-#include "ops/lloyd/lloyd.h"
 #if HF_HAVE_CUDA
 #include "device/cuda/cuda.h"
 #endif
@@ -67,15 +64,6 @@ int hf_op_find(const char *name) {
         if (strcmp(ops[id]->name, name) == 0)
             return id;
     return -1;
-}
-
-/* What is not exact takes the answer of the row's own filter. */
-bool hf_op_unanimous(int op, const void *args) {
-    if (op == HF_OP_ASSIGN)
-        return ((const struct hf_assign_args *)args)->exact;
-    if (op == HF_OP_LLOYD)
-        return ((const struct hf_lloyd_args *)args)->exact;
-    return true;
 }
 
 const struct hf_kernel *hf_kernel_at(int op, int i) {

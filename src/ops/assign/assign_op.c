@@ -82,9 +82,15 @@ static void assign_cost(const void *args, double *flops, double *bytes) {
              k * d * (double)hf_dtype_bytes(a->c.dtype);
 }
 
+/* What is not exact takes the answer of the kernel's own filter. */
+static bool assign_unanimous(const void *args) {
+    return ((const struct hf_assign_args *)args)->exact;
+}
+
 const struct hf_op hf_assign_op = {
     .name = "assign",
     .args_size = sizeof(struct hf_assign_args),
     .key = assign_key,
     .cost = assign_cost,
+    .unanimous = assign_unanimous,
 };

@@ -16,5 +16,9 @@ static void distance_cost(const void *p, double *flops, double *bytes) {
              k * d * (double)hf_dtype_bytes(args->c.dtype) + 8 * n * k;
 }
 
-const struct hf_op hf_distance_op = {"distance", sizeof(struct hf_distance_args), distance_key,
-                                     distance_cost};
+const struct hf_op hf_distance_op = {
+    .name = "distance",
+    .args_size = sizeof(struct hf_distance_args),
+    .key = distance_key,
+    .cost = distance_cost,
+};

@@ -15,4 +15,9 @@ static void frame_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(args->x.dtype);
 }
 
-const struct hf_op hf_frame_op = {"frame", sizeof(struct hf_frame_args), frame_key, frame_cost};
+const struct hf_op hf_frame_op = {
+    .name = "frame",
+    .args_size = sizeof(struct hf_frame_args),
+    .key = frame_key,
+    .cost = frame_cost,
+};

@@ -13,5 +13,9 @@ static void gather_cost(const void *p, double *flops, double *bytes) {
              (double)(hf_dtype_bytes(args->x.dtype) + hf_dtype_bytes(args->type));
 }
 
-const struct hf_op hf_gather_op = {"gather", sizeof(struct hf_gather_args), gather_key,
-                                   gather_cost};
+const struct hf_op hf_gather_op = {
+    .name = "gather",
+    .args_size = sizeof(struct hf_gather_args),
+    .key = gather_key,
+    .cost = gather_cost,
+};

@@ -14,5 +14,9 @@ static void greedy_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(a->x.dtype);
 }
 
-const struct hf_op hf_greedy_op = {"greedy", sizeof(struct hf_greedy_args), greedy_key,
-                                   greedy_cost};
+const struct hf_op hf_greedy_op = {
+    .name = "greedy",
+    .args_size = sizeof(struct hf_greedy_args),
+    .key = greedy_key,
+    .cost = greedy_cost,
+};

@@ -14,5 +14,9 @@ static void inertia_cost(const void *p, double *flops, double *bytes) {
              (args->distances ? 12.0 : 4.0) * (double)args->x.rows;
 }
 
-const struct hf_op hf_inertia_op = {"inertia", sizeof(struct hf_inertia_args), inertia_key,
-                                    inertia_cost};
+const struct hf_op hf_inertia_op = {
+    .name = "inertia",
+    .args_size = sizeof(struct hf_inertia_args),
+    .key = inertia_key,
+    .cost = inertia_cost,
+};

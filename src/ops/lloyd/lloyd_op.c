@@ -13,4 +13,12 @@ static void lloyd_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(args->x.dtype) * args->count;
 }
 
-const struct hf_op hf_lloyd_op = {"lloyd", sizeof(struct hf_lloyd_args), lloyd_key, lloyd_cost};
+static bool lloyd_unanimous(const void *p) { return ((const struct hf_lloyd_args *)p)->exact; }
+
+const struct hf_op hf_lloyd_op = {
+    .name = "lloyd",
+    .args_size = sizeof(struct hf_lloyd_args),
+    .key = lloyd_key,
+    .cost = lloyd_cost,
+    .unanimous = lloyd_unanimous,
+};

@@ -13,5 +13,9 @@ static void moments_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(args->x.dtype);
 }
 
-const struct hf_op hf_moments_op = {"moments", sizeof(struct hf_moments_args), moments_key,
-                                    moments_cost};
+const struct hf_op hf_moments_op = {
+    .name = "moments",
+    .args_size = sizeof(struct hf_moments_args),
+    .key = moments_key,
+    .cost = moments_cost,
+};

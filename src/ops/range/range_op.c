@@ -13,4 +13,9 @@ static void range_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(args->x.dtype) + (double)args->x.rows;
 }
 
-const struct hf_op hf_range_op = {"range", sizeof(struct hf_range_args), range_key, range_cost};
+const struct hf_op hf_range_op = {
+    .name = "range",
+    .args_size = sizeof(struct hf_range_args),
+    .key = range_key,
+    .cost = range_cost,
+};

@@ -15,5 +15,9 @@ static void sample_cost(const void *p, double *flops, double *bytes) {
     *bytes = (args->weights ? 16 : 8) * n + 4 * (double)args->count * row;
 }
 
-const struct hf_op hf_sample_op = {"sample", sizeof(struct hf_sample_args), sample_key,
-                                   sample_cost};
+const struct hf_op hf_sample_op = {
+    .name = "sample",
+    .args_size = sizeof(struct hf_sample_args),
+    .key = sample_key,
+    .cost = sample_cost,
+};

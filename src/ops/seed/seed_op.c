@@ -18,4 +18,9 @@ static void cost(const void *args, double *flops, double *bytes) {
     *bytes = n * (d * (double)hf_dtype_bytes(a->x.dtype) + 8);
 }
 
-const struct hf_op hf_seed_op = {"seed", sizeof(struct hf_seed_args), key, cost};
+const struct hf_op hf_seed_op = {
+    .name = "seed",
+    .args_size = sizeof(struct hf_seed_args),
+    .key = key,
+    .cost = cost,
+};

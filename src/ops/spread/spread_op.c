@@ -13,5 +13,9 @@ static void spread_cost(const void *p, double *flops, double *bytes) {
     *bytes = (args->far ? 36 : 8) * n;
 }
 
-const struct hf_op hf_spread_op = {"spread", sizeof(struct hf_spread_args), spread_key,
-                                   spread_cost};
+const struct hf_op hf_spread_op = {
+    .name = "spread",
+    .args_size = sizeof(struct hf_spread_args),
+    .key = spread_key,
+    .cost = spread_cost,
+};

@@ -13,5 +13,9 @@ static void update_cost(const void *p, double *flops, double *bytes) {
     *bytes = values * (double)hf_dtype_bytes(args->x.dtype) + 8.0 * (double)args->x.rows;
 }
 
-const struct hf_op hf_update_op = {"update", sizeof(struct hf_update_args), update_key,
-                                   update_cost};
+const struct hf_op hf_update_op = {
+    .name = "update",
+    .args_size = sizeof(struct hf_update_args),
+    .key = update_key,
+    .cost = update_cost,
+};
