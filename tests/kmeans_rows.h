@@ -5,6 +5,7 @@
 
 #include "kmeans_brute.h"
 
+#include "core/context.h"
 #include "core/kernel.h"
 #include "core/op.h"
 #include "ops/assign/assign.h"
@@ -13,8 +14,9 @@
  * the bit. Returns their number. */
 static inline int every_row(hf_context *ctx, const struct problem *p, const hf_kmeans_opts *o) {
     const hf_dtype wide = p->x.dtype == HF_F64 ? HF_F64 : HF_F32;
-    const struct hf_assign_args call = {
+    const struct hf_assign_args args = {
         .x = p->x, .c = hf_array_view(NULL, wide, o->k, p->d), .metric = o->metric, .exact = true};
+    const struct hf_call call = {.device = &ctx->props, .args = &args};
     const struct hf_kernel *row;
     hf_kmeans_result fit[2] = {{0}, {0}}; /* of the first row, of another */
     int rows = 0;

@@ -47,7 +47,7 @@ static void options(void **state) {
                            : strcmp(hf_context_device(ctx), "cpu") == 0);
         assert_int_equal(hf_context_threads(ctx), 3);
         if (ctx->device->id == HF_DEV_HOST)
-            assert_int_equal(ctx->device->workers(ctx->stream), 3);
+            assert_int_equal(ctx->props.workers, 3);
         assert_int_equal(hf_context_memory(ctx), (uint64_t)5 << 20);
         hf_context_destroy(ctx);
     }

@@ -78,8 +78,9 @@ enum fault {
 
 static int64_t calls;
 
-static hf_status run(void *stream, const void *args_, char *ws, enum fault fault) {
-    const struct double_args *args = args_;
+static hf_status run(const struct hf_call *call, enum fault fault) {
+    const struct double_args *args = call->args;
+    char *ws = call->ws;
     const float *x = args->x.data;
     const int64_t n = args->x.rows;
     for (int64_t i = 0; i < n; i++)
@@ -108,7 +109,7 @@ static hf_status run(void *stream, const void *args_, char *ws, enum fault fault
         args->out[0] += (float)ws[0];
         break;
     case BY_WORKERS:
-        *args->done += hf_pool_workers(stream) - 1;
+        *args->done += hf_pool_workers(call->stream) - 1;
         break;
     case FORGETS_RESET:
         calls += n;
@@ -124,16 +125,13 @@ static hf_status run(void *stream, const void *args_, char *ws, enum fault fault
     return HF_OK;
 }
 
-static size_t eight_bytes(const void *args, int workers) {
-    (void)args;
-    (void)workers;
+static size_t eight_bytes(const struct hf_call *call) {
+    (void)call;
     return 8;
 }
 
 #define RUNNER(name, fault)                                                                        \
-    static hf_status run_##name(void *stream, const void *args, void *ws) {                        \
-        return run(stream, args, ws, fault);                                                       \
-    }
+    static hf_status run_##name(const struct hf_call *call) { return run(call, fault); }
 RUNNER(right, RIGHT)
 RUNNER(wrong_last, WRONG_LAST)
 RUNNER(past_end, PAST_END)
@@ -147,8 +145,8 @@ RUNNER(spoils_state, SPOILS_STATE)
 RUNNER(refuses, REFUSES)
 #undef RUNNER
 
-static bool never(const void *args) {
-    (void)args;
+static bool never(const struct hf_call *call) {
+    (void)call;
     return false;
 }
 

@@ -253,7 +253,8 @@ static double assign_estimate(const char *name, int64_t d, int64_t k) {
     const struct hf_assign_args a = {.x = hf_array_view(x, HF_F32, 100000, d),
                                      .c = hf_array_view(x, HF_F32, k, d),
                                      .exact = true};
-    return row == NULL || !hf_kernel_runs_here(row, NULL, 0) ? -1 : row->estimate(&a);
+    const struct hf_call call = {.device = &ctx->props, .args = &a};
+    return row == NULL || !hf_kernel_runs_here(row, NULL, 0) ? -1 : row->estimate(&call);
 }
 
 /* Many centroids in a plane are too close to each other for what matrix tiles know of a score. */

@@ -97,6 +97,7 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
         hf_free(c);
         return status;
     }
+    c->props = device->props(c->stream);
     name_context(c, index);
     choose_memory(c, opts->memory_bytes);
     *ctx = c;

@@ -13,7 +13,8 @@
 
 struct hf_context {
     const struct hf_device *device;
-    void *stream;          /* of the device; the host's is its hf_pool */
+    void *stream; /* of the device; the host's is its hf_pool */
+    struct hf_device_props props;
     char name[24];         /* "cpu", "cuda:0" */
     int threads;           /* of the host */
     uint64_t memory_bytes; /* of the device */

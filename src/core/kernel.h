@@ -4,7 +4,7 @@
 #define HF_KERNEL_H
 
 #include "base/status.h"
-#include "device/device.h"
+#include "core/call.h"
 #include <holdfast/array.h>
 #include <stdbool.h>
 
@@ -28,13 +28,12 @@ struct hf_kernel {
     uint32_t traits;
     uint32_t guards; /* protection schemes fused into the kernel; none so far */
     int tile[3];
-    bool (*supports)(const void *args);                 /* NULL: every call of these dtypes */
-    size_t (*workspace)(const void *args, int workers); /* NULL: 0 bytes */
-    /* On the device's stream (host: hf_pool *, CUDA: struct hf_cuda *). No allocation, no print. ws
-     * is memory of the device, aligned to HF_ALIGN. */
-    hf_status (*run)(void *stream, const void *args, void *ws);
+    bool (*supports)(const struct hf_call *call);    /* NULL: every call of these dtypes */
+    size_t (*workspace)(const struct hf_call *call); /* bytes; NULL: 0 */
+    /* On the device's stream. No allocation, no print. */
+    hf_status (*run)(const struct hf_call *call);
     /* Predicted nanoseconds of this call on one worker: the cost model. NULL: never preferred. */
-    double (*estimate)(const void *args);
+    double (*estimate)(const struct hf_call *call);
 };
 
 /* What a kernel file exports: hf_<op>_rows_<isa>. */

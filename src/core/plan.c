@@ -24,7 +24,7 @@ static const char *const force_name[HF_OP_COUNT] = {
 struct call {
     hf_context *ctx;
     int op;
-    const void *args;
+    struct hf_call call;
     struct hf_key key;
     bool any_size; /* memory does not choose: no row that could serve it fits, or rows disagree */
     const struct hf_kernel *measured; /* the last row whose workspace was asked for, */
@@ -44,7 +44,7 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
         reason = "another device";
     else if (!takes)
         reason = "another data type";
-    else if (kernel->supports != NULL && !kernel->supports(call->args))
+    else if (kernel->supports != NULL && !kernel->supports(&call->call))
         reason = "does not support this call";
     if (reason != NULL && why != NULL)
         (void)snprintf(why, why_bytes, "%s", reason);
@@ -52,12 +52,13 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
 }
 
 size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args) {
-    return row->workspace != NULL ? row->workspace(args, ctx->device->workers(ctx->stream)) : 0;
+    const struct hf_call call = {.device = &ctx->props, .args = args};
+    return row->workspace != NULL ? row->workspace(&call) : 0;
 }
 
 static size_t workspace_of(struct call *call, const struct hf_kernel *kernel) {
     if (call->measured != kernel)
-        call->workspace_bytes = hf_row_workspace(call->ctx, kernel, call->args);
+        call->workspace_bytes = hf_row_workspace(call->ctx, kernel, call->call.args);
     call->measured = kernel;
     return call->workspace_bytes;
 }
@@ -69,7 +70,7 @@ static bool fits(struct call *call, const struct hf_kernel *kernel) {
 }
 
 static double estimate(const struct call *call, const struct hf_kernel *kernel) {
-    return kernel->estimate != NULL ? kernel->estimate(call->args) : -1.0;
+    return kernel->estimate != NULL ? kernel->estimate(&call->call) : -1.0;
 }
 
 static const struct hf_kernel *find_row(int op, const char *name) {
@@ -256,7 +257,7 @@ static struct call make_call(hf_context *ctx, int op, const void *args) {
     assert(op >= 0 && op < HF_OP_COUNT);
     struct call call = {.ctx = ctx,
                         .op = op,
-                        .args = args,
+                        .call = {.device = &ctx->props, .args = args},
                         .key = {HF_DTYPE_NONE, 0, 1, 0},
                         .any_size = !unanimous(op, args)};
     hf_op_at(op)->key(args, &call.key);

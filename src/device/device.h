@@ -20,6 +20,13 @@ struct hf_device_opts {
     void *stream; /* the caller's own stream of the backend, NULL: a new one. Host: must be NULL */
 };
 
+/* What kernels ask of a device to say whether they can run on it, and how fast. */
+struct hf_device_props {
+    int workers; /* threads of the host; 1 elsewhere */
+    int sm;      /* compute capability of a CUDA device: 90 for 9.0; 0 elsewhere */
+    int sms;     /* its multiprocessors; 0 elsewhere */
+};
+
 struct hf_device {
     const char *name; /* "cpu", "cuda" */
     int id;
@@ -29,7 +36,7 @@ struct hf_device {
     hf_status (*probe)(int index, char *text, size_t text_bytes);
     hf_status (*open)(const struct hf_device_opts *opts, void **stream, hf_error *err);
     void (*close)(void *stream);
-    int (*workers)(const void *stream);
+    struct hf_device_props (*props)(const void *stream);
     /* Bytes of its memory that are free now. */
     uint64_t (*memory)(void *stream);
     /* Memory of the device, aligned to HF_ALIGN; NULL when there is none. In order with the stream.

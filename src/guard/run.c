@@ -20,7 +20,9 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
     if (bytes > 0)
         HF_TRY(hf_workspace(ctx, bytes, &ws));
     ctx->last_kernel[op] = kernel;
-    hf_status status = kernel->run(ctx->stream, args, ws);
+    const struct hf_call call = {
+        .device = &ctx->props, .args = args, .stream = ctx->stream, .ws = ws};
+    hf_status status = kernel->run(&call);
     if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);
     if (status == HF_OK)
@@ -39,7 +41,8 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
 
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
                    const struct hf_kernel **kernel) {
-    if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(args)))
+    const struct hf_call asked = {.device = &ctx->props, .args = args};
+    if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(&asked)))
         HF_TRY(hf_plan(ctx, op, args, kernel, NULL));
     return run(ctx, op, args, *kernel, hf_row_workspace(ctx, *kernel, args), false);
 }

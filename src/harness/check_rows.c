@@ -21,6 +21,7 @@ struct row_state {
 struct lane {
     const struct hf_device *device;
     void *stream;
+    struct hf_device_props props;
 };
 
 struct check {
@@ -72,7 +73,9 @@ static void tell(const struct check *check, const struct hf_subject *subject, co
 static hf_status open_lane(struct lane *lane, int workers) {
     const struct hf_device_opts opts = {.threads = workers};
     lane->stream = NULL;
-    return lane->device->open(&opts, &lane->stream, NULL);
+    HF_TRY(lane->device->open(&opts, &lane->stream, NULL));
+    lane->props = lane->device->props(lane->stream);
+    return HF_OK;
 }
 
 static void close_lane(struct lane *lane) {
@@ -85,15 +88,16 @@ static void close_lane(struct lane *lane) {
 static bool run_once(struct lane lane, const struct hf_kernel *row, struct hf_case *c, int poison,
                      char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
-    const int workers = lane.device->workers(lane.stream);
-    const size_t bytes = row->workspace ? row->workspace(c->args, workers) : 0;
+    struct hf_call call = {.device = &lane.props, .args = c->args, .stream = lane.stream};
+    const size_t bytes = row->workspace ? row->workspace(&call) : 0;
     if (!hf_bench_ws_init(&ws, lane.device, lane.stream, bytes, poison)) {
         snprintf(why, why_bytes, "no memory for its workspace");
         return false;
     }
     hf_case_restore(c);
     hf_case_fence(c, true);
-    hf_status status = row->run(lane.stream, c->args, ws.bytes > 0 ? ws.ptr : NULL);
+    call.ws = ws.bytes > 0 ? ws.ptr : NULL;
+    hf_status status = row->run(&call);
     if (status == HF_OK)
         status = lane.device->sync(lane.stream);
     hf_case_fence(c, false);
@@ -144,7 +148,7 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     int workers = 0;
     for (int r = 0; ok && r < runs; r++) {
         const struct lane lane = lane_of(check, row, order[r]);
-        workers = lane.device->workers(lane.stream);
+        workers = lane.props.workers;
         if (r % 2 == 0)
             hf_case_forget(c);
         ok = run_once(lane, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
@@ -170,8 +174,8 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
 bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
                        const struct hf_kernel *row, const struct hf_kernel *reference,
                        struct hf_case *c, char *why, size_t why_bytes) {
-    const struct lane lane = {ctx->device, ctx->stream};
-    struct lane plain = {hf_device_of(HF_DEV_HOST), NULL};
+    const struct lane lane = {ctx->device, ctx->stream, ctx->props};
+    struct lane plain = {.device = hf_device_of(HF_DEV_HOST)};
     if (open_lane(&plain, 1) != HF_OK)
         return false;
     bool ok = run_once(plain, reference, c, 0xFF, why, why_bytes);
@@ -193,10 +197,12 @@ static void count_failure(const struct check *check, const struct hf_subject *su
 }
 
 /* The row whose results count for this case. */
-static const struct hf_kernel *reference_for(const struct hf_subject *subject, const void *args) {
+static const struct hf_kernel *reference_for(const struct check *check,
+                                             const struct hf_subject *subject, const void *args) {
+    const struct hf_call call = {.device = &check->host[0].props, .args = args};
     for (int i = 0; i < subject->count; i++) {
         const struct hf_kernel *row = subject->rows[i];
-        if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, args))
+        if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, &call))
             return row;
     }
     return NULL;
@@ -221,7 +227,7 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     char why[256];
     if (!case_wanted(check->opts, subject->op, check->cases++, c->args))
         return HF_OK;
-    const struct hf_kernel *reference = reference_for(subject, c->args);
+    const struct hf_kernel *reference = reference_for(check, subject, c->args);
     if (!reference || !run_once(check->host[0], reference, c, 0xFF, why, sizeof why)) {
         check->tally->failed++;
         tell(check, subject, reference ? reference->name : "(reference)", c->name, HF_DEV_FAILED,
@@ -233,8 +239,11 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
         return HF_E_NOMEM;
     for (int i = 0; i < subject->count; i++) {
         struct row_state *row = &check->rows[i];
-        if (!row->wanted || !row->runs_here ||
-            !hf_row_takes(subject->rows[i], subject->op, c->args))
+        if (!row->wanted || !row->runs_here)
+            continue;
+        const struct lane lane = lane_of(check, subject->rows[i], 0);
+        const struct hf_call call = {.device = &lane.props, .args = c->args};
+        if (!hf_row_takes(subject->rows[i], subject->op, &call))
             continue;
         row->cases++;
         if (!check_row(check, subject, subject->rows[i], c, ref, why, sizeof why))

@@ -56,7 +56,7 @@ void hf_canary_fill(char *p);
 int hf_canary_broken(const char *p);
 
 /* Does the row take this case: type, shape? */
-bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const void *args);
+bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const struct hf_call *call);
 
 /* Workspace of a device with canaries around exactly the bytes that the row asked for, filled with
  * `poison` unless that is negative. */

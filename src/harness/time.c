@@ -50,17 +50,20 @@ static int compare_entrants(const void *a_, const void *b_) {
 }
 
 static const struct hf_kernel *reference_of(const struct hf_subject *subject, const void *args) {
+    struct hf_device_props props = {.workers = 1};
+    const struct hf_call call = {.device = &props, .args = args};
     for (int i = 0; i < subject->count; i++)
         if ((subject->rows[i]->traits & HF_TRAIT_REFERENCE) &&
-            hf_row_takes(subject->rows[i], subject->op, args))
+            hf_row_takes(subject->rows[i], subject->op, &call))
             return subject->rows[i];
     return NULL;
 }
 
 static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
     const char *name = job->opts->kernel;
+    const struct hf_call call = {.device = &job->ctx->props, .args = job->c.args};
     if (row->device != job->ctx->device->id || !hf_kernel_runs_here(row, NULL, 0) ||
-        !hf_row_takes(row, job->subject->op, job->c.args))
+        !hf_row_takes(row, job->subject->op, &call))
         return false;
     if (!name)
         return row == job->planned;
@@ -124,7 +127,9 @@ static hf_status run_row(struct timing_job *job, const struct hf_kernel *row, do
     hf_context *ctx = job->ctx;
     HF_TRY(hf_case_restore_on(&job->c, ctx));
     HF_TRY(ctx->device->mark(ctx->stream, 0));
-    const hf_status status = row->run(ctx->stream, job->c.args, job->ws);
+    const struct hf_call call = {
+        .device = &ctx->props, .args = job->c.args, .stream = ctx->stream, .ws = job->ws};
+    const hf_status status = row->run(&call);
     HF_TRY(ctx->device->mark(ctx->stream, 1));
     *seconds = ctx->device->span(ctx->stream);
     if (status != HF_OK || *seconds < 0)

@@ -32,10 +32,10 @@ void hf_subject_clear(struct hf_subject *subject) {
     memset(subject, 0, sizeof *subject);
 }
 
-bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const void *args) {
+bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const struct hf_call *call) {
     struct hf_key key = {0};
-    op->key(args, &key);
-    return (row->dtypes & HF_DT(key.dtype)) != 0 && (!row->supports || row->supports(args));
+    op->key(call->args, &key);
+    return (row->dtypes & HF_DT(key.dtype)) != 0 && (!row->supports || row->supports(call));
 }
 
 /* Case `id`, *more = false past the last. Numbers depend on seed, op and id alone. */

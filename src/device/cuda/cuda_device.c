@@ -229,9 +229,9 @@ static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_
     return status;
 }
 
-static int cuda_workers(const void *stream) {
-    (void)stream;
-    return 1;
+static struct hf_device_props cuda_props(const void *stream) {
+    const struct hf_cuda *cuda = stream;
+    return (struct hf_device_props){.workers = 1, .sm = cuda->sm, .sms = cuda->sms};
 }
 
 static uint64_t cuda_memory(void *stream) {
@@ -352,7 +352,7 @@ const struct hf_device hf_cuda_device = {
     .probe = cuda_probe,
     .open = cuda_open,
     .close = cuda_close,
-    .workers = cuda_workers,
+    .props = cuda_props,
     .memory = cuda_memory,
     .alloc = cuda_alloc,
     .release = cuda_release,

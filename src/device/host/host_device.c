@@ -39,7 +39,9 @@ static hf_status host_open(const struct hf_device_opts *opts, void **stream, hf_
 
 static void host_close(void *stream) { hf_pool_destroy(stream); }
 
-static int host_workers(const void *stream) { return hf_pool_workers(stream); }
+static struct hf_device_props host_props(const void *stream) {
+    return (struct hf_device_props){.workers = hf_pool_workers(stream)};
+}
 
 static uint64_t host_memory(void *stream) {
     (void)stream;
@@ -141,7 +143,7 @@ const struct hf_device hf_host_device = {
     .probe = host_probe,
     .open = host_open,
     .close = host_close,
-    .workers = host_workers,
+    .props = host_props,
     .memory = host_memory,
     .alloc = host_alloc,
     .release = host_release,

@@ -31,9 +31,9 @@ static size_t carve_job(struct ref_job *job, const struct hf_assign_args *a, int
     return carve.used;
 }
 
-static size_t ref_workspace(const void *args, int workers) {
+static size_t ref_workspace(const struct hf_call *call) {
     struct ref_job job;
-    return carve_job(&job, args, workers, NULL);
+    return carve_job(&job, call->args, call->device->workers, NULL);
 }
 
 /* Bounds of row i from its least and second least distance, widened by what float64 may be off. */
@@ -76,13 +76,13 @@ static void ref_rows(void *user, int worker, int64_t begin, int64_t end) {
     atomic_fetch_add_explicit(&job->changed, changed, memory_order_relaxed);
 }
 
-static hf_status ref_run(void *stream, const void *args, void *ws) {
-    const struct hf_assign_args *a = args;
+static hf_status ref_run(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     struct ref_job job = {.args = a};
-    carve_job(&job, a, hf_pool_workers(stream), ws);
+    carve_job(&job, a, hf_pool_workers(call->stream), call->ws);
     for (int64_t k = 0; k < a->c.rows; k++)
         hf_to_f64(job.c64 + k * a->x.cols, hf_array_row(&a->c, k), a->c.dtype, a->x.cols);
-    hf_parallel_for(stream, a->x.rows, 64, ref_rows, &job);
+    hf_parallel_for(call->stream, a->x.rows, 64, ref_rows, &job);
     a->stats->changed += job.changed;
     a->stats->rechecked += a->x.rows;
     a->stats->float64 += a->x.rows;
@@ -98,11 +98,12 @@ static hf_status ref_run(void *stream, const void *args, void *ws) {
                                           .labels = a->labels,
                                           .sums = a->sums};
     const struct hf_kernel *row = hf_update_rows_scalar.rows;
-    return row->run(stream, &update, NULL);
+    const struct hf_call part = hf_call_part(call, &update, NULL);
+    return row->run(&part);
 }
 
-static double ref_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double ref_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return 1.5 * (double)a->x.rows * (double)a->c.rows * (double)a->x.cols;
 }
 

@@ -72,11 +72,10 @@ static struct hf_tile_side side_of(const hf_array *a) {
     return side;
 }
 
-static hf_status distance_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_distance_args *args = (const struct hf_distance_args *)p;
+static hf_status distance_run(const struct hf_call *call) {
+    const struct hf_distance_args *args = (const struct hf_distance_args *)call->args;
     struct hf_stage stage;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
     const hf_array c = hf_stage_array(&stage, &args->c);
     struct distance_job job;
@@ -88,12 +87,12 @@ static hf_status distance_run(void *stream, const void *p, void *ws) {
     job.c = side_of(&c);
     job.d = x.cols;
     job.root = args->root && args->metric == HF_EUCLIDEAN;
-    return hf_stage_end(&stage, launch((struct hf_cuda *)stream, args->metric, job));
+    return hf_stage_end(&stage, launch((struct hf_cuda *)call->stream, args->metric, job));
 }
 
 /* Float64 operations at the rate of an H200's 132 multiprocessors, or what is written. */
-static double distance_estimate(const void *p) {
-    const struct hf_distance_args *args = (const struct hf_distance_args *)p;
+static double distance_estimate(const struct hf_call *call) {
+    const struct hf_distance_args *args = (const struct hf_distance_args *)call->args;
     const double pairs = (double)args->x.rows * (double)args->c.rows;
     const double compute = 3 * pairs * (double)args->x.cols / 12000.0;
     const double memory = hf_cuda_pass_ns(8 * pairs);

@@ -17,9 +17,9 @@ struct distance_job {
     double *vectors; /* [workers][2][d] a row and a centroid as float64 */
 };
 
-static size_t distance_workspace(const void *p, int workers) {
-    const struct hf_distance_args *args = p;
-    return (size_t)workers * 2 * (size_t)args->x.cols * sizeof(double);
+static size_t distance_workspace(const struct hf_call *call) {
+    const struct hf_distance_args *args = call->args;
+    return (size_t)call->device->workers * 2 * (size_t)args->x.cols * sizeof(double);
 }
 
 static void distance_rows(void *job_, int worker, int64_t begin, int64_t end) {
@@ -40,14 +40,14 @@ static void distance_rows(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status distance_run(void *stream, const void *p, void *ws) {
-    struct distance_job job = {p, ws};
-    hf_parallel_for(stream, job.args->x.rows, GRAIN, distance_rows, &job);
+static hf_status distance_run(const struct hf_call *call) {
+    struct distance_job job = {call->args, call->ws};
+    hf_parallel_for(call->stream, job.args->x.rows, GRAIN, distance_rows, &job);
     return HF_OK;
 }
 
-static double distance_estimate(const void *p) {
-    const struct hf_distance_args *args = p;
+static double distance_estimate(const struct hf_call *call) {
+    const struct hf_distance_args *args = call->args;
     const double pairs = (double)args->x.rows * (double)args->c.rows;
     return hf_estimate_ns(16 * pairs * (double)args->x.cols, 1, 8 * pairs);
 }

@@ -39,10 +39,11 @@ static int64_t block_size(const struct hf_distance_args *args) {
     return fit < TILE_COLS ? TILE_COLS : fit < all ? fit : all;
 }
 
-static size_t distance_workspace(const void *p, int workers) {
-    const struct hf_distance_args *args = p;
+static size_t distance_workspace(const struct hf_call *call) {
+    const struct hf_distance_args *args = call->args;
     const int64_t block = block_size(args);
-    return (size_t)(block * args->x.cols + block + workers * TILE_ROWS * args->x.cols) *
+    return (size_t)(block * args->x.cols + block +
+                    call->device->workers * TILE_ROWS * args->x.cols) *
            sizeof(double);
 }
 
@@ -185,8 +186,8 @@ static void distance_rows(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status distance_run(void *stream, const void *p, void *ws) {
-    struct distance_job job = {.args = p, .panels = ws};
+static hf_status distance_run(const struct hf_call *call) {
+    struct distance_job job = {.args = call->args, .panels = call->ws};
     const int64_t k = job.args->c.rows;
     const int64_t block = block_size(job.args);
     job.norm_c = job.panels + block * job.args->x.cols;
@@ -194,14 +195,14 @@ static hf_status distance_run(void *stream, const void *p, void *ws) {
     for (job.first = 0; job.first < k; job.first += block) {
         job.count = k - job.first < block ? k - job.first : block;
         const int64_t panels = (job.count + TILE_COLS - 1) / TILE_COLS * TILE_PANELS;
-        hf_parallel_for(stream, panels, 1, pack_range, &job);
-        hf_parallel_for(stream, job.args->x.rows, GRAIN, distance_rows, &job);
+        hf_parallel_for(call->stream, panels, 1, pack_range, &job);
+        hf_parallel_for(call->stream, job.args->x.rows, GRAIN, distance_rows, &job);
     }
     return HF_OK;
 }
 
-static double distance_estimate(const void *p) {
-    const struct hf_distance_args *args = p;
+static double distance_estimate(const struct hf_call *call) {
+    const struct hf_distance_args *args = call->args;
     const double pairs = (double)args->x.rows * (double)args->c.rows;
     return hf_estimate_ns(3 * pairs * (double)args->x.cols, VDW, 8 * pairs);
 }

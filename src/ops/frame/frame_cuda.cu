@@ -76,12 +76,11 @@ template <hf_dtype T> static void launch(const struct hf_cuda *cuda, const struc
     median_lengths<T><<<batch, THREADS, 0, cuda->stream>>>(job);
 }
 
-static hf_status frame_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_frame_args *a = (const struct hf_frame_args *)p;
+static hf_status frame_run(const struct hf_call *call) {
+    const struct hf_frame_args *a = (const struct hf_frame_args *)call->args;
     struct hf_stage stage;
     struct frame_job job = {};
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &a->x);
     job.batch = hf_frame_batch(a);
     job.d = x.cols;
@@ -97,13 +96,13 @@ static hf_status frame_run(void *stream, const void *p, void *ws) {
     job.m = (int)hf_frame_rows(job.n, job.d);
     job.row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
     hf_for_dtype(x.dtype, [&](auto type) {
-        launch<decltype(type)::value>((const struct hf_cuda *)stream, job);
+        launch<decltype(type)::value>((const struct hf_cuda *)call->stream, job);
     });
-    return hf_stage_end(&stage, hf_cuda_launched((struct hf_cuda *)stream, "frame"));
+    return hf_stage_end(&stage, hf_cuda_launched((struct hf_cuda *)call->stream, "frame"));
 }
 
-static double frame_estimate(const void *p) {
-    const struct hf_frame_args *a = (const struct hf_frame_args *)p;
+static double frame_estimate(const struct hf_call *call) {
+    const struct hf_frame_args *a = (const struct hf_frame_args *)call->args;
     return hf_cuda_pass_ns(100.0 * (double)hf_frame_batch(a) * (double)a->x.cols);
 }
 

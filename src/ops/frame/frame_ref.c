@@ -43,10 +43,8 @@ static double median_length(const struct problem *p, const double *origin) {
     return lower_median(length, p->m);
 }
 
-static hf_status frame_run(void *stream, const void *args, void *ws) {
-    (void)stream;
-    (void)ws;
-    const struct hf_frame_args *a = args;
+static hf_status frame_run(const struct hf_call *call) {
+    const struct hf_frame_args *a = call->args;
     const int64_t batch = hf_frame_batch(a), n = a->x.rows / batch, d = a->x.cols;
     for (int64_t b = 0; b < batch; b++) {
         const struct problem p = {a, b * n, n, hf_frame_rows(n, d)};
@@ -63,8 +61,8 @@ static hf_status frame_run(void *stream, const void *args, void *ws) {
     return HF_OK;
 }
 
-static double frame_estimate(const void *p) {
-    const struct hf_frame_args *a = p;
+static double frame_estimate(const struct hf_call *call) {
+    const struct hf_frame_args *a = call->args;
     const int64_t batch = hf_frame_batch(a);
     return 100.0 * (double)(batch * hf_frame_rows(a->x.rows / batch, a->x.cols) * a->x.cols);
 }

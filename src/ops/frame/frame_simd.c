@@ -256,17 +256,15 @@ ALWAYS_INLINE void frame_as(struct problem *p, int64_t number, hf_dtype dtype) {
     a->length_median[number] = length[1];
 }
 
-static size_t frame_workspace(const void *args, int workers) {
-    (void)args;
-    (void)workers;
+static size_t frame_workspace(const struct hf_call *call) {
+    (void)call;
     return hf_align_up(sizeof(struct problem));
 }
 
-static hf_status frame_run(void *stream, const void *args, void *ws) {
-    (void)stream;
-    const struct hf_frame_args *a = args;
+static hf_status frame_run(const struct hf_call *call) {
+    const struct hf_frame_args *a = call->args;
     const int64_t batch = hf_frame_batch(a);
-    struct problem *p = ws;
+    struct problem *p = call->ws;
     p->args = a;
     p->n = a->x.rows / batch;
     p->m = hf_frame_rows(p->n, a->x.cols);
@@ -294,8 +292,8 @@ static hf_status frame_run(void *stream, const void *args, void *ws) {
     return HF_OK;
 }
 
-static double frame_estimate(const void *p) {
-    const struct hf_frame_args *a = p;
+static double frame_estimate(const struct hf_call *call) {
+    const struct hf_frame_args *a = call->args;
     const int64_t batch = hf_frame_batch(a);
     return 24.0 / VW * (double)(batch * hf_frame_rows(a->x.rows / batch, a->x.cols) * a->x.cols);
 }

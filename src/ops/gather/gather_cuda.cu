@@ -35,12 +35,11 @@ static void launch(const struct hf_cuda *cuda, const hf_array *x, const int64_t 
                                                                     a->count, (float *)out);
 }
 
-static hf_status gather_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_gather_args *a = (const struct hf_gather_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status gather_run(const struct hf_call *call) {
+    const struct hf_gather_args *a = (const struct hf_gather_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &a->x);
     const size_t count = (size_t)a->count;
     const int64_t *index = (const int64_t *)hf_stage_in(&stage, a->index, count * sizeof *index);
@@ -52,8 +51,8 @@ static hf_status gather_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, hf_cuda_launched(cuda, "gather"));
 }
 
-static double gather_estimate(const void *p) {
-    const struct hf_gather_args *a = (const struct hf_gather_args *)p;
+static double gather_estimate(const struct hf_call *call) {
+    const struct hf_gather_args *a = (const struct hf_gather_args *)call->args;
     return hf_cuda_pass_ns((double)a->count * (double)a->x.cols *
                            (double)(hf_dtype_bytes(a->x.dtype) + hf_dtype_bytes(a->type)));
 }

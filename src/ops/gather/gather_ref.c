@@ -10,10 +10,8 @@ static void to_f32(float *dst, const void *src, hf_dtype dtype, int64_t count) {
         dst[j] = (float)hf_load_f64(src, dtype, j);
 }
 
-static hf_status gather_run(void *stream, const void *p, void *ws) {
-    (void)stream;
-    (void)ws;
-    const struct hf_gather_args *a = p;
+static hf_status gather_run(const struct hf_call *call) {
+    const struct hf_gather_args *a = call->args;
     const int64_t d = a->x.cols;
     for (int64_t i = 0; i < a->count; i++) {
         const void *row = hf_array_row(&a->x, a->index[i]);

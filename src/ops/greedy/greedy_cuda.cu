@@ -100,10 +100,9 @@ static size_t layout(struct greedy_job *job, void *ws) {
     return used;
 }
 
-static size_t greedy_workspace(const void *p, int workers) {
-    (void)workers;
+static size_t greedy_workspace(const struct hf_call *call) {
     struct greedy_job job;
-    shape(&job, (const struct hf_greedy_args *)p);
+    shape(&job, (const struct hf_greedy_args *)call->args);
     return layout(&job, NULL);
 }
 
@@ -124,14 +123,14 @@ static void view(struct hf_stage *stage, const struct hf_greedy_args *a, struct 
     job->count = (int64_t *)hf_stage_inout(stage, a->count, sizeof(int64_t));
 }
 
-static hf_status greedy_run(void *stream, const void *p, void *ws) {
-    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status greedy_run(const struct hf_call *call) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct greedy_job job;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     shape(&job, a);
-    layout(&job, ws);
+    layout(&job, call->ws);
     view(&stage, a, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
@@ -143,37 +142,36 @@ static hf_status greedy_run(void *stream, const void *p, void *ws) {
 }
 
 /* A step is a meeting of all blocks and a chain of small loads, or the rows from the memory. */
-static double greedy_estimate(const void *p) {
-    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+static double greedy_estimate(const struct hf_call *call) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)call->args;
     return (double)a->upto * (8000 + 2 * (double)a->x.rows * (double)a->x.cols / 3500);
 }
 
-static bool few_supports(const void *p) {
-    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+static bool few_supports(const struct hf_call *call) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)call->args;
     return a->x.rows <= HF_GREEDY_FEW_ROWS && a->metric != HF_COSINE &&
            (a->room == 0 || hf_greedy_few_bytes(a->x.rows) <= a->room);
 }
 
-static size_t few_workspace(const void *p, int workers) {
-    (void)workers;
-    return hf_greedy_few_bytes(((const struct hf_greedy_args *)p)->x.rows);
+static size_t few_workspace(const struct hf_call *call) {
+    return hf_greedy_few_bytes(((const struct hf_greedy_args *)call->args)->x.rows);
 }
 
-static hf_status few_run(void *stream, const void *p, void *ws) {
-    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+static hf_status few_run(const struct hf_call *call) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)call->args;
     struct hf_stage stage;
     struct greedy_job job = {};
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     shape(&job, a);
     view(&stage, a, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    return hf_stage_end(&stage, hf_greedy_few_run((struct hf_cuda *)stream, job, ws));
+    return hf_stage_end(&stage, hf_greedy_few_run((struct hf_cuda *)call->stream, job, call->ws));
 }
 
 /* All distances, then steps within a cluster. */
-static double few_estimate(const void *p) {
-    const struct hf_greedy_args *a = (const struct hf_greedy_args *)p;
+static double few_estimate(const struct hf_call *call) {
+    const struct hf_greedy_args *a = (const struct hf_greedy_args *)call->args;
     const double n = (double)a->x.rows;
     return 20000 + 2 * n * n * (double)a->x.cols / 8000 + 1500 * (double)a->upto;
 }

@@ -83,16 +83,14 @@ static void step(const struct greedy_job *job, uint64_t total) {
         *a->unit = hf_seed_scale_of(a->nearest, a->weights, a->x.rows);
 }
 
-static size_t greedy_workspace(const void *p, int workers) {
-    (void)workers;
-    const struct hf_greedy_args *a = p;
+static size_t greedy_workspace(const struct hf_call *call) {
+    const struct hf_greedy_args *a = call->args;
     return 2 * (size_t)(a->x.rows + a->x.cols) * sizeof(double);
 }
 
-static hf_status greedy_run(void *stream, const void *p, void *ws) {
-    (void)stream;
-    const struct hf_greedy_args *a = p;
-    struct greedy_job job = {.args = a, .x = ws};
+static hf_status greedy_run(const struct hf_call *call) {
+    const struct hf_greedy_args *a = call->args;
+    struct greedy_job job = {.args = a, .x = call->ws};
     job.c = job.x + a->x.cols;
     job.best = job.c + a->x.cols;
     job.at = job.best + a->x.rows;

@@ -181,11 +181,10 @@ static uintptr_t alignment(const hf_array *a) {
            (uintptr_t)a->cols * hf_dtype_bytes(a->dtype);
 }
 
-static hf_status inertia_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_inertia_args *args = (const struct hf_inertia_args *)p;
+static hf_status inertia_run(const struct hf_call *call) {
+    const struct hf_inertia_args *args = (const struct hf_inertia_args *)call->args;
     struct hf_stage stage;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
     const hf_array c = hf_stage_array(&stage, &args->c);
     const size_t n = (size_t)x.rows;
@@ -203,12 +202,12 @@ static hf_status inertia_run(void *stream, const void *p, void *ws) {
     job.n = x.rows;
     job.d = x.cols;
     job.piece = hf_chain_piece(alignment(&x) | alignment(&c));
-    return hf_stage_end(&stage, launch((struct hf_cuda *)stream, args, job));
+    return hf_stage_end(&stage, launch((struct hf_cuda *)call->stream, args, job));
 }
 
 /* A row and the centroid it goes with are read, the latter from the cache. */
-static double inertia_estimate(const void *p) {
-    const struct hf_inertia_args *args = (const struct hf_inertia_args *)p;
+static double inertia_estimate(const struct hf_call *call) {
+    const struct hf_inertia_args *args = (const struct hf_inertia_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_cuda_pass_ns(values *
                            (double)(hf_dtype_bytes(args->x.dtype) + hf_dtype_bytes(args->c.dtype)));

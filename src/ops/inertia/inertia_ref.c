@@ -26,8 +26,8 @@ static size_t worker_bytes(const struct hf_inertia_args *args) {
     return hf_align_up(sizeof(struct worker) + 2 * (size_t)args->x.cols * sizeof(double));
 }
 
-static size_t inertia_workspace(const void *p, int workers) {
-    return (size_t)workers * worker_bytes(p);
+static size_t inertia_workspace(const struct hf_call *call) {
+    return (size_t)call->device->workers * worker_bytes(call->args);
 }
 
 static struct worker *worker_at(const struct inertia_job *job, int worker) {
@@ -49,19 +49,19 @@ static void sum_rows(void *job, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status inertia_run(void *stream, const void *p, void *ws) {
-    struct inertia_job job = {p, ws};
-    const int workers = hf_pool_workers(stream);
+static hf_status inertia_run(const struct hf_call *call) {
+    struct inertia_job job = {call->args, call->ws};
+    const int workers = hf_pool_workers(call->stream);
     for (int w = 0; w < workers; w++)
         worker_at(&job, w)->sum = (hf_wide){.special = 0};
-    hf_parallel_for(stream, job.args->x.rows, GRAIN, sum_rows, &job);
+    hf_parallel_for(call->stream, job.args->x.rows, GRAIN, sum_rows, &job);
     for (int w = 0; w < workers; w++)
         hf_wide_merge(job.args->sum, &worker_at(&job, w)->sum);
     return HF_OK;
 }
 
-static double inertia_estimate(const void *p) {
-    const struct hf_inertia_args *args = p;
+static double inertia_estimate(const struct hf_call *call) {
+    const struct hf_inertia_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(16 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }

@@ -60,9 +60,9 @@ static size_t carve_job(struct inertia_job *job, int workers, void *ws) {
     return carve.used;
 }
 
-static size_t inertia_workspace(const void *p, int workers) {
-    struct inertia_job job = {.args = p};
-    return carve_job(&job, workers, NULL);
+static size_t inertia_workspace(const struct hf_call *call) {
+    struct inertia_job job = {.args = call->args};
+    return carve_job(&job, call->device->workers, NULL);
 }
 
 static void convert_centers(const struct inertia_job *job) {
@@ -180,26 +180,26 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status inertia_run(void *stream, const void *p, void *ws) {
-    const int workers = hf_pool_workers(stream);
-    const struct hf_inertia_args *args = p;
+static hf_status inertia_run(const struct hf_call *call) {
+    const int workers = hf_pool_workers(call->stream);
+    const struct hf_inertia_args *args = call->args;
     struct inertia_job job = {.args = args, .x_bytes = hf_row_bytes(&args->x)};
-    (void)carve_job(&job, workers, ws);
+    (void)carve_job(&job, workers, call->ws);
     job.c_bytes = hf_row_bytes(&job.c);
     if (job.c.data != args->c.data)
         convert_centers(&job);
     for (int w = 0; w < workers; w++)
         memset(worker_sum(&job, w), 0, sizeof(hf_wide));
     if (args->metric == HF_COSINE)
-        hf_parallel_for(stream, args->c.rows, GRAIN, centroid_norms, &job);
-    hf_parallel_for(stream, args->x.rows, GRAIN, sum_rows, &job);
+        hf_parallel_for(call->stream, args->c.rows, GRAIN, centroid_norms, &job);
+    hf_parallel_for(call->stream, args->x.rows, GRAIN, sum_rows, &job);
     for (int w = 0; w < workers; w++)
         hf_wide_merge(args->sum, worker_sum(&job, w));
     return HF_OK;
 }
 
-static double inertia_estimate(const void *p) {
-    const struct hf_inertia_args *args = p;
+static double inertia_estimate(const struct hf_call *call) {
+    const struct hf_inertia_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns((args->metric == HF_COSINE ? 16 : 10) * values, VDW,
                           values * (double)hf_dtype_bytes(args->x.dtype));

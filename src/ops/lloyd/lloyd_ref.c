@@ -13,7 +13,7 @@ extern const struct hf_kernel_table hf_assign_rows_scalar;
 
 struct ref {
     const struct hf_lloyd_args *a;
-    void *stream;
+    const struct hf_call *call;
     void *ws;   /* of assign */
     void *next; /* [k, d] */
 };
@@ -39,7 +39,8 @@ static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
                         struct hf_assign_stats *stats) {
     const struct hf_kernel *row = hf_assign_rows_scalar.rows;
     const struct hf_assign_args args = assign_args(ref->a, p, sums, stats);
-    return row->run(ref->stream, &args, ref->ws);
+    const struct hf_call part = hf_call_part(ref->call, &args, ref->ws);
+    return row->run(&part);
 }
 
 static bool counts_are_right(const struct hf_sums *s, int64_t n) {
@@ -120,20 +121,21 @@ static hf_status iterate(const struct ref *ref, int64_t p) {
     return HF_OK;
 }
 
-static size_t lloyd_workspace(const void *p, int workers) {
-    const struct hf_lloyd_args *a = p;
+static size_t lloyd_workspace(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = call->args;
     struct hf_sums sums = hf_lloyd_sums(a, 0);
     struct hf_assign_stats stats;
     const struct hf_assign_args args = assign_args(a, 0, &sums, &stats);
     const size_t centers = (size_t)(sums.k * sums.d) * hf_dtype_bytes(a->rule.type);
-    return hf_align_up(hf_assign_rows_scalar.rows->workspace(&args, workers)) + centers;
+    const struct hf_call part = hf_call_part(call, &args, NULL);
+    return hf_align_up(hf_assign_rows_scalar.rows->workspace(&part)) + centers;
 }
 
-static hf_status lloyd_run(void *stream, const void *p, void *ws) {
-    const struct hf_lloyd_args *a = p;
+static hf_status lloyd_run(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = call->args;
     const size_t centers = (size_t)(a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
-    const size_t all = lloyd_workspace(p, hf_pool_workers(stream));
-    struct ref ref = {a, stream, ws, (char *)ws + all - centers};
+    const size_t all = lloyd_workspace(call);
+    struct ref ref = {a, call, call->ws, (char *)call->ws + all - centers};
     int32_t steps = 0; /* of the problem that goes on longest, events included */
     for (int64_t b = 0; b < a->batch; b++) {
         struct hf_lloyd_state *state = &a->state[b];
@@ -156,8 +158,8 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws) {
     return HF_OK;
 }
 
-static double lloyd_estimate(const void *p) {
-    const struct hf_lloyd_args *a = p;
+static double lloyd_estimate(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = call->args;
     return 1.5 * (double)a->x.rows * (double)a->sums->k * (double)a->x.cols * a->count;
 }
 

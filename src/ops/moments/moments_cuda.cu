@@ -294,12 +294,11 @@ template <hf_dtype T> static void launch_type(struct hf_cuda *cuda, const struct
         launch_columns<T, 1>(cuda, job);
 }
 
-static hf_status moments_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_moments_args *args = (const struct hf_moments_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status moments_run(const struct hf_call *call) {
+    const struct hf_moments_args *args = (const struct hf_moments_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
     const int64_t batch = hf_moments_batch(args);
     const size_t column_bytes = (size_t)(batch * x.cols) * sizeof(double);
@@ -322,12 +321,12 @@ static hf_status moments_run(void *stream, const void *p, void *ws) {
 }
 
 /* What blockIdx.z can count. */
-static bool moments_supports(const void *p) {
-    return hf_moments_batch((const struct hf_moments_args *)p) <= 65535;
+static bool moments_supports(const struct hf_call *call) {
+    return hf_moments_batch((const struct hf_moments_args *)call->args) <= 65535;
 }
 
-static double moments_estimate(const void *p) {
-    const struct hf_moments_args *args = (const struct hf_moments_args *)p;
+static double moments_estimate(const struct hf_call *call) {
+    const struct hf_moments_args *args = (const struct hf_moments_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype));
 }

@@ -29,18 +29,17 @@ static void sum_columns(void *job, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status moments_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_moments_args *args = p;
+static hf_status moments_run(const struct hf_call *call) {
+    const struct hf_moments_args *args = call->args;
     for (int64_t i = 0; i < hf_moments_batch(args); i++) {
         struct hf_moments_args one = hf_moments_problem(args, i);
-        hf_parallel_for(stream, one.x.cols, FEATURES, sum_columns, &one);
+        hf_parallel_for(call->stream, one.x.cols, FEATURES, sum_columns, &one);
     }
     return HF_OK;
 }
 
-static double moments_estimate(const void *p) {
-    const struct hf_moments_args *args = p;
+static double moments_estimate(const struct hf_call *call) {
+    const struct hf_moments_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(40 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }

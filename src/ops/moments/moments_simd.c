@@ -35,8 +35,8 @@ static size_t worker_bytes(const struct hf_moments_args *args) {
     return hf_align_up(SUMS * (size_t)args->x.cols * sizeof(int64_t));
 }
 
-static size_t moments_workspace(const void *p, int workers) {
-    return (size_t)workers * worker_bytes(p);
+static size_t moments_workspace(const struct hf_call *call) {
+    return (size_t)call->device->workers * worker_bytes(call->args);
 }
 
 static int64_t *worker_sums(const struct moments_job *job, int worker) {
@@ -125,7 +125,7 @@ static void moments_problem(void *stream, const struct hf_moments_args *args, vo
     struct moments_job job = {args, hf_row_bytes(&args->x), ws, worker_bytes(args)};
     const int workers = hf_pool_workers(stream);
     const int64_t d = args->x.cols;
-    memset(ws, 0, moments_workspace(args, workers));
+    memset(ws, 0, (size_t)workers * worker_bytes(args));
     hf_parallel_for(stream, args->x.rows, GRAIN, moments_rows, &job);
     for (int w = 0; w < workers; w++) {
         const int64_t *own = worker_sums(&job, w);
@@ -136,17 +136,17 @@ static void moments_problem(void *stream, const struct hf_moments_args *args, vo
     }
 }
 
-static hf_status moments_run(void *stream, const void *p, void *ws) {
-    const struct hf_moments_args *args = p;
+static hf_status moments_run(const struct hf_call *call) {
+    const struct hf_moments_args *args = call->args;
     for (int64_t i = 0; i < hf_moments_batch(args); i++) {
         const struct hf_moments_args one = hf_moments_problem(args, i);
-        moments_problem(stream, &one, ws);
+        moments_problem(call->stream, &one, call->ws);
     }
     return HF_OK;
 }
 
-static double moments_estimate(const void *p) {
-    const struct hf_moments_args *args = p;
+static double moments_estimate(const struct hf_call *call) {
+    const struct hf_moments_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(14 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
 }

@@ -292,23 +292,22 @@ static size_t common_bytes(int64_t batch, int64_t d) {
     return (size_t)batch * (sizeof(struct range_common) + 2 * (size_t)d * sizeof(hf_u64));
 }
 
-static size_t range_workspace(const void *p, int workers) {
-    (void)workers;
-    const struct hf_range_args *args = (const struct hf_range_args *)p;
+static size_t range_workspace(const struct hf_call *call) {
+    const struct hf_range_args *args = (const struct hf_range_args *)call->args;
     return common_bytes(hf_range_batch(args), args->x.cols);
 }
 
 /* What blockIdx.z can count. */
-static bool range_supports(const void *p) {
-    const struct hf_range_args *args = (const struct hf_range_args *)p;
+static bool range_supports(const struct hf_call *call) {
+    const struct hf_range_args *args = (const struct hf_range_args *)call->args;
     return hf_range_batch(args) <= 65535 && args->sums == NULL;
 }
 
-static hf_status range_run(void *stream, const void *p, void *ws) {
-    const struct hf_range_args *args = (const struct hf_range_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status range_run(const struct hf_call *call) {
+    const struct hf_range_args *args = (const struct hf_range_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const hf_array x = hf_stage_array(&stage, &args->x);
     const int64_t batch = hf_range_batch(args);
     const size_t count = (size_t)batch, column_bytes = count * (size_t)x.cols * sizeof(double);
@@ -325,10 +324,10 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
     job.n = x.rows / batch;
     job.batch = batch;
     job.d = x.cols;
-    job.common = (struct range_common *)ws;
+    job.common = (struct range_common *)call->ws;
     job.low = (hf_u64 *)(job.common + batch);
     job.high = job.low + batch * job.d;
-    cudaError_t error = cudaMemsetAsync(ws, 0, common_bytes(batch, job.d), cuda->stream);
+    cudaError_t error = cudaMemsetAsync(call->ws, 0, common_bytes(batch, job.d), cuda->stream);
     if (error == cudaSuccess && x.dtype == HF_U8)
         error = cudaMemsetAsync(job.row_bad, 0, (size_t)x.rows, cuda->stream);
     hf_status status = hf_cuda_check(cuda, error, "range");
@@ -342,8 +341,8 @@ static hf_status range_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, status);
 }
 
-static double range_estimate(const void *p) {
-    const struct hf_range_args *args = (const struct hf_range_args *)p;
+static double range_estimate(const struct hf_call *call) {
+    const struct hf_range_args *args = (const struct hf_range_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype));
 }

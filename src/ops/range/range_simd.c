@@ -47,8 +47,8 @@ static size_t worker_bytes(const struct hf_range_args *args) {
            hf_align_up((size_t)args->x.cols * 4 * sizeof(float));
 }
 
-static size_t range_workspace(const void *p, int workers) {
-    return (size_t)workers * worker_bytes(p);
+static size_t range_workspace(const struct hf_call *call) {
+    return (size_t)call->device->workers * worker_bytes(call->args);
 }
 
 static struct worker *worker_at(const struct range_job *job, int worker) {
@@ -281,17 +281,17 @@ static void range_problem(void *stream, const struct hf_range_args *args, void *
         worker_merge(&job, w);
 }
 
-static hf_status range_run(void *stream, const void *p, void *ws) {
-    const struct hf_range_args *args = p;
+static hf_status range_run(const struct hf_call *call) {
+    const struct hf_range_args *args = call->args;
     for (int64_t i = 0; i < hf_range_batch(args); i++) {
         const struct hf_range_args one = hf_range_problem(args, i);
-        range_problem(stream, &one, ws);
+        range_problem(call->stream, &one, call->ws);
     }
     return HF_OK;
 }
 
-static double range_estimate(const void *p) {
-    const struct hf_range_args *args = p;
+static double range_estimate(const struct hf_call *call) {
+    const struct hf_range_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(6 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
 }

@@ -215,18 +215,17 @@ static void launch(struct hf_cuda *cuda, const struct sample_job &job) {
 
 static int64_t tiles_of(int64_t n) { return (n + TILE - 1) / TILE; }
 
-static size_t sample_workspace(const void *p, int workers) {
-    (void)workers;
-    const int64_t n = ((const struct hf_sample_args *)p)->x.rows;
+static size_t sample_workspace(const struct hf_call *call) {
+    const int64_t n = ((const struct hf_sample_args *)call->args)->x.rows;
     return (size_t)(HALVES * (2 + tiles_of(n))) * sizeof(hf_u64);
 }
 
-static hf_status sample_run(void *stream, const void *p, void *ws) {
-    const struct hf_sample_args *a = (const struct hf_sample_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status sample_run(const struct hf_call *call) {
+    const struct hf_sample_args *a = (const struct hf_sample_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct sample_job job;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     const size_t column = (size_t)a->x.rows * sizeof(double);
     const size_t draws = HALVES * (size_t)a->count;
     const hf_array x = a->rows ? hf_stage_array(&stage, &a->x) : a->x;
@@ -238,7 +237,7 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
     job.distance = (const double *)hf_stage_in(&stage, a->distance, column);
     job.seed = a->seed;
     job.stream = a->stream;
-    job.most = (hf_u64 *)ws;
+    job.most = (hf_u64 *)call->ws;
     job.total = job.most + HALVES;
     job.sum = job.total + HALVES;
     job.index = (int64_t *)hf_stage_out(&stage, a->index, draws * sizeof *a->index);
@@ -249,7 +248,7 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     hf_status status = hf_cuda_check(
-        cuda, cudaMemsetAsync(ws, 0, HALVES * sizeof *job.most, cuda->stream), "sample");
+        cuda, cudaMemsetAsync(call->ws, 0, HALVES * sizeof *job.most, cuda->stream), "sample");
     if (status == HF_OK) {
         launch(cuda, job);
         if (rows)
@@ -259,8 +258,8 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, status);
 }
 
-static double sample_estimate(const void *p) {
-    const struct hf_sample_args *a = (const struct hf_sample_args *)p;
+static double sample_estimate(const struct hf_call *call) {
+    const struct hf_sample_args *a = (const struct hf_sample_args *)call->args;
     return 20000 + hf_cuda_pass_ns(24 * (double)a->x.rows);
 }
 

@@ -33,10 +33,8 @@ static void draw_half(const struct hf_sample_args *a, int half) {
             put(a, half * a->count + w.drawn - times, i);
 }
 
-static hf_status sample_run(void *stream, const void *p, void *ws) {
-    const struct hf_sample_args *a = p;
-    (void)stream;
-    (void)ws;
+static hf_status sample_run(const struct hf_call *call) {
+    const struct hf_sample_args *a = call->args;
     draw_half(a, 0);
     draw_half(a, 1);
     for (int64_t j = 0; a->weight && j < 2 * a->count; j++)
@@ -44,8 +42,8 @@ static hf_status sample_run(void *stream, const void *p, void *ws) {
     return HF_OK;
 }
 
-static double sample_estimate(const void *p) {
-    const struct hf_sample_args *a = p;
+static double sample_estimate(const struct hf_call *call) {
+    const struct hf_sample_args *a = call->args;
     return hf_estimate_ns(24 * (double)a->x.rows, 1, 48 * (double)a->x.rows);
 }
 

@@ -290,13 +290,12 @@ static void view(struct hf_stage *stage, const struct hf_seed_args *a, struct se
     job->pairs_count = (hf_u64 *)hf_stage_inout(stage, a->pairs_count, sizeof(hf_u64));
 }
 
-static hf_status seed_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    const struct hf_seed_args *args = (const struct hf_seed_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status seed_run(const struct hf_call *call) {
+    const struct hf_seed_args *args = (const struct hf_seed_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct seed_job job = {};
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     view(&stage, args, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
@@ -307,8 +306,8 @@ static hf_status seed_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, hf_cuda_launched(cuda, "seed"));
 }
 
-static double seed_estimate(const void *p) {
-    const struct hf_seed_args *a = (const struct hf_seed_args *)p;
+static double seed_estimate(const struct hf_call *call) {
+    const struct hf_seed_args *a = (const struct hf_seed_args *)call->args;
     const double pairs = (double)a->x.rows * (double)a->candidates.rows;
     return 8000 + 3 * pairs * (double)a->x.cols / 12000.0;
 }

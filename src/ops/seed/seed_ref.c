@@ -36,16 +36,16 @@ static void seed_range(void *job_, int worker, int64_t begin, int64_t end) {
             seed_add(a->gain + l, gain[l]);
 }
 
-static size_t seed_workspace(const void *args, int workers) {
-    const struct hf_seed_args *a = args;
-    return (size_t)workers * (size_t)(a->x.cols + a->candidates.rows) * 8;
+static size_t seed_workspace(const struct hf_call *call) {
+    const struct hf_seed_args *a = call->args;
+    return (size_t)call->device->workers * (size_t)(a->x.cols + a->candidates.rows) * 8;
 }
 
-static hf_status seed_run(void *stream, const void *args, void *ws) {
-    const struct hf_seed_args *a = args;
-    struct seed_job job = {a, ws, NULL};
-    job.gain = (uint64_t *)(job.x + (int64_t)hf_pool_workers(stream) * a->x.cols);
-    hf_parallel_for(stream, a->x.rows, HF_SEED_GRAIN, seed_range, &job);
+static hf_status seed_run(const struct hf_call *call) {
+    const struct hf_seed_args *a = call->args;
+    struct seed_job job = {a, call->ws, NULL};
+    job.gain = (uint64_t *)(job.x + (int64_t)hf_pool_workers(call->stream) * a->x.cols);
+    hf_parallel_for(call->stream, a->x.rows, HF_SEED_GRAIN, seed_range, &job);
     return HF_OK;
 }
 

@@ -59,9 +59,9 @@ static size_t seed_layout(struct seed_job *job, const struct hf_seed_args *a, vo
     return carve.used;
 }
 
-static size_t seed_workspace(const void *args, int workers) {
+static size_t seed_workspace(const struct hf_call *call) {
     struct seed_job job;
-    return seed_layout(&job, args, NULL, workers);
+    return seed_layout(&job, call->args, NULL, call->device->workers);
 }
 
 /* Rows of [begin, end) that a candidate may bring nearer; returns how many. */
@@ -157,21 +157,21 @@ static void seed_range(void *job_, int worker, int64_t begin, int64_t end) {
             seed_add(a->gain + l, w->gain[l]);
 }
 
-static hf_status seed_run(void *stream, const void *args, void *ws) {
+static hf_status seed_run(const struct hf_call *call) {
     struct seed_job job;
-    const int workers = hf_pool_workers(stream);
-    seed_layout(&job, args, ws, workers);
+    const int workers = hf_pool_workers(call->stream);
+    seed_layout(&job, call->args, call->ws, workers);
     /* rows of a strip that are not filled are multiplied too: they must not be wild */
     memset(job.workers, 0, job.worker_bytes * (size_t)workers);
     seed_filter_terms(&job);
     seed_filter_shift(&job);
     seed_filter_candidates(&job);
-    hf_parallel_for(stream, job.args->x.rows, HF_SEED_GRAIN, seed_range, &job);
+    hf_parallel_for(call->stream, job.args->x.rows, HF_SEED_GRAIN, seed_range, &job);
     return HF_OK;
 }
 
-static double seed_estimate(const void *args) {
-    const struct hf_seed_args *a = args;
+static double seed_estimate(const struct hf_call *call) {
+    const struct hf_seed_args *a = call->args;
     const double terms = (double)a->x.rows * (double)a->x.cols;
     return hf_estimate_ns(terms * (double)(a->candidates.rows + 3), VW,
                           terms * (double)hf_dtype_bytes(a->x.dtype));

@@ -134,9 +134,8 @@ static __global__ void spread_list(const struct spread_job job) {
 
 static int64_t tiles_of(int64_t n) { return (n + TILE - 1) / TILE; }
 
-static size_t spread_workspace(const void *p, int workers) {
-    (void)workers;
-    const size_t tiles = (size_t)tiles_of(((const struct hf_spread_args *)p)->x.rows);
+static size_t spread_workspace(const struct hf_call *call) {
+    const size_t tiles = (size_t)tiles_of(((const struct hf_spread_args *)call->args)->x.rows);
     return sizeof(struct spread_state) + tiles * (1 + TILE / WARP) * sizeof(unsigned);
 }
 
@@ -171,20 +170,20 @@ static void view(struct hf_stage *stage, const struct hf_spread_args *a, struct 
     job->count = (int64_t *)hf_stage_out(stage, a->count, sizeof(int64_t));
 }
 
-static hf_status spread_run(void *stream, const void *p, void *ws) {
-    const struct hf_spread_args *a = (const struct hf_spread_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status spread_run(const struct hf_call *call) {
+    const struct hf_spread_args *a = (const struct hf_spread_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct spread_job job;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     view(&stage, a, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    job.state = (struct spread_state *)ws;
+    job.state = (struct spread_state *)call->ws;
     job.drawn = (unsigned *)(job.state + 1);
     job.bit = job.drawn + job.tiles;
-    hf_status status =
-        hf_cuda_check(cuda, cudaMemsetAsync(ws, 0, spread_workspace(p, 1), cuda->stream), "spread");
+    hf_status status = hf_cuda_check(
+        cuda, cudaMemsetAsync(call->ws, 0, spread_workspace(call), cuda->stream), "spread");
     if (status == HF_OK) {
         launch(cuda, job);
         status = hf_cuda_launched(cuda, "spread");
@@ -192,8 +191,8 @@ static hf_status spread_run(void *stream, const void *p, void *ws) {
     return hf_stage_end(&stage, status);
 }
 
-static double spread_estimate(const void *p) {
-    const struct hf_spread_args *a = (const struct hf_spread_args *)p;
+static double spread_estimate(const struct hf_call *call) {
+    const struct hf_spread_args *a = (const struct hf_spread_args *)call->args;
     return 20000 + hf_cuda_pass_ns(36 * (double)a->x.rows);
 }
 

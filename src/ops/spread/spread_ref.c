@@ -36,10 +36,8 @@ static bool drawn(const struct hf_spread_args *a, int64_t i) {
     return (u128)hf_rng_bits(a->seed, a->stream, (uint64_t)i) * *a->total < wanted << 64;
 }
 
-static hf_status spread_run(void *stream, const void *p, void *ws) {
-    const struct hf_spread_args *a = p;
-    (void)stream;
-    (void)ws;
+static hf_status spread_run(const struct hf_call *call) {
+    const struct hf_spread_args *a = call->args;
     if (a->far)
         take(a);
     if (*a->unit == 0 || (a->far && (double)total_of(a) < a->limit * HF_SPREAD_FINER))
@@ -52,8 +50,8 @@ static hf_status spread_run(void *stream, const void *p, void *ws) {
     return HF_OK;
 }
 
-static double spread_estimate(const void *p) {
-    const struct hf_spread_args *a = p;
+static double spread_estimate(const struct hf_call *call) {
+    const struct hf_spread_args *a = call->args;
     return hf_estimate_ns(60 * (double)a->x.rows, 1, 36 * (double)a->x.rows);
 }
 

@@ -268,17 +268,15 @@ static int64_t entry_count(const struct hf_update_args *args) {
     return args->old_labels != NULL ? 2 * args->x.rows : args->x.rows;
 }
 
-static size_t sorted_workspace(const void *p, int workers) {
-    (void)workers;
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
+static size_t sorted_workspace(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
     struct hf_update_scratch scratch;
     return factor_bytes(args) +
            hf_update_scratch_carve(entry_count(args), args->sums->k, NULL, &scratch);
 }
 
-static size_t direct_workspace(const void *p, int workers) {
-    (void)workers;
-    return factor_bytes((const struct hf_update_args *)p);
+static size_t direct_workspace(const struct hf_call *call) {
+    return factor_bytes((const struct hf_update_args *)call->args);
 }
 
 static void fill_job(struct hf_stage *stage, const struct hf_update_args *args,
@@ -309,12 +307,12 @@ static void fill_job(struct hf_stage *stage, const struct hf_update_args *args,
     job->weight = (int64_t *)hf_stage_inout(stage, s->weight, s->weight ? sums : 0);
 }
 
-static hf_status run(void *stream, const void *p, void *ws, enum way way) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
-    struct hf_cuda *cuda = (struct hf_cuda *)stream;
+static hf_status run(const struct hf_call *asked, enum way way) {
+    const struct hf_update_args *args = (const struct hf_update_args *)asked->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)asked->stream;
     struct hf_stage stage;
     struct call call;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, cuda);
     fill_job(&stage, args, &call.job);
     const size_t label_bytes = (size_t)call.job.n * sizeof(int32_t);
     call.way = way;
@@ -325,31 +323,25 @@ static hf_status run(void *stream, const void *p, void *ws, enum way way) {
         return hf_stage_end(&stage, HF_OK);
     hf_status status = HF_OK;
     if (args->metric == HF_COSINE) {
-        status = hf_update_factors(cuda, &call.job, (double *)ws);
-        call.job.factor = (const double *)ws;
+        status = hf_update_factors(cuda, &call.job, (double *)asked->ws);
+        call.job.factor = (const double *)asked->ws;
     }
     if (way == SORTED)
-        hf_update_scratch_carve(entry_count(args), call.job.k, (char *)ws + factor_bytes(args),
-                                &call.job.scratch);
+        hf_update_scratch_carve(entry_count(args), call.job.k,
+                                (char *)asked->ws + factor_bytes(args), &call.job.scratch);
     if (status == HF_OK)
         status = launch(cuda, call);
     return hf_stage_end(&stage, status);
 }
 
-static hf_status sorted_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, ws, SORTED);
-}
+static hf_status sorted_run(const struct hf_call *call) { return run(call, SORTED); }
 
-static hf_status direct_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, ws, DIRECT);
-}
+static hf_status direct_run(const struct hf_call *call) { return run(call, DIRECT); }
 
-static hf_status cells_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, ws, CELLS);
-}
+static hf_status cells_run(const struct hf_call *call) { return run(call, CELLS); }
 
-static bool update_supports(const void *p) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
+static bool update_supports(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
     return args->x.rows <= INT32_MAX / 2 && args->sums->k < INT32_MAX &&
            args->x.cols < INT32_MAX / 256;
 }
@@ -358,16 +350,16 @@ static int64_t cell_count(const struct hf_update_args *args) {
     return args->sums->limbs * args->sums->k * args->x.cols;
 }
 
-static bool cells_supports(const void *p) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
-    return update_supports(p) && args->sums->weight == NULL && args->sums->k <= CELL_BYTES &&
+static bool cells_supports(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
+    return update_supports(call) && args->sums->weight == NULL && args->sums->k <= CELL_BYTES &&
            cell_count(args) <= CELL_BYTES &&
            cell_bytes(cell_count(args), args->sums->k) <= CELL_BYTES;
 }
 
 /* A pass over the rows, the sorting, and four waits of all blocks for each other. */
-static double sorted_estimate(const void *p) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
+static double sorted_estimate(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return 8000 + hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype) +
                                   64 * (double)args->x.rows);
@@ -385,16 +377,16 @@ static double terms_of(const struct hf_update_args *args) {
     return values * args->sums->limbs * (args->old_labels != NULL ? 2 : 1);
 }
 
-static double direct_estimate(const void *p) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
+static double direct_estimate(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype)) +
            atomics_ns(terms_of(args), (double)cell_count(args));
 }
 
 /* Additions in shared memory, and then those of all blocks to memory. */
-static double cells_estimate(const void *p) {
-    const struct hf_update_args *args = (const struct hf_update_args *)p;
+static double cells_estimate(const struct hf_call *call) {
+    const struct hf_update_args *args = (const struct hf_update_args *)call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     const double cells = (double)cell_count(args), blocks = (double)cell_blocks(args->x.rows, 132);
     return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype)) +

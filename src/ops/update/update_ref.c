@@ -66,15 +66,14 @@ static void walk_rows(void *job, int worker, int64_t begin, int64_t end) {
     }
 }
 
-static hf_status update_run(void *stream, const void *p, void *ws) {
-    (void)ws;
-    struct hf_update_args args = *(const struct hf_update_args *)p;
-    hf_parallel_for(stream, args.x.cols, FEATURES, walk_rows, &args);
+static hf_status update_run(const struct hf_call *call) {
+    struct hf_update_args args = *(const struct hf_update_args *)call->args;
+    hf_parallel_for(call->stream, args.x.cols, FEATURES, walk_rows, &args);
     return HF_OK;
 }
 
-static double update_estimate(const void *p) {
-    const struct hf_update_args *args = p;
+static double update_estimate(const struct hf_call *call) {
+    const struct hf_update_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(20 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }

@@ -59,15 +59,15 @@ static size_t carve_split(struct update_job *job, void *ws) {
     return carve.used;
 }
 
-static size_t update_workspace(const void *p, int workers) {
-    const struct hf_update_args *args = p;
+static size_t update_workspace(const struct hf_call *call) {
+    const struct hf_update_args *args = call->args;
     struct update_job job = {.args = args};
-    if (workers == 1)
+    if (call->device->workers == 1)
         return 0;
-    if (!takes_copies(args->sums, workers))
+    if (!takes_copies(args->sums, call->device->workers))
         return carve_split(&job, NULL);
-    return hf_align_up((size_t)workers) +
-           (size_t)(workers - 1) * hf_align_up((size_t)copy_size(args->sums) * 8);
+    return hf_align_up((size_t)call->device->workers) +
+           (size_t)(call->device->workers - 1) * hf_align_up((size_t)copy_size(args->sums) * 8);
 }
 
 static int32_t old_label(const struct hf_update_args *args, int64_t i) {
@@ -305,21 +305,22 @@ static void run_split(hf_pool *pool, struct update_job *job, void *ws) {
     }
 }
 
-static hf_status update_run(void *stream, const void *p, void *ws) {
-    const struct hf_update_args *args = p;
-    struct update_job job = {
-        .args = args, .row_bytes = hf_row_bytes(&args->x), .workers = hf_pool_workers(stream)};
+static hf_status update_run(const struct hf_call *call) {
+    const struct hf_update_args *args = call->args;
+    struct update_job job = {.args = args,
+                             .row_bytes = hf_row_bytes(&args->x),
+                             .workers = hf_pool_workers(call->stream)};
     if (job.workers == 1)
         add_range(&job, 0, 0, args->x.rows);
     else if (takes_copies(args->sums, job.workers))
-        run_copies(stream, &job, ws);
+        run_copies(call->stream, &job, call->ws);
     else
-        run_split(stream, &job, ws);
+        run_split(call->stream, &job, call->ws);
     return HF_OK;
 }
 
-static double update_estimate(const void *p) {
-    const struct hf_update_args *args = p;
+static double update_estimate(const struct hf_call *call) {
+    const struct hf_update_args *args = call->args;
     const double values = (double)args->x.rows * (double)args->x.cols;
     return hf_estimate_ns(10 * args->sums->limbs * values, VDW,
                           values * (double)hf_dtype_bytes(args->x.dtype));

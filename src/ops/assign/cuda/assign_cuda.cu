@@ -44,9 +44,10 @@ static struct hf_update_args update_of(const struct hf_assign_args *a) {
     return u;
 }
 
-static struct hf_assign_problem problem_of(const struct hf_assign_args *a,
-                                           enum hf_assign_kind kind) {
+static struct hf_assign_problem problem_of(const struct hf_call *call, enum hf_assign_kind kind) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     struct hf_assign_problem p = {};
+    p.device = call->device;
     p.x = a->x;
     p.batch = 1;
     p.k = a->c.rows;
@@ -61,10 +62,11 @@ static struct hf_assign_problem problem_of(const struct hf_assign_args *a,
     return p;
 }
 
-static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind, void *ws,
+static size_t row_carve(const struct hf_call *call, enum hf_assign_kind kind, void *ws,
                         struct row_memory *m) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     hf_carve carve = {(char *)ws, 0};
-    const struct hf_assign_problem p = problem_of(a, kind);
+    const struct hf_assign_problem p = problem_of(call, kind);
     m->rows = hf_carve_take(&carve, hf_assign_rows_bytes(&p));
     carve.used = (carve.used + 255) / 256 * 256;
     m->step = hf_carve_take(&carve, hf_assign_step_bytes(&p));
@@ -81,21 +83,20 @@ static size_t row_carve(const struct hf_assign_args *a, enum hf_assign_kind kind
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
         carve.used = (carve.used + 255) / 256 * 256;
-        m->update = hf_carve_take(&carve, hf_update_rows_cuda.rows[0].workspace(&u, 1));
+        const struct hf_call part = hf_call_part(call, &u, NULL);
+        m->update = hf_carve_take(&carve, hf_update_rows_cuda.rows[0].workspace(&part));
     }
     return carve.used + 256;
 }
 
-static size_t row_workspace(const void *args, int workers) {
+static size_t row_workspace(const struct hf_call *call) {
     struct row_memory m;
-    (void)workers;
-    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_TENSOR, NULL, &m);
+    return row_carve(call, HF_ASSIGN_TENSOR, NULL, &m);
 }
 
-static size_t i8_workspace(const void *args, int workers) {
+static size_t i8_workspace(const struct hf_call *call) {
     struct row_memory m;
-    (void)workers;
-    return row_carve((const struct hf_assign_args *)args, HF_ASSIGN_I8, NULL, &m);
+    return row_carve(call, HF_ASSIGN_I8, NULL, &m);
 }
 
 /* The arguments, seen by the device. */
@@ -146,14 +147,16 @@ static hf_status copy_bounds(struct hf_cuda *cuda, float *to, const float *from,
         "assign: copy bounds");
 }
 
-static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a,
-                            const struct row_views *v, enum hf_assign_kind kind, void *ws) {
+static hf_status row_launch(const struct hf_call *call, const struct row_views *v,
+                            enum hf_assign_kind kind) {
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     struct row_memory m;
-    (void)row_carve(a, kind, (void *)(((uintptr_t)ws + 255) / 256 * 256), &m);
+    (void)row_carve(call, kind, (void *)(((uintptr_t)call->ws + 255) / 256 * 256), &m);
     const bool serve = centroids_serve(v);
     if (!serve)
         HF_TRY(copy_centroids(cuda, v, m.c));
-    struct hf_assign_problem problem = problem_of(a, kind);
+    struct hf_assign_problem problem = problem_of(call, kind);
     problem.x = v->x;
     struct hf_assign_rows rows;
     HF_TRY(hf_assign_rows_prepare(cuda, &problem, m.rows, &rows));
@@ -188,71 +191,58 @@ static hf_status row_launch(struct hf_cuda *cuda, const struct hf_assign_args *a
     u.x = v->x;
     u.old_labels = step.before;
     u.labels = v->labels;
-    return hf_update_rows_cuda.rows[0].run(cuda, &u, m.update);
+    const struct hf_call part = hf_call_part(call, &u, m.update);
+    return hf_update_rows_cuda.rows[0].run(&part);
 }
 
-static hf_status row_run(void *stream, const void *args, enum hf_assign_kind kind, void *ws) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+static hf_status row_run(const struct hf_call *call, enum hf_assign_kind kind) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     struct hf_stage stage;
     struct row_views views;
-    hf_stage_begin(&stage, stream);
+    hf_stage_begin(&stage, call->stream);
     row_stage(&stage, a, &views);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    return hf_stage_end(&stage, row_launch((struct hf_cuda *)stream, a, &views, kind, ws));
+    return hf_stage_end(&stage, row_launch(call, &views, kind));
 }
 
-static hf_status dense_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_DENSE, ws);
-}
+static hf_status dense_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_DENSE); }
 
-static hf_status tensor_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_TENSOR, ws);
-}
+static hf_status tensor_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_TENSOR); }
 
-static hf_status mma_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_MMA, ws);
-}
+static hf_status mma_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_MMA); }
 
-static hf_status i8_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_I8, ws);
-}
+static hf_status i8_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_I8); }
 
-static hf_status short_run(void *stream, const void *args, void *ws) {
-    return row_run(stream, args, HF_ASSIGN_SHORT, ws);
-}
+static hf_status short_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_SHORT); }
 
-static bool row_supports(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+static bool row_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
         const struct hf_kernel *update = hf_update_rows_cuda.rows;
-        if (update->supports != NULL && !update->supports(&u))
+        const struct hf_call part = hf_call_part(call, &u, NULL);
+        if (update->supports != NULL && !update->supports(&part))
             return false;
     }
     return a->x.rows < INT32_MAX && a->c.rows < INT32_MAX && a->x.cols < INT32_MAX;
 }
 
-static bool tensor_supports(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    struct hf_cuda h200 = {};
-    h200.sm = 90;
-    return row_supports(args) &&
-           hf_filter_supports(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+static bool tensor_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
+    return row_supports(call) &&
+           hf_filter_supports(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
-static bool i8_supports(const void *args) {
-    const struct hf_assign_problem p =
-        problem_of((const struct hf_assign_args *)args, HF_ASSIGN_I8);
-    return tensor_supports(args) && hf_i8_supports(&p);
+static bool i8_supports(const struct hf_call *call) {
+    const struct hf_assign_problem p = problem_of(call, HF_ASSIGN_I8);
+    return tensor_supports(call) && hf_i8_supports(&p);
 }
 
-static bool mma_supports(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    struct hf_cuda a100 = {};
-    a100.sm = 80;
-    return row_supports(args) &&
-           hf_mma_supports(&a100, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+static bool mma_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
+    return row_supports(call) &&
+           hf_mma_supports(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
 /* Launches, and passes over the rows that are made before the kernels. */
@@ -261,38 +251,34 @@ static double row_overhead(const struct hf_assign_args *a) {
     return 40000 + values * (double)(hf_dtype_bytes(a->x.dtype) + 2) / 2000;
 }
 
-static double dense_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+static double dense_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     const double pairs = (double)a->x.rows * (double)a->c.rows;
     return row_overhead(a) + pairs * (double)a->x.cols / 3000;
 }
 
-static double tensor_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    struct hf_cuda h200 = {};
-    h200.sms = 132;
+static double tensor_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     return row_overhead(a) +
-           1.1 * hf_filter_estimate_ns(&h200, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+           1.1 * hf_filter_estimate_ns(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
-static double i8_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    const struct hf_assign_problem p = problem_of(a, HF_ASSIGN_AUTO);
-    return tensor_estimate(args) * (hf_i8_wanted(&p) && a->bounds == NULL ? 0.8 : 1.5);
+static double i8_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
+    const struct hf_assign_problem p = problem_of(call, HF_ASSIGN_AUTO);
+    return tensor_estimate(call) * (hf_i8_wanted(&p) && a->bounds == NULL ? 0.8 : 1.5);
 }
 
-static double mma_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
-    struct hf_cuda a100 = {};
-    a100.sms = 108;
+static double mma_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     return row_overhead(a) +
-           1.1 * hf_mma_estimate_ns(&a100, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
+           1.1 * hf_mma_estimate_ns(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
-static double short_estimate(const void *args) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)args;
+static double short_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     const double work = (double)a->x.rows * (double)a->c.rows * (double)a->x.cols;
-    return tensor_estimate(args) + (work / HF_ASSIGN_SHORT_WORK - 1) * 5000;
+    return tensor_estimate(call) + (work / HF_ASSIGN_SHORT_WORK - 1) * 5000;
 }
 
 static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",

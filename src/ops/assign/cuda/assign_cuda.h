@@ -32,6 +32,7 @@ enum hf_assign_kind {
 
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
+    const struct hf_device_props *device; /* what it is solved on */
     hf_array x;       /* [batch * n, d] device memory, any data type, any row stride */
     int64_t batch, k; /* n is x.rows / batch */
     hf_dtype c_type;  /* of the centroids: HF_F32 or HF_F64 */

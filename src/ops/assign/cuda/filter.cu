@@ -5,25 +5,26 @@
 #include <cuda_fp16.h>
 #include <cudaTypedefs.h>
 
-bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
-    return cuda->sm == 90 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
+bool hf_filter_supports(const struct hf_device_props *device, int64_t n, int k, int d, int batch) {
+    return device->sm == 90 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
            d <= FILTER_MAX_D && batch >= 1;
 }
 
-double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
+double hf_filter_estimate_ns(const struct hf_device_props *device, int64_t n, int k, int d,
+                             int batch) {
     /* Fitted to measurements on an H200: 3 multiply-adds a ps and multiprocessor, columns of the
      * tile, some more columns for what is done with each score; rows at 3.5 bytes a ps. */
     const struct filter_tile tile = filter_tile_of(d);
     const double pairs = (double)batch * (double)((n + 63) / 64 * 64) *
                          (double)((k + tile.nt - 1) / tile.nt * tile.nt);
     const double columns = d > 512 ? 1.3 * tile.dp : tile.dp + (tile.dp < 64 ? 40 : 22);
-    const double product = pairs * columns / (3000.0 * cuda->sms);
+    const double product = pairs * columns / (3000.0 * device->sms);
     const double bytes = (double)batch * (double)n * (2.0 * d + 12) / 3500.0;
     return 15e3 + (product > bytes ? product : bytes);
 }
 
-size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch) {
-    const struct filter_memory m = filter_memory_of(cuda->sms, k, d, batch);
+size_t hf_filter_pack_bytes(const struct hf_device_props *device, int k, int d, int batch) {
+    const struct filter_memory m = filter_memory_of(device->sms, k, d, batch);
     const struct filter_memory mma = hf_mma_memory(k, d, batch);
     const size_t bytes = m.tiles + m.info + m.bounds + m.facts + m.parts + m.counters + m.biases;
     const size_t others = mma.tiles + mma.info + mma.bounds + mma.facts;

@@ -97,13 +97,14 @@ struct hf_filter_out {
 };
 
 /* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */
-bool hf_filter_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
+bool hf_filter_supports(const struct hf_device_props *device, int64_t n, int k, int d, int batch);
 
 /* Predicted time of hf_filter_top2 on an H200; best mode is a little faster. */
-double hf_filter_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
+double hf_filter_estimate_ns(const struct hf_device_props *device, int64_t n, int k, int d,
+                             int batch);
 
 /* Bytes of `packed`, for any of the types and metrics. */
-size_t hf_filter_pack_bytes(const struct hf_cuda *cuda, int k, int d, int batch);
+size_t hf_filter_pack_bytes(const struct hf_device_props *device, int k, int d, int batch);
 
 /* Lay the centroids out as the kernels want them. One kernel, two if there are many. */
 hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids *centroids,

@@ -4,17 +4,18 @@
 #include "ops/assign/cuda/mma_kernel.cuh"
 #include "ops/assign/cuda/mma_stream.cuh"
 
-bool hf_mma_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
-    return cuda->sm >= 80 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
+bool hf_mma_supports(const struct hf_device_props *device, int64_t n, int k, int d, int batch) {
+    return device->sm >= 80 && n >= 1 && n < INT32_MAX - 1024 && k >= 1 && k <= 1 << 24 && d >= 1 &&
            d <= FILTER_MAX_D && batch >= 1;
 }
 
-double hf_mma_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch) {
+double hf_mma_estimate_ns(const struct hf_device_props *device, int64_t n, int k, int d,
+                          int batch) {
     /* A multiprocessor's 0.8 multiply-adds a ps and what is done with each score. */
     const struct filter_tile tile = hf_mma_tile(d);
     const double pairs = (double)batch * (double)((n + MMA_ROWS - 1) / MMA_ROWS * MMA_ROWS) *
                          (double)((k + tile.nt - 1) / tile.nt * tile.nt);
-    const double product = pairs * (tile.dp + 32) / (1200.0 * cuda->sms);
+    const double product = pairs * (tile.dp + 32) / (1200.0 * device->sms);
     const double bytes = (double)batch * (double)n * (2.0 * d + 12) / 2000.0;
     return 15e3 + (product > bytes ? product : bytes);
 }

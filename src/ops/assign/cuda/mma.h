@@ -39,8 +39,8 @@ static inline struct filter_memory hf_mma_memory(int k, int d, int batch) {
 }
 
 /* What hf_filter_supports() and hf_filter_estimate_ns() say of the other one. */
-bool hf_mma_supports(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
-double hf_mma_estimate_ns(const struct hf_cuda *cuda, int64_t n, int k, int d, int batch);
+bool hf_mma_supports(const struct hf_device_props *device, int64_t n, int k, int d, int batch);
+double hf_mma_estimate_ns(const struct hf_device_props *device, int64_t n, int k, int d, int batch);
 
 /* mode: FILTER_BEST, FILTER_TOP2, FILTER_LIST or FILTER_EMIT. */
 hf_status hf_mma_run(struct hf_cuda *cuda, struct filter_args args,

@@ -343,15 +343,14 @@ static bool filter_alone(const struct hf_assign_rows *rows) {
     return !p->exact || p->once;
 }
 
-static enum hf_assign_kind choose_kind(const struct hf_cuda *cuda,
-                                       const struct hf_assign_problem *p, double scale, bool *mma) {
-    *mma = p->kind == HF_ASSIGN_MMA || cuda->sm != 90;
+static enum hf_assign_kind choose_kind(const struct hf_assign_problem *p, double scale, bool *mma) {
+    *mma = p->kind == HF_ASSIGN_MMA || p->device->sm != 90;
     const int64_t n = p->x.rows / p->batch;
     if (!scale_usable(scale))
         return HF_ASSIGN_DENSE;
     if (p->kind == HF_ASSIGN_DENSE)
         return p->kind;
-    if (!(*mma ? hf_mma_supports : hf_filter_supports)(cuda, n, (int)p->k, (int)p->x.cols,
+    if (!(*mma ? hf_mma_supports : hf_filter_supports)(p->device, n, (int)p->k, (int)p->x.cols,
                                                        (int)p->batch))
         return HF_ASSIGN_DENSE; /* too long, or planned for another device */
     if (p->kind == HF_ASSIGN_MMA || p->kind == HF_ASSIGN_I8)
@@ -397,7 +396,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->problem = *problem;
     rows->n = problem->x.rows / problem->batch;
     rows->scale = problem->scale > 0 ? problem->scale : 1;
-    rows->kind = choose_kind(cuda, problem, rows->scale, &rows->mma);
+    rows->kind = choose_kind(problem, rows->scale, &rows->mma);
     const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
     const bool unmoved = rows_unmoved(problem);
     (void)rows_carve(problem, unmoved, memory, &m);

@@ -387,12 +387,10 @@ static __global__ void __launch_bounds__(THREADS) skip_learn(const struct skip_j
 
 /* ---- host */
 
-/* What it takes to score all rows, on an H200. */
+/* What it takes to score all rows. */
 static double score_ns(const struct hf_assign_problem *p) {
-    struct hf_cuda h200 = {};
-    h200.sms = 132;
     const int64_t n = p->x.rows / p->batch;
-    return hf_filter_estimate_ns(&h200, n, (int)p->k, (int)p->x.cols, (int)p->batch);
+    return hf_filter_estimate_ns(p->device, n, (int)p->k, (int)p->x.cols, (int)p->batch);
 }
 
 /* Of measuring the own distances of all rows. */

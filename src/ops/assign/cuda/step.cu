@@ -8,8 +8,6 @@
 #include "ops/assign/cuda/filter.h"
 #include "ops/assign/cuda/i8.h"
 
-#define MOST_SMS 256 /* no device has more multiprocessors */
-
 struct step_memory {
     struct hf_settle settle;
     struct hf_skip_cuda skip;
@@ -24,11 +22,9 @@ static void *take(hf_carve *carve, size_t bytes) {
 }
 
 static size_t step_carve(const struct hf_assign_problem *problem, void *ws, struct step_memory *m) {
-    struct hf_cuda large = {}; /* what the filter keeps grows with the device */
-    large.sms = MOST_SMS;
     hf_carve carve = {(char *)ws, 0};
     const int k = (int)problem->k, d = (int)problem->x.cols, batch = (int)problem->batch;
-    m->packed = take(&carve, hf_filter_pack_bytes(&large, k, d, batch));
+    m->packed = take(&carve, hf_filter_pack_bytes(problem->device, k, d, batch));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
     m->skip = {};
     void *skip = problem->lean ? NULL : take(&carve, hf_skip_carve(problem, NULL, &m->skip));

@@ -270,84 +270,81 @@ static void merge(struct job *job, hf_pool *pool) {
     }
 }
 
-static hf_status run(void *stream, const void *args, enum idea idea, void *ws) {
+static hf_status run(const struct hf_call *call, enum idea idea) {
     struct job job;
-    carve_job(&job, args, idea, hf_pool_workers(stream), ws);
-    prepare(&job, stream);
+    hf_pool *pool = call->stream;
+    carve_job(&job, call->args, idea, hf_pool_workers(pool), call->ws);
+    prepare(&job, pool);
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
     while (half_in_doubt(&job) && !half_pays(&job)) {
-        carve_job(&job, args, half_instead(&job), hf_pool_workers(stream), ws);
-        prepare(&job, stream);
+        carve_job(&job, call->args, half_instead(&job), hf_pool_workers(pool), call->ws);
+        prepare(&job, pool);
     }
 #endif
     job.begin_dense = !filter_pays(&job);
     kept_begin(&job);
-    hf_parallel_for(stream, job.n_workers, 1, work, &job);
+    hf_parallel_for(pool, job.n_workers, 1, work, &job);
     kept_end(&job);
-    merge(&job, stream);
+    merge(&job, pool);
     return HF_OK;
 }
 
-static hf_status simd_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, IDEA_PLAIN, ws);
-}
+static hf_status simd_run(const struct hf_call *call) { return run(call, IDEA_PLAIN); }
 
-static size_t simd_workspace(const void *args, int workers) {
+static size_t simd_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+    return carve_job(&job, call->args, IDEA_PLAIN, call->device->workers, NULL);
 }
 
-static hf_status project_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, IDEA_PROJECT, ws);
-}
+static hf_status project_run(const struct hf_call *call) { return run(call, IDEA_PROJECT); }
 
-static size_t project_workspace(const void *args, int workers) {
+static size_t project_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, args, IDEA_PROJECT, workers, NULL);
+    return carve_job(&job, call->args, IDEA_PROJECT, call->device->workers, NULL);
 }
 
 #if TILE_HAS_HALF
-static hf_status half_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, half_idea(args, IDEA_HALF), ws);
+static hf_status half_run(const struct hf_call *call) {
+    return run(call, half_idea(call->args, IDEA_HALF));
 }
 
-static size_t half_workspace(const void *args, int workers) {
+static size_t half_workspace(const struct hf_call *call) {
     struct job job;
-    const size_t half = carve_job(&job, args, IDEA_HALF, workers, NULL);
-    const size_t plain = carve_job(&job, args, IDEA_PLAIN, workers, NULL);
+    const size_t half = carve_job(&job, call->args, IDEA_HALF, call->device->workers, NULL);
+    const size_t plain = carve_job(&job, call->args, IDEA_PLAIN, call->device->workers, NULL);
     return half > plain ? half : plain;
 }
 
 /* `fast` takes the best score, which is too rough here. */
-static bool half_supports(const void *args) { return ((const struct hf_assign_args *)args)->exact; }
+static bool half_supports(const struct hf_call *call) {
+    return ((const struct hf_assign_args *)call->args)->exact;
+}
 
-static double half_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double half_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return (double)a->x.rows * half_row_ns(a);
 }
 
-static hf_status i8_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, half_idea(args, IDEA_I8), ws);
+static hf_status i8_run(const struct hf_call *call) {
+    return run(call, half_idea(call->args, IDEA_I8));
 }
 
 /* Of an idea in bytes, or of what is taken instead. */
-static size_t bytes_workspace(const void *args, int workers, enum idea idea) {
+static size_t bytes_workspace(const struct hf_call *call, enum idea idea) {
     struct job job;
-    const size_t bytes = carve_job(&job, args, idea, workers, NULL);
-    const size_t half = half_workspace(args, workers);
+    const size_t bytes = carve_job(&job, call->args, idea, call->device->workers, NULL);
+    const size_t half = half_workspace(call);
     return bytes > half ? bytes : half;
 }
 
-static size_t i8_workspace(const void *args, int workers) {
-    return bytes_workspace(args, workers, IDEA_I8);
-}
+static size_t i8_workspace(const struct hf_call *call) { return bytes_workspace(call, IDEA_I8); }
 
 /* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
-static bool i8_supports(const void *args) {
-    const struct hf_assign_args *a = args;
+static bool i8_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     const struct hf_filter *f = &a->filter;
-    if (!half_supports(args) || a->metric != HF_EUCLIDEAN || !f->least || a->x.cols > I8_FEATURES)
+    if (!half_supports(call) || a->metric != HF_EUCLIDEAN || !f->least || a->x.cols > I8_FEATURES)
         return false;
     uint32_t beyond = 0;
     for (int64_t j = 0; j < a->x.cols; j += VDW) {
@@ -362,65 +359,63 @@ static bool i8_supports(const void *args) {
     return !beyond;
 }
 
-static double i8_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double i8_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return (double)a->x.rows * i8_row_ns(a);
 }
 
-static hf_status i8x2_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, half_idea(args, IDEA_I8X2), ws);
+static hf_status i8x2_run(const struct hf_call *call) {
+    return run(call, half_idea(call->args, IDEA_I8X2));
 }
 
-static size_t i8x2_workspace(const void *args, int workers) {
-    return bytes_workspace(args, workers, IDEA_I8X2);
+static size_t i8x2_workspace(const struct hf_call *call) {
+    return bytes_workspace(call, IDEA_I8X2);
 }
 
-static bool i8x2_supports(const void *args) {
-    const struct hf_assign_args *a = args;
-    return a->x.cols <= I8X2_STEPS * I8_STEP && rows_are_whole(a) && i8_supports(args);
+static bool i8x2_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
+    return a->x.cols <= I8X2_STEPS * I8_STEP && rows_are_whole(a) && i8_supports(call);
 }
 
-static double i8x2_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double i8x2_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return (double)a->x.rows * i8x2_row_ns(a);
 }
 #endif
 
 #if TILE_HAS_I16
-static hf_status i16_run(void *stream, const void *args, void *ws) {
-    return run(stream, args, IDEA_I16, ws);
-}
+static hf_status i16_run(const struct hf_call *call) { return run(call, IDEA_I16); }
 
-static size_t i16_workspace(const void *args, int workers) {
+static size_t i16_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, args, IDEA_I16, workers, NULL);
+    return carve_job(&job, call->args, IDEA_I16, call->device->workers, NULL);
 }
 
-static bool i16_supports(const void *args) {
-    const struct hf_assign_args *a = args;
+static bool i16_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return hf_cpu_has_avx512_vnni() && a->x.cols >= 4 && a->x.cols <= I16_FEATURES;
 }
 
-static double i16_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double i16_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return (double)a->x.rows * i16_row_ns(a);
 }
 #endif
 
-static bool project_supports(const void *args) {
-    const struct hf_assign_args *a = args;
+static bool project_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return a->x.cols >= PROJECT_FEATURES && a->c.rows >= PROJECT_CENTROIDS;
 }
 
-static double simd_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double simd_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     return (double)a->x.rows * tile_row_ns(a);
 }
 
 /* Most data with many features are near a few directions; where they are not, project_pays() goes
  * back to the plain tiles. */
-static double project_estimate(const void *args) {
-    const struct hf_assign_args *a = args;
+static double project_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
     const double d = (double)a->x.cols;
     const double k = (double)a->c.rows;
     /* the second best of a row is known roughly only: bounds made from it settle less */

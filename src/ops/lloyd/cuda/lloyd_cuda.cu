@@ -30,7 +30,8 @@ enum way { ANY, SMALL, NARROW };
 
 /* Everything that a run holds. */
 struct run {
-    const struct hf_lloyd_args *args;
+    const struct hf_call *call;
+    const struct hf_lloyd_args *args; /* of the call */
     struct hf_cuda *cuda;
     struct hf_stage stage;
     struct hf_lloyd_job job;
@@ -63,9 +64,11 @@ static size_t center_bytes(const struct hf_lloyd_args *a) {
     return (size_t)(a->batch * a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
 }
 
-static struct hf_assign_problem make_problem(const struct hf_lloyd_args *a) {
+static struct hf_assign_problem make_problem(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     struct hf_assign_problem problem;
     memset(&problem, 0, sizeof problem);
+    problem.device = call->device;
     problem.x = a->x;
     problem.batch = a->batch;
     problem.k = a->sums->k;
@@ -96,7 +99,7 @@ static size_t carve_run(struct run *run, void *base) {
     const size_t rows = (size_t)a->x.rows;
     const size_t clusters = (size_t)(a->batch * a->sums->k);
     const size_t label_bytes = rows * sizeof(int32_t);
-    run->problem = make_problem(a);
+    run->problem = make_problem(run->call);
     job->control = (struct hf_lloyd_control *)take(&c, sizeof *job->control);
     job->counts = (struct hf_assign_counts *)take(&c, (size_t)a->batch * sizeof *job->counts);
     job->state = (struct hf_lloyd_state *)take(&c, (size_t)a->batch * sizeof *job->state);
@@ -126,23 +129,18 @@ static size_t carve_run(struct run *run, void *base) {
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
 }
 
-static size_t workspace(const void *p, enum way way) {
+static size_t workspace(const struct hf_call *call, enum way way) {
     struct run run;
     run.way = way;
-    run.args = (const struct hf_lloyd_args *)p;
+    run.call = call;
+    run.args = (const struct hf_lloyd_args *)call->args;
     run.cuda = NULL;
     return carve_run(&run, NULL);
 }
 
-static size_t any_workspace(const void *p, int workers) {
-    (void)workers;
-    return workspace(p, ANY);
-}
+static size_t any_workspace(const struct hf_call *call) { return workspace(call, ANY); }
 
-static size_t small_workspace(const void *p, int workers) {
-    (void)workers;
-    return workspace(p, SMALL);
-}
+static size_t small_workspace(const struct hf_call *call) { return workspace(call, SMALL); }
 
 static const double *stage_doubles(struct run *run, const double *v, int64_t count) {
     return (const double *)hf_stage_in(&run->stage, v,
@@ -408,15 +406,16 @@ static hf_status run_all(struct run *run, bool *cancelled) {
     return end(run);
 }
 
-static hf_status lloyd_run(void *stream, const void *p, void *ws, enum way way) {
+static hf_status lloyd_run(const struct hf_call *call, enum way way) {
     struct run run;
     run.way = way;
-    run.args = (const struct hf_lloyd_args *)p;
-    run.cuda = (struct hf_cuda *)stream;
+    run.call = call;
+    run.args = (const struct hf_lloyd_args *)call->args;
+    run.cuda = (struct hf_cuda *)call->stream;
     bool cancelled = false;
     run.rows.cache = {};
-    hf_stage_begin(&run.stage, stream);
-    carve_run(&run, ws);
+    hf_stage_begin(&run.stage, call->stream);
+    carve_run(&run, call->ws);
     stage_all(&run);
     const hf_status ran = hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK;
     hf_row_cache_close(&run.rows.cache);
@@ -426,17 +425,11 @@ static hf_status lloyd_run(void *stream, const void *p, void *ws, enum way way) 
     return status;
 }
 
-static hf_status any_run(void *stream, const void *p, void *ws) {
-    return lloyd_run(stream, p, ws, ANY);
-}
+static hf_status any_run(const struct hf_call *call) { return lloyd_run(call, ANY); }
 
-static hf_status small_run(void *stream, const void *p, void *ws) {
-    return lloyd_run(stream, p, ws, SMALL);
-}
+static hf_status small_run(const struct hf_call *call) { return lloyd_run(call, SMALL); }
 
-static hf_status narrow_run(void *stream, const void *p, void *ws) {
-    return lloyd_run(stream, p, ws, NARROW);
-}
+static hf_status narrow_run(const struct hf_call *call) { return lloyd_run(call, NARROW); }
 
 /* For all rows of the op. */
 static bool shape_supported(const struct hf_lloyd_args *a) {
@@ -444,8 +437,8 @@ static bool shape_supported(const struct hf_lloyd_args *a) {
            a->sums->d < INT32_MAX / 256;
 }
 
-static bool any_supports(const void *p) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+static bool any_supports(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return shape_supported(a) && !a->settle;
 }
 
@@ -455,19 +448,19 @@ static bool may_settle(const struct hf_lloyd_args *a) {
     return !a->settle || (a->progress == NULL && scale >= 0x1p-90 && scale <= 0x1p90);
 }
 
-static bool small_supports(const void *p) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+static bool small_supports(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return shape_supported(a) && may_settle(a) && hf_lloyd_small_supports(a);
 }
 
-static bool narrow_supports(const void *p) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+static bool narrow_supports(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return shape_supported(a) && may_settle(a) && hf_lloyd_narrow_supports(a);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
-static double any_estimate(const void *p) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)p;
+static double any_estimate(const struct hf_call *call) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     const double values = (double)a->x.rows * (double)a->x.cols;
     const double step = 2 * values * (double)a->sums->k / 6e5 +
                         2 * hf_cuda_pass_ns(values * (double)hf_dtype_bytes(a->x.dtype));
@@ -475,9 +468,9 @@ static double any_estimate(const void *p) {
 }
 
 /* Beside the launches of all others this row costs next to nothing: where it can, it shall. */
-static double small_estimate(const void *p) { return any_estimate(p) / 2; }
+static double small_estimate(const struct hf_call *call) { return any_estimate(call) / 2; }
 
-static double narrow_estimate(const void *p) { return any_estimate(p) / 4; }
+static double narrow_estimate(const struct hf_call *call) { return any_estimate(call) / 4; }
 
 static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          HF_DEV_CUDA,
