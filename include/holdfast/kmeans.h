@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * k-means: fit, predict, transform, score. docs/numerics.md says what exact and repeatable mean. */
+ * k-means: fit, predict, transform, score. docs/numerics/README.md says what exact and repeatable
+ * mean. */
 #ifndef HF_KMEANS_H
 #define HF_KMEANS_H
 

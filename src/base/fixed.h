@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums whose result does not depend on the order of the terms: values become integers on a common
- * scale first. docs/numerics.md states the errors.
+ * scale first. docs/numerics/sums.md states the errors.
  *
  * Column sums: limb 0 of v is q0 = rint(v * mult), limb 1 is q1 = rint((v * mult - q0) * 2^bits),
  * with mult = 2^(bits - e), |v| <= 2^e, |q| <= 2^bits, 2^bits * n < 2^62, bits <= 50. The sums are

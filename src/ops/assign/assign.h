@@ -2,9 +2,9 @@
  * assign: the nearest centroid of each row, exactly, with nothing of size n x k.
  *
  * Reference (hf_metric in kmeans.h): d(x, c) in float64, features in order, one rounding per
- * operation; the label is the lowest index with the least d. SIMD and tile rows use a float32 or
- * bf16 filter with a proven bound (docs/numerics.md) and evaluate d only where the filter leaves a
- * doubt. */
+ * operation; the label is the lowest index with the least d. Other kernels use a filter in float32
+ * or fewer bits with a proven bound (docs/numerics/filter.md), and evaluate d only where the filter
+ * leaves a doubt. */
 #ifndef HF_ASSIGN_H
 #define HF_ASSIGN_H
 

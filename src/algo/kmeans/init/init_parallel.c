@@ -57,7 +57,8 @@ static hf_status pool_add(const struct hf_init_state *s, struct pool *pool, int6
     return HF_OK;
 }
 
-/* Candidates expected of a round. More of them cost more, and are no better: docs/numerics.md. */
+/* Candidates expected of a round. More of them cost more, and are no better: docs/benchmarks.md,
+ * "Quality of the first centroids". */
 static int64_t expected(int64_t k) { return k - k / 4; }
 
 /* Rows are drawn one by one: more than eight roots of the mean above it come once in 1e12 at most

@@ -145,7 +145,8 @@ struct filter_units {
  * them. */
 static inline float filter_share(int d) { return (float)((d + 15) / 16 + 2) * 0x1.8p-21f; }
 
-/* What the pieces of a bias may lack, and their step beside acc: see docs/numerics.md. */
+/* What the pieces of a bias may lack, and their step beside acc: see "Biases" in
+ * docs/numerics/gpu-filter.md. */
 #define FILTER_TINY 0x1p-32f /* of the first unit */
 
 /* Of the largest bias that the pieces hold; moved up it may double. */

@@ -189,7 +189,8 @@ static __device__ __forceinline__ int filter_level(float inverse, float length) 
  *
  * near: a row lies at most |x'| + least from the shortest centroid, so one longer than
  * 2 |x'| + least is not the nearest; with a little more, 2.25 |x'| + 1.25 least + length / 2, its
- * score stays below the nearest one's by more than the errors of both (docs/numerics.md).
+ * score stays below the nearest one's by more than the errors of both
+ * (docs/numerics/gpu-filter.md).
  *
  * up: what makes the best score of most rows positive, as it is at least
  * -|x'| least - least^2 / 2. To move up by the longest centroid's bias would cost all rows the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows that need no scores: an upper bound on the distance to a row's own centroid and a lower one
- * on all others, moved by how far the centroids went (Hamerly 2010; numerics.md). Euclidean metric,
- * tensor cores. */
+ * on all others, moved by how far the centroids went (Hamerly 2010;
+ * docs/numerics/bounds.md). Euclidean metric, tensor cores. */
 #ifndef HF_ASSIGN_CUDA_SKIP_H
 #define HF_ASSIGN_CUDA_SKIP_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the filter may be off. docs/numerics.md gives the derivation in full.
+ * What the filter may be off. docs/numerics/filter.md has the proof.
  *
  * The filter works on x' = fl((x - shift) * scale) and c' = fl((c - shift) * scale) in float32 and
  * computes the score t_k = x'.c'_k - |c'_k|^2 / 2, so that |x' - c'_k|^2 = |x'|^2 - 2 t_k (dot and
  * cosine: no half norm). With u = 2^-24:
  *   score     |t^_k - t_k| <= E(C) = eps (|x'| C + C^2 / 2) + eta   for |c'_k| <= C
- *   rounding  | |x' - c'_k| - scale |x - c_k| | <= D(C) = (1.01u + kappa) (|x'| + C) + tiny
+ *   rounding  | |x' - c'_k| - scale |x - c_k| | <= D(C) = (1.02u + kappa) (|x'| + C) + tiny
  * eps is the dot product's relative error (chain length times u; for split bf16 also the parts left
- * out) plus 8u for the arithmetic of the bound itself, kappa = (d + 8) 2^-53 covers the reference's
+ * out) plus 8u for the arithmetic of the bound itself, kappa = (d + 8) 2^-52 covers the reference's
  * own rounding, eta and tiny the underflow. */
 #ifndef HF_ASSIGN_BOUND_H
 #define HF_ASSIGN_BOUND_H
@@ -17,7 +17,7 @@
 
 struct filter_bound {
     float eps;   /* 1.01 * (dot error) + 8u */
-    float delta; /* 1.01u + kappa, rounded up */
+    float delta; /* 1.02u + kappa */
     float moved; /* at least how far storing a centroid moved it; 0: in eps */
     float share; /* the same for |c'_k| <= C, in shares of C (of SHARE_LEAST for less) */
     float eta;   /* absolute error of a score: */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is between the filter and float64 in order: sums of squared differences, whose error follows
  * the distance and not the lengths, in float32 where that holds rows and centroids, else in float64
- * with terms in any order (cosine, dot: sums of products). See "Differences" in docs/numerics.md.
+ * with terms in any order (cosine, dot: sums of products). See
+ * docs/numerics/differences.md.
  *
  * The key of a centroid is the smaller the nearer it is: the sum of squares, or less x.c (dot) or
  * x.c / |c| (cosine). Let `best` be a row's least key. Centroids whose key is above near_cut() of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows with many features: scores on a few directions first, then only for centroids that these do
- * not rule out (docs/numerics.md, "Directions"). V [d, p] spans most of the centroids; with y near
- * V^T x', z near V^T c' and the lengths of what they leave, |x' - V y| and |c' - V z|,
+ * not rule out (docs/numerics/filter-directions.md). V [d, p] spans most of the centroids; with y
+ * near V^T x', z near V^T c' and the lengths of what they leave, |x' - V y| and |c' - V z|,
  *   x'.c' <= y.z + |x' - V y| |c' - V z| + slack |x'| |c'|
  * so the lengths are one more feature of the coarse rows and centroids, and the tiles compute an
  * upper bound of each score from p + 1 features. */

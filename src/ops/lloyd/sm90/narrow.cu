@@ -52,8 +52,9 @@ hf_status hf_lloyd_narrow_run(struct hf_cuda *cuda, const struct hf_lloyd_job *j
                               const struct hf_assign_rows *rows, void *memory) {
     const int d = (int)job->update.d;
     struct small_args a = small_make_args(cuda, job, rows, d <= 16 ? 16 : 32, memory);
-    a.filter.acc = (float)((d + 15) / 16 + 4) * 0x1p-18f; /* mma.sync: see docs/numerics.md */
-    a.filter.tiny = a.pieces.unit[0] * FILTER_TINY;       /* what the pieces of a bias may lack */
+    /* mma.sync: see docs/numerics/gpu-filter.md */
+    a.filter.acc = (float)((d + 15) / 16 + 4) * 0x1p-18f;
+    a.filter.tiny = a.pieces.unit[0] * FILTER_TINY; /* what the pieces of a bias may lack */
     a.x16 = rows->x16;
     a.stride = rows->ld;
     a.ld = (d + 7) / 8 * 8;

@@ -73,7 +73,7 @@ __device__ static struct lent_sums<W> lent_add(const struct lent_job &job, const
 }
 
 /* All lanes, each with the sums of its candidate, the first `count` lanes: the lane whose candidate
- * is the nearest for certain, -1 where there is none. docs/numerics.md says why. */
+ * is the nearest for certain, -1 where there is none. See docs/numerics/gpu-host-rows.md. */
 template <typename W>
 __device__ static int lent_judge(const struct lent_sums<W> &sums, int count, double d, double norm,
                                  double loss) {
