@@ -367,14 +367,15 @@ class Run:
             peak = got["ceiling"]["fma_f32"][isa]
             amx = got["ceiling"]["amx_bf16"]
             for r in got["rows"]:
+                shape = r["dimensions"]
                 rate = r["flops"] / r["median_s"]
                 bar = {"amx": 750e9, "avx512": 0.75 * peak}.get(isa) if not self.args.quick else None
                 verdict = "" if bar is None else (f"bar {bar / 1e9:.0f} GF/s: " +
                                                   ("reached" if rate >= bar else "MISSED"))
                 if verdict.endswith("MISSED"):
-                    self.missed.append(f"assign {isa} {r['n']} x {r['d']}, K={r['k']}: "
+                    self.missed.append(f"assign {isa} {shape['n']} x {shape['d']}, K={shape['k']}: "
                                        f"{rate / 1e9:.0f} GF/s, bar {bar / 1e9:.0f}")
-                print(f"  {isa:7} {r['n']:>9,} x {r['d']:<4} K={r['k']:<5} {r['kernel']:30} "
+                print(f"  {isa:7} {shape['n']:>9,} x {shape['d']:<4} K={shape['k']:<5} {r['kernel']:30} "
                       f"{r['median_s'] * 1e3:9.3f} ms {rate / 1e9:7.1f} GF/s "
                       f"{100 * rate / peak:5.0f} % FMA"
                       f"{f' {100 * rate / amx:4.0f} % AMX bf16' if amx else ''}  {verdict}")

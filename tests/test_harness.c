@@ -24,7 +24,7 @@ struct double_args {
 
 static void double_key(const void *args_, struct hf_key *key) {
     const struct double_args *args = args_;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, 1, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype}, .dim = {args->x.rows}};
 }
 
 static void double_cost(const void *args_, double *flops, double *bytes) {
@@ -36,6 +36,8 @@ static void double_cost(const void *args_, double *flops, double *bytes) {
 static const struct hf_op double_op = {
     .name = "double",
     .args_size = sizeof(struct double_args),
+    .type = {"x"},
+    .dim = {"n"},
     .key = double_key,
     .cost = double_cost,
 };
@@ -330,19 +332,17 @@ static void count_candidates(void *user, const hf_dev_candidate *candidate) {
 static void plans_are_explained(void **state) {
     (void)state;
     hf_context *ctx;
-    const hf_dev_shape shape = {HF_F32, (int64_t)1 << 40, 64,
-                                16}; /* nothing of that size is made */
-    const char *kernel = NULL;
-    const char *source = NULL;
+    const hf_dev_shape shape = {
+        {HF_F32}, {(int64_t)1 << 40, 64, 16}, 0}; /* nothing of that size is made */
+    hf_dev_choice choice = {NULL, NULL};
     int counts[2] = {0, 0};
     assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
-    assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &kernel, &source, count_candidates, counts),
-                     HF_OK);
-    assert_non_null(kernel);
-    assert_non_null(source);
+    assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &choice, count_candidates, counts), HF_OK);
+    assert_non_null(choice.kernel);
+    assert_non_null(choice.source);
     assert_true(counts[0] >= 2);
     assert_int_equal(counts[1], 1);
-    assert_int_equal(hf_dev_plan(ctx, "nonsense", &shape, NULL, NULL, NULL, NULL), HF_E_ARG);
+    assert_int_equal(hf_dev_plan(ctx, "nonsense", &shape, NULL, NULL, NULL), HF_E_ARG);
     assert_true(strstr(hf_last_error(ctx), "nonsense") != NULL);
     hf_context_destroy(ctx);
 }
@@ -364,30 +364,29 @@ static void keep_timing(void *user, const hf_dev_timing *timing) {
 static void tuned_rows_are_planned(void **state) {
     (void)state;
     const char *path = HF_TEST_BUILD "/test_harness.tune";
-    const hf_dev_shape shape = {HF_F32, 3000, 20, 10};
+    const hf_dev_shape shape = {{HF_F32}, {3000, 20, 10}, 0};
     const hf_dev_time_opts opts = {.kernel = "all", .rounds = 3, .checked_only = 1};
     struct timings timings = {.count = 0};
-    const char *kernel = NULL;
-    const char *source = NULL;
+    hf_dev_choice choice = {NULL, NULL};
     hf_context *ctx;
     remove(path);
     setenv("HF_TUNE_FILE", path, 1);
     assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
-    const hf_status timed = hf_dev_time(ctx, "assign", &shape, &opts, NULL, keep_timing, &timings);
+    const hf_status timed = hf_dev_time(ctx, "assign", &shape, &opts, keep_timing, &timings);
     if (timed == HF_E_UNSUPPORTED) { /* no row but the reference runs here */
         hf_context_destroy(ctx);
         skip();
     }
     assert_int_equal(timed, HF_OK);
     assert_true(timings.count >= 1);
-    assert_int_equal(timings.first.shape.n, shape.n);
+    assert_memory_equal(&timings.first.shape, &shape, sizeof shape);
     assert_int_equal(hf_dev_tune_write(ctx, path, &timings.first, 1), HF_OK);
     assert_int_equal(hf_dev_tune_write(ctx, path, &timings.first, 1), HF_OK); /* replaces */
     hf_context_destroy(ctx);
     assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
-    assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &kernel, &source, NULL, NULL), HF_OK);
-    assert_string_equal(kernel, timings.first.kernel);
-    assert_string_equal(source, "tuned");
+    assert_int_equal(hf_dev_plan(ctx, "assign", &shape, &choice, NULL, NULL), HF_OK);
+    assert_string_equal(choice.kernel, timings.first.kernel);
+    assert_string_equal(choice.source, "tuned");
     hf_context_destroy(ctx);
     unsetenv("HF_TUNE_FILE");
     remove(path);

@@ -14,8 +14,33 @@ extern "C" {
 
 /* What is there. */
 
-/* Name of op number i ("assign"); NULL past the last. */
-HF_API const char *hf_dev_op_name(int i);
+#define HF_DEV_TYPES 3
+#define HF_DEV_DIMS 4
+#define HF_DEV_FLAGS 4
+#define HF_DEV_DATA 4
+
+/* A call as planner and tuning file see it. What its numbers mean the op says: hf_dev_op. What an
+ * op does not name is 0. */
+typedef struct hf_dev_shape {
+    hf_dtype dtype[HF_DEV_TYPES];
+    int64_t dim[HF_DEV_DIMS];
+    uint32_t flags; /* bit i: flag i is set */
+} hf_dev_shape;
+
+typedef struct hf_dev_op {
+    const char *name;               /* "assign" */
+    const char *type[HF_DEV_TYPES]; /* "x"; NULL after the last, likewise below */
+    const char *dim[HF_DEV_DIMS];   /* "n", "k", "d" */
+    const char *flag[HF_DEV_FLAGS];
+    const char *data[HF_DEV_DATA]; /* kinds of benchmark data, the usual first: "blobs", "normal";
+                                      none where the op is not timed by itself */
+    hf_dev_shape example;          /* of a call that it is timed on */
+} hf_dev_op;
+
+/* Op number i; 0 past the last, else 1. */
+HF_API int hf_dev_op_at(int i, hf_dev_op *info);
+/* The op called `name`; 0 when there is none, else 1. */
+HF_API int hf_dev_op_find(const char *name, hf_dev_op *info);
 
 typedef struct hf_dev_kernel {
     const char *op;
@@ -64,12 +89,6 @@ HF_API void hf_dev_host_info(hf_dev_host *info);
 
 /* Plans. */
 
-/* A call as planner and tuning file see it. k is ignored by ops without centroids. */
-typedef struct hf_dev_shape {
-    hf_dtype dtype;
-    int64_t n, k, d;
-} hf_dev_shape;
-
 typedef struct hf_dev_candidate {
     const char *kernel;
     int usable; /* runs here and supports this call */
@@ -81,13 +100,17 @@ typedef struct hf_dev_candidate {
 
 typedef void (*hf_dev_candidate_fn)(void *user, const hf_dev_candidate *candidate);
 
-/* Which row would serve `op` on this shape. *kernel and *source ("forced", "tuned", "model",
- * "reference") belong to the library; each may be NULL. each (may be NULL) gets every row of the
- * op. HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
+/* Texts of the library. */
+typedef struct hf_dev_choice {
+    const char *kernel;
+    const char *source; /* "forced", "tuned", "model" or "reference" */
+} hf_dev_choice;
+
+/* Which row would serve `op` on this shape. choice may be NULL. each (may be NULL) gets every row
+ * of the op. HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
  * benchmark problem. */
 HF_API hf_status hf_dev_plan(hf_context *ctx, const char *op, const hf_dev_shape *shape,
-                             const char **kernel, const char **source, hf_dev_candidate_fn each,
-                             void *user);
+                             hf_dev_choice *choice, hf_dev_candidate_fn each, void *user);
 
 /* Check. */
 
@@ -106,7 +129,7 @@ typedef struct hf_dev_check_opts {
     /* For slow tools, which can take a part at a time: */
     const char *device;  /* rows of this device, "cpu" or "cuda"; NULL: all */
     int share, shares;   /* cases whose number is `share` modulo `shares`; shares 0: all */
-    int64_t largest;     /* leave out cases of more than so many n * k * d; 0: none */
+    int64_t largest;     /* leave out cases whose dimensions multiply to more; 0: none */
     int once;            /* run each row once on a case instead of three or four times */
     int leave_workspace; /* do not fill workspaces: tools then see reads of what nobody wrote */
 } hf_dev_check_opts;
@@ -169,16 +192,17 @@ typedef struct hf_dev_time_opts {
         *kernel; /* NULL: the planned row; "all": every row but the reference that can; a name */
     int rounds;  /* 0: 7; rows take turns within a round */
     double budget_s;  /* stop after this long with at least 3 rounds; 0: 10 */
-    int normal;       /* data: 0 blobs, 1 normal without structure */
+    const char *data; /* kind of data, one of the op's; NULL: its first */
     int checked_only; /* leave out rows that differ from the reference on this very problem */
     uint64_t seed;
+    const hf_dev_ceiling *ceiling; /* to compare with; NULL: none */
 } hf_dev_time_opts;
 
 /* Time rows of an op on one shape; each is called per row, fastest first.
- * HF_E_ARG unknown op or row; HF_E_UNSUPPORTED the op is not timed by itself or no row can. */
+ * HF_E_ARG unknown op, row or kind of data; HF_E_UNSUPPORTED the op is not timed by itself or no
+ * row can. */
 HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
-                             const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
-                             hf_dev_timing_fn each, void *user);
+                             const hf_dev_time_opts *opts, hf_dev_timing_fn each, void *user);
 
 /* Calls of an op on the caller's own data: `rounds` samples after one that warms up. */
 typedef struct hf_dev_rounds {

@@ -9,8 +9,9 @@
 
 #define HF_CASE_BUFS 24
 
-/* Arguments whose arrays lie in buffers with canaries around them. The argument struct of every op
- * begins with the data, `hf_array x`. */
+#define HF_CASE_DATA 4
+
+/* Arguments whose arrays lie in buffers with canaries around them. */
 struct hf_case {
     char name[96]; /* "ties n=37 k=5 d=3 f32" */
     void *args;    /* hf_op::args_size bytes, zeroed; the buffers below are what it points to */
@@ -36,6 +37,14 @@ void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
  * left there, then on what that run left. Never compared. */
 void *hf_case_alloc_state(struct hf_case *c, size_t bytes);
 
+/* A benchmark problem to be made. */
+struct hf_bench {
+    struct hf_key key; /* the kind of call */
+    int data;          /* index of hf_op_cases::data */
+    bool plan_only;    /* for a plan, never to be run: only the numbers in the arguments are looked
+                          at, so that arrays may be shorter than these say */
+};
+
 struct hf_op_cases {
     /* Case `id` = 0, 1, 2, ...; false when there are no more. Args and buffers are filled. Cases
      * must be random, structured, degenerate (k=1, d=1, n=1, n below a tile), unaligned, strided,
@@ -45,9 +54,12 @@ struct hf_op_cases {
      * `ref`? Writes the first difference to why. NULL: every byte must be equal. */
     bool (*compare)(const void *args, void *const *ref, void *const *got, char *why,
                     size_t why_bytes);
-    /* Arguments of a given shape for bench and tune, on structured random data (blobs); NULL: the
-     * op is not timed by itself. */
-    bool (*make_bench)(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c);
+    /* Arguments for bench, plan and tune whose key is bench->key; false when there are none of that
+     * kind. The op owns how its data are distributed. NULL: it is not timed by itself. */
+    bool (*make_bench)(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c);
+    const char *data[HF_CASE_DATA]; /* names of the distributions, the usual first; NULL after the
+                                       last */
+    struct hf_key example;          /* a call that make_bench makes and that is typical */
 };
 
 #endif

@@ -9,21 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A measurement speaks for calls whose shape is at most this many factors of two away, over n, k
- * and d together. */
+/* A measurement speaks for calls whose shape is at most this many factors of two away, over all
+ * dimensions together. */
 #define TUNE_REACH 2
 #define MAX_PATH_BYTES 4096
-
-static const char *const force_name[HF_OP_COUNT] = {
-#define OP(NAME, name) "HF_KERNEL_" #NAME,
-#include "ops/ops.def"
-#undef OP
-};
+#define MAX_VARIABLE_BYTES 64
 
 /* A call, as the steps below see it. */
 struct call {
     hf_context *ctx;
-    int op;
+    const struct hf_op *op;
+    int id;                          /* of the op, where its kernels are those of the registry */
+    const struct hf_kernel_set *set; /* else these; NULL */
     struct hf_call call;
     struct hf_key key;
     bool any_size; /* memory does not choose: no row that could serve it fits, or rows disagree */
@@ -31,10 +28,17 @@ struct call {
     size_t workspace_bytes;           /* and that */
 };
 
+/* Kernel i of the op; NULL past the last. */
+static const struct hf_kernel *kernel_at(const struct call *call, int i) {
+    if (call->set == NULL)
+        return hf_kernel_at(call->id, i);
+    return i < call->set->count ? call->set->rows[i] : NULL;
+}
+
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
                    size_t why_bytes) {
     const bool here = kernel->device == call->ctx->device->id;
-    const bool takes = (kernel->dtypes & HF_DT(call->key.dtype)) != 0;
+    const bool takes = (kernel->dtypes & HF_DT(call->key.dtype[0])) != 0;
     if (why == NULL && !(here && takes)) /* most rows: whether they run is not worth asking */
         return false;
     if (!hf_kernel_runs_here(kernel, why, why_bytes))
@@ -73,25 +77,37 @@ static double estimate(const struct call *call, const struct hf_kernel *kernel) 
     return kernel->estimate != NULL ? kernel->estimate(&call->call) : -1.0;
 }
 
-static const struct hf_kernel *find_row(int op, const char *name) {
+static const struct hf_kernel *find_row(const struct call *call, const char *name) {
     const struct hf_kernel *kernel = NULL;
-    for (int i = 0; (kernel = hf_kernel_at(op, i)) != NULL; i++)
+    for (int i = 0; (kernel = kernel_at(call, i)) != NULL; i++)
         if (strcmp(kernel->name, name) == 0)
             return kernel;
     return NULL;
 }
 
-static hf_status forced_row(const struct call *call, const char *name,
+/* The variable that forces a kernel of the op, and what it says; NULL: nothing. */
+static const char *forced(const struct hf_op *op, char variable[MAX_VARIABLE_BYTES]) {
+    static const char prefix[] = "HF_KERNEL_";
+    char *end = variable + sizeof prefix - 1;
+    memcpy(variable, prefix, sizeof prefix);
+    for (const char *c = op->name; *c != '\0' && end < variable + MAX_VARIABLE_BYTES - 1; c++)
+        *end++ = (char)toupper((unsigned char)*c);
+    *end = '\0';
+    const char *name = getenv(variable);
+    return name != NULL && *name != '\0' ? name : NULL;
+}
+
+static hf_status forced_row(const struct call *call, const char *variable, const char *name,
                             const struct hf_kernel **kernel) {
-    *kernel = find_row(call->op, name);
+    *kernel = find_row(call, name);
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_ARG,
-                           "%s=%s: there is no such kernel; `holdfast info` lists them",
-                           force_name[call->op], name);
+                           "%s=%s: there is no such kernel; `holdfast info` lists them", variable,
+                           name);
     char why[160] = "";
     if (!usable(call, *kernel, why, sizeof why))
         return hf_ctx_fail(call->ctx, HF_E_ARG, "%s=%s: the kernel cannot serve this call: %s",
-                           force_name[call->op], name, why);
+                           variable, name, why);
     return HF_OK;
 }
 
@@ -148,28 +164,22 @@ static void load_tuning(hf_context *ctx) {
     (void)take_tuning(ctx, path, here);
 }
 
-/* Factors of two between two kinds of call; INT_MAX when they have nothing to do with each other.
- */
-static int distance(const struct hf_tune_key *a, const struct hf_tune_key *b) {
-    if (a->op != b->op || a->dtype != b->dtype)
-        return INT_MAX;
-    return abs(a->log2n - b->log2n) + abs(a->log2k - b->log2k) + abs(a->log2d - b->log2d);
-}
-
 /* *ns: the time of the entry it comes from. */
 static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
     load_tuning(call->ctx);
     const struct hf_tune *tune = &call->ctx->tune;
+    if (tune->count == 0)
+        return NULL;
     const struct hf_tune_key here = hf_tune_bucket(call->op, &call->key);
     const struct hf_kernel *best = NULL;
     int best_distance = TUNE_REACH;
     double best_ns = 0.0;
     for (int i = 0; i < tune->count; i++) {
         const struct hf_tune_entry *e = &tune->entry[i];
-        const int away = distance(&e->key, &here);
+        const int away = hf_tune_distance(&e->key, &here);
         if (away > best_distance || (best != NULL && away == best_distance && e->ns >= best_ns))
             continue;
-        const struct hf_kernel *kernel = find_row(call->op, e->kernel);
+        const struct hf_kernel *kernel = find_row(call, e->kernel);
         if (kernel == NULL || !usable(call, kernel, NULL, 0) || !fits(call, kernel))
             continue;
         best = kernel;
@@ -185,7 +195,7 @@ static const struct hf_kernel *next_row(const struct call *call, double *ns, int
     const struct hf_kernel *kernel = NULL, *best = NULL;
     const double last_ns = *ns;
     const int last = *at;
-    for (int i = 0; (kernel = hf_kernel_at(call->op, i)) != NULL; i++) {
+    for (int i = 0; (kernel = kernel_at(call, i)) != NULL; i++) {
         if ((kernel->traits & HF_TRAIT_REFERENCE) || !usable(call, kernel, NULL, 0))
             continue;
         const double own = estimate(call, kernel);
@@ -207,7 +217,7 @@ static const struct hf_kernel *modelled_row(struct call *call) {
     while ((kernel = next_row(call, &ns, &at)) != NULL)
         if (fits(call, kernel))
             return kernel;
-    for (int i = 0; (kernel = hf_kernel_at(call->op, i)) != NULL; i++) {
+    for (int i = 0; (kernel = kernel_at(call, i)) != NULL; i++) {
         if (!usable(call, kernel, NULL, 0))
             continue;
         if (kernel->traits & HF_TRAIT_REFERENCE)
@@ -231,10 +241,11 @@ static const struct hf_kernel *free_row(struct call *call, const char **source) 
 
 /* When no row fits, the choice is that without a limit: the workspace is then refused in words. */
 static hf_status choose(struct call *call, const struct hf_kernel **kernel, const char **source) {
-    const char *forced = getenv(force_name[call->op]);
-    if (forced != NULL && *forced != '\0') {
+    char variable[MAX_VARIABLE_BYTES];
+    const char *name = forced(call->op, variable);
+    if (name != NULL) {
         *source = "forced";
-        return forced_row(call, forced, kernel);
+        return forced_row(call, variable, name, kernel);
     }
     *kernel = free_row(call, source);
     if (*kernel == NULL) {
@@ -243,59 +254,76 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
     }
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED, "no kernel of %s can serve %s data on %s",
-                           hf_op_at(call->op)->name, hf_dtype_name(call->key.dtype),
+                           call->op->name, hf_dtype_name(call->key.dtype[0]),
                            call->ctx->device->name);
     return HF_OK;
 }
 
-static bool unanimous(int op, const void *args) {
-    const struct hf_op *o = hf_op_at(op);
-    return o->unanimous == NULL || o->unanimous(args);
+static bool unanimous(const struct call *call) {
+    return call->op->unanimous == NULL || call->op->unanimous(call->call.args);
 }
 
-static struct call make_call(hf_context *ctx, int op, const void *args) {
-    assert(op >= 0 && op < HF_OP_COUNT);
+static struct call make_call(hf_context *ctx, const struct hf_op *op, const void *args) {
     struct call call = {.ctx = ctx,
                         .op = op,
                         .call = {.device = &ctx->props, .args = args},
-                        .key = {HF_DTYPE_NONE, 0, 1, 0},
-                        .any_size = !unanimous(op, args)};
-    hf_op_at(op)->key(args, &call.key);
+                        .key = hf_op_key(op, args)};
+    call.any_size = !unanimous(&call);
     return call;
 }
 
-hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
-                  const char **source) {
-    struct call call = make_call(ctx, op, args);
+static struct call registered_call(hf_context *ctx, int id, const void *args) {
+    assert(id >= 0 && id < HF_OP_COUNT);
+    struct call call = make_call(ctx, hf_op_at(id), args);
+    call.id = id;
+    return call;
+}
+
+static struct call set_call(hf_context *ctx, const struct hf_kernel_set *set, const void *args) {
+    struct call call = make_call(ctx, set->op, args);
+    call.set = set;
+    return call;
+}
+
+static hf_status plan(struct call *call, const struct hf_kernel **kernel, const char **source) {
     const struct hf_kernel *row = NULL;
     const char *from = NULL;
-    HF_TRY(choose(&call, &row, &from));
+    HF_TRY(choose(call, &row, &from));
     *kernel = row;
     if (source != NULL)
         *source = from;
     return HF_OK;
 }
 
+hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
+                  const char **source) {
+    struct call call = registered_call(ctx, op, args);
+    return plan(&call, kernel, source);
+}
+
+hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
+                      const struct hf_kernel **kernel, const char **source) {
+    struct call call = set_call(ctx, set, args);
+    return plan(&call, kernel, source);
+}
+
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes) {
-    struct call call = make_call(ctx, op, args);
-    const struct hf_kernel *row = NULL;
-    const char *from = NULL;
-    HF_TRY(choose(&call, &row, &from));
-    *kernel = row;
-    *workspace_bytes = workspace_of(&call, row);
+    struct call call = registered_call(ctx, op, args);
+    HF_TRY(plan(&call, kernel, NULL));
+    *workspace_bytes = workspace_of(&call, *kernel);
     return HF_OK;
 }
 
 uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
-    struct call call = make_call(ctx, op, args);
+    struct call call = registered_call(ctx, op, args);
     const struct hf_kernel *kernel = NULL;
     const char *source = NULL;
     if (choose(&call, &kernel, &source) != HF_OK)
         return 0;
     uint64_t least = workspace_of(&call, kernel);
-    const bool cramped = call.any_size && unanimous(op, args);
-    for (int i = 0; cramped && (kernel = hf_kernel_at(op, i)) != NULL; i++)
+    const bool cramped = call.any_size && unanimous(&call);
+    for (int i = 0; cramped && (kernel = kernel_at(&call, i)) != NULL; i++)
         if (usable(&call, kernel, NULL, 0) && workspace_of(&call, kernel) < least)
             least = workspace_of(&call, kernel);
     return least;
@@ -339,19 +367,15 @@ static void explain_row(struct call *call, const struct hf_kernel *chosen, const
         explain_tuned(call, c);
 }
 
-int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,
-                    int max) {
-    struct call call = make_call(ctx, op, args);
-    const struct hf_kernel *chosen = NULL, *kernel = NULL;
+void hf_plan_explain(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
+                     struct hf_plan_candidate *out) {
+    struct call call = set_call(ctx, set, args);
+    const struct hf_kernel *chosen = NULL;
     const char *source = NULL;
     if (choose(&call, &chosen, &source) != HF_OK)
         chosen = NULL;
-    int count = 0;
-    for (; (kernel = hf_kernel_at(op, count)) != NULL; count++) {
-        if (count >= max)
-            continue;
-        out[count].kernel = kernel;
-        explain_row(&call, chosen, source, &out[count]);
+    for (int i = 0; i < set->count; i++) {
+        out[i].kernel = set->rows[i];
+        explain_row(&call, chosen, source, &out[i]);
     }
-    return count;
 }

@@ -7,6 +7,14 @@
 #include "core/kernel.h"
 #include "core/op.h"
 
+/* An op and its kernels. Where the functions below take the id of an op instead, its kernels are
+ * those of the registry. */
+struct hf_kernel_set {
+    const struct hf_op *op;
+    const struct hf_kernel *const *rows; /* [count] */
+    int count;
+};
+
 /* Choose the row for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
  * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
  * that run here and support the call, else the reference. On the CPU a row that is not forced and
@@ -17,6 +25,10 @@
  * where the choice came from ("forced", "tuned", "model", "reference"); may be NULL. */
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
+
+/* The same among kernels of the caller's. */
+hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
+                      const struct hf_kernel **kernel, const char **source);
 
 /* The row, and the bytes of workspace that it asks for. */
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
@@ -41,9 +53,9 @@ struct hf_plan_candidate {
     char why[160];      /* why it was chosen, or why it lost */
 };
 
-/* What hf_plan() thinks of each row of the op, in the order of the registry; writes at most max
- * candidates and returns how many rows there are. When no row can serve, none is chosen. */
-int hf_plan_explain(hf_context *ctx, int op, const void *args, struct hf_plan_candidate *out,
-                    int max);
+/* What the plan thinks of each kernel of the set: out [set->count]. When none can serve, none is
+ * chosen. */
+void hf_plan_explain(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
+                     struct hf_plan_candidate *out);
 
 #endif

@@ -55,10 +55,8 @@ static bool case_wanted(const hf_dev_check_opts *opts, const struct hf_op *op, i
                         const void *args) {
     if (opts->shares > 1 && id % opts->shares != opts->share)
         return false;
-    struct hf_key key = {0};
-    op->key(args, &key);
-    return opts->largest <= 0 ||
-           (double)key.n * (double)key.k * (double)key.d <= (double)opts->largest;
+    const struct hf_key key = hf_op_key(op, args);
+    return opts->largest <= 0 || hf_key_size(op, &key) <= (double)opts->largest;
 }
 
 static bool is_part(const hf_dev_check_opts *opts) { return opts->shares > 1 || opts->largest > 0; }

@@ -7,6 +7,7 @@
 #include "core/case.h"
 #include "core/context.h"
 #include "core/kernel.h"
+#include "core/plan.h"
 #include <holdfast/dev.h>
 
 #define HF_CANARY_BYTES 64
@@ -18,6 +19,14 @@ struct hf_subject {
     const struct hf_kernel *const *rows;
     int count;
 };
+
+static inline struct hf_kernel_set hf_subject_set(const struct hf_subject *subject) {
+    const struct hf_kernel_set set = {subject->op, subject->rows, subject->count};
+    return set;
+}
+
+/* The cases of op `id`. */
+const struct hf_op_cases *hf_op_cases_at(int id);
 
 /* The subject of op `id`; its rows are freed with hf_subject_clear(). false when out of memory. */
 bool hf_subject_init(struct hf_subject *subject, int id);
@@ -96,12 +105,33 @@ bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
                        const struct hf_kernel *row, const struct hf_kernel *reference,
                        struct hf_case *c, char *why, size_t why_bytes);
 
-/* The benchmark problem of a shape. `normal` replaces the rows by normal numbers without structure
- * in the range of the old ones. `plan_only` makes few rows and then says that there are shape->n:
- * good for plans, never to be run. */
-hf_status hf_problem_make(const struct hf_subject *subject, const hf_dev_shape *shape,
-                          uint64_t seed, bool normal, bool plan_only, struct hf_case *c,
-                          hf_error *err);
+/* The benchmark problem of a shape. data: a kind of data of the op, NULL: the usual one. plan_only:
+ * as in struct hf_bench. HF_E_ARG when the shape or the kind is none of the op's. */
+struct hf_problem {
+    const hf_dev_shape *shape;
+    const char *data;
+    uint64_t seed;
+    bool plan_only;
+};
+hf_status hf_problem_make(const struct hf_subject *subject, const struct hf_problem *problem,
+                          struct hf_case *c, hf_error *err);
+
+/* The same numbers, inside and outside of the library. */
+struct hf_key hf_shape_key(const hf_dev_shape *shape);
+hf_dev_shape hf_key_shape(const struct hf_key *key);
+/* The product of the dimensions that the op names. */
+double hf_key_size(const struct hf_op *op, const struct hf_key *key);
+
+/* hf_dev_plan() and hf_dev_time() over one subject. */
+hf_status hf_plan_subject(hf_context *ctx, const struct hf_subject *subject,
+                          const hf_dev_shape *shape, hf_dev_choice *choice,
+                          hf_dev_candidate_fn each, void *user);
+hf_status hf_time_subject(hf_context *ctx, const struct hf_subject *subject,
+                          const hf_dev_shape *shape, const hf_dev_time_opts *opts,
+                          hf_dev_timing_fn each, void *user);
+/* hf_dev_tune_write() for winners of one op; NULL: each says by its name of which one it is. */
+hf_status hf_tune_winners(hf_context *ctx, const char *path, const struct hf_op *op,
+                          const hf_dev_timing *winners, int count);
 
 /* Loops of ceiling.c, one per unit; flop (bytes) per second over about `seconds`. */
 typedef double hf_rate_fn(double seconds);

@@ -6,7 +6,7 @@
 #include "core/kernel.h"
 #include "core/op.h"
 #include "device/host/isa.h"
-#include <holdfast/dev.h>
+#include "harness/harness.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,24 @@ static const struct isa_row {
 #undef ISA
 };
 
-const char *hf_dev_op_name(int i) { return i >= 0 && i < HF_OP_COUNT ? hf_op_at(i)->name : NULL; }
+int hf_dev_op_at(int i, hf_dev_op *info) {
+    const struct hf_op *op = hf_op_at(i);
+    memset(info, 0, sizeof *info);
+    if (!op)
+        return 0;
+    const struct hf_op_cases *cases = hf_op_cases_at(i);
+    info->name = op->name;
+    memcpy(info->type, op->type, sizeof info->type);
+    memcpy(info->dim, op->dim, sizeof info->dim);
+    memcpy(info->flag, op->flag, sizeof info->flag);
+    memcpy(info->data, cases->data, sizeof info->data);
+    info->example = hf_key_shape(&cases->example);
+    return 1;
+}
+
+int hf_dev_op_find(const char *name, hf_dev_op *info) {
+    return hf_dev_op_at(hf_op_find(name), info);
+}
 
 static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
     size_t used = 0;

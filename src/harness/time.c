@@ -13,7 +13,8 @@
 #define MAX_ROUNDS 501
 #define DEFAULT_BUDGET_S 10.0
 #define ENOUGH_S 0.05  /* short calls are repeated until a row has run this long */
-#define CHECK_WORK 2e8 /* row features compared by the reference before a row is trusted */
+#define CHECK_WORK 2e8 /* product of the dimensions, of what a row is checked on before it counts */
+#define CHECK_LEAST 64 /* least first dimension there */
 
 struct entrant {
     const struct hf_kernel *row;
@@ -72,16 +73,19 @@ static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
     return strcmp(name, row->name) == 0;
 }
 
-/* Is the row right on the first rows of such a problem? */
+/* Is the row right on such a problem, with so much less of the first dimension that the reference
+ * ends soon? */
 static hf_status trusted(const struct timing_job *job, const struct hf_kernel *row, bool *ok) {
     hf_dev_shape small = *job->shape;
-    const double rows = CHECK_WORK / ((double)small.k * (double)small.d);
+    const struct hf_key key = hf_shape_key(&small);
+    const double most = CHECK_WORK / (hf_key_size(job->subject->op, &key) / (double)small.dim[0]);
+    const struct hf_problem problem = {
+        .shape = &small, .data = job->opts->data, .seed = job->opts->seed};
     struct hf_case c;
     char why[256];
-    if (rows < (double)small.n)
-        small.n = rows < 64 ? 64 : (int64_t)rows;
-    HF_TRY(hf_problem_make(job->subject, &small, job->opts->seed, job->opts->normal, false, &c,
-                           &job->ctx->error));
+    if (most < (double)small.dim[0])
+        small.dim[0] = most < CHECK_LEAST ? CHECK_LEAST : (int64_t)most;
+    HF_TRY(hf_problem_make(job->subject, &problem, &c, &job->ctx->error));
     const struct hf_kernel *reference = reference_of(job->subject, c.args);
     *ok =
         reference && hf_check_row_once(job->ctx, job->subject, row, reference, &c, why, sizeof why);
@@ -169,8 +173,9 @@ static hf_status run_rounds(struct timing_job *job) {
 }
 
 /* Flops and bytes that are needed at least, and the time they take at the ceilings. */
-static void set_ceiling(const struct timing_job *job, const hf_dev_ceiling *ceiling,
-                        const struct hf_kernel *row, hf_dev_timing *timing) {
+static void set_ceiling(const struct timing_job *job, const struct hf_kernel *row,
+                        hf_dev_timing *timing) {
+    const hf_dev_ceiling *ceiling = job->opts->ceiling;
     job->subject->op->cost(job->c.args, &timing->flops, &timing->bytes);
     timing->ceiling_by = "";
     if (!ceiling || row->device != HF_DEV_HOST)
@@ -182,10 +187,8 @@ static void set_ceiling(const struct timing_job *job, const hf_dev_ceiling *ceil
     timing->ceiling_by = compute_s > read_s ? "fma" : "memory";
 }
 
-static void report(struct timing_job *job, const hf_dev_ceiling *ceiling, hf_dev_timing_fn each,
-                   void *user) {
-    struct hf_key key = {0};
-    job->subject->op->key(job->c.args, &key);
+static void report(struct timing_job *job, hf_dev_timing_fn each, void *user) {
+    const struct hf_key key = hf_op_key(job->subject->op, job->c.args);
     for (int e = 0; e < job->count; e++) {
         struct entrant *entrant = &job->entrants[e];
         qsort(entrant->sample, (size_t)job->rounds, sizeof(double), compare_doubles);
@@ -196,44 +199,46 @@ static void report(struct timing_job *job, const hf_dev_ceiling *ceiling, hf_dev
         const struct entrant *entrant = &job->entrants[e];
         hf_dev_timing timing = {.op = job->subject->op->name,
                                 .kernel = entrant->row->name,
-                                .shape = {key.dtype, key.n, key.k, key.d},
+                                .shape = hf_key_shape(&key),
                                 .threads = job->ctx->threads,
                                 .rounds = job->rounds,
                                 .median_s = entrant->total,
                                 .min_s = entrant->sample[0],
                                 .max_s = entrant->sample[job->rounds - 1],
                                 .planned = entrant->row == job->planned};
-        set_ceiling(job, ceiling, entrant->row, &timing);
+        set_ceiling(job, entrant->row, &timing);
         each(user, &timing);
     }
 }
 
-static hf_status time_subject(struct timing_job *job, int op, const hf_dev_ceiling *ceiling,
-                              hf_dev_timing_fn each, void *user) {
-    hf_context *ctx = job->ctx;
-    HF_TRY(hf_problem_make(job->subject, job->shape, job->opts->seed, job->opts->normal, false,
-                           &job->c, &ctx->error));
-    hf_status status = hf_plan(ctx, op, job->c.args, &job->planned, NULL);
+static hf_status time_case(struct timing_job *job) {
+    const struct hf_kernel_set set = hf_subject_set(job->subject);
+    HF_TRY(hf_plan_set(job->ctx, &set, job->c.args, &job->planned, NULL));
+    HF_TRY(choose_rows(job));
+    HF_TRY(hf_case_move(&job->c, job->subject->op->args_size, job->ctx));
+    return run_rounds(job);
+}
+
+hf_status hf_time_subject(hf_context *ctx, const struct hf_subject *subject,
+                          const hf_dev_shape *shape, const hf_dev_time_opts *opts,
+                          hf_dev_timing_fn each, void *user) {
+    const struct hf_problem problem = {.shape = shape, .data = opts->data, .seed = opts->seed};
+    struct timing_job job = {.ctx = ctx, .subject = subject, .shape = shape, .opts = opts};
+    HF_TRY(hf_problem_make(subject, &problem, &job.c, &ctx->error));
+    const hf_status status = time_case(&job);
     if (status == HF_OK)
-        status = choose_rows(job);
-    if (status == HF_OK)
-        status = hf_case_move(&job->c, job->subject->op->args_size, ctx);
-    if (status == HF_OK)
-        status = run_rounds(job);
-    if (status == HF_OK)
-        report(job, ceiling, each, user);
-    for (int e = 0; e < job->count; e++)
-        hf_free(job->entrants[e].sample);
-    hf_free(job->entrants);
-    hf_ctx_release(job->ctx, job->ws);
-    hf_case_unmove(&job->c, ctx);
-    hf_case_clear(&job->c);
+        report(&job, each, user);
+    for (int e = 0; e < job.count; e++)
+        hf_free(job.entrants[e].sample);
+    hf_free(job.entrants);
+    hf_ctx_release(ctx, job.ws);
+    hf_case_unmove(&job.c, ctx);
+    hf_case_clear(&job.c);
     return status;
 }
 
 hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
-                      const hf_dev_time_opts *opts, const hf_dev_ceiling *ceiling,
-                      hf_dev_timing_fn each, void *user) {
+                      const hf_dev_time_opts *opts, hf_dev_timing_fn each, void *user) {
     static const hf_dev_time_opts defaults = {0};
     const int id = hf_op_find(op);
     struct hf_subject subject;
@@ -241,9 +246,8 @@ hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", op);
     if (!hf_subject_init(&subject, id))
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to time %s", op);
-    struct timing_job job = {
-        .ctx = ctx, .subject = &subject, .shape = shape, .opts = opts ? opts : &defaults};
-    const hf_status status = time_subject(&job, id, ceiling, each, user);
+    const hf_status status =
+        hf_time_subject(ctx, &subject, shape, opts ? opts : &defaults, each, user);
     hf_subject_clear(&subject);
     return status;
 }

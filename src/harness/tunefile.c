@@ -35,8 +35,8 @@ hf_status hf_dev_tune_check(hf_context *ctx) {
     HF_TRY(hf_tune_load(path, &tune, &ctx->error));
     const int here = count_here(ctx, &tune);
     hf_tune_clear(&tune);
-    if (tune.foreign)
-        return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: of another version of holdfast", path);
+    if (tune.refused)
+        return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: %s", path, tune.refused);
     if (tune.odd > 0)
         return hf_ctx_fail(ctx, HF_E_DATA, "HF_TUNE_FILE=%s: line %d is no entry of a tuning file",
                            path, tune.odd);
@@ -47,9 +47,7 @@ hf_status hf_dev_tune_check(hf_context *ctx) {
 }
 
 static bool same_key(const struct hf_tune_entry *a, const struct hf_tune_entry *b) {
-    return a->key.op == b->key.op && a->key.dtype == b->key.dtype && a->key.log2n == b->key.log2n &&
-           a->key.log2k == b->key.log2k && a->key.log2d == b->key.log2d &&
-           strcmp(a->fingerprint, b->fingerprint) == 0;
+    return hf_tune_distance(&a->key, &b->key) == 0 && strcmp(a->fingerprint, b->fingerprint) == 0;
 }
 
 /* Replace the entry of the same key or append; tune->entry has room. */
@@ -61,26 +59,13 @@ static void put(struct hf_tune *tune, const struct hf_tune_entry *entry) {
     tune->count += at == tune->count;
 }
 
-static hf_status merge(hf_context *ctx, const struct hf_tune *old, const hf_dev_timing *winners,
-                       int count, struct hf_tune *all) {
-    all->count = 0;
-    all->entry = hf_alloc_zero(((size_t)old->count + (size_t)count) * sizeof *all->entry);
-    if (!all->entry)
-        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
-    for (int i = 0; i < old->count; i++)
-        put(all, &old->entry[i]);
-    for (int i = 0; i < count; i++) {
-        const hf_dev_timing *w = &winners[i];
-        const struct hf_key key = {w->shape.dtype, w->shape.n, w->shape.k, w->shape.d};
-        struct hf_tune_entry entry = {.key = hf_tune_bucket(hf_op_find(w->op), &key),
-                                      .ns = w->median_s * 1e9};
-        if (entry.key.op < 0)
-            return hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", w->op);
-        snprintf(entry.kernel, sizeof entry.kernel, "%s", w->kernel);
-        hf_plan_machine(ctx, entry.fingerprint);
-        put(all, &entry);
-    }
-    return HF_OK;
+static struct hf_tune_entry entry_of(const hf_context *ctx, const struct hf_op *op,
+                                     const hf_dev_timing *winner) {
+    const struct hf_key key = hf_shape_key(&winner->shape);
+    struct hf_tune_entry entry = {.key = hf_tune_bucket(op, &key), .ns = winner->median_s * 1e9};
+    snprintf(entry.kernel, sizeof entry.kernel, "%s", winner->kernel);
+    hf_plan_machine(ctx, entry.fingerprint);
+    return entry;
 }
 
 /* Folders above the default path may not be there yet; what is wrong shows when the file is made.
@@ -96,20 +81,49 @@ static void make_parents(const char *path) {
     }
 }
 
-hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,
-                            int count) {
+/* Add entries to those of the file. */
+static hf_status add(hf_context *ctx, const char *path, const struct hf_tune_entry *entries,
+                     int count) {
     char own[PATH_BYTES];
     struct hf_tune old = {0};
-    struct hf_tune all = {0};
     if (!path && !hf_tune_path(own, sizeof own))
         return hf_ctx_fail(ctx, HF_E_ARG, "no place for a tuning file: set HF_TUNE_FILE or HOME");
     if (!path)
         make_parents(path = own);
     HF_TRY(hf_tune_load(path, &old, &ctx->error));
-    hf_status status = merge(ctx, &old, winners, count, &all);
-    if (status == HF_OK)
-        status = hf_tune_save(path, &all, &ctx->error);
+    struct hf_tune all = {
+        .entry = hf_alloc_zero(((size_t)old.count + (size_t)count) * sizeof *all.entry)};
+    for (int i = 0; all.entry && i < old.count; i++)
+        put(&all, &old.entry[i]);
+    for (int i = 0; all.entry && i < count; i++)
+        put(&all, &entries[i]);
+    const hf_status status = all.entry
+                                 ? hf_tune_save(path, &all, &ctx->error)
+                                 : hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
     hf_tune_clear(&old);
     hf_tune_clear(&all);
     return status;
+}
+
+hf_status hf_tune_winners(hf_context *ctx, const char *path, const struct hf_op *op,
+                          const hf_dev_timing *winners, int count) {
+    struct hf_tune_entry *entries = hf_alloc((size_t)count * sizeof *entries);
+    hf_status status =
+        entries ? HF_OK : hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
+    for (int i = 0; status == HF_OK && i < count; i++) {
+        const struct hf_op *own = op ? op : hf_op_at(hf_op_find(winners[i].op));
+        if (own)
+            entries[i] = entry_of(ctx, own, &winners[i]);
+        else
+            status = hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", winners[i].op);
+    }
+    if (status == HF_OK)
+        status = add(ctx, path, entries, count);
+    hf_free(entries);
+    return status;
+}
+
+hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,
+                            int count) {
+    return hf_tune_winners(ctx, path, NULL, winners, count);
 }

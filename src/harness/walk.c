@@ -14,6 +14,8 @@ static const struct hf_op_cases *const all_cases[HF_OP_COUNT] = {
 #undef OP
 };
 
+const struct hf_op_cases *hf_op_cases_at(int id) { return all_cases[id]; }
+
 bool hf_subject_init(struct hf_subject *subject, int id) {
     int count = 0;
     while (hf_kernel_at(id, count))
@@ -33,9 +35,8 @@ void hf_subject_clear(struct hf_subject *subject) {
 }
 
 bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const struct hf_call *call) {
-    struct hf_key key = {0};
-    op->key(call->args, &key);
-    return (row->dtypes & HF_DT(key.dtype)) != 0 && (!row->supports || row->supports(call));
+    const struct hf_key key = hf_op_key(op, call->args);
+    return (row->dtypes & HF_DT(key.dtype[0])) != 0 && (!row->supports || row->supports(call));
 }
 
 /* Case `id`, *more = false past the last. Numbers depend on seed, op and id alone. */

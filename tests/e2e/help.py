@@ -109,7 +109,10 @@ def info():
         check((isa["why_not"] == "") == (isa["compiled"] and isa["runs_here"]), f"reason of {isa}")
     ops = {op["op"]: op for op in report["ops"]}
     check(any(row["reference"] and row["runs_here"] for row in ops["assign"]["kernels"]), "reference")
-    check(ops["assign"]["planned"] in [row["name"] for row in ops["assign"]["kernels"]], "plan")
+    equal(ops["assign"]["planned"]["dimensions"], {"n": 100000, "k": 256, "d": 64})
+    equal(list(ops["range"]["planned"]["dimensions"]), ["n", "d"])
+    equal(ops["lloyd"]["planned"], None)
+    check(ops["assign"]["planned"]["kernel"] in [row["name"] for row in ops["assign"]["kernels"]], "plan")
     check(all(d["available"] or d["text"] for d in report["devices"]), "missing devices have a reason")
     holdfast("info", "more", code=USAGE)
 

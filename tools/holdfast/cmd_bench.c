@@ -12,18 +12,35 @@ struct bench {
     hf_context *ctx;
     hf_dev_ceiling ceiling;
     json_t *rows;
+    const hf_dev_op *op; /* that is timed now */
 };
 
 static const struct argp_option options[] = {
     {"kernel", KEY_KERNEL, "NAME", 0, "Row to time, or 'all'; default: the one that would be used",
      0},
-    {"data", KEY_DATA, "KIND", 0, "blobs (default) or normal: without structure", 0},
+    {"data", KEY_DATA, "KIND", 0, "Data of the op: blobs (default) or normal: without structure",
+     0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 0},
     {0},
 };
 
+/* One of the kinds of data that some op has. */
+static const char *data_kind(struct argp_state *state, const char *text) {
+    const char *kinds[32] = {NULL};
+    hf_dev_op op;
+    int count = 0;
+    for (int i = 0; hf_dev_op_at(i, &op); i++)
+        for (int j = 0; j < HF_DEV_DATA && op.data[j]; j++) {
+            int at = 0;
+            while (at < count && strcmp(kinds[at], op.data[j]) != 0)
+                at++;
+            if (at == count && count < 31)
+                kinds[count++] = op.data[j];
+        }
+    return kinds[tool_choice(state, "--data", text, kinds)];
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const kinds[] = {"blobs", "normal", NULL};
     struct bench *b = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
@@ -33,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         b->shapes.time.kernel = arg;
         return 0;
     case KEY_DATA:
-        b->shapes.time.normal = tool_choice(state, "--data", arg, kinds);
+        b->shapes.time.data = data_kind(state, arg);
         return 0;
     case KEY_JSON:
         b->json = true;
@@ -59,34 +76,39 @@ static const struct argp argp = {
     NULL,
     NULL};
 
-static void print_timing(const hf_dev_timing *t) {
-    char shape[64], ceiling[32] = "      - ";
+static void print_timing(const hf_dev_op *op, const hf_dev_timing *t) {
+    char ceiling[32] = "      - ";
     if (t->ceiling_s > 0)
         snprintf(ceiling, sizeof ceiling, "%6.1f %%", 100 * t->ceiling_s / t->median_s);
-    snprintf(shape, sizeof shape, "%lld x %lld, K=%lld", (long long)t->shape.n,
-             (long long)t->shape.d, (long long)t->shape.k);
     printf("%-9s %-4s %-28s %c %-32s %10.3f %8.1f %7.2f %s %s\n", t->op,
-           hf_dtype_name(t->shape.dtype), shape, t->planned ? '*' : ' ', t->kernel,
-           t->median_s * 1e3, t->flops / t->median_s * 1e-9, t->bytes / t->median_s * 1e-9, ceiling,
-           t->ceiling_by);
+           shapes_types_text(op, &t->shape), shapes_text(op, &t->shape), t->planned ? '*' : ' ',
+           t->kernel, t->median_s * 1e3, t->flops / t->median_s * 1e-9,
+           t->bytes / t->median_s * 1e-9, ceiling, t->ceiling_by);
 }
 
-static json_t *timing_json(const hf_dev_timing *t) {
-    return json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:b}", "op",
-        t->op, "dtype", hf_dtype_name(t->shape.dtype), "kernel", t->kernel, "n",
-        (json_int_t)t->shape.n, "k", (json_int_t)t->shape.k, "d", (json_int_t)t->shape.d, "threads",
-        t->threads, "rounds", t->rounds, "median_s", t->median_s, "min_s", t->min_s, "max_s",
-        t->max_s, "flops", t->flops, "bytes", t->bytes, "ceiling_s", t->ceiling_s, "ceiling_by",
-        t->ceiling_by, "planned", t->planned);
+static json_t *flags_json(const hf_dev_op *op, const hf_dev_shape *shape) {
+    json_t *flags = json_array();
+    for (int i = 0; i < HF_DEV_FLAGS && op->flag[i]; i++)
+        if (shape->flags >> i & 1)
+            json_array_append_new(flags, json_string(op->flag[i]));
+    return flags;
+}
+
+static json_t *timing_json(const hf_dev_op *op, const hf_dev_timing *t) {
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:b}",
+                     "op", t->op, "dtype", shapes_types_text(op, &t->shape), "kernel", t->kernel,
+                     "dimensions", shapes_json(op, &t->shape), "flags", flags_json(op, &t->shape),
+                     "threads", t->threads, "rounds", t->rounds, "median_s", t->median_s, "min_s",
+                     t->min_s, "max_s", t->max_s, "flops", t->flops, "bytes", t->bytes, "ceiling_s",
+                     t->ceiling_s, "ceiling_by", t->ceiling_by, "planned", t->planned);
 }
 
 static void take_timing(void *user, const hf_dev_timing *timing) {
     struct bench *b = user;
     if (b->json)
-        json_array_append_new(b->rows, timing_json(timing));
+        json_array_append_new(b->rows, timing_json(b->op, timing));
     else
-        print_timing(timing);
+        print_timing(b->op, timing);
 }
 
 static void print_ceilings(const struct bench *b) {
@@ -131,14 +153,15 @@ static int run(struct bench *b) {
     status = hf_dev_measure_ceiling(b->ctx, &b->ceiling);
     if (status != HF_OK)
         return tool_fail(b->ctx, status, STAGE_COMPUTE);
+    b->shapes.time.ceiling = &b->ceiling;
     b->rows = json_array();
     if (!b->json)
         print_head(b);
     for (int i = 0; i < b->shapes.count; i++) {
         const struct shaped_call *call = &b->shapes.call[i];
         errno = 0;
-        status = hf_dev_time(b->ctx, call->op, &call->shape, &b->shapes.time, &b->ceiling,
-                             take_timing, b);
+        b->op = &call->op;
+        status = hf_dev_time(b->ctx, call->op.name, &call->shape, &b->shapes.time, take_timing, b);
         if (status != HF_OK)
             return tool_fail(b->ctx, status, STAGE_COMPUTE);
         fflush(stdout);
@@ -147,10 +170,10 @@ static int run(struct bench *b) {
         return EXIT_DONE;
     hf_dev_host host;
     hf_dev_host_info(&host);
-    return tool_json_print(json_pack("{s:s, s:s, s:i, s:s, s:o, s:O}", "version", hf_version(),
+    return tool_json_print(json_pack("{s:s, s:s, s:i, s:s?, s:o, s:O}", "version", hf_version(),
                                      "cpu", host.cpu, "threads", hf_context_threads(b->ctx), "data",
-                                     b->shapes.time.normal ? "normal" : "blobs", "ceiling",
-                                     ceiling_json(&b->ceiling), "rows", b->rows));
+                                     b->shapes.time.data, "ceiling", ceiling_json(&b->ceiling),
+                                     "rows", b->rows));
 }
 
 int cmd_bench(int argc, char **argv) {

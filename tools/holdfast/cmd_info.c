@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast info: what this build and this machine can do, and what is missing and why. */
-#include "tool.h"
+#include "shapes.h"
 #include <holdfast/dev.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +30,6 @@ static const struct part {
 
 enum { PARTS = sizeof(missing_parts) / sizeof(missing_parts[0]) };
 
-/* The shape that the planned rows are shown for. */
-static const hf_dev_shape example = {.dtype = HF_F32, .n = 100000, .k = 256, .d = 64};
-
 static const char *isa_reason(const hf_dev_isa *isa) {
     const char *hidden = getenv("HF_ISA_MAX");
     if (!isa->runnable)
@@ -41,12 +38,12 @@ static const char *isa_reason(const hf_dev_isa *isa) {
     return isa->compiled ? "" : "no kernel of this build uses it, or the compiler cannot make it";
 }
 
-static const char *planned(hf_context *ctx, const char *op, const char **source) {
-    const char *kernel = NULL;
-    *source = NULL;
-    if (!ctx || hf_dev_plan(ctx, op, &example, &kernel, source, NULL, NULL) != HF_OK)
-        return NULL;
-    return kernel;
+/* For the op's example; NULLs where nothing is planned for it. */
+static hf_dev_choice planned(hf_context *ctx, const hf_dev_op *op) {
+    hf_dev_choice choice = {NULL, NULL};
+    if (ctx)
+        (void)hf_dev_plan(ctx, op->name, &op->example, &choice, NULL, NULL);
+    return choice;
 }
 
 /* ---- text */
@@ -80,16 +77,15 @@ static void print_lists(void) {
 
 static void print_kernels(hf_context *ctx) {
     hf_dev_kernel kernel;
-    const char *op;
-    for (int i = 0; (op = hf_dev_op_name(i)) != NULL; i++) {
-        const char *source;
-        const char *chosen = planned(ctx, op, &source);
-        printf("\nkernels of %s", op);
-        if (chosen)
-            printf(" (f32, %s x %s, %s centroids: %s, %s)", tool_count_text(example.n),
-                   tool_count_text(example.d), tool_count_text(example.k), chosen, source);
+    hf_dev_op op;
+    for (int i = 0; hf_dev_op_at(i, &op); i++) {
+        const hf_dev_choice chosen = planned(ctx, &op);
+        printf("\nkernels of %s", op.name);
+        if (chosen.kernel)
+            printf(" (%s, %s: %s, %s)", shapes_types_text(&op, &op.example),
+                   shapes_text(&op, &op.example), chosen.kernel, chosen.source);
         puts("");
-        for (int j = 0; hf_dev_kernel_at(op, j, &kernel); j++)
+        for (int j = 0; hf_dev_kernel_at(op.name, j, &kernel); j++)
             printf("  %-32s %-8s %-20s %s%s\n", kernel.name, kernel.isa, kernel.dtypes,
                    kernel.runs_here ? "runs here" : kernel.why_not,
                    kernel.reference ? ", reference" : "");
@@ -143,14 +139,23 @@ static json_t *json_rows(const char *op) {
     return list;
 }
 
+/* What is planned for the op's example; null where nothing is. */
+static json_t *json_planned(const hf_dev_op *op, const hf_dev_choice *chosen) {
+    if (!chosen->kernel)
+        return json_null();
+    return json_pack("{s:s, s:s, s:s, s:o}", "kernel", chosen->kernel, "source", chosen->source,
+                     "dtype", shapes_types_text(op, &op->example), "dimensions",
+                     shapes_json(op, &op->example));
+}
+
 static json_t *json_ops(hf_context *ctx) {
     json_t *list = json_array();
-    const char *op;
-    for (int i = 0; (op = hf_dev_op_name(i)) != NULL; i++) {
-        const char *source;
-        const char *chosen = planned(ctx, op, &source);
-        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:o}", "op", op, "planned", chosen,
-                                              "planned_by", source, "kernels", json_rows(op)));
+    hf_dev_op op;
+    for (int i = 0; hf_dev_op_at(i, &op); i++) {
+        const hf_dev_choice chosen = planned(ctx, &op);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o}", "op", op.name, "planned",
+                                        json_planned(&op, &chosen), "kernels", json_rows(op.name)));
     }
     return list;
 }
@@ -163,17 +168,14 @@ static json_t *json_variables(void) {
 }
 
 static int print_json(hf_context *ctx, const hf_dev_host *host) {
-    return tool_json_print(json_pack(
-        "{s:s, s:{s:s, s:s, s:s}, s:{s:s, s:i, s:I, s:I, s:I, s:I}, s:o, s:o, s:o, s:{s:s, s:I, "
-        "s:I, "
-        "s:I}, s:o}",
-        "holdfast", hf_version(), "build", "compiler", host->compiler, "type", HF_BUILD_TYPE,
-        "sanitizers", HF_BUILD_SANITIZE, "host", "cpu", host->cpu, "cores", host->cores, "l1_bytes",
-        (json_int_t)host->l1, "l2_bytes", (json_int_t)host->l2, "l3_bytes", (json_int_t)host->l3,
-        "memory_available_bytes", (json_int_t)host->memory_available, "instruction_sets",
-        json_isas(), "devices", json_devices(), "ops", json_ops(ctx), "planned_for", "dtype",
-        hf_dtype_name(example.dtype), "rows", (json_int_t)example.n, "k", (json_int_t)example.k,
-        "columns", (json_int_t)example.d, "environment", json_variables()));
+    return tool_json_print(
+        json_pack("{s:s, s:{s:s, s:s, s:s}, s:{s:s, s:i, s:I, s:I, s:I, s:I}, s:o, s:o, s:o, s:o}",
+                  "holdfast", hf_version(), "build", "compiler", host->compiler, "type",
+                  HF_BUILD_TYPE, "sanitizers", HF_BUILD_SANITIZE, "host", "cpu", host->cpu, "cores",
+                  host->cores, "l1_bytes", (json_int_t)host->l1, "l2_bytes", (json_int_t)host->l2,
+                  "l3_bytes", (json_int_t)host->l3, "memory_available_bytes",
+                  (json_int_t)host->memory_available, "instruction_sets", json_isas(), "devices",
+                  json_devices(), "ops", json_ops(ctx), "environment", json_variables()));
 }
 
 /* ---- */

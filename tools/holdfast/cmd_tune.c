@@ -44,7 +44,7 @@ static const struct argp argp = {
     "HF_TUNE_FILE alone if it is set, else at holdfast/cpu.tune in XDG_CONFIG_HOME or ~/.config "
     "and, "
     "if that has nothing about the machine, at the files that came with the library. Files of "
-    "another version of holdfast are passed over.",
+    "another version of holdfast, or of an older format of such files, are passed over.",
     children,
     NULL,
     NULL};
@@ -64,13 +64,13 @@ static int run(struct tune *t, hf_context *ctx) {
     t->shapes.time.checked_only = 1;
     for (int i = 0; i < t->shapes.count; i++) {
         const struct shaped_call *call = &t->shapes.call[i];
-        printf("%s %s, %lld x %lld, K=%lld\n", call->op, hf_dtype_name(call->shape.dtype),
-               (long long)call->shape.n, (long long)call->shape.d, (long long)call->shape.k);
+        printf("%s %s, %s\n", call->op.name, shapes_types_text(&call->op, &call->shape),
+               shapes_text(&call->op, &call->shape));
         fflush(stdout);
         t->first = true;
         errno = 0;
         const hf_status status =
-            hf_dev_time(ctx, call->op, &call->shape, &t->shapes.time, NULL, take_timing, t);
+            hf_dev_time(ctx, call->op.name, &call->shape, &t->shapes.time, take_timing, t);
         if (status != HF_OK)
             return tool_fail(ctx, status, STAGE_COMPUTE);
     }

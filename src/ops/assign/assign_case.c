@@ -554,45 +554,46 @@ static bool assign_compare(const void *args, void *const *ref, void *const *got,
     return true;
 }
 
-static bool assign_make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+static bool assign_make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
     struct hf_assign_args *a = c->args;
+    const struct hf_data_shape s = hf_data_bench(bench, true);
     a->exact = true;
     a->stats = hf_case_alloc(c, sizeof *a->stats, true);
-    a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)key->n, true);
-    const size_t size = hf_dtype_bytes(key->dtype);
-    char *x = hf_case_alloc(c, size * (size_t)(key->n * key->d), false);
-    const hf_dtype wide = key->dtype == HF_F64 ? HF_F64 : HF_F32;
-    char *centroids = hf_case_alloc(c, hf_dtype_bytes(wide) * (size_t)(key->k * key->d), false);
-    double *shift = hf_case_alloc(c, sizeof(double) * (size_t)key->d, false);
+    a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
+    const size_t size = hf_dtype_bytes(s.dtype);
+    char *x = hf_case_alloc(c, size * (size_t)(s.n * s.d), false);
+    const hf_dtype wide = s.dtype == HF_F64 ? HF_F64 : HF_F32;
+    char *centroids = hf_case_alloc(c, hf_dtype_bytes(wide) * (size_t)(s.k * s.d), false);
+    double *shift = hf_case_alloc(c, sizeof(double) * (size_t)s.d, false);
     if (!a->labels || !a->stats || !x || !centroids || !shift)
         return false;
-    for (int64_t j = 0; j < key->d; j++)
-        shift[j] = key->dtype == HF_U8 ? 100 : 10;
+    for (int64_t j = 0; j < s.d; j++)
+        shift[j] = s.dtype == HF_U8 ? 100 : 10;
     a->filter.shift = shift;
-    a->filter.whole = key->dtype == HF_U8;
-    a->x = hf_array_view(x, key->dtype, key->n, key->d);
-    a->c = hf_array_view(centroids, wide, key->k, key->d);
+    a->filter.whole = s.dtype == HF_U8;
+    a->x = hf_array_view(x, s.dtype, s.n, s.d);
+    a->c = hf_array_view(centroids, wide, s.k, s.d);
     /* Blobs: rows scatter around k centres drawn from [0, 20). */
-    for (int64_t k = 0; k < key->k; k++)
-        for (int64_t j = 0; j < key->d; j++)
+    for (int64_t k = 0; k < s.k; k++)
+        for (int64_t j = 0; j < s.d; j++)
             put(&a->c, k, j, 20 * hf_rng_next_unit(rng));
-    for (int64_t i = 0; i < key->n; i++) {
-        const int64_t k = pick(rng, key->k);
-        for (int64_t j = 0; j < key->d; j++) {
+    for (int64_t i = 0; i < s.n; i++) {
+        const int64_t k = pick(rng, s.k);
+        for (int64_t j = 0; j < s.d; j++) {
             const double noise =
                 hf_rng_next_unit(rng) + hf_rng_next_unit(rng) + hf_rng_next_unit(rng) - 1.5;
             put(&a->x, i, j, get(&a->c, k, j) + 4 * noise);
         }
         a->labels[i] = -1;
     }
-    a->filter.scale = key->dtype == HF_U8 ? 0x1p-8 : 0x1p-5;
-    snprintf(c->name, sizeof c->name, "blobs n=%lld k=%lld d=%lld", (long long)key->n,
-             (long long)key->k, (long long)key->d);
-    return true;
+    a->filter.scale = s.dtype == HF_U8 ? 0x1p-8 : 0x1p-5;
+    return hf_bench_finish(rng, bench, c, &a->x);
 }
 
 const struct hf_op_cases hf_assign_cases = {
     .make_case = assign_make_case,
     .compare = assign_compare,
     .make_bench = assign_make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 256, 64}, 0},
 };

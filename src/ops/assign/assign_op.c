@@ -66,10 +66,7 @@ double hf_assign_kept_partial(int64_t k, int64_t d) {
 
 static void assign_key(const void *args, struct hf_key *key) {
     const struct hf_assign_args *a = args;
-    key->dtype = a->x.dtype;
-    key->n = a->x.rows;
-    key->k = a->c.rows;
-    key->d = a->x.cols;
+    *key = (struct hf_key){.dtype = {a->x.dtype}, .dim = {a->x.rows, a->c.rows, a->x.cols}};
 }
 
 static void assign_cost(const void *args, double *flops, double *bytes) {
@@ -90,6 +87,8 @@ static bool assign_unanimous(const void *args) {
 const struct hf_op hf_assign_op = {
     .name = "assign",
     .args_size = sizeof(struct hf_assign_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = assign_key,
     .cost = assign_cost,
     .unanimous = assign_unanimous,

@@ -227,8 +227,3 @@ double hf_data_max_abs(const hf_array *x, int64_t j) {
             max = fmax(max, fabs(hf_load_f64(hf_array_row(x, i), x->dtype, col)));
     return max;
 }
-
-struct hf_data_shape hf_data_bench(const struct hf_key *key) {
-    return (struct hf_data_shape){
-        .kind = HF_DATA_BLOBS, .dtype = key->dtype, .n = key->n, .k = key->k, .d = key->d};
-}

@@ -79,7 +79,17 @@ double *hf_data_weights(struct hf_rng *rng, struct hf_case *c, int64_t count);
 /* Largest |element| of column j; of the whole matrix for j < 0. */
 double hf_data_max_abs(const hf_array *x, int64_t j);
 
-/* The shape of a benchmark problem: blobs without gaps. */
-struct hf_data_shape hf_data_bench(const struct hf_key *key);
+/* Benchmark problems of ops whose data are a matrix x [n, d] with the dimensions n, k (if
+ * `centroids`) and d. Their kinds of data are HF_BENCH_BLOBS "blobs" and HF_BENCH_NORMAL "normal":
+ * without structure, each column with mean, spread and range of the blobs. */
+enum { HF_BENCH_BLOBS, HF_BENCH_NORMAL };
+
+/* The shape of the blobs, without gaps; few rows where only a plan is made. */
+struct hf_data_shape hf_data_bench(const struct hf_bench *bench, bool centroids);
+/* Its rows. */
+int64_t hf_bench_rows(const struct hf_bench *bench);
+/* The last step of make_bench(), whose result it is: makes of the blobs x what was asked for. */
+bool hf_bench_finish(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c,
+                     hf_array *x);
 
 #endif

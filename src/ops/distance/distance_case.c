@@ -33,9 +33,16 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
-    const struct hf_data_shape shape = hf_data_bench(key);
-    return make_args(rng, c, &shape, key->dtype == HF_F64 ? HF_F64 : HF_F32);
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
+    const struct hf_data_shape shape = hf_data_bench(bench, true);
+    struct hf_distance_args *args = c->args;
+    return make_args(rng, c, &shape, shape.dtype == HF_F64 ? HF_F64 : HF_F32) &&
+           hf_bench_finish(rng, bench, c, &args->x);
 }
 
-const struct hf_op_cases hf_distance_cases = {make_case, NULL, make_bench};
+const struct hf_op_cases hf_distance_cases = {
+    .make_case = make_case,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 256, 64}, 0},
+};

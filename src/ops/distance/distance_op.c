@@ -3,7 +3,8 @@
 
 static void distance_key(const void *p, struct hf_key *key) {
     const struct hf_distance_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->c.rows, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype},
+                           .dim = {args->x.rows, args->c.rows, args->x.cols}};
 }
 
 static void distance_cost(const void *p, double *flops, double *bytes) {
@@ -19,6 +20,8 @@ static void distance_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_distance_op = {
     .name = "distance",
     .args_size = sizeof(struct hf_distance_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = distance_key,
     .cost = distance_cost,
 };

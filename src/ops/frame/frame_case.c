@@ -33,9 +33,15 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
-    const struct hf_data_shape shape = hf_data_bench(key);
-    return make_args(rng, c, &shape);
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
+    const struct hf_data_shape shape = hf_data_bench(bench, false);
+    struct hf_frame_args *args = c->args;
+    return make_args(rng, c, &shape) && hf_bench_finish(rng, bench, c, &args->x);
 }
 
-const struct hf_op_cases hf_frame_cases = {make_case, NULL, make_bench};
+const struct hf_op_cases hf_frame_cases = {
+    .make_case = make_case,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 64}, 0},
+};

@@ -3,7 +3,7 @@
 
 static void frame_key(const void *p, struct hf_key *key) {
     const struct hf_frame_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, 1, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype}, .dim = {args->x.rows, args->x.cols}};
 }
 
 static void frame_cost(const void *p, double *flops, double *bytes) {
@@ -18,6 +18,8 @@ static void frame_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_frame_op = {
     .name = "frame",
     .args_size = sizeof(struct hf_frame_args),
+    .type = {"x"},
+    .dim = {"n", "d"},
     .key = frame_key,
     .cost = frame_cost,
 };

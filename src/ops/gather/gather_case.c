@@ -23,4 +23,6 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-const struct hf_op_cases hf_gather_cases = {make_case, NULL, NULL};
+const struct hf_op_cases hf_gather_cases = {
+    .make_case = make_case,
+};

@@ -3,7 +3,8 @@
 
 static void gather_key(const void *p, struct hf_key *key) {
     const struct hf_gather_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->count, 1, args->x.cols};
+    *key =
+        (struct hf_key){.dtype = {args->x.dtype, args->type}, .dim = {args->count, args->x.cols}};
 }
 
 static void gather_cost(const void *p, double *flops, double *bytes) {
@@ -16,6 +17,8 @@ static void gather_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_gather_op = {
     .name = "gather",
     .args_size = sizeof(struct hf_gather_args),
+    .type = {"x", "out"},
+    .dim = {"count", "d"},
     .key = gather_key,
     .cost = gather_cost,
 };

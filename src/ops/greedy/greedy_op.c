@@ -3,7 +3,7 @@
 
 static void greedy_key(const void *p, struct hf_key *key) {
     const struct hf_greedy_args *a = p;
-    *key = (struct hf_key){a->x.dtype, a->x.rows, a->upto, a->x.cols};
+    *key = (struct hf_key){.dtype = {a->x.dtype}, .dim = {a->x.rows, a->upto, a->x.cols}};
 }
 
 /* Each step looks at all rows; count may lie on the device, so all steps are counted. */
@@ -17,6 +17,8 @@ static void greedy_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_greedy_op = {
     .name = "greedy",
     .args_size = sizeof(struct hf_greedy_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = greedy_key,
     .cost = greedy_cost,
 };

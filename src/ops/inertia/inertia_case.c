@@ -35,15 +35,20 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
     struct hf_inertia_args *args = c->args;
-    const struct hf_data_shape shape = hf_data_bench(key);
+    const struct hf_data_shape shape = hf_data_bench(bench, true);
     args->x = hf_data_rows(rng, c, &shape);
     args->labels = hf_data_labels(rng, c, shape.n, shape.k, false);
     if (c->failed)
         return false;
-    args->c = hf_data_centroids(rng, c, &shape, &args->x, key->dtype == HF_F64 ? HF_F64 : HF_F32);
-    return !c->failed && make_sum(c, args);
+    args->c = hf_data_centroids(rng, c, &shape, &args->x, shape.dtype == HF_F64 ? HF_F64 : HF_F32);
+    return !c->failed && make_sum(c, args) && hf_bench_finish(rng, bench, c, &args->x);
 }
 
-const struct hf_op_cases hf_inertia_cases = {make_case, NULL, make_bench};
+const struct hf_op_cases hf_inertia_cases = {
+    .make_case = make_case,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 256, 64}, 0},
+};

@@ -3,7 +3,8 @@
 
 static void inertia_key(const void *p, struct hf_key *key) {
     const struct hf_inertia_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->c.rows, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype},
+                           .dim = {args->x.rows, args->c.rows, args->x.cols}};
 }
 
 static void inertia_cost(const void *p, double *flops, double *bytes) {
@@ -17,6 +18,8 @@ static void inertia_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_inertia_op = {
     .name = "inertia",
     .args_size = sizeof(struct hf_inertia_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = inertia_key,
     .cost = inertia_cost,
 };

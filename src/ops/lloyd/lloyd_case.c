@@ -232,4 +232,7 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
             same_bytes("previous centroids", ref[1], got[1], centers, why, why_bytes));
 }
 
-const struct hf_op_cases hf_lloyd_cases = {make_case, compare, NULL};
+const struct hf_op_cases hf_lloyd_cases = {
+    .make_case = make_case,
+    .compare = compare,
+};

@@ -3,7 +3,8 @@
 
 static void lloyd_key(const void *p, struct hf_key *key) {
     const struct hf_lloyd_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->sums->k, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype},
+                           .dim = {args->x.rows, args->sums->k, args->x.cols}};
 }
 
 static void lloyd_cost(const void *p, double *flops, double *bytes) {
@@ -18,6 +19,8 @@ static bool lloyd_unanimous(const void *p) { return ((const struct hf_lloyd_args
 const struct hf_op hf_lloyd_op = {
     .name = "lloyd",
     .args_size = sizeof(struct hf_lloyd_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = lloyd_key,
     .cost = lloyd_cost,
     .unanimous = lloyd_unanimous,

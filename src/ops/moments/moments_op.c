@@ -3,7 +3,7 @@
 
 static void moments_key(const void *p, struct hf_key *key) {
     const struct hf_moments_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, 1, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype}, .dim = {args->x.rows, args->x.cols}};
 }
 
 static void moments_cost(const void *p, double *flops, double *bytes) {
@@ -16,6 +16,8 @@ static void moments_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_moments_op = {
     .name = "moments",
     .args_size = sizeof(struct hf_moments_args),
+    .type = {"x"},
+    .dim = {"n", "d"},
     .key = moments_key,
     .cost = moments_cost,
 };

@@ -92,11 +92,16 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     return true;
 }
 
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
     struct hf_range_args *args = c->args;
-    const struct hf_data_shape shape = hf_data_bench(key);
+    const struct hf_data_shape shape = hf_data_bench(bench, false);
     args->x = hf_data_rows(rng, c, &shape);
-    return !c->failed && make_outputs(c, false);
+    return !c->failed && make_outputs(c, false) && hf_bench_finish(rng, bench, c, &args->x);
 }
 
-const struct hf_op_cases hf_range_cases = {make_case, NULL, make_bench};
+const struct hf_op_cases hf_range_cases = {
+    .make_case = make_case,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 64}, 0},
+};

@@ -3,7 +3,7 @@
 
 static void range_key(const void *p, struct hf_key *key) {
     const struct hf_range_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, 1, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype}, .dim = {args->x.rows, args->x.cols}};
 }
 
 static void range_cost(const void *p, double *flops, double *bytes) {
@@ -16,6 +16,8 @@ static void range_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_range_op = {
     .name = "range",
     .args_size = sizeof(struct hf_range_args),
+    .type = {"x"},
+    .dim = {"n", "d"},
     .key = range_key,
     .cost = range_cost,
 };

@@ -3,7 +3,8 @@
 
 static void sample_key(const void *p, struct hf_key *key) {
     const struct hf_sample_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->count, args->x.cols};
+    *key =
+        (struct hf_key){.dtype = {args->x.dtype}, .dim = {args->x.rows, args->count, args->x.cols}};
 }
 
 static void sample_cost(const void *p, double *flops, double *bytes) {
@@ -18,6 +19,8 @@ static void sample_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_sample_op = {
     .name = "sample",
     .args_size = sizeof(struct hf_sample_args),
+    .type = {"x"},
+    .dim = {"n", "count", "d"},
     .key = sample_key,
     .cost = sample_cost,
 };

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/fixed.h"
 #include "core/case.h"
+#include "ops/cases/data_case.h"
 #include "ops/reference.h"
 #include "ops/seed/seed.h"
 #include <stdio.h>
@@ -269,13 +270,21 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
 }
 
 /* As k-means++ goes on when half of the centroids are there. */
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
     struct hf_seed_args *a = c->args;
-    const struct plan p = {key->dtype, BLOBS, key->n, key->d, key->k, 64, false};
+    const struct hf_key *key = &bench->key;
+    const struct plan p = {key->dtype[0], BLOBS, hf_bench_rows(bench), key->dim[2],
+                           key->dim[1],   64,    (key->flags & 1) != 0};
     fill(rng, &p, c);
     snprintf(c->name, sizeof c->name, "n=%lld d=%lld l=%lld %s", (long long)p.n, (long long)p.d,
              (long long)p.l, hf_dtype_name(p.dtype));
-    return !c->failed && a->x.data;
+    return hf_bench_finish(rng, bench, c, &a->x);
 }
 
-const struct hf_op_cases hf_seed_cases = {make_case, compare, make_bench};
+const struct hf_op_cases hf_seed_cases = {
+    .make_case = make_case,
+    .compare = compare,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 8, 64}, 0},
+};

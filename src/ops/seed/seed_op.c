@@ -4,10 +4,9 @@
 
 static void key(const void *args, struct hf_key *key) {
     const struct hf_seed_args *a = args;
-    key->dtype = a->x.dtype;
-    key->n = a->x.rows;
-    key->k = a->candidates.rows;
-    key->d = a->x.cols;
+    *key = (struct hf_key){.dtype = {a->x.dtype},
+                           .dim = {a->x.rows, a->candidates.rows, a->x.cols},
+                           .flags = a->commit};
 }
 
 static void cost(const void *args, double *flops, double *bytes) {
@@ -21,6 +20,9 @@ static void cost(const void *args, double *flops, double *bytes) {
 const struct hf_op hf_seed_op = {
     .name = "seed",
     .args_size = sizeof(struct hf_seed_args),
+    .type = {"x"},
+    .dim = {"n", "l", "d"},
+    .flag = {"commit"},
     .key = key,
     .cost = cost,
 };

@@ -3,7 +3,8 @@
 
 static void spread_key(const void *p, struct hf_key *key) {
     const struct hf_spread_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->wanted, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype},
+                           .dim = {args->x.rows, args->wanted, args->x.cols}};
 }
 
 static void spread_cost(const void *p, double *flops, double *bytes) {
@@ -16,6 +17,8 @@ static void spread_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_spread_op = {
     .name = "spread",
     .args_size = sizeof(struct hf_spread_args),
+    .type = {"x"},
+    .dim = {"n", "wanted", "d"},
     .key = spread_key,
     .cost = spread_cost,
 };

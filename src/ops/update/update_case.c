@@ -63,14 +63,19 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
 }
 
 /* The first update of a fit: every row is added. */
-static bool make_bench(struct hf_rng *rng, const struct hf_key *key, struct hf_case *c) {
+static bool make_bench(struct hf_rng *rng, const struct hf_bench *bench, struct hf_case *c) {
     struct hf_update_args *args = c->args;
-    const struct hf_data_shape shape = hf_data_bench(key);
+    const struct hf_data_shape shape = hf_data_bench(bench, true);
     args->x = hf_data_rows(rng, c, &shape);
     args->labels = hf_data_labels(rng, c, shape.n, shape.k, false);
     if (!c->failed)
         args->sums = make_sums(rng, c, args, shape.k, 1);
-    return !c->failed;
+    return hf_bench_finish(rng, bench, c, &args->x);
 }
 
-const struct hf_op_cases hf_update_cases = {make_case, NULL, make_bench};
+const struct hf_op_cases hf_update_cases = {
+    .make_case = make_case,
+    .make_bench = make_bench,
+    .data = {"blobs", "normal"},
+    .example = {{HF_F32}, {100000, 256, 64}, 0},
+};

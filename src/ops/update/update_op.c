@@ -3,7 +3,8 @@
 
 static void update_key(const void *p, struct hf_key *key) {
     const struct hf_update_args *args = p;
-    *key = (struct hf_key){args->x.dtype, args->x.rows, args->sums->k, args->x.cols};
+    *key = (struct hf_key){.dtype = {args->x.dtype},
+                           .dim = {args->x.rows, args->sums->k, args->x.cols}};
 }
 
 static void update_cost(const void *p, double *flops, double *bytes) {
@@ -16,6 +17,8 @@ static void update_cost(const void *p, double *flops, double *bytes) {
 const struct hf_op hf_update_op = {
     .name = "update",
     .args_size = sizeof(struct hf_update_args),
+    .type = {"x"},
+    .dim = {"n", "k", "d"},
     .key = update_key,
     .cost = update_cost,
 };
