@@ -15,14 +15,16 @@ struct hf_call {
     const struct hf_device_props *device;
     const void *args; /* the op's argument struct */
     void *stream;     /* of the device. Host: hf_pool *, CUDA: struct hf_cuda * */
-    void *ws; /* workspace in memory of the device, aligned to HF_ALIGN; undefined contents */
+    void *
+        ws; /* workspace in memory of the device, aligned to HF_ALIGN; its contents are undefined */
+    struct hf_slot *slot; /* in memory of the device: where the kernel tells what went wrong, */
+    uint32_t kernel;      /* and as whose finding */
 };
 
-/* The same call with other arguments, and another workspace: one part of what a kernel does. */
-static inline struct hf_call hf_call_part(const struct hf_call *call, const void *args, void *ws) {
+/* The same call with other arguments, to ask about a part of it. */
+static inline struct hf_call hf_call_part(const struct hf_call *call, const void *args) {
     struct hf_call part = *call;
     part.args = args;
-    part.ws = ws;
     return part;
 }
 

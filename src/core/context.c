@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/context.h"
+#include "core/run.h"
 
 #include "base/mem.h"
 #include "core/array.h"
@@ -99,6 +100,12 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
     }
     c->props = device->props(c->stream);
     name_context(c, index);
+    const hf_status opened = hf_guard_open(c);
+    if (opened != HF_OK) {
+        create_error = c->error;
+        hf_context_destroy(c);
+        return opened;
+    }
     choose_memory(c, opts->memory_bytes);
     *ctx = c;
     return HF_OK;
@@ -129,6 +136,10 @@ bool hf_ctx_enter(hf_context *ctx) {
 }
 
 hf_status hf_ctx_leave(hf_context *ctx, hf_status status) {
+    if (status == HF_OK)
+        status = hf_verify(ctx);
+    else
+        (void)hf_guard_forget(ctx);
     __atomic_store_n(&ctx->busy, 0, __ATOMIC_RELEASE);
     return status;
 }

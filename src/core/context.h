@@ -11,6 +11,18 @@
 #include <holdfast/context.h>
 #include <stdbool.h>
 
+#define HF_GUARD_KERNELS 32
+
+/* The guard slot, and who may have written to it. */
+struct hf_guard {
+    struct hf_slot *slot; /* in memory of the device */
+    uint32_t *told;       /* the word that hf_verify() reads: 0, or enum hf_fault */
+    const struct hf_kernel *kernel[HF_GUARD_KERNELS]; /* that ran since it was last cleared, by */
+    uint32_t kernels;                                 /* number */
+    struct hf_slot of_host; /* the slot and the word of devices that have none of their own */
+    uint32_t word;
+};
+
 struct hf_context {
     const struct hf_device *device;
     void *stream; /* of the device; the host's is its hf_pool */
@@ -27,10 +39,11 @@ struct hf_context {
     const struct hf_kernel *last_kernel[HF_MAX_OPS]; /* which row ran last, by op id */
     struct hf_tune tune; /* the user's tuning file, read when the first plan is made */
     bool tune_loaded;
+    struct hf_guard guard;
 };
 
-/* The beginning and the end of a public call that computes; the end returns status. False, and no
- * end: there is another one. */
+/* The beginning and the end of a public call that computes; the end returns status or, where that
+ * is HF_OK, hf_verify(). False, and no end: there is another one. */
 bool hf_ctx_enter(hf_context *ctx);
 hf_status hf_ctx_leave(hf_context *ctx, hf_status status);
 

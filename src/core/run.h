@@ -4,6 +4,7 @@
 #ifndef HF_RUN_H
 #define HF_RUN_H
 
+#include "core/call.h"
 #include "core/context.h"
 #include "core/op.h"
 
@@ -16,5 +17,33 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args);
  * the contents and the places of their arrays alone. */
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
                    const struct hf_kernel **kernel);
+
+struct hf_kernel;
+
+/* What is behind hf_verify(): the slot of a new context; the failure that was told; a slot that
+ * nobody will ask any more. (guard/verify.c) */
+hf_status hf_guard_open(hf_context *ctx);
+hf_status hf_verify_told(hf_context *ctx);
+hf_status hf_guard_forget(hf_context *ctx);
+
+/* The call of this kernel with these arguments, but for the workspace. For what runs a kernel that
+ * no plan chose: the harness. */
+struct hf_call hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args);
+
+/* A call by this kernel, which must serve it. */
+hf_status hf_run_kernel(hf_context *ctx, enum hf_op_id op, const struct hf_kernel *kernel,
+                        const void *args);
+
+/* A part of a call that is itself one of an op, by this kernel: under the same guard. */
+hf_status hf_run_part(const struct hf_call *call, const struct hf_kernel *kernel, const void *args,
+                      void *ws);
+
+/* Has a kernel told in the guard slot that arithmetic went wrong? To be asked once an iteration,
+ * when the device was waited for. HF_E_CORRUPT with kernel and place in words, once for each
+ * finding. Costs one read of a word of host memory. */
+static inline hf_status hf_verify(hf_context *ctx) {
+    return *(const volatile uint32_t *)ctx->guard.told != HF_FAULT_NONE ? hf_verify_told(ctx)
+                                                                        : HF_OK;
+}
 
 #endif

@@ -4,6 +4,7 @@
 #define HF_DEVICE_H
 
 #include "base/status.h"
+#include "device/slot.h"
 #include <stdbool.h>
 
 #define HF_MAX_OPS 32
@@ -37,6 +38,9 @@ struct hf_device {
     hf_status (*open)(const struct hf_device_opts *opts, void **stream, hf_error *err);
     void (*close)(void *stream);
     struct hf_device_props (*props)(const void *stream);
+    /* Where the guard slot of the stream lies, and the word of it that the host reads. NULL: in
+     * host memory of the caller's. */
+    void (*slot)(void *stream, struct hf_slot **slot, uint32_t **told);
     /* Bytes of its memory that are free now. */
     uint64_t (*memory)(void *stream);
     /* Memory of the device, aligned to HF_ALIGN; NULL when there is none. In order with the stream.

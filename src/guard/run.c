@@ -14,14 +14,20 @@ const char *hf_scheme_name(int id) {
     return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
 }
 
+struct hf_call hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args) {
+    return (struct hf_call){.device = &ctx->props,
+                            .args = args,
+                            .stream = ctx->stream,
+                            .slot = ctx->guard.slot,
+                            .kernel = hf_guard_number(ctx, kernel)};
+}
+
 static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
                      const struct hf_kernel *kernel, size_t bytes, bool wait) {
-    void *ws = NULL;
+    struct hf_call call = hf_call_of(ctx, kernel, args);
     if (bytes > 0)
-        HF_TRY(hf_workspace(ctx, bytes, &ws));
+        HF_TRY(hf_workspace(ctx, bytes, &call.ws));
     ctx->last_kernel[op] = kernel;
-    const struct hf_call call = {
-        .device = &ctx->props, .args = args, .stream = ctx->stream, .ws = ws};
     hf_status status = kernel->run(&call);
     if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);
@@ -37,6 +43,18 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
     size_t bytes = 0;
     HF_TRY(hf_plan_measured(ctx, op, args, &kernel, &bytes));
     return run(ctx, op, args, kernel, bytes, true);
+}
+
+hf_status hf_run_kernel(hf_context *ctx, enum hf_op_id op, const struct hf_kernel *kernel,
+                        const void *args) {
+    return run(ctx, op, args, kernel, hf_row_workspace(ctx, kernel, args), true);
+}
+
+hf_status hf_run_part(const struct hf_call *call, const struct hf_kernel *kernel, const void *args,
+                      void *ws) {
+    struct hf_call part = hf_call_part(call, args);
+    part.ws = ws;
+    return kernel->run(&part);
 }
 
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,

@@ -17,20 +17,13 @@ struct row_state {
     char why_not[160];
 };
 
-/* Where a row runs. */
-struct lane {
-    const struct hf_device *device;
-    void *stream;
-    struct hf_device_props props;
-};
-
 struct check {
     const hf_dev_check_opts *opts;
     hf_dev_check_fn each;
     void *user;
     hf_dev_tally *tally;
-    struct lane host[WORKER_COUNTS]; /* by number of workers */
-    struct lane cuda;                /* device is NULL without a GPU */
+    hf_context *host[WORKER_COUNTS]; /* where rows run, by number of workers */
+    hf_context *cuda;                /* NULL without a GPU */
     struct row_state *rows;          /* [subject->count] */
     int64_t cases;
 };
@@ -68,27 +61,19 @@ static void tell(const struct check *check, const struct hf_subject *subject, co
         check->each(check->user, &event);
 }
 
-static hf_status open_lane(struct lane *lane, int workers) {
-    const struct hf_device_opts opts = {.threads = workers};
-    lane->stream = NULL;
-    HF_TRY(lane->device->open(&opts, &lane->stream, NULL));
-    lane->props = lane->device->props(lane->stream);
-    return HF_OK;
-}
-
-static void close_lane(struct lane *lane) {
-    if (lane->stream)
-        lane->device->close(lane->stream);
-    lane->stream = NULL;
+static hf_status open_context(hf_context **ctx, const char *device, int workers) {
+    const hf_context_opts opts = {.device = device, .threads = workers};
+    return hf_context_create(ctx, &opts);
 }
 
 /* One run on fresh outputs and a workspace full of `poison`. */
-static bool run_once(struct lane lane, const struct hf_kernel *row, struct hf_case *c, int poison,
+static bool run_once(hf_context *ctx, const struct hf_kernel *row, struct hf_case *c, int poison,
                      char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
-    struct hf_call call = {.device = &lane.props, .args = c->args, .stream = lane.stream};
+    const struct hf_device *device = ctx->device;
+    struct hf_call call = hf_call_of(ctx, row, c->args);
     const size_t bytes = row->workspace ? row->workspace(&call) : 0;
-    if (!hf_bench_ws_init(&ws, lane.device, lane.stream, bytes, poison)) {
+    if (!hf_bench_ws_init(&ws, device, ctx->stream, bytes, poison)) {
         snprintf(why, why_bytes, "no memory for its workspace");
         return false;
     }
@@ -97,7 +82,7 @@ static bool run_once(struct lane lane, const struct hf_kernel *row, struct hf_ca
     call.ws = ws.bytes > 0 ? ws.ptr : NULL;
     hf_status status = row->run(&call);
     if (status == HF_OK)
-        status = lane.device->sync(lane.stream);
+        status = device->sync(ctx->stream);
     hf_case_fence(c, false);
     const bool intact = hf_case_intact(c, why, why_bytes);
     const int broken = hf_bench_ws_broken(&ws);
@@ -106,7 +91,11 @@ static bool run_once(struct lane lane, const struct hf_kernel *row, struct hf_ca
         return false;
     if (status != HF_OK) {
         snprintf(why, why_bytes, "returned \"%s\" %s", hf_status_text(status),
-                 lane.device->error_text(lane.stream));
+                 device->error_text(ctx->stream));
+        return false;
+    }
+    if (hf_verify(ctx) != HF_OK) {
+        snprintf(why, why_bytes, "%s", hf_last_error(ctx));
         return false;
     }
     if (broken != 0)
@@ -125,7 +114,7 @@ static bool compare_outs(const struct hf_subject *subject, const struct hf_case 
     return subject->cases->compare(c->args, ref, got, why, why_bytes);
 }
 
-static struct lane lane_of(const struct check *check, const struct hf_kernel *row, int count) {
+static hf_context *context_of(const struct check *check, const struct hf_kernel *row, int count) {
     return row->device == HF_DEV_HOST ? check->host[count] : check->cuda;
 }
 
@@ -145,11 +134,11 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     char text[200] = "";
     int workers = 0;
     for (int r = 0; ok && r < runs; r++) {
-        const struct lane lane = lane_of(check, row, order[r]);
-        workers = lane.props.workers;
+        hf_context *ctx = context_of(check, row, order[r]);
+        workers = ctx->props.workers;
         if (r % 2 == 0)
             hf_case_forget(c);
-        ok = run_once(lane, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
+        ok = run_once(ctx, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
                       sizeof text) &&
              compare_outs(subject, c, ref, text, sizeof text);
         if (!ok || !fixed)
@@ -169,18 +158,17 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     return ok;
 }
 
-bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
+bool hf_check_row_once(hf_context *ctx, const struct hf_subject *subject,
                        const struct hf_kernel *row, const struct hf_kernel *reference,
                        struct hf_case *c, char *why, size_t why_bytes) {
-    const struct lane lane = {ctx->device, ctx->stream, ctx->props};
-    struct lane plain = {.device = hf_device_of(HF_DEV_HOST)};
-    if (open_lane(&plain, 1) != HF_OK)
+    hf_context *plain = NULL;
+    if (open_context(&plain, "cpu", 1) != HF_OK)
         return false;
     bool ok = run_once(plain, reference, c, 0xFF, why, why_bytes);
-    close_lane(&plain);
+    hf_context_destroy(plain);
     void **ref = ok ? hf_case_copy_outs(c) : NULL;
     hf_case_forget(c);
-    ok = ref && run_once(lane, row, c, 0xFF, why, why_bytes) &&
+    ok = ref && run_once(ctx, row, c, 0xFF, why, why_bytes) &&
          compare_outs(subject, c, ref, why, why_bytes);
     hf_case_copies_free(c, ref);
     return ok;
@@ -197,7 +185,7 @@ static void count_failure(const struct check *check, const struct hf_subject *su
 /* The row whose results count for this case. */
 static const struct hf_kernel *reference_for(const struct check *check,
                                              const struct hf_subject *subject, const void *args) {
-    const struct hf_call call = {.device = &check->host[0].props, .args = args};
+    const struct hf_call call = {.device = &check->host[0]->props, .args = args};
     for (int i = 0; i < subject->count; i++) {
         const struct hf_kernel *row = subject->rows[i];
         if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, &call))
@@ -239,8 +227,8 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
         struct row_state *row = &check->rows[i];
         if (!row->wanted || !row->runs_here)
             continue;
-        const struct lane lane = lane_of(check, subject->rows[i], 0);
-        const struct hf_call call = {.device = &lane.props, .args = c->args};
+        const hf_context *ctx = context_of(check, subject->rows[i], 0);
+        const struct hf_call call = {.device = &ctx->props, .args = c->args};
         if (!hf_row_takes(subject->rows[i], subject->op, &call))
             continue;
         row->cases++;
@@ -282,26 +270,23 @@ static hf_status end(void *state, const struct hf_subject *subject) {
     return HF_OK;
 }
 
-static void close_lanes(struct check *check) {
+static void close_contexts(struct check *check) {
     for (int i = 0; i < WORKER_COUNTS; i++)
-        close_lane(&check->host[i]);
-    close_lane(&check->cuda);
+        hf_context_destroy(check->host[i]);
+    hf_context_destroy(check->cuda);
 }
 
 /* A GPU that is not there is no failure: its rows are skipped with the reason. */
-static hf_status open_lanes(struct check *check) {
+static hf_status open_contexts(struct check *check) {
     char text[200];
     hf_status status = HF_OK;
-    for (int i = 0; status == HF_OK && i < WORKER_COUNTS; i++) {
-        check->host[i].device = hf_device_of(HF_DEV_HOST);
-        status = open_lane(&check->host[i], worker_counts[i]);
-    }
-    check->cuda.device = hf_device_of(HF_DEV_CUDA);
-    if (status == HF_OK && check->cuda.device &&
-        check->cuda.device->probe(0, text, sizeof text) == HF_OK)
-        status = open_lane(&check->cuda, 1);
+    const struct hf_device *cuda = hf_device_of(HF_DEV_CUDA);
+    for (int i = 0; status == HF_OK && i < WORKER_COUNTS; i++)
+        status = open_context(&check->host[i], "cpu", worker_counts[i]);
+    if (status == HF_OK && cuda && cuda->probe(0, text, sizeof text) == HF_OK)
+        status = open_context(&check->cuda, cuda->name, 1);
     if (status != HF_OK)
-        close_lanes(check);
+        close_contexts(check);
     return status;
 }
 
@@ -330,10 +315,10 @@ static struct hf_walk check_walk(struct check *check) {
 hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
                            hf_dev_check_fn each, void *user, hf_dev_tally *tally) {
     struct check check = {.opts = opts, .each = each, .user = user, .tally = tally};
-    HF_TRY(open_lanes(&check));
+    HF_TRY(open_contexts(&check));
     const struct hf_walk walk = check_walk(&check);
     const hf_status status = hf_walk_subject(&walk, subject, 0);
-    close_lanes(&check);
+    close_contexts(&check);
     return status;
 }
 
@@ -345,9 +330,9 @@ hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void
     *tally = (hf_dev_tally){0};
     if (!any_row_named(check.opts))
         return HF_E_ARG;
-    HF_TRY(open_lanes(&check));
+    HF_TRY(open_contexts(&check));
     const struct hf_walk walk = check_walk(&check);
     const hf_status status = hf_walk_ops(&walk);
-    close_lanes(&check);
+    close_contexts(&check);
     return status;
 }

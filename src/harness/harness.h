@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/kernel.h"
 #include "core/plan.h"
+#include "core/run.h"
 #include <holdfast/dev.h>
 
 #define HF_CANARY_BYTES 64
@@ -101,7 +102,7 @@ hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_
                            hf_dev_check_fn each, void *user, hf_dev_tally *tally);
 
 /* Is the row, run on the context's device, right on this very case? Used before a row is timed. */
-bool hf_check_row_once(const hf_context *ctx, const struct hf_subject *subject,
+bool hf_check_row_once(hf_context *ctx, const struct hf_subject *subject,
                        const struct hf_kernel *row, const struct hf_kernel *reference,
                        struct hf_case *c, char *why, size_t why_bytes);
 

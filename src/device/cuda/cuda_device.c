@@ -173,17 +173,22 @@ static void cuda_close(void *stream) {
     hf_cuda_leave(before);
 }
 
-/* Without its twin on the device arguments go one by one. */
+/* Without its twin on the device arguments go one by one, and the guard slot is locked memory. */
 static hf_status open_slab(struct hf_cuda_own *own) {
     struct hf_cuda *cuda = &own->cuda;
-    const size_t bytes = HF_CUDA_SLAB + sizeof *own->answer;
+    const size_t bytes = HF_CUDA_SLAB + 2 * sizeof(uint64_t) + sizeof(struct hf_slot);
     HF_TRY(hf_cuda_check(cuda, cudaHostAlloc((void **)&own->slab_host, bytes, cudaHostAllocDefault),
                          "slab"));
-    own->answer = (uint32_t *)(void *)(own->slab_host + HF_CUDA_SLAB);
-    if (cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB) != cudaSuccess) {
+    char *const behind = own->slab_host + HF_CUDA_SLAB;
+    own->answer = (uint32_t *)(void *)behind;
+    own->told = (uint32_t *)(void *)(behind + sizeof(uint64_t));
+    if (cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB + sizeof *own->slot) != cudaSuccess) {
         (void)cudaGetLastError();
         own->slab_device = NULL;
     }
+    char *const place =
+        own->slab_device != NULL ? own->slab_device + HF_CUDA_SLAB : behind + 2 * sizeof(uint64_t);
+    own->slot = (struct hf_slot *)(void *)place;
     return HF_OK;
 }
 
@@ -232,6 +237,12 @@ static hf_status cuda_open(const struct hf_device_opts *opts, void **stream, hf_
 static struct hf_device_props cuda_props(const void *stream) {
     const struct hf_cuda *cuda = stream;
     return (struct hf_device_props){.workers = 1, .sm = cuda->sm, .sms = cuda->sms};
+}
+
+static void cuda_slot(void *stream, struct hf_slot **slot, uint32_t **told) {
+    const struct hf_cuda_own *own = stream;
+    *slot = own->slot;
+    *told = own->told;
 }
 
 static uint64_t cuda_memory(void *stream) {
@@ -353,6 +364,7 @@ const struct hf_device hf_cuda_device = {
     .open = cuda_open,
     .close = cuda_close,
     .props = cuda_props,
+    .slot = cuda_slot,
     .memory = cuda_memory,
     .alloc = cuda_alloc,
     .release = cuda_release,

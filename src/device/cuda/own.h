@@ -17,7 +17,9 @@ struct hf_cuda_own {
     /* Small arguments pass through a slab: locked memory here, its twin there. */
     char *slab_host, *slab_device;
     size_t slab_used;
-    uint32_t *answer;       /* locked memory behind the slab, for inspect.cu */
+    uint32_t *answer;       /* locked memory behind the slab, for inspect.cu, */
+    uint32_t *told;         /* and of the guard slot, */
+    struct hf_slot *slot;   /* which lies behind the slab's twin */
     int threads;            /* of the host that the context may use */
     struct hf_bring *bring; /* of bring.c; NULL: not used yet */
     struct hf_stage *joint; /* of calls that share what they stage, or NULL */

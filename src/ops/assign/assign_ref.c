@@ -98,8 +98,7 @@ static hf_status ref_run(const struct hf_call *call) {
                                           .labels = a->labels,
                                           .sums = a->sums};
     const struct hf_kernel *row = hf_update_rows_scalar.rows;
-    const struct hf_call part = hf_call_part(call, &update, NULL);
-    return row->run(&part);
+    return hf_run_part(call, row, &update, NULL);
 }
 
 static double ref_estimate(const struct hf_call *call) {

@@ -18,7 +18,8 @@ extern "C" {
 enum hf_lloyd_event {
     HF_LLOYD_EMPTY = 16,  /* some clusters are empty, and the policy is not to keep them */
     HF_LLOYD_COUNTS = 17, /* the clusters do not hold all rows: wrong arithmetic */
-    HF_LLOYD_ROSE = 18    /* the inertia rose by more than slack: wrong arithmetic */
+    HF_LLOYD_ROSE = 18,   /* the inertia rose by more than slack: wrong arithmetic */
+    HF_LLOYD_FAULT = 19   /* the guard slot has a finding: hf_verify() says which */
 };
 
 struct hf_lloyd_state {

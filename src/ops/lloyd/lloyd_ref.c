@@ -39,8 +39,7 @@ static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
                         struct hf_assign_stats *stats) {
     const struct hf_kernel *row = hf_assign_rows_scalar.rows;
     const struct hf_assign_args args = assign_args(ref->a, p, sums, stats);
-    const struct hf_call part = hf_call_part(ref->call, &args, ref->ws);
-    return row->run(&part);
+    return hf_run_part(ref->call, row, &args, ref->ws);
 }
 
 static bool counts_are_right(const struct hf_sums *s, int64_t n) {
@@ -88,6 +87,8 @@ static int conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
         hf_centers_score(&rule, s, (char *)a->current + (size_t)p * bytes, a->total_square[p]);
     for (int64_t j = 0; j < s->k; j++)
         it->empty += hf_sums_weight(s, j) <= 0;
+    if (hf_slot_fault(ref->call->slot) != HF_FAULT_NONE)
+        return HF_LLOYD_FAULT;
     if (!counts_are_right(s, a->x.rows / a->batch))
         return HF_LLOYD_COUNTS;
     if (rose(a, p, it))
@@ -127,7 +128,7 @@ static size_t lloyd_workspace(const struct hf_call *call) {
     struct hf_assign_stats stats;
     const struct hf_assign_args args = assign_args(a, 0, &sums, &stats);
     const size_t centers = (size_t)(sums.k * sums.d) * hf_dtype_bytes(a->rule.type);
-    const struct hf_call part = hf_call_part(call, &args, NULL);
+    const struct hf_call part = hf_call_part(call, &args);
     return hf_align_up(hf_assign_rows_scalar.rows->workspace(&part)) + centers;
 }
 

@@ -225,6 +225,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, mirror, &stats));
+    HF_TRY(hf_verify(fit->ctx));
     HF_TRY(check_counts(fit, run->iteration + 1));
     const bool light = hf_light_look(fit);
     if (light) {
@@ -446,6 +447,7 @@ static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *
     if (status != HF_OK)
         return *many ? status : HF_OK;
     HF_TRY(m.status);
+    HF_TRY(hf_verify(fit->ctx));
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
     hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
     hf_labels_by_ops(fit);

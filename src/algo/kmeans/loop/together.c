@@ -471,6 +471,7 @@ static hf_status iterate(struct together *t, hf_kmeans_result *fits, bool *done)
     const hf_status status = hf_lloyd_run(t->ctx, &args);
     if (status != HF_OK)
         return status == HF_E_NOMEM ? HF_OK : status;
+    HF_TRY(hf_verify(t->ctx));
     int32_t most = 1;
     for (int64_t p = 0; p < t->count; p++)
         most = t->state[p].iterations > most ? t->state[p].iterations : most;

@@ -83,7 +83,7 @@ static size_t row_carve(const struct hf_call *call, enum hf_assign_kind kind, vo
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
         carve.used = (carve.used + 255) / 256 * 256;
-        const struct hf_call part = hf_call_part(call, &u, NULL);
+        const struct hf_call part = hf_call_part(call, &u);
         m->update = hf_carve_take(&carve, hf_update_rows_cuda.rows[0].workspace(&part));
     }
     return carve.used + 256;
@@ -191,8 +191,7 @@ static hf_status row_launch(const struct hf_call *call, const struct row_views *
     u.x = v->x;
     u.old_labels = step.before;
     u.labels = v->labels;
-    const struct hf_call part = hf_call_part(call, &u, m.update);
-    return hf_update_rows_cuda.rows[0].run(&part);
+    return hf_run_part(call, hf_update_rows_cuda.rows, &u, m.update);
 }
 
 static hf_status row_run(const struct hf_call *call, enum hf_assign_kind kind) {
@@ -221,7 +220,7 @@ static bool row_supports(const struct hf_call *call) {
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
         const struct hf_kernel *update = hf_update_rows_cuda.rows;
-        const struct hf_call part = hf_call_part(call, &u, NULL);
+        const struct hf_call part = hf_call_part(call, &u);
         if (update->supports != NULL && !update->supports(&part))
             return false;
     }

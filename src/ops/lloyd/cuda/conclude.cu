@@ -212,8 +212,8 @@ static __device__ void fill_lanes(const double *inertia, const double *shift, in
 }
 
 static __device__ void learn(const struct hf_lloyd_job &job, int64_t p, struct known *known) {
-    const struct known own = {job.tally[p], job.state[p],        job.counts[p],
-                              job.tol[p],   job.total_square[p], job.slack[p]};
+    const struct known own = {job.tally[p],        job.state[p], job.counts[p],          job.tol[p],
+                              job.total_square[p], job.slack[p], hf_slot_fault(job.slot)};
     *known = own;
 }
 

@@ -195,6 +195,7 @@ static void stage_all(struct run *run) {
     job->centers[0] = hf_stage_inout(&run->stage, a->current, center_bytes(a));
     job->centers[1] = hf_stage_out(&run->stage, a->previous, center_bytes(a));
     job->moved = run->moved;
+    job->slot = run->call->slot;
 }
 
 static hf_status copy(struct run *run, void *dst, const void *src, size_t bytes) {

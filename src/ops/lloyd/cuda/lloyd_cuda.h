@@ -41,6 +41,7 @@ struct hf_lloyd_job {
     struct hf_lloyd_state *state;             /* [batch] */
     hf_kmeans_iteration *history;             /* [batch, count] */
     struct hf_lloyd_control *control;
+    const struct hf_slot *slot; /* what it has ends a run */
 };
 
 #define HF_LLOYD_FEW_VALUES                                                                        \

@@ -6,6 +6,7 @@
 
 #include "base/scaled.h"
 #include "base/tree.h"
+#include "device/cuda/slot.cuh"
 #include "ops/lloyd/cuda/lloyd_cuda.h"
 #include "ops/update/update_cuda.cuh"
 
@@ -170,6 +171,7 @@ struct known {
     struct hf_lloyd_state state;
     struct hf_assign_counts counts;
     double tol, total_square, slack;
+    uint32_t fault; /* of the guard slot */
 };
 
 /* What a block finds out about a problem; for thread 0. */
@@ -192,6 +194,8 @@ static __device__ bool has_risen(const struct hf_lloyd_job &job, const struct kn
 static __device__ int decide(const struct hf_lloyd_job &job, const struct totals &t,
                              const hf_kmeans_iteration &it) {
     const struct known &known = t.known;
+    if (known.fault != HF_FAULT_NONE)
+        return HF_LLOYD_FAULT;
     if (known.tally.rows != job.update.n || known.tally.negative > 0)
         return HF_LLOYD_COUNTS;
     if (has_risen(job, known, it.inertia))

@@ -35,7 +35,8 @@ struct __align__(16) small_cluster {
     struct filter_fact fact; /* of its centroid */
     int64_t count;
     int32_t empty;
-    int32_t lost; /* 16 bits do not hold the centroid */
+    int32_t lost;   /* 16 bits do not hold the centroid */
+    uint32_t fault; /* of the guard slot, told with cluster 0: all blocks see the same */
 };
 
 /* An open row that waits until the block's other rows are done. */

@@ -144,6 +144,7 @@ static __device__ void small_move_center(const struct small_args &a,
     own.shift = all[1];
     own.count = count;
     own.empty = !(c.weight > 0);
+    own.fault = j == 0 ? hf_slot_fault(a.job.slot) : (uint32_t)HF_FAULT_NONE;
     const bool held = small_pack_end<S>(a, tile, j, all[2], pack, &own);
 #pragma unroll
     for (int i = 0; i < S::COLUMNS; i++) {
@@ -205,6 +206,8 @@ static __device__ void small_gather(const struct small_args &a, struct small_mem
     const bool there = j < (int)a.job.update.k;
     if (there)
         own = a.clusters[p * S::NT + j];
+    if (j == 0)
+        m->totals.known.fault = own.fault;
     m->lane[0][j] = __dadd_rn(0, own.inertia);
     m->lane[1][j] = __dadd_rn(0, own.shift);
     small_keep_fact(m, j, there && own.lost == 0 ? own.fact : filter_fact{0, 0});

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The host's side of the guard slot. */
+#include "core/kernel.h"
+#include "core/run.h"
+#include "guard/guard.h"
+
+#include <stdio.h>
+
+static const char *const fault_text[HF_FAULT_COUNT] = {
+    "nothing",
+#define FAULT(NAME, text) text,
+#include "device/fault.def"
+#undef FAULT
+};
+
+uint32_t hf_guard_number(hf_context *ctx, const struct hf_kernel *kernel) {
+    struct hf_guard *guard = &ctx->guard;
+    for (uint32_t i = 0; i < guard->kernels; i++)
+        if (guard->kernel[i] == kernel)
+            return i;
+    if (guard->kernels == HF_GUARD_KERNELS)
+        return HF_GUARD_KERNELS; /* nobody's */
+    guard->kernel[guard->kernels] = kernel;
+    return guard->kernels++;
+}
+
+/* An empty slot, and no kernel that could have told something. */
+static hf_status clear(hf_context *ctx) {
+    struct hf_guard *guard = &ctx->guard;
+    const struct hf_slot empty = {.told = guard->told};
+    *guard->told = HF_FAULT_NONE;
+    guard->kernels = 0;
+    return hf_ctx_copy(ctx, guard->slot, &empty, sizeof empty);
+}
+
+/* " in row 7, column 3, on multiprocessor 12", as far as it is known. */
+static void describe_place(const hf_context *ctx, const struct hf_finding *f, char *text,
+                           size_t bytes) {
+    const struct {
+        const char *word;
+        int64_t value;
+    } parts[] = {{" in row", f->row},
+                 {f->row < 0 ? " in column" : ", column", f->column},
+                 {hf_ctx_is_host(ctx) ? " on worker" : " on multiprocessor", f->unit}};
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].value >= 0 && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s %lld", parts[i].word,
+                                     (long long)parts[i].value);
+}
+
+hf_status hf_verify_told(hf_context *ctx) {
+    const struct hf_guard *guard = &ctx->guard;
+    struct hf_slot slot;
+    HF_TRY(hf_ctx_copy(ctx, &slot, guard->slot, sizeof slot));
+    const struct hf_finding *f = &slot.first;
+    char place[120];
+    describe_place(ctx, f, place, sizeof place);
+    const char *who = f->kernel < guard->kernels ? guard->kernel[f->kernel]->name : "(unknown)";
+    const char *what = f->fault < HF_FAULT_COUNT ? fault_text[f->fault] : "status word is damaged";
+    HF_TRY(clear(ctx));
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "kernel %s: %s%s: the machine computes wrongly; run it again, and if that "
+                       "fails too, on another machine",
+                       who, what, place);
+}
+
+hf_status hf_guard_forget(hf_context *ctx) {
+    return *ctx->guard.told != HF_FAULT_NONE ? clear(ctx) : HF_OK;
+}
+
+hf_status hf_guard_open(hf_context *ctx) {
+    struct hf_guard *guard = &ctx->guard;
+    guard->slot = &guard->of_host;
+    guard->told = &guard->word;
+    if (ctx->device->slot != NULL)
+        ctx->device->slot(ctx->stream, &guard->slot, &guard->told);
+    return clear(ctx);
+}
