@@ -14,6 +14,11 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
+#ifdef __CUDACC__ /* a function of the host and of GPUs */
+#define HF_ANYWHERE static inline __host__ __device__
+#else
+#define HF_ANYWHERE static inline
+#endif
 #define HF_ALIGN 64 /* bytes: a cache line, and the widest vector */
 
 #endif

@@ -3,14 +3,9 @@
 #ifndef HF_SCALED_H
 #define HF_SCALED_H
 
+#include "base/compiler.h"
 #include "base/fixed.h"
 #include <math.h>
-
-#ifdef __CUDACC__
-#define HF_ANYWHERE static inline __host__ __device__
-#else
-#define HF_ANYWHERE static inline
-#endif
 
 /* Least exponent of a float64's last bit, and its mantissa's bits. */
 #define HF_MIN_EXPONENT (-1074)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Questions about a piece of memory, each answered in one pass: nothing but the answer comes to the
  * host. */
+#include "base/below.h"
 #include "device/cuda/own.h"
 
 #define THREADS 256
@@ -14,8 +15,8 @@ struct any_bit {
 /* Is there a number outside 0 .. limit - 1? */
 struct out_of_range {
     const int32_t *number;
-    uint32_t limit;
-    __device__ bool operator()(size_t i) const { return (uint32_t)number[i] >= limit; }
+    int32_t last;
+    __device__ bool operator()(size_t i) const { return hf_outside(number[i], last) >> 31 != 0; }
 };
 
 template <typename F>
@@ -53,6 +54,6 @@ hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero)
 }
 
 hf_status hf_cuda_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
-    const struct out_of_range wrong = {p, (uint32_t)limit};
+    const struct out_of_range wrong = {p, limit - 1};
     return ask((struct hf_cuda *)stream, wrong, count);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The CPU. Its stream is a pool of threads, and every call is done when it returns. */
+#include "base/below.h"
 #include "base/clock.h"
 #include "base/cpuid.h"
 #include "base/mem.h"
@@ -100,11 +101,7 @@ static hf_status host_is_zero(void *stream, const void *p, size_t bytes, bool *z
 static _Thread_local bool below;
 
 static hf_status host_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
-    bool wrong = false;
-    (void)stream;
-    for (size_t i = 0; i < count; i++)
-        wrong |= (uint32_t)p[i] >= (uint32_t)limit;
-    below = !wrong;
+    below = hf_all_below(stream, p, (int64_t)count, limit);
     return HF_OK;
 }
 

@@ -6,21 +6,12 @@
 #define HF_LLOYD_H
 
 #include "ops/assign/assign.h"
+#include "ops/lloyd/verdict.h"
 #include "ops/means.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Why a problem ended: an hf_stop (NONE: all iterations asked for were made), or an event. With an
- * event the iteration after the last counted one has labels, sums and its entry of the history, but
- * no new centroids. */
-enum hf_lloyd_event {
-    HF_LLOYD_EMPTY = 16,  /* some clusters are empty, and the policy is not to keep them */
-    HF_LLOYD_COUNTS = 17, /* the clusters do not hold all rows: wrong arithmetic */
-    HF_LLOYD_ROSE = 18,   /* the inertia rose by more than slack: wrong arithmetic */
-    HF_LLOYD_FAULT = 19   /* the guard slot has a finding: hf_verify() says which */
-};
 
 struct hf_lloyd_state {
     double inertia;     /* in, out: of the last iteration; not looked at where there is none */
@@ -80,6 +71,22 @@ static inline struct hf_sums hf_lloyd_sums(const struct hf_lloyd_args *args, int
     s.count += p * s.k;
     s.weight = s.weight ? s.weight + p * s.limbs * s.k : NULL;
     return s;
+}
+
+/* What holds for all iterations of problem p. */
+static inline struct hf_lloyd_laws hf_lloyd_laws(const struct hf_lloyd_args *args, int64_t p) {
+    const struct hf_lloyd_laws laws = {args->rule.metric, args->exact, args->empty, args->slack[p]};
+    return laws;
+}
+
+/* The rows of the clusters, and how many clusters have less than none. */
+static inline struct hf_lloyd_tally hf_lloyd_tally(const int64_t *count, int64_t k) {
+    struct hf_lloyd_tally tally = {0, 0, 0};
+    for (int64_t j = 0; j < k; j++) {
+        tally.rows += count[j];
+        tally.negative += count[j] < 0;
+    }
+    return tally;
 }
 
 static inline hf_status hf_lloyd_run(hf_context *ctx, const struct hf_lloyd_args *args) {

@@ -42,25 +42,6 @@ static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
     return hf_run_part(ref->call, row, &args, ref->ws);
 }
 
-static bool counts_are_right(const struct hf_sums *s, int64_t n) {
-    int64_t total = 0;
-    bool negative = false;
-    for (int64_t j = 0; j < s->k; j++) {
-        total += s->count[j];
-        negative |= s->count[j] < 0;
-    }
-    return total == n && !negative;
-}
-
-static bool rose(const struct hf_lloyd_args *a, int64_t p, const hf_kmeans_iteration *it) {
-    const struct hf_lloyd_state *state = &a->state[p];
-    if (a->first + state->iterations == 0 || a->rule.metric != HF_EUCLIDEAN || !a->exact)
-        return false;
-    if (state->empty > 0 && a->empty == HF_EMPTY_SPLIT)
-        return false;
-    return !(it->inertia <= state->inertia + a->slack[p]);
-}
-
 /* New centroids into current, those before into previous. */
 static void move(const struct ref *ref, int64_t p, const struct hf_sums *s,
                  hf_kmeans_iteration *it) {
@@ -85,18 +66,21 @@ static int conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
     const size_t bytes = (size_t)(s->k * s->d) * hf_dtype_bytes(rule.type);
     it->inertia =
         hf_centers_score(&rule, s, (char *)a->current + (size_t)p * bytes, a->total_square[p]);
+    struct hf_lloyd_facts facts = {.n = a->x.rows / a->batch,
+                                   .fault = hf_slot_fault(ref->call->slot),
+                                   .tally = hf_lloyd_tally(s->count, s->k),
+                                   .inertia = it->inertia,
+                                   .changed = it->changed};
     for (int64_t j = 0; j < s->k; j++)
-        it->empty += hf_sums_weight(s, j) <= 0;
-    if (hf_slot_fault(ref->call->slot) != HF_FAULT_NONE)
-        return HF_LLOYD_FAULT;
-    if (!counts_are_right(s, a->x.rows / a->batch))
-        return HF_LLOYD_COUNTS;
-    if (rose(a, p, it))
-        return HF_LLOYD_ROSE;
-    if (it->changed == 0)
-        return HF_STOP_LABELS;
-    if (it->empty > 0 && a->empty != HF_EMPTY_KEEP)
-        return HF_LLOYD_EMPTY;
+        facts.tally.empty += hf_sums_weight(s, j) <= 0;
+    it->empty = facts.tally.empty;
+    const struct hf_lloyd_laws laws = hf_lloyd_laws(a, p);
+    const struct hf_lloyd_state *state = &a->state[p];
+    const struct hf_lloyd_before before = {a->first + state->iterations, state->inertia,
+                                           state->empty};
+    const int stop = hf_lloyd_decide(&laws, &before, &facts);
+    if (stop != HF_STOP_NONE)
+        return stop;
     move(ref, p, s, it);
     return it->shift <= a->tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
 }

@@ -3,11 +3,8 @@
  * iteration to the end, for a copy takes longer than an iteration does: the host gets them when it
  * must look at rows, and as the result. */
 #include "algo/kmeans/fit.h"
-#include <stdatomic.h>
+#include "base/below.h"
 #include <string.h>
-
-#define GRAIN 65536 /* labels that one worker looks at, */
-#define BLOCK 128   /* so many at a time, for the compiler to take vectors */
 
 static size_t bytes_of(const struct hf_fit *fit) { return (size_t)fit->n * sizeof(int32_t); }
 
@@ -57,32 +54,6 @@ void hf_labels_touch(struct hf_fit *fit) {
     fit->away.touched = true;
 }
 
-struct check {
-    const int32_t *labels;
-    uint32_t k;
-    _Atomic bool wrong;
-};
-
-/* Its sign: the label is below 0 or beyond the last. */
-static uint32_t out_of_range(int32_t label, uint32_t last) {
-    return (uint32_t)label | (last - (uint32_t)label);
-}
-
-static void check_range(void *user, int worker, int64_t begin, int64_t end) {
-    struct check *check = user;
-    const int32_t *labels = check->labels;
-    const uint32_t last = check->k - 1;
-    uint32_t wrong = 0;
-    (void)worker;
-    for (; end - begin >= BLOCK; begin += BLOCK)
-        for (int i = 0; i < BLOCK; i++)
-            wrong |= out_of_range(labels[begin + i], last);
-    for (; begin < end; begin++)
-        wrong |= out_of_range(labels[begin], last);
-    if (wrong >> 31)
-        atomic_store_explicit(&check->wrong, true, memory_order_relaxed);
-}
-
 static hf_status verdict(const struct hf_fit *fit, int64_t first, int64_t count, bool wrong) {
     return wrong
                ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
@@ -94,10 +65,9 @@ static hf_status verdict(const struct hf_fit *fit, int64_t first, int64_t count,
 }
 
 hf_status hf_labels_check(const struct hf_fit *fit, int64_t first, int64_t count) {
-    struct check check = {.labels = fit->labels + first, .k = (uint32_t)fit->k};
     hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, count, GRAIN, check_range, &check);
-    return verdict(fit, first, count, check.wrong);
+    return verdict(fit, first, count,
+                   !hf_all_below(pool, fit->labels + first, count, (int32_t)fit->k));
 }
 
 hf_status hf_labels_ask(struct hf_fit *fit) {

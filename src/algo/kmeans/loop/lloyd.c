@@ -117,36 +117,32 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     return hf_move_rows(fit, fit->relocated, fit->relocated_count);
 }
 
-/* Every row is in one cluster. */
 static hf_status check_counts(const struct hf_fit *fit, int iteration) {
-    int64_t total = 0;
-    bool negative = false;
-    for (int64_t j = 0; j < fit->k; j++) {
-        total += fit->sums.count[j];
-        negative |= fit->sums.count[j] < 0;
-    }
-    if (total == fit->n && !negative)
+    const struct hf_lloyd_tally tally = hf_lloyd_tally(fit->sums.count, fit->k);
+    if (!hf_counts_are_wrong(&tally, fit->n))
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                        "iteration %d: the clusters hold %lld rows%s, not %lld: %s", iteration,
-                       (long long)total, negative ? ", some less than none" : "", (long long)fit->n,
-                       hf_suspects(fit));
+                       (long long)tally.rows, tally.negative > 0 ? ", some less than none" : "",
+                       (long long)fit->n, hf_suspects(fit));
 }
 
-/* Centroids are means and labels the nearest, so the inertia falls, but for rounding. It need not
- * after a split, which moves centroids off their means. */
 static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart *run,
                                double inertia) {
-    if (run->iteration == 0 || fit->opts.metric != HF_EUCLIDEAN || fit->opts.precision != HF_EXACT)
-        return HF_OK;
-    const hf_kmeans_iteration *last = &run->history.it[run->iteration - 1];
-    if (last->empty > 0 && fit->opts.empty == HF_EMPTY_SPLIT)
-        return HF_OK;
-    if (inertia <= last->inertia + fit->slack)
+    const struct hf_lloyd_laws laws = {.metric = fit->opts.metric,
+                                       .exact = fit->opts.precision == HF_EXACT,
+                                       .empty = fit->opts.empty,
+                                       .slack = fit->slack};
+    struct hf_lloyd_before before = {.iterations = run->iteration};
+    if (run->iteration > 0) {
+        before.inertia = run->history.it[run->iteration - 1].inertia;
+        before.empty = run->history.it[run->iteration - 1].empty;
+    }
+    if (!hf_inertia_rose(&laws, &before, inertia))
         return HF_OK;
     return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                        "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: %s",
-                       run->iteration + 1, hf_inertia_given(fit, last->inertia),
+                       run->iteration + 1, hf_inertia_given(fit, before.inertia),
                        hf_inertia_given(fit, inertia), hf_suspects(fit));
 }
 

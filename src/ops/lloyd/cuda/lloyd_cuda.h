@@ -18,11 +18,6 @@ struct hf_lloyd_control {
     hf_kmeans_iteration last;    /* and its last iteration */
 };
 
-/* What the clusters of a problem hold; 0 between steps. */
-struct hf_lloyd_tally {
-    int64_t rows, empty, negative; /* the last two: how many clusters */
-};
-
 /* Device memory; side is the number of the step modulo 2. */
 struct hf_lloyd_job {
     struct hf_update_job update;
@@ -37,7 +32,7 @@ struct hf_lloyd_job {
     struct hf_assign_counts *counts;          /* [batch] of this step's labels */
     double *inertia, *shift;                  /* [batch * k] parts of clusters */
     float *drift;                             /* [batch * k] see hf_assign_step, or NULL */
-    struct hf_lloyd_tally *tally;             /* [batch] */
+    struct hf_lloyd_tally *tally;             /* [batch] 0 between steps */
     struct hf_lloyd_state *state;             /* [batch] */
     hf_kmeans_iteration *history;             /* [batch, count] */
     struct hf_lloyd_control *control;

@@ -180,31 +180,17 @@ struct totals {
     struct known known;
 };
 
-static __device__ bool has_risen(const struct hf_lloyd_job &job, const struct known &known,
-                                 double inertia) {
-    const struct hf_lloyd_state &state = known.state;
-    if (job.first + state.iterations == 0 || job.rule.metric != HF_EUCLIDEAN || !job.exact)
-        return false;
-    if (state.empty > 0 && job.empty == HF_EMPTY_SPLIT)
-        return false;
-    return !(inertia <= __dadd_rn(state.inertia, known.slack));
-}
-
 /* An hf_stop or an hf_lloyd_event. */
 static __device__ int decide(const struct hf_lloyd_job &job, const struct totals &t,
                              const hf_kmeans_iteration &it) {
     const struct known &known = t.known;
-    if (known.fault != HF_FAULT_NONE)
-        return HF_LLOYD_FAULT;
-    if (known.tally.rows != job.update.n || known.tally.negative > 0)
-        return HF_LLOYD_COUNTS;
-    if (has_risen(job, known, it.inertia))
-        return HF_LLOYD_ROSE;
-    if (it.changed == 0)
-        return HF_STOP_LABELS;
-    if (known.tally.empty > 0 && job.empty != HF_EMPTY_KEEP)
-        return HF_LLOYD_EMPTY;
-    return t.shift <= known.tol ? HF_STOP_TOL : HF_STOP_NONE;
+    const struct hf_lloyd_laws laws = {job.rule.metric, job.exact, job.empty, known.slack};
+    const struct hf_lloyd_before before = {job.first + known.state.iterations, known.state.inertia,
+                                           known.state.empty};
+    const struct hf_lloyd_facts facts = {job.update.n, known.fault, known.tally, it.inertia,
+                                         it.changed};
+    const int stop = hf_lloyd_decide(&laws, &before, &facts);
+    return stop == HF_STOP_NONE && t.shift <= known.tol ? HF_STOP_TOL : stop;
 }
 
 /* The end of an iteration of a problem: *it, its state, and whether its centroids move. */
