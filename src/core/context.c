@@ -154,6 +154,22 @@ uint64_t hf_ctx_room(const hf_context *ctx) {
     return held < ctx->memory_bytes ? ctx->memory_bytes - held : 0;
 }
 
+uint64_t hf_ctx_host_limit(const hf_context *ctx) {
+    return hf_ctx_is_host(ctx) ? ctx->memory_bytes : INT64_MAX;
+}
+
+uint64_t hf_ctx_device_limit(const hf_context *ctx) {
+    return hf_ctx_is_host(ctx) ? UINT64_MAX : ctx->memory_bytes;
+}
+
+bool hf_ctx_hold(hf_context *ctx, uint64_t bytes) {
+    if (hf_ctx_is_host(ctx))
+        ctx->held_bytes = bytes;
+    return hf_ctx_is_host(ctx);
+}
+
+hf_pool *hf_ctx_pool(const hf_context *ctx) { return hf_ctx_is_host(ctx) ? ctx->stream : NULL; }
+
 void hf_workspace_trim(hf_context *ctx, uint64_t bytes) {
     if (ctx->workspace_bytes > bytes) {
         ctx->device->release(ctx->stream, ctx->workspace);
@@ -188,6 +204,10 @@ hf_status hf_workspace(hf_context *ctx, size_t bytes, void **ws) {
 }
 
 void *hf_ctx_alloc(hf_context *ctx, size_t bytes) { return ctx->device->alloc(ctx->stream, bytes); }
+
+void *hf_ctx_alloc_copy(hf_context *ctx, size_t bytes) {
+    return hf_ctx_is_host(ctx) || bytes > hf_ctx_room(ctx) ? NULL : hf_ctx_alloc(ctx, bytes);
+}
 
 void hf_ctx_release(hf_context *ctx, void *p) { ctx->device->release(ctx->stream, p); }
 

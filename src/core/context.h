@@ -57,6 +57,18 @@ uint64_t hf_workspace_room(const hf_context *ctx);
 /* Bytes of the memory allowed that are free for hf_ctx_alloc(). */
 uint64_t hf_ctx_room(const hf_context *ctx);
 
+/* The limit of what a call may hold of the host's memory, and of a device's own: on the CPU the
+ * first is memory_bytes, on a device the second; the other is beyond any size. */
+uint64_t hf_ctx_host_limit(const hf_context *ctx);
+uint64_t hf_ctx_device_limit(const hf_context *ctx);
+
+/* The call at work holds so many bytes of the host's memory, its kernels get the rest. False, and
+ * nothing is noted, on a device, whose limit is that of its own memory. */
+bool hf_ctx_hold(hf_context *ctx, uint64_t bytes);
+
+/* The threads of the CPU where it is what computes, for loops of the host; NULL: a device is. */
+hf_pool *hf_ctx_pool(const hf_context *ctx);
+
 /* Give back a workspace of more than `bytes` bytes; the peak is counted anew. */
 void hf_workspace_trim(hf_context *ctx, uint64_t bytes);
 
@@ -64,6 +76,10 @@ void hf_workspace_trim(hf_context *ctx, uint64_t bytes);
  * writes it through hf_ctx_copy() alone; on the CPU it is plain memory. */
 void *hf_ctx_alloc(hf_context *ctx, size_t bytes);
 void hf_ctx_release(hf_context *ctx, void *p); /* p may be NULL */
+
+/* The same for a second copy of what the host has: NULL on the CPU, which needs none, and where the
+ * memory allowed has no room for it. */
+void *hf_ctx_alloc_copy(hf_context *ctx, size_t bytes);
 
 /* status, which a call of the device gave; a failure is said on the context in the device's words.
  */

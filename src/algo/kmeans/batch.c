@@ -17,6 +17,7 @@
 struct batch {
     const hf_array *x;
     const hf_kmeans_opts *opts;
+    bool together;    /* try op lloyd on many of them at once */
     hf_context **ctx; /* [workers] */
     hf_kmeans_result *fits;
     hf_status *status; /* [count] */
@@ -82,7 +83,7 @@ static hf_status run_batch(hf_context *ctx, struct batch *b, int workers, int64_
         status = run_side_by_side(ctx, b, workers, count);
     } else {
         b->ctx[0] = ctx;
-        for (int64_t i = 0; i < count && status == HF_OK; i += GROUP)
+        for (int64_t i = 0; b->together && i < count && status == HF_OK; i += GROUP)
             status = hf_fit_together(ctx, b->x + i, count - i < GROUP ? count - i : GROUP, b->opts,
                                      i, b->fits + i, b->done + i);
         for (int64_t i = 0; i < count && status == HF_OK && b->failed[0] < 0; i++)
@@ -123,10 +124,12 @@ static hf_status fit_all(hf_context *ctx, const hf_array *x, int64_t batch,
                          const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
     const double work = (double)x->rows * (double)x->cols * (double)opts->k;
     int workers = batch < ctx->threads ? (int)batch : ctx->threads;
-    workers = work > SIDE_BY_SIDE_WORK || workers < 1 || !hf_ctx_is_host(ctx) ? 1 : workers;
+    workers = work > SIDE_BY_SIDE_WORK || workers < 1 ? 1 : workers;
     size_t results;
     size_t states;
-    struct batch b = {.x = x, .opts = opts};
+    /* Threads share a CPU with one fit each; a device is shared by fits in one call. */
+    struct batch b = {.x = x, .opts = opts, .together = !hf_ctx_is_host(ctx)};
+    workers = b.together ? 1 : workers;
     const bool sized = hf_mul_size(batch, (int64_t)sizeof(*b.fits), &results) &&
                        hf_mul_size(batch, (int64_t)sizeof(*b.status), &states);
     b.fits = sized ? hf_alloc_zero(results) : NULL;

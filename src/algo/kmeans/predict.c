@@ -60,8 +60,8 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
         transform ? hf_carve_take(c, panel * (size_t)a->centroids.rows * sizeof(double)) : NULL;
 }
 
-/* Rows between two calls of the progress function: some tens of milliseconds of work. On a device
- * and where the labels may depend on panels these stay as they are. */
+/* Rows between two calls of the progress function: some tens of milliseconds of work on a CPU. Where
+ * the labels may depend on panels these stay as they are, and on a device, which needs long ones. */
 static int64_t rows_to_tell(const struct hf_predict_args *a) {
     const int64_t rows = (int64_t)(TELL_WORK / ((double)a->centroids.rows * (double)a->d));
     return rows < TELL_ROWS ? TELL_ROWS : rows;
@@ -107,10 +107,8 @@ static hf_status take_memory(struct predict *p, bool transform) {
                            "the system gave no memory for %llu bytes of a chunk",
                            (unsigned long long)c.used);
     carve(p, &c, transform);
-    if (hf_ctx_is_host(p->ctx)) {
-        p->ctx->held_bytes = c.used; /* kernels get what remains */
+    if (hf_ctx_hold(p->ctx, c.used))
         hf_workspace_trim(p->ctx, hf_workspace_room(p->ctx));
-    }
     return HF_OK;
 }
 

@@ -41,16 +41,12 @@ static hf_status drop_row(struct hf_scan *s, int64_t row) {
 /* s->bad of `rows` rows where the host can read it. */
 static hf_status fetch_bad(struct hf_scan *s, int64_t rows) {
     struct hf_fit *fit = s->fit;
-    if (hf_ctx_is_host(fit->ctx)) {
-        s->bad_here = s->bad;
-        return HF_OK;
-    }
-    if (!s->bad_here)
-        s->bad_here = hf_alloc((size_t)fit->rows.chunk_rows);
-    if (!s->bad_here)
+    if (!s->bad_copy)
+        s->bad_copy = hf_alloc((size_t)fit->rows.chunk_rows);
+    if (!s->bad_copy)
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a byte for each of %lld rows",
                            (long long)fit->rows.chunk_rows);
-    return hf_ctx_copy(fit->ctx, s->bad_here, s->bad, (size_t)rows);
+    return hf_ctx_copy(fit->ctx, s->bad_copy, s->bad, (size_t)rows);
 }
 
 static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
@@ -62,7 +58,7 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
         return HF_OK;
     HF_TRY(fetch_bad(s, chunk->rows));
     for (int64_t i = 0; i < chunk->rows; i++) {
-        if (!s->bad_here[i])
+        if (!s->bad_copy[i])
             continue;
         if (s->fit->opts.nan == HF_NAN_ERROR)
             return hf_bad_row(s->fit->ctx, chunk, i, first,
@@ -380,7 +376,7 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
         chunk = chunk < 1 ? 1 : chunk;
     }
     fit->rows.chunk_rows = chunk;
-    const bool away = !hf_ctx_is_host(fit->ctx);
+    const bool sums = hf_range_sums(fit->ctx);
     const bool cosine = fit->opts.metric == HF_COSINE;
     const size_t some = (size_t)hf_min64(fit->n_all, fit->scan_rows);
     const size_t zeros = fit->opts.weights || cosine ? some * sizeof(int32_t) : 0;
@@ -388,12 +384,11 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     for (int pass = 0; pass < 2; pass++) {
         carve.used = 0;
         fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
-        s->bad = hf_carve_take(&carve, away ? 0 : (size_t)chunk);
         s->zeros = hf_carve_take(&carve, zeros);
         s->squares = hf_carve_take(&carve, cosine ? some * sizeof(double) : 0);
         s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
         s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
-        s->whole_sums = away ? NULL : hf_carve_take(&carve, (size_t)fit->d * 2 * sizeof(double));
+        s->whole_sums = !sums ? NULL : hf_carve_take(&carve, (size_t)fit->d * 2 * sizeof(double));
         s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
         s->mult_square = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
@@ -404,12 +399,13 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
                                (unsigned long long)carve.used);
     }
     *block = carve.base;
-    if (!away)
-        fit->ctx->held_bytes = carve.used + (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double);
+    (void)hf_ctx_hold(fit->ctx, carve.used + 2 * (uint64_t)chunk +
+                                    (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double));
     memset(s->zeros, 0, zeros);
     if (s->whole_sums)
         memset(s->whole_sums, 0, (size_t)fit->d * 2 * sizeof(double));
-    if (away && !(s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk)))
+    s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk);
+    if (!s->bad)
         return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
                            "%s has no memory for a byte for each of %lld rows", fit->ctx->name,
                            (long long)chunk);
@@ -483,10 +479,8 @@ hf_status hf_prepare(struct hf_fit *fit) {
     if (status == HF_OK)
         status = scan(&s);
     fit->rows.buffer = NULL;
-    if (!hf_ctx_is_host(fit->ctx)) {
-        hf_ctx_release(fit->ctx, s.bad);
-        hf_free(s.bad_here);
-    }
+    hf_ctx_release(fit->ctx, s.bad);
+    hf_free(s.bad_copy);
     hf_free(block);
     fit->ctx->held_bytes = 0;
     return status;

@@ -9,14 +9,14 @@
 struct hf_scan {
     struct hf_fit *fit;
     struct hf_range_args range;
-    uint8_t *bad;      /* [panel_rows or fewer] where kernels write; host memory or not */
-    uint8_t *bad_here; /* the same on the host; NULL until it is wanted */
+    uint8_t *bad;      /* [panel_rows or fewer] the device's memory */
+    uint8_t *bad_copy; /* the same where the host can read it; NULL until it is wanted */
     int64_t bad_rows;
-    int64_t dropped, room;     /* used and allocated of fit->dropped */
-    int32_t *zeros;            /* [scan_rows or n], only with weights or HF_COSINE */
-    double *squares;           /* likewise, only with HF_COSINE */
-    double *whole_sums;        /* [2, d] of x and x * x, for whole numbers; NULL on a GPU */
-    int64_t *sum, *sum_square; /* [2, d] */
+    int64_t dropped, room; /* used and allocated of fit->dropped */
+    int32_t *zeros;        /* [scan_rows or n], only with weights or HF_COSINE */
+    double *squares;       /* likewise, only with HF_COSINE */
+    double *whole_sums;    /* [2, d] of x and x * x, for whole numbers; NULL: not hf_range_sums() */
+    int64_t *sum, *sum_square;           /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
     double *sample;                      /* of hf_look_at_frame(), NULL where it needs none */
     struct hf_bulk bulk;                 /* its median is over middle */

@@ -37,8 +37,10 @@ struct hf_assign_kept {
     int instead;    /* and what the kernel does meanwhile */
 };
 
-/* What n rows of d columns need; 0 where no kernel of this machine would keep them. */
+/* What n rows of d columns need; 0 where no kernel of this machine's CPU would keep them. */
 size_t hf_assign_kept_bytes(int64_t n, int64_t d);
+/* Do kernels of the context's device keep rows? Only those of the CPU do. */
+bool hf_assign_keeps(const hf_context *ctx);
 
 /* The share of such rows that bounds must settle so that skipping pays, when otherwise each one is
  * compared with `look` <= k centroids where it lies. What must be settled for a sweep over `moved`
@@ -89,6 +91,9 @@ struct hf_assign_args {
     const double *weights;         /* [n] for sums, NULL means 1 */
     struct hf_assign_stats *stats; /* counters are added to it; not NULL */
 };
+
+/* Should the sums be updated while rows are assigned? On the CPU, where they stay in its cache. */
+bool hf_assign_fuses(const hf_context *ctx, const struct hf_sums *sums);
 
 static inline hf_status hf_assign(hf_context *ctx, const struct hf_assign_args *args) {
     return hf_run(ctx, HF_OP_ASSIGN, args);

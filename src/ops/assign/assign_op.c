@@ -3,12 +3,20 @@
 #include "base/mem.h"
 #include "ops/assign/assign.h"
 
-#define KEPT_TILE 32      /* rows come in tiles of at most so many, */
-#define KEPT_STEP 32      /* features in steps of so many, */
-#define KEPT_FEATURE 4    /* bytes: float32, or two bf16 parts */
-#define KEPT_BESIDE 12    /* bytes of a row: three float32 */
-#define SWEEP_MORE 16     /* centroids: the last group of a sweep is half empty */
-#define SWEEP_BOUNDS 1000 /* units: making the bounds that a sweep needs */
+#define KEPT_TILE 32                     /* rows come in tiles of at most so many, */
+#define KEPT_STEP 32                     /* features in steps of so many, */
+#define KEPT_FEATURE 4                   /* bytes: float32, or two bf16 parts */
+#define KEPT_BESIDE 12                   /* bytes of a row: three float32 */
+#define SWEEP_MORE 16                    /* centroids: the last group of a sweep is half empty */
+#define SWEEP_BOUNDS 1000                /* units: making the bounds that a sweep needs */
+#define FUSED_BYTES ((int64_t)512 << 10) /* sums up to this size stay in cache */
+
+bool hf_assign_keeps(const hf_context *ctx) { return hf_ctx_is_host(ctx); }
+
+bool hf_assign_fuses(const hf_context *ctx, const struct hf_sums *sums) {
+    return hf_ctx_is_host(ctx) &&
+           sums->k * sums->d * sums->limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
+}
 
 size_t hf_assign_kept_bytes(int64_t n, int64_t d) {
     const int64_t rows = (n + KEPT_TILE - 1) / KEPT_TILE * KEPT_TILE;

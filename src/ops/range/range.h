@@ -19,9 +19,13 @@ struct hf_range_args {
     int64_t *bad_rows; /* [batch] added to: how many such rows */
     /* [batch, 2, d] added to: sums of x and of x * x over the rows that are finite, of use where
      * all values are whole and neither those nor any part of them goes beyond 2^53. NULL: not
-     * wanted, as on a GPU. */
+     * wanted; never wanted unless hf_range_sums(). */
     double *sums;
 };
+
+/* Do kernels of the context's device add up whole numbers? On a GPU a pass for the moments costs
+ * less than sums in every pass for the range. */
+static inline bool hf_range_sums(const hf_context *ctx) { return hf_ctx_is_host(ctx); }
 
 static inline int64_t hf_range_batch(const struct hf_range_args *args) {
     return args->batch > 1 ? args->batch : 1;

@@ -87,14 +87,14 @@ hf_status hf_kmeans_init_random(const struct hf_rows *rows, const struct hf_init
     return number_rest(&s);
 }
 
-uint64_t hf_kmeans_init_away_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {
-    const struct hf_init_state s = {.rows = rows};
-    if (hf_ctx_is_host(rows->ctx) || args->init == HF_INIT_RANDOM)
+uint64_t hf_kmeans_init_device_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {
+    const struct hf_init_state s = {.rows = rows, .on_device = true};
+    if (args->init == HF_INIT_RANDOM)
         return 0;
-    const uint64_t core = hf_init_core_away_bytes(rows, args->k);
+    const uint64_t core = hf_init_core_device_bytes(rows, args->k);
     const bool candidates =
         args->init == HF_INIT_KMEANS_PARALLEL && (core > 0 || hf_init_in_place(&s));
-    return core + (candidates ? hf_init_parallel_away_bytes(rows->d, args->k) : 0);
+    return core + (candidates ? hf_init_parallel_device_bytes(rows->d, args->k) : 0);
 }
 
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args) {

@@ -53,8 +53,8 @@ uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_a
 /* Are the rows so many that a few are drawn first, to choose centroids from? */
 bool hf_kmeans_init_from_core(const struct hf_rows *rows, int64_t k);
 
-/* Bytes that it takes of a device's memory for itself; 0 on the CPU. */
-uint64_t hf_kmeans_init_away_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
+/* Bytes that it takes for itself of the memory of a device that is not the CPU. */
+uint64_t hf_kmeans_init_device_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
 
 /* Write k rows of the data, as float64, to centroids [k, d]. Rows of weight 0 and copies of rows
  * chosen before are taken only when there are no others. The values are those of the rows: not

@@ -54,7 +54,7 @@ uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k) {
 }
 
 /* Its rows, their weights, and the distances of all rows. */
-uint64_t hf_init_core_away_bytes(const struct hf_rows *rows, int64_t k) {
+uint64_t hf_init_core_device_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t core = (uint64_t)hf_init_core_rows(rows->n, rows->d, k, rows->dtype);
     const uint64_t row = (uint64_t)rows->d * hf_dtype_bytes(rows->dtype);
     return core == 0 ? 0 : core * (row + sizeof(double)) + (uint64_t)rows->n * sizeof(double);
@@ -65,17 +65,16 @@ static hf_status core_alloc(struct core *c) {
     const size_t count = (size_t)c->rows;
     const size_t bytes = count * (size_t)rows->d * hf_dtype_bytes(rows->dtype);
     c->x = hf_ctx_alloc(rows->ctx, bytes);
-    c->distance = hf_ctx_is_host(rows->ctx)
-                      ? c->outer->nearest
-                      : hf_ctx_alloc(rows->ctx, (size_t)rows->n * sizeof(double));
+    const bool on_device = c->outer->on_device;
+    c->distance =
+        on_device ? hf_ctx_alloc(rows->ctx, (size_t)rows->n * sizeof(double)) : c->outer->nearest;
     c->index = hf_alloc(count * sizeof *c->index);
     c->weights = hf_alloc(count * sizeof *c->weights);
-    c->away =
-        hf_ctx_is_host(rows->ctx) ? c->weights : hf_ctx_alloc(rows->ctx, count * sizeof *c->away);
+    c->away = on_device ? hf_ctx_alloc(rows->ctx, count * sizeof *c->away) : c->weights;
     c->nearest = hf_alloc(count * sizeof *c->nearest);
     c->labels = hf_alloc(count * sizeof *c->labels);
-    if (c->x && (c->distance || hf_ctx_is_host(rows->ctx)) && c->index && c->weights && c->away &&
-        c->nearest && c->labels)
+    if (c->x && (c->distance || !on_device) && c->index && c->weights && c->away && c->nearest &&
+        c->labels)
         return HF_OK;
     return hf_ctx_fail(rows->ctx, HF_E_NOMEM,
                        "no memory for %" PRId64 " rows to choose the initial centroids from: %zu "
@@ -158,7 +157,7 @@ static hf_status gather_chunk(void *job, const hf_array *chunk, int64_t first) {
 static hf_status gather(struct core *c) {
     const struct hf_rows *rows = c->outer->rows;
     const size_t bytes = (size_t)c->rows * (size_t)rows->d * hf_dtype_bytes(rows->dtype);
-    if (hf_ctx_is_host(rows->ctx)) {
+    if (!c->outer->on_device) {
         c->gathered = c->x;
         return hf_rows_each(rows, gather_chunk, c);
     }

@@ -289,7 +289,7 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
 
 /* Can op greedy make the steps? On the CPU the loop below is faster, for it skips rows. */
 static bool on_device(const struct hf_init_state *s) {
-    return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->trials <= HF_GREEDY_TRIALS;
+    return s->on_device && hf_init_in_place(s) && s->trials <= HF_GREEDY_TRIALS;
 }
 
 /* All steps there are to make. */

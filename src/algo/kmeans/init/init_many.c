@@ -21,7 +21,7 @@ struct many {
 };
 
 bool hf_init_is_many(const struct hf_init_state *s, int64_t count) {
-    return !hf_ctx_is_host(s->rows->ctx) && s->args->metric != HF_COSINE && count >= HF_INIT_MANY;
+    return s->on_device && s->args->metric != HF_COSINE && count >= HF_INIT_MANY;
 }
 
 static void drop_room(struct many *m) {

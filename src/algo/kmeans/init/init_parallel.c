@@ -172,7 +172,7 @@ static hf_status gather(const struct hf_init_state *s, const struct pool *pool, 
 
 static hf_status nested_alloc(const struct hf_init_state *s, int64_t count, struct nested *in) {
     size_t bytes;
-    in->away = !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s);
+    in->away = s->on_device && hf_init_in_place(s);
     const size_t size = in->away || s->rows->dtype == HF_F64 ? 8 : 4;
     if (hf_mul3_size(count, s->d, (int64_t)size, &bytes))
         in->x = in->away ? hf_ctx_alloc(s->rows->ctx, bytes) : hf_alloc(bytes);
@@ -276,15 +276,14 @@ hf_status hf_init_parallel(struct hf_init_state *s) {
 }
 
 /* The candidates in float64. */
-uint64_t hf_init_parallel_away_bytes(int64_t d, int64_t k) {
+uint64_t hf_init_parallel_device_bytes(int64_t d, int64_t k) {
     return ((uint64_t)expected(k) * ROUNDS + 1) * (uint64_t)d * sizeof(double);
 }
 
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t round = (uint64_t)expected(k);
     const uint64_t all = round * ROUNDS + 1;
-    const bool wide = rows->dtype == HF_F64 || !hf_ctx_is_host(rows->ctx);
-    const uint64_t size = wide ? 8 : 4;
+    const uint64_t size = rows->dtype == HF_F64 ? 8 : 4; /* on a device its limit counts them */
     const uint64_t d = (uint64_t)rows->d;
     const uint64_t nested = all * (d * size + 20) + hf_init_state_bytes((int64_t)all, rows->d, k);
     const uint64_t sampled = all * 8 + round * d * 8;

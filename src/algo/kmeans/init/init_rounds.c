@@ -23,7 +23,7 @@ struct rounds {
 #define ROUNDS_ROW (2 * sizeof(double) + sizeof(int64_t) + 2 * sizeof(int32_t))
 
 bool hf_init_rounds_can(const struct hf_init_state *s) {
-    return !hf_ctx_is_host(s->rows->ctx) && hf_init_in_place(s) && s->args->metric != HF_COSINE &&
+    return s->on_device && hf_init_in_place(s) && s->args->metric != HF_COSINE &&
            s->trials <= HF_GREEDY_TRIALS &&
            (uint64_t)s->n * ROUNDS_ROW <= hf_ctx_room(s->rows->ctx);
 }

@@ -61,7 +61,10 @@ hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
                                 .nearest = args->nearest,
                                 .label = args->labels,
                                 .labelled = true,
-                                .pool = hf_ctx_is_host(rows->ctx) ? rows->ctx->stream : NULL};
+                                .pool = hf_ctx_pool(rows->ctx)};
+    /* A device makes whole steps and rounds by itself, for each wait of the host takes as long as
+     * much of a step does; the CPU makes them here, where it skips rows. */
+    s->on_device = !hf_ctx_is_host(rows->ctx);
     const size_t bytes = measure(s, rows->n, rows->d, args->k);
     s->memory = hf_alloc(bytes);
     if (!s->memory)
@@ -96,7 +99,7 @@ bool hf_init_in_place(const struct hf_init_state *s) {
     if (!rows->array || rows->dropped_count > 0)
         return false;
     return rows->ctx->device->owns(rows->ctx->stream, rows->array->data) || s->nested != 0 ||
-           hf_ctx_is_host(rows->ctx);
+           !s->on_device;
 }
 
 hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, int64_t count,

@@ -21,7 +21,8 @@ enum hf_draw {
 struct hf_init_state {
     const struct hf_rows *rows;
     const struct hf_init_args *args;
-    int nested; /* HF_DRAW_NESTED or 0 */
+    int nested;     /* HF_DRAW_NESTED or 0 */
+    bool on_device; /* a device of its own computes, which the host waits for in each call */
     int64_t n, d, k;
     int64_t count;      /* centroids so far */
     double *centroids;  /* [k, d] */
@@ -96,7 +97,7 @@ int64_t hf_init_core_rows(int64_t n, int64_t d, int64_t k, hf_dtype dtype);
 hf_status hf_init_core(struct hf_init_state *s);
 /* Bytes it holds beside the state, and those of a device's memory. */
 uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k);
-uint64_t hf_init_core_away_bytes(const struct hf_rows *rows, int64_t k);
+uint64_t hf_init_core_device_bytes(const struct hf_rows *rows, int64_t k);
 
 /* Distances of the rows of a chunk, of which `first` are in front, to the first of s->centroids:
  * into to [chunk->rows] where they are less. */
@@ -159,6 +160,6 @@ hf_status hf_init_rounds(struct hf_init_state *s, int rounds, int64_t wanted, in
 hf_status hf_init_parallel(struct hf_init_state *s);
 /* Bytes it is expected to hold beside the state, and those of a device's memory. */
 uint64_t hf_init_parallel_bytes(const struct hf_rows *rows, int64_t k);
-uint64_t hf_init_parallel_away_bytes(int64_t d, int64_t k);
+uint64_t hf_init_parallel_device_bytes(int64_t d, int64_t k);
 
 #endif

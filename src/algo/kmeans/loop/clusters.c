@@ -6,8 +6,8 @@
 #define GRAIN_BESIDE 16
 
 void hf_for_clusters(const struct hf_fit *fit, int64_t count, hf_range_fn *fn, void *job) {
-    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
-    hf_parallel_for(pool, count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn, job);
+    hf_parallel_for(hf_ctx_pool(fit->ctx), count, 1 + GRAIN_VALUES / (fit->d + GRAIN_BESIDE), fn,
+                    job);
 }
 
 hf_array hf_centers(const struct hf_fit *fit, void *centers) {

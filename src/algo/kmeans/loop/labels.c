@@ -9,9 +9,8 @@
 static size_t bytes_of(const struct hf_fit *fit) { return (size_t)fit->n * sizeof(int32_t); }
 
 void hf_labels_open(struct hf_fit *fit) {
-    if (hf_ctx_is_host(fit->ctx) || fit->away.at || hf_ctx_room(fit->ctx) < bytes_of(fit))
-        return;
-    fit->away = (struct hf_labels_away){.at = hf_ctx_alloc(fit->ctx, bytes_of(fit))};
+    if (!fit->away.at)
+        fit->away = (struct hf_labels_away){.at = hf_ctx_alloc_copy(fit->ctx, bytes_of(fit))};
 }
 
 void hf_labels_close(struct hf_fit *fit) {
@@ -65,7 +64,7 @@ static hf_status verdict(const struct hf_fit *fit, int64_t first, int64_t count,
 }
 
 hf_status hf_labels_check(const struct hf_fit *fit, int64_t first, int64_t count) {
-    hf_pool *pool = hf_ctx_is_host(fit->ctx) ? fit->ctx->stream : NULL;
+    hf_pool *pool = hf_ctx_pool(fit->ctx);
     return verdict(fit, first, count,
                    !hf_all_below(pool, fit->labels + first, count, (int32_t)fit->k));
 }

@@ -355,7 +355,7 @@ static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
 static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
-    if (hf_ctx_is_host(fit->ctx) || !fit->rows.array || fit->uneven)
+    if (!fit->rows.array || fit->uneven)
         return false;
     for (int lean = fit->rows.reader ? 1 : 0; lean < 2; lean++) {
         fit->lean = lean > 0;

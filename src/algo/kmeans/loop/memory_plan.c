@@ -48,7 +48,7 @@ static bool is_rigid(const struct hf_fit *fit) {
 /* Must there be a float64 for each row? Where a core is drawn the start does without, at the price
  * of passes over the data. */
 static bool needs_nearest(const struct hf_fit *fit) {
-    const bool core = hf_ctx_is_host(fit->ctx) && hf_kmeans_init_from_core(&fit->rows, fit->k);
+    const bool core = hf_kmeans_init_from_core(&fit->rows, fit->k);
     return (seeds(fit) && !core) || (is_rigid(fit) && wants_bounds(fit));
 }
 
@@ -118,12 +118,12 @@ static uint64_t data_bytes(const struct hf_fit *fit) {
 /* What is not needed but saves time may take half of what is left of the limit, and none that the
  * data need. */
 static bool affords(const struct hf_fit *fit, uint64_t bytes, uint64_t left) {
-    return bytes <= left / 2 && (!hf_ctx_is_host(fit->ctx) || bytes + data_bytes(fit) <= left);
+    return bytes <= left / 2 && bytes + data_bytes(fit) <= left;
 }
 
 /* Packed rows spare each iteration their packing: kept where all rows lie in memory. */
 static uint64_t kept_bytes(const struct hf_fit *fit, uint64_t left) {
-    if (!hf_ctx_is_host(fit->ctx) || is_buffered(fit) || fit->opts.max_iter < KEEP_ITERATIONS)
+    if (!hf_assign_keeps(fit->ctx) || is_buffered(fit) || fit->opts.max_iter < KEEP_ITERATIONS)
         return 0;
     const uint64_t bytes = hf_assign_kept_bytes(fit->n, fit->d);
     return affords(fit, bytes, left) ? bytes : 0;
@@ -139,17 +139,15 @@ uint64_t hf_prepared_bytes(const struct hf_fit *fit) {
 
 /* Kernels are planned within what remains of the limit. */
 static void plan_kernels(struct hf_fit *fit, uint64_t held, struct hf_memory_plan *plan) {
-    if (!hf_ctx_is_host(fit->ctx))
-        return;
-    fit->ctx->held_bytes = held;
-    plan->kernels = kernel_bytes(fit);
+    if (hf_ctx_hold(fit->ctx, held))
+        plan->kernels = kernel_bytes(fit);
 }
 
 /* What must be, with the workspace of the kernels. *left: of the limit, for buffer, bounds and
  * packed rows; at least least_chunk(). */
 static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left,
                              struct hf_memory_plan *plan) {
-    const uint64_t limit = hf_ctx_is_host(fit->ctx) ? fit->ctx->memory_bytes : INT64_MAX;
+    const uint64_t limit = hf_ctx_host_limit(fit->ctx);
     const uint64_t least = least_chunk(fit);
     uint64_t needed = carved + init_bytes(fit) + hf_prepared_bytes(fit);
     plan->nearest = seeds(fit) || needs_nearest(fit) ? nearest_bytes(fit) : 0;
@@ -178,19 +176,19 @@ static hf_status check_device(struct hf_fit *fit) {
         hf_array_view(NULL, fit->dtype, hf_min64(fit->n, fit->panel_rows), fit->d);
     const struct hf_assign_args assign = hf_lloyd_args(fit, &panel, 0, NULL, NULL, &stats);
     const uint64_t start =
-        fit->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_away_bytes(&fit->rows, &args);
+        fit->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_device_bytes(&fit->rows, &args);
     const uint64_t kernel =
         fit->rows.reader ? hf_plan_workspace(fit->ctx, HF_OP_ASSIGN, &assign) : 0;
     const uint64_t most = start > kernel ? start : kernel;
-    return most > fit->ctx->memory_bytes ? hf_memory_too_little(fit, most) : HF_OK;
+    return most > hf_ctx_device_limit(fit->ctx) ? hf_memory_too_little(fit, most) : HF_OK;
 }
 
 hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_plan *plan) {
     const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const uint64_t limit = hf_ctx_host_limit(fit->ctx);
     uint64_t left = 0;
     *plan = (struct hf_memory_plan){0};
-    if (!hf_ctx_is_host(fit->ctx))
-        HF_TRY(check_device(fit));
+    HF_TRY(check_device(fit));
     HF_TRY(plan_needed(fit, carved, &left, plan));
     const uint64_t least = least_chunk(fit);
     if (wants_bounds(fit) && plan->nearest == 0 && affords(fit, nearest_bytes(fit), left - least)) {
@@ -204,10 +202,8 @@ hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_pla
     plan->chunk = plan->chunk < all ? plan->chunk : all;
     plan->chunk = plan->chunk < least ? least : plan->chunk;
     plan->chunk = least > 0 ? plan->chunk / least * least : 0;
-    if (hf_ctx_is_host(fit->ctx)) {
-        fit->ctx->held_bytes =
-            fit->ctx->memory_bytes - plan->kernels - left + plan->chunk + plan->kept;
+    const uint64_t held = limit - plan->kernels - left + plan->chunk + plan->kept;
+    if (hf_ctx_hold(fit->ctx, held))
         hf_workspace_trim(fit->ctx, plan->kernels);
-    }
     return HF_OK;
 }

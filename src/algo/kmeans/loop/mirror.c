@@ -58,7 +58,7 @@ static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
     const struct hf_sums *s = &fit->sums;
     hf_context *ctx = fit->ctx;
-    if (hf_ctx_is_host(ctx) || m->none)
+    if (m->none)
         return HF_OK;
     if (!m->block)
         HF_TRY(open_mirror(fit, m));

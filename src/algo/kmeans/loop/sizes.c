@@ -60,10 +60,10 @@ _Static_assert(sizeof(_Atomic int64_t) == sizeof(int64_t), "counted in place");
 hf_status hf_count_labels(struct hf_fit *fit) {
     struct count count = {
         .labels = fit->labels, .k = (uint32_t)fit->k, .sizes = (_Atomic int64_t *)fit->sizes};
-    const bool host = hf_ctx_is_host(fit->ctx);
-    hf_pool *own = host || fit->n < ALONE ? NULL : hf_pool_create(HELPERS);
+    hf_pool *pool = hf_ctx_pool(fit->ctx);
+    hf_pool *own = pool || fit->n < ALONE ? NULL : hf_pool_create(HELPERS);
     memset(fit->sizes, 0, (size_t)fit->k * sizeof(int64_t));
-    hf_parallel_for(host ? fit->ctx->stream : own, fit->n, GRAIN, count_range, &count);
+    hf_parallel_for(pool ? pool : own, fit->n, GRAIN, count_range, &count);
     hf_pool_destroy(own);
     return count.wrong ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
                                      "a label lies outside 0..%lld: the machine or a kernel "

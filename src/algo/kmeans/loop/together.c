@@ -518,8 +518,7 @@ hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
                          .dtype = x->dtype};
     const double begin = hf_now_s();
     hf_status status = HF_OK;
-    if (hf_ctx_is_host(ctx) || opts->weights || opts->n_init > 1 || !short_enough(&t) ||
-        !take_views(&t, x))
+    if (opts->weights || opts->n_init > 1 || !short_enough(&t) || !take_views(&t, x))
         goto out;
     /* a problem that cannot be prepared fails again, and says so, when it is fitted alone */
     if (look(&t, first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&

@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include <string.h>
 
-#define FUSED_BYTES                                                                                \
-    ((int64_t)512 << 10) /* sums up to this size stay in cache while rows are assigned */
 #define MOVER_BYTES ((int64_t)256 << 10) /* rows that leave their clusters at once */
 
 static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
@@ -90,8 +88,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     carve_panel(fit, &carve);
     if (!carve_fixed(fit, &fixed))
         return hf_memory_too_little(fit, UINT64_MAX);
-    fit->fused = hf_ctx_is_host(fit->ctx) &&
-                 fit->k * fit->d * fit->sums.limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
+    fit->fused = hf_assign_fuses(fit->ctx, &fit->sums);
     if (fit->fused)
         memcpy(fit->kernel_update, "fused", sizeof("fused"));
     HF_TRY(hf_memory_plan(fit, fixed.used + carve.used, &plan));
