@@ -244,8 +244,8 @@ static void overwrite_rows(const struct hf_device *d, void *stream) {
     assert_true(from != NULL && p != NULL);
     for (int turn = 1; turn < 4; turn++) {
         memset(from, turn, bytes);
-        assert_int_equal(d->copy_rows(stream, p, row, from, row, row, (int64_t)(bytes / row)),
-                         HF_OK);
+        const struct hf_row_copy rows = {p, from, row, row, row, (int64_t)(bytes / row)};
+        assert_int_equal(d->copy_rows(stream, &rows), HF_OK);
         memset(from, 9, bytes);
         assert_int_equal(d->copy(stream, from, p, bytes), HF_OK);
         for (size_t i = 0; i < bytes; i++)
@@ -273,7 +273,8 @@ static void memory_of_devices(void **state) {
         char *p = d->alloc(stream, 100);
         assert_int_equal(d->copy(stream, p, "text", 5), HF_OK);
         assert_int_equal(d->fill(stream, p, 7, 3), HF_OK);
-        assert_int_equal(d->copy_rows(stream, p + 10, 2, p, 1, 1, 4), HF_OK);
+        const struct hf_row_copy rows = {p + 10, p, 2, 1, 1, 4};
+        assert_int_equal(d->copy_rows(stream, &rows), HF_OK);
         assert_int_equal(d->sync(stream), HF_OK);
         assert_int_equal(d->copy(stream, back, p, sizeof back), HF_OK);
         assert_true(back[0] == 7 && back[2] == 7 && back[3] == 't' && back[4] == 0);

@@ -228,8 +228,13 @@ hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
     const size_t size = hf_dtype_bytes(src->dtype), row = (size_t)src->cols * size;
     const size_t step = (size_t)hf_array_stride(src) * size;
-    return hf_ctx_told(
-        ctx, ctx->device->copy_rows(ctx->stream, dst, row, src->data, step, row, src->rows));
+    const struct hf_row_copy copy = {.dst = dst,
+                                     .src = src->data,
+                                     .dst_step = row,
+                                     .src_step = step,
+                                     .row_bytes = row,
+                                     .rows = src->rows};
+    return hf_ctx_told(ctx, ctx->device->copy_rows(ctx->stream, &copy));
 }
 
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero) {

@@ -28,6 +28,14 @@ struct hf_device_props {
     int sms;     /* its multiprocessors; 0 elsewhere */
 };
 
+/* Rows to copy: `rows` of row_bytes each, whose beginnings lie dst_step and src_step bytes apart. */
+struct hf_row_copy {
+    void *dst;
+    const void *src;
+    size_t dst_step, src_step, row_bytes;
+    int64_t rows;
+};
+
 struct hf_device {
     const char *name; /* "cpu", "cuda" */
     int id;
@@ -55,9 +63,8 @@ struct hf_device {
     /* To the host, what was complete when the device was last waited for: beside what was queued
      * since. Done on return. */
     hf_status (*fetch)(void *stream, void *dst, const void *src, size_t bytes);
-    /* As copy(), for `rows` rows of row_bytes, whose beginnings lie dst_step and src_step apart. */
-    hf_status (*copy_rows)(void *stream, void *dst, size_t dst_step, const void *src,
-                           size_t src_step, size_t row_bytes, int64_t rows);
+    /* As copy(), of rows. */
+    hf_status (*copy_rows)(void *stream, const struct hf_row_copy *copy);
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
     /* Are all of these bytes, a multiple of 8, 0? Waits for what was queued before. */
     hf_status (*is_zero)(void *stream, const void *p, size_t bytes, bool *zero);

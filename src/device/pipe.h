@@ -4,7 +4,7 @@
 #ifndef HF_PIPE_H
 #define HF_PIPE_H
 
-#include "base/status.h"
+#include "device/device.h"
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -21,6 +21,17 @@ enum hf_place {
     HF_PLACE_ELSEWHERE /* of another device: neither the host nor this one may read it */
 };
 
+/* Rows [first, first + rows + count) at src, of which those among dropped[count] are left out, to
+ * dst. dst and src are device memory and do not overlap. */
+struct hf_squeeze {
+    void *dst;
+    const void *src;
+    size_t row_bytes;
+    int64_t rows, first;    /* rows that stay; number of the first row of src */
+    const int64_t *dropped; /* [count] host memory, ascending, all in that range */
+    int64_t count;
+};
+
 /* stream: of hf_device.open(); pipe: of open() below. */
 struct hf_pipe_table {
     enum hf_place (*place)(const void *stream, const void *p);
@@ -34,10 +45,9 @@ struct hf_pipe_table {
     void (*unlock)(void *p); /* p may be NULL */
     hf_status (*open)(void *stream, void **pipe);
     void (*close)(void *pipe); /* NULL is allowed; waits for all copies */
-    /* Copy rows to dst, one behind the other, when the device's stream has left the slot. src is
-     * locked memory, or the call takes as long as the copy. */
-    hf_status (*begin)(void *pipe, int slot, void *dst, const void *src, size_t src_step,
-                       size_t row_bytes, int64_t rows);
+    /* Copy rows to the device, without gaps, when its stream has left the slot. copy->src is locked
+     * memory, or the call takes as long as the copy. */
+    hf_status (*begin)(void *pipe, int slot, const struct hf_row_copy *copy);
     /* What the device's stream gets from now on waits for the slot's copy. */
     hf_status (*arrive)(void *pipe, int slot);
     /* The host waits for it. */
@@ -45,11 +55,8 @@ struct hf_pipe_table {
     /* The device's stream needs the slot no longer once it gets here. */
     hf_status (*leave)(void *pipe, int slot);
     const char *(*error_text)(const void *pipe);
-    /* In the order of the device's stream: the rows of src [first, first + rows + dropped ones)
-     * that are not among dropped[count] (host memory, ascending, all in that range) to dst. Device
-     * memory; dst does not overlap src. */
-    hf_status (*squeeze)(void *stream, void *dst, const void *src, size_t row_bytes, int64_t rows,
-                         int64_t first, const int64_t *dropped, int64_t count);
+    /* Copy the rows that stay, in the order of the device's stream. */
+    hf_status (*squeeze)(void *stream, const struct hf_squeeze *job);
     /* Let kernels read rows in these bytes of locked host memory in place; NULL: no longer. False
      * where the device cannot. */
     bool (*lend)(void *stream, const void *p, size_t bytes);

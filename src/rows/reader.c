@@ -116,8 +116,13 @@ static hf_status read_load(struct hf_reader *r, int slot, struct load *load) {
         const hf_array rows = hf_array_slice(r->array, first, count);
         copy_to_locked(r, &rows, to);
     }
-    return r->table->begin(r->pipe, slot, destination(r, slot, load->panel), to, r->row_bytes,
-                           r->row_bytes, count);
+    const struct hf_row_copy copy = {.dst = destination(r, slot, load->panel),
+                                     .src = to,
+                                     .dst_step = r->row_bytes,
+                                     .src_step = r->row_bytes,
+                                     .row_bytes = r->row_bytes,
+                                     .rows = count};
+    return r->table->begin(r->pipe, slot, &copy);
 }
 
 static void *thread_main(void *arg) {
@@ -178,9 +183,14 @@ static void ask(struct hf_reader *r, int64_t panel) {
         return;
     }
     const hf_array rows = hf_array_slice(r->array, panel_first(r, panel), panel_count(r, panel));
-    const size_t step = (size_t)hf_array_stride(&rows) * hf_dtype_bytes(rows.dtype);
-    load->status = r->table->begin(r->pipe, slot, destination(r, slot, panel), rows.data, step,
-                                   r->row_bytes, rows.rows);
+    const struct hf_row_copy copy = {.dst = destination(r, slot, panel),
+                                     .src = rows.data,
+                                     .dst_step = r->row_bytes,
+                                     .src_step = (size_t)hf_array_stride(&rows) *
+                                                 hf_dtype_bytes(rows.dtype),
+                                     .row_bytes = r->row_bytes,
+                                     .rows = rows.rows};
+    load->status = r->table->begin(r->pipe, slot, &copy);
 }
 
 /* Ask for the panels that come next, as far as there are slots. */
@@ -266,8 +276,14 @@ static hf_status hand_out(struct hf_reader *r, const struct hf_rows *rows, int64
         if (r->spare == NULL && (r->spare = hf_ctx_alloc(r->ctx, panel_bytes(r))) == NULL)
             return hf_ctx_fail(r->ctx, HF_E_NOMEM, "%s has no %zu bytes for a panel of rows",
                                r->ctx->name, panel_bytes(r));
-        HF_TRY(hf_ctx_told(r->ctx, r->table->squeeze(r->ctx->stream, r->spare, at, r->row_bytes,
-                                                     count, raw, rows->dropped + before, gone)));
+        const struct hf_squeeze rest = {.dst = r->spare,
+                                        .src = at,
+                                        .row_bytes = r->row_bytes,
+                                        .rows = count,
+                                        .first = raw,
+                                        .dropped = rows->dropped + before,
+                                        .count = gone};
+        HF_TRY(hf_ctx_told(r->ctx, r->table->squeeze(r->ctx->stream, &rest)));
         at = r->spare;
     }
     for (int64_t i = 0; i < count; i += rows->chunk_rows) {

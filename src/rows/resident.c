@@ -105,10 +105,15 @@ static hf_status squeeze(hf_context *ctx, const hf_array *from, char *to, const 
                                ctx->name);
     }
     const struct hf_pipe_table *pipe = hf_pipe_of(ctx->device->id);
+    const struct hf_squeeze job = {.dst = to,
+                                   .src = packed,
+                                   .row_bytes = row,
+                                   .rows = from->rows - count,
+                                   .dropped = dropped,
+                                   .count = count};
     hf_status status = copy != NULL ? hf_ctx_copy_rows(ctx, copy, from) : HF_OK;
     if (status == HF_OK)
-        status = hf_ctx_told(ctx, pipe->squeeze(ctx->stream, to, packed, row, from->rows - count, 0,
-                                                dropped, count));
+        status = hf_ctx_told(ctx, pipe->squeeze(ctx->stream, &job));
     hf_ctx_release(ctx, copy);
     return status;
 }

@@ -83,9 +83,14 @@ static hf_status run_batch(hf_context *ctx, struct batch *b, int workers, int64_
         status = run_side_by_side(ctx, b, workers, count);
     } else {
         b->ctx[0] = ctx;
-        for (int64_t i = 0; b->together && i < count && status == HF_OK; i += GROUP)
-            status = hf_fit_together(ctx, b->x + i, count - i < GROUP ? count - i : GROUP, b->opts,
-                                     i, b->fits + i, b->done + i);
+        for (int64_t i = 0; b->together && i < count && status == HF_OK; i += GROUP) {
+            const struct hf_group group = {.x = b->x + i,
+                                           .count = count - i < GROUP ? count - i : GROUP,
+                                           .first = i,
+                                           .fits = b->fits + i,
+                                           .done = b->done + i};
+            status = hf_fit_together(ctx, b->opts, &group);
+        }
         for (int64_t i = 0; i < count && status == HF_OK && b->failed[0] < 0; i++)
             if (!b->done[i])
                 fit_one(b, 0, i);

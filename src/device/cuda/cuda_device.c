@@ -293,18 +293,17 @@ static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t byte
     return finish_copy(cuda, dst, src);
 }
 
-static hf_status cuda_copy_rows(void *stream, void *dst, size_t dst_step, const void *src,
-                                size_t src_step, size_t row_bytes, int64_t rows) {
+static hf_status cuda_copy_rows(void *stream, const struct hf_row_copy *c) {
     struct hf_cuda *cuda = stream;
-    if (rows == 0 || row_bytes == 0)
+    if (c->rows == 0 || c->row_bytes == 0)
         return HF_OK;
-    if (dst_step == row_bytes && src_step == row_bytes)
-        return cuda_copy(stream, dst, src, row_bytes * (size_t)rows);
+    if (c->dst_step == c->row_bytes && c->src_step == c->row_bytes)
+        return cuda_copy(stream, c->dst, c->src, c->row_bytes * (size_t)c->rows);
     HF_TRY(hf_cuda_check(cuda,
-                         cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, (size_t)rows,
-                                           cudaMemcpyDefault, cuda->stream),
+                         cudaMemcpy2DAsync(c->dst, c->dst_step, c->src, c->src_step, c->row_bytes,
+                                           (size_t)c->rows, cudaMemcpyDefault, cuda->stream),
                          "copy"));
-    return finish_copy(cuda, dst, src);
+    return finish_copy(cuda, c->dst, c->src);
 }
 
 static hf_status cuda_fill(void *stream, void *dst, int byte, size_t bytes) {

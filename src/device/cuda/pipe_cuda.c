@@ -14,8 +14,7 @@ struct pipe {
 };
 
 extern const struct hf_pipe_table hf_cuda_pipe;
-hf_status hf_cuda_squeeze(void *stream, void *dst, const void *src, size_t row_bytes, int64_t rows,
-                          int64_t first, const int64_t *dropped, int64_t count);
+hf_status hf_cuda_squeeze(void *stream, const struct hf_squeeze *job);
 
 static enum hf_place pipe_place(const void *stream, const void *p) {
     const struct hf_cuda *cuda = stream;
@@ -117,24 +116,23 @@ static hf_status pipe_open(void *stream, void **handle) {
     return HF_OK;
 }
 
-static hf_status queue_copy(struct pipe *p, int slot, void *dst, const void *src, size_t src_step,
-                            size_t row_bytes, int64_t rows) {
+static hf_status queue_copy(struct pipe *p, int slot, const struct hf_row_copy *c) {
     struct hf_cuda *own = &p->own;
     HF_TRY(hf_cuda_check(own, cudaStreamWaitEvent(own->stream, p->left[slot], 0), "copy"));
+    const size_t row = c->row_bytes, rows = (size_t)c->rows;
     const cudaError_t error =
-        src_step == row_bytes || rows == 1
-            ? cudaMemcpyAsync(dst, src, row_bytes * (size_t)rows, cudaMemcpyDefault, own->stream)
-            : cudaMemcpy2DAsync(dst, row_bytes, src, src_step, row_bytes, (size_t)rows,
-                                cudaMemcpyDefault, own->stream);
+        c->src_step == row || rows == 1
+            ? cudaMemcpyAsync(c->dst, c->src, row * rows, cudaMemcpyDefault, own->stream)
+            : cudaMemcpy2DAsync(c->dst, row, c->src, c->src_step, row, rows, cudaMemcpyDefault,
+                                own->stream);
     HF_TRY(hf_cuda_check(own, error, "copy of rows"));
     return hf_cuda_check(own, cudaEventRecord(p->arrived[slot], own->stream), "copy");
 }
 
-static hf_status pipe_begin(void *handle, int slot, void *dst, const void *src, size_t src_step,
-                            size_t row_bytes, int64_t rows) {
+static hf_status pipe_begin(void *handle, int slot, const struct hf_row_copy *copy) {
     struct pipe *p = handle;
     const int before = hf_cuda_enter(&p->own);
-    const hf_status status = queue_copy(p, slot, dst, src, src_step, row_bytes, rows);
+    const hf_status status = queue_copy(p, slot, copy);
     hf_cuda_leave(before);
     return status;
 }

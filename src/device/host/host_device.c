@@ -72,12 +72,11 @@ static hf_status host_copy(void *stream, void *dst, const void *src, size_t byte
     return HF_OK;
 }
 
-static hf_status host_copy_rows(void *stream, void *dst, size_t dst_step, const void *src,
-                                size_t src_step, size_t row_bytes, int64_t rows) {
+static hf_status host_copy_rows(void *stream, const struct hf_row_copy *c) {
     (void)stream;
-    for (int64_t i = 0; i < rows; i++)
-        memcpy((char *)dst + (size_t)i * dst_step, (const char *)src + (size_t)i * src_step,
-               row_bytes);
+    for (int64_t i = 0; i < c->rows; i++)
+        memcpy((char *)c->dst + (size_t)i * c->dst_step,
+               (const char *)c->src + (size_t)i * c->src_step, c->row_bytes);
     return HF_OK;
 }
 

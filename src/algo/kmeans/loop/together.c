@@ -506,9 +506,10 @@ static bool alike(const struct together *t) {
     return true;
 }
 
-hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
-                          const hf_kmeans_opts *opts, int64_t first, hf_kmeans_result *fits,
-                          bool *done) {
+hf_status hf_fit_together(hf_context *ctx, const hf_kmeans_opts *opts,
+                          const struct hf_group *group) {
+    const hf_array *x = group->x;
+    const int64_t count = group->count;
     struct together t = {.ctx = ctx,
                          .opts = opts,
                          .count = count,
@@ -521,11 +522,11 @@ hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
     if (opts->weights || opts->n_init > 1 || !short_enough(&t) || !take_views(&t, x))
         goto out;
     /* a problem that cannot be prepared fails again, and says so, when it is fitted alone */
-    if (look(&t, first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&
+    if (look(&t, group->first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&
         gather(&t) == HF_OK) {
         for (int64_t p = 0; p < count; p++)
             t.fits[p].seconds_init = (hf_now_s() - begin) / (double)count;
-        status = iterate(&t, fits, done);
+        status = iterate(&t, group->fits, group->done);
     }
 out:
     for (int64_t p = 0; t.fits && p < count; p++)

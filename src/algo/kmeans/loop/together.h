@@ -6,10 +6,19 @@
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
 
-/* Fit x[0..count) into fits, or those of them that the device can iterate together: done[p] says
- * which. The others, and all when it cannot, are left to be fitted one by one. opts are checked. */
-hf_status hf_fit_together(hf_context *ctx, const hf_array *x, int64_t count,
-                          const hf_kmeans_opts *opts, int64_t first, hf_kmeans_result *fits,
-                          bool *done);
+/* Neighbouring problems of a batch. */
+struct hf_group {
+    const hf_array *x; /* [count] of one shape and type */
+    int64_t count;
+    int64_t first;          /* number of x[0] in the batch: it is added to the seed */
+    hf_kmeans_result *fits; /* [count] out, where done */
+    bool *done;             /* [count] out: fitted; false before */
+};
+
+/* Fit the problems of the group, or those of them that the context's device can iterate together:
+ * group->done says which. The others, and all when it cannot, are left to be fitted one by one.
+ * opts are checked; the context's device is not the CPU. */
+hf_status hf_fit_together(hf_context *ctx, const hf_kmeans_opts *opts,
+                          const struct hf_group *group);
 
 #endif
