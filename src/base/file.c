@@ -301,15 +301,23 @@ void hf_file_abort(hf_file *file) {
     release(file);
 }
 
+/* A file that is read whole. */
+struct whole {
+    int fd;
+    const char *path;
+    size_t most;  /* bytes allowed */
+    size_t guess; /* bytes that the system says it has */
+    hf_error *err;
+};
+
 /* Read until the end of the file or until block is full. */
-static hf_status fill(int fd, const char *path, char *block, size_t room, size_t *used,
-                      hf_error *err) {
+static hf_status fill(const struct whole *file, char *block, size_t room, size_t *used) {
     while (*used < room) {
-        const ssize_t got = read(fd, block + *used, room - *used);
+        const ssize_t got = read(file->fd, block + *used, room - *used);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return os_error(err, "read", path, errno);
+            return os_error(file->err, "read", file->path, errno);
         if (got == 0)
             return HF_OK;
         *used += (size_t)got;
@@ -319,12 +327,12 @@ static hf_status fill(int fd, const char *path, char *block, size_t room, size_t
 
 /* A block always has room for one byte more than expected, so that a full one means: there is more.
  */
-static hf_status read_growing(int fd, const char *path, size_t max, size_t guess, void **data,
-                              size_t *bytes, hf_error *err) {
-    size_t room = (guess < max ? guess : max) + 1, used = 0;
+static hf_status read_growing(const struct whole *file, void **data, size_t *bytes) {
+    const size_t max = file->most;
+    size_t room = (file->guess < max ? file->guess : max) + 1, used = 0;
     char *block = hf_alloc(room);
     while (block != NULL) {
-        const hf_status status = fill(fd, path, block, room, &used, err);
+        const hf_status status = fill(file, block, room, &used);
         if (status != HF_OK) {
             hf_free(block);
             return status;
@@ -345,9 +353,10 @@ static hf_status read_growing(int fd, const char *path, size_t max, size_t guess
     }
     hf_free(block);
     if (used > max)
-        return hf_fail(err, HF_E_NOMEM, "cannot read %s: it is larger than the %zu bytes allowed",
-                       path, max);
-    return hf_fail(err, HF_E_NOMEM, "cannot read %s: no memory for %zu bytes", path, room);
+        return hf_fail(file->err, HF_E_NOMEM,
+                       "cannot read %s: it is larger than the %zu bytes allowed", file->path, max);
+    return hf_fail(file->err, HF_E_NOMEM, "cannot read %s: no memory for %zu bytes", file->path,
+                   room);
 }
 
 hf_status hf_file_read_all(const char *path, uint64_t max_bytes, void **data, size_t *bytes,
@@ -355,15 +364,17 @@ hf_status hf_file_read_all(const char *path, uint64_t max_bytes, void **data, si
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return os_error(err, "read", path, errno);
+    struct whole file = {.fd = fd, .path = path, .err = err};
+    file.most = max_bytes < SIZE_MAX / 4 ? (size_t)max_bytes : SIZE_MAX / 4;
     struct stat st;
     hf_status status = HF_OK;
     if (fstat(fd, &st) != 0)
         status = os_error(err, "read", path, errno);
     else if (S_ISDIR(st.st_mode))
         status = os_error(err, "read", path, EISDIR);
-    else
-        status = read_growing(fd, path, max_bytes < SIZE_MAX / 4 ? (size_t)max_bytes : SIZE_MAX / 4,
-                              st.st_size > 0 ? (size_t)st.st_size : 0, data, bytes, err);
+    file.guess = status == HF_OK && st.st_size > 0 ? (size_t)st.st_size : 0;
+    if (status == HF_OK)
+        status = read_growing(&file, data, bytes);
     (void)close(fd);
     return status;
 }

@@ -34,6 +34,11 @@ struct plan {
     double *missing; /* of prep */
 };
 
+static hf_status read_table(hf_dataset *d, int64_t first, int64_t count, void *dst, hf_error *err) {
+    const struct hf_table_reader reader = {&d->table, &d->in, d->scratch};
+    return hf_table_read(&reader, first, count, dst, err);
+}
+
 static hf_status read_source(void *user, int64_t first, int64_t count, void *dst, char *message,
                              size_t message_bytes) {
     hf_dataset *d = user;
@@ -43,7 +48,7 @@ static hf_status read_source(void *user, int64_t first, int64_t count, void *dst
         status = hf_fail(&err, HF_E_ARG, "%s: %lld rows from row %lld were asked for, it has %lld",
                          d->in.name, (long long)count, (long long)first, (long long)d->table.rows);
     if (status == HF_OK && count > 0)
-        status = hf_table_read(&d->table, &d->in, d->scratch, first, count, dst, &err);
+        status = read_table(d, first, count, dst, &err);
     if (status == HF_OK)
         status = hf_input_unchanged(&d->in, &err);
     if (status != HF_OK && message != NULL && message_bytes > 0)
@@ -68,7 +73,7 @@ static hf_status load(hf_dataset *d, int64_t file_bytes, int64_t memory, hf_erro
                        "%s: the system has no %lld bytes for its rows; close other "
                        "programs, or set a memory limit so that it is read in chunks",
                        d->in.name, (long long)memory);
-    HF_TRY(hf_table_read(t, &d->in, d->scratch, 0, t->rows, d->array.data, err));
+    HF_TRY(read_table(d, 0, t->rows, d->array.data, err));
     if (d->in.gz == NULL)
         return hf_input_unchanged(&d->in, err);
     return hf_input_expect_size(&d->in, file_bytes, "its header", err);
@@ -210,8 +215,11 @@ static hf_status prepare(hf_dataset *d, const struct plan *plan, hf_error *err) 
                        "%s: the scaling is one of %lld columns, but its rows have %lld; choose the "
                        "same columns with opts.columns",
                        d->in.name, (long long)plan->prep.scaling->cols, (long long)cols);
-    HF_TRY(hf_prep_make(d->in.name, plan->limit, d->streamed ? NULL : &d->array,
-                        d->streamed ? &d->source : NULL, &plan->prep, &d->prep, err));
+    const struct hf_prep_input input = {.name = d->in.name,
+                                        .memory = plan->limit,
+                                        .x = d->streamed ? NULL : &d->array,
+                                        .source = d->streamed ? &d->source : NULL};
+    HF_TRY(hf_prep_make(&input, &plan->prep, &d->prep, err));
     if (d->prep->flat > 0)
         warn_flat(d);
     const hf_source *s = hf_prep_source(d->prep);

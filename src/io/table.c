@@ -246,12 +246,12 @@ static hf_status read_fortran(const struct job *all, int64_t first, int64_t coun
     return HF_OK;
 }
 
-hf_status hf_table_read(const struct hf_table *t, struct hf_input *in, unsigned char *scratch,
-                        int64_t first, int64_t count, void *dst, hf_error *err) {
-    unsigned char *const room = scratch;
+hf_status hf_table_read(const struct hf_table_reader *reader, int64_t first, int64_t count,
+                        void *dst, hf_error *err) {
+    const struct hf_table *t = reader->table;
     const struct job j = {.t = t,
-                          .in = in,
-                          .scratch = room,
+                          .in = reader->in,
+                          .scratch = reader->scratch,
                           .scratch_bytes = HF_TABLE_SCRATCH,
                           .wire_bytes = wires[t->wire].bytes,
                           .memory_bytes = hf_dtype_bytes(wires[t->wire].dtype),

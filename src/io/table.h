@@ -43,9 +43,16 @@ hf_dtype hf_wire_dtype(enum hf_wire wire);
  * beyond 2^63 - 1. */
 bool hf_table_size(const struct hf_table *t, int64_t *bytes, int64_t *memory);
 
-/* Rows [first, first + count) into dst [count, cols] of hf_wire_dtype(), without gaps. scratch is
- * HF_TABLE_SCRATCH bytes. Compressed files: rows in order, each once, and not fortran. */
-hf_status hf_table_read(const struct hf_table *t, struct hf_input *in, unsigned char *scratch,
-                        int64_t first, int64_t count, void *dst, hf_error *err);
+/* A table and where it is read from; all borrowed. */
+struct hf_table_reader {
+    const struct hf_table *table;
+    struct hf_input *in;
+    unsigned char *scratch; /* [HF_TABLE_SCRATCH] */
+};
+
+/* Rows [first, first + count) into dst [count, cols] of hf_wire_dtype(), without gaps. Compressed
+ * files: rows in order, each once, and not fortran. */
+hf_status hf_table_read(const struct hf_table_reader *reader, int64_t first, int64_t count,
+                        void *dst, hf_error *err);
 
 #endif

@@ -134,20 +134,19 @@ static hf_status fill(struct hf_prep *p, const hf_prep_opts *opts, uint64_t memo
     return take_scaling(p, opts, memory, err);
 }
 
-hf_status hf_prep_make(const char *name, uint64_t memory, const hf_array *x,
-                       const hf_source *source, const hf_prep_opts *opts, struct hf_prep **prep,
-                       hf_error *err) {
+hf_status hf_prep_make(const struct hf_prep_input *input, const hf_prep_opts *opts,
+                       struct hf_prep **prep, hf_error *err) {
     static const hf_prep_opts none;
-    HF_TRY(check_source(x, source, err));
+    HF_TRY(check_source(input->x, input->source, err));
     struct hf_prep *p = hf_alloc_zero(sizeof *p);
     if (p == NULL)
-        return hf_fail(err, HF_E_NOMEM, "%s: no memory to prepare it", name);
-    (void)snprintf(p->name, sizeof p->name, "%s", name);
-    if (x != NULL)
-        p->x = *x;
+        return hf_fail(err, HF_E_NOMEM, "%s: no memory to prepare it", input->name);
+    (void)snprintf(p->name, sizeof p->name, "%s", input->name);
+    if (input->x != NULL)
+        p->x = *input->x;
     else
-        p->inner = *source;
-    const hf_status status = fill(p, opts != NULL ? opts : &none, memory, err);
+        p->inner = *input->source;
+    const hf_status status = fill(p, opts != NULL ? opts : &none, input->memory, err);
     if (status != HF_OK) {
         hf_prep_destroy(p);
         return status;
@@ -164,7 +163,9 @@ hf_status hf_prep_create(hf_context *ctx, const hf_array *x, const hf_source *so
         return HF_E_ARG;
     if (prep == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "hf_prep_create: no place for the prepared rows");
-    return hf_prep_make("the rows", ctx->memory_bytes, x, source, opts, prep, &ctx->error);
+    const struct hf_prep_input input = {
+        .name = "the rows", .memory = ctx->memory_bytes, .x = x, .source = source};
+    return hf_prep_make(&input, opts, prep, &ctx->error);
 }
 
 void hf_prep_destroy(hf_prep *prep) {

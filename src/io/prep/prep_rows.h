@@ -33,10 +33,17 @@ static inline hf_dtype hf_prep_dtype_in(const struct hf_prep *p) {
     return p->x.data != NULL ? p->x.dtype : p->inner.dtype;
 }
 
-/* hf_prep_create() with a name for messages, and memory that counting may take. */
-hf_status hf_prep_make(const char *name, uint64_t memory, const hf_array *x,
-                       const hf_source *source, const hf_prep_opts *opts, struct hf_prep **prep,
-                       hf_error *err);
+/* What is prepared. */
+struct hf_prep_input {
+    const char *name;  /* for messages */
+    uint64_t memory;   /* bytes that counting may take */
+    const hf_array *x; /* one of the two, which outlives the prepared rows */
+    const hf_source *source;
+};
+
+/* hf_prep_create() without a context. opts: NULL means defaults; *prep is not written on failure. */
+hf_status hf_prep_make(const struct hf_prep_input *input, const hf_prep_opts *opts,
+                       struct hf_prep **prep, hf_error *err);
 
 /* Prepared rows, as hf_source.read() gives them; user is the struct hf_prep. */
 hf_status hf_prep_read(void *user, int64_t first, int64_t count, void *dst, char *message,
