@@ -24,6 +24,8 @@ char *hf_strdup(const char *s);
 bool hf_mul_size(int64_t a, int64_t b, size_t *product);
 bool hf_mul3_size(int64_t a, int64_t b, int64_t c, size_t *product);
 
+static inline int64_t hf_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Round up to a multiple of HF_ALIGN. */
 static inline size_t hf_align_up(size_t bytes) {
     return (bytes + HF_ALIGN - 1) / HF_ALIGN * HF_ALIGN;

@@ -4,6 +4,7 @@
  * the same. */
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/loop/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"

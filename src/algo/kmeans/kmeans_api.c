@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The public calls: check, work, hand over. Outputs are written at the very end, when nothing can
  * fail, but for those of predict, which are as long as the data. */
+#include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/check.h"
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/workspace.h"
 #include "algo/kmeans/panel_rows.h"
 #include "algo/kmeans/predict.h"
+#include "algo/kmeans/prepare.h"
+#include "algo/kmeans/restarts.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "rows/resident.h"

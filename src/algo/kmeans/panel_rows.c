@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/panel_rows.h"
 #include "algo/kmeans/fit.h"
+#include "base/mem.h"
 #include "rows/reader.h"
 
 #define PANEL_ROWS ((int64_t)1 << 18)  /* most rows of one call of an op on the CPU, */

@@ -3,6 +3,7 @@
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/panel_rows.h"
+#include "algo/kmeans/prepare_frame.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/distance/distance.h"

@@ -4,6 +4,9 @@
  * number here comes from order-free sums, so it has the same bits for any chunk size. */
 #include "algo/kmeans/prepare.h"
 #include "algo/kmeans/check.h"
+#include "algo/kmeans/loop/light.h"
+#include "algo/kmeans/prepare_frame.h"
+#include "algo/kmeans/scan.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/moments/moments.h"

@@ -1,52 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The steps of the first look at the data. Internal to prepare*.c. */
+ * From the data to all that depends on them but not on the iteration: which rows take part, their
+ * weights, ranges and means, the filter, the tolerance and the scales of the sums. */
 #ifndef HF_PREPARE_H
 #define HF_PREPARE_H
 
 #include "algo/kmeans/fit.h"
-#include "ops/range/range.h"
 
-struct hf_scan {
-    struct hf_fit *fit;
-    struct hf_range_args range;
-    uint8_t *bad;      /* [panel_rows or fewer] the device's memory */
-    uint8_t *bad_copy; /* the same where the host can read it; NULL until it is wanted */
-    int64_t bad_rows;
-    int64_t dropped, room; /* used and allocated of fit->dropped */
-    int32_t *zeros;        /* [scan_rows or n], only with weights or HF_COSINE */
-    double *squares;       /* likewise, only with HF_COSINE */
-    double *whole_sums;    /* [2, d] of x and x * x, for whole numbers; NULL: not hf_range_sums() */
-    int64_t *sum, *sum_square;           /* [2, d] */
-    double *middle, *mult, *mult_square; /* [d] */
-    double *sample;                      /* of hf_look_at_frame(), NULL where it needs none */
-    struct hf_bulk bulk;                 /* its median is over middle */
-    hf_wide square;
-};
+hf_status hf_prepare(struct hf_fit *fit);
+/* prepare_joint.c: the same of `count` fits without weights, whose rows x [count * n, d] lie one
+ * behind the other in the device's memory, in three calls for all. Fails where one of them has rows
+ * with NaN or Inf. */
+hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x);
+/* The inertia of an iteration by the weights that were given. */
+double hf_inertia_given(const struct hf_fit *fit, double inertia);
+/* The unit roundoff of stored centroids, and the absolute error where that fails. */
+void hf_center_rounding(const struct hf_fit *fit, double *relative, double *absolute);
 
-/* fit->rows and room for fit->col. */
-hf_status hf_scan_open(struct hf_fit *fit);
-/* Extremes of no rows, of so many columns. */
-void hf_scan_no_range(double *min, double *max, int64_t count);
-/* With the ranges: weights, and whether anything may overflow. */
-hf_status hf_scan_check(struct hf_fit *fit);
-/* Scales of the sums about the middle of each column's range, which are set to 0. */
-void hf_scan_plan_moments(struct hf_scan *s);
-/* Mean and variance of each column from those sums. */
-void hf_scan_take_moments(const struct hf_scan *s);
-/* fit->col.shift: the mean, whole for whole numbers; zeros unless the metric is Euclidean. */
-void hf_scan_center(const struct hf_scan *s);
-/* All that depends on ranges, moments and the bulk of the rows. */
-hf_status hf_scan_conclude(struct hf_scan *s);
-/* ---- prepare_square.c */
-/* |x - shift|^2 of a chunk's rows, with weights [rows] (NULL means 1) added to *sum, and to squares
- * [rows] (NULL: not wanted). */
-hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
-                          double *squares, hf_wide *sum);
-/* Euclidean: fit->total_square. */
-hf_status hf_scan_measure_square(struct hf_scan *s);
-/* fit->slack. */
-void hf_scan_choose_slack(struct hf_fit *fit);
-/* prepare_zeros.c, HF_COSINE: fit->pull. */
-hf_status hf_scan_zero_rows(struct hf_scan *s);
+/* Look at the data from another origin and scale; length: as hf_bulk_length() of it. Only without
+ * weights. */
+void hf_prepare_filter(struct hf_fit *fit, const double *shift, double scale, double length);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How the filter sees the data: origin and scale by the bulk of the rows. Extremes would let one
  * far value take the bits of all others. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/prepare_frame.h"
 #include "base/fixed.h"
 #include "ops/frame/frame.h"
 #include <math.h>

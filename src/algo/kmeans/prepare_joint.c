@@ -2,6 +2,8 @@
  * The first look at the data of many problems of one shape: three calls of ops for all. The sums
  * are free of order, so what is found has the bits of hf_prepare(). */
 #include "algo/kmeans/prepare.h"
+#include "algo/kmeans/prepare_frame.h"
+#include "algo/kmeans/scan.h"
 #include "base/mem.h"
 #include "ops/frame/frame.h"
 #include "ops/moments/moments.h"

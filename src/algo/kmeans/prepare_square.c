@@ -2,6 +2,7 @@
  * How far the rows are from the origin of the filter, in all, and what rounding may do to that: the
  * inertia of an iteration is checked by it. */
 #include "algo/kmeans/prepare.h"
+#include "algo/kmeans/scan.h"
 #include "ops/inertia/inertia.h"
 #include <float.h>
 #include <math.h>

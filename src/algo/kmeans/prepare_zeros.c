@@ -2,7 +2,7 @@
  * Rows of zeros with HF_COSINE. They have no direction and are at distance 1 from every centroid:
  * as a start, or moved into an empty cluster, such a row gives a centroid that no row is near, and
  * for being far it would be taken before all others. */
-#include "algo/kmeans/prepare.h"
+#include "algo/kmeans/scan.h"
 #include "base/mem.h"
 
 #define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */

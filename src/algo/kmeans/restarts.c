@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From the first restart to the last, keeping the centroids of the least inertia. */
+#include "algo/kmeans/restarts.h"
 #include "algo/kmeans/checkpoint.h"
-#include "algo/kmeans/fit.h"
 #include "algo/kmeans/init/init.h"
+#include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/lloyd_loop.h"
+#include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/mem.h"

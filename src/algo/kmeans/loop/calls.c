@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the calls of op assign in the parts of a fit have in common. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/calls.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "core/kernel.h"
 #include <string.h>
 

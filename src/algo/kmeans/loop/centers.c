@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The centroids of a fit: ops/means.h with what the fit knows, a cluster an item of a loop over the
  * host's threads. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/skip.h"
+#include "base/mem.h"
 #include "base/tree.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/clusters.h"
 
 /* Centroids of a range of a loop: so many values, and what one costs beside its own. */
 #define GRAIN_VALUES 4608

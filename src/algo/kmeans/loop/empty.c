@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Clusters without rows (or whose rows all have weight 0). */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/empty.h"
+#include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/skip.h"
+#include "algo/kmeans/prepare.h"
+#include "base/mem.h"
 #include "base/dtype.h"
 #include "ops/inertia/inertia.h"
 #include "ops/reference.h"

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The end of a restart: labels, centroids and inertia that belong together, in one pass over the
  * data. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/calls.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/sizes.h"
+#include "algo/kmeans/loop/skip.h"
 #include "base/dtype.h"
 #include "ops/inertia/inertia.h"
 #include <math.h>

@@ -2,7 +2,7 @@
  * Where the labels of a fit lie. On a device that has all rows they stay there from the first
  * iteration to the end, for a copy takes longer than an iteration does: the host gets them when it
  * must look at rows, and as the result. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/labels.h"
 #include "base/below.h"
 #include <string.h>
 

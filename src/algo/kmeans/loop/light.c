@@ -3,7 +3,8 @@
  * the sums is rounded to one or none, and its mean may lie anywhere, beyond the data too. Their
  * rows are summed anew with weights times a power of two that brings the heaviest row of the
  * cluster near the heaviest of all, which changes no mean. Seldom needed: see fit->uneven. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/light.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "ops/inertia/inertia.h"
 #include "ops/reference.h"
 #include <math.h>

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lloyd's loop. The sums of the clusters are exact integers, so an iteration moves only the rows
  * whose label changed, and the result does not depend on the order of anything. */
+#include "algo/kmeans/loop/lloyd_loop.h"
 #include "algo/kmeans/checkpoint.h"
+#include "algo/kmeans/loop/calls.h"
+#include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/empty.h"
+#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
+#include "algo/kmeans/loop/skip.h"
+#include "algo/kmeans/prepare.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/parallel.h"

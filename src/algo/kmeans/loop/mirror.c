@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/mirror.h"
+#include "algo/kmeans/loop/labels.h"
 #include "base/mem.h"
 
 static size_t center_bytes(const struct hf_fit *fit) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sizes of the clusters by the labels, where the sums do not have them: the last labels of a
  * fit are those of centroids that moved once more. */
-#include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/sizes.h"
 #include <stdatomic.h>
 #include <string.h>
 

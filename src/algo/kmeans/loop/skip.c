@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "base/dtype.h"
 #include "core/array.h"
 #include <float.h>
