@@ -97,8 +97,7 @@ def stream_jobs(args):
         size = torch.empty(0, dtype=dtype).element_size()
         return stream_row(held[0][:count * 128 * size].view(dtype).view(count, 128), resident, args)
     whole = args.stream_gib << 30
-    rows = [(torch.float32, 9 << 20, True), (torch.float16, 9 << 20, True),
-            (torch.float16, 12 << 20, True), (torch.float32, whole // 512, False),
+    rows = [(torch.float16, 9 << 20, True), (torch.float32, whole // 512, False),
             (torch.float16, whole // 256, False)]
     return [(f"stream {SHORT[dtype]} {count} rows",
              lambda dtype=dtype, count=count, resident=resident: job(dtype, count, resident))

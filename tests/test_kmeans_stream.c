@@ -217,31 +217,6 @@ static void empty_clusters(void **state) {
     free(v);
 }
 
-/* Room for the rows in 16 bits, not as they are: locked rows are read where they lie, whether their
- * columns can be loaded some at a time or not. */
-static void lent_rows(void **state) {
-    (void)state;
-    const struct {
-        hf_dtype dtype;
-        int64_t d;
-        int iterations;
-    } cases[] = {{HF_F32, 256, 30}, {HF_F32, 203, 9}, {HF_F64, 203, 9}};
-    for (int i = 0; i < 3; i++) {
-        double *v = blobs(7, N, cases[i].d, 40, 2);
-        struct problem p = problem_from(v, N, cases[i].d, cases[i].dtype, 0);
-        const hf_kmeans_opts o = {
-            .k = 40, .init = HF_INIT_RANDOM, .seed = 2, .max_iter = cases[i].iterations};
-        hf_kmeans_result a = {0};
-        FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
-        assert_true(one(&p, &o, &a, LOCKED, 240, hf_dtype_name(cases[i].dtype)));
-        if (i == 0)
-            one(&p, &o, &a, PAGEABLE, 240, "not lent");
-        hf_kmeans_result_clear(&a);
-        problem_free(&p);
-        free(v);
-    }
-}
-
 /* Room for the rows, and for what op lloyd needs at least. Each centroid is there twice: all rows
  * are left open, more than are looked at together. */
 static void lean_rows(void **state) {
@@ -266,8 +241,6 @@ static void lean_rows(void **state) {
             FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
             for (int form = 0; form < FORMS; form++)
                 assert_true(one(&p, &o, &a, (enum form)form, mib[t], ties ? "ties" : "lean"));
-            if (all[t] == HF_F32) /* more open rows than there is memory for copies */
-                assert_true(one(&p, &o, &a, LOCKED, ties ? 240 : 150, "lent, few copies"));
             hf_kmeans_result_clear(&a);
         }
         problem_free(&p);
@@ -504,7 +477,6 @@ int main(void) {
         cmocka_unit_test(starts_on_all_rows),
         cmocka_unit_test(weights_bounds_and_dropped_rows),
         cmocka_unit_test(empty_clusters),
-        cmocka_unit_test(lent_rows),
         cmocka_unit_test(lean_rows),
         cmocka_unit_test(predict_and_transform),
         cmocka_unit_test(stop_and_resume),

@@ -57,9 +57,6 @@ struct hf_pipe_table {
     const char *(*error_text)(const void *pipe);
     /* Copy the rows that stay, in the order of the device's stream. */
     hf_status (*squeeze)(void *stream, const struct hf_squeeze *job);
-    /* Let kernels read rows in these bytes of locked host memory in place; NULL: no longer. False
-     * where the device cannot. */
-    bool (*lend)(void *stream, const void *p, size_t bytes);
 };
 
 /* Of a backend (enum hf_device_id); NULL: its memory is the host's. */

@@ -359,17 +359,6 @@ hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
     return hf_ctx_told(r->ctx, r->ctx->device->sync(r->ctx->stream));
 }
 
-bool hf_reader_lend(struct hf_reader *r, bool on) {
-    if (!on)
-        return r->table->lend(r->ctx->stream, NULL, 0);
-    if (r->threaded)
-        return false;
-    keep_none(r);
-    (void)r->table->held(r->ctx->stream, true);
-    const size_t row = (size_t)hf_array_stride(r->array) * hf_dtype_bytes(r->array->dtype);
-    return r->table->lend(r->ctx->stream, r->array->data, (size_t)r->n * row);
-}
-
 /* ---- beginning and end */
 
 int64_t hf_reader_panel_rows(const struct hf_reader *r) { return r->panel_rows; }

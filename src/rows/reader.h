@@ -25,10 +25,6 @@ hf_status hf_reader_keep(struct hf_reader *reader, uint64_t spare);
 /* End all reading ahead; the next pass begins it anew. */
 void hf_reader_pause(struct hf_reader *reader);
 
-/* Can kernels read the rows in place over the bus, each a few times at most? on: let them; nothing
- * is kept meanwhile. */
-bool hf_reader_lend(struct hf_reader *reader, bool on);
-
 /* hf_rows_each() of rows that have a reader: all rows that take part in order, on the device, at
  * most rows->chunk_rows at once. */
 hf_status hf_reader_each(struct hf_reader *reader, const struct hf_rows *rows, hf_rows_fn *fn,

@@ -124,7 +124,6 @@ struct hf_fit {
     int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
     bool settles;        /* op lloyd can end with the labels of the last centroids; */
     bool lean;           /* it is to use less memory, */
-    int64_t cached;      /* and may copy so many rows of locked memory */
     bool fused;          /* sums are small enough to be updated while assigning */
     uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
 

@@ -12,7 +12,7 @@ struct hf_bulk {
 /* What `sample` takes below. */
 size_t hf_frame_sample_bytes(int64_t n, int64_t d);
 /* Fills bulk; lengths of 0 where columns are too many. mean [d]; sample: scratch where rows are
- * streamed, lent or dropped, else NULL. */
+ * streamed or dropped, else NULL. */
 hf_status hf_look_at_frame(const struct hf_rows *rows, double *sample, const double *mean,
                            struct hf_bulk *bulk);
 /* shift [d] in: the mean; out: the origin. */

@@ -139,8 +139,7 @@ static bool keep_idle(struct hf_cuda_own *own) {
         used != 0 || cudaMemPoolTrimTo(cuda->pool, IDLE_BYTES) != cudaSuccess ||
         cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrUsedMemHigh, &most) != cudaSuccess)
         return false;
-    own->lent = NULL;
-    own->lent_bytes = own->slab_used = 0;
+    own->slab_used = 0;
     cuda->stream = NULL;
     cuda->error[0] = '\0';
     struct hf_cuda_own *none = NULL;

@@ -11,9 +11,7 @@ extern "C" {
 
 struct hf_cuda_own {
     struct hf_cuda cuda; /* first: the stream that kernels see */
-    const char *lent;    /* host memory that kernels may read in place */
-    size_t lent_bytes;
-    cudaStream_t made; /* a stream of ours, or NULL */
+    cudaStream_t made;   /* a stream of ours, or NULL */
     /* Small arguments pass through a slab: locked memory here, its twin there. */
     char *slab_host, *slab_device;
     size_t slab_used;
@@ -29,9 +27,6 @@ struct hf_cuda_own {
 
 /* Is p memory of CUDA's device `device` that the host cannot read? */
 bool hf_cuda_is_on(int device, const void *p);
-
-/* Does the matrix at p lie in lent memory? */
-bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p);
 
 /* A copy from the device to the host, beside what the stream does; done on return. What pageable
  * memory gets passes in pieces through locked memory, and several threads carry it on. */

@@ -156,31 +156,6 @@ static const char *pipe_error_text(const void *handle) {
     return ((const struct pipe *)handle)->own.error;
 }
 
-static bool pipe_lend(void *stream, const void *p, size_t bytes) {
-    struct hf_cuda_own *own = stream;
-    struct cudaPointerAttributes attr;
-    own->lent = NULL;
-    own->lent_bytes = 0;
-    if (p == NULL)
-        return true;
-    const int before = hf_cuda_enter(&own->cuda);
-    const bool usable = cudaPointerGetAttributes(&attr, p) == cudaSuccess &&
-                        attr.type == cudaMemoryTypeHost && attr.devicePointer == p;
-    (void)cudaGetLastError();
-    hf_cuda_leave(before);
-    if (usable) {
-        own->lent = p;
-        own->lent_bytes = bytes;
-    }
-    return usable;
-}
-
-bool hf_cuda_lent(const struct hf_cuda *cuda, const void *p) {
-    const struct hf_cuda_own *own = (const struct hf_cuda_own *)(const void *)cuda;
-    const char *at = p;
-    return own->lent != NULL && at >= own->lent && at < own->lent + own->lent_bytes;
-}
-
 const struct hf_pipe_table hf_cuda_pipe = {
     .place = pipe_place,
     .held = pipe_held,
@@ -195,5 +170,4 @@ const struct hf_pipe_table hf_cuda_pipe = {
     .leave = pipe_leave,
     .error_text = pipe_error_text,
     .squeeze = hf_cuda_squeeze,
-    .lend = pipe_lend,
 };

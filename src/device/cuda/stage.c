@@ -149,7 +149,7 @@ void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {
 hf_array hf_stage_array(struct hf_stage *stage, const hf_array *a) {
     struct hf_stage *joint = joint_of(stage);
     hf_array seen = *a;
-    if (joint->status != HF_OK || hf_cuda_owns(a->data) || hf_cuda_lent(joint->cuda, a->data))
+    if (joint->status != HF_OK || hf_cuda_owns(a->data))
         return seen;
     const size_t size = hf_dtype_bytes(a->dtype), row = (size_t)a->cols * size;
     const int64_t stride = a->row_stride != 0 ? a->row_stride : a->cols;

@@ -29,11 +29,9 @@ typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iterati
  * others go on, the labels and sums of an ended problem follow its last centroids. Not every row of
  * the op can settle. */
 struct hf_lloyd_args {
-    hf_array x;     /* [batch * n, d] any data type */
-    int64_t cached; /* x lies in host memory that the device reads in place (hf_reader_lend()): so
-                       many of its rows may be copied; batch is 1. 0: none */
-    int64_t batch;  /* at least 1 */
-    bool exact;     /* of the labels */
+    hf_array x;    /* [batch * n, d] any data type */
+    int64_t batch; /* at least 1 */
+    bool exact;    /* of the labels */
     struct hf_filter filter;
     struct hf_center_rule rule; /* shift [d], unit [batch, d] */
     hf_empty empty;

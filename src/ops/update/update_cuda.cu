@@ -285,7 +285,6 @@ static void fill_job(struct hf_stage *stage, const struct hf_update_args *args,
     const hf_array x = hf_stage_array(stage, &args->x);
     job->x = (const char *)x.data;
     job->row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
-    job->cache = (struct hf_row_cache){};
     job->dtype = x.dtype;
     job->batch = 1;
     job->n = x.rows;

@@ -334,16 +334,6 @@ inline constexpr int update_flight = LIMBS == 2 || FACTOR        ? 2
                                      : V *hf_device_bytes<T> > 8 ? 4
                                                                  : 8;
 
-/* Column 0 of a row, wherever it lies. */
-template <hf_dtype T>
-static __device__ __forceinline__ const char *update_row(const struct hf_update_job &job,
-                                                         int64_t row) {
-    const char *x = job.x + row * job.row_bytes;
-    if constexpr (T == HF_F32 || T == HF_F64) /* others are not looked at in host memory */
-        x = hf_row_cached(job.cache, x, row);
-    return x;
-}
-
 /* Add up one piece, columns [column, column + V) in this thread. */
 template <hf_dtype T, int V, int LIMBS, bool FACTOR>
 static __device__ __forceinline__ void update_piece(const struct hf_update_job &job,
@@ -372,7 +362,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
             const uint32_t entry = order[r + u];
             const uint32_t row = entry & ~UPDATE_LESS;
             less[u] = entry & UPDATE_LESS;
-            x[u] = update_row<T>(job, row);
+            x[u] = job.x + row * job.row_bytes;
             factor[u] = FACTOR ? job.factor[row] : 1;
         }
 #pragma unroll
@@ -385,7 +375,7 @@ static __device__ __forceinline__ void update_piece(const struct hf_update_job &
 #pragma unroll 1
     for (; r < piece.rows; r++) {
         const uint32_t row = order[r] & ~UPDATE_LESS;
-        const hf_pack<T, V> pack = *(const hf_pack<T, V> *)(update_row<T>(job, row) + offset);
+        const hf_pack<T, V> pack = *(const hf_pack<T, V> *)(job.x + row * job.row_bytes + offset);
         update_add<T, V, LIMBS, FACTOR>(c, pack, order[r] & UPDATE_LESS,
                                         FACTOR ? job.factor[row] : 1, scale);
     }
@@ -503,7 +493,7 @@ template <hf_dtype T>
 static __device__ __forceinline__ void update_move(const struct hf_update_job &job, int64_t row,
                                                    int64_t p, int32_t from, int32_t to, int lane,
                                                    int group) {
-    const char *x = update_row<T>(job, row);
+    const char *x = job.x + row * job.row_bytes;
     const double *mult = job.mult + p * job.mult_stride;
     const double factor = job.factor != NULL ? job.factor[row] : 1;
     const double scale = update_scale(job.bits);

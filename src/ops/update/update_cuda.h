@@ -5,7 +5,7 @@
 #ifndef HF_UPDATE_CUDA_H
 #define HF_UPDATE_CUDA_H
 
-#include "device/cuda/row_cache.h"
+#include "device/cuda/cuda.h"
 #include "ops/update/update.h"
 
 #define HF_UPDATE_THREADS 384
@@ -38,7 +38,6 @@ struct hf_update_scratch {
 struct hf_update_job {
     const char *x; /* [batch * n, d] */
     int64_t row_bytes;
-    struct hf_row_cache cache; /* of x, where that lies in host memory: for rows moved one by one */
     hf_dtype dtype;
     int64_t n, k, d, batch;
     const double *factor;  /* [batch * n] r_i of update.h, NULL: 1 */

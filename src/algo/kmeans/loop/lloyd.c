@@ -25,7 +25,6 @@
 
 #define MANY 512 /* most iterations between two looks at the state on a device */
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
-#define COPIED_BYTES 9 /* of a row that may be copied: where its copy is, marks, open or not */
 
 struct pass {
     struct hf_fit *fit;
@@ -298,10 +297,9 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .filter = fit->filter,
                                   .rule = hf_fit_rule(fit),
                                   .empty = o->empty,
-                                  .skipping = fit->rows.reader ? HF_SKIP_OFF : o->skipping,
+                                  .skipping = o->skipping,
                                   .lean = fit->lean,
                                   .settle = fit->settles && o->max_iter - run->iteration == count,
-                                  .cached = fit->cached,
                                   .first = run->iteration,
                                   .count = (int)count,
                                   .tol = &fit->tol,
@@ -326,57 +324,31 @@ static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *a
     return hf_row_workspace(fit->ctx, kernel, args);
 }
 
-/* What a run of op lloyd leaves of the memory allowed, beside its workspace and what it copies to
- * the device; 0: there is too little. */
-static uint64_t room_left(const struct hf_fit *fit, uint64_t workspace) {
+/* Is there memory for a run of op lloyd, its workspace and what it copies to the device? */
+static bool has_room(const struct hf_fit *fit, uint64_t workspace) {
     const uint64_t held = fit->ctx->workspace_bytes; /* stays, unless more is wanted */
     const uint64_t labels = fit->away.at ? 0 : sizeof(int32_t);
     const uint64_t rows = (uint64_t)fit->n * (labels + (fit->weights ? 8 : 0));
     const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
     const uint64_t needed = (workspace > held ? workspace : held) + rows + small;
     const uint64_t room = hf_ctx_room(fit->ctx) + held;
-    return needed <= room ? room - workspace - rows - small + 1 : 0;
+    return needed <= room;
 }
 
-/* Rows that a run may copy with the memory that it would leave, up to all. */
-static int64_t rows_for(const struct hf_fit *fit, uint64_t left) {
-    const uint64_t numbers = (uint64_t)fit->n * COPIED_BYTES + SMALL_BYTES;
-    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype) + sizeof(int32_t);
-    return left > numbers ? hf_min64((int64_t)((left - numbers) / row), fit->n) : 0;
-}
-
-/* Wide rows in locked memory that the device has room for in 16 bits: after the first iteration
- * only those that the filter leaves open, and those that move, are looked at where they lie. */
-static bool lend_rows(struct hf_fit *fit, uint64_t workspace) {
-    struct hf_reader *reader = fit->rows.reader;
-    const bool wide = fit->dtype == HF_F32 || fit->dtype == HF_F64;
-    if (!wide || fit->rows.dropped_count > 0 || !hf_reader_lend(reader, true))
-        return false;
-    const uint64_t left = room_left(fit, workspace);
-    fit->cached = rows_for(fit, left);
-    if (left > 0)
-        return true;
-    (void)hf_reader_lend(reader, false);
-    return false;
-}
-
-/* Is there a row of op lloyd for this fit, and memory? What it does with less is tried last; rows
- * that are lent leave all they can to their copies. */
+/* Is there a row of op lloyd for this fit, and memory? What it does with less is tried last. */
 static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
-    if (!fit->rows.array || fit->uneven)
+    if (!fit->rows.array || fit->rows.reader || fit->uneven)
         return false;
-    for (int lean = fit->rows.reader ? 1 : 0; lean < 2; lean++) {
+    for (int lean = 0; lean < 2; lean++) {
         fit->lean = lean > 0;
         fit->settles = false;
-        fit->cached = 0;
         struct hf_lloyd_args args = many_args(fit, run, &state, &history);
         const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
         if (workspace == UINT64_MAX || (lean && args.skipping == HF_SKIP_ON))
             return false;
-        if (fit->rows.reader ? lend_rows(fit, workspace) : room_left(fit, workspace) > 0) {
-            args = many_args(fit, run, &state, &history); /* with the copies of rows */
+        if (has_room(fit, workspace)) {
             args.settle = true;
             fit->settles =
                 !fit->opts.progress && workspace_of(fit, HF_OP_LLOYD, &args) <= workspace;
@@ -518,7 +490,6 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
     hf_mirror_clear(fit, &mirror);
     if (reader) {
         hf_labels_close(fit);
-        (void)hf_reader_lend(reader, false);
         if (status == HF_OK && fit->opts.n_init > 1) /* the next start needs the memory */
             status = hf_reader_keep(reader, UINT64_MAX);
     }

@@ -11,7 +11,6 @@
 #define HF_ASSIGN_CUDA_H
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/row_cache.h"
 #include "ops/assign/assign.h"
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
@@ -44,7 +43,6 @@ struct hf_assign_problem {
                                  device memory must have been written by now */
     double scale;             /* hf_filter.scale; 0 means 1 */
     double length;            /* hf_filter.length */
-    int64_t cached;           /* x lies in host memory: copy so many rows, batch is 1; 0: none */
     enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
 
@@ -69,7 +67,6 @@ struct hf_assign_rows {
     const float *loss;   /* [batch * n] at least |x' - x16|, NULL: 0 */
     const int32_t *wild; /* [batch, n] those with an infinite norm; NULL: exact mode, no norm, */
     const int32_t *wild_count; /* [batch] and how many */
-    struct hf_row_cache cache; /* of x, where that lies in host memory */
 };
 
 /* Counters of a step. Written (not added to) by hf_assign_step(). */
@@ -124,9 +121,6 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
  * list [*count], NULL: all. */
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop);
-
-/* Do steps without bounds note in rows->cache which rows are likely to move soon? */
-bool hf_assign_notes(const struct hf_assign_rows *rows);
 
 /* Bytes of bounds by which a step finds rows that keep their labels; 0 where there can be none. */
 size_t hf_assign_bounds_bytes(const struct hf_assign_problem *problem);

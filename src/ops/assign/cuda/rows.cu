@@ -243,7 +243,6 @@ struct rows_memory {
     __half *x16;
     float *norm, *loss;
     int32_t *wild, *wild_count;
-    struct hf_row_cache cache;
     void *i8;
     int64_t ld;
 };
@@ -264,8 +263,6 @@ static size_t rows_carve(const struct hf_assign_problem *p, bool raw, void *memo
     }
     carve.used = (carve.used + 255) / 256 * 256;
     m->x16 = raw ? NULL : (__half *)hf_carve_take(&carve, sizeof(__half) * rows * (size_t)m->ld);
-    hf_row_cache_carve(&carve, p->x.rows, p->cached,
-                       p->x.cols * (int64_t)hf_dtype_bytes(p->x.dtype), &m->cache);
     carve.used = (carve.used + 255) / 256 * 256;
     m->i8 = NULL;
     if (hf_i8_wanted(p)) {
@@ -406,8 +403,6 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->x16 = raw ? problem->x.data : m.x16;
     rows->ld = raw ? array_stride(&problem->x) : m.ld;
     rows->length = rows->raw ? problem->length / rows->scale : problem->length;
-    rows->cache = m.cache;
-    HF_TRY(hf_row_cache_clear(cuda, &rows->cache, problem->x.rows));
     HF_TRY(rows_shift(cuda, rows, &m));
     if (rows->kind == HF_ASSIGN_DENSE || filter_alone(rows))
         return HF_OK;

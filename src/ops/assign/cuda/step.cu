@@ -188,8 +188,8 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
 
-static hf_status step_kind(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                           const struct hf_assign_step *step, void *ws) {
+hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, void *ws) {
     struct step_memory m;
     (void)step_carve(&rows->problem, ws, &m);
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
@@ -197,13 +197,4 @@ static hf_status step_kind(struct hf_cuda *cuda, const struct hf_assign_rows *ro
         return step_tensor(cuda, rows, step, &m);
     HF_TRY(clear_counters(cuda, &m.settle));
     return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);
-}
-
-/* On the multiprocessors that copies of rows leave. */
-hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, void *ws) {
-    cuda->sms -= rows->cache.sms;
-    const hf_status status = step_kind(cuda, rows, step, ws);
-    cuda->sms += rows->cache.sms;
-    return status;
 }

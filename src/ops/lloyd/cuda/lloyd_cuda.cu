@@ -11,13 +11,6 @@
 #define AHEAD 8        /* steps queued between two looks; even */
 #define GRAPH_STEPS 12 /* from so many on, recording them pays */
 
-/* Wider rows are not copied ahead: the filter's blocks come in pairs then, side by side. */
-#define AHEAD_COLUMNS 512
-
-/* While more than this part of the rows moves, the next iteration waits until rows that lie in host
- * memory and may move soon have been copied. */
-#define PATIENT_PART 32
-
 /* How the host keeps the device busy without waiting for it. */
 struct ahead {
     cudaGraphExec_t pair; /* two steps */
@@ -79,7 +72,6 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
     problem.scale = a->filter.scale;
     problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
     problem.lean = a->lean && a->batch == 1;
-    problem.cached = a->batch == 1 ? a->cached : 0;
     if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)
         problem.kind = HF_ASSIGN_TENSOR; /* the others keep none */
     return problem;
@@ -156,7 +148,6 @@ static void stage_update(struct run *run) {
     run->problem.x = x;
     u->x = (const char *)x.data;
     u->row_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
-    u->cache = (struct hf_row_cache){}; /* begin() knows */
     u->dtype = x.dtype;
     u->batch = a->batch;
     u->n = x.rows / a->batch;
@@ -228,11 +219,7 @@ static hf_status begin(struct run *run) {
     if (run->bounds != NULL)
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
-    HF_TRY(hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows));
-    if (run->bounds == NULL && a->sums->d <= AHEAD_COLUMNS && hf_assign_notes(&run->rows))
-        HF_TRY(hf_row_cache_open(run->cuda, &run->rows.cache));
-    job->update.cache = run->rows.cache;
-    return HF_OK;
+    return hf_assign_rows_prepare(run->cuda, &run->problem, run->rows_memory, &run->rows);
 }
 
 static hf_status queue_step(struct run *run, int number) {
@@ -250,14 +237,7 @@ static hf_status queue_step(struct run *run, int number) {
     step.bounds = run->bounds;
     step.drift = job->drift;
     step.guide = run->guide;
-    const struct hf_row_cache *cache = &run->rows.cache;
-    const struct hf_update_job *u = &job->update;
-    const struct hf_row_list moved = {run->moved, NULL, NULL, step.moved_count, u->n / 2};
-    /* rows noted in the step before; here, so that they do not delay what the host looks at */
-    HF_TRY(hf_row_cache_ahead(run->cuda, cache, u->x, u->row_bytes, step.moved_count,
-                              u->n / PATIENT_PART, step.stop));
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
-    HF_TRY(hf_row_cache_fetch(run->cuda, cache, u->x, u->row_bytes, &moved, step.stop));
     return hf_lloyd_conclude(run->cuda, job, side);
 }
 
@@ -327,7 +307,7 @@ static hf_status look_back(struct run *run, const struct ahead *ahead) {
  * never so soon that the device runs out of work. */
 static hf_status iterate_ahead(struct run *run, struct ahead *ahead) {
     const int count = run->args->count;
-    if (count >= GRAPH_STEPS && run->rows.cache.side == NULL) /* copies go on from pair to pair */
+    if (count >= GRAPH_STEPS)
         record_pair(run, ahead);
     for (int number = 2; number < count; number += 2) {
         HF_TRY(queue_pair(run, ahead));
@@ -414,12 +394,10 @@ static hf_status lloyd_run(const struct hf_call *call, enum way way) {
     run.args = (const struct hf_lloyd_args *)call->args;
     run.cuda = (struct hf_cuda *)call->stream;
     bool cancelled = false;
-    run.rows.cache = {};
     hf_stage_begin(&run.stage, call->stream);
     carve_run(&run, call->ws);
     stage_all(&run);
     const hf_status ran = hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK;
-    hf_row_cache_close(&run.rows.cache);
     const hf_status status = hf_stage_end(&run.stage, ran);
     if (status == HF_OK && cancelled && run.args->state->stop == HF_STOP_NONE)
         run.args->state->stop = HF_STOP_CANCELLED;

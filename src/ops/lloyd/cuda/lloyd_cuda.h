@@ -43,11 +43,8 @@ struct hf_lloyd_job {
     (1 << 22)               /* as long as so few values move, they are added one by one; */
 #define HF_LLOYD_FEW_ROWS 3 /* as well as so many rows for each cluster */
 
-/* Shall `moved` rows be added one by one? Where rows lie in host memory and most of those have no
- * copy, too: each is read once then. */
+/* Shall `moved` rows be added one by one? */
 static __host__ __device__ inline bool hf_lloyd_few(const struct hf_update_job *u, int64_t moved) {
-    if (u->cache.data != NULL && 2 * moved >= u->cache.room)
-        return true;
     return moved <= HF_LLOYD_FEW_VALUES / (u->d * u->limbs) + HF_LLOYD_FEW_ROWS * u->batch * u->k;
 }
 

@@ -20,8 +20,7 @@ static __global__ void __launch_bounds__(S::THREADS, 1)
 
 bool hf_lloyd_narrow_supports(const struct hf_lloyd_args *a) {
     return a->rule.metric == HF_EUCLIDEAN && a->exact && a->sums->k <= HF_LLOYD_SMALL_K &&
-           a->sums->d <= HF_LLOYD_NARROW_D && a->skipping != HF_SKIP_ON &&
-           a->cached == 0; /* copies of rows are for those that ask for them by number */
+           a->sums->d <= HF_LLOYD_NARROW_D && a->skipping != HF_SKIP_ON;
 }
 
 template <int KS, int TILES>

@@ -28,7 +28,7 @@ size_t hf_lloyd_small_bytes(int64_t batch) {
 
 bool hf_lloyd_small_supports(const struct hf_lloyd_args *a) {
     return a->rule.metric == HF_EUCLIDEAN && a->exact && a->sums->k <= HF_LLOYD_SMALL_K &&
-           a->sums->d <= HF_LLOYD_SMALL_D && a->skipping != HF_SKIP_ON && a->cached == 0 &&
+           a->sums->d <= HF_LLOYD_SMALL_D && a->skipping != HF_SKIP_ON &&
            (double)a->x.rows * (double)a->x.cols <= HF_LLOYD_SMALL_VALUES;
 }
 

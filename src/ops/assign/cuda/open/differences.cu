@@ -22,7 +22,6 @@ struct differ_job {
     const void *c; /* [batch, k, d] */
     int32_t *labels;
     struct hf_settle s;
-    struct hf_row_cache cache;
     double share, tiny; /* a sum is off by at most that share of itself, and by tiny */
     const int32_t *stop;
 };
@@ -45,9 +44,7 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
     const int64_t number = first + (there ? lane : 0);
     struct differ_row r;
     const bool ordered = job.s.order && count >= HF_SETTLE_ORDER;
-    r.entry = job.s.doubt ? job.s.doubt[number]
-              : ordered   ? job.s.order[number]
-                          : static_cast<int32_t>(number);
+    r.entry = ordered ? job.s.order[number] : static_cast<int32_t>(number);
     r.row = open.row[b * open.cap + r.entry];
     r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
     r.there = 0;
@@ -208,7 +205,7 @@ __device__ static void differ_one(const struct differ_job &job, int64_t b,
     struct differ_candidates<S> own = {};
     own.arg[0] = lane < r.there ? hf_slot_get(job.s.slots, place, lane) : -1;
     own.arg[1] = lane + 32 < r.there ? hf_slot_get(job.s.slots, place, lane + 32) : -1;
-    compare<X, C, W, S>(hf_row_cached(job.cache, x, r.row),
+    compare<X, C, W, S>(x,
                         static_cast<const char *>(job.c) + b * job.k * job.d * hf_device_bytes<C>,
                         static_cast<int>(job.d), r.there, &own);
     unsigned stays[2];
@@ -239,7 +236,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int64_t warps = static_cast<int64_t>(gridDim.x) * (THREADS / 32);
     const int64_t warp = static_cast<int64_t>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t listed = job.s.doubt ? *job.s.doubt_count : job.s.open.count[b];
+        const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.part ? listed : job.s.open.part);
         const int64_t share = (count + warps - 1) / warps;
         const int each = share < 32 ? static_cast<int>(share) : 32;
@@ -258,11 +255,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 /* ---- host */
 
-/* Can rows, their copies and centroids be read W elements at a time? */
+/* Can rows and centroids be read W elements at a time? */
 template <hf_dtype X, hf_dtype C, int W> static bool are_wide(const struct differ_job &job) {
     const uint64_t bytes = W * hf_device_bytes<X>;
-    const uint64_t rows =
-        (uintptr_t)job.x | (uint64_t)job.stride * hf_device_bytes<X> | (uintptr_t)job.cache.data;
+    const uint64_t rows = (uintptr_t)job.x | (uint64_t)job.stride * hf_device_bytes<X>;
     return job.d % W == 0 && rows % bytes == 0 && (uintptr_t)job.c % (W * hf_device_bytes<C>) == 0;
 }
 
@@ -299,7 +295,6 @@ hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_row
     job.c = step->c;
     job.labels = step->labels;
     job.s = *s;
-    job.cache = rows->cache;
     job.stop = step->stop;
     const int64_t most = (s->open.part + THREADS / 32 - 1) / (THREADS / 32);
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;

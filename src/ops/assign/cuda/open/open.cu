@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Open rows to labels, all at once or, as there is not room for so many candidates of each, in
  * rounds. */
-#include "core/array.h"
 #include "ops/assign/cuda/open/settle.h"
-
-/* No more rows than one in so many are copied while the filter's answer is not complete: in the
- * first iteration all have another label. */
-#define EARLY_PART 32
 
 /* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
  * of all rows: few are open as a rule, and the memory is wanted for rows. */
@@ -29,8 +24,6 @@ static __global__ void count_late(const struct hf_settle s, int64_t batch, int32
         s.late[b] = s.open.count[b] > first ? s.open.count[b] - first : 0;
         s.unsure_count[b] = 0;
     }
-    if (threadIdx.x == 0)
-        *s.doubt_count = 0;
 }
 
 /* Entries from `first` on of the lists of s. */
@@ -47,33 +40,13 @@ static hf_status begin_late(struct hf_cuda *cuda, const struct hf_assign_rows *r
     return hf_cuda_launched(cuda, "assign: count open rows");
 }
 
-static int64_t step_bytes(const hf_array *x) {
-    return hf_array_stride(x) * (int64_t)hf_dtype_bytes(x->dtype);
-}
-
-/* Rows that the filter itself gave another label are copied while candidates are looked for. */
-static hf_status fetch_early(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                             const struct hf_assign_step *step, const struct hf_settle *s) {
-    const hf_array *x = &rows->problem.x;
-    if (s->marks.word == NULL)
-        return HF_OK;
-    return hf_row_cache_early(cuda, &rows->cache, x->data, step_bytes(x), s->marks.word,
-                              rows->n / EARLY_PART, step->stop);
-}
-
 /* Those of one round. */
 static hf_status settle_round(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                               const struct hf_assign_step *step, const struct hf_settle *s,
                               const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                               void *packed) {
-    const hf_array *all = &rows->problem.x;
     struct hf_settle left = *s;
     HF_TRY(hf_filter_emit(cuda, x, c, packed, &s->open, step->labels, s->slots));
-    HF_TRY(hf_settle_lent(cuda, rows, step, &left));
-    HF_TRY(hf_row_cache_join(cuda, &rows->cache));
-    const struct hf_row_list list = {s->open.row, left.doubt, s->open.emitted,
-                                     left.doubt ? left.doubt_count : s->open.count, s->open.part};
-    HF_TRY(hf_row_cache_fetch(cuda, &rows->cache, all->data, step_bytes(all), &list, step->stop));
     HF_TRY(hf_settle_order(cuda, rows, step, s));
     HF_TRY(hf_settle_differences(cuda, rows, step, &left));
     return hf_settle_pairs(cuda, rows, step, &left);
@@ -83,7 +56,6 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed) {
-    HF_TRY(fetch_early(cuda, rows, step, s));
     HF_TRY(settle_round(cuda, rows, step, s, x, c, packed));
     for (int64_t first = s->open.part; first < s->open.cap; first += s->open.part) {
         struct hf_settle late = *s;

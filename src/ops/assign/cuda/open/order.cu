@@ -18,7 +18,7 @@ struct order_job {
 };
 
 bool hf_settle_orders(const struct hf_assign_problem *p) {
-    return p->batch == 1 && p->metric == HF_EUCLIDEAN && p->cached == 0 && p->k <= MOST_K &&
+    return p->batch == 1 && p->metric == HF_EUCLIDEAN && p->k <= MOST_K &&
            p->x.rows >= 2 * HF_SETTLE_ORDER &&
            (double)p->k * (double)p->x.cols * (double)hf_dtype_bytes(p->c_type) > LEAST_BYTES;
 }

@@ -34,7 +34,6 @@ struct pairs_job {
     const double *norm;  /* [batch, k] */
     int32_t *labels;
     struct hf_settle s;
-    struct hf_row_cache cache;
     const int32_t *stop;
 };
 
@@ -125,8 +124,7 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int64_t entry = b * job.s.open.part + sm.entry[owner];
         const int32_t arg = hf_slot_get(job.s.slots, entry, slot);
         const int32_t row = sm.row[owner];
-        const char *its_x =
-            hf_row_cached(job.cache, x + row * job.stride * hf_device_bytes<X>, row);
+        const char *its_x = x + row * job.stride * hf_device_bytes<X>;
         const char *its_c = c + arg * job.d * (C_F64 ? 8 : 4);
         const double sum = pair_sum<X, C_F64, PRODUCT>(its_x, its_c, static_cast<int>(job.d), pairs,
                                                        sm.term[warp]);
@@ -223,7 +221,6 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
     job.norm = s->norm;
     job.labels = step->labels;
     job.s = *s;
-    job.cache = rows->cache;
     job.stop = step->stop;
     const int64_t most = rows->n;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
@@ -482,8 +479,6 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->slots.at =
         hf_carve_take(&carve, (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS);
     s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
-    if (problem->cached > 0)
-        s->doubt_memory = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
     if (problem->metric == HF_EUCLIDEAN)
         s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
     const size_t ordered = hf_settle_orders(problem) ? (size_t)problem->k : 0;
@@ -501,14 +496,13 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 3 + batch * (3 + items) + ordered;
+    const size_t words = tally / sizeof(int32_t) + 2 + batch * (3 + items) + ordered;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
         s->tally = (struct hf_assign_counts *)s->counters;
         s->moved = (unsigned long long *)(s->tally + batch);
-        s->doubt_count = (int32_t *)(s->moved + 1);
-        s->open.count = s->doubt_count + 1;
+        s->open.count = (int32_t *)(s->moved + 1);
         s->rest_count = s->open.count + batch;
         s->unsure_count = s->rest_count + batch;
         s->split = s->unsure_count + batch; /* [batch, items] of the dense kernel */

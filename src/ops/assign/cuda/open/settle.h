@@ -16,12 +16,10 @@ struct hf_settle {
     struct hf_filter_open open;   /* [batch, n] rows that the filter left open */
     struct hf_filter_slots slots; /* [batch, open.part] their candidates */
     int32_t *late;                /* [batch] open rows that are left for later rounds */
-    int32_t *doubt_memory;        /* [open.part] where lent rows are copied, else NULL */
-    int32_t *doubt_count;         /* [1], */
     int32_t *unsure,
-        *unsure_count;    /* [batch, open.part], [batch] and where differences leave rows */
-    const int32_t *doubt; /* [batch, open.part] entries of the open rows that are left, in one
-                                   of these, and their number is *doubt_count; NULL: all of them */
+        *unsure_count;          /* [batch, open.part], [batch] and where differences leave rows */
+    const int32_t *doubt;       /* [batch, open.part] entries of the open rows that are left, and */
+    const int32_t *doubt_count; /* [batch] their number; NULL: all of them */
     int32_t
         *order; /* [open.part] entries by their rows' labels, where they are many; NULL: never */
     int32_t *order_count, *order_place; /* [k], the first zero when a step begins */
@@ -61,17 +59,11 @@ hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *row
 /* Open rows of a problem whose candidates are listed together. */
 int64_t hf_settle_part_rows(const struct hf_assign_problem *problem);
 
-/* Labels of the open rows: hf_filter_emit() and hf_settle_pairs(). Of those that lie in host memory
- * hf_settle_lent() decides what it can; the rest are copied first, as far as there is room. */
+/* Labels of the open rows: hf_filter_emit(), hf_settle_differences() and hf_settle_pairs(). */
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed);
-
-/* Then open rows get their labels where 16 bits of the row tell them, and s->doubt lists those that
- * are left. Nothing is done, and there is no such list, unless hf_assign_notes(). */
-hf_status hf_settle_lent(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, struct hf_settle *s);
 
 /* Is it worth while to compare open rows in the order of their labels, once there are as many? Then
  * s->order is set, and this fills it. */
