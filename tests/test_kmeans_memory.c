@@ -121,8 +121,8 @@ static void predict_keeps_nothing_twice(void **state) {
     hf_context_destroy(ctx);
 }
 
-/* Many rows of one column, some of them heavy: a start from a core needs no float64 for each, and
- * draws the same with and without. */
+/* Many rows of one column, some of them heavy: a start from a core draws the same with much memory,
+ * with little, and from a source. */
 static void narrow_rows_start_from_a_core(void **state) {
     (void)state;
     enum { MANY_ROWS = 1000000, CLUSTERS = 12 };
@@ -144,8 +144,8 @@ static void narrow_rows_start_from_a_core(void **state) {
                                   .max_iter = 2,
                                   .tol = -1,
                                   .weights = t / 2 ? &weights : NULL};
-        for (int i = 0; i < 3; i++) { /* room for all, the array without, a source without */
-            hf_context *ctx = open_context(2, i ? bounds * (o.weights ? 2 : 1) : bounds * 8);
+        for (int i = 0; i < 3; i++) { /* room for all, the array and a source with less */
+            hf_context *ctx = open_context(2, bounds * (i ? 2 + (o.weights != NULL) : 8));
             FIT_OK(ctx, i < 2 ? hf_kmeans_fit(ctx, &x, &o, &r[i])
                               : hf_kmeans_fit_source(ctx, &source, &o, &r[i]));
             assert_true(r[i].workspace_bytes <= hf_context_memory(ctx));
@@ -158,65 +158,6 @@ static void narrow_rows_start_from_a_core(void **state) {
     assert_true(narrow.calls > 0);
     free(v);
     free(w);
-}
-
-/* Few points, and a core that need not lie on all of them: what needs the distances says so. */
-static void core_of_copies_says_what_it_needs(void **state) {
-    (void)state;
-    enum { MANY_ROWS = 1000000 };
-    float *v = must_alloc(MANY_ROWS * sizeof(float));
-    for (int i = 0; i < MANY_ROWS; i++)
-        v[i] = 1;
-    v[77] = 1.25f;
-    const hf_array x = hf_array_view(v, HF_F32, MANY_ROWS, 1);
-    const hf_kmeans_opts o = {.k = 5};
-    hf_kmeans_result r = {0};
-    hf_context *ctx = open_context(2, (uint64_t)MANY_ROWS * sizeof(double));
-    assert_int_equal(hf_kmeans_fit(ctx, &x, &o, &r), HF_E_NOMEM);
-    assert_non_null(strstr(hf_last_error(ctx), "fewer points than there are clusters"));
-    hf_context_destroy(ctx);
-    free(v);
-}
-
-/* Rows of one column that are all alike from a pass on. */
-struct changing {
-    const float *v;
-    int passes, last; /* begun; that give the rows */
-};
-
-static hf_status read_changing(void *user, int64_t first, int64_t count, void *dst, char *message,
-                               size_t message_bytes) {
-    struct changing *c = user;
-    (void)message;
-    (void)message_bytes;
-    c->passes += first == 0;
-    for (int64_t i = 0; i < count; i++)
-        ((float *)dst)[i] = c->passes > c->last ? 56 : c->v[first + i];
-    return HF_OK;
-}
-
-/* A core that is drawn in passes over the data notices when one of them falls short: equal rows in
- * the middle are nearer to any row than the others are. */
-static void rows_that_change_are_noticed(void **state) {
-    (void)state;
-    enum { MANY_ROWS = 1000000 };
-    float *v = must_alloc(MANY_ROWS * sizeof(float));
-    for (int i = 0; i < MANY_ROWS; i++)
-        v[i] = (float)(i % 29 * 4);
-    int noticed = 0;
-    for (int last = 1; last < 8; last++) {
-        struct changing changing = {v, 0, last};
-        const hf_source source = {MANY_ROWS, 1, HF_F32, read_changing, &changing};
-        const hf_kmeans_opts o = {.k = 12, .max_iter = 2};
-        hf_kmeans_result r = {0};
-        hf_context *ctx = open_context(2, (uint64_t)MANY_ROWS * sizeof(double));
-        if (hf_kmeans_fit_source(ctx, &source, &o, &r) == HF_E_IO)
-            noticed += strstr(hf_last_error(ctx), "the rows changed") != NULL;
-        hf_kmeans_result_clear(&r);
-        hf_context_destroy(ctx);
-    }
-    assert_int_equal(noticed, 1);
-    free(v);
 }
 
 /* A source of few rows with many columns, *user of them: what kernels pack is larger than rows. */
@@ -405,8 +346,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_bounded),
                                        cmocka_unit_test(predict_keeps_nothing_twice),
                                        cmocka_unit_test(narrow_rows_start_from_a_core),
-                                       cmocka_unit_test(core_of_copies_says_what_it_needs),
-                                       cmocka_unit_test(rows_that_change_are_noticed),
                                        cmocka_unit_test(what_is_asked_for_is_enough),
                                        cmocka_unit_test(kernels_share_the_limit),
                                        cmocka_unit_test(scan_shares_the_limit),

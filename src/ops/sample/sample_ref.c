@@ -4,7 +4,7 @@
 #include "core/kernel.h"
 #include "device/host/isa.h"
 #include "ops/estimate.h"
-#include "ops/sample_walk.h"
+#include "ops/sample/sample_walk.h"
 #include <string.h>
 
 /* Row i is draw `at` of the two halves. */

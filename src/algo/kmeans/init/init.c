@@ -57,14 +57,10 @@ static hf_status fill_up(struct hf_init_state *s) {
     return hf_init_progress(s, s->k);
 }
 
-bool hf_kmeans_init_from_core(const struct hf_rows *rows, int64_t k) {
-    return hf_init_core_rows(rows->n, rows->d, k, rows->dtype) > 0;
-}
-
 static hf_status initialise(struct hf_init_state *s) {
     if (s->args->init == HF_INIT_RANDOM)
         return fill_up(s);
-    if (hf_kmeans_init_from_core(s->rows, s->k))
+    if (hf_init_core_rows(s->n, s->d, s->k, s->rows->dtype) > 0)
         HF_TRY(hf_init_core(s));
     else
         HF_TRY(hf_init_seeds(s));

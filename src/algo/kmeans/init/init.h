@@ -32,8 +32,7 @@ struct hf_init_args {
         *weights; /* [n] of the rows that take part, finite, >= 0, not all 0; NULL means 1 */
     const double *weights_away; /* the same where kernels need no copy; NULL: weights */
     struct hf_filter filter;
-    double *nearest; /* [n] scratch; may be NULL with HF_INIT_RANDOM, and on the CPU where
-                        hf_kmeans_init_from_core(): rows are read more often then */
+    double *nearest; /* [n] scratch; may be NULL with HF_INIT_RANDOM */
     int32_t *labels; /* [n] scratch; not used by HF_INIT_RANDOM, may be NULL there */
     int (*progress)(void *user, int64_t done, int64_t total); /* non-zero stops; may be NULL */
     void *progress_user;
@@ -49,9 +48,6 @@ int64_t hf_init_round_most(int64_t k);
 /* Bytes that hf_kmeans_init() holds at most beside its arguments (k-means||: is expected to hold).
  */
 uint64_t hf_kmeans_init_bytes(const struct hf_rows *rows, const struct hf_init_args *args);
-
-/* Are the rows so many that a few are drawn first, to choose centroids from? */
-bool hf_kmeans_init_from_core(const struct hf_rows *rows, int64_t k);
 
 /* Bytes that it takes for itself of the memory of a device that is not the CPU. */
 uint64_t hf_kmeans_init_device_bytes(const struct hf_rows *rows, const struct hf_init_args *args);

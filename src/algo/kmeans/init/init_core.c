@@ -22,7 +22,7 @@
 struct core {
     struct hf_init_state *outer;
     int64_t rows;     /* of the core: two halves */
-    double *distance; /* [n] to the first row; memory of the device; NULL: walk */
+    double *distance; /* [n] to the first row; memory of the device */
     void *x;          /* [rows, d] memory of the device */
     int64_t *index;   /* [rows] ascending in each half */
     double *weights;  /* [rows] */
@@ -49,8 +49,7 @@ uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k) {
     const uint64_t row = (uint64_t)rows->d * hf_dtype_bytes(rows->dtype);
     if (core == 0)
         return 0;
-    return core * (row + 28) + hf_init_state_bytes((int64_t)core, rows->d, k) +
-           HF_WALK_ROWS * sizeof(double);
+    return core * (row + 28) + hf_init_state_bytes((int64_t)core, rows->d, k);
 }
 
 /* Its rows, their weights, and the distances of all rows. */
@@ -73,8 +72,7 @@ static hf_status core_alloc(struct core *c) {
     c->away = on_device ? hf_ctx_alloc(rows->ctx, count * sizeof *c->away) : c->weights;
     c->nearest = hf_alloc(count * sizeof *c->nearest);
     c->labels = hf_alloc(count * sizeof *c->labels);
-    if (c->x && (c->distance || !on_device) && c->index && c->weights && c->away && c->nearest &&
-        c->labels)
+    if (c->x && c->distance && c->index && c->weights && c->away && c->nearest && c->labels)
         return HF_OK;
     return hf_ctx_fail(rows->ctx, HF_E_NOMEM,
                        "no memory for %" PRId64 " rows to choose the initial centroids from: %zu "
@@ -97,7 +95,17 @@ static void core_free(struct core *c) {
 
 static hf_status distance_chunk(void *job, const hf_array *chunk, int64_t first) {
     const struct core *c = job;
-    return hf_init_distances(c->outer, chunk, first, c->distance + first);
+    const struct hf_init_state *s = c->outer;
+    const struct hf_seed_args args = {.x = *chunk,
+                                      .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
+                                      .metric = s->args->metric,
+                                      .filter = s->args->filter,
+                                      .unit = 1,
+                                      .limit = 1,
+                                      .first = first,
+                                      .nearest = c->distance + first,
+                                      .commit = true};
+    return hf_seed(s->rows->ctx, &args);
 }
 
 /* The first row. */
@@ -199,12 +207,6 @@ static hf_status choose(struct core *c) {
 
 /* The core lies on fewer points than there are centroids wanted: the others come from all rows. */
 static hf_status go_on(struct hf_init_state *s) {
-    if (!s->nearest)
-        return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
-                           "k-means++ needs %" PRId64 " bytes for the distances of all rows, as "
-                           "those drawn lie on fewer points than there are clusters: raise "
-                           "memory_bytes, or ask for fewer clusters or random rows to start from",
-                           s->n * (int64_t)sizeof(double));
     HF_TRY(hf_init_resume(s));
     return hf_init_greedy(s);
 }
@@ -212,10 +214,6 @@ static hf_status go_on(struct hf_init_state *s) {
 static hf_status run(struct core *c) {
     HF_TRY(core_alloc(c));
     HF_TRY(begin(c));
-    if (!c->distance) {
-        HF_TRY(hf_init_walk(c->outer, c->rows, c->index, c->weights, c->x));
-        return choose(c);
-    }
     HF_TRY(measure(c));
     HF_TRY(draw(c));
     if (!c->in_place)

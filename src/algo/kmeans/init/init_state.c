@@ -111,17 +111,3 @@ hf_status hf_init_gather(const struct hf_init_state *s, const int64_t *index, in
         .x = *rows->array, .index = index, .count = count, .type = HF_F64, .out = dst};
     return count > 0 ? hf_gather(rows->ctx, &args) : HF_OK;
 }
-
-hf_status hf_init_distances(const struct hf_init_state *s, const hf_array *chunk, int64_t first,
-                            double *to) {
-    const struct hf_seed_args args = {.x = *chunk,
-                                      .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
-                                      .metric = s->args->metric,
-                                      .filter = s->args->filter,
-                                      .unit = 1,
-                                      .limit = 1,
-                                      .first = first,
-                                      .nearest = to,
-                                      .commit = true};
-    return hf_seed(s->rows->ctx, &args);
-}

@@ -50,8 +50,7 @@ struct hf_init_state {
 #define HF_REACH_ROWS 1024
 #define HF_INIT_MANY 64 /* candidates; for fewer op seed is as fast as op assign */
 #define HF_PAIRS_ROOM ((int64_t)1 << 17)
-#define HF_WALK_ROWS 16384 /* whose distances hf_init_walk() has at once */
-#define HF_FAR_BYTE 0x7f   /* a float64 of such: 1.4e306, more than any distance not refused */
+#define HF_FAR_BYTE 0x7f /* a float64 of such: 1.4e306, more than any distance not refused */
 
 /* Take memory and start with no centroid. nested: for the candidates of k-means||. */
 hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
@@ -98,17 +97,6 @@ hf_status hf_init_core(struct hf_init_state *s);
 /* Bytes it holds beside the state, and those of a device's memory. */
 uint64_t hf_init_core_bytes(const struct hf_rows *rows, int64_t k);
 uint64_t hf_init_core_device_bytes(const struct hf_rows *rows, int64_t k);
-
-/* Distances of the rows of a chunk, of which `first` are in front, to the first of s->centroids:
- * into to [chunk->rows] where they are less. */
-hf_status hf_init_distances(const struct hf_init_state *s, const hf_array *chunk, int64_t first,
-                            double *to);
-
-/* ---- init_walk.c, on the CPU */
-/* Draw `rows` rows in proportion to their weight and to weight * distance from the first of
- * s->centroids, as op sample does: their numbers, weights [rows], and values [rows, d]. */
-hf_status hf_init_walk(const struct hf_init_state *s, int64_t rows, int64_t *index, double *weights,
-                       void *x);
 
 /* ---- init_log.c */
 /* Note the centroids from number `before` on, and that these were the last of this run of steps. */

@@ -47,11 +47,9 @@ static bool is_rigid(const struct hf_fit *fit) {
     return hf_memory_is_rigid(fit->ctx, fit->opts.precision);
 }
 
-/* Must there be a float64 for each row? Where a core is drawn the start does without, at the price
- * of passes over the data. */
+/* Must there be a float64 for each row? */
 static bool needs_nearest(const struct hf_fit *fit) {
-    const bool core = hf_kmeans_init_from_core(&fit->rows, fit->k);
-    return (seeds(fit) && !core) || (is_rigid(fit) && wants_bounds(fit));
+    return seeds(fit) || (is_rigid(fit) && wants_bounds(fit));
 }
 
 static uint64_t nearest_bytes(const struct hf_fit *fit) {
@@ -152,12 +150,8 @@ static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left,
     const uint64_t limit = hf_ctx_host_limit(fit->ctx);
     const uint64_t least = least_chunk(fit);
     uint64_t needed = carved + init_bytes(fit) + hf_prepared_bytes(fit);
-    plan->nearest = seeds(fit) || needs_nearest(fit) ? nearest_bytes(fit) : 0;
+    plan->nearest = needs_nearest(fit) ? nearest_bytes(fit) : 0;
     plan_kernels(fit, needed + plan->nearest + least, plan);
-    if (needed + plan->nearest + least + plan->kernels > limit && !needs_nearest(fit)) {
-        plan->nearest = 0;
-        plan_kernels(fit, needed + least, plan);
-    }
     needed += plan->nearest + plan->kernels;
     if (needed + least > limit)
         return hf_memory_too_little(fit, needed + least);
