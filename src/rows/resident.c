@@ -12,9 +12,7 @@
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
-#define KERNEL_ROW_BYTES 160          /* that kernels need for a row, beside its 16-bit form; */
-#define LEAN_ROW_BYTES 80             /* at least, with panels and op lloyd's less memory, and */
-#define LEAN_BYTES ((size_t)4 << 20)  /* for all rows together */
+#define KERNEL_ROW_BYTES 160          /* that kernels need for a row, beside its 16-bit form */
 
 /* Where a source's rows go. */
 struct upload {
@@ -51,20 +49,17 @@ uint64_t hf_resident_row_bytes(hf_dtype dtype, int64_t d) {
     return KERNEL_ROW_BYTES + (dtype == HF_F16 ? 0 : 2 * (uint64_t)d);
 }
 
-static bool fits_whole(const hf_context *ctx, int64_t rows, int64_t cols, hf_dtype dtype, bool cut,
+static bool fits_whole(const hf_context *ctx, int64_t rows, int64_t cols, hf_dtype dtype,
                        size_t *bytes) {
     const int64_t row = (int64_t)hf_resident_row_bytes(dtype, cols);
-    const int64_t lean = row - KERNEL_ROW_BYTES + LEAN_ROW_BYTES;
-    size_t beside, least;
+    size_t beside;
     if (!hf_mul3_size(rows, cols, (int64_t)hf_dtype_bytes(dtype), bytes) ||
-        !hf_mul_size(rows, row, &beside) || !hf_mul_size(rows, lean, &least) ||
-        *bytes > ctx->memory_bytes)
+        !hf_mul_size(rows, row, &beside) || *bytes > ctx->memory_bytes)
         return false;
-    const uint64_t left = ctx->memory_bytes - *bytes;
-    return beside <= left || (cut && left > LEAN_BYTES && least <= left - LEAN_BYTES);
+    return beside <= ctx->memory_bytes - *bytes;
 }
 
-hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source, bool cut,
+hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r) {
     memset(r, 0, sizeof *r);
     if (hf_ctx_is_host(ctx))
@@ -80,7 +75,7 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
         return HF_OK;
     }
     size_t bytes = 0;
-    if (fits_whole(ctx, rows, cols, dtype, cut, &bytes))
+    if (fits_whole(ctx, rows, cols, dtype, &bytes))
         r->owned = hf_ctx_alloc(ctx, bytes);
     if (r->owned == NULL)
         return hf_reader_open(ctx, *x, *source, &r->reader);

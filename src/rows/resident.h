@@ -19,9 +19,8 @@ struct hf_resident {
 
 /* Let *x point to r->array and *source be NULL when the rows lie on the device, or are to stay
  * there as a whole: if they and what kernels need for each of them fit into the memory allowed.
- * Else leave both and make a reader. cut: the caller's calls take as many rows as what is left has
- * room for, not all, so it may be less. Free with hf_resident_clear(), on failure too. */
-hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source, bool cut,
+ * Else leave both and make a reader. Free with hf_resident_clear(), on failure too. */
+hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source **source,
                            struct hf_resident *r);
 
 /* Leave the rows dropped[0..count), ascending, out of r->array, on the device. */

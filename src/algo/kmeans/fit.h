@@ -122,8 +122,7 @@ struct hf_fit {
     struct hf_light *light;    /* [k] only if uneven, */
     struct hf_sums light_sums; /* and the sums of such clusters */
     int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
-    bool settles;        /* op lloyd can end with the labels of the last centroids; */
-    bool lean;           /* it is to use less memory, */
+    bool settles;        /* op lloyd can end with the labels of the last centroids */
     bool fused;          /* sums are small enough to be updated while assigning */
     uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
 

@@ -83,7 +83,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
 
 hf_status hf_fit_begin(struct hf_fit *fit) {
     const double begin = hf_now_s();
-    HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, true, &fit->resident));
+    HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident));
     hf_fit_panels(fit);
     HF_TRY(hf_prepare(fit));
     fit->seconds_init = hf_now_s() - begin;
@@ -225,7 +225,7 @@ static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *
     if (status == HF_OK)
         status = hf_widen_centroids(ctx, &centroids, &brought);
     if (status == HF_OK)
-        status = hf_resident_take(ctx, &args.x, &args.source, false, &resident);
+        status = hf_resident_take(ctx, &args.x, &args.source, &resident);
     if (status == HF_OK) {
         args.resident = &resident;
         args.n = shape.n;

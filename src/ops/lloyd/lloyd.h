@@ -36,7 +36,6 @@ struct hf_lloyd_args {
     struct hf_center_rule rule; /* shift [d], unit [batch, d] */
     hf_empty empty;
     hf_skipping skipping;       /* of rows that bounds decide */
-    bool lean;                  /* less memory, a little more time; no bounds: skipping is not ON */
     bool settle;                /* at the end labels and sums are to follow the last centroids, as
                                    `settled` of the state tells; not after an event. Without, they
                                    are those before the last move */

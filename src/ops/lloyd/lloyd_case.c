@@ -18,7 +18,6 @@ enum {
     TOL,
     ROSE,
     COUNT,
-    LEAN,
     SETTLE
 }; /* hf_data_pick() */
 
@@ -138,7 +137,6 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     a->exact = true;
     a->empty = policies[hf_data_pick(id, EMPTY, 4)];
     a->count = 1 + (int)hf_data_pick(id, COUNT, 9);
-    a->lean = hf_data_pick(id, LEAN, 3) == 0;
     a->settle = hf_data_pick(id, SETTLE, 3) == 0;
     a->x = hf_data_rows(rng, c, &shape);
     const bool weighted = hf_data_pick(id, WEIGHTS, 3) == 1;
@@ -162,9 +160,9 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (!c->failed)
         make_outputs(c, a, k);
     shape.k = k;
-    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s%s", (int)a->batch,
+    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s", (int)a->batch,
                  (int)a->rule.metric, (int)a->empty, a->count, s->limbs, weighted ? " weights" : "",
-                 a->lean ? " lean" : "", a->settle ? " settle" : "");
+                 a->settle ? " settle" : "");
     return true;
 }
 

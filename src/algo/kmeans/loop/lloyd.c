@@ -298,7 +298,6 @@ static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restar
                                   .rule = hf_fit_rule(fit),
                                   .empty = o->empty,
                                   .skipping = o->skipping,
-                                  .lean = fit->lean,
                                   .settle = fit->settles && o->max_iter - run->iteration == count,
                                   .first = run->iteration,
                                   .count = (int)count,
@@ -335,27 +334,20 @@ static bool has_room(const struct hf_fit *fit, uint64_t workspace) {
     return needed <= room;
 }
 
-/* Is there a row of op lloyd for this fit, and memory? What it does with less is tried last. */
+/* Is there a row of op lloyd for this fit, and memory? */
 static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
     if (!fit->rows.array || fit->rows.reader || fit->uneven)
         return false;
-    for (int lean = 0; lean < 2; lean++) {
-        fit->lean = lean > 0;
-        fit->settles = false;
-        struct hf_lloyd_args args = many_args(fit, run, &state, &history);
-        const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
-        if (workspace == UINT64_MAX || (lean && args.skipping == HF_SKIP_ON))
-            return false;
-        if (has_room(fit, workspace)) {
-            args.settle = true;
-            fit->settles =
-                !fit->opts.progress && workspace_of(fit, HF_OP_LLOYD, &args) <= workspace;
-            return true;
-        }
-    }
-    return false;
+    fit->settles = false;
+    struct hf_lloyd_args args = many_args(fit, run, &state, &history);
+    const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
+    if (workspace == UINT64_MAX || !has_room(fit, workspace))
+        return false;
+    args.settle = true;
+    fit->settles = !fit->opts.progress && workspace_of(fit, HF_OP_LLOYD, &args) <= workspace;
+    return true;
 }
 
 /* Before the first pass of the host's loop: the panels that there is memory for stay. */

@@ -27,14 +27,13 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     m->packed = take(&carve, hf_filter_pack_bytes(problem->device, k, d, batch));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
     m->skip = {};
-    void *skip = problem->lean ? NULL : take(&carve, hf_skip_carve(problem, NULL, &m->skip));
+    void *skip = take(&carve, hf_skip_carve(problem, NULL, &m->skip));
     if (hf_i8_wanted(problem)) {
         void *i8 = take(&carve, hf_i8_carve(problem, NULL, &m->i8));
         (void)hf_i8_carve(problem, i8, &m->i8);
     }
     if (ws != NULL) {
-        if (skip != NULL)
-            (void)hf_skip_carve(problem, skip, &m->skip);
+        (void)hf_skip_carve(problem, skip, &m->skip);
         (void)hf_settle_carve(problem, settle, &m->settle);
     }
     return carve.used;

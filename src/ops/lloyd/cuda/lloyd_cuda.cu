@@ -71,14 +71,13 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
     problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
-    problem.lean = a->lean && a->batch == 1;
     if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)
         problem.kind = HF_ASSIGN_TENSOR; /* the others keep none */
     return problem;
 }
 
 static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_problem *problem) {
-    if (problem->lean || a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
+    if (a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
         return false;
     return a->skipping == HF_SKIP_ON || hf_assign_bounds_pay(problem);
 }

@@ -7,13 +7,12 @@
  * of all rows: few are open as a rule, and the memory is wanted for rows. */
 #define ALL_BYTES ((int64_t)1 << 24)
 #define ROW_BYTES 64
-#define LEAN_ROW_BYTES 32
 
 int64_t hf_settle_part_rows(const struct hf_assign_problem *p) {
     const int64_t n = p->x.rows / p->batch;
     const int64_t bytes = (int64_t)hf_slots_bytes(p->k) * HF_FILTER_SLOTS;
-    const int64_t parts = bytes / (p->lean ? LEAN_ROW_BYTES : ROW_BYTES);
-    return p->x.rows * bytes <= ALL_BYTES && !p->lean ? n : (n + parts - 1) / parts;
+    const int64_t parts = bytes / ROW_BYTES;
+    return p->x.rows * bytes <= ALL_BYTES ? n : (n + parts - 1) / parts;
 }
 
 static __global__ void count_late(const struct hf_settle s, int64_t batch, int32_t first,
