@@ -2,7 +2,6 @@
  * The distances of a few rows to not many centroids, as fast as one launch can be: a warp takes a
  * row, a lane four centroids, so that even some hundred rows keep the device busy. */
 #include "ops/assign/cuda/open/exact.cuh"
-#include "ops/assign/cuda/label.cuh"
 #include "ops/assign/cuda/open/settle.h"
 
 #define WARPS 4
@@ -20,7 +19,6 @@ struct direct_job {
     const int32_t *list;  /* [batch, n] */
     const int32_t *count; /* [batch] */
     int32_t *labels;
-    struct hf_filter_marks marks;
     const int32_t *stop;
 };
 
@@ -93,13 +91,11 @@ static __global__ void __launch_bounds__(WARPS * 32, 3) settle_direct(const stru
              base += static_cast<int64_t>(gridDim.x) * WARPS) {
             const int64_t i = base + threadIdx.x / 32;
             const int64_t row = job.list[b * job.n + (i < count ? i : base)];
-            const int32_t old = job.marks.word ? job.marks.old_labels[b * job.n + row] : 0;
             const char *x = static_cast<const char *>(job.x) +
                             (b * job.n + row) * job.stride * hf_device_bytes<X>;
             const struct hf_winner best = row_winner<X, C_F64, PRODUCT>(job, sm, b, x);
             if (threadIdx.x % 32 == 0 && i < count)
-                hf_settle_label(job.labels, job.marks, b, job.n, static_cast<int32_t>(row), old,
-                                hf_winner_label(best));
+                job.labels[b * job.n + row] = hf_winner_label(best);
         }
     }
 }
@@ -128,7 +124,6 @@ hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *ro
     job.list = s->open.row;
     job.count = s->open.count;
     job.labels = step->labels;
-    job.marks = s->marks;
     job.stop = step->stop;
     const int64_t most = (rows->n + WARPS - 1) / WARPS;
     const int64_t share = (cuda->sms * 4 + p->batch - 1) / p->batch;

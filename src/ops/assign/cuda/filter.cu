@@ -118,7 +118,7 @@ static hf_status run(struct hf_cuda *cuda, struct filter_args a,
     a.plain = a.measure == 1;
     a.measured = (1 + 0x1p-20f) / a.measure;
     a.labels = a.out.best == NULL && a.out.second == NULL && a.out.error == NULL;
-    a.unread = a.rows.norm == NULL && a.rows.loss == NULL && a.out.marks.word == NULL;
+    a.unread = a.rows.norm == NULL && a.rows.loss == NULL;
     a.one[0] = half_bits(units.unit[1]) << 16 | half_bits(units.unit[0]);
     a.one[1] = half_bits(units.unit[2]);
     a.rise = units.unit[0];

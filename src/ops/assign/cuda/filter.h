@@ -74,17 +74,6 @@ struct hf_filter_open {
     int64_t part; /* emit: only the first so many entries of a problem */
 };
 
-/* Which rows' labels differ from the old ones: the filter marks those that it decides, whoever
- * decides an open row marks that. */
-struct hf_filter_marks {
-    const int32_t *old_labels; /* [batch * n] */
-    uint32_t *word;            /* [batch, words] bit i of word w: row 32 w + i; NULL: not wanted */
-    int words;                 /* of a problem: HF_FILTER_MARK_WORDS(n) */
-};
-
-/* The filter looks at 64 rows at a time, and at up to three times 64 behind the last of them. */
-#define HF_FILTER_MARK_WORDS(n) (((n) + 63) / 64 * 2 + 6)
-
 struct hf_filter_out {
     int32_t *label;             /* [batch * n] best centroid; open rows get theirs provisionally */
     float *best;                /* [batch * n] its score, NULL: not wanted */
@@ -92,8 +81,6 @@ struct hf_filter_out {
                                     NULL: not wanted; TOP2 only */
     float *error;               /* [batch * n] E_i, NULL: not wanted; TOP2 only */
     struct hf_filter_open open; /* TOP2 */
-    struct hf_filter_marks marks; /* TOP2 of all rows by Hopper's own instructions; every word is
-                                      written, the bits of open rows are 0 */
 };
 
 /* Can the filter take this shape on this device? All d up to 8192, k up to 2^24, n below 2^31. */

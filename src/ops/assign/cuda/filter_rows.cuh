@@ -377,32 +377,6 @@ static __device__ __forceinline__ struct filter_found filter_plainly(const struc
     return f;
 }
 
-/* The old label of row i, asked for before the row's best is brought together. */
-static __device__ __forceinline__ int32_t filter_old_label(const struct filter_args &a, int problem,
-                                                           int i) {
-    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
-    int32_t label = 0;
-    if (a.out.marks.word)
-        asm volatile("{\n"
-                     ".reg .pred p;\n"
-                     "setp.lt.s32 p, %2, %3;\n"
-                     "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
-                     "}"
-                     : "+r"(label)
-                     : "l"(a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i)), "r"(i),
-                       "r"((int)n));
-    return label;
-}
-
-/* All lanes: the marks of a warp's 16 rows, of which lane 0 has the first. */
-static __device__ __forceinline__ void filter_mark(const struct filter_args &a, int problem, int i,
-                                                   bool changed) {
-    const struct hf_filter_marks &marks = a.out.marks;
-    const unsigned bits = __reduce_or_sync(~0u, changed ? 1u << (i & 15) : 0u);
-    if ((threadIdx.x & 31) == 0)
-        ((uint16_t *)marks.word)[problem * marks.words * 2 + (i >> 4)] = (uint16_t)bits;
-}
-
 /* BEST: is the answer worth nothing, as 16 bits do not hold all centroids? */
 static __device__ __forceinline__ float filter_worth(const struct filter_view &b) {
     return b.lost < INFINITY ? INFINITY : 0.0f;
@@ -410,13 +384,12 @@ static __device__ __forceinline__ float filter_worth(const struct filter_view &b
 
 /* The end of a row: all lanes of a warp, the first LANES of four write, each a row. i: the row's
  * place in the problem or its list. BEST: error is filter_worth(); rows where it is Inf, and those
- * without a finite score, are open. old: filter_old_label(), where two lanes write (filter_half()).
- */
+ * without a finite score, are open. */
 template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
 filter_finish(const struct filter_args &a, int problem, int i, float error,
               const struct filter_view &bounds, struct filter_open_rows *opens,
-              struct filter_found f, int32_t old = 0) {
+              struct filter_found f) {
     const float shift = bounds.up;
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 3);
@@ -463,9 +436,6 @@ filter_finish(const struct filter_args &a, int problem, int i, float error,
         if (unknown || !(threshold > -FLT_MAX))
             threshold = NAN;
     }
-    if constexpr (filter_marks(MODE) && LANES == 2)
-        if (a.out.marks.word)
-            filter_mark(a, problem, i, mine && !open && f.id != old);
     if (!__any_sync(~0u, open))
         return;
     if (!filter_decides(MODE))
@@ -538,9 +508,6 @@ static __device__ __forceinline__ struct filter_row_facts filter_know(const stru
     const int64_t at = problem * a.rows.n + row;
     f.norm = a.rows.norm ? a.rows.norm[at] : 0.0f;
     f.loss = a.rows.loss ? a.rows.loss[at] : f.loss;
-    if (filter_marks(MODE) && a.out.marks.word && (threadIdx.x & 31) < 2)
-        /* rows 0 to 7 and 8 to 15 of a warp, where filter_old_label() finds them soon */
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(a.out.marks.old_labels + at));
     return f;
 }
 

@@ -34,11 +34,6 @@ static __device__ __forceinline__ constexpr bool filter_decides(int mode) {
     return mode == FILTER_TOP2 || mode == FILTER_LIST || mode == FILTER_TOP2_CHUNK;
 }
 
-/* Can it compare labels with the old ones? */
-static __device__ __forceinline__ constexpr bool filter_marks(int mode) {
-    return mode == FILTER_TOP2 || mode == FILTER_TOP2_CHUNK;
-}
-
 /* The arguments of a filter kernel. */
 struct filter_args {
     const uint8_t *tiles;               /* [batch, tiles_per_problem, tile_bytes] */
@@ -56,7 +51,7 @@ struct filter_args {
     bool shifted;     /* biases are moved up, so that best scores are positive */
     bool split;       /* cut along the centroids without merging: emit */
     bool labels;      /* nothing else is wanted of a row that is decided: no score, no error */
-    bool unread;      /* rows have no norm, loss or old label to be read */
+    bool unread;      /* rows have no norm or loss to be read */
     bool plain;       /* measure is 1 */
     bool whole;       /* no group is cut: to merge its pieces would take longer */
     float acc, slack; /* shares of the error bound, see filter_error() */

@@ -175,8 +175,6 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     } else if (rows->i8 != NULL) {
         HF_TRY(score_u8(cuda, rows, step, m, &x, &c, &out));
     } else {
-        if (hf_settle_marks(rows, step, &settle))
-            out.marks = settle.marks;
         HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
     }
     if (rows->kind == HF_ASSIGN_SHORT) {

@@ -126,30 +126,15 @@ static __device__ __forceinline__ void filter_store_if(bool write, int32_t *at, 
                  : "memory");
 }
 
-/* Labels of a warp's rows and their marks, if `write`, which is the same for all lanes. i: a lane's
- * first row, old: labels of both. */
+/* Labels of a warp's rows, if `write`, which is the same for all lanes. i: a lane's first row. */
 static __device__ __forceinline__ void filter_put_labels(const struct filter_args &a, int problem,
                                                          int i, bool write,
-                                                         const struct filter_ends &q,
-                                                         const int32_t (&old)[2]) {
+                                                         const struct filter_ends &q) {
     const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
     int32_t *const at = a.out.label + ((unsigned)problem * n + (unsigned)i);
     const bool put[2] = {write && q.mine[0] && i < (int)n, write && q.mine[1] && i + 8 < (int)n};
     filter_store_if(put[0], at, q.label[0]);
     filter_store_if(put[1], at + 8, q.label[1]);
-    if (!a.out.marks.word)
-        return;
-    const unsigned first = put[0] && q.label[0] != old[0] ? 1u << (i & 15) : 0u;
-    const unsigned next = put[1] && q.label[1] != old[1] ? 256u << (i & 15) : 0u;
-    const unsigned bits = __reduce_or_sync(~0u, first | next);
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.u32 p, %2, 0;\n"
-        "@p st.global.b16 [%0], %1;\n"
-        "}" ::"l"((uint16_t *)a.out.marks.word + problem * a.out.marks.words * 2 + (i >> 4)),
-        "h"((uint16_t)bits), "r"((unsigned)(write && (threadIdx.x & 31) == 0))
-        : "memory");
 }
 
 /* At least the length of the row that this lane answers for; all lanes, each with what
@@ -173,25 +158,6 @@ static __device__ __forceinline__ struct filter_view filter_get_bounds(const str
     return {b.x, b.y, b.z, a.bounds[problem].most};
 }
 
-/* Old labels of a lane's two rows, without a branch, see filter_store_if(). */
-static __device__ __forceinline__ void filter_old_labels(const struct filter_args &a, int problem,
-                                                         int i, int32_t (&old)[2]) {
-    const unsigned n = (unsigned)a.rows.n; /* all rows of the batch have numbers below 2^31 */
-    const int32_t *const at = a.out.marks.old_labels + ((unsigned)problem * n + (unsigned)i);
-    const int end = a.out.marks.word ? (int)n : 0;
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        old[r] = 0;
-        asm volatile("{\n"
-                     ".reg .pred p;\n"
-                     "setp.lt.s32 p, %2, %3;\n"
-                     "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
-                     "}"
-                     : "+r"(old[r])
-                     : "l"(at + 8 * r), "r"(i + 8 * r), "r"(end));
-    }
-}
-
 template <class S, int MODE> static __device__ __forceinline__ constexpr bool filter_quick(void) {
     return filter_chunks(MODE) && S::COUNT;
 }
@@ -208,20 +174,17 @@ filter_quick_errors(const struct filter_args &a, int problem, uint32_t bounds,
     return {error, __shfl_xor_sync(~0u, error, 1)};
 }
 
-/* The quick end: true if all has been done. Else *old is of the row that a lane answers for. */
+/* The quick end: true if all has been done. */
 template <class S, int MODE, int C>
 static __device__ __forceinline__ bool
 filter_conclude_quick(const struct filter_args &a, const struct filter_segment &s, int unit,
                       uint32_t bounds, const struct filter_row_facts &facts,
-                      const struct filter_track<C> &track, int32_t *old) {
+                      const struct filter_track<C> &track) {
     const int i = unit * FILTER_WG_ROWS + filter_row();
     const bool may = s.tail < 0 && a.labels;
-    int32_t both[2] = {0, 0};
     int best[2];
     struct filter_ends q;
     bool all;
-    if constexpr (filter_marks(MODE))
-        filter_old_labels(a, s.problem, i, both);
     filter_quick_best(track, best);
     if constexpr (filter_decides(MODE)) {
         all = filter_quick_decided(may, facts, best, track, &q);
@@ -229,8 +192,7 @@ filter_conclude_quick(const struct filter_args &a, const struct filter_segment &
         const struct filter_view most = filter_get_bounds(a, s.problem, bounds);
         all = filter_quick_known(may && filter_worth(most) == 0, best, track, &q);
     }
-    filter_put_labels(a, s.problem, i, all, q, both);
-    *old = filter_half() ? both[1] : both[0];
+    filter_put_labels(a, s.problem, i, all, q);
     return all;
 }
 
@@ -242,14 +204,11 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
                 struct filter_row_facts facts, const struct filter_track<C> &track) {
     constexpr bool LIST = filter_lists(MODE);
     const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
-    int32_t old = 0;
     if constexpr (filter_quick<S, MODE>()) {
         if (filter_decides(MODE) && s.t1 - s.t0 == 1)
             facts = filter_quick_errors<S>(a, s.problem, bounds, facts);
-        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, facts, track, &old))
+        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, facts, track))
             return;
-    } else if constexpr (filter_marks(MODE)) {
-        old = filter_old_label(a, s.problem, i);
     }
     struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
@@ -260,7 +219,7 @@ filter_conclude(const struct filter_args &a, const struct filter_segment &s, int
     if constexpr (filter_decides(MODE))
         error =
             filter_quick<S, MODE>() ? facts.norm : filter_error(a, most, facts.norm, facts.loss);
-    filter_finish<S, MODE, 2>(a, s.problem, i, error, most, opens, f[0], old);
+    filter_finish<S, MODE, 2>(a, s.problem, i, error, most, opens, f[0]);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */

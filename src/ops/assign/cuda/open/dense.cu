@@ -4,7 +4,6 @@
  * are few, through a part of them: the last block of a tile then joins the parts. */
 #include "device/cuda/chain.cuh"
 #include "ops/assign/cuda/open/exact.cuh"
-#include "ops/assign/cuda/label.cuh"
 #include "ops/assign/cuda/open/settle.h"
 
 #define TILE_ROWS HF_SETTLE_TILE
@@ -111,9 +110,7 @@ __device__ static void tile_winners(const struct dense_job &job, struct dense_sh
 
 __device__ static void put_label(const struct dense_job &job, int64_t b, int32_t row,
                                  const struct hf_winner &best) {
-    const struct hf_filter_marks &marks = job.s.marks;
-    const int32_t old = marks.word ? marks.old_labels[b * job.n + row] : 0;
-    hf_settle_label(job.labels, marks, b, job.n, row, old, hf_winner_label(best));
+    job.labels[b * job.n + row] = hf_winner_label(best);
 }
 
 /* Leave the winners of one part; the block that comes last makes labels of all parts. */

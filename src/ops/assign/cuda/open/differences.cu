@@ -7,7 +7,6 @@
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
 #include "ops/assign/cuda/bounds.cuh"
-#include "ops/assign/cuda/label.cuh"
 #include "ops/assign/cuda/open/settle.h"
 
 #include <float.h>
@@ -30,7 +29,6 @@ struct differ_job {
 struct differ_row {
     int32_t entry; /* of the open list */
     int32_t row;   /* within the problem */
-    int32_t old;   /* its label, if those are compared here */
     int there;     /* candidates to compare, 0: none */
 };
 
@@ -46,13 +44,11 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
     const bool ordered = job.s.order && count >= HF_SETTLE_ORDER;
     r.entry = ordered ? job.s.order[number] : static_cast<int32_t>(number);
     r.row = open.row[b * open.cap + r.entry];
-    r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
     r.there = 0;
     const int emitted = open.emitted[b * open.cap + r.entry];
     const bool known = open.threshold[b * open.cap + r.entry] > -FLT_MAX; /* not -Inf, not NaN */
     if (there && known && emitted == 1 && !bounded)
-        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old,
-                        hf_slot_get(job.s.slots, b * open.part + r.entry, 0));
+        job.labels[b * job.n + r.row] = hf_slot_get(job.s.slots, b * open.part + r.entry, 0);
     else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.there = emitted;
     else if (there)
@@ -218,7 +214,7 @@ __device__ static void differ_one(const struct differ_job &job, int64_t b,
                               ? __shfl_sync(~0u, own.arg[0], __ffs(static_cast<int>(stays[0])) - 1)
                               : __shfl_sync(~0u, own.arg[1], __ffs(static_cast<int>(stays[1])) - 1);
     if (lane == 0)
-        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, label);
+        job.labels[b * job.n + r.row] = label;
     if (bounded)
         put_bounds(job, b * job.n + r.row, own, stays, least);
 }
@@ -244,9 +240,9 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
             const struct differ_row mine = take_row(job, b, first, count, each, bounded);
             for (unsigned left = __ballot_sync(~0u, mine.there > 0); left != 0; left &= left - 1) {
                 const int who = __ffs(static_cast<int>(left)) - 1;
-                const struct differ_row r = {
-                    __shfl_sync(~0u, mine.entry, who), __shfl_sync(~0u, mine.row, who),
-                    __shfl_sync(~0u, mine.old, who), __shfl_sync(~0u, mine.there, who)};
+                const struct differ_row r = {__shfl_sync(~0u, mine.entry, who),
+                                             __shfl_sync(~0u, mine.row, who),
+                                             __shfl_sync(~0u, mine.there, who)};
                 differ_one<X, C, W, S>(job, b, r, bounded);
             }
         }

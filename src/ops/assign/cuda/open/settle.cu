@@ -6,7 +6,6 @@
 #include "device/cuda/pack.cuh"
 #include "ops/assign/cuda/bounds.cuh"
 #include "ops/assign/cuda/open/exact.cuh"
-#include "ops/assign/cuda/label.cuh"
 #include "ops/assign/cuda/open/pairs.cuh"
 #include "ops/assign/cuda/open/settle.h"
 
@@ -22,7 +21,6 @@
 #define COMPARE_BLOCKS 6 /* of a multiprocessor; one wave if possible: a block's end takes long */
 #define COMPARE_EACH 8   /* rows that a thread reads together, */
 #define COMPARE_TURNS 4  /* at most so many times */
-#define COMPARE_MARKS 32 /* rows that a thread takes from one word of marks */
 
 struct pairs_job {
     const void *x; /* [batch, n, d] */
@@ -51,7 +49,6 @@ struct pairs_shared {
 /* The row that a lane of the first warp answers for. */
 struct pair_row {
     int32_t row; /* within the problem */
-    int32_t old; /* its label, if those are compared here */
     int count;   /* candidates, 0: none of this kernel's business */
     int end;     /* candidates up to and with this row */
 };
@@ -67,7 +64,6 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
     const int64_t own = job.s.doubt ? job.s.doubt[b * open.part + number] : number;
     const int64_t entry = b * open.cap + own;
     r.row = open.row[entry];
-    r.old = job.s.marks.word ? job.s.marks.old_labels[b * job.n + r.row] : 0;
     const int emitted = open.emitted[entry];
     const bool known = open.threshold[entry] > -FLT_MAX; /* not -Inf, not NaN */
     const bool listed = known && emitted >= 1 && emitted <= HF_FILTER_SLOTS;
@@ -82,7 +78,7 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
     if (there && zero)
-        hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, 0);
+        job.labels[b * job.n + r.row] = 0;
     else if (there && listed)
         r.count = emitted;
     else if (there)
@@ -150,7 +146,7 @@ __device__ static void settle_row(const struct pairs_job &job, const struct pair
         second = its >= 0 ? fmin(second, fmax(best.least, its)) : 0;
         hf_winner_offer(&best, its, sm.arg[i]);
     }
-    hf_settle_label(job.labels, job.s.marks, b, job.n, r.row, r.old, hf_winner_label(best));
+    job.labels[b * job.n + r.row] = hf_winner_label(best);
     if (bounded)
         hf_bounds_settled(job.s.bounds, b * job.n + r.row, best.least, second);
 }
@@ -289,22 +285,16 @@ __device__ static unsigned changed_rows(const struct compare_job &job, int64_t f
     return bits;
 }
 
-/* The same for all rows of this thread in problem b, bits of later turns above. WIDE is
- * COMPARE_MARKS: from marks. */
+/* The same for all rows of this thread in problem b, bits of later turns above. */
 template <int WIDE>
 __device__ static unsigned all_changed_rows(const struct compare_job &job, int64_t b,
                                             int64_t first) {
     const int64_t end = (b + 1) * job.n;
     unsigned bits = 0;
-    if constexpr (WIDE == COMPARE_MARKS) {
-        if (first < end)
-            bits = job.s.marks.word[b * job.s.marks.words + (first - b * job.n) / COMPARE_MARKS];
-    } else {
-        constexpr int64_t turn = COMPARE_THREADS * COMPARE_EACH;
+    constexpr int64_t turn = COMPARE_THREADS * COMPARE_EACH;
 #pragma unroll 1
-        for (int t = 0; t < job.turns; t++)
-            bits |= changed_rows<WIDE>(job, first + t * turn, end) << t * COMPARE_EACH;
-    }
+    for (int t = 0; t < job.turns; t++)
+        bits |= changed_rows<WIDE>(job, first + t * turn, end) << t * COMPARE_EACH;
     return bits;
 }
 
@@ -349,7 +339,7 @@ __device__ static int list_moved(const struct compare_job &job, int64_t first, u
     if (count == 0)
         return total;
     int at = start[warp];
-    const int each = WIDE == COMPARE_MARKS ? COMPARE_MARKS : job.turns * COMPARE_EACH;
+    const int each = job.turns * COMPARE_EACH;
 #pragma unroll 8
     for (int i = 0; i < each; i++) {
         const unsigned who = __ballot_sync(~0u, bits >> i & 1);
@@ -383,7 +373,7 @@ __device__ static void report(const struct compare_job &job, int64_t b,
     }
 }
 
-/* WIDE: labels that a thread reads together, or COMPARE_MARKS: they have been compared. */
+/* WIDE: labels that a thread reads together. */
 template <int WIDE>
 static __global__ void __launch_bounds__(COMPARE_THREADS, COMPARE_BLOCKS)
     compare_labels(const struct compare_job job) {
@@ -434,31 +424,16 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     const int64_t wave = batch * rows->n / (turn * cuda->sms * COMPARE_BLOCKS) + 1;
     const int64_t there = (rows->n + turn - 1) / turn;
     const int64_t turns = wave < there ? wave : there;
-    const bool marked = s->marks.word != NULL;
-    static_assert(COMPARE_EACH * COMPARE_TURNS == COMPARE_MARKS, "as many as a word has bits");
-    job.turns = static_cast<int>(turns < COMPARE_TURNS && !marked ? turns : COMPARE_TURNS);
+    static_assert(COMPARE_EACH * COMPARE_TURNS == 32, "as many as a word has bits");
+    job.turns = static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
     const int64_t each = turn * job.turns;
     const dim3 grid((unsigned)((rows->n + each - 1) / each),
                     (unsigned)(batch < 65535 ? batch : 65535));
     return hf_cuda_check(cuda,
                          hf_chain_launch(cuda,
-                                         marked              ? compare_labels<COMPARE_MARKS>
-                                         : labels_wide(&job) ? compare_labels<4>
-                                                             : compare_labels<1>,
+                                         labels_wide(&job) ? compare_labels<4> : compare_labels<1>,
                                          grid, COMPARE_THREADS, 0, 1, job),
                          "assign: compare labels");
-}
-
-bool hf_settle_marks(const struct hf_assign_rows *rows, const struct hf_assign_step *step,
-                     struct hf_settle *s) {
-    if ((rows->kind != HF_ASSIGN_TENSOR && rows->kind != HF_ASSIGN_SHORT) || rows->mma ||
-        rows->i8 != NULL || !rows->problem.exact || step->bounds != NULL ||
-        step->old_labels == NULL || step->replaced != NULL || step->before != NULL)
-        return false;
-    s->marks.old_labels = step->old_labels;
-    s->marks.word = s->mark_memory;
-    s->marks.words = s->mark_words;
-    return true;
 }
 
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
@@ -489,9 +464,6 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
-    s->mark_words = (int)HF_FILTER_MARK_WORDS(s->open.cap);
-    s->mark_memory =
-        (uint32_t *)hf_carve_take(&carve, sizeof(uint32_t) * batch * (size_t)s->mark_words);
     s->least = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)s->parts);
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */

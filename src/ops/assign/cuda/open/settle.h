@@ -37,20 +37,10 @@ struct hf_settle {
     const int32_t *scored;          /* [batch] rows that needed scores; NULL: all did */
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
     struct hf_bounds bounds;        /* of the rows, with scored */
-    uint32_t *mark_memory;          /* [batch, mark_words] */
-    int mark_words;
-    struct hf_filter_marks marks; /* word NULL: labels are compared when all are known; else in
-                                     mark_memory, from the filter on */
 };
 
 /* Lay it out from ws; returns the bytes. ws NULL measures. */
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s);
-
-/* Are labels compared where they are decided? Then s->marks is set. Only for steps in which
- * Hopper's filter looks at all rows and float64 at the open ones, and whose caller takes no labels
- * but the new ones. */
-bool hf_settle_marks(const struct hf_assign_rows *rows, const struct hf_assign_step *step,
-                     struct hf_settle *s);
 
 /* |c| of all centroids (cosine; nothing else needs it). */
 hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
