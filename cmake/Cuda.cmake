@@ -60,6 +60,16 @@ foreach(source IN LISTS HF_CUDA_SOURCES)
     list(APPEND HF_CUDA_DEFINITIONS "HF_CUDA_OP_${CMAKE_MATCH_1}=1")
   endif()
 endforeach()
+# The filter's instances: a file for each class of columns and each type of rows, so that they are
+# compiled side by side.
+foreach(COLUMNS IN ITEMS 32 64 96 128 192 256 384 512)
+  foreach(BF16 IN ITEMS false true)
+    set(source "${PROJECT_BINARY_DIR}/sm90/filter_d${COLUMNS}_bf16_${BF16}.cu")
+    configure_file("${PROJECT_SOURCE_DIR}/src/ops/assign/sm90/filter_instance.cu.in" "${source}"
+                   @ONLY)
+    list(APPEND HF_CUDA_SOURCES "${source}")
+  endforeach()
+endforeach()
 file(GLOB HF_CUDA_HOST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/device/cuda/*.c")
 
 # What every .cu file is compiled with. Warnings of the host compiler and of both passes of nvcc.

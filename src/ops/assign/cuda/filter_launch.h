@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The instances of the filter's kernels (assign_filter_sm90_*.cu), for d up to DP. */
+ * The instances of the filter's kernels, for d up to DP. */
 #ifndef HF_ASSIGN_FILTER_LAUNCH_H
 #define HF_ASSIGN_FILTER_LAUNCH_H
 

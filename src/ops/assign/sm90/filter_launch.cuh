@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One launch of a filter kernel; an instance file per class of d and type keeps compile times
- * short. */
+ * One launch of a filter kernel; cmake/Cuda.cmake makes an instance file per class of d and type,
+ * which keeps compile times short. */
 #ifndef HF_ASSIGN_FILTER_LAUNCH_CUH
 #define HF_ASSIGN_FILTER_LAUNCH_CUH
 
