@@ -213,8 +213,6 @@ static hf_status mma_run(const struct hf_call *call) { return row_run(call, HF_A
 
 static hf_status i8_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_I8); }
 
-static hf_status short_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_SHORT); }
-
 static bool row_supports(const struct hf_call *call) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     if (a->sums != NULL) {
@@ -274,12 +272,6 @@ static double mma_estimate(const struct hf_call *call) {
            1.1 * hf_mma_estimate_ns(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
-static double short_estimate(const struct hf_call *call) {
-    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
-    const double work = (double)a->x.rows * (double)a->c.rows * (double)a->x.cols;
-    return tensor_estimate(call) + (work / HF_ASSIGN_SHORT_WORK - 1) * 5000;
-}
-
 static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -323,20 +315,9 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          i8_supports,
                                          i8_workspace,
                                          i8_run,
-                                         i8_estimate},
-                                        {"assign_f16_64x128_sm90_short",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {64, 128, 0},
-                                         tensor_supports,
-                                         row_workspace,
-                                         short_run,
-                                         short_estimate}};
+                                         i8_estimate}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 5};
+const struct hf_kernel_table hf_assign_rows_cuda = {rows, 4};
 }

@@ -20,14 +20,9 @@ enum hf_assign_kind {
     HF_ASSIGN_AUTO,   /* the best for the device */
     HF_ASSIGN_DENSE,  /* none: differences of all pairs */
     HF_ASSIGN_TENSOR, /* 16 bits (cuda/filter.h) */
-    HF_ASSIGN_SHORT,  /* likewise, and no second pass over open rows: for small problems */
     HF_ASSIGN_MMA,    /* asks for HF_ASSIGN_TENSOR by mma.sync (cuda/mma.h), */
     HF_ASSIGN_I8      /* after a filter of u8 rows (cuda/i8.h) */
 };
-
-/* Rows times centroids times columns: from here on, all distances of a few per cent of the rows in
- * float64 cost more than two launches. */
-#define HF_ASSIGN_SHORT_WORK 4e8
 
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {

@@ -350,19 +350,14 @@ static enum hf_assign_kind choose_kind(const struct hf_assign_problem *p, double
     if (!(*mma ? hf_mma_supports : hf_filter_supports)(p->device, n, (int)p->k, (int)p->x.cols,
                                                        (int)p->batch))
         return HF_ASSIGN_DENSE; /* too long, or planned for another device */
-    if (p->kind == HF_ASSIGN_MMA || p->kind == HF_ASSIGN_I8)
-        return HF_ASSIGN_TENSOR;
-    if (p->kind != HF_ASSIGN_AUTO)
-        return p->kind;
-    const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
-    return work < HF_ASSIGN_SHORT_WORK ? HF_ASSIGN_SHORT : HF_ASSIGN_TENSOR;
+    return HF_ASSIGN_TENSOR;
 }
 
 /* x16, norm and loss of the rows of a list, or of all. */
 static hf_status rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                               const int32_t *list, const int32_t *count, const int32_t *stop) {
     const struct hf_assign_problem *problem = &rows->problem;
-    const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
+    const bool tensor = rows->kind == HF_ASSIGN_TENSOR;
     struct rows_job job = {};
     job.x = problem->x.data;
     job.rows = problem->x.rows;
@@ -394,7 +389,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->n = problem->x.rows / problem->batch;
     rows->scale = problem->scale > 0 ? problem->scale : 1;
     rows->kind = choose_kind(problem, rows->scale, &rows->mma);
-    const bool tensor = rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT;
+    const bool tensor = rows->kind == HF_ASSIGN_TENSOR;
     const bool unmoved = rows_unmoved(problem);
     (void)rows_carve(problem, unmoved, memory, &m);
     rows->raw = tensor && (unmoved || (!rows->mma && rows_raw(problem)));

@@ -177,10 +177,6 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     } else {
         HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
     }
-    if (rows->kind == HF_ASSIGN_SHORT) {
-        HF_TRY(hf_settle_direct(cuda, rows, step, s));
-        return hf_settle_compare(cuda, rows, step, s, s->open.count);
-    }
     HF_TRY(hf_settle_open(cuda, rows, step, s, &x, &c, m->packed));
     return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
 }
@@ -190,7 +186,7 @@ hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows
     struct step_memory m;
     (void)step_carve(&rows->problem, ws, &m);
     HF_TRY(hf_settle_norms(cuda, rows, step, &m.settle));
-    if (rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT)
+    if (rows->kind == HF_ASSIGN_TENSOR)
         return step_tensor(cuda, rows, step, &m);
     HF_TRY(clear_counters(cuda, &m.settle));
     return settle_listed(cuda, rows, step, &m.settle, NULL, NULL);

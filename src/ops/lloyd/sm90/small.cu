@@ -33,7 +33,7 @@ bool hf_lloyd_small_supports(const struct hf_lloyd_args *a) {
 }
 
 bool hf_lloyd_small_takes(const struct hf_cuda *cuda, const struct hf_assign_rows *rows) {
-    return cuda->sm == 90 && (rows->kind == HF_ASSIGN_TENSOR || rows->kind == HF_ASSIGN_SHORT);
+    return cuda->sm == 90 && rows->kind == HF_ASSIGN_TENSOR;
 }
 
 /* The rows as the copy engine sees them: boxes of 64 rows and 64 columns. */

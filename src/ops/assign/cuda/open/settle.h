@@ -80,12 +80,8 @@ hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *row
                           const struct hf_assign_step *step, const struct hf_settle *s,
                           const int32_t *list, const int32_t *count);
 
-/* The same for the open rows of a small problem, without their candidates. */
-hf_status hf_settle_direct(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                           const struct hf_assign_step *step, const struct hf_settle *s);
-
 /* Compare labels with the old ones; counters and the list of moved rows to the caller. dense_count:
- * the count that hf_settle_dense() got, or open.count. */
+ * the count that hf_settle_dense() got. */
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                             const struct hf_assign_step *step, const struct hf_settle *s,
                             const int32_t *dense_count);
