@@ -392,7 +392,8 @@ static void narrow_rows(void **state) {
     try_in_one_launch("lloyd_f16_16x128_sm90_narrow", shapes, sizeof shapes / sizeof *shapes);
 }
 
-/* Without bounds, and more than the kernels for small problems take: candidates of open rows, many where there are no clusters, and last groups that are not cut. */
+/* Without bounds, and more than the kernels for small problems take: candidates of open rows, many
+ * where there are no clusters, and last groups that are not cut. */
 static void many_pairs(void **state) {
     (void)state;
     const struct {

@@ -12,8 +12,10 @@
 #define NARROW_STEEP 0x1p60f
 #define NARROW_LEAST 0x1p-30f
 
-/* Of eight rows so many are open where it is worth while to look at the errors of candidates. */
+/* Of eight rows so many are open where it is worth while to look at the errors of candidates; and
+ * of all rows one in so many, where it is worth while to try. */
 #define NARROW_MANY 3
+#define NARROW_TRY 8
 
 /* A score that reaches the threshold counts so much, and its column. */
 #define NARROW_CODE 256
@@ -238,7 +240,7 @@ small_keep_fact(struct small_memory<struct narrow_shape<KS, TILES>> *m, int j,
 }
 
 /* What the unit's rows come to: labels that changed and open rows, into the warp's lists. */
-template <class S>
+template <class S, bool REFINE>
 static __device__ __forceinline__ void
 narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, int row, int left,
                 const struct narrow_unit<S::DP> &unit, const float (&d)[S::TILES][4],
@@ -256,7 +258,7 @@ narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, in
         bool open = at < left && !known;
         if (__any_sync(~0u, open)) {
             uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
-            if (__popc(__ballot_sync(~0u, open) & SMALL_ROWS) >= NARROW_MANY) {
+            if (REFINE && __popc(__ballot_sync(~0u, open) & SMALL_ROWS) >= NARROW_MANY) {
                 const bool some = threshold > -FLT_MAX;
                 float score[2 * S::TILES];
                 int single;
@@ -305,21 +307,18 @@ static __device__ void small_open_rows(const struct small_args &a,
         m->low[i] = m->high[i] = 0;
     for (int i = (int)threadIdx.x; i < S::NT; i += S::THREADS)
         m->count[i] = 0;
+    if (threadIdx.x == 0)
+        m->refining = NARROW_PLAIN;
     uint32_t *const ring = (uint32_t *)m->ring;
     for (int i = (int)threadIdx.x; i < (int)sizeof m->ring / 4; i += S::THREADS)
         ring[i] = 0;
 }
 
-/* Labels of all rows of the block, then its sums to those of the problem. Out of line: it is needed
- * twice. */
-template <int KS, int TILES>
+/* Labels of all rows of the block. */
+template <class S, bool REFINE>
 static __device__ __noinline__ void
-small_label(const struct small_args &a, struct small_memory<struct narrow_shape<KS, TILES>> *m,
-            const CUtensorMap *map, struct small_place *w, bool first) {
-    typedef struct narrow_shape<KS, TILES> S;
+narrow_label(const struct small_args &a, struct small_memory<S> *m, const struct small_place *w) {
     struct narrow_unit<S::DP> *const ring = m->ring[threadIdx.x / 32];
-    (void)map;
-    (void)first;
     struct narrow_centroids<S> own;
     narrow_take(m, a.pieces, &own);
     const struct filter_view bounds = filter_view_of(&m->bounds);
@@ -339,7 +338,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         narrow_arrived<NARROW_RING - 1>();
         __syncwarp();
         narrow_scores<S>(own, unit->x, d);
-        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
+        narrow_unit_end<S, REFINE>(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
         __syncwarp(); /* nobody looks at this unit any more */
         if (i + NARROW_RING < w->count)
             narrow_fetch<S>(a, w->p, w->first + (i + NARROW_RING) * S::WARPS, unit);
@@ -353,6 +352,33 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         narrow_take(m, a.pieces, &own); /* registers were needed */
     }
     narrow_end_lists(a, m, w->p, &lists);
+}
+
+/* What the last iteration left open says how this one looks at rows; all blocks find the same. */
+template <class S>
+static __device__ void narrow_learn(const struct small_args &a, struct small_memory<S> *m) {
+    const unsigned long long open = m->totals.known.counts.rechecked;
+    if (m->refining == NARROW_PLAIN && open > (unsigned long long)a.job.update.n / NARROW_TRY) {
+        m->before = open;
+        m->refining = NARROW_TRIES;
+    } else if (m->refining == NARROW_TRIES) {
+        m->refining = 2 * open < m->before ? NARROW_REFINES : NARROW_GAVE_UP;
+    }
+}
+
+/* Labels of all rows of the block, then its sums to those of the problem. */
+template <int KS, int TILES>
+static __device__ void small_label(const struct small_args &a,
+                                   struct small_memory<struct narrow_shape<KS, TILES>> *m,
+                                   const CUtensorMap *map, struct small_place *w, bool first) {
+    (void)map;
+    if (threadIdx.x == 0 && !first)
+        narrow_learn(a, m);
+    __syncthreads();
+    if (m->refining == NARROW_TRIES || m->refining == NARROW_REFINES)
+        narrow_label<struct narrow_shape<KS, TILES>, true>(a, m, w);
+    else
+        narrow_label<struct narrow_shape<KS, TILES>, false>(a, m, w);
     __syncthreads();
     narrow_put_sums(a, m, *w);
 }
