@@ -18,11 +18,13 @@ struct hf_case {
     struct hf_case_buf {
         char *ptr;
         size_t bytes;
-        bool out;     /* written by the kernel: compared with the reference */
-        bool state;   /* the kernel's own from one run to the next: hf_case_alloc_state() */
-        char *block;  /* what was allocated, canaries included */
-        char *saved;  /* content as the case maker left it */
-        char *device; /* where hf_case_move() put it, or NULL */
+        bool out;       /* written by the kernel: compared with the reference */
+        bool state;     /* the kernel's own from one run to the next: hf_case_alloc_state() */
+        char *block;    /* what was allocated, canaries included */
+        char *saved;    /* content as the case maker left it */
+        char *device;   /* where hf_case_move() put it, or NULL */
+        hf_dtype dtype; /* of the elements that hf_op::bound() bounds; HF_DTYPE_NONE: it does not */
+        int output;     /* its number for that */
     } buf[HF_CASE_BUFS];
     int bufs;
     bool failed; /* out of memory, or of buf[] */
@@ -32,6 +34,9 @@ struct hf_case {
  * case maker leaves in it is put back before each run. Everything else must be the same after a run
  * as before. NULL when out of memory. (harness/case.c) */
 void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
+
+/* hf_case_alloc() for `count` float elements of output number `output`, as hf_op::bound() counts. */
+void *hf_case_alloc_output(struct hf_case *c, hf_dtype dtype, int64_t count, int output);
 
 /* The same for what a row finds again as its last run left it: checks run it on what the case maker
  * left there, then on what that run left. Never compared. */
@@ -51,7 +56,9 @@ struct hf_op_cases {
      * with ties, huge offsets, huge and tiny exponents, and cover every dtype. */
     bool (*make_case)(struct hf_rng *rng, int64_t id, struct hf_case *c);
     /* Is `got` (the out buffers in order of allocation) right, given what the reference wrote in
-     * `ref`? Writes the first difference to why. NULL: every byte must be equal. */
+     * `ref`? Writes the first difference to why. NULL: every byte must be equal, but elements of
+     * hf_case_alloc_output(), where kernels need not agree (hf_op::unanimous), may differ by twice
+     * their bound. */
     bool (*compare)(const void *args, void *const *ref, void *const *got, char *why,
                     size_t why_bytes);
     /* Arguments for bench, plan and tune whose key is bench->key; false when there are none of that

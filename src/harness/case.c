@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Problems whose buffers lie between canaries. */
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "harness/harness.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +56,15 @@ void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out) {
     }
     c->buf[c->bufs++] =
         (struct hf_case_buf){.ptr = ptr, .bytes = bytes, .out = out, .block = block};
+    return ptr;
+}
+
+void *hf_case_alloc_output(struct hf_case *c, hf_dtype dtype, int64_t count, int output) {
+    void *ptr = hf_case_alloc(c, (size_t)count * hf_dtype_bytes(dtype), true);
+    if (ptr) {
+        c->buf[c->bufs - 1].dtype = dtype;
+        c->buf[c->bufs - 1].output = output;
+    }
     return ptr;
 }
 
@@ -191,18 +202,62 @@ bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes) {
     return true;
 }
 
+/* Says where buffer b, output number `out` of the case, differs from `ref`; false: nowhere. */
+static bool differs(const struct hf_case_buf *b, int out, const void *ref, char *why,
+                    size_t why_bytes) {
+    const int64_t at = first_difference(b->ptr, ref, b->bytes);
+    if (at >= 0)
+        snprintf(why, why_bytes, "output %d differs at byte %lld of %zu", out, (long long)at,
+                 b->bytes);
+    return at >= 0;
+}
+
 bool hf_case_same(const struct hf_case *c, void *const *copies, char *why, size_t why_bytes) {
+    int out = 0;
+    for (int i = 0; i < c->bufs; i++) {
+        if (c->buf[i].out && differs(&c->buf[i], out, copies[out], why, why_bytes))
+            return false;
+        out += c->buf[i].out;
+    }
+    return true;
+}
+
+/* Is a value that is NaN in one and not in the other too far away? Yes. */
+static bool too_far(double got, double want, double bound) {
+    return memcmp(&got, &want, sizeof got) != 0 && !(fabs(got - want) <= 2 * bound) &&
+           bound < INFINITY;
+}
+
+static bool elements_near(const struct hf_case *c, const struct hf_op *op,
+                          const struct hf_case_buf *b, const void *ref, char *why,
+                          size_t why_bytes) {
+    const int64_t count = (int64_t)(b->bytes / hf_dtype_bytes(b->dtype));
+    for (int64_t i = 0; i < count; i++) {
+        const double got = hf_load_f64(b->ptr, b->dtype, i);
+        const double want = hf_load_f64(ref, b->dtype, i);
+        const double bound = op->bound(c->args, b->output, i);
+        if (!too_far(got, want, bound))
+            continue;
+        snprintf(why, why_bytes,
+                 "element %lld of output %d is %.17g, the reference's %.17g: they may differ by %g",
+                 (long long)i, b->output, got, want, 2 * bound);
+        return false;
+    }
+    return true;
+}
+
+bool hf_case_near(const struct hf_case *c, const struct hf_op *op, void *const *copies, char *why,
+                  size_t why_bytes) {
     int out = 0;
     for (int i = 0; i < c->bufs; i++) {
         const struct hf_case_buf *b = &c->buf[i];
         if (!b->out)
             continue;
-        const int64_t at = first_difference(b->ptr, copies[out], b->bytes);
-        if (at >= 0) {
-            snprintf(why, why_bytes, "output %d differs at byte %lld of %zu", out, (long long)at,
-                     b->bytes);
+        const bool near = b->dtype != HF_DTYPE_NONE
+                              ? elements_near(c, op, b, copies[out], why, why_bytes)
+                              : !differs(b, out, copies[out], why, why_bytes);
+        if (!near)
             return false;
-        }
         out++;
     }
     return true;

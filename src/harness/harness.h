@@ -60,6 +60,10 @@ void hf_case_fence(const struct hf_case *c, bool on);
 bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes);
 /* All out buffers as in `copies`? Says where not. */
 bool hf_case_same(const struct hf_case *c, void *const *copies, char *why, size_t why_bytes);
+/* The same but for elements that the op bounds: those may differ by twice their bound, as each may
+ * lie that far from the exact value. */
+bool hf_case_near(const struct hf_case *c, const struct hf_op *op, void *const *copies, char *why,
+                  size_t why_bytes);
 
 void hf_canary_fill(char *p);
 /* Offset of the first byte that was overwritten, or -1. */

@@ -7,6 +7,9 @@
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
 
+/* Outputs, as hf_op::bound() counts them. */
+enum { HF_DISTANCE_OUT /* element i * k + l: row i, centroid l */ };
+
 struct hf_distance_args {
     hf_array x; /* [n, d] any data type */
     hf_array c; /* [k, d] F32 or F64 */
