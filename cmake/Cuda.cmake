@@ -2,7 +2,8 @@
 # The CUDA backend: HF_CUDA=ON needs nvcc, OFF leaves it out, AUTO takes it where it is. Sets
 # HF_CUDA_DEFINITIONS (HF_HAVE_CUDA, HF_CUDA_LEFT_OUT, HF_CUDA_OP_<op>=1 for each <op>_cuda.cu) and
 # offers hf_add_cuda_objects(). Files named *_sm90*.cu, or in a folder sm90, are compiled for 9.0a
-# alone (wgmma, setmaxnreg), all others for 8.0, 9.0 and, as PTX, what comes later.
+# alone (wgmma, setmaxnreg), all others for 8.0, 9.0 and, as PTX, what comes later. All of it is
+# compressed; the driver unpacks a file's code when the first of its kernels is loaded.
 set(HF_CUDA AUTO CACHE STRING "NVIDIA GPUs: ON, OFF or AUTO")
 set_property(CACHE HF_CUDA PROPERTY STRINGS ON OFF AUTO)
 
@@ -79,6 +80,16 @@ target_compile_options(
   hf_cuda_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags}>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${HF_WERROR}>>:-Werror=all-warnings>")
+# By itself nvcc compresses PTX alone. HF_CUDA_SMALL: with the option that compresses best, which
+# nvcc has since CUDA 12.8 and drivers unpack since that of 12.4.
+include(CheckCompilerFlag)
+check_compiler_flag(CUDA --compress-mode=size HF_CUDA_SMALL)
+if(HF_CUDA_SMALL)
+  set(compress --compress-mode=size)
+else()
+  set(compress -Xfatbin=-compress-all)
+endif()
+target_compile_options(hf_cuda_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:${compress}>)
 target_include_directories(hf_cuda_flags INTERFACE "${PROJECT_SOURCE_DIR}/include"
                                                    "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(hf_cuda_flags INTERFACE ${HF_ISA_DEFINITIONS} ${HF_CUDA_DEFINITIONS})
