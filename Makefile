@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 BUILD := build/release
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 
-.PHONY: help deps build test demo install fmt tidy asan tsan gpusan bench docs clean
+.PHONY: help deps build test check sanitize demo install fmt tidy gpusan bench docs clean
 
 help:            ## list these targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,9 +17,17 @@ build:           ## the library and the command, into build/release
 	cmake --preset release -DHF_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
 	cmake --build --preset release
 
-test:            ## all tests; the last line counts them
+test:            ## all tests of the release build; the last line counts them
 	@scripts/deps.sh test
-	@scripts/test.sh
+	@scripts/test.sh ci
+
+check:           ## tests and lints of what differs from main (or from BASE)
+	@scripts/deps.sh test
+	@scripts/check.py $(BASE)
+
+sanitize:        ## tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	@scripts/deps.sh test
+	@scripts/test.sh asan tsan
 
 demo:            ## cluster 10,000 images into demo/
 	@scripts/deps.sh build
@@ -34,16 +42,6 @@ fmt:             ## format all sources (clang-format 14)
 tidy:            ## clang-tidy over src and tools
 	cmake --preset ci
 	python3 tests/lint/tidy.py build/ci
-
-asan:            ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	cmake --preset asan
-	cmake --build --preset asan
-	ctest --test-dir build/asan --output-on-failure -LE lint
-
-tsan:            ## all tests under ThreadSanitizer
-	cmake --preset tsan
-	cmake --build --preset tsan
-	ctest --test-dir build/tsan --output-on-failure -LE lint
 
 gpusan:          ## the kernel test on a GPU under compute-sanitizer
 	@scripts/deps.sh test

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tidy.py BUILD [FILE...] : clang-tidy over src and tools, or over the files given.
+"""tidy.py BUILD : clang-tidy over src and tools, or over those files of them that HF_TIDY_FILES names.
 SIMD sources are looked at once, as their AVX-512 version."""
 import concurrent.futures
 import json
@@ -30,7 +30,8 @@ def commands(build, only):
     chosen = {}
     for entry in entries:
         path = os.path.relpath(entry["file"], ROOT)
-        if not re.match(r"(src|tools)/.*\.c$", path) or (only and path not in only):
+        if not re.match(r"(src|tools)/.*\.c$", path) or (
+                only is not None and path not in only):
             continue
         if path not in chosen or "-DHF_ISA=avx512 " in entry["command"]:
             chosen[path] = entry
@@ -49,9 +50,10 @@ def check(name, folder, path):
     return found
 
 
-def main(build, *only):
+def main(build):
     name = tool()
-    chosen = commands(build, only)
+    only = os.environ.get("HF_TIDY_FILES")
+    chosen = commands(build, None if only is None else only.split())
     problems = []
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as f:
@@ -62,4 +64,4 @@ def main(build, *only):
     finish(problems, f"clang-tidy of {len(chosen)} files")
 
 
-main(*sys.argv[1:])
+main(sys.argv[1])
