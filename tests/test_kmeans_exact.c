@@ -2,7 +2,7 @@
  * Exact means exact: every label is the brute force's, on real and on nasty data. */
 #include "kmeans_rows.h"
 
-#include "algo/kmeans/loop/workspace.h"
+#include "algo/kmeans/workspace.h"
 #include "algo/kmeans/prepare.h"
 #include "algo/kmeans/scan.h"
 #include "ops/moments/moments.h"

@@ -5,7 +5,7 @@
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/kmeans_api.h"
-#include "algo/kmeans/loop/together.h"
+#include "algo/kmeans/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fit, from its arguments to its result. The path: kmeans_api.c checks, prepare.c looks at the
- * data, memory_plan.c and workspace.c take the memory, restarts.c runs init.h, lloyd.c and finish.c
- * and keeps the best. What each of them does stands in the header beside it. */
+ * data, memory_plan.c and workspace.c take the memory, restarts.c runs init.c, lloyd_loop.c and
+ * finish.c and keeps the best. What each of them does stands in the header beside it. */
 #ifndef HF_FIT_H
 #define HF_FIT_H
 

@@ -5,7 +5,7 @@
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/finish.h"
-#include "algo/kmeans/loop/workspace.h"
+#include "algo/kmeans/workspace.h"
 #include "algo/kmeans/panel_rows.h"
 #include "algo/kmeans/predict.h"
 #include "algo/kmeans/prepare.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * No rows: on the CPU the loop is that of algo/kmeans/loop/lloyd.c. */
+ * No rows: on the CPU the loop is that of algo/kmeans/loop/lloyd_loop.c. */
 #include "core/kernel.h"
 #include "device/host/isa.h"
 

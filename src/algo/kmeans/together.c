@@ -5,7 +5,7 @@
  * sends that problem back to be fitted alone from its start, so that results have the bits of
  * single fits. Only the inertia of an iteration, which is summed from the common origin, may differ
  * in its last digits. */
-#include "algo/kmeans/loop/together.h"
+#include "algo/kmeans/together.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init/init.h"
@@ -13,10 +13,10 @@
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/finish.h"
-#include "algo/kmeans/loop/memory_plan.h"
+#include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/loop/mirror.h"
 #include "algo/kmeans/loop/sizes.h"
-#include "algo/kmeans/loop/workspace.h"
+#include "algo/kmeans/workspace.h"
 #include "algo/kmeans/prepare.h"
 #include "algo/kmeans/prepare_frame.h"
 #include "algo/kmeans/restarts.h"

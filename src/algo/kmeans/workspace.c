@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * All memory of the iterations, taken before they begin, within the context's limit. Labels and one
  * set of centroids become the result's and are not counted. */
-#include "algo/kmeans/loop/workspace.h"
+#include "algo/kmeans/workspace.h"
 #include "algo/kmeans/loop/labels.h"
-#include "algo/kmeans/loop/memory_plan.h"
+#include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/mem.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "algo/kmeans/loop/memory_plan.h"
+#include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init/init.h"
 #include "algo/kmeans/loop/calls.h"
