@@ -6,25 +6,19 @@
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/device_loop.h"
+#include "algo/kmeans/loop/device_memory.h"
 #include "algo/kmeans/loop/empty.h"
-#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
 #include "algo/kmeans/loop/skip.h"
-#include "algo/kmeans/prepare.h"
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/parallel.h"
 #include "comm/comm.h"
-#include "core/kernel.h"
-#include "core/plan.h"
 #include "rows/reader.h"
-#include "ops/lloyd/lloyd.h"
 #include <string.h>
-
-#define MANY 512 /* most iterations between two looks at the state on a device */
-#define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
 struct pass {
     struct hf_fit *fit;
@@ -126,89 +120,6 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     return hf_move_rows(fit, fit->relocated, fit->relocated_count);
 }
 
-static hf_status check_counts(const struct hf_fit *fit, int iteration) {
-    const struct hf_lloyd_tally tally = hf_lloyd_tally(fit->sums.count, fit->k);
-    if (!hf_counts_are_wrong(&tally, fit->n))
-        return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                       "iteration %d: the clusters hold %lld rows%s, not %lld: %s", iteration,
-                       (long long)tally.rows, tally.negative > 0 ? ", some less than none" : "",
-                       (long long)fit->n, hf_suspects(fit));
-}
-
-static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart *run,
-                               double inertia) {
-    const struct hf_lloyd_laws laws = {.metric = fit->opts.metric,
-                                       .exact = fit->opts.precision == HF_EXACT,
-                                       .empty = fit->opts.empty,
-                                       .slack = fit->slack};
-    struct hf_lloyd_before before = {.iterations = run->iteration};
-    if (run->iteration > 0) {
-        before.inertia = run->history.it[run->iteration - 1].inertia;
-        before.empty = run->history.it[run->iteration - 1].empty;
-    }
-    if (!hf_inertia_rose(&laws, &before, inertia))
-        return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
-                       "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: %s",
-                       run->iteration + 1, hf_inertia_given(fit, before.inertia),
-                       hf_inertia_given(fit, inertia), hf_suspects(fit));
-}
-
-static hf_status remember(const struct hf_fit *fit, struct hf_history *h,
-                          const hf_kmeans_iteration *it) {
-    if (h->count == h->room) {
-        const int room = h->room ? h->room * 2 : 64;
-        hf_kmeans_iteration *more = hf_alloc((size_t)room * sizeof(*more));
-        if (!more)
-            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a history of %d iterations",
-                               room);
-        if (h->count > 0)
-            memcpy(more, h->it, (size_t)h->count * sizeof(*more));
-        hf_free(h->it);
-        h->it = more;
-        h->room = room;
-    }
-    h->it[h->count++] = *it;
-    return HF_OK;
-}
-
-/* An iteration from the inertia of its labels on: new centroids, shift; `stepped`: by
- * hf_centers_step(). */
-static hf_status conclude(struct hf_fit *fit, struct hf_restart *run, hf_kmeans_iteration *it,
-                          bool stepped) {
-    const int number = run->iteration + 1;
-    HF_TRY(check_inertia(fit, run, it->inertia));
-    it->empty = 0;
-    if (it->changed == 0) {
-        run->stop = HF_STOP_LABELS;
-        for (int64_t j = 0; j < fit->k; j++)
-            it->empty += hf_cluster_is_empty(fit, j);
-    } else {
-        HF_TRY(hf_empty_clusters(fit, number, &it->empty));
-        if (stepped) {
-            hf_centers_swap(fit);
-        } else {
-            hf_centers_update(fit);
-            HF_TRY(hf_light_means(fit));
-            if (it->empty > 0)
-                HF_TRY(hf_empty_split(fit)); /* only if that is the policy */
-            it->shift = hf_centers_shift(fit);
-        }
-        if (it->shift <= fit->tol)
-            run->stop = HF_STOP_TOL;
-    }
-    return HF_OK;
-}
-
-static hf_status keep(const struct hf_fit *fit, struct hf_restart *run, double begin,
-                      hf_kmeans_iteration *it) {
-    it->seconds = hf_now_s() - begin;
-    HF_TRY(remember(fit, &run->history, it));
-    run->iteration++;
-    return HF_OK;
-}
-
 static bool has_empty(const struct hf_fit *fit) {
     int64_t j = 0;
     while (j < fit->k && !hf_cluster_is_empty(fit, j))
@@ -231,7 +142,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(hf_verify(fit->ctx));
-    HF_TRY(check_counts(fit, run->iteration + 1));
+    HF_TRY(hf_iteration_check_counts(fit, run->iteration + 1));
     const bool light = hf_light_look(fit);
     if (light) {
         HF_TRY(bring_labels(fit));
@@ -246,200 +157,18 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_float64 = stats.float64;
     if (!stepped && it.changed > 0 && fit->opts.empty != HF_EMPTY_KEEP)
         HF_TRY(bring_labels(fit)); /* rows are looked at in their clusters */
-    HF_TRY(conclude(fit, run, &it, stepped));
-    return keep(fit, run, begin, &it);
-}
-
-static void report(const struct hf_fit *fit, struct hf_restart *run) {
-    const hf_kmeans_opts *o = &fit->opts;
-    hf_kmeans_iteration it = run->history.it[run->iteration - 1];
-    it.inertia = hf_inertia_given(fit, it.inertia);
-    if (o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
-                                   run->iteration, o->max_iter))
-        run->cancelled = true;
-}
-
-/* ---- many iterations at once, where the device has a row for that */
-
-/* A run of op lloyd, as its iterations end. */
-struct many {
-    struct hf_fit *fit;
-    struct hf_restart *run;
-    double begin; /* of the iteration that goes on */
-    hf_status status;
-};
-
-static int many_progress(void *user, int iteration, const hf_kmeans_iteration *it) {
-    struct many *m = user;
-    hf_kmeans_iteration own = *it;
-    (void)iteration;
-    m->status = keep(m->fit, m->run, m->begin, &own);
-    m->begin = hf_now_s();
-    if (m->status == HF_OK)
-        report(m->fit, m->run);
-    return m->status != HF_OK || m->run->cancelled;
-}
-
-static struct hf_lloyd_args many_args(struct hf_fit *fit, const struct hf_restart *run,
-                                      struct hf_lloyd_state *state, hf_kmeans_iteration *history) {
-    const hf_kmeans_opts *o = &fit->opts;
-    int64_t count = hf_min64(o->max_iter - run->iteration, MANY);
-    if (o->checkpoint)
-        count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
-    *state = (struct hf_lloyd_state){0};
-    if (run->iteration > 0) {
-        state->inertia = run->history.it[run->iteration - 1].inertia;
-        state->empty = run->history.it[run->iteration - 1].empty;
-    }
-    return (struct hf_lloyd_args){.x = *fit->rows.array,
-                                  .batch = 1,
-                                  .exact = o->precision == HF_EXACT,
-                                  .filter = fit->filter,
-                                  .rule = hf_fit_rule(fit),
-                                  .empty = o->empty,
-                                  .skipping = o->skipping,
-                                  .settle = fit->settles && o->max_iter - run->iteration == count,
-                                  .first = run->iteration,
-                                  .count = (int)count,
-                                  .tol = &fit->tol,
-                                  .total_square = &fit->total_square,
-                                  .slack = &fit->slack,
-                                  .weights = fit->weights,
-                                  .weight_mult = &fit->sums.weight_mult,
-                                  .sums = &fit->sums,
-                                  .labels = fit->labels,
-                                  .current = fit->current,
-                                  .previous = fit->previous,
-                                  .state = state,
-                                  .history = history};
-}
-
-/* Bytes that a plan for the call asks for; UINT64_MAX: there is no row but the reference. */
-static uint64_t workspace_of(struct hf_fit *fit, enum hf_op_id op, const void *args) {
-    const struct hf_kernel *kernel = NULL;
-    if (hf_plan(fit->ctx, op, args, &kernel, NULL) != HF_OK ||
-        (kernel->traits & HF_TRAIT_REFERENCE))
-        return UINT64_MAX;
-    return hf_row_workspace(fit->ctx, kernel, args);
-}
-
-/* Is there memory for a run of op lloyd, its workspace and what it copies to the device? */
-static bool has_room(const struct hf_fit *fit, uint64_t workspace) {
-    const uint64_t held = fit->ctx->workspace_bytes; /* stays, unless more is wanted */
-    const uint64_t labels = fit->away.at ? 0 : sizeof(int32_t);
-    const uint64_t rows = (uint64_t)fit->n * (labels + (fit->weights ? 8 : 0));
-    const uint64_t small = 4 * (uint64_t)(fit->k * fit->d) * sizeof(double) + SMALL_BYTES;
-    const uint64_t needed = (workspace > held ? workspace : held) + rows + small;
-    const uint64_t room = hf_ctx_room(fit->ctx) + held;
-    return needed <= room;
-}
-
-/* Is there a row of op lloyd for this fit, and memory? */
-static bool has_many(struct hf_fit *fit, const struct hf_restart *run) {
-    struct hf_lloyd_state state;
-    hf_kmeans_iteration history;
-    if (!fit->rows.array || fit->rows.reader || fit->uneven)
-        return false;
-    fit->settles = false;
-    struct hf_lloyd_args args = many_args(fit, run, &state, &history);
-    const uint64_t workspace = workspace_of(fit, HF_OP_LLOYD, &args);
-    if (workspace == UINT64_MAX || !has_room(fit, workspace))
-        return false;
-    args.settle = true;
-    fit->settles = !fit->opts.progress && workspace_of(fit, HF_OP_LLOYD, &args) <= workspace;
-    return true;
-}
-
-/* Before the first pass of the host's loop: the panels that there is memory for stay. */
-static hf_status keep_panels(struct hf_fit *fit, struct hf_mirror *mirror) {
-    if (!fit->rows.reader || mirror->block || mirror->none)
-        return HF_OK;
-    HF_TRY(hf_mirror_begin(fit, mirror));
-    struct hf_assign_stats stats;
-    struct hf_assign_bounds own;
-    const hf_array panel = hf_array_view(NULL, fit->dtype, fit->panel_rows, fit->d);
-    struct hf_assign_args assign =
-        hf_lloyd_args(fit, &panel, 0, fit->skip.kept ? &fit->skip.bounds : NULL, &own, &stats);
-    const struct hf_update_args update = {.x = panel,
-                                          .metric = fit->opts.metric,
-                                          .weights = fit->weights,
-                                          .old_labels = fit->labels,
-                                          .labels = fit->labels,
-                                          .sums = &fit->sums};
-    const uint64_t a = workspace_of(fit, HF_OP_ASSIGN, &assign);
-    const uint64_t u = workspace_of(fit, HF_OP_UPDATE, &update);
-    if (a == UINT64_MAX || u == UINT64_MAX)
-        return HF_OK;
-    const uint64_t staged = (uint64_t)fit->panel_rows * 32; /* weights, bounds, labels */
-    return hf_reader_keep(fit->rows.reader, (a > u ? a : u) + staged + SMALL_BYTES);
-}
-
-/* What the device left to the host: `it` has labels, sums and inertia, or is wrong. */
-static hf_status take_over(struct many *m, int event, hf_kmeans_iteration *it) {
-    if (event == HF_LLOYD_COUNTS)
-        HF_TRY(check_counts(m->fit, m->run->iteration + 1));
-    HF_TRY(hf_labels_bring(m->fit, false));
-    HF_TRY(conclude(m->fit, m->run, it, false));
-    HF_TRY(keep(m->fit, m->run, m->begin, it));
-    report(m->fit, m->run);
-    return HF_OK;
-}
-
-/* While the device iterates the host gets the memory ready that the labels will come to: the system
- * takes as long to give it as the copy does. */
-static hf_status run_many(struct hf_fit *fit, const struct hf_lloyd_args *args) {
-    const struct hf_kernel *kernel = NULL;
-    if (args->progress || args->labels == fit->labels || !hf_ctx_begin_calls(fit->ctx))
-        return hf_lloyd_run(fit->ctx, args);
-    hf_status status = hf_queue(fit->ctx, HF_OP_LLOYD, args, &kernel);
-    if (status == HF_OK)
-        status = hf_labels_ask(fit);
-    hf_labels_touch(fit);
-    return hf_ctx_end_calls(fit->ctx, status);
-}
-
-/* Up to MANY iterations. *many becomes false, and nothing is done, if the device has too little
- * memory. */
-static hf_status iterate_many(struct hf_fit *fit, struct hf_restart *run, bool *many) {
-    hf_kmeans_iteration history[MANY] = {0};
-    struct hf_lloyd_state state;
-    struct many m = {.fit = fit, .run = run, .begin = hf_now_s()};
-    struct hf_lloyd_args args = many_args(fit, run, &state, history);
-    const double begin = m.begin;
-    HF_TRY(hf_labels_for_ops(fit, &args.labels));
-    const bool tells = fit->opts.progress != NULL;
-    args.progress = tells ? many_progress : NULL;
-    args.progress_user = &m;
-    const int before = run->iteration;
-    hf_skip_reset(&fit->skip);
-    const hf_status status = run_many(fit, &args);
-    *many = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
-    if (status != HF_OK)
-        return *many ? status : HF_OK;
-    HF_TRY(m.status);
-    HF_TRY(hf_verify(fit->ctx));
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
-    hf_labels_by_ops(fit);
-    HF_TRY(hf_labels_answer(fit));
-    run->settled = state.settled;
-    if (state.iterations > 0)
-        fit->relocated_count = 0;
-    const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
-    for (int i = 0; !tells && i < state.iterations; i++)
-        HF_TRY(keep(fit, run, hf_now_s() - each, &history[i]));
-    if (state.stop >= HF_LLOYD_EMPTY)
-        return take_over(&m, state.stop, &history[state.iterations]);
-    if (state.stop != HF_STOP_CANCELLED)
-        run->stop = (hf_stop)state.stop;
-    return HF_OK;
+    HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
+    return hf_iteration_record(fit, run, begin, &it);
 }
 
 static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
                               struct hf_mirror *mirror) {
-    HF_TRY(keep_panels(fit, mirror));
+    if (fit->rows.reader && !mirror->block && !mirror->none) {
+        HF_TRY(hf_mirror_begin(fit, mirror));
+        HF_TRY(hf_device_keep_panels(fit));
+    }
     HF_TRY(iterate(fit, run, mirror));
-    report(fit, run);
+    hf_iteration_report(fit, run);
     return HF_OK;
 }
 
@@ -452,14 +181,14 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
         HF_TRY(clear_state(fit));
         fit->relocated_count = 0;
     }
-    bool many = run->iteration < o->max_iter && has_many(fit, run);
+    bool serves = run->iteration < o->max_iter && hf_device_loop_serves(fit, run);
     while (run->stop == HF_STOP_NONE) {
         if (run->iteration >= o->max_iter) {
             run->stop = HF_STOP_MAX_ITER;
             break;
         }
-        if (many)
-            HF_TRY(iterate_many(fit, run, &many));
+        if (serves)
+            HF_TRY(hf_device_loop(fit, run, &serves));
         else
             HF_TRY(iterate_once(fit, run, mirror));
         if (run->stop == HF_STOP_NONE && run->cancelled)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Many iterations in one call of op lloyd, where the device has a kernel for that: rows and state
+ * stay there, and the host looks at the results. */
+#ifndef HF_DEVICE_LOOP_H
+#define HF_DEVICE_LOOP_H
+
+#include "algo/kmeans/fit.h"
+
+/* Is there a kernel of op lloyd for this fit, and memory for it? On the CPU there is none. */
+bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run);
+
+/* Make iterations until the fit stops, a checkpoint is due or there were many. One that the device
+ * cannot end (a cluster without rows) is ended by the host. *serves becomes false, and nothing is
+ * done, if the device has too little memory after all. HF_E_CORRUPT: as the host's loop. */
+hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serves);
+
+#endif
