@@ -268,23 +268,24 @@ static void narrow_rows(void **state) {
 
 /* Means and variances of op moments, whatever the fit took them from. */
 static void moments_again(struct hf_fit *fit) {
-    const size_t column = (size_t)fit->d * sizeof(double);
+    const struct hf_problem *problem = &fit->problem;
+    const size_t column = (size_t)problem->d * sizeof(double);
     double *own = must_alloc(7 * column);
     struct hf_scan s = {.fit = fit,
                         .sum = (int64_t *)(void *)own,
-                        .sum_square = (int64_t *)(void *)(own + 2 * fit->d),
-                        .middle = own + 4 * fit->d,
-                        .mult = own + 5 * fit->d,
-                        .mult_square = own + 6 * fit->d};
+                        .sum_square = (int64_t *)(void *)(own + 2 * problem->d),
+                        .middle = own + 4 * problem->d,
+                        .mult = own + 5 * problem->d,
+                        .mult_square = own + 6 * problem->d};
     hf_scan_plan_moments(&s);
-    const struct hf_moments_args args = {.x = *fit->x,
+    const struct hf_moments_args args = {.x = *problem->x,
                                          .shift = s.middle,
-                                         .bits = hf_fixed_bits(fit->n),
+                                         .bits = hf_fixed_bits(problem->n),
                                          .mult = s.mult,
                                          .mult_square = s.mult_square,
                                          .sum = s.sum,
                                          .sum_square = s.sum_square};
-    assert_int_equal(hf_moments(fit->ctx, &args), HF_OK);
+    assert_int_equal(hf_moments(problem->ctx, &args), HF_OK);
     hf_scan_take_moments(&s);
     free(own);
 }
@@ -305,24 +306,23 @@ static void moments_of_whole_numbers(void **state) {
         if (c >= 12)
             v[n] += 0.5; /* op moments it is */
         struct problem p = problem_from(v, n, d, c % 8 < 4 ? HF_F32 : HF_F64, 0);
-        struct hf_fit fit = {.ctx = ctx,
-                             .x = &p.x,
-                             .opts = {.k = 3},
-                             .n_all = n,
-                             .k = 3,
-                             .d = d,
-                             .dtype = p.x.dtype,
-                             .center_type = HF_F64,
-                             .panel_rows = 256,
-                             .scan_rows = 256};
+        struct hf_fit fit = {.problem = {.ctx = ctx,
+                                         .x = &p.x,
+                                         .opts = {.k = 3},
+                                         .n_all = n,
+                                         .k = 3,
+                                         .d = d,
+                                         .dtype = p.x.dtype,
+                                         .center_type = HF_F64},
+                             .data = {.panel_rows = 256, .scan_rows = 256}};
         assert_int_equal(hf_prepare(&fit), HF_OK);
-        assert_int_equal(fit.col.whole, c < 12);
+        assert_int_equal(fit.columns.whole, c < 12);
         double found[18];
-        memcpy(found, fit.col.mean, sizeof found / 2);
-        memcpy(found + d, fit.col.variance, sizeof found / 2);
+        memcpy(found, fit.columns.mean, sizeof found / 2);
+        memcpy(found + d, fit.columns.variance, sizeof found / 2);
         moments_again(&fit);
-        assert_memory_equal(found, fit.col.mean, sizeof found / 2);
-        assert_memory_equal(found + d, fit.col.variance, sizeof found / 2);
+        assert_memory_equal(found, fit.columns.mean, sizeof found / 2);
+        assert_memory_equal(found + d, fit.columns.variance, sizeof found / 2);
         hf_fit_free(&fit);
         problem_free(&p);
         free(v);

@@ -170,43 +170,44 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
 
 /* ---- what a fit must have in common with its checkpoint */
 
-static uint32_t crc_of_data(const struct hf_fit *fit) {
-    const size_t bytes = (size_t)fit->d * sizeof(double);
-    uint32_t crc = hf_crc32c(0, fit->col.min, bytes);
-    crc = hf_crc32c(crc, fit->col.max, bytes);
-    crc = hf_crc32c(crc, fit->col.mean, bytes);
-    return hf_crc32c(crc, fit->col.variance, bytes);
+static uint32_t crc_of_data(const struct hf_problem *problem, const struct hf_columns *columns) {
+    const size_t bytes = (size_t)problem->d * sizeof(double);
+    uint32_t crc = hf_crc32c(0, columns->min, bytes);
+    crc = hf_crc32c(crc, columns->max, bytes);
+    crc = hf_crc32c(crc, columns->mean, bytes);
+    return hf_crc32c(crc, columns->variance, bytes);
 }
 
 /* Ranges and moments know nothing of the order of the rows. One row of each of up to MARK_ROWS
  * equal parts of the data, in float64, which is the same wherever the rows lie. */
 hf_status hf_checkpoint_mark(struct hf_fit *fit) {
-    if (!fit->opts.checkpoint && !fit->opts.resume)
+    const struct hf_problem *problem = &fit->problem;
+    if (!problem->opts.checkpoint && !problem->opts.resume)
         return HF_OK;
-    const size_t bytes = (size_t)fit->d * sizeof(double);
+    const size_t bytes = (size_t)problem->d * sizeof(double);
     const int64_t fitting = MARK_BYTES / (int64_t)bytes;
     const int64_t most = fitting < MARK_LEAST ? MARK_LEAST : hf_min64(fitting, MARK_ROWS);
-    const int64_t parts = hf_min64(fit->n, most);
-    const int64_t part = fit->n / parts;
-    const int64_t longer = fit->n % parts; /* the first of them have one more */
+    const int64_t parts = hf_min64(problem->n, most);
+    const int64_t part = problem->n / parts;
+    const int64_t longer = problem->n % parts; /* the first of them have one more */
     uint32_t crc = 0;
     int64_t begin = 0;
     for (int64_t p = 0; p < parts; p++) {
         const int64_t rows = part + (p < longer);
         const int64_t row =
             begin + (int64_t)hf_rng_below(0, MARK_STREAM, (uint64_t)p, (uint64_t)rows);
-        HF_TRY(hf_rows_gather(&fit->rows, &row, 1, fit->start));
-        crc = hf_crc32c(crc, fit->start, bytes);
+        HF_TRY(hf_rows_gather(&fit->data.rows, &row, 1, fit->centers.start));
+        crc = hf_crc32c(crc, fit->centers.start, bytes);
         begin += rows;
     }
-    fit->rows_crc = crc;
+    fit->saves.rows_crc = crc;
     return HF_OK;
 }
 
-static uint32_t crc_of_given(const struct hf_fit *fit) {
-    const hf_array *c = fit->opts.centroids;
+static uint32_t crc_of_given(const struct hf_problem *problem) {
+    const hf_array *c = problem->opts.centroids;
     uint32_t crc = 0;
-    if (fit->opts.init != HF_INIT_GIVEN)
+    if (problem->opts.init != HF_INIT_GIVEN)
         return 0;
     for (int64_t j = 0; j < c->rows; j++)
         crc = hf_crc32c(crc, hf_array_row(c, j), (size_t)c->cols * hf_dtype_bytes(c->dtype));
@@ -222,14 +223,15 @@ static int64_t byte_order(void) {
 }
 
 static struct hf_checkpoint describe(const struct hf_fit *fit) {
-    const hf_kmeans_opts *o = &fit->opts;
+    const struct hf_problem *problem = &fit->problem;
+    const hf_kmeans_opts *o = &problem->opts;
     return (struct hf_checkpoint){
         .byte_order = byte_order(),
-        .n_all = fit->n_all,
-        .n = fit->n,
-        .d = fit->d,
-        .dtype = fit->dtype,
-        .k = fit->k,
+        .n_all = problem->n_all,
+        .n = problem->n,
+        .d = problem->d,
+        .dtype = problem->dtype,
+        .k = problem->k,
         .metric = o->metric,
         .init = o->init,
         .n_init = o->n_init,
@@ -239,13 +241,13 @@ static struct hf_checkpoint describe(const struct hf_fit *fit) {
         .precision = o->precision,
         .store = o->store,
         .nan = o->nan,
-        .data_crc = crc_of_data(fit),
-        .rows_crc = fit->rows_crc,
-        .weights_crc = fit->weights
-                           ? (int64_t)hf_crc32c(0, fit->weights, (size_t)fit->n * sizeof(double))
-                           : -1,
-        .given_crc = crc_of_given(fit),
-        .element_bytes = (int64_t)hf_dtype_bytes(fit->center_type)};
+        .data_crc = crc_of_data(problem, &fit->columns),
+        .rows_crc = fit->saves.rows_crc,
+        .weights_crc = fit->weights.scaled ? (int64_t)hf_crc32c(0, fit->weights.scaled,
+                                                                (size_t)problem->n * sizeof(double))
+                                           : -1,
+        .given_crc = crc_of_given(problem),
+        .element_bytes = (int64_t)hf_dtype_bytes(problem->center_type)};
 }
 
 static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *found) {
@@ -265,21 +267,22 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
     if (!differs && own.element_bytes == found->element_bytes)
         return HF_OK;
     return hf_ctx_fail(
-        fit->ctx, HF_E_ARG,
+        fit->problem.ctx, HF_E_ARG,
         "%s: the checkpoint was written with another %s: resume with the same data and "
         "options, or start anew without it",
-        fit->opts.resume, differs ? differs : "centroid type");
+        fit->problem.opts.resume, differs ? differs : "centroid type");
 }
 
 /* What is done cannot be undone. */
-static hf_status check_iterations(const struct hf_fit *fit, const struct hf_checkpoint *c) {
+static hf_status check_iterations(const struct hf_problem *problem, const struct hf_checkpoint *c) {
     const int64_t done = c->iteration > c->best_iterations ? c->iteration : c->best_iterations;
-    if (done <= fit->opts.max_iter)
+    if (done <= problem->opts.max_iter)
         return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_ARG,
+    return hf_ctx_fail(problem->ctx, HF_E_ARG,
                        "%s: the checkpoint has %lld iterations, more than max_iter (%d): ask for "
                        "%lld or more, or start anew without it",
-                       fit->opts.resume, (long long)done, fit->opts.max_iter, (long long)done);
+                       problem->opts.resume, (long long)done, problem->opts.max_iter,
+                       (long long)done);
 }
 
 /* ---- history: 3 float64 and 6 integers an iteration */
@@ -308,13 +311,13 @@ static void get_iteration(hf_kmeans_iteration *it, const unsigned char *p) {
     read_field(&it->rows_float64, p + 64);
 }
 
-static hf_status load_history(const struct hf_fit *fit, struct hf_history *h,
+static hf_status load_history(const struct hf_problem *problem, struct hf_history *h,
                               const unsigned char *p, int64_t count) {
     if (count == 0)
         return HF_OK;
     h->it = hf_alloc((size_t)count * sizeof(hf_kmeans_iteration));
     if (!h->it)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a history of %lld iterations",
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for a history of %lld iterations",
                            (long long)count);
     h->room = h->count = (int)count;
     for (int64_t i = 0; i < count; i++)
@@ -339,8 +342,8 @@ static void emit(struct writer *w, const void *data, size_t bytes) {
 }
 
 /* Centroids are stored as the machine has them, in the byte order that a field tells. */
-static void emit_centers(struct writer *w, const struct hf_fit *fit, const void *centers) {
-    emit(w, centers, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
+static void emit_centers(struct writer *w, const struct hf_problem *problem, const void *centers) {
+    emit(w, centers, (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
 }
 
 static void emit_history(struct writer *w, const struct hf_history *h) {
@@ -351,10 +354,11 @@ static void emit_history(struct writer *w, const struct hf_history *h) {
     }
 }
 
-static void emit_head(struct writer *w, const struct hf_fit *fit, const struct hf_checkpoint *c) {
+static void emit_head(struct writer *w, const struct hf_problem *problem,
+                      const struct hf_checkpoint *c) {
     unsigned char head[BODY_AT];
     const uint64_t sets = (c->iteration > 0 ? 2u : 0u) + (c->best_restart >= 0 ? 1u : 0u);
-    const uint64_t bytes = BODY_AT + sets * (uint64_t)(fit->k * fit->d * c->element_bytes) +
+    const uint64_t bytes = BODY_AT + sets * (uint64_t)(problem->k * problem->d * c->element_bytes) +
                            (uint64_t)(c->iteration + c->best_iterations) * HISTORY_BYTES +
                            (uint64_t)c->relocated * RELOCATION_BYTES +
                            (uint64_t)c->start_entries * START_BYTES + CRC_BYTES;
@@ -381,28 +385,28 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
     c.best_iterations = has_best ? best->history.count : 0;
     c.best_stop = has_best ? best->stop : HF_STOP_NONE;
     c.best_inertia = has_best ? best->inertia : 0;
-    c.relocated = run->iteration > 0 ? fit->relocated_count : 0;
-    c.start_entries = run->iteration > 0 ? 0 : fit->log.count;
-    c.start_unit = c.start_entries > 0 ? fit->log.unit : 0;
-    emit_head(w, fit, &c);
+    c.relocated = run->iteration > 0 ? fit->refill.relocated_count : 0;
+    c.start_entries = run->iteration > 0 ? 0 : fit->saves.log.count;
+    c.start_unit = c.start_entries > 0 ? fit->saves.log.unit : 0;
+    emit_head(w, &fit->problem, &c);
     if (run->iteration > 0) {
-        emit_centers(w, fit, fit->current);
-        emit_centers(w, fit, fit->previous);
+        emit_centers(w, &fit->problem, fit->centers.current);
+        emit_centers(w, &fit->problem, fit->centers.previous);
     }
     if (has_best)
-        emit_centers(w, fit, fit->best);
+        emit_centers(w, &fit->problem, fit->centers.best);
     emit_history(w, &run->history);
     if (has_best)
         emit_history(w, &best->history);
     for (int64_t i = 0; i < c.relocated; i++) {
         unsigned char p[RELOCATION_BYTES];
-        put_u64(p, (uint64_t)fit->relocated[i].row);
-        put_u64(p + 8, (uint64_t)fit->relocated[i].cluster);
+        put_u64(p, (uint64_t)fit->refill.relocated[i].row);
+        put_u64(p + 8, (uint64_t)fit->refill.relocated[i].cluster);
         emit(w, p, sizeof(p));
     }
     for (int64_t i = 0; i < c.start_entries; i++) {
         unsigned char p[START_BYTES];
-        put_u64(p, (uint64_t)fit->log.entry[i]);
+        put_u64(p, (uint64_t)fit->saves.log.entry[i]);
         emit(w, p, sizeof(p));
     }
     unsigned char crc[CRC_BYTES];
@@ -413,7 +417,7 @@ static void emit_all(struct writer *w, const struct hf_fit *fit, const struct hf
 static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *run,
                             const struct hf_restart *best, hf_error *err) {
     struct writer w = {.err = err};
-    HF_TRY(hf_file_create(&w.file, fit->opts.checkpoint, w.err));
+    HF_TRY(hf_file_create(&w.file, fit->problem.opts.checkpoint, w.err));
     emit_all(&w, fit, run, best);
     if (w.status == HF_OK)
         return hf_file_commit(w.file, w.err);
@@ -423,18 +427,19 @@ static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *r
 
 /* Told once: a disk that is full may have room again, so later writes are tried. */
 static void count_failure(struct hf_fit *fit, const char *why) {
-    const hf_kmeans_opts *o = &fit->opts;
-    (void)hf_ctx_fail(fit->ctx, HF_E_IO, "no checkpoint could be written, the fit goes on: %s",
+    const struct hf_problem *problem = &fit->problem;
+    const hf_kmeans_opts *o = &problem->opts;
+    (void)hf_ctx_fail(problem->ctx, HF_E_IO, "no checkpoint could be written, the fit goes on: %s",
                       why);
-    if (fit->checkpoints_failed++ == 0 && o->warn)
-        o->warn(o->warn_user, fit->ctx->error.text);
+    if (fit->saves.failed++ == 0 && o->warn)
+        o->warn(o->warn_user, problem->ctx->error.text);
 }
 
 void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
                          const struct hf_restart *best) {
     hf_error err = {{0}};
-    if (!fit->opts.checkpoint ||
-        (fit->opts.checkpoint_every == HF_CHECKPOINT_NEVER && !run->cancelled))
+    if (!fit->problem.opts.checkpoint ||
+        (fit->problem.opts.checkpoint_every == HF_CHECKPOINT_NEVER && !run->cancelled))
         return;
     if (write_file(fit, run, best, &err) != HF_OK)
         count_failure(fit, err.text);
@@ -442,13 +447,14 @@ void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
 
 /* ---- resuming */
 
-static hf_status load_start(struct hf_fit *fit, const struct hf_checkpoint *c) {
-    struct hf_init_log *log = &fit->log;
+static hf_status load_start(const struct hf_problem *problem, struct hf_saves *saves,
+                            const struct hf_checkpoint *c) {
+    struct hf_init_log *log = &saves->log;
     if (c->start_entries == 0)
         return HF_OK;
     log->entry = hf_alloc((size_t)c->start_entries * sizeof *log->entry);
     if (!log->entry)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld first centroids",
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for %lld first centroids",
                            (long long)c->start_entries);
     log->count = log->room = c->start_entries;
     log->unit = c->start_unit;
@@ -463,38 +469,41 @@ static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct 
     run->number = (int)c->restart;
     run->iteration = (int)c->iteration;
     if (c->current && c->previous) {
-        memcpy(fit->current, c->current, centers);
-        memcpy(fit->previous, c->previous, centers);
+        memcpy(fit->centers.current, c->current, centers);
+        memcpy(fit->centers.previous, c->previous, centers);
     }
     best->number = (int)c->best_restart;
     if (c->best) {
-        memcpy(fit->best, c->best, centers);
+        memcpy(fit->centers.best, c->best, centers);
         best->inertia = c->best_inertia;
         best->stop = (hf_stop)c->best_stop;
         best->iteration = (int)c->best_iterations;
     }
-    fit->relocated_count = c->relocated;
+    fit->refill.relocated_count = c->relocated;
     for (int64_t i = 0; i < c->relocated; i++) {
-        fit->relocated[i].row = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES);
-        fit->relocated[i].cluster = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES + 8);
+        fit->refill.relocated[i].row = (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES);
+        fit->refill.relocated[i].cluster =
+            (int64_t)get_u64(c->relocations + i * RELOCATION_BYTES + 8);
     }
-    HF_TRY(load_start(fit, c));
-    HF_TRY(load_history(fit, &run->history, c->history, c->iteration));
-    return load_history(fit, &best->history, c->best_history, c->best_iterations);
+    HF_TRY(load_start(&fit->problem, &fit->saves, c));
+    HF_TRY(load_history(&fit->problem, &run->history, c->history, c->iteration));
+    return load_history(&fit->problem, &best->history, c->best_history, c->best_iterations);
 }
 
 hf_status hf_checkpoint_resume(struct hf_fit *fit, struct hf_restart *run,
                                struct hf_restart *best) {
-    const char *path = fit->opts.resume;
+    const struct hf_problem *problem = &fit->problem;
+    const char *path = problem->opts.resume;
     void *data = NULL;
     size_t bytes = 0;
-    HF_TRY(hf_file_read_all(path, fit->ctx->memory_bytes, &data, &bytes, &fit->ctx->error));
+    HF_TRY(hf_file_read_all(path, problem->ctx->memory_bytes, &data, &bytes, &problem->ctx->error));
     struct hf_checkpoint c = {0};
     hf_error why = {{0}};
     hf_status status = hf_checkpoint_parse(data, bytes, &c, &why);
     if (status != HF_OK)
-        status = hf_ctx_fail(fit->ctx, status, "%s: %s: start anew without it", path, why.text);
-    else if ((status = compare(fit, &c)) == HF_OK && (status = check_iterations(fit, &c)) == HF_OK)
+        status = hf_ctx_fail(problem->ctx, status, "%s: %s: start anew without it", path, why.text);
+    else if ((status = compare(fit, &c)) == HF_OK &&
+             (status = check_iterations(problem, &c)) == HF_OK)
         status = load(fit, &c, run, best);
     hf_free(data);
     return status;

@@ -15,10 +15,96 @@
 #include "ops/means.h"
 #include <holdfast/kmeans.h>
 
+/* What is to be clustered, and how. */
+struct hf_problem {
+    hf_context *ctx;
+    hf_kmeans_opts opts; /* defaults filled in */
+    const hf_array *x;   /* one of the two */
+    const hf_source *source;
+    int64_t n_all;        /* rows, dropped ones included */
+    int64_t n, k, d;      /* rows that take part (known once they were read), clusters, columns */
+    hf_dtype dtype;       /* of the data */
+    hf_dtype center_type; /* F32 or F64 */
+};
+
+/* Where the rows lie, and how many of them a call of an op takes. */
+struct hf_data {
+    struct hf_rows rows;
+    struct hf_resident resident; /* of the rows, where the device is not the host */
+    int64_t panel_rows;          /* most rows of one call of an op */
+    int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
+    int64_t *dropped;            /* owned, what rows.dropped points to */
+};
+
+struct hf_weights {
+    double *given;     /* [n] owned: as given; NULL means 1 */
+    double *scaled;    /* [n] the same times 2^shift, owned where that is not 0 */
+    double *directed;  /* [n] owned: the same, 0 for rows of zeros; only with HF_COSINE and such
+                          rows, NULL means scaled */
+    bool any_directed; /* not all of them are 0 */
+    bool uneven;       /* so far apart that clusters may be too light for their sums */
+    int shift;         /* inertias of iterations are times 2 to this power, too */
+    double max;        /* of scaled; 1 without weights */
+    double sum;        /* of scaled; n without weights */
+};
+
+#define HF_COLUMN_ARRAYS 7
+
+/* What is known of the columns. */
+struct hf_columns {
+    double *block;     /* owns the arrays below */
+    double *min, *max; /* [d] of the rows that take part */
+    double *mean;      /* [d] */
+    double *variance;  /* [d] */
+    double *shift;     /* [d] of the filter; zeros unless the metric is Euclidean */
+    double *mult;      /* [d] scale of the sums */
+    double *unit; /* [d] 1 / mult where that gives a sum exactly: one limb, no underflow; else 0 */
+    bool whole;   /* all values are whole numbers */
+};
+
+/* How the iterations see the data, and what they are measured by. */
+struct hf_frame {
+    struct hf_filter filter;
+    double tol;          /* on the sum of the squared centroid moves; < 0: never */
+    double total_square; /* Euclidean: sum of weight * |x - shift|^2 */
+    double slack;        /* Euclidean: how much rounding may raise the inertia in an iteration */
+};
+
+/* Memory of the iterations, taken at once. */
+struct hf_memory {
+    void *fixed;         /* owns what does not grow with the rows, */
+    void *block;         /* and the rest */
+    uint64_t held_bytes; /* of the fit, labels and best centroids not counted */
+};
+
+struct hf_centers {
+    void *current;  /* [k, d] center_type */
+    void *previous; /* [k, d] before the last move */
+    double *start;  /* [k, d] float64, over both: what the initialisation writes */
+    void *best;     /* [k, d] of the best restart, owned; becomes the result's */
+    struct hf_sums sums;
+};
+
+/* Scratch of the passes over the rows, and what was decided about them. */
+struct hf_work {
+    double *nearest;               /* [n] of the initialisation, over the bounds; NULL: none */
+    struct hf_assign_kept *packed; /* rows packed between calls; NULL: they are packed anew */
+    int32_t *panel_labels;         /* [panel_rows or n] */
+    double *panel_distances;       /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
+    bool fused;                    /* sums are updated while rows are assigned */
+    bool settles;                  /* op lloyd can end with the labels of the last centroids */
+};
+
 /* A row that was taken out of its cluster to found another. */
 struct hf_moved_row {
     int64_t row;
     int64_t cluster;
+};
+
+/* A candidate for that. */
+struct hf_far_row {
+    double distance;
+    int64_t row;
 };
 
 /* Rows that move at once, as op update takes them, and what the clusters keep without them. */
@@ -32,107 +118,71 @@ struct hf_movers {
     int64_t *weight_left; /* [limbs, k]; NULL without weights */
 };
 
-/* A candidate for that: empty.c keeps the farthest in a heap. */
-struct hf_far_row {
-    double distance;
-    int64_t row;
+/* What is done about clusters without rows. */
+struct hf_refill {
+    struct hf_far_row *far;         /* [k] a heap of the farthest rows; only HF_EMPTY_RELOCATE */
+    struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
+    int64_t relocated_count;
+    struct hf_movers movers; /* likewise, or with uneven weights */
+    int64_t *share;          /* [k] rows of each cluster off its centroid; only HF_EMPTY_SPLIT */
 };
 
-/* A cluster that weighs so little that its sums do not tell its mean: light.c. */
-struct hf_light {
+/* A cluster that weighs so little that its sums do not tell its mean. */
+struct hf_light_cluster {
     bool is;
     double heaviest; /* weight of a row of it, as given */
+};
+
+/* NULL, and no sums, unless the weights are uneven. */
+struct hf_light {
+    struct hf_light_cluster *cluster; /* [k] */
+    struct hf_sums sums;              /* of such clusters */
+};
+
+/* The labels on the host, and on a device from the first iteration to the end. */
+struct hf_labels {
+    int32_t *host;     /* [n_all] owned, becomes the result's */
+    int32_t *device;   /* [n] owned; NULL: there are none, kernels take those of the host */
+    bool device_fresh; /* the device's are those of the host, or newer */
+    bool device_newer; /* they are newer */
+    bool touched;      /* the host's memory is there */
+    bool asked;        /* the device knows whether they are numbers of clusters */
+};
+
+/* What the result will say beside centroids and labels. */
+struct hf_outcome {
+    int64_t *sizes; /* [k] rows of the clusters by the labels, owned, becomes the result's */
+    char kernel_assign[64], kernel_update[64];
+    double seconds_init, seconds_iterate, seconds_finish;
+};
+
+/* What checkpoints know. */
+struct hf_saves {
+    uint32_t rows_crc;      /* of some rows; 0 without checkpoints */
+    int failed;             /* checkpoints that could not be written */
+    struct hf_init_log log; /* of the start that is being made */
+};
+
+struct hf_fit {
+    struct hf_problem problem;
+    struct hf_data data;
+    struct hf_weights weights;
+    struct hf_columns columns;
+    struct hf_frame frame;
+    struct hf_memory memory;
+    struct hf_centers centers;
+    struct hf_work work;
+    struct hf_skip skip;
+    struct hf_refill refill;
+    struct hf_light light;
+    struct hf_labels labels;
+    struct hf_outcome outcome;
+    struct hf_saves saves;
 };
 
 struct hf_history {
     hf_kmeans_iteration *it; /* [count], room for `room` */
     int count, room;
-};
-
-/* The labels on a device, from the first iteration to the end: see labels.c. */
-struct hf_labels_away {
-    int32_t *at;  /* [n] owned; NULL: there are none, kernels take those of the host */
-    bool fresh;   /* they are those of the host, or newer */
-    bool newer;   /* they are */
-    bool touched; /* the host's memory is there */
-    bool asked;   /* the device knows whether they are numbers of clusters */
-};
-
-#define HF_COLUMN_ARRAYS 7
-
-/* What prepare.c finds out about the data. */
-struct hf_columns {
-    double *block;     /* owns the arrays below */
-    double *min, *max; /* [d] of the rows that take part */
-    double *mean;      /* [d] */
-    double *variance;  /* [d] */
-    double *shift;     /* [d] of the filter; zeros unless the metric is Euclidean */
-    double *mult;      /* [d] scale of the sums */
-    double *unit; /* [d] 1 / mult where that gives a sum exactly: one limb, no underflow; else 0 */
-    bool whole;   /* all values are whole numbers */
-};
-
-struct hf_fit {
-    hf_context *ctx;
-    hf_kmeans_opts opts; /* defaults filled in */
-    const hf_array *x;   /* one of the two */
-    const hf_source *source;
-    int64_t n_all;        /* rows, dropped ones included */
-    int64_t n, k, d;      /* rows that take part, clusters, columns */
-    hf_dtype dtype;       /* of the data */
-    hf_dtype center_type; /* F32 or F64 */
-
-    struct hf_rows rows;
-    struct hf_resident resident; /* of the rows, where the device is not the host */
-    int64_t panel_rows;          /* most rows of one call of an op */
-    int64_t scan_rows;           /* the same where each row needs a float64 of scratch */
-    int64_t *dropped;            /* owned, what rows.dropped points to */
-    double *given;               /* [n] owned: the weights as given; NULL means 1 */
-    double *weights;             /* [n] the same times 2^weight_shift, owned where that is not 0 */
-    double *pull;                /* [n] owned: the same, 0 for rows of zeros; only with HF_COSINE
-                                    and such rows, NULL means weights */
-    bool pulls;                  /* not all of them are 0 */
-    bool uneven;                 /* weights are so far apart that clusters may be too light */
-    int weight_shift;            /* inertias of iterations are times 2 to this power, too */
-    double weight_max;           /* 1 without weights */
-    double weight_sum;           /* n without weights */
-    struct hf_columns col;
-    struct hf_filter filter;
-    double tol;          /* on the sum of the squared centroid moves; < 0: never */
-    double total_square; /* Euclidean: sum of weight * |x - shift|^2 */
-    double slack;        /* Euclidean: how much rounding may raise the inertia in an iteration */
-    uint32_t rows_crc;   /* of some rows, only with checkpoints */
-    int checkpoints_failed;
-
-    void *fixed;    /* owns what is carved below and does not grow with the rows, */
-    void *block;    /* and the rest */
-    void *current;  /* [k, d] center_type: the centroids */
-    void *previous; /* [k, d] before the last move */
-    double *start;  /* [k, d] float64, over both: what the initialisation writes */
-    struct hf_sums sums;
-    double *nearest; /* [n] scratch of the initialisation, over the bounds; NULL if not kept */
-    struct hf_skip skip;
-    struct hf_assign_kept *kept;    /* rows packed between calls; NULL if not kept */
-    int32_t *panel_labels;          /* [panel_rows or n] */
-    double *panel_distances;        /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
-    struct hf_far_row *far;         /* [k] only with HF_EMPTY_RELOCATE */
-    struct hf_moved_row *relocated; /* [k] rows moved in the last iteration, likewise */
-    int64_t relocated_count;
-    struct hf_movers movers;   /* likewise */
-    struct hf_light *light;    /* [k] only if uneven, */
-    struct hf_sums light_sums; /* and the sums of such clusters */
-    int64_t *share;      /* [k] rows of each cluster off its centroid; only with HF_EMPTY_SPLIT */
-    bool settles;        /* op lloyd can end with the labels of the last centroids */
-    bool fused;          /* sums are small enough to be updated while assigning */
-    uint64_t held_bytes; /* what this struct holds, labels and best centroids not counted */
-
-    int32_t *labels; /* [n_all], becomes the result's */
-    int64_t *sizes;  /* [k] rows of the clusters by the labels, likewise */
-    void *best;      /* [k, d] center_type, becomes the result's */
-    struct hf_labels_away away;
-    char kernel_assign[64], kernel_update[64];
-    struct hf_init_log log; /* of the start that is being made; only with checkpoints */
-    double seconds_init, seconds_iterate, seconds_finish;
 };
 
 /* One restart as it goes on. */
@@ -147,8 +197,8 @@ struct hf_restart {
 };
 
 /* How much rows count as starts: those without a direction not at all, unless none has one. */
-static inline const double *hf_start_weights(const struct hf_fit *fit) {
-    return fit->pulls ? fit->pull : fit->weights;
+static inline const double *hf_start_weights(const struct hf_weights *weights) {
+    return weights->any_directed ? weights->directed : weights->scaled;
 }
 
 #endif

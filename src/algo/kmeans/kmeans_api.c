@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t count_found(const struct hf_fit *fit, const struct hf_restart *best) {
+static int64_t count_found(const struct hf_problem *problem, const struct hf_restart *best) {
     const struct hf_history *h = &best->history;
-    return fit->k - (h->count > 0 ? h->it[h->count - 1].empty : 0);
+    return problem->k - (h->count > 0 ? h->it[h->count - 1].empty : 0);
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -29,70 +29,72 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 /* What is known of the columns is not needed any more: their deviations go over the units. */
-static hf_column_note note_widest(const struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    double *deviation = col->unit;
+static hf_column_note note_widest(const struct hf_problem *problem,
+                                  const struct hf_columns *columns) {
+    double *deviation = columns->unit;
     int64_t widest = 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        deviation[f] = sqrt(col->variance[f]);
+    for (int64_t f = 0; f < problem->d; f++) {
+        deviation[f] = sqrt(columns->variance[f]);
         widest = deviation[f] > deviation[widest] ? f : widest;
     }
     hf_column_note note = {.column = widest,
-                           .min = col->min[widest],
-                           .max = col->max[widest],
+                           .min = columns->min[widest],
+                           .max = columns->max[widest],
                            .deviation = deviation[widest]};
-    qsort(deviation, (size_t)fit->d, sizeof *deviation, compare_doubles);
-    note.typical = deviation[(fit->d - 1) / 2];
+    qsort(deviation, (size_t)problem->d, sizeof *deviation, compare_doubles);
+    note.typical = deviation[(problem->d - 1) / 2];
     return note;
 }
 
 void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
-    hf_expand_labels(fit);
+    const struct hf_problem *problem = &fit->problem;
+    hf_expand_labels(problem, &fit->data, &fit->labels);
     for (int i = 0; i < best->history.count; i++)
-        best->history.it[i].inertia = hf_inertia_given(fit, best->history.it[i].inertia);
+        best->history.it[i].inertia = hf_inertia_given(&fit->weights, best->history.it[i].inertia);
     *result =
-        (hf_kmeans_result){.n = fit->n_all,
-                           .k = fit->k,
-                           .d = fit->d,
-                           .centroids = hf_centers(fit, fit->best),
-                           .labels = fit->labels,
-                           .sizes = fit->sizes,
+        (hf_kmeans_result){.n = problem->n_all,
+                           .k = problem->k,
+                           .d = problem->d,
+                           .centroids = hf_centers(problem, fit->centers.best),
+                           .labels = fit->labels.host,
+                           .sizes = fit->outcome.sizes,
                            .inertia = best->inertia,
                            .iterations = best->history.count,
                            .restart = best->number,
                            .stop = best->stop,
                            .converged = best->stop == HF_STOP_LABELS || best->stop == HF_STOP_TOL,
-                           .clusters_found = count_found(fit, best),
-                           .rows_dropped = fit->n_all - fit->n,
-                           .checkpoints_failed = fit->checkpoints_failed,
-                           .widest = note_widest(fit),
+                           .clusters_found = count_found(problem, best),
+                           .rows_dropped = problem->n_all - problem->n,
+                           .checkpoints_failed = fit->saves.failed,
+                           .widest = note_widest(problem, &fit->columns),
                            .history = best->history.it,
-                           .seconds_init = fit->seconds_init,
-                           .seconds_iterate = fit->seconds_iterate,
-                           .seconds_finish = fit->seconds_finish,
-                           .workspace_bytes = fit->held_bytes + fit->ctx->workspace_peak,
-                           .chunk_rows = hf_min64(fit->rows.chunk_rows, fit->n),
+                           .seconds_init = fit->outcome.seconds_init,
+                           .seconds_iterate = fit->outcome.seconds_iterate,
+                           .seconds_finish = fit->outcome.seconds_finish,
+                           .workspace_bytes = fit->memory.held_bytes + problem->ctx->workspace_peak,
+                           .chunk_rows = hf_min64(fit->data.rows.chunk_rows, problem->n),
                            .guard = "none"};
-    memcpy(result->kernel_assign, fit->kernel_assign, sizeof(result->kernel_assign));
-    memcpy(result->kernel_update, fit->kernel_update, sizeof(result->kernel_update));
-    fit->best = NULL;
-    fit->labels = NULL;
-    fit->sizes = NULL;
+    memcpy(result->kernel_assign, fit->outcome.kernel_assign, sizeof(result->kernel_assign));
+    memcpy(result->kernel_update, fit->outcome.kernel_update, sizeof(result->kernel_update));
+    fit->centers.best = NULL;
+    fit->labels.host = NULL;
+    fit->outcome.sizes = NULL;
     best->history.it = NULL;
 }
 
 hf_status hf_fit_begin(struct hf_fit *fit) {
+    struct hf_problem *problem = &fit->problem;
     const double begin = hf_now_s();
-    HF_TRY(hf_resident_take(fit->ctx, &fit->x, &fit->source, &fit->resident));
-    hf_fit_panels(fit);
+    HF_TRY(hf_resident_take(problem->ctx, &problem->x, &problem->source, &fit->data.resident));
+    hf_fit_panels(problem, &fit->data);
     HF_TRY(hf_prepare(fit));
-    fit->seconds_init = hf_now_s() - begin;
+    fit->outcome.seconds_init = hf_now_s() - begin;
     return hf_fit_workspace(fit);
 }
 
 /* Where rows are fewer than clusters, some of these have none, whatever is done about it. */
-static void warn_of_empty(const struct hf_fit *fit, const hf_kmeans_result *r) {
-    const hf_kmeans_opts *o = &fit->opts;
+static void warn_of_empty(const struct hf_problem *problem, const hf_kmeans_result *r) {
+    const hf_kmeans_opts *o = &problem->opts;
     hf_error text;
     if (!o->warn || !r->converged || r->clusters_found == r->k)
         return;
@@ -111,7 +113,7 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
         status = hf_restarts(fit, &best);
     if (status == HF_OK) {
         hf_fit_hand_over(fit, &best, result);
-        warn_of_empty(fit, result);
+        warn_of_empty(&fit->problem, result);
         result->seconds_total = hf_now_s() - begin;
     }
     hf_free(best.history.it);
@@ -125,19 +127,19 @@ hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *sourc
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
     struct hf_shape shape;
     struct hf_brought brought = {0};
-    struct hf_fit fit = {.ctx = ctx, .x = x, .source = source};
+    struct hf_fit fit = {.problem = {.ctx = ctx, .x = x, .source = source}};
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
     hf_status status = hf_check_rows(ctx, x, source, &shape);
     if (status == HF_OK)
         status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
     if (status == HF_OK)
-        status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.opts);
+        status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.problem.opts);
     if (status == HF_OK) {
-        fit.n_all = shape.n;
-        fit.d = shape.d;
-        fit.k = seen.k;
-        fit.dtype = shape.dtype;
-        fit.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
+        fit.problem.n_all = shape.n;
+        fit.problem.d = shape.d;
+        fit.problem.k = seen.k;
+        fit.problem.dtype = shape.dtype;
+        fit.problem.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
         status = fit_checked(&fit, result);
     }
     hf_put_away(&brought);

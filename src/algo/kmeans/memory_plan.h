@@ -3,12 +3,7 @@
 #ifndef HF_MEMORY_PLAN_H
 #define HF_MEMORY_PLAN_H
 
-#include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct hf_fit;
+#include "algo/kmeans/fit.h"
 
 struct hf_memory_plan {
     uint64_t kernels; /* bytes of workspace */
@@ -25,9 +20,10 @@ struct hf_memory_plan {
 hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_plan *plan);
 
 /* HF_E_NOMEM, in words. */
-hf_status hf_memory_too_little(const struct hf_fit *fit, uint64_t needed);
+hf_status hf_memory_too_little(const struct hf_problem *problem, uint64_t needed);
 
 /* What the first look at the data has left: statistics of columns, weights, rows left out. */
-uint64_t hf_prepared_bytes(const struct hf_fit *fit);
+uint64_t hf_prepared_bytes(const struct hf_problem *problem, const struct hf_weights *weights,
+                           const struct hf_data *data);
 
 #endif

@@ -22,24 +22,26 @@ int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, 
 
 /* Rows of one call on a device: all, if what kernels need for each of them fits beside; else as
  * many as fit, float16 rows with a 16-bit form of their own too. */
-static int64_t resident_rows(const struct hf_fit *fit) {
-    const uint64_t limit = fit->ctx->memory_bytes;
-    const uint64_t data =
-        fit->resident.owned ? (uint64_t)(fit->n_all * fit->d) * hf_dtype_bytes(fit->dtype) : 0;
-    const uint64_t left = limit > data ? limit - data : 0;
-    const uint64_t row = hf_resident_row_bytes(fit->dtype, fit->d);
-    const uint64_t own = fit->dtype == HF_F16 ? 2 * (uint64_t)fit->d : 0;
-    const bool all = left / row >= (uint64_t)fit->n_all;
+static int64_t resident_rows(const struct hf_problem *problem, const struct hf_data *data) {
+    const uint64_t limit = problem->ctx->memory_bytes;
+    const uint64_t bytes = data->resident.owned ? (uint64_t)(problem->n_all * problem->d) *
+                                                      hf_dtype_bytes(problem->dtype)
+                                                : 0;
+    const uint64_t left = limit > bytes ? limit - bytes : 0;
+    const uint64_t row = hf_resident_row_bytes(problem->dtype, problem->d);
+    const uint64_t own = problem->dtype == HF_F16 ? 2 * (uint64_t)problem->d : 0;
+    const bool all = left / row >= (uint64_t)problem->n_all;
     const int64_t fits = (int64_t)(left / (row + (all ? 0 : own)));
-    const int64_t most = hf_min64(fit->n_all, (int64_t)1 << 30);
+    const int64_t most = hf_min64(problem->n_all, (int64_t)1 << 30);
     return fits < SCAN_ROWS ? hf_min64(most, SCAN_ROWS) : hf_min64(most, fits);
 }
 
-void hf_fit_panels(struct hf_fit *fit) {
-    const bool resident = fit->x == &fit->resident.array;
-    const struct hf_reader *reader = fit->resident.reader;
-    fit->panel_rows = resident ? resident_rows(fit)
-                      : reader ? hf_reader_panel_rows(reader)
-                               : hf_panel_most(fit->ctx, fit->opts.precision, fit->d, fit->dtype);
-    fit->scan_rows = resident || reader ? fit->panel_rows : SCAN_ROWS;
+void hf_fit_panels(const struct hf_problem *problem, struct hf_data *data) {
+    const bool resident = problem->x == &data->resident.array;
+    const struct hf_reader *reader = data->resident.reader;
+    data->panel_rows =
+        resident ? resident_rows(problem, data)
+        : reader ? hf_reader_panel_rows(reader)
+                 : hf_panel_most(problem->ctx, problem->opts.precision, problem->d, problem->dtype);
+    data->scan_rows = resident || reader ? data->panel_rows : SCAN_ROWS;
 }

@@ -6,7 +6,8 @@
 #include "core/context.h"
 #include <holdfast/kmeans.h>
 
-struct hf_fit;
+struct hf_data;
+struct hf_problem;
 
 /* Must panels and bounds not depend on memory? With HF_FAST the labels may depend on both: on
  * bounds, and on the kernel, which is chosen by the rows of a call. A GPU has too little memory for
@@ -16,7 +17,8 @@ bool hf_memory_is_rigid(const hf_context *ctx, hf_precision precision);
 /* Most rows of one call of an op on rows in the host's memory, of d columns. */
 int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, hf_dtype dtype);
 
-/* fit->panel_rows and fit->scan_rows, by where the rows lie (fit->x, fit->resident). */
-void hf_fit_panels(struct hf_fit *fit);
+/* fit->data.panel_rows and fit->data.scan_rows, by where the rows lie (fit->problem.x,
+ * fit->data.resident). */
+void hf_fit_panels(const struct hf_problem *problem, struct hf_data *data);
 
 #endif

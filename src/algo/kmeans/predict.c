@@ -61,8 +61,9 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
         transform ? hf_carve_take(c, panel * (size_t)a->centroids.rows * sizeof(double)) : NULL;
 }
 
-/* Rows between two calls of the progress function: some tens of milliseconds of work on a CPU. Where
- * the labels may depend on panels these stay as they are, and on a device, which needs long ones. */
+/* Rows between two calls of the progress function: some tens of milliseconds of work on a CPU.
+ * Where the labels may depend on panels these stay as they are, and on a device, which needs long
+ * ones. */
 static int64_t rows_to_tell(const struct hf_predict_args *a) {
     const int64_t rows = (int64_t)(TELL_WORK / ((double)a->centroids.rows * (double)a->d));
     return rows < TELL_ROWS ? TELL_ROWS : rows;

@@ -29,15 +29,15 @@ static hf_status drop_row(struct hf_scan *s, int64_t row) {
         const int64_t room = s->room ? s->room * 2 : 64;
         int64_t *more = hf_alloc((size_t)room * sizeof(int64_t));
         if (!more)
-            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a list of %lld dropped rows",
-                               (long long)room);
+            return hf_ctx_fail(fit->problem.ctx, HF_E_NOMEM,
+                               "no memory for a list of %lld dropped rows", (long long)room);
         if (s->room > 0)
-            memcpy(more, fit->dropped, (size_t)s->room * sizeof(int64_t));
-        hf_free(fit->dropped);
-        fit->dropped = more;
+            memcpy(more, fit->data.dropped, (size_t)s->room * sizeof(int64_t));
+        hf_free(fit->data.dropped);
+        fit->data.dropped = more;
         s->room = room;
     }
-    fit->dropped[s->dropped++] = row;
+    fit->data.dropped[s->dropped++] = row;
     return HF_OK;
 }
 
@@ -45,26 +45,27 @@ static hf_status drop_row(struct hf_scan *s, int64_t row) {
 static hf_status fetch_bad(struct hf_scan *s, int64_t rows) {
     struct hf_fit *fit = s->fit;
     if (!s->bad_copy)
-        s->bad_copy = hf_alloc((size_t)fit->rows.chunk_rows);
+        s->bad_copy = hf_alloc((size_t)fit->data.rows.chunk_rows);
     if (!s->bad_copy)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a byte for each of %lld rows",
-                           (long long)fit->rows.chunk_rows);
-    return hf_ctx_copy(fit->ctx, s->bad_copy, s->bad, (size_t)rows);
+        return hf_ctx_fail(fit->problem.ctx, HF_E_NOMEM,
+                           "no memory for a byte for each of %lld rows",
+                           (long long)fit->data.rows.chunk_rows);
+    return hf_ctx_copy(fit->problem.ctx, s->bad_copy, s->bad, (size_t)rows);
 }
 
 static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
     struct hf_scan *s = job;
     const int64_t before = s->bad_rows;
     s->range.x = *chunk;
-    HF_TRY(hf_run(s->fit->ctx, HF_OP_RANGE, &s->range));
+    HF_TRY(hf_run(s->fit->problem.ctx, HF_OP_RANGE, &s->range));
     if (s->bad_rows == before)
         return HF_OK;
     HF_TRY(fetch_bad(s, chunk->rows));
     for (int64_t i = 0; i < chunk->rows; i++) {
         if (!s->bad_copy[i])
             continue;
-        if (s->fit->opts.nan == HF_NAN_ERROR)
-            return hf_bad_row(s->fit->ctx, chunk, i, first,
+        if (s->fit->problem.opts.nan == HF_NAN_ERROR)
+            return hf_bad_row(s->fit->problem.ctx, chunk, i, first,
                               "repair it, or leave such rows out (HF_NAN_DROP)");
         HF_TRY(drop_row(s, first + i));
     }
@@ -72,12 +73,11 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
 }
 
 /* No values but those whose squares are finite. */
-static hf_status check_range(const struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    for (int64_t f = 0; f < fit->d; f++)
-        if (fmax(fabs(col->min[f]), fabs(col->max[f])) > LARGEST)
+static hf_status check_range(const struct hf_problem *problem, const struct hf_columns *columns) {
+    for (int64_t f = 0; f < problem->d; f++)
+        if (fmax(fabs(columns->min[f]), fabs(columns->max[f])) > LARGEST)
             return hf_ctx_fail(
-                fit->ctx, HF_E_DATA,
+                problem->ctx, HF_E_DATA,
                 "column %lld (counted from 0) of the data holds values beyond 1e150, "
                 "whose squares overflow: scale the data",
                 (long long)f);
@@ -94,8 +94,9 @@ void hf_scan_no_range(double *min, double *max, int64_t count) {
 /* Minima and maxima, and the rows that are left out. */
 static hf_status scan_range(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    struct hf_columns *col = &fit->col;
-    hf_scan_no_range(col->min, col->max, fit->d);
+    struct hf_problem *problem = &fit->problem;
+    struct hf_columns *col = &fit->columns;
+    hf_scan_no_range(col->min, col->max, problem->d);
     col->whole = true;
     s->range = (struct hf_range_args){.min = col->min,
                                       .max = col->max,
@@ -103,103 +104,108 @@ static hf_status scan_range(struct hf_scan *s) {
                                       .row_bad = s->bad,
                                       .bad_rows = &s->bad_rows,
                                       .sums = s->whole_sums};
-    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, range_chunk, s));
-    fit->n = fit->n_all - s->dropped;
-    if (fit->n < 1)
-        return hf_ctx_fail(fit->ctx, HF_E_DATA,
+    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, range_chunk, s));
+    problem->n = problem->n_all - s->dropped;
+    if (problem->n < 1)
+        return hf_ctx_fail(problem->ctx, HF_E_DATA,
                            "all %lld rows of the data hold NaN or Inf: nothing to cluster; "
                            "repair them",
-                           (long long)fit->n_all);
-    if (fit->k > fit->n)
+                           (long long)problem->n_all);
+    if (problem->k > problem->n)
         return hf_ctx_fail(
-            fit->ctx, HF_E_ARG,
+            problem->ctx, HF_E_ARG,
             "%lld clusters were asked for but only %lld of %lld rows are free of NaN "
             "and Inf: ask for fewer clusters",
-            (long long)fit->k, (long long)fit->n, (long long)fit->n_all);
+            (long long)problem->k, (long long)problem->n, (long long)problem->n_all);
     return HF_OK;
 }
 
 /* At least any distance of two rows, in all of the columns; 4 for directions. */
-static double largest_distance(const struct hf_fit *fit) {
-    double total = fit->opts.metric == HF_COSINE ? 4 : 0;
-    for (int64_t f = 0; f < fit->d; f++) {
-        const double largest = fmax(fabs(fit->col.min[f]), fabs(fit->col.max[f]));
+static double largest_distance(const struct hf_problem *problem, const struct hf_columns *columns) {
+    double total = problem->opts.metric == HF_COSINE ? 4 : 0;
+    for (int64_t f = 0; f < problem->d; f++) {
+        const double largest = fmax(fabs(columns->min[f]), fabs(columns->max[f]));
         total += 4 * largest * largest;
     }
     return total;
 }
 
-double hf_inertia_given(const struct hf_fit *fit, double inertia) {
-    return fit->weight_shift == 0 ? inertia : ldexp(inertia, -fit->weight_shift);
+double hf_inertia_given(const struct hf_weights *weights, double inertia) {
+    return weights->shift == 0 ? inertia : ldexp(inertia, -weights->shift);
 }
 
-static hf_status no_weights(const struct hf_fit *fit) {
-    return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
+static hf_status no_weights(const struct hf_problem *problem) {
+    return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for %lld weights",
+                       (long long)problem->n);
 }
 
 /* Weights far from 1 come near it: their products with the data would leave float64's range, and
  * their sums might overflow. A power of two changes nothing but that. */
-static hf_status scale_weights(struct hf_fit *fit) {
-    const int e = hf_fixed_exponent(fit->weight_max);
-    if (abs(e) <= PLAIN_WEIGHT || !isfinite(largest_distance(fit) * (double)fit->n * 4))
+static hf_status scale_weights(const struct hf_problem *problem, struct hf_weights *weights,
+                               struct hf_columns *columns) {
+    const int e = hf_fixed_exponent(weights->max);
+    if (abs(e) <= PLAIN_WEIGHT ||
+        !isfinite(largest_distance(problem, columns) * (double)problem->n * 4))
         return HF_OK;
-    double *scaled = hf_alloc((size_t)fit->n * sizeof(double));
+    double *scaled = hf_alloc((size_t)problem->n * sizeof(double));
     if (!scaled)
-        return no_weights(fit);
-    fit->weights = scaled;
-    fit->weight_shift = -e;
-    fit->weight_max = ldexp(fit->weight_max, -e);
-    fit->weight_sum = 0;
-    for (int64_t i = 0; i < fit->n; i++) {
-        fit->weights[i] = ldexp(fit->given[i], -e);
-        fit->weight_sum += fit->weights[i];
+        return no_weights(problem);
+    weights->scaled = scaled;
+    weights->shift = -e;
+    weights->max = ldexp(weights->max, -e);
+    weights->sum = 0;
+    for (int64_t i = 0; i < problem->n; i++) {
+        weights->scaled[i] = ldexp(weights->given[i], -e);
+        weights->sum += weights->scaled[i];
     }
     return HF_OK;
 }
 
 /* The weights of the rows that take part, as float64; they were checked one by one before. */
 static hf_status take_weights(struct hf_fit *fit) {
-    const hf_array *w = fit->opts.weights;
-    fit->weight_max = 1;
-    fit->weight_sum = (double)fit->n;
+    const struct hf_problem *problem = &fit->problem;
+    const hf_array *w = problem->opts.weights;
+    fit->weights.max = 1;
+    fit->weights.sum = (double)problem->n;
     if (!w)
         return HF_OK;
-    fit->given = fit->weights = hf_alloc((size_t)fit->n * sizeof(double));
-    if (!fit->given)
-        return no_weights(fit);
-    const int64_t *skip = fit->dropped;
-    const int64_t *const end = skip + (skip ? fit->n_all - fit->n : 0);
+    fit->weights.given = fit->weights.scaled = hf_alloc((size_t)problem->n * sizeof(double));
+    if (!fit->weights.given)
+        return no_weights(problem);
+    const int64_t *skip = fit->data.dropped;
+    const int64_t *const end = skip + (skip ? problem->n_all - problem->n : 0);
     int64_t at = 0;
-    fit->weight_max = fit->weight_sum = 0;
-    for (int64_t i = 0; i < fit->n_all; i++) {
+    fit->weights.max = fit->weights.sum = 0;
+    for (int64_t i = 0; i < problem->n_all; i++) {
         if (skip != end && *skip == i) {
             skip++;
             continue;
         }
         const double v = hf_load_f64(hf_array_row(w, i), w->dtype, 0);
-        fit->given[at++] = v;
-        fit->weight_sum += v;
-        fit->weight_max = fmax(fit->weight_max, v);
+        fit->weights.given[at++] = v;
+        fit->weights.sum += v;
+        fit->weights.max = fmax(fit->weights.max, v);
     }
-    if (fit->weight_max == 0)
-        return hf_ctx_fail(fit->ctx, HF_E_DATA, "all rows without NaN or Inf have weight 0");
-    return scale_weights(fit);
+    if (fit->weights.max == 0)
+        return hf_ctx_fail(problem->ctx, HF_E_DATA, "all rows without NaN or Inf have weight 0");
+    return scale_weights(problem, &fit->weights, &fit->columns);
 }
 
 /* No sum of weighted squares may overflow. */
-static hf_status check_magnitude(const struct hf_fit *fit) {
-    const double most = largest_distance(fit) * fit->weight_max * (double)fit->n * 4;
-    if (isfinite(hf_inertia_given(fit, most)))
+static hf_status check_magnitude(const struct hf_problem *problem, const struct hf_columns *columns,
+                                 const struct hf_weights *weights) {
+    const double most = largest_distance(problem, columns) * weights->max * (double)problem->n * 4;
+    if (isfinite(hf_inertia_given(weights, most)))
         return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_DATA,
+    return hf_ctx_fail(problem->ctx, HF_E_DATA,
                        "the inertia of these data would overflow: scale the data%s",
-                       fit->weights ? " or the weights" : "");
+                       weights->scaled ? " or the weights" : "");
 }
 
 hf_status hf_scan_check(struct hf_fit *fit) {
-    HF_TRY(check_range(fit));
+    HF_TRY(check_range(&fit->problem, &fit->columns));
     HF_TRY(take_weights(fit));
-    return check_magnitude(fit);
+    return check_magnitude(&fit->problem, &fit->columns, &fit->weights);
 }
 
 static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) {
@@ -207,19 +213,19 @@ static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) 
     struct hf_scan *s = job;
     const struct hf_moments_args args = {.x = *chunk,
                                          .shift = s->middle,
-                                         .bits = hf_fixed_bits(s->fit->n),
+                                         .bits = hf_fixed_bits(s->fit->problem.n),
                                          .mult = s->mult,
                                          .mult_square = s->mult_square,
                                          .sum = s->sum,
                                          .sum_square = s->sum_square};
-    return hf_run(s->fit->ctx, HF_OP_MOMENTS, &args);
+    return hf_run(s->fit->problem.ctx, HF_OP_MOMENTS, &args);
 }
 
 void hf_scan_plan_moments(struct hf_scan *s) {
     const struct hf_fit *fit = s->fit;
-    const struct hf_columns *col = &fit->col;
-    const int64_t d = fit->d;
-    const int bits = hf_fixed_bits(fit->n);
+    const struct hf_columns *col = &fit->columns;
+    const int64_t d = fit->problem.d;
+    const int bits = hf_fixed_bits(fit->problem.n);
     for (int64_t f = 0; f < d; f++) {
         const double middle = col->min[f] + (col->max[f] - col->min[f]) / 2;
         s->middle[f] = col->whole ? rint(middle) : middle;
@@ -233,14 +239,15 @@ void hf_scan_plan_moments(struct hf_scan *s) {
 
 void hf_scan_take_moments(const struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    struct hf_columns *col = &fit->col;
-    const int64_t d = fit->d;
-    const int bits = hf_fixed_bits(fit->n);
+    const struct hf_problem *problem = &fit->problem;
+    struct hf_columns *col = &fit->columns;
+    const int64_t d = problem->d;
+    const int bits = hf_fixed_bits(problem->n);
     for (int64_t f = 0; f < d; f++) {
         const int64_t sum[HF_MAX_LIMBS] = {s->sum[f], s->sum[d + f]};
         const int64_t square[HF_MAX_LIMBS] = {s->sum_square[f], s->sum_square[d + f]};
-        const double t = hf_fixed_value(sum, 2, bits, s->mult[f]) / (double)fit->n;
-        const double t2 = hf_fixed_value(square, 2, bits, s->mult_square[f]) / (double)fit->n;
+        const double t = hf_fixed_value(sum, 2, bits, s->mult[f]) / (double)problem->n;
+        const double t2 = hf_fixed_value(square, 2, bits, s->mult_square[f]) / (double)problem->n;
         col->mean[f] = fmin(fmax(s->middle[f] + t, col->min[f]), col->max[f]);
         col->variance[f] = fmax(t2 - t * t, 0);
     }
@@ -249,12 +256,12 @@ void hf_scan_take_moments(const struct hf_scan *s) {
 /* Are the sums of whole numbers exact, and the moments whole in their units? With room for the
  * range's middle, which may lie a half off. */
 static bool whole_sums_serve(const struct hf_scan *s) {
-    const struct hf_columns *col = &s->fit->col;
+    const struct hf_columns *col = &s->fit->columns;
     if (!s->whole_sums || !col->whole)
         return false;
-    for (int64_t f = 0; f < s->fit->d; f++) {
+    for (int64_t f = 0; f < s->fit->problem.d; f++) {
         const double largest = fmax(fabs(col->min[f]), fabs(col->max[f])) + 1;
-        if (largest * largest * (double)s->fit->n_all > WHOLE_MOST || s->mult[f] < 1 ||
+        if (largest * largest * (double)s->fit->problem.n_all > WHOLE_MOST || s->mult[f] < 1 ||
             s->mult_square[f] < 1)
             return false;
     }
@@ -266,8 +273,8 @@ static int64_t scaled(int64_t v, double mult) { return v == 0 ? 0 : v * (int64_t
 
 /* What op moments would find: sums of t = x - middle and of t * t. */
 static void convert_whole_sums(const struct hf_scan *s) {
-    const int64_t n = s->fit->n;
-    const int64_t d = s->fit->d;
+    const int64_t n = s->fit->problem.n;
+    const int64_t d = s->fit->problem.d;
     for (int64_t f = 0; f < d; f++) {
         const int64_t middle = (int64_t)s->middle[f];
         const int64_t sum = (int64_t)s->whole_sums[f];
@@ -284,15 +291,15 @@ static hf_status scan_moments(struct hf_scan *s) {
     if (whole_sums_serve(s))
         convert_whole_sums(s);
     else
-        HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, moments_chunk, s));
+        HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, moments_chunk, s));
     hf_scan_take_moments(s);
     return HF_OK;
 }
 
 void hf_scan_center(const struct hf_scan *s) {
-    struct hf_columns *col = &s->fit->col;
-    const bool euclidean = s->fit->opts.metric == HF_EUCLIDEAN;
-    for (int64_t f = 0; f < s->fit->d; f++) {
+    struct hf_columns *col = &s->fit->columns;
+    const bool euclidean = s->fit->problem.opts.metric == HF_EUCLIDEAN;
+    for (int64_t f = 0; f < s->fit->problem.d; f++) {
         const double mean = col->whole ? rint(col->mean[f]) : col->mean[f];
         col->shift[f] = euclidean ? mean : 0;
     }
@@ -302,43 +309,46 @@ void hf_scan_center(const struct hf_scan *s) {
  * whole. */
 static void choose_filter(const struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    struct hf_columns *col = &fit->col;
-    const bool euclidean = fit->opts.metric == HF_EUCLIDEAN;
-    hf_choose_origin(&s->bulk, euclidean, fit->d, col->shift);
-    const double largest = hf_filter_reach(fit->d, col->min, col->max, col->shift);
-    fit->filter.shift = euclidean ? col->shift : NULL;
+    const struct hf_problem *problem = &fit->problem;
+    struct hf_columns *col = &fit->columns;
+    const bool euclidean = problem->opts.metric == HF_EUCLIDEAN;
+    hf_choose_origin(&s->bulk, euclidean, problem->d, col->shift);
+    const double largest = hf_filter_reach(problem->d, col->min, col->max, col->shift);
+    fit->frame.filter.shift = euclidean ? col->shift : NULL;
     const double length = hf_bulk_length(&s->bulk, euclidean);
-    fit->filter.scale = hf_choose_scale(length, largest);
-    fit->filter.length = length * fit->filter.scale;
-    fit->filter.whole = col->whole && largest <= 256;
-    const bool bytes = col->whole && hf_filter_bytes(fit->d, col->min, col->max);
-    fit->filter.least = bytes ? col->min : NULL;
-    fit->filter.most = bytes ? col->max : NULL;
+    fit->frame.filter.scale = hf_choose_scale(length, largest);
+    fit->frame.filter.length = length * fit->frame.filter.scale;
+    fit->frame.filter.whole = col->whole && largest <= 256;
+    const bool bytes = col->whole && hf_filter_bytes(problem->d, col->min, col->max);
+    fit->frame.filter.least = bytes ? col->min : NULL;
+    fit->frame.filter.most = bytes ? col->max : NULL;
 }
 
 /* scikit-learn's rule: relative to the mean of the column variances. Cosine clusters directions,
  * whose columns have a mean square of 1 / d. */
-static void choose_tolerance(struct hf_fit *fit) {
-    const double tol = fit->opts.tol;
+static void choose_tolerance(const struct hf_problem *problem, const struct hf_columns *columns,
+                             struct hf_frame *frame) {
+    const double tol = problem->opts.tol;
     double variance = 0;
-    for (int64_t f = 0; f < fit->d; f++)
-        variance += fit->col.variance[f];
-    if (fit->opts.metric == HF_COSINE)
+    for (int64_t f = 0; f < problem->d; f++)
+        variance += columns->variance[f];
+    if (problem->opts.metric == HF_COSINE)
         variance = 1;
-    fit->tol = tol < 0 ? -1 : (tol > 0 ? tol : DEFAULT_TOL) * variance / (double)fit->d;
+    frame->tol = tol < 0 ? -1 : (tol > 0 ? tol : DEFAULT_TOL) * variance / (double)problem->d;
 }
 
 /* One limb keeps a column's sums to float32's precision unless its largest value dwarfs the others.
  */
-static int choose_limbs(const struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    if (fit->dtype == HF_F64)
+static int choose_limbs(const struct hf_problem *problem, const struct hf_columns *columns,
+                        const struct hf_weights *weights) {
+    if (problem->dtype == HF_F64)
         return 2;
-    const double spread = log2(ldexp(fit->weight_max, -fit->weight_shift) / hf_least_weight(fit));
-    for (int64_t f = 0; f < fit->d; f++) {
-        const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
-        const double rms = sqrt(col->variance[f] + col->mean[f] * col->mean[f]);
-        const bool exact = col->whole && !fit->weights && largest <= 256;
+    const double spread =
+        log2(ldexp(weights->max, -weights->shift) / hf_least_weight(problem, weights));
+    for (int64_t f = 0; f < problem->d; f++) {
+        const double largest = fmax(fabs(columns->min[f]), fabs(columns->max[f]));
+        const double rms = sqrt(columns->variance[f] + columns->mean[f] * columns->mean[f]);
+        const bool exact = columns->whole && !weights->scaled && largest <= 256;
         if (largest > 0 && !exact && log2(largest / rms) + spread > LIMB_SPREAD)
             return 2;
     }
@@ -347,19 +357,21 @@ static int choose_limbs(const struct hf_fit *fit) {
 
 /* Scales of the sums. Directions (cosine) have components of at most 1, and a bit for rounding. */
 static void choose_sums(struct hf_fit *fit) {
-    const struct hf_columns *col = &fit->col;
-    struct hf_sums *s = &fit->sums;
-    s->k = fit->k;
-    s->d = fit->d;
-    s->bits = hf_fixed_bits(fit->n);
-    s->limbs = choose_limbs(fit);
-    fit->uneven = hf_light_possible(fit);
+    const struct hf_problem *problem = &fit->problem;
+    const struct hf_columns *col = &fit->columns;
+    struct hf_sums *s = &fit->centers.sums;
+    s->k = problem->k;
+    s->d = problem->d;
+    s->bits = hf_fixed_bits(problem->n);
+    s->limbs = choose_limbs(problem, &fit->columns, &fit->weights);
+    fit->weights.uneven = hf_light_possible(problem, &fit->weights, &fit->centers);
     s->mult = col->mult;
-    s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(fit->weight_max));
-    for (int64_t f = 0; f < fit->d; f++) {
+    s->weight_mult = hf_fixed_mult(s->bits, hf_fixed_exponent(fit->weights.max));
+    for (int64_t f = 0; f < problem->d; f++) {
         const double largest = fmax(fabs(col->min[f]), fabs(col->max[f]));
-        const int e = fit->opts.metric == HF_COSINE ? hf_fixed_exponent(fit->weight_max) + 1
-                                                    : hf_fixed_exponent(largest * fit->weight_max);
+        const int e = problem->opts.metric == HF_COSINE
+                          ? hf_fixed_exponent(fit->weights.max) + 1
+                          : hf_fixed_exponent(largest * fit->weights.max);
         col->mult[f] = hf_fixed_mult(s->bits, e);
         const bool plain = s->limbs == 1 && col->mult[f] < 0x1p900 && col->mult[f] > 0x1p-900;
         col->unit[f] = plain ? 1 / col->mult[f] : 0;
@@ -368,84 +380,89 @@ static void choose_sums(struct hf_fit *fit) {
 
 static hf_status scan_workspace(struct hf_scan *s, void **block) {
     struct hf_fit *fit = s->fit;
-    const size_t row = (size_t)fit->d * hf_dtype_bytes(fit->dtype);
-    int64_t chunk = hf_min64(fit->n_all, fit->panel_rows);
-    const bool buffered =
-        fit->source != NULL || (fit->opts.nan == HF_NAN_DROP && fit->x != &fit->resident.array);
+    const struct hf_problem *problem = &fit->problem;
+    const size_t row = (size_t)problem->d * hf_dtype_bytes(problem->dtype);
+    int64_t chunk = hf_min64(problem->n_all, fit->data.panel_rows);
+    const bool buffered = problem->source != NULL || (problem->opts.nan == HF_NAN_DROP &&
+                                                      problem->x != &fit->data.resident.array);
     if (buffered) {
-        const uint64_t allowed = fit->ctx->memory_bytes / 4;
+        const uint64_t allowed = problem->ctx->memory_bytes / 4;
         const uint64_t bytes = allowed < SCAN_BYTES ? allowed : SCAN_BYTES;
         chunk = hf_min64(chunk, (int64_t)(bytes / row));
         chunk = chunk < 1 ? 1 : chunk;
     }
-    fit->rows.chunk_rows = chunk;
-    const bool sums = hf_range_sums(fit->ctx);
-    const bool cosine = fit->opts.metric == HF_COSINE;
-    const size_t some = (size_t)hf_min64(fit->n_all, fit->scan_rows);
-    const size_t zeros = fit->opts.weights || cosine ? some * sizeof(int32_t) : 0;
+    fit->data.rows.chunk_rows = chunk;
+    const bool sums = hf_range_sums(problem->ctx);
+    const bool cosine = problem->opts.metric == HF_COSINE;
+    const size_t some = (size_t)hf_min64(problem->n_all, fit->data.scan_rows);
+    const size_t zeros = problem->opts.weights || cosine ? some * sizeof(int32_t) : 0;
     hf_carve carve = {0};
     for (int pass = 0; pass < 2; pass++) {
         carve.used = 0;
-        fit->rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
+        fit->data.rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
         s->zeros = hf_carve_take(&carve, zeros);
         s->squares = hf_carve_take(&carve, cosine ? some * sizeof(double) : 0);
-        s->sum = hf_carve_take(&carve, (size_t)fit->d * 4 * sizeof(int64_t));
-        s->sum_square = s->sum ? s->sum + 2 * fit->d : NULL;
-        s->whole_sums = !sums ? NULL : hf_carve_take(&carve, (size_t)fit->d * 2 * sizeof(double));
-        s->middle = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
-        s->mult = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
-        s->mult_square = hf_carve_take(&carve, (size_t)fit->d * sizeof(double));
-        s->sample = hf_carve_take(
-            &carve, buffered || fit->rows.reader ? hf_frame_sample_bytes(fit->n_all, fit->d) : 0);
+        s->sum = hf_carve_take(&carve, (size_t)problem->d * 4 * sizeof(int64_t));
+        s->sum_square = s->sum ? s->sum + 2 * problem->d : NULL;
+        s->whole_sums =
+            !sums ? NULL : hf_carve_take(&carve, (size_t)problem->d * 2 * sizeof(double));
+        s->middle = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
+        s->mult = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
+        s->mult_square = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
+        s->sample = hf_carve_take(&carve, buffered || fit->data.rows.reader
+                                              ? hf_frame_sample_bytes(problem->n_all, problem->d)
+                                              : 0);
         if (pass == 0 && !(carve.base = hf_alloc(carve.used)))
-            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %llu bytes to scan the data",
+            return hf_ctx_fail(problem->ctx, HF_E_NOMEM,
+                               "no memory for %llu bytes to scan the data",
                                (unsigned long long)carve.used);
     }
     *block = carve.base;
-    (void)hf_ctx_hold(fit->ctx, carve.used + 2 * (uint64_t)chunk +
-                                    (uint64_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double));
+    (void)hf_ctx_hold(problem->ctx, carve.used + 2 * (uint64_t)chunk +
+                                        (uint64_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
     memset(s->zeros, 0, zeros);
     if (s->whole_sums)
-        memset(s->whole_sums, 0, (size_t)fit->d * 2 * sizeof(double));
-    s->bad = hf_ctx_alloc(fit->ctx, (size_t)chunk);
+        memset(s->whole_sums, 0, (size_t)problem->d * 2 * sizeof(double));
+    s->bad = hf_ctx_alloc(problem->ctx, (size_t)chunk);
     if (!s->bad)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
-                           "%s has no memory for a byte for each of %lld rows", fit->ctx->name,
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM,
+                           "%s has no memory for a byte for each of %lld rows", problem->ctx->name,
                            (long long)chunk);
     return HF_OK;
 }
 
-static hf_status take_columns(struct hf_fit *fit) {
-    struct hf_columns *col = &fit->col;
-    col->block = hf_alloc_zero((size_t)fit->d * HF_COLUMN_ARRAYS * sizeof(double));
-    if (!col->block)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for what is known of %lld columns",
-                           (long long)fit->d);
-    double **const arrays[HF_COLUMN_ARRAYS] = {&col->min,   &col->max,  &col->mean, &col->variance,
-                                               &col->shift, &col->mult, &col->unit};
+static hf_status take_columns(const struct hf_problem *problem, struct hf_columns *columns) {
+    columns->block = hf_alloc_zero((size_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
+    if (!columns->block)
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for what is known of %lld columns",
+                           (long long)problem->d);
+    double **const arrays[HF_COLUMN_ARRAYS] = {&columns->min,      &columns->max,   &columns->mean,
+                                               &columns->variance, &columns->shift, &columns->mult,
+                                               &columns->unit};
     for (int i = 0; i < HF_COLUMN_ARRAYS; i++)
-        *arrays[i] = col->block + i * fit->d;
+        *arrays[i] = columns->block + i * problem->d;
     return HF_OK;
 }
 
 /* Rows on the device are copied without the dropped ones, others are skipped when read. */
 static hf_status leave_out(struct hf_fit *fit, int64_t dropped) {
-    fit->rows.n = fit->n;
-    if (dropped > 0 && fit->x == &fit->resident.array)
-        return hf_resident_drop(fit->ctx, &fit->resident, fit->dropped, dropped);
-    fit->rows.dropped = fit->dropped;
-    fit->rows.dropped_count = dropped;
+    const struct hf_problem *problem = &fit->problem;
+    fit->data.rows.n = problem->n;
+    if (dropped > 0 && problem->x == &fit->data.resident.array)
+        return hf_resident_drop(problem->ctx, &fit->data.resident, fit->data.dropped, dropped);
+    fit->data.rows.dropped = fit->data.dropped;
+    fit->data.rows.dropped_count = dropped;
     return HF_OK;
 }
 
 hf_status hf_scan_conclude(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
     choose_filter(s);
-    choose_tolerance(fit);
+    choose_tolerance(&fit->problem, &fit->columns, &fit->frame);
     choose_sums(fit);
-    if (fit->opts.metric == HF_EUCLIDEAN)
+    if (fit->problem.opts.metric == HF_EUCLIDEAN)
         HF_TRY(hf_scan_measure_square(s));
-    if (fit->opts.metric == HF_COSINE)
+    if (fit->problem.opts.metric == HF_COSINE)
         HF_TRY(hf_scan_zero_rows(s));
     hf_scan_choose_slack(fit);
     return HF_OK;
@@ -459,32 +476,33 @@ static hf_status scan(struct hf_scan *s) {
     HF_TRY(scan_moments(s));
     hf_scan_center(s);
     s->bulk.median = s->middle;
-    HF_TRY(hf_look_at_frame(&fit->rows, s->sample, fit->col.shift, &s->bulk));
+    HF_TRY(hf_look_at_frame(&fit->data.rows, s->sample, fit->columns.shift, &s->bulk));
     return hf_scan_conclude(s);
 }
 
-hf_status hf_scan_open(struct hf_fit *fit) {
-    fit->rows = (struct hf_rows){.ctx = fit->ctx,
-                                 .array = fit->x,
-                                 .source = fit->source,
-                                 .n = fit->n_all,
-                                 .d = fit->d,
-                                 .dtype = fit->dtype,
-                                 .reader = fit->resident.reader};
-    return take_columns(fit);
+hf_status hf_scan_open(const struct hf_problem *problem, struct hf_data *data,
+                       struct hf_columns *columns) {
+    data->rows = (struct hf_rows){.ctx = problem->ctx,
+                                  .array = problem->x,
+                                  .source = problem->source,
+                                  .n = problem->n_all,
+                                  .d = problem->d,
+                                  .dtype = problem->dtype,
+                                  .reader = data->resident.reader};
+    return take_columns(problem, columns);
 }
 
 hf_status hf_prepare(struct hf_fit *fit) {
     struct hf_scan s = {.fit = fit};
     void *block = NULL;
-    HF_TRY(hf_scan_open(fit));
+    HF_TRY(hf_scan_open(&fit->problem, &fit->data, &fit->columns));
     hf_status status = scan_workspace(&s, &block);
     if (status == HF_OK)
         status = scan(&s);
-    fit->rows.buffer = NULL;
-    hf_ctx_release(fit->ctx, s.bad);
+    fit->data.rows.buffer = NULL;
+    hf_ctx_release(fit->problem.ctx, s.bad);
     hf_free(s.bad_copy);
     hf_free(block);
-    fit->ctx->held_bytes = 0;
+    fit->problem.ctx->held_bytes = 0;
     return status;
 }

@@ -25,7 +25,7 @@ struct joint {
 
 static void carve_joint(struct joint *j, hf_carve *carve) {
     const size_t count = (size_t)j->count, columns = count * (size_t)j->d;
-    const size_t n = j->fits[0].opts.metric == HF_COSINE ? (size_t)j->fits[0].n : 0;
+    const size_t n = j->fits[0].problem.opts.metric == HF_COSINE ? (size_t)j->fits[0].problem.n : 0;
     double **const each[] = {&j->min, &j->max, &j->middle, &j->mult, &j->mult_square, &j->center};
     for (int i = 0; i < 6; i++)
         *each[i] = hf_carve_take(carve, columns * sizeof(double));
@@ -42,7 +42,7 @@ static void carve_joint(struct joint *j, hf_carve *carve) {
 }
 
 static hf_status joint_range(struct joint *j, const hf_array *x) {
-    hf_context *ctx = j->fits[0].ctx;
+    hf_context *ctx = j->fits[0].problem.ctx;
     void *bad = hf_ctx_alloc(ctx, (size_t)x->rows);
     const struct hf_range_args args = {.x = *x,
                                        .batch = j->count,
@@ -81,7 +81,7 @@ static hf_status joint_conclude(struct joint *j, const hf_array *x) {
                                        .median = j->middle,
                                        .length_mean = j->length_mean,
                                        .length_median = j->length_median};
-    HF_TRY(hf_frame(j->fits[0].ctx, &args));
+    HF_TRY(hf_frame(j->fits[0].problem.ctx, &args));
     for (int64_t p = 0; p < j->count; p++) {
         struct hf_scan s = joint_scan(j, p);
         s.bulk = (struct hf_bulk){s.middle, j->length_mean[p], j->length_median[p]};
@@ -103,22 +103,23 @@ static hf_status joint_moments(struct joint *j, const hf_array *x) {
         struct hf_fit *fit = &j->fits[p];
         struct hf_scan s = joint_scan(j, p);
         if (j->bad_rows[p] > 0)
-            return hf_ctx_fail(fit->ctx, HF_E_DATA, "%lld rows of problem %lld hold NaN or Inf",
+            return hf_ctx_fail(fit->problem.ctx, HF_E_DATA,
+                               "%lld rows of problem %lld hold NaN or Inf",
                                (long long)j->bad_rows[p], (long long)p);
-        HF_TRY(hf_scan_open(fit));
-        fit->rows.chunk_rows = fit->n;
-        memcpy(fit->col.min, j->min + p * j->d, (size_t)j->d * sizeof(double));
-        memcpy(fit->col.max, j->max + p * j->d, (size_t)j->d * sizeof(double));
-        fit->col.whole = j->whole[p];
+        HF_TRY(hf_scan_open(&fit->problem, &fit->data, &fit->columns));
+        fit->data.rows.chunk_rows = fit->problem.n;
+        memcpy(fit->columns.min, j->min + p * j->d, (size_t)j->d * sizeof(double));
+        memcpy(fit->columns.max, j->max + p * j->d, (size_t)j->d * sizeof(double));
+        fit->columns.whole = j->whole[p];
         HF_TRY(hf_scan_check(fit));
         hf_scan_plan_moments(&s);
     }
-    HF_TRY(hf_moments(j->fits[0].ctx, &args));
+    HF_TRY(hf_moments(j->fits[0].problem.ctx, &args));
     for (int64_t p = 0; p < j->count; p++) {
         struct hf_scan s = joint_scan(j, p);
         hf_scan_take_moments(&s);
         hf_scan_center(&s);
-        memcpy(j->center + p * j->d, s.fit->col.shift, (size_t)j->d * sizeof(double));
+        memcpy(j->center + p * j->d, s.fit->columns.shift, (size_t)j->d * sizeof(double));
     }
     return joint_conclude(j, x);
 }
@@ -129,8 +130,8 @@ hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x
     carve_joint(&j, &carve);
     void *block = hf_alloc(carve.used);
     if (!block)
-        return hf_ctx_fail(fits[0].ctx, HF_E_NOMEM, "no memory for %zu bytes to scan the data",
-                           carve.used);
+        return hf_ctx_fail(fits[0].problem.ctx, HF_E_NOMEM,
+                           "no memory for %zu bytes to scan the data", carve.used);
     carve = (hf_carve){.base = block};
     carve_joint(&j, &carve);
     hf_status status = joint_range(&j, x);

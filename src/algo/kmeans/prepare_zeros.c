@@ -8,14 +8,15 @@
 #define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */
 
 /* Without such a row nothing is taken. */
-static hf_status take_pull(struct hf_fit *fit) {
-    if (fit->pull)
+static hf_status take_pull(const struct hf_problem *problem, struct hf_weights *weights) {
+    if (weights->directed)
         return HF_OK;
-    fit->pull = hf_alloc((size_t)fit->n * sizeof(double));
-    if (!fit->pull)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for %lld weights", (long long)fit->n);
-    for (int64_t i = 0; i < fit->n; i++)
-        fit->pull[i] = fit->weights ? fit->weights[i] : 1;
+    weights->directed = hf_alloc((size_t)problem->n * sizeof(double));
+    if (!weights->directed)
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for %lld weights",
+                           (long long)problem->n);
+    for (int64_t i = 0; i < problem->n; i++)
+        weights->directed[i] = weights->scaled ? weights->scaled[i] : 1;
     return HF_OK;
 }
 
@@ -28,23 +29,24 @@ static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
     for (int64_t i = 0; i < chunk->rows; i++) {
         if (s->squares[i] > 0)
             continue;
-        HF_TRY(take_pull(fit));
-        fit->pull[first + i] = 0;
+        HF_TRY(take_pull(&fit->problem, &fit->weights));
+        fit->weights.directed[first + i] = 0;
     }
     return HF_OK;
 }
 
 hf_status hf_scan_zero_rows(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    const struct hf_columns *col = &fit->col;
-    if (fit->opts.init == HF_INIT_GIVEN && fit->opts.empty != HF_EMPTY_RELOCATE &&
-        fit->opts.empty != HF_EMPTY_SPLIT)
+    const struct hf_problem *problem = &fit->problem;
+    const struct hf_columns *col = &fit->columns;
+    if (problem->opts.init == HF_INIT_GIVEN && problem->opts.empty != HF_EMPTY_RELOCATE &&
+        problem->opts.empty != HF_EMPTY_SPLIT)
         return HF_OK;
-    for (int64_t f = 0; f < fit->d; f++)
+    for (int64_t f = 0; f < problem->d; f++)
         if (col->min[f] > LEAST_SQUARED || col->max[f] < -LEAST_SQUARED)
             return HF_OK;
-    HF_TRY(hf_panels_each(&fit->rows, fit->scan_rows, zeros_chunk, s));
-    for (int64_t i = 0; fit->pull && i < fit->n; i++)
-        fit->pulls |= fit->pull[i] > 0;
+    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.scan_rows, zeros_chunk, s));
+    for (int64_t i = 0; fit->weights.directed && i < problem->n; i++)
+        fit->weights.any_directed |= fit->weights.directed[i] > 0;
     return HF_OK;
 }

@@ -25,61 +25,67 @@ struct init_progress {
 
 static int init_progress(void *user, int64_t done, int64_t total) {
     const struct init_progress *p = user;
-    const hf_kmeans_opts *o = &p->fit->opts;
+    const hf_kmeans_opts *o = &p->fit->problem.opts;
     return o->progress(o->progress_user, p->restart, 0, NULL, done, total);
 }
 
-static void take_given(struct hf_fit *fit) {
-    const hf_array *c = fit->opts.centroids;
-    for (int64_t j = 0; j < fit->k; j++)
-        hf_to_f64(fit->start + j * fit->d, hf_array_row(c, j), c->dtype, fit->d);
+static void take_given(const struct hf_problem *problem, const struct hf_centers *centers) {
+    const hf_array *c = problem->opts.centroids;
+    for (int64_t j = 0; j < problem->k; j++)
+        hf_to_f64(centers->start + j * problem->d, hf_array_row(c, j), c->dtype, problem->d);
 }
 
 static hf_status seed(struct hf_fit *fit, int restart) {
+    const struct hf_problem *problem = &fit->problem;
     struct init_progress progress = {.fit = fit, .restart = restart};
-    const struct hf_init_args args = {.k = fit->k,
-                                      .metric = fit->opts.metric,
-                                      .init = fit->opts.init,
-                                      .seed = fit->opts.seed,
-                                      .restart = restart,
-                                      .weights = hf_start_weights(fit),
-                                      .filter = fit->filter,
-                                      .nearest = fit->nearest,
-                                      .labels = fit->labels,
-                                      .progress = fit->opts.progress ? init_progress : NULL,
-                                      .progress_user = &progress,
-                                      .log = fit->opts.checkpoint || fit->opts.resume ? &fit->log
-                                                                                      : NULL};
-    HF_TRY(hf_kmeans_init(&fit->rows, &args, fit->start));
-    fit->log.count = fit->log.at = 0;
+    const struct hf_init_args args = {
+        .k = problem->k,
+        .metric = problem->opts.metric,
+        .init = problem->opts.init,
+        .seed = problem->opts.seed,
+        .restart = restart,
+        .weights = hf_start_weights(&fit->weights),
+        .filter = fit->frame.filter,
+        .nearest = fit->work.nearest,
+        .labels = fit->labels.host,
+        .progress = problem->opts.progress ? init_progress : NULL,
+        .progress_user = &progress,
+        .log = problem->opts.checkpoint || problem->opts.resume ? &fit->saves.log : NULL};
+    HF_TRY(hf_kmeans_init(&fit->data.rows, &args, fit->centers.start));
+    fit->saves.log.count = fit->saves.log.at = 0;
     return HF_OK;
 }
 
 hf_status hf_fit_start(struct hf_fit *fit, int restart) {
-    const size_t centers = (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type);
-    fit->current = fit->start;
-    fit->previous = (char *)fit->start + centers;
-    hf_labels_close(fit); /* of another restart; the start may need the memory */
-    if (fit->opts.init == HF_INIT_GIVEN)
-        take_given(fit);
+    const struct hf_problem *problem = &fit->problem;
+    const size_t centers = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
+    fit->centers.current = fit->centers.start;
+    fit->centers.previous = (char *)fit->centers.start + centers;
+    hf_labels_close(problem, &fit->labels); /* of another restart; the start may need the memory */
+    if (problem->opts.init == HF_INIT_GIVEN)
+        take_given(problem, &fit->centers);
     else
         HF_TRY(seed(fit, restart));
-    hf_centers_store(fit, fit->current, fit->start, fit->k * fit->d);
-    const int64_t beyond = hf_first_not_finite(fit->current, fit->center_type, fit->k * fit->d);
-    return beyond == fit->k * fit->d
+    hf_centers_store(problem, &fit->columns, fit->centers.current, fit->centers.start,
+                     problem->k * problem->d);
+    const int64_t beyond =
+        hf_first_not_finite(fit->centers.current, problem->center_type, problem->k * problem->d);
+    return beyond == problem->k * problem->d
                ? HF_OK
-               : hf_ctx_fail(fit->ctx, HF_E_ARG,
+               : hf_ctx_fail(problem->ctx, HF_E_ARG,
                              "initial centroid %lld, column %lld (counted from 0) is too large for "
                              "the centroids' type: scale the data or give smaller ones",
-                             (long long)(beyond / fit->d), (long long)(beyond % fit->d));
+                             (long long)(beyond / problem->d), (long long)(beyond % problem->d));
 }
 
 /* Ties go to the earlier restart. */
-static bool keep_if_better(struct hf_fit *fit, struct hf_restart *run, struct hf_restart *best) {
+static bool keep_if_better(const struct hf_problem *problem, const struct hf_centers *centers,
+                           struct hf_restart *run, struct hf_restart *best) {
     if (best->number >= 0 && !(run->inertia < best->inertia))
         return false;
     const struct hf_history spare = best->history;
-    memcpy(fit->best, fit->current, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
+    memcpy(centers->best, centers->current,
+           (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
     *best = *run;
     run->history = spare;
     return true;
@@ -106,13 +112,13 @@ static void save_start(void *user) {
 static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
                             const struct hf_restart *best) {
     struct start start = {.fit = fit, .run = run, .best = best, .saved = hf_now_s()};
-    fit->log.save = save_start;
-    fit->log.user = &start;
+    fit->saves.log.save = save_start;
+    fit->saves.log.user = &start;
     const hf_status status = hf_fit_start(fit, run->number);
     run->cancelled = status == HF_E_CANCELLED;
-    if (run->cancelled && (fit->log.count > 0 || best->number >= 0))
+    if (run->cancelled && (fit->saves.log.count > 0 || best->number >= 0))
         hf_checkpoint_write(fit, run, best);
-    fit->log.save = NULL;
+    fit->saves.log.save = NULL;
     return status;
 }
 
@@ -125,19 +131,19 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
     else
         HF_TRY(hf_lloyd_rebuild(fit));
     const double started = hf_now_s();
-    fit->seconds_init += started - begin;
+    fit->outcome.seconds_init += started - begin;
     HF_TRY(hf_lloyd(fit, run, best));
     const double stopped = hf_now_s();
-    fit->seconds_iterate += stopped - started;
+    fit->outcome.seconds_iterate += stopped - started;
     HF_TRY(hf_finish(fit, run->stop == HF_STOP_LABELS || run->settled, true, &run->inertia));
-    fit->seconds_finish += hf_now_s() - stopped;
+    fit->outcome.seconds_finish += hf_now_s() - stopped;
     return HF_OK;
 }
 
 /* All restarts that are left; *fresh: the labels are those of the best centroids. */
 static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_restart *best,
                          bool *fresh) {
-    while (run->number < fit->opts.n_init) {
+    while (run->number < fit->problem.opts.n_init) {
         const hf_status status = run_one(fit, run, best);
         if (status == HF_E_CANCELLED && best->number >= 0) {
             best->stop = HF_STOP_CANCELLED; /* while seeding: what is finished stands, but for */
@@ -145,11 +151,11 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
             return HF_OK;
         }
         HF_TRY(status);
-        const bool last = run->number + 1 == fit->opts.n_init;
+        const bool last = run->number + 1 == fit->problem.opts.n_init;
         const bool cancelled = run->cancelled;
         const hf_stop stop = run->stop;
         const int number = run->number;
-        *fresh = keep_if_better(fit, run, best);
+        *fresh = keep_if_better(&fit->problem, &fit->centers, run, best);
         run->number = number + 1;
         run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
@@ -166,12 +172,14 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
 
 /* Labels and inertia of the best centroids once more, when the last restart was not the best. */
 static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
+    const struct hf_problem *problem = &fit->problem;
     const double begin = hf_now_s();
-    memcpy(fit->current, fit->best, (size_t)(fit->k * fit->d) * hf_dtype_bytes(fit->center_type));
-    HF_TRY(hf_labels_clear(fit));
+    memcpy(fit->centers.current, fit->centers.best,
+           (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
+    HF_TRY(hf_labels_clear(problem, &fit->labels));
     hf_skip_reset(&fit->skip);
     HF_TRY(hf_finish(fit, false, false, &best->inertia));
-    fit->seconds_finish += hf_now_s() - begin;
+    fit->outcome.seconds_finish += hf_now_s() - begin;
     return HF_OK;
 }
 
@@ -180,14 +188,14 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     bool fresh = false;
     best->number = -1;
     hf_status status = hf_checkpoint_mark(fit);
-    if (status == HF_OK && fit->opts.resume)
+    if (status == HF_OK && fit->problem.opts.resume)
         status = hf_checkpoint_resume(fit, &run, best);
     if (status == HF_OK)
         status = run_all(fit, &run, best, &fresh);
     if (status == HF_OK && !fresh)
         status = revisit_best(fit, best);
     if (status == HF_OK)
-        status = hf_labels_bring(fit, false);
+        status = hf_labels_bring(&fit->problem, &fit->labels, false);
     hf_free(run.history.it);
     return status;
 }

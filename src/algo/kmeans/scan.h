@@ -13,7 +13,7 @@ struct hf_scan {
     uint8_t *bad;      /* [panel_rows or fewer] the device's memory */
     uint8_t *bad_copy; /* the same where the host can read it; NULL until it is wanted */
     int64_t bad_rows;
-    int64_t dropped, room; /* used and allocated of fit->dropped */
+    int64_t dropped, room; /* used and allocated of fit->data.dropped */
     int32_t *zeros;        /* [scan_rows or n], only with weights or HF_COSINE */
     double *squares;       /* likewise, only with HF_COSINE */
     double *whole_sums;    /* [2, d] of x and x * x, for whole numbers; NULL: not hf_range_sums() */
@@ -24,8 +24,9 @@ struct hf_scan {
     hf_wide square;
 };
 
-/* fit->rows and room for fit->col. */
-hf_status hf_scan_open(struct hf_fit *fit);
+/* fit->data.rows and room for fit->columns. */
+hf_status hf_scan_open(const struct hf_problem *problem, struct hf_data *data,
+                       struct hf_columns *columns);
 /* Extremes of no rows, of so many columns. */
 void hf_scan_no_range(double *min, double *max, int64_t count);
 /* With the ranges: weights, and whether anything may overflow. */
@@ -34,7 +35,7 @@ hf_status hf_scan_check(struct hf_fit *fit);
 void hf_scan_plan_moments(struct hf_scan *s);
 /* Mean and variance of each column from those sums. */
 void hf_scan_take_moments(const struct hf_scan *s);
-/* fit->col.shift: the mean, whole for whole numbers; zeros unless the metric is Euclidean. */
+/* fit->columns.shift: the mean, whole for whole numbers; zeros unless the metric is Euclidean. */
 void hf_scan_center(const struct hf_scan *s);
 /* All that depends on ranges, moments and the bulk of the rows. */
 hf_status hf_scan_conclude(struct hf_scan *s);
@@ -43,11 +44,11 @@ hf_status hf_scan_conclude(struct hf_scan *s);
  * [rows] (NULL: not wanted). */
 hf_status hf_scan_squares(struct hf_scan *s, const hf_array *chunk, const double *weights,
                           double *squares, hf_wide *sum);
-/* Euclidean: fit->total_square. */
+/* Euclidean: fit->frame.total_square. */
 hf_status hf_scan_measure_square(struct hf_scan *s);
-/* fit->slack. */
+/* fit->frame.slack. */
 void hf_scan_choose_slack(struct hf_fit *fit);
-/* prepare_zeros.c, HF_COSINE: fit->pull. */
+/* prepare_zeros.c, HF_COSINE: fit->weights.directed. */
 hf_status hf_scan_zero_rows(struct hf_scan *s);
 
 #endif

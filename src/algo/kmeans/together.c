@@ -123,13 +123,15 @@ static bool take_views(struct together *t, const hf_array *x) {
 /* The fit of one problem, up to where its rows are looked at. */
 static hf_status open_fit(struct together *t, int64_t p, int64_t seed) {
     struct hf_fit *fit = &t->fits[p];
+    struct hf_problem *problem = &fit->problem;
     const struct hf_shape shape = {t->n, t->d, t->dtype};
-    *fit = (struct hf_fit){.ctx = t->ctx, .x = &t->views[p], .n_all = t->n, .k = t->k, .d = t->d};
-    fit->n = fit->panel_rows = fit->scan_rows = t->n;
-    fit->dtype = t->dtype;
-    fit->center_type = t->dtype == HF_F64 ? HF_F64 : HF_F32;
-    HF_TRY(hf_check_opts(t->ctx, t->opts, &shape, &fit->opts));
-    fit->opts.seed += (uint64_t)seed;
+    *fit = (struct hf_fit){
+        .problem = {.ctx = t->ctx, .x = &t->views[p], .n_all = t->n, .k = t->k, .d = t->d}};
+    problem->n = fit->data.panel_rows = fit->data.scan_rows = t->n;
+    problem->dtype = t->dtype;
+    problem->center_type = t->dtype == HF_F64 ? HF_F64 : HF_F32;
+    HF_TRY(hf_check_opts(t->ctx, t->opts, &shape, &problem->opts));
+    problem->opts.seed += (uint64_t)seed;
     return HF_OK;
 }
 
@@ -141,13 +143,14 @@ static hf_status look(struct together *t, int64_t first) {
 
 /* How long the bulk of a problem's rows is at most about another origin than its own; 0: that is
  * not known. */
-static double length_about(const struct hf_fit *fit, const double *origin) {
+static double length_about(const struct hf_problem *problem, const struct hf_frame *frame,
+                           const struct hf_columns *columns, const double *origin) {
     double apart = 0;
-    if (fit->filter.length == 0)
+    if (frame->filter.length == 0)
         return 0;
-    for (int64_t f = 0; f < fit->d; f++)
-        apart += (fit->col.shift[f] - origin[f]) * (fit->col.shift[f] - origin[f]);
-    return fit->filter.length / fit->filter.scale + sqrt(apart);
+    for (int64_t f = 0; f < problem->d; f++)
+        apart += (columns->shift[f] - origin[f]) * (columns->shift[f] - origin[f]);
+    return frame->filter.length / frame->filter.scale + sqrt(apart);
 }
 
 /* One filter for all: about the middle of their origins, for the longest rows. */
@@ -156,20 +159,21 @@ static void share_filter(struct together *t) {
     for (int64_t f = 0; f < t->d; f++) {
         t->shift[f] = 0;
         for (int64_t p = 0; p < t->count; p++)
-            t->shift[f] += t->fits[p].col.shift[f] / (double)t->count;
+            t->shift[f] += t->fits[p].columns.shift[f] / (double)t->count;
     }
     double longest = 0;
     for (int64_t p = 0; p < t->count; p++) {
         const struct hf_fit *fit = &t->fits[p];
-        largest = fmax(largest, hf_filter_reach(t->d, fit->col.min, fit->col.max, t->shift));
-        longest = fmax(longest, length_about(fit, t->shift));
+        largest =
+            fmax(largest, hf_filter_reach(t->d, fit->columns.min, fit->columns.max, t->shift));
+        longest = fmax(longest, length_about(&fit->problem, &fit->frame, &fit->columns, t->shift));
     }
     for (int64_t p = 0; p < t->count; p++)
         hf_prepare_filter(&t->fits[p], t->shift, hf_choose_scale(longest, largest), longest);
 }
 
 static size_t center_bytes(const struct together *t) {
-    return (size_t)(t->k * t->d) * hf_dtype_bytes(t->fits[0].center_type);
+    return (size_t)(t->k * t->d) * hf_dtype_bytes(t->fits[0].problem.center_type);
 }
 
 /* Elements of the sums of a problem. */
@@ -177,7 +181,7 @@ static int64_t sum_cells(const struct together *t) { return t->sums.limbs * t->k
 
 static void carve_host(struct together *t, hf_carve *c) {
     const size_t count = (size_t)t->count, d = (size_t)t->d;
-    const int max_iter = t->fits[0].opts.max_iter;
+    const int max_iter = t->fits[0].problem.opts.max_iter;
     t->mult = hf_carve_take(c, count * d * sizeof(double));
     t->unit = hf_carve_take(c, count * d * sizeof(double));
     t->shift = hf_carve_take(c, d * sizeof(double));
@@ -206,7 +210,7 @@ static void carve_device(struct together *t, hf_carve *c) {
 
 static bool take_blocks(struct together *t) {
     hf_carve host = {0}, device = {0};
-    t->sums = t->fits[0].sums;
+    t->sums = t->fits[0].centers.sums;
     carve_host(t, &host);
     carve_device(t, &device);
     t->block = hf_alloc(host.used);
@@ -222,12 +226,12 @@ static bool take_blocks(struct together *t) {
 
 /* All that a fit needs which starts and ends here: what becomes its result's. */
 static hf_status take_results(struct together *t, struct hf_fit *fit) {
-    fit->best = hf_alloc(center_bytes(t));
-    fit->labels = hf_alloc((size_t)t->n * sizeof(int32_t));
-    fit->sizes = hf_alloc((size_t)t->k * sizeof(int64_t));
-    fit->rows.chunk_rows = t->n;
-    fit->held_bytes = hf_prepared_bytes(fit);
-    return fit->best && fit->labels && fit->sizes
+    fit->centers.best = hf_alloc(center_bytes(t));
+    fit->labels.host = hf_alloc((size_t)t->n * sizeof(int32_t));
+    fit->outcome.sizes = hf_alloc((size_t)t->k * sizeof(int64_t));
+    fit->data.rows.chunk_rows = t->n;
+    fit->memory.held_bytes = hf_prepared_bytes(&fit->problem, &fit->weights, &fit->data);
+    return fit->centers.best && fit->labels.host && fit->outcome.sizes
                ? HF_OK
                : hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for results");
 }
@@ -239,18 +243,18 @@ static hf_status start_random(struct together *t, int64_t *row) {
         struct hf_fit *fit = &t->fits[p];
         const struct hf_init_args args = {.k = t->k,
                                           .init = HF_INIT_RANDOM,
-                                          .seed = fit->opts.seed,
-                                          .weights = hf_start_weights(fit),
-                                          .filter = fit->filter};
+                                          .seed = fit->problem.opts.seed,
+                                          .weights = hf_start_weights(&fit->weights),
+                                          .filter = fit->frame.filter};
         HF_TRY(take_results(t, fit));
-        HF_TRY(hf_kmeans_init_random(&fit->rows, &args, row + p * t->k));
+        HF_TRY(hf_kmeans_init_random(&fit->data.rows, &args, row + p * t->k));
         for (int64_t j = 0; j < t->k; j++)
             row[p * t->k + j] += p * t->n;
     }
     const struct hf_gather_args args = {.x = t->x,
                                         .index = row,
                                         .count = t->count * t->k,
-                                        .type = t->fits[0].center_type,
+                                        .type = t->fits[0].problem.center_type,
                                         .out = t->current};
     return hf_gather(t->ctx, &args);
 }
@@ -260,14 +264,14 @@ static hf_status start_each(struct together *t) {
     const size_t centers = center_bytes(t);
     for (int64_t p = 0; p < t->count; p++) {
         struct hf_fit *fit = &t->fits[p];
-        const bool again = p > 0 && fit->opts.init == HF_INIT_GIVEN;
+        const bool again = p > 0 && fit->problem.opts.init == HF_INIT_GIVEN;
         const void *from = t->current;
         if (again) {
             HF_TRY(take_results(t, fit));
         } else {
             HF_TRY(hf_fit_workspace(fit));
             HF_TRY(hf_fit_start(fit, 0));
-            from = fit->current;
+            from = fit->centers.current;
         }
         HF_TRY(hf_ctx_copy(t->ctx, t->current + (size_t)p * centers, from, centers));
     }
@@ -295,12 +299,12 @@ static hf_status gather(struct together *t) {
     memset(t->state, 0, (size_t)t->count * sizeof *t->state);
     for (int64_t p = 0; p < t->count; p++) {
         const struct hf_fit *fit = &t->fits[p];
-        memcpy(t->unit + p * t->d, fit->col.unit, columns);
-        memcpy(t->mult + p * t->d, fit->col.mult, columns);
-        t->tol[p] = fit->tol;
-        t->total_square[p] = fit->total_square;
-        t->slack[p] = fit->slack;
-        t->weight_mult[p] = fit->sums.weight_mult;
+        memcpy(t->unit + p * t->d, fit->columns.unit, columns);
+        memcpy(t->mult + p * t->d, fit->columns.mult, columns);
+        t->tol[p] = fit->frame.tol;
+        t->total_square[p] = fit->frame.total_square;
+        t->slack[p] = fit->frame.slack;
+        t->weight_mult[p] = fit->centers.sums.weight_mult;
     }
     HF_TRY(hf_ctx_copy(ctx, t->device_mult, t->mult, (size_t)t->count * columns));
     HF_TRY(hf_ctx_fill(ctx, t->labels, 0xff, labels));
@@ -313,14 +317,15 @@ static hf_status gather(struct together *t) {
 
 static struct hf_lloyd_args joint_args(struct together *t) {
     struct hf_fit *fit = &t->fits[0];
+    const struct hf_problem *problem = &fit->problem;
     struct hf_lloyd_args args = {.x = t->x,
                                  .batch = t->count,
-                                 .exact = fit->opts.precision == HF_EXACT,
-                                 .filter = fit->filter,
-                                 .rule = hf_fit_rule(fit),
-                                 .empty = fit->opts.empty,
-                                 .skipping = fit->opts.skipping,
-                                 .count = fit->opts.max_iter,
+                                 .exact = problem->opts.precision == HF_EXACT,
+                                 .filter = fit->frame.filter,
+                                 .rule = hf_fit_rule(problem, &fit->columns),
+                                 .empty = problem->opts.empty,
+                                 .skipping = problem->opts.skipping,
+                                 .count = problem->opts.max_iter,
                                  .tol = t->tol,
                                  .total_square = t->total_square,
                                  .slack = t->slack,
@@ -348,29 +353,30 @@ struct enders {
  * the labels of its centroids, and the inertia. */
 static hf_status queue_end(struct together *t, int64_t p, struct enders *with) {
     struct hf_fit *fit = &t->fits[p];
+    const struct hf_problem *problem = &fit->problem;
     int32_t *labels = t->labels + p * t->n;
     const hf_array c =
-        hf_array_view(t->current + (size_t)p * center_bytes(t), fit->center_type, t->k, t->d);
+        hf_array_view(t->current + (size_t)p * center_bytes(t), problem->center_type, t->k, t->d);
     struct hf_sums sums = t->sums;
     sums.mult += p * t->d;
     sums.weight_mult = t->weight_mult[p];
     sums.sum += p * sum_cells(t);
     sums.count += p * t->k;
     const struct hf_update_args out = {.x = t->views[p],
-                                       .metric = fit->opts.metric,
+                                       .metric = problem->opts.metric,
                                        .old_labels = labels,
                                        .labels = t->none,
                                        .sums = &sums};
     const struct hf_assign_args nearest = {.x = t->views[p],
                                            .c = c,
-                                           .metric = fit->opts.metric,
-                                           .exact = fit->opts.precision == HF_EXACT,
-                                           .filter = fit->filter,
+                                           .metric = problem->opts.metric,
+                                           .exact = problem->opts.precision == HF_EXACT,
+                                           .filter = fit->frame.filter,
                                            .labels = labels,
                                            .stats = t->stats};
     const struct hf_inertia_args far = {.x = t->views[p],
                                         .c = c,
-                                        .metric = fit->opts.metric,
+                                        .metric = problem->opts.metric,
                                         .labels = labels,
                                         .sum = t->device_inertia + p};
     HF_TRY(hf_queue(t->ctx, HF_OP_UPDATE, &out, &with->update));
@@ -379,8 +385,8 @@ static hf_status queue_end(struct together *t, int64_t p, struct enders *with) {
 }
 
 /* Where results of a problem go. */
-static void *place_of_labels(const struct hf_fit *fit) { return fit->labels; }
-static void *place_of_centers(const struct hf_fit *fit) { return fit->best; }
+static void *place_of_labels(const struct hf_fit *fit) { return fit->labels.host; }
+static void *place_of_centers(const struct hf_fit *fit) { return fit->centers.best; }
 
 /* `bytes` of each problem to the host, of small ones many at a time. */
 static hf_status fetch(struct together *t, const void *from, size_t bytes,
@@ -416,16 +422,17 @@ static hf_status finish(struct together *t, int64_t p, struct shares each,
     run.history.it = hf_alloc((size_t)s->iterations * sizeof(hf_kmeans_iteration));
     if (!run.history.it)
         return hf_ctx_fail(t->ctx, HF_E_NOMEM, "no memory for a history");
-    memcpy(run.history.it, t->history + p * fit->opts.max_iter,
+    memcpy(run.history.it, t->history + p * fit->problem.opts.max_iter,
            (size_t)s->iterations * sizeof(hf_kmeans_iteration));
     for (int i = 0; i < s->iterations; i++)
         run.history.it[i].seconds = each.iteration;
-    const hf_status status = hf_count_labels(fit);
+    const hf_status status = hf_count_labels(&fit->problem, &fit->labels, &fit->outcome);
     if (status == HF_OK) {
-        fit->seconds_iterate = each.iteration * s->iterations;
-        fit->seconds_finish = each.end + hf_now_s() - begin;
+        fit->outcome.seconds_iterate = each.iteration * s->iterations;
+        fit->outcome.seconds_finish = each.end + hf_now_s() - begin;
         hf_fit_hand_over(fit, &run, result);
-        result->seconds_total = fit->seconds_init + fit->seconds_iterate + fit->seconds_finish;
+        result->seconds_total =
+            fit->outcome.seconds_init + fit->outcome.seconds_iterate + fit->outcome.seconds_finish;
     }
     hf_free(run.history.it);
     return status;
@@ -443,7 +450,7 @@ static hf_status check_sums(struct together *t) {
         }
     HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.sum, (size_t)t->count * sums, &sums_empty));
     HF_TRY(hf_ctx_is_zero(t->ctx, t->sums.count, (size_t)t->count * counts, &counts_empty));
-    return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(&t->fits[0]);
+    return sums_empty && counts_empty ? HF_OK : hf_sums_are_wrong(&t->fits[0].problem);
 }
 
 static hf_status finish_all(struct together *t, double iteration, hf_kmeans_result *fits,
@@ -462,8 +469,8 @@ static hf_status finish_all(struct together *t, double iteration, hf_kmeans_resu
         struct hf_fit *fit = &t->fits[p];
         if (!is_done(t, p))
             continue;
-        hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
-        hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
+        hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_assign);
+        hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);
         HF_TRY(finish(t, p, each, &fits[p]));
         done[p] = true;
     }
@@ -501,13 +508,13 @@ static bool short_enough(const struct together *t) {
 static bool alike(const struct together *t) {
     for (int64_t p = 0; p < t->count; p++) {
         const struct hf_fit *fit = &t->fits[p];
-        if (fit->sums.limbs != t->fits[0].sums.limbs || fit->n != t->n)
+        if (fit->centers.sums.limbs != t->fits[0].centers.sums.limbs || fit->problem.n != t->n)
             return false;
         double spread = 0;
         double apart = 0;
         for (int64_t f = 0; f < t->d; f++) {
-            spread = fmax(spread, fit->col.max[f] - fit->col.min[f]);
-            apart = fmax(apart, fabs(fit->col.mean[f] - t->fits[0].col.mean[f]));
+            spread = fmax(spread, fit->columns.max[f] - fit->columns.min[f]);
+            apart = fmax(apart, fabs(fit->columns.mean[f] - t->fits[0].columns.mean[f]));
         }
         if (apart > FAR * spread)
             return false;
@@ -534,12 +541,12 @@ hf_status hf_fit_together(hf_context *ctx, const hf_kmeans_opts *opts,
     if (look(&t, group->first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&
         gather(&t) == HF_OK) {
         for (int64_t p = 0; p < count; p++)
-            t.fits[p].seconds_init = (hf_now_s() - begin) / (double)count;
+            t.fits[p].outcome.seconds_init = (hf_now_s() - begin) / (double)count;
         status = iterate(&t, group->fits, group->done);
     }
 out:
     for (int64_t p = 0; t.fits && p < count; p++)
-        if (t.fits[p].ctx)
+        if (t.fits[p].problem.ctx)
             hf_fit_free(&t.fits[p]);
     hf_ctx_release(ctx, t.device_block);
     hf_ctx_release(ctx, t.owned);

@@ -11,140 +11,152 @@
 #define MOVER_BYTES ((int64_t)256 << 10) /* rows that leave their clusters at once */
 
 static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
-    struct hf_movers *m = &fit->movers;
-    const size_t k = (size_t)fit->k;
-    const int64_t room = MOVER_BYTES / (fit->d * (int64_t)sizeof(double));
-    m->room = room < 1 ? 1 : hf_min64(room, fit->k);
+    const struct hf_problem *problem = &fit->problem;
+    struct hf_movers *m = &fit->refill.movers;
+    const size_t k = (size_t)problem->k;
+    const int64_t room = MOVER_BYTES / (problem->d * (int64_t)sizeof(double));
+    m->room = room < 1 ? 1 : hf_min64(room, problem->k);
     const size_t rows = (size_t)m->room;
-    m->x = hf_carve_take(carve, rows * (size_t)fit->d * sizeof(double));
-    m->weights = fit->weights ? hf_carve_take(carve, rows * sizeof(double)) : NULL;
+    m->x = hf_carve_take(carve, rows * (size_t)problem->d * sizeof(double));
+    m->weights = fit->weights.scaled ? hf_carve_take(carve, rows * sizeof(double)) : NULL;
     m->index = hf_carve_take(carve, rows * sizeof(int64_t));
     m->from = hf_carve_take(carve, rows * sizeof(int32_t));
     m->to = hf_carve_take(carve, rows * sizeof(int32_t));
     m->count_left = hf_carve_take(carve, k * sizeof(int64_t));
     m->weight_left =
-        fit->weights ? hf_carve_take(carve, (size_t)fit->sums.limbs * k * sizeof(int64_t)) : NULL;
+        fit->weights.scaled
+            ? hf_carve_take(carve, (size_t)fit->centers.sums.limbs * k * sizeof(int64_t))
+            : NULL;
 }
 
 /* sums: bytes of those of all clusters. */
 static void carve_light(struct hf_fit *fit, hf_carve *carve, size_t sums) {
-    struct hf_sums *s = &fit->light_sums;
-    const size_t k = (size_t)fit->k;
-    *s = fit->sums;
-    fit->light = hf_carve_take(carve, k * sizeof *fit->light);
+    struct hf_sums *s = &fit->light.sums;
+    const size_t k = (size_t)fit->problem.k;
+    *s = fit->centers.sums;
+    fit->light.cluster = hf_carve_take(carve, k * sizeof *fit->light.cluster);
     s->sum = hf_carve_take(carve, sums);
     s->count = hf_carve_take(carve, k * sizeof(int64_t));
     s->weight = hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t));
 }
 
 /* What is as long as a panel: measured with carve->base == NULL, then taken. */
-static void carve_panel(struct hf_fit *fit, hf_carve *carve) {
-    fit->panel_labels =
-        hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->panel_rows) * sizeof(int32_t));
-    if (fit->opts.empty == HF_EMPTY_SPLIT || fit->opts.empty == HF_EMPTY_RELOCATE)
-        fit->panel_distances =
-            hf_carve_take(carve, (size_t)hf_min64(fit->n, fit->scan_rows) * sizeof(double));
+static void carve_panel(const struct hf_problem *problem, struct hf_work *work,
+                        const struct hf_data *data, hf_carve *carve) {
+    work->panel_labels =
+        hf_carve_take(carve, (size_t)hf_min64(problem->n, data->panel_rows) * sizeof(int32_t));
+    if (problem->opts.empty == HF_EMPTY_SPLIT || problem->opts.empty == HF_EMPTY_RELOCATE)
+        work->panel_distances =
+            hf_carve_take(carve, (size_t)hf_min64(problem->n, data->scan_rows) * sizeof(double));
 }
 
 /* What depends on neither panel nor chunk, likewise: close together, for a device's panel may be
  * all rows, and a huge page costs 0.1 ms when it is first written. False when a size overflows. */
 static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
-    struct hf_sums *s = &fit->sums;
+    const struct hf_problem *problem = &fit->problem;
+    struct hf_sums *s = &fit->centers.sums;
     size_t centers;
     size_t sums;
-    if (!hf_mul3_size(fit->k, fit->d, 2 * (int64_t)hf_dtype_bytes(fit->center_type), &centers) ||
-        !hf_mul3_size(fit->k, fit->d, s->limbs * (int64_t)sizeof(int64_t), &sums))
+    if (!hf_mul3_size(problem->k, problem->d, 2 * (int64_t)hf_dtype_bytes(problem->center_type),
+                      &centers) ||
+        !hf_mul3_size(problem->k, problem->d, s->limbs * (int64_t)sizeof(int64_t), &sums))
         return false;
-    const size_t k = (size_t)fit->k;
-    fit->start = hf_carve_take(carve, centers);
-    fit->current = fit->start;
-    fit->previous = fit->start ? (char *)fit->start + centers / 2 : NULL;
+    const size_t k = (size_t)problem->k;
+    fit->centers.start = hf_carve_take(carve, centers);
+    fit->centers.current = fit->centers.start;
+    fit->centers.previous = fit->centers.start ? (char *)fit->centers.start + centers / 2 : NULL;
     s->sum = hf_carve_take(carve, sums);
     s->count = hf_carve_take(carve, k * sizeof(int64_t));
-    s->weight = fit->weights ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
-    hf_skip_carve(&fit->skip, carve, fit->k);
-    if (fit->opts.empty == HF_EMPTY_RELOCATE) {
-        fit->far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
-        fit->relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
+    s->weight =
+        fit->weights.scaled ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
+    hf_skip_carve(&fit->skip, carve, problem->k);
+    if (problem->opts.empty == HF_EMPTY_RELOCATE) {
+        fit->refill.far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
+        fit->refill.relocated = hf_carve_take(carve, k * sizeof(struct hf_moved_row));
     }
-    if (fit->opts.empty == HF_EMPTY_RELOCATE || fit->uneven)
+    if (problem->opts.empty == HF_EMPTY_RELOCATE || fit->weights.uneven)
         carve_movers(fit, carve);
-    if (fit->uneven)
+    if (fit->weights.uneven)
         carve_light(fit, carve, sums);
-    if (fit->opts.empty == HF_EMPTY_SPLIT)
-        fit->share = hf_carve_take(carve, k * sizeof(int64_t));
+    if (problem->opts.empty == HF_EMPTY_SPLIT)
+        fit->refill.share = hf_carve_take(carve, k * sizeof(int64_t));
     return true;
 }
 
-static void carve_kept(struct hf_fit *fit, hf_carve *carve, size_t bytes) {
+static void carve_kept(const struct hf_problem *problem, struct hf_work *work, hf_carve *carve,
+                       size_t bytes) {
     if (bytes == 0)
         return;
-    fit->kept = hf_carve_take(carve, sizeof(*fit->kept));
-    *fit->kept = (struct hf_assign_kept){.data = hf_carve_take(carve, bytes), .rows = fit->n};
+    work->packed = hf_carve_take(carve, sizeof(*work->packed));
+    *work->packed =
+        (struct hf_assign_kept){.data = hf_carve_take(carve, bytes), .rows = problem->n};
 }
 
 hf_status hf_fit_workspace(struct hf_fit *fit) {
+    const struct hf_problem *problem = &fit->problem;
     hf_carve fixed = {0};
     hf_carve carve = {0};
     struct hf_memory_plan plan;
-    carve_panel(fit, &carve);
+    carve_panel(problem, &fit->work, &fit->data, &carve);
     if (!carve_fixed(fit, &fixed))
-        return hf_memory_too_little(fit, UINT64_MAX);
-    fit->fused = hf_assign_fuses(fit->ctx, &fit->sums);
-    if (fit->fused)
-        memcpy(fit->kernel_update, "fused", sizeof("fused"));
+        return hf_memory_too_little(problem, UINT64_MAX);
+    fit->work.fused = hf_assign_fuses(problem->ctx, &fit->centers.sums);
+    if (fit->work.fused)
+        memcpy(fit->outcome.kernel_update, "fused", sizeof("fused"));
     HF_TRY(hf_memory_plan(fit, fixed.used + carve.used, &plan));
-    const uint64_t row = (uint64_t)fit->d * hf_dtype_bytes(fit->dtype);
+    const uint64_t row = (uint64_t)problem->d * hf_dtype_bytes(problem->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
                          hf_align_up((size_t)(plan.chunk / row * row)) +
                          hf_align_up((size_t)plan.kept) +
                          hf_align_up(sizeof(struct hf_assign_kept)) + HF_ALIGN;
-    fit->fixed = hf_alloc(fixed.used);
-    fit->block = hf_alloc(total);
+    fit->memory.fixed = hf_alloc(fixed.used);
+    fit->memory.block = hf_alloc(total);
     size_t centers;
-    const bool fits =
-        hf_mul3_size(fit->k, fit->d, (int64_t)hf_dtype_bytes(fit->center_type), &centers);
-    fit->best = fits ? hf_alloc(centers) : NULL;
-    fit->labels = hf_alloc((size_t)fit->n_all * sizeof(int32_t));
-    fit->sizes = hf_alloc((size_t)fit->k * sizeof(int64_t));
-    if (!fit->fixed || !fit->block || !fit->best || !fit->labels || !fit->sizes)
-        return hf_ctx_fail(fit->ctx, HF_E_NOMEM,
+    const bool fits = hf_mul3_size(problem->k, problem->d,
+                                   (int64_t)hf_dtype_bytes(problem->center_type), &centers);
+    fit->centers.best = fits ? hf_alloc(centers) : NULL;
+    fit->labels.host = hf_alloc((size_t)problem->n_all * sizeof(int32_t));
+    fit->outcome.sizes = hf_alloc((size_t)problem->k * sizeof(int64_t));
+    if (!fit->memory.fixed || !fit->memory.block || !fit->centers.best || !fit->labels.host ||
+        !fit->outcome.sizes)
+        return hf_ctx_fail(problem->ctx, HF_E_NOMEM,
                            "the system gave no memory for %llu bytes of workspace, %lld labels and "
                            "%lld centroids",
-                           (unsigned long long)(fixed.used + total), (long long)fit->n_all,
-                           (long long)fit->k);
-    fixed = (hf_carve){.base = fit->fixed};
-    carve = (hf_carve){.base = fit->block};
+                           (unsigned long long)(fixed.used + total), (long long)problem->n_all,
+                           (long long)problem->k);
+    fixed = (hf_carve){.base = fit->memory.fixed};
+    carve = (hf_carve){.base = fit->memory.block};
     carve_fixed(fit, &fixed);
-    carve_panel(fit, &carve);
-    fit->nearest = plan.nearest ? hf_carve_take(&carve, (size_t)plan.nearest) : NULL;
-    fit->rows.chunk_rows = hf_min64(fit->n, fit->panel_rows);
+    carve_panel(problem, &fit->work, &fit->data, &carve);
+    fit->work.nearest = plan.nearest ? hf_carve_take(&carve, (size_t)plan.nearest) : NULL;
+    fit->data.rows.chunk_rows = hf_min64(problem->n, fit->data.panel_rows);
     if (plan.chunk > 0) {
-        fit->rows.chunk_rows = (int64_t)(plan.chunk / row);
-        fit->rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
+        fit->data.rows.chunk_rows = (int64_t)(plan.chunk / row);
+        fit->data.rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
     }
-    carve_kept(fit, &carve, (size_t)plan.kept);
+    carve_kept(problem, &fit->work, &carve, (size_t)plan.kept);
     fit->skip.kept = plan.keep_bounds;
-    fit->skip.bounds.upper = (float *)fit->nearest;
-    fit->skip.bounds.lower = fit->nearest ? (float *)fit->nearest + fit->n : NULL;
-    fit->held_bytes = fixed.used + total + hf_prepared_bytes(fit);
+    fit->skip.bounds.upper = (float *)fit->work.nearest;
+    fit->skip.bounds.lower = fit->work.nearest ? (float *)fit->work.nearest + problem->n : NULL;
+    fit->memory.held_bytes =
+        fixed.used + total + hf_prepared_bytes(problem, &fit->weights, &fit->data);
     return HF_OK;
 }
 
 void hf_fit_free(struct hf_fit *fit) {
-    fit->ctx->held_bytes = 0;
-    hf_labels_close(fit);
-    hf_resident_clear(fit->ctx, &fit->resident);
-    hf_free(fit->dropped);
-    if (fit->weights != fit->given)
-        hf_free(fit->weights);
-    hf_free(fit->given);
-    hf_free(fit->pull);
-    hf_free(fit->log.entry);
-    hf_free(fit->col.block);
-    hf_free(fit->fixed);
-    hf_free(fit->block);
-    hf_free(fit->labels);
-    hf_free(fit->sizes);
-    hf_free(fit->best);
+    fit->problem.ctx->held_bytes = 0;
+    hf_labels_close(&fit->problem, &fit->labels);
+    hf_resident_clear(fit->problem.ctx, &fit->data.resident);
+    hf_free(fit->data.dropped);
+    if (fit->weights.scaled != fit->weights.given)
+        hf_free(fit->weights.scaled);
+    hf_free(fit->weights.given);
+    hf_free(fit->weights.directed);
+    hf_free(fit->saves.log.entry);
+    hf_free(fit->columns.block);
+    hf_free(fit->memory.fixed);
+    hf_free(fit->memory.block);
+    hf_free(fit->labels.host);
+    hf_free(fit->outcome.sizes);
+    hf_free(fit->centers.best);
 }

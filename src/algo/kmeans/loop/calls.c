@@ -5,8 +5,8 @@
 #include "core/kernel.h"
 #include <string.h>
 
-void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]) {
-    const struct hf_kernel *kernel = fit->ctx->last_kernel[op];
+void hf_note_kernel(const struct hf_problem *problem, int op, char name[64]) {
+    const struct hf_kernel *kernel = problem->ctx->last_kernel[op];
     if (!name[0] && kernel)
         strncpy(name, kernel->name, 63);
 }
@@ -15,13 +15,13 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats) {
     struct hf_assign_args args = {.x = *panel,
-                                  .c = hf_centers(fit, fit->current),
-                                  .metric = fit->opts.metric,
-                                  .exact = fit->opts.precision == HF_EXACT,
-                                  .filter = fit->filter,
-                                  .kept = fit->kept,
+                                  .c = hf_centers(&fit->problem, fit->centers.current),
+                                  .metric = fit->problem.opts.metric,
+                                  .exact = fit->problem.opts.precision == HF_EXACT,
+                                  .filter = fit->frame.filter,
+                                  .kept = fit->work.packed,
                                   .kept_first = first,
-                                  .labels = fit->labels + first,
+                                  .labels = fit->labels.host + first,
                                   .stats = stats};
     if (bounds) {
         *own = *bounds;

@@ -5,12 +5,12 @@
 
 #include "algo/kmeans/fit.h"
 
-/* Arguments to assign rows [first, first + panel->rows) to fit->current. bounds are those of all
- * rows, or NULL; *own is where those of the panel go. */
+/* Arguments to assign rows [first, first + panel->rows) to fit->centers.current. bounds are those
+ * of all rows, or NULL; *own is where those of the panel go. */
 struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
 /* Record which kernel row last served an op, unless one is recorded. */
-void hf_note_kernel(const struct hf_fit *fit, int op, char name[64]);
+void hf_note_kernel(const struct hf_problem *problem, int op, char name[64]);
 
 #endif

@@ -32,14 +32,14 @@ static void add_terms(double *lane, const double *term, int64_t count) {
 
 /* The terms of all clusters, added up as base/tree.h says. *moved: the second ones, or NULL. */
 static double sum_terms(struct clusters *c, hf_range_fn *fn, double *moved) {
-    const int lanes = lanes_of(c->fit->k);
+    const int lanes = lanes_of(c->fit->problem.k);
     double total[HF_TREE_CLUSTERS];
     double total_moved[HF_TREE_CLUSTERS];
     memset(total, 0, (size_t)lanes * sizeof(double));
     memset(total_moved, 0, (size_t)lanes * sizeof(double));
-    for (c->first = 0; c->first < c->fit->k; c->first += HF_TREE_CLUSTERS) {
-        const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->k - c->first);
-        hf_for_clusters(c->fit, count, fn, c);
+    for (c->first = 0; c->first < c->fit->problem.k; c->first += HF_TREE_CLUSTERS) {
+        const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->problem.k - c->first);
+        hf_for_clusters(&c->fit->problem, count, fn, c);
         add_terms(total, c->term, count);
         if (moved)
             add_terms(total_moved, c->moved, count);
@@ -53,7 +53,8 @@ static void next_range(void *job, int worker, int64_t begin, int64_t end) {
     const struct clusters *c = job;
     const struct hf_fit *fit = c->fit;
     (void)worker;
-    hf_centers_next_some(&c->rule, &fit->sums, fit->current, fit->previous, begin, end);
+    hf_centers_next_some(&c->rule, &fit->centers.sums, fit->centers.current, fit->centers.previous,
+                         begin, end);
 }
 
 static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
@@ -61,37 +62,39 @@ static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
     const struct hf_fit *fit = c->fit;
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        c->term[i] =
-            hf_center_moved(fit->center_type, fit->previous, fit->current, c->first + i, fit->d);
+        c->term[i] = hf_center_moved(fit->problem.center_type, fit->centers.previous,
+                                     fit->centers.current, c->first + i, fit->problem.d);
 }
 
 static void step_range(void *job, int worker, int64_t begin, int64_t end) {
     struct clusters *c = job;
     struct hf_fit *fit = c->fit;
-    const struct hf_step step = {.now = fit->current,
-                                 .next = fit->previous,
+    const struct hf_step step = {.now = fit->centers.current,
+                                 .next = fit->centers.previous,
                                  .first = c->first,
                                  .score = c->term,
                                  .moved = c->moved};
     (void)worker;
-    hf_centers_step_some(&c->rule, &fit->sums, &step, c->first + begin, c->first + end);
+    hf_centers_step_some(&c->rule, &fit->centers.sums, &step, c->first + begin, c->first + end);
     hf_skip_moved(fit, c->first + begin, c->first + end, c->moved + begin);
 }
 
 static void score_range(void *job, int worker, int64_t begin, int64_t end) {
     struct clusters *c = job;
     (void)worker;
-    hf_centers_score_some(&c->rule, &c->fit->sums, c->fit->current, c->first + begin,
-                          c->first + end, c->term + begin);
+    hf_centers_score_some(&c->rule, &c->fit->centers.sums, c->fit->centers.current,
+                          c->first + begin, c->first + end, c->term + begin);
 }
 
-void hf_center_put(const struct hf_fit *fit, void *dst, int64_t i, double v) {
-    const struct hf_center_rule rule = hf_fit_rule(fit);
+void hf_center_put(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
+                   int64_t i, double v) {
+    const struct hf_center_rule rule = hf_fit_rule(problem, columns);
     hf_center_store(&rule, dst, i, v);
 }
 
-void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, int64_t count) {
-    const struct hf_center_rule rule = hf_fit_rule(fit);
+void hf_centers_store(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
+                      const double *src, int64_t count) {
+    const struct hf_center_rule rule = hf_fit_rule(problem, columns);
     const bool plain = rule.type == HF_F32 && rule.store == HF_F32;
     double piece[64]; /* copied out first: dst may lie over src */
     for (int64_t at = 0; at < count; at += 64) {
@@ -104,16 +107,16 @@ void hf_centers_store(const struct hf_fit *fit, void *dst, const double *src, in
     }
 }
 
-void hf_centers_swap(struct hf_fit *fit) {
-    void *next = fit->previous;
-    fit->previous = fit->current;
-    fit->current = next;
+void hf_centers_swap(struct hf_centers *centers) {
+    void *next = centers->previous;
+    centers->previous = centers->current;
+    centers->current = next;
 }
 
 void hf_centers_update(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
-    hf_for_clusters(fit, fit->k, next_range, &c);
-    hf_centers_swap(fit);
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(&fit->problem, &fit->columns)};
+    hf_for_clusters(&fit->problem, fit->problem.k, next_range, &c);
+    hf_centers_swap(&fit->centers);
     fit->skip.drift_known = false;
 }
 
@@ -123,14 +126,14 @@ double hf_centers_shift(struct hf_fit *fit) {
 }
 
 double hf_centers_inertia(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(fit)};
-    return hf_score_total(c.rule.metric, sum_terms(&c, score_range, NULL), fit->total_square);
+    struct clusters c = {.fit = fit, .rule = hf_fit_rule(&fit->problem, &fit->columns)};
+    return hf_score_total(c.rule.metric, sum_terms(&c, score_range, NULL), fit->frame.total_square);
 }
 
 double hf_centers_step(struct hf_fit *fit, double *shift) {
     struct clusters c; /* its terms are not read before they are written */
     c.fit = fit;
-    c.rule = hf_fit_rule(fit);
+    c.rule = hf_fit_rule(&fit->problem, &fit->columns);
     fit->skip.drift_known = true;
-    return hf_score_total(c.rule.metric, sum_terms(&c, step_range, shift), fit->total_square);
+    return hf_score_total(c.rule.metric, sum_terms(&c, step_range, shift), fit->frame.total_square);
 }

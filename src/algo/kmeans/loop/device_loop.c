@@ -25,16 +25,16 @@ static int progress(void *user, int iteration, const hf_kmeans_iteration *it) {
     struct device_run *m = user;
     hf_kmeans_iteration own = *it;
     (void)iteration;
-    m->status = hf_iteration_record(m->fit, m->run, m->begin, &own);
+    m->status = hf_iteration_record(&m->fit->problem, m->run, m->begin, &own);
     m->begin = hf_now_s();
     if (m->status == HF_OK)
-        hf_iteration_report(m->fit, m->run);
+        hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
     return m->status != HF_OK || m->run->cancelled;
 }
 
 static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_restart *run,
                                        struct hf_lloyd_state *state, hf_kmeans_iteration *history) {
-    const hf_kmeans_opts *o = &fit->opts;
+    const hf_kmeans_opts *o = &fit->problem.opts;
     int64_t count = hf_min64(o->max_iter - run->iteration, MANY);
     if (o->checkpoint)
         count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
@@ -43,25 +43,26 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
         state->inertia = run->history.it[run->iteration - 1].inertia;
         state->empty = run->history.it[run->iteration - 1].empty;
     }
-    return (struct hf_lloyd_args){.x = *fit->rows.array,
+    return (struct hf_lloyd_args){.x = *fit->data.rows.array,
                                   .batch = 1,
                                   .exact = o->precision == HF_EXACT,
-                                  .filter = fit->filter,
-                                  .rule = hf_fit_rule(fit),
+                                  .filter = fit->frame.filter,
+                                  .rule = hf_fit_rule(&fit->problem, &fit->columns),
                                   .empty = o->empty,
                                   .skipping = o->skipping,
-                                  .settle = fit->settles && o->max_iter - run->iteration == count,
+                                  .settle =
+                                      fit->work.settles && o->max_iter - run->iteration == count,
                                   .first = run->iteration,
                                   .count = (int)count,
-                                  .tol = &fit->tol,
-                                  .total_square = &fit->total_square,
-                                  .slack = &fit->slack,
-                                  .weights = fit->weights,
-                                  .weight_mult = &fit->sums.weight_mult,
-                                  .sums = &fit->sums,
-                                  .labels = fit->labels,
-                                  .current = fit->current,
-                                  .previous = fit->previous,
+                                  .tol = &fit->frame.tol,
+                                  .total_square = &fit->frame.total_square,
+                                  .slack = &fit->frame.slack,
+                                  .weights = fit->weights.scaled,
+                                  .weight_mult = &fit->centers.sums.weight_mult,
+                                  .sums = &fit->centers.sums,
+                                  .labels = fit->labels.host,
+                                  .current = fit->centers.current,
+                                  .previous = fit->centers.previous,
                                   .state = state,
                                   .history = history};
 }
@@ -69,40 +70,43 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
 bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration history;
-    if (!fit->rows.array || fit->rows.reader || fit->uneven)
+    if (!fit->data.rows.array || fit->data.rows.reader || fit->weights.uneven)
         return false;
-    fit->settles = false;
+    fit->work.settles = false;
     struct hf_lloyd_args args = lloyd_args(fit, run, &state, &history);
-    const uint64_t workspace = hf_device_workspace(fit, HF_OP_LLOYD, &args);
+    const uint64_t workspace = hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args);
     if (workspace == UINT64_MAX || !hf_device_has_room(fit, workspace))
         return false;
     args.settle = true;
-    fit->settles = !fit->opts.progress && hf_device_workspace(fit, HF_OP_LLOYD, &args) <= workspace;
+    fit->work.settles = !fit->problem.opts.progress &&
+                        hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args) <= workspace;
     return true;
 }
 
 /* What the device left to the host: `it` has labels, sums and inertia, or is wrong. */
 static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration *it) {
     if (event == HF_LLOYD_COUNTS)
-        HF_TRY(hf_iteration_check_counts(m->fit, m->run->iteration + 1));
-    HF_TRY(hf_labels_bring(m->fit, false));
+        HF_TRY(
+            hf_iteration_check_counts(&m->fit->problem, &m->fit->centers, m->run->iteration + 1));
+    HF_TRY(hf_labels_bring(&m->fit->problem, &m->fit->labels, false));
     HF_TRY(hf_iteration_conclude(m->fit, m->run, it, false));
-    HF_TRY(hf_iteration_record(m->fit, m->run, m->begin, it));
-    hf_iteration_report(m->fit, m->run);
+    HF_TRY(hf_iteration_record(&m->fit->problem, m->run, m->begin, it));
+    hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
     return HF_OK;
 }
 
 /* While the device iterates the host gets the memory ready that the labels will come to: the system
  * takes as long to give it as the copy does. */
-static hf_status run_op(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+static hf_status run_op(const struct hf_problem *problem, struct hf_labels *labels,
+                        const struct hf_lloyd_args *args) {
     const struct hf_kernel *kernel = NULL;
-    if (args->progress || args->labels == fit->labels || !hf_ctx_begin_calls(fit->ctx))
-        return hf_lloyd_run(fit->ctx, args);
-    hf_status status = hf_queue(fit->ctx, HF_OP_LLOYD, args, &kernel);
+    if (args->progress || args->labels == labels->host || !hf_ctx_begin_calls(problem->ctx))
+        return hf_lloyd_run(problem->ctx, args);
+    hf_status status = hf_queue(problem->ctx, HF_OP_LLOYD, args, &kernel);
     if (status == HF_OK)
-        status = hf_labels_ask(fit);
-    hf_labels_touch(fit);
-    return hf_ctx_end_calls(fit->ctx, status);
+        status = hf_labels_ask(problem, labels);
+    hf_labels_touch(problem, labels);
+    return hf_ctx_end_calls(problem->ctx, status);
 }
 
 hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serves) {
@@ -111,28 +115,28 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     struct device_run m = {.fit = fit, .run = run, .begin = hf_now_s()};
     struct hf_lloyd_args args = lloyd_args(fit, run, &state, history);
     const double begin = m.begin;
-    HF_TRY(hf_labels_for_ops(fit, &args.labels));
-    const bool tells = fit->opts.progress != NULL;
+    HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &args.labels));
+    const bool tells = fit->problem.opts.progress != NULL;
     args.progress = tells ? progress : NULL;
     args.progress_user = &m;
     const int before = run->iteration;
     hf_skip_reset(&fit->skip);
-    const hf_status status = run_op(fit, &args);
+    const hf_status status = run_op(&fit->problem, &fit->labels, &args);
     *serves = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
     if (status != HF_OK)
         return *serves ? status : HF_OK;
     HF_TRY(m.status);
-    HF_TRY(hf_verify(fit->ctx));
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_assign);
-    hf_note_kernel(fit, HF_OP_LLOYD, fit->kernel_update);
-    hf_labels_by_ops(fit);
-    HF_TRY(hf_labels_answer(fit));
+    HF_TRY(hf_verify(fit->problem.ctx));
+    hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_assign);
+    hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);
+    hf_labels_by_ops(&fit->labels);
+    HF_TRY(hf_labels_answer(&fit->problem, &fit->labels));
     run->settled = state.settled;
     if (state.iterations > 0)
-        fit->relocated_count = 0;
+        fit->refill.relocated_count = 0;
     const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
     for (int i = 0; !tells && i < state.iterations; i++)
-        HF_TRY(hf_iteration_record(fit, run, hf_now_s() - each, &history[i]));
+        HF_TRY(hf_iteration_record(&fit->problem, run, hf_now_s() - each, &history[i]));
     if (state.stop >= HF_LLOYD_EMPTY)
         return take_over(&m, state.stop, &history[state.iterations]);
     if (state.stop != HF_STOP_CANCELLED)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fit does with the memory of a device: how much the kernels of the iterations need, and which
- * rows stay there. On the CPU memory_plan.c divides the memory. */
+ * What a fit does with the memory of a device: how much the kernels of the iterations need, and
+ * which rows stay there. On the CPU memory_plan.c divides the memory. */
 #ifndef HF_DEVICE_MEMORY_H
 #define HF_DEVICE_MEMORY_H
 
@@ -8,7 +8,7 @@
 
 /* Bytes of workspace that the kernel planned for a call asks for; UINT64_MAX: there is none but the
  * reference. */
-uint64_t hf_device_workspace(struct hf_fit *fit, enum hf_op_id op, const void *args);
+uint64_t hf_device_workspace(const struct hf_problem *problem, enum hf_op_id op, const void *args);
 
 /* Is there memory for a call of op lloyd with that workspace, and what it copies to the device? */
 bool hf_device_has_room(const struct hf_fit *fit, uint64_t workspace);

@@ -25,32 +25,34 @@ struct finish {
 /* One of the calls below: joint calls are not waited for. */
 static hf_status call(const struct finish *f, enum hf_op_id op, const void *args) {
     const struct hf_kernel *kernel = NULL;
-    return f->joint ? hf_queue(f->fit->ctx, op, args, &kernel) : hf_run(f->fit->ctx, op, args);
+    return f->joint ? hf_queue(f->fit->problem.ctx, op, args, &kernel)
+                    : hf_run(f->fit->problem.ctx, op, args);
 }
 
 static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
-    const double *weights = fit->weights ? fit->weights + first : NULL;
+    const double *weights = fit->weights.scaled ? fit->weights.scaled + first : NULL;
     if (f->verify) {
         const struct hf_update_args out = {.x = *panel,
-                                           .metric = fit->opts.metric,
+                                           .metric = fit->problem.opts.metric,
                                            .weights = weights,
                                            .labels = f->labels + first,
-                                           .sums = &fit->sums};
+                                           .sums = &fit->centers.sums};
         HF_TRY(call(f, HF_OP_UPDATE, &out));
-        hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
+        hf_note_kernel(&fit->problem, HF_OP_UPDATE, fit->outcome.kernel_update);
     }
     if (!f->fresh) {
         struct hf_assign_bounds own;
         struct hf_assign_args args = hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
         args.labels = f->labels + first;
         HF_TRY(call(f, HF_OP_ASSIGN, &args));
-        hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
+        hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
     }
     const struct hf_inertia_args args = {.x = *panel,
-                                         .c = hf_centers(fit, fit->current),
-                                         .metric = fit->opts.metric,
-                                         .weights = fit->given ? fit->given + first : NULL,
+                                         .c = hf_centers(&fit->problem, fit->centers.current),
+                                         .metric = fit->problem.opts.metric,
+                                         .weights =
+                                             fit->weights.given ? fit->weights.given + first : NULL,
                                          .labels = f->labels + first,
                                          .sum = &f->sum};
     return call(f, HF_OP_INERTIA, &args);
@@ -59,11 +61,12 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     struct finish *f = job;
     /* panels leave no memory for what the calls have beside each other */
-    f->joint = f->fit->rows.reader == NULL && hf_ctx_begin_calls(f->fit->ctx);
+    f->joint = f->fit->data.rows.reader == NULL && hf_ctx_begin_calls(f->fit->problem.ctx);
     hf_status status = finish_rows(f, panel, first);
-    if (status == HF_OK && f->joint && f->fresh && f->fit->opts.n_init == 1)
-        status = hf_labels_bring(f->fit, true); /* while the device computes */
-    return f->joint ? hf_ctx_end_calls(f->fit->ctx, status) : status;
+    if (status == HF_OK && f->joint && f->fresh && f->fit->problem.opts.n_init == 1)
+        status = hf_labels_bring(&f->fit->problem, &f->fit->labels,
+                                 true); /* while the device computes */
+    return f->joint ? hf_ctx_end_calls(f->fit->problem.ctx, status) : status;
 }
 
 /* Pieces of the sums, the last of them NULL without weights. */
@@ -78,35 +81,37 @@ static void list_sums(const struct hf_sums *s, struct piece piece[3]) {
 }
 
 /* The sums are integers: when all rows are added to their negative, nothing may be left. */
-static void owe_sums(const struct hf_fit *fit) {
+static void owe_sums(const struct hf_centers *centers) {
     struct piece piece[3];
-    list_sums(&fit->sums, piece);
+    list_sums(&centers->sums, piece);
     for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < piece[p].count; i++)
             piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
 }
 
-const char *hf_suspects(const struct hf_fit *fit) {
-    return fit->source ? "the source gave other rows than before, or the machine or a kernel "
-                         "computes wrongly"
-                       : "the rows in memory were changed meanwhile, or the machine or a kernel "
-                         "computes wrongly";
+const char *hf_suspects(const struct hf_problem *problem) {
+    return problem->source
+               ? "the source gave other rows than before, or the machine or a kernel "
+                 "computes wrongly"
+               : "the rows in memory were changed meanwhile, or the machine or a kernel "
+                 "computes wrongly";
 }
 
-hf_status hf_sums_are_wrong(const struct hf_fit *fit) {
-    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+hf_status hf_sums_are_wrong(const struct hf_problem *problem) {
+    return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "the sums of the clusters are not those of their rows: %s",
-                       hf_suspects(fit));
+                       hf_suspects(problem));
 }
 
-static hf_status check_nothing_left(const struct hf_fit *fit) {
+static hf_status check_nothing_left(const struct hf_problem *problem,
+                                    const struct hf_centers *centers) {
     struct piece piece[3];
     int64_t left = 0;
-    list_sums(&fit->sums, piece);
+    list_sums(&centers->sums, piece);
     for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < piece[p].count; i++)
             left |= piece[p].at[i];
-    return left == 0 ? HF_OK : hf_sums_are_wrong(fit);
+    return left == 0 ? HF_OK : hf_sums_are_wrong(problem);
 }
 
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {
@@ -116,30 +121,32 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
     if (f.bounds && !f.bounds->valid)
         f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
     if (verify) {
-        memcpy(fit->sizes, fit->sums.count, (size_t)fit->k * sizeof(int64_t));
-        owe_sums(fit);
+        memcpy(fit->outcome.sizes, fit->centers.sums.count,
+               (size_t)fit->problem.k * sizeof(int64_t));
+        owe_sums(&fit->centers);
     }
-    HF_TRY(hf_labels_for_ops(fit, &f.labels));
-    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, finish_panel, &f));
+    HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &f.labels));
+    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, finish_panel, &f));
     hf_skip_reset(&fit->skip);
     if (!fresh)
-        hf_labels_by_ops(fit);
+        hf_labels_by_ops(&fit->labels);
     if (verify)
-        HF_TRY(check_nothing_left(fit));
+        HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
     if (!verify || f.stats.changed != 0) {
-        HF_TRY(hf_labels_bring(fit, false));
-        HF_TRY(hf_count_labels(fit));
+        HF_TRY(hf_labels_bring(&fit->problem, &fit->labels, false));
+        HF_TRY(hf_count_labels(&fit->problem, &fit->labels, &fit->outcome));
     }
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
 }
 
-void hf_expand_labels(const struct hf_fit *fit) {
-    int64_t from = fit->n;
-    int64_t skip = fit->n_all - fit->n;
-    for (int64_t i = fit->n_all; i-- > 0 && skip > 0;) {
-        const bool dropped = fit->dropped[skip - 1] == i;
+void hf_expand_labels(const struct hf_problem *problem, const struct hf_data *data,
+                      const struct hf_labels *labels) {
+    int64_t from = problem->n;
+    int64_t skip = problem->n_all - problem->n;
+    for (int64_t i = problem->n_all; i-- > 0 && skip > 0;) {
+        const bool dropped = data->dropped[skip - 1] == i;
         skip -= dropped;
-        fit->labels[i] = dropped ? -1 : fit->labels[--from];
+        labels->host[i] = dropped ? -1 : labels->host[--from];
     }
 }

@@ -11,22 +11,24 @@
 #include "ops/lloyd/lloyd.h"
 #include <string.h>
 
-hf_status hf_iteration_check_counts(const struct hf_fit *fit, int iteration) {
-    const struct hf_lloyd_tally tally = hf_lloyd_tally(fit->sums.count, fit->k);
-    if (!hf_counts_are_wrong(&tally, fit->n))
+hf_status hf_iteration_check_counts(const struct hf_problem *problem,
+                                    const struct hf_centers *centers, int iteration) {
+    const struct hf_lloyd_tally tally = hf_lloyd_tally(centers->sums.count, problem->k);
+    if (!hf_counts_are_wrong(&tally, problem->n))
         return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+    return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "iteration %d: the clusters hold %lld rows%s, not %lld: %s", iteration,
                        (long long)tally.rows, tally.negative > 0 ? ", some less than none" : "",
-                       (long long)fit->n, hf_suspects(fit));
+                       (long long)problem->n, hf_suspects(problem));
 }
 
 static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart *run,
                                double inertia) {
-    const struct hf_lloyd_laws laws = {.metric = fit->opts.metric,
-                                       .exact = fit->opts.precision == HF_EXACT,
-                                       .empty = fit->opts.empty,
-                                       .slack = fit->slack};
+    const struct hf_problem *problem = &fit->problem;
+    const struct hf_lloyd_laws laws = {.metric = problem->opts.metric,
+                                       .exact = problem->opts.precision == HF_EXACT,
+                                       .empty = problem->opts.empty,
+                                       .slack = fit->frame.slack};
     struct hf_lloyd_before before = {.iterations = run->iteration};
     if (run->iteration > 0) {
         before.inertia = run->history.it[run->iteration - 1].inertia;
@@ -34,19 +36,19 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
     }
     if (!hf_inertia_rose(&laws, &before, inertia))
         return HF_OK;
-    return hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+    return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: %s",
-                       run->iteration + 1, hf_inertia_given(fit, before.inertia),
-                       hf_inertia_given(fit, inertia), hf_suspects(fit));
+                       run->iteration + 1, hf_inertia_given(&fit->weights, before.inertia),
+                       hf_inertia_given(&fit->weights, inertia), hf_suspects(problem));
 }
 
-static hf_status remember(const struct hf_fit *fit, struct hf_history *h,
+static hf_status remember(const struct hf_problem *problem, struct hf_history *h,
                           const hf_kmeans_iteration *it) {
     if (h->count == h->room) {
         const int room = h->room ? h->room * 2 : 64;
         hf_kmeans_iteration *more = hf_alloc((size_t)room * sizeof(*more));
         if (!more)
-            return hf_ctx_fail(fit->ctx, HF_E_NOMEM, "no memory for a history of %d iterations",
+            return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for a history of %d iterations",
                                room);
         if (h->count > 0)
             memcpy(more, h->it, (size_t)h->count * sizeof(*more));
@@ -67,12 +69,12 @@ hf_status hf_iteration_conclude(struct hf_fit *fit, struct hf_restart *run, hf_k
     it->empty = 0;
     if (it->changed == 0) {
         run->stop = HF_STOP_LABELS;
-        for (int64_t j = 0; j < fit->k; j++)
-            it->empty += hf_cluster_is_empty(fit, j);
+        for (int64_t j = 0; j < fit->problem.k; j++)
+            it->empty += hf_cluster_is_empty(&fit->centers, &fit->light, j);
     } else {
         HF_TRY(hf_empty_clusters(fit, number, &it->empty));
         if (stepped) {
-            hf_centers_swap(fit);
+            hf_centers_swap(&fit->centers);
         } else {
             hf_centers_update(fit);
             HF_TRY(hf_light_means(fit));
@@ -80,24 +82,25 @@ hf_status hf_iteration_conclude(struct hf_fit *fit, struct hf_restart *run, hf_k
                 HF_TRY(hf_empty_split(fit)); /* only if that is the policy */
             it->shift = hf_centers_shift(fit);
         }
-        if (it->shift <= fit->tol)
+        if (it->shift <= fit->frame.tol)
             run->stop = HF_STOP_TOL;
     }
     return HF_OK;
 }
 
-hf_status hf_iteration_record(const struct hf_fit *fit, struct hf_restart *run, double begin,
-                              hf_kmeans_iteration *it) {
+hf_status hf_iteration_record(const struct hf_problem *problem, struct hf_restart *run,
+                              double begin, hf_kmeans_iteration *it) {
     it->seconds = hf_now_s() - begin;
-    HF_TRY(remember(fit, &run->history, it));
+    HF_TRY(remember(problem, &run->history, it));
     run->iteration++;
     return HF_OK;
 }
 
-void hf_iteration_report(const struct hf_fit *fit, struct hf_restart *run) {
-    const hf_kmeans_opts *o = &fit->opts;
+void hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
+                         struct hf_restart *run) {
+    const hf_kmeans_opts *o = &problem->opts;
     hf_kmeans_iteration it = run->history.it[run->iteration - 1];
-    it.inertia = hf_inertia_given(fit, it.inertia);
+    it.inertia = hf_inertia_given(weights, it.inertia);
     if (o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
                                    run->iteration, o->max_iter))
         run->cancelled = true;

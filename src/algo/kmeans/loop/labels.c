@@ -6,79 +6,85 @@
 #include "base/below.h"
 #include <string.h>
 
-static size_t bytes_of(const struct hf_fit *fit) { return (size_t)fit->n * sizeof(int32_t); }
-
-void hf_labels_open(struct hf_fit *fit) {
-    if (!fit->away.at)
-        fit->away = (struct hf_labels_away){.at = hf_ctx_alloc_copy(fit->ctx, bytes_of(fit))};
+static size_t bytes_of(const struct hf_problem *problem) {
+    return (size_t)problem->n * sizeof(int32_t);
 }
 
-void hf_labels_close(struct hf_fit *fit) {
-    hf_ctx_release(fit->ctx, fit->away.at);
-    fit->away = (struct hf_labels_away){0};
+void hf_labels_open(const struct hf_problem *problem, struct hf_labels *labels) {
+    if (!labels->device)
+        labels->device = hf_ctx_alloc_copy(problem->ctx, bytes_of(problem));
 }
 
-hf_status hf_labels_clear(struct hf_fit *fit) {
-    if (fit->away.at) {
-        fit->away.fresh = fit->away.newer = true;
-        return hf_ctx_fill(fit->ctx, fit->away.at, 0xff, bytes_of(fit));
+void hf_labels_close(const struct hf_problem *problem, struct hf_labels *labels) {
+    hf_ctx_release(problem->ctx, labels->device);
+    labels->device = NULL;
+    labels->device_fresh = labels->device_newer = labels->touched = labels->asked = false;
+}
+
+hf_status hf_labels_clear(const struct hf_problem *problem, struct hf_labels *labels) {
+    if (labels->device) {
+        labels->device_fresh = labels->device_newer = true;
+        return hf_ctx_fill(problem->ctx, labels->device, 0xff, bytes_of(problem));
     }
-    memset(fit->labels, 0xff, bytes_of(fit));
+    memset(labels->host, 0xff, bytes_of(problem));
     return HF_OK;
 }
 
-hf_status hf_labels_for_ops(struct hf_fit *fit, int32_t **labels) {
-    struct hf_labels_away *away = &fit->away;
-    *labels = away->at ? away->at : fit->labels;
-    if (!away->at || away->fresh)
+hf_status hf_labels_for_ops(const struct hf_problem *problem, struct hf_labels *labels,
+                            int32_t **at) {
+    *at = labels->device ? labels->device : labels->host;
+    if (!labels->device || labels->device_fresh)
         return HF_OK;
-    away->fresh = true;
-    return hf_ctx_copy(fit->ctx, away->at, fit->labels, bytes_of(fit));
+    labels->device_fresh = true;
+    return hf_ctx_copy(problem->ctx, labels->device, labels->host, bytes_of(problem));
 }
 
-void hf_labels_by_ops(struct hf_fit *fit) { fit->away.newer = fit->away.at != NULL; }
+void hf_labels_by_ops(struct hf_labels *labels) { labels->device_newer = labels->device != NULL; }
 
-void hf_labels_by_host(struct hf_fit *fit) { fit->away.fresh = false; }
+void hf_labels_by_host(struct hf_labels *labels) { labels->device_fresh = false; }
 
-hf_status hf_labels_bring(struct hf_fit *fit, bool now) {
-    if (!fit->away.newer)
+hf_status hf_labels_bring(const struct hf_problem *problem, struct hf_labels *labels, bool now) {
+    if (!labels->device_newer)
         return HF_OK;
-    fit->away.newer = false;
-    return (now ? hf_ctx_fetch : hf_ctx_copy)(fit->ctx, fit->labels, fit->away.at, bytes_of(fit));
+    labels->device_newer = false;
+    return (now ? hf_ctx_fetch : hf_ctx_copy)(problem->ctx, labels->host, labels->device,
+                                              bytes_of(problem));
 }
 
-void hf_labels_touch(struct hf_fit *fit) {
-    if (fit->away.newer && !fit->away.touched)
-        hf_touch(fit->labels, bytes_of(fit));
-    fit->away.touched = true;
+void hf_labels_touch(const struct hf_problem *problem, struct hf_labels *labels) {
+    if (labels->device_newer && !labels->touched)
+        hf_touch(labels->host, bytes_of(problem));
+    labels->touched = true;
 }
 
-static hf_status verdict(const struct hf_fit *fit, int64_t first, int64_t count, bool wrong) {
+static hf_status verdict(const struct hf_problem *problem, int64_t first, int64_t count,
+                         bool wrong) {
     return wrong
-               ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+               ? hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                              "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
                              "kernel computes wrongly",
                              (long long)first, (long long)(first + count - 1),
-                             (long long)fit->k - 1)
+                             (long long)problem->k - 1)
                : HF_OK;
 }
 
-hf_status hf_labels_check(const struct hf_fit *fit, int64_t first, int64_t count) {
-    hf_pool *pool = hf_ctx_pool(fit->ctx);
-    return verdict(fit, first, count,
-                   !hf_all_below(pool, fit->labels + first, count, (int32_t)fit->k));
+hf_status hf_labels_check(const struct hf_problem *problem, const struct hf_labels *labels,
+                          int64_t first, int64_t count) {
+    hf_pool *pool = hf_ctx_pool(problem->ctx);
+    return verdict(problem, first, count,
+                   !hf_all_below(pool, labels->host + first, count, (int32_t)problem->k));
 }
 
-hf_status hf_labels_ask(struct hf_fit *fit) {
-    fit->away.asked = true;
-    return hf_ctx_ask_below(fit->ctx, fit->away.at, fit->n, (int32_t)fit->k);
+hf_status hf_labels_ask(const struct hf_problem *problem, struct hf_labels *labels) {
+    labels->asked = true;
+    return hf_ctx_ask_below(problem->ctx, labels->device, problem->n, (int32_t)problem->k);
 }
 
-hf_status hf_labels_answer(struct hf_fit *fit) {
-    const bool asked = fit->away.asked;
-    fit->away.asked = false;
+hf_status hf_labels_answer(const struct hf_problem *problem, struct hf_labels *labels) {
+    const bool asked = labels->asked;
+    labels->asked = false;
     if (asked)
-        return verdict(fit, 0, fit->n, !hf_ctx_answer(fit->ctx));
-    HF_TRY(hf_labels_bring(fit, false));
-    return hf_labels_check(fit, 0, fit->n);
+        return verdict(problem, 0, problem->n, !hf_ctx_answer(problem->ctx));
+    HF_TRY(hf_labels_bring(problem, labels, false));
+    return hf_labels_check(problem, labels, 0, problem->n);
 }

@@ -2,7 +2,8 @@
  * Clusters so light beside the heaviest row that their sums say little: a weight of half a unit of
  * the sums is rounded to one or none, and its mean may lie anywhere, beyond the data too. Their
  * rows are summed anew with weights times a power of two that brings the heaviest row of the
- * cluster near the heaviest of all, which changes no mean. Seldom needed: see fit->uneven. */
+ * cluster near the heaviest of all, which changes no mean. Seldom needed: see
+ * hf_weights.uneven. */
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "ops/inertia/inertia.h"
@@ -13,69 +14,73 @@
 #define LIGHT_BITS 40 /* a mean is right to this share of the largest value, or summed anew */
 
 /* Weight of a row from which on the sums tell enough. */
-static double enough(const struct hf_fit *fit) {
-    const struct hf_sums *s = &fit->sums;
-    return ldexp(1, hf_fixed_exponent(fit->weight_max) + LIGHT_BITS - s->bits * s->limbs);
+static double enough(const struct hf_centers *centers, const struct hf_weights *weights) {
+    const struct hf_sums *s = &centers->sums;
+    return ldexp(1, hf_fixed_exponent(weights->max) + LIGHT_BITS - s->bits * s->limbs);
 }
 
-double hf_least_weight(const struct hf_fit *fit) {
-    double least = ldexp(fit->weight_max, -fit->weight_shift);
-    for (int64_t i = 0; fit->given && i < fit->n; i++)
-        if (fit->given[i] > 0 && fit->given[i] < least)
-            least = fit->given[i];
+double hf_least_weight(const struct hf_problem *problem, const struct hf_weights *weights) {
+    double least = ldexp(weights->max, -weights->shift);
+    for (int64_t i = 0; weights->given && i < problem->n; i++)
+        if (weights->given[i] > 0 && weights->given[i] < least)
+            least = weights->given[i];
     return least;
 }
 
-bool hf_light_possible(const struct hf_fit *fit) {
-    return fit->weights && fit->sums.limbs > 1 &&
-           ldexp(hf_least_weight(fit), fit->weight_shift) < enough(fit);
+bool hf_light_possible(const struct hf_problem *problem, const struct hf_weights *weights,
+                       const struct hf_centers *centers) {
+    return weights->scaled && centers->sums.limbs > 1 &&
+           ldexp(hf_least_weight(problem, weights), weights->shift) < enough(centers, weights);
 }
 
 bool hf_light_look(struct hf_fit *fit) {
     bool any = false;
-    for (int64_t j = 0; fit->uneven && j < fit->k; j++) {
-        const double rows = (double)fit->sums.count[j];
-        fit->light[j].is = hf_sums_weight(&fit->sums, j) < rows * enough(fit);
-        any |= fit->light[j].is;
+    for (int64_t j = 0; fit->weights.uneven && j < fit->problem.k; j++) {
+        const double rows = (double)fit->centers.sums.count[j];
+        fit->light.cluster[j].is =
+            hf_sums_weight(&fit->centers.sums, j) < rows * enough(&fit->centers, &fit->weights);
+        any |= fit->light.cluster[j].is;
     }
     return any;
 }
 
 void hf_light_weigh(struct hf_fit *fit) {
-    for (int64_t j = 0; j < fit->k; j++)
-        fit->light[j].heaviest = 0;
-    for (int64_t i = 0; i < fit->n; i++) {
-        struct hf_light *own = &fit->light[fit->labels[i]];
-        own->heaviest = fmax(own->heaviest, fit->given[i]);
+    const struct hf_problem *problem = &fit->problem;
+    for (int64_t j = 0; j < problem->k; j++)
+        fit->light.cluster[j].heaviest = 0;
+    for (int64_t i = 0; i < problem->n; i++) {
+        struct hf_light_cluster *own = &fit->light.cluster[fit->labels.host[i]];
+        own->heaviest = fmax(own->heaviest, fit->weights.given[i]);
     }
-    for (int64_t j = 0; j < fit->k; j++)
-        fit->light[j].is &= fit->light[j].heaviest > 0;
+    for (int64_t j = 0; j < problem->k; j++)
+        fit->light.cluster[j].is &= fit->light.cluster[j].heaviest > 0;
 }
 
-/* Rows [0, count) of fit->movers into the sums of light clusters. */
+/* Rows [0, count) of fit->refill.movers into the sums of light clusters. */
 static hf_status add_some(struct hf_fit *fit, int64_t count) {
-    const struct hf_movers *m = &fit->movers;
-    const int e = hf_fixed_exponent(fit->weight_max) - 1;
+    const struct hf_problem *problem = &fit->problem;
+    const struct hf_movers *m = &fit->refill.movers;
+    const int e = hf_fixed_exponent(fit->weights.max) - 1;
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = m->index[i];
-        m->to[i] = fit->labels[row];
-        m->weights[i] =
-            ldexp(fit->given[row], e - hf_fixed_exponent(fit->light[m->to[i]].heaviest));
+        m->to[i] = fit->labels.host[row];
+        m->weights[i] = ldexp(fit->weights.given[row],
+                              e - hf_fixed_exponent(fit->light.cluster[m->to[i]].heaviest));
     }
-    HF_TRY(hf_rows_gather(&fit->rows, m->index, count, m->x));
-    const struct hf_update_args args = {.x = hf_array_view(m->x, HF_F64, count, fit->d),
-                                        .metric = fit->opts.metric,
+    HF_TRY(hf_rows_gather(&fit->data.rows, m->index, count, m->x));
+    const struct hf_update_args args = {.x = hf_array_view(m->x, HF_F64, count, problem->d),
+                                        .metric = problem->opts.metric,
                                         .weights = m->weights,
                                         .labels = m->to,
-                                        .sums = &fit->light_sums};
-    return hf_update(fit->ctx, &args);
+                                        .sums = &fit->light.sums};
+    return hf_update(problem->ctx, &args);
 }
 
 static hf_status add_all(struct hf_fit *fit) {
-    const struct hf_movers *m = &fit->movers;
+    const struct hf_movers *m = &fit->refill.movers;
     int64_t count = 0;
-    for (int64_t i = 0; i < fit->n; i++) {
-        if (!fit->light[fit->labels[i]].is)
+    for (int64_t i = 0; i < fit->problem.n; i++) {
+        if (!fit->light.cluster[fit->labels.host[i]].is)
             continue;
         m->index[count++] = i;
         if (count < m->room)
@@ -87,7 +92,7 @@ static hf_status add_all(struct hf_fit *fit) {
 }
 
 hf_status hf_light_means(struct hf_fit *fit) {
-    struct hf_sums *s = &fit->light_sums;
+    struct hf_sums *s = &fit->light.sums;
     if (!hf_light_look(fit))
         return HF_OK;
     hf_light_weigh(fit);
@@ -95,9 +100,9 @@ hf_status hf_light_means(struct hf_fit *fit) {
     memset(s->count, 0, (size_t)s->k * sizeof(int64_t));
     memset(s->weight, 0, (size_t)(s->limbs * s->k) * sizeof(int64_t));
     HF_TRY(add_all(fit));
-    const struct hf_center_rule rule = hf_fit_rule(fit);
-    for (int64_t j = 0; j < fit->k; j++)
-        if (fit->light[j].is)
-            hf_centers_next_some(&rule, s, fit->previous, fit->current, j, j + 1);
+    const struct hf_center_rule rule = hf_fit_rule(&fit->problem, &fit->columns);
+    for (int64_t j = 0; j < fit->problem.k; j++)
+        if (fit->light.cluster[j].is)
+            hf_centers_next_some(&rule, s, fit->centers.previous, fit->centers.current, j, j + 1);
     return HF_OK;
 }

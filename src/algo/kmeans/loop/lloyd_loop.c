@@ -30,40 +30,42 @@ struct pass {
 static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     struct pass *p = job;
     struct hf_fit *fit = p->fit;
-    const double *weights = fit->weights ? fit->weights + first : NULL;
+    const struct hf_problem *problem = &fit->problem;
+    const double *weights = fit->weights.scaled ? fit->weights.scaled + first : NULL;
     struct hf_assign_bounds own;
     struct hf_assign_args args = hf_lloyd_args(fit, panel, first, p->bounds, &own, &p->stats);
-    args.sums = fit->fused ? &fit->sums : NULL;
-    args.weights = fit->fused ? weights : NULL;
-    args.old_labels = fit->fused ? NULL : fit->panel_labels;
+    args.sums = fit->work.fused ? &fit->centers.sums : NULL;
+    args.weights = fit->work.fused ? weights : NULL;
+    args.old_labels = fit->work.fused ? NULL : fit->work.panel_labels;
     if (p->mirror) {
         args.c.data = p->mirror->centers;
-        args.labels = fit->away.at + first;
+        args.labels = fit->labels.device + first;
         args.old_labels = p->mirror->old_labels;
         args.stats = p->mirror->stats;
     }
-    HF_TRY(hf_assign(fit->ctx, &args));
-    hf_note_kernel(fit, HF_OP_ASSIGN, fit->kernel_assign);
+    HF_TRY(hf_assign(problem->ctx, &args));
+    hf_note_kernel(problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
     if (!p->mirror)
-        HF_TRY(hf_labels_check(fit, first, panel->rows));
-    if (fit->fused)
+        HF_TRY(hf_labels_check(problem, &fit->labels, first, panel->rows));
+    if (fit->work.fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
-                                          .metric = fit->opts.metric,
+                                          .metric = problem->opts.metric,
                                           .weights = weights,
                                           .old_labels = args.old_labels,
                                           .labels = args.labels,
-                                          .sums = p->mirror ? &p->mirror->sums : &fit->sums};
-    HF_TRY(hf_update(fit->ctx, &update));
-    hf_note_kernel(fit, HF_OP_UPDATE, fit->kernel_update);
+                                          .sums =
+                                              p->mirror ? &p->mirror->sums : &fit->centers.sums};
+    HF_TRY(hf_update(problem->ctx, &update));
+    hf_note_kernel(problem, HF_OP_UPDATE, fit->outcome.kernel_update);
     return HF_OK;
 }
 
 /* Sums over all ranks. Integers: rank 0 keeps the total and the others go on from 0, so that each
  * iteration adds only what changed. */
-static hf_status reduce(struct hf_fit *fit, struct hf_assign_stats *stats) {
+static hf_status reduce(struct hf_centers *centers, struct hf_assign_stats *stats) {
     const hf_comm *comm = hf_comm_self();
-    const struct hf_sums *s = &fit->sums;
+    const struct hf_sums *s = &centers->sums;
     HF_TRY(comm->allreduce(comm, s->sum, s->limbs * s->k * s->d, HF_COMM_SUM_I64));
     HF_TRY(comm->allreduce(comm, s->count, s->k, HF_COMM_SUM_I64));
     if (s->weight)
@@ -79,60 +81,61 @@ static void clear_sums(const struct hf_sums *s) {
 }
 
 /* Rows that pass through a device cost the bus, not the kernels: bounds save nothing there. */
-static bool bounds_pay(const struct hf_fit *fit) {
-    return !fit->rows.reader || fit->opts.skipping == HF_SKIP_ON;
+static bool bounds_pay(const struct hf_problem *problem, const struct hf_data *data) {
+    return !data->rows.reader || problem->opts.skipping == HF_SKIP_ON;
 }
 
-/* Labels for fit->current, and sums that follow them. mirror may be NULL. */
+/* Labels for fit->centers.current, and sums that follow them. mirror may be NULL. */
 static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
                             struct hf_assign_stats *stats) {
     const hf_comm *comm = hf_comm_self();
     struct pass p = {.fit = fit};
     if (comm->rank(comm) > 0)
-        clear_sums(&fit->sums);
+        clear_sums(&fit->centers.sums);
     if (mirror)
         HF_TRY(hf_mirror_begin(fit, mirror));
     p.mirror = mirror && mirror->block ? mirror : NULL;
-    if (bounds_pay(fit))
+    if (bounds_pay(&fit->problem, &fit->data))
         HF_TRY(hf_skip_arm(fit, &p.bounds));
-    HF_TRY(hf_panels_each(&fit->rows, fit->panel_rows, assign_panel, &p));
+    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, assign_panel, &p));
     if (p.mirror)
         HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
-    return reduce(fit, stats);
+    return reduce(&fit->centers, stats);
 }
 
 static hf_status clear_state(struct hf_fit *fit) {
-    clear_sums(&fit->sums);
+    clear_sums(&fit->centers.sums);
     hf_skip_reset(&fit->skip);
-    return hf_labels_clear(fit);
+    return hf_labels_clear(&fit->problem, &fit->labels);
 }
 
 hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
-    void *now = fit->current;
+    void *now = fit->centers.current;
     struct hf_assign_stats stats;
     HF_TRY(clear_state(fit));
-    fit->current = fit->previous;
+    fit->centers.current = fit->centers.previous;
     const hf_status status = assign_all(fit, NULL, &stats);
-    fit->current = now;
+    fit->centers.current = now;
     HF_TRY(status);
-    return hf_move_rows(fit, fit->relocated, fit->relocated_count);
+    return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
-static bool has_empty(const struct hf_fit *fit) {
+static bool has_empty(const struct hf_problem *problem, const struct hf_centers *centers,
+                      const struct hf_light *light) {
     int64_t j = 0;
-    while (j < fit->k && !hf_cluster_is_empty(fit, j))
+    while (j < problem->k && !hf_cluster_is_empty(centers, light, j))
         j++;
-    return j < fit->k;
+    return j < problem->k;
 }
 
 /* The labels on the host, checked. */
-static hf_status bring_labels(struct hf_fit *fit) {
-    if (!fit->away.newer)
+static hf_status bring_labels(const struct hf_problem *problem, struct hf_labels *labels) {
+    if (!labels->device_newer)
         return HF_OK;
-    HF_TRY(hf_labels_bring(fit, false));
-    return hf_labels_check(fit, 0, fit->n);
+    HF_TRY(hf_labels_bring(problem, labels, false));
+    return hf_labels_check(problem, labels, 0, problem->n);
 }
 
 /* One iteration: labels, sums, inertia, new centroids. */
@@ -141,45 +144,47 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
     HF_TRY(assign_all(fit, mirror, &stats));
-    HF_TRY(hf_verify(fit->ctx));
-    HF_TRY(hf_iteration_check_counts(fit, run->iteration + 1));
+    HF_TRY(hf_verify(fit->problem.ctx));
+    HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
     const bool light = hf_light_look(fit);
     if (light) {
-        HF_TRY(bring_labels(fit));
+        HF_TRY(bring_labels(&fit->problem, &fit->labels));
         hf_light_weigh(fit);
     }
-    const bool stepped = stats.changed > 0 && !light && !has_empty(fit);
+    const bool stepped =
+        stats.changed > 0 && !light && !has_empty(&fit->problem, &fit->centers, &fit->light);
     it.inertia = stepped ? hf_centers_step(fit, &it.shift) : hf_centers_inertia(fit);
     it.changed = stats.changed;
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;
     it.rows_rechecked = stats.rechecked;
     it.rows_float64 = stats.float64;
-    if (!stepped && it.changed > 0 && fit->opts.empty != HF_EMPTY_KEEP)
-        HF_TRY(bring_labels(fit)); /* rows are looked at in their clusters */
+    if (!stepped && it.changed > 0 && fit->problem.opts.empty != HF_EMPTY_KEEP)
+        HF_TRY(
+            bring_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
     HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
-    return hf_iteration_record(fit, run, begin, &it);
+    return hf_iteration_record(&fit->problem, run, begin, &it);
 }
 
 static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
                               struct hf_mirror *mirror) {
-    if (fit->rows.reader && !mirror->block && !mirror->none) {
+    if (fit->data.rows.reader && !mirror->block && !mirror->none) {
         HF_TRY(hf_mirror_begin(fit, mirror));
         HF_TRY(hf_device_keep_panels(fit));
     }
     HF_TRY(iterate(fit, run, mirror));
-    hf_iteration_report(fit, run);
+    hf_iteration_report(&fit->problem, &fit->weights, run);
     return HF_OK;
 }
 
 static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best,
                       struct hf_mirror *mirror) {
-    const hf_kmeans_opts *o = &fit->opts;
-    if (!fit->rows.reader) /* else panels may need the memory */
-        hf_labels_open(fit);
+    const hf_kmeans_opts *o = &fit->problem.opts;
+    if (!fit->data.rows.reader) /* else panels may need the memory */
+        hf_labels_open(&fit->problem, &fit->labels);
     if (run->iteration == 0) {
         HF_TRY(clear_state(fit));
-        fit->relocated_count = 0;
+        fit->refill.relocated_count = 0;
     }
     bool serves = run->iteration < o->max_iter && hf_device_loop_serves(fit, run);
     while (run->stop == HF_STOP_NONE) {
@@ -204,14 +209,14 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
 
 hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best) {
     struct hf_mirror mirror = {0};
-    struct hf_reader *reader = fit->rows.reader;
+    struct hf_reader *reader = fit->data.rows.reader;
     hf_status status = loop(fit, run, best, &mirror);
     if (status == HF_OK && mirror.block)
-        status = bring_labels(fit);
-    hf_mirror_clear(fit, &mirror);
+        status = bring_labels(&fit->problem, &fit->labels);
+    hf_mirror_clear(&fit->problem, &mirror);
     if (reader) {
-        hf_labels_close(fit);
-        if (status == HF_OK && fit->opts.n_init > 1) /* the next start needs the memory */
+        hf_labels_close(&fit->problem, &fit->labels);
+        if (status == HF_OK && fit->problem.opts.n_init > 1) /* the next start needs the memory */
             status = hf_reader_keep(reader, UINT64_MAX);
     }
     return status;

@@ -5,10 +5,10 @@
 
 #include "algo/kmeans/fit.h"
 
-/* Iterate from the centroids in fit->current; run->iteration > 0: go on after hf_lloyd_rebuild().
- */
+/* Iterate from the centroids in fit->centers.current; run->iteration > 0: go on after
+ * hf_lloyd_rebuild(). */
 hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best);
-/* Labels and sums as they were after iteration run->iteration, from fit->previous. */
+/* Labels and sums as they were after iteration run->iteration, from fit->centers.previous. */
 hf_status hf_lloyd_rebuild(struct hf_fit *fit);
 
 #endif

@@ -9,7 +9,7 @@
 struct hf_mirror {
     void *block;         /* owns the rest; NULL: there is no mirror */
     int32_t *old_labels; /* [panel_rows] */
-    void *centers;       /* [k, d] fit->current */
+    void *centers;       /* [k, d] fit->centers.current */
     double *mult;        /* [d] */
     struct hf_sums sums;
     struct hf_assign_stats *stats; /* of a pass */
@@ -18,11 +18,11 @@ struct hf_mirror {
 
 /* hf_carve_take() of a device's memory: each piece is aligned for any kernel. */
 void *hf_mirror_take(hf_carve *carve, size_t bytes);
-/* Make it ready for a pass: fit->current, sums and labels (fit->away) are brought there. m->block
- * stays NULL where there is no use for one. */
+/* Make it ready for a pass: fit->centers.current, sums and labels (fit->away) are brought there.
+ * m->block stays NULL where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
 /* The sums and counters after a pass to the host; labels stay until they are asked for. */
 hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats);
-void hf_mirror_clear(const struct hf_fit *fit, struct hf_mirror *m);
+void hf_mirror_clear(const struct hf_problem *problem, struct hf_mirror *m);
 
 #endif

@@ -57,17 +57,19 @@ static void count_range(void *job, int worker, int64_t begin, int64_t end) {
 
 _Static_assert(sizeof(_Atomic int64_t) == sizeof(int64_t), "counted in place");
 
-hf_status hf_count_labels(struct hf_fit *fit) {
-    struct count count = {
-        .labels = fit->labels, .k = (uint32_t)fit->k, .sizes = (_Atomic int64_t *)fit->sizes};
-    hf_pool *pool = hf_ctx_pool(fit->ctx);
-    hf_pool *own = pool || fit->n < ALONE ? NULL : hf_pool_create(HELPERS);
-    memset(fit->sizes, 0, (size_t)fit->k * sizeof(int64_t));
-    hf_parallel_for(pool ? pool : own, fit->n, GRAIN, count_range, &count);
+hf_status hf_count_labels(const struct hf_problem *problem, const struct hf_labels *labels,
+                          const struct hf_outcome *outcome) {
+    struct count count = {.labels = labels->host,
+                          .k = (uint32_t)problem->k,
+                          .sizes = (_Atomic int64_t *)outcome->sizes};
+    hf_pool *pool = hf_ctx_pool(problem->ctx);
+    hf_pool *own = pool || problem->n < ALONE ? NULL : hf_pool_create(HELPERS);
+    memset(outcome->sizes, 0, (size_t)problem->k * sizeof(int64_t));
+    hf_parallel_for(pool ? pool : own, problem->n, GRAIN, count_range, &count);
     hf_pool_destroy(own);
-    return count.wrong ? hf_ctx_fail(fit->ctx, HF_E_CORRUPT,
+    return count.wrong ? hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                                      "a label lies outside 0..%lld: the machine or a kernel "
                                      "computes wrongly",
-                                     (long long)fit->k - 1)
+                                     (long long)problem->k - 1)
                        : HF_OK;
 }

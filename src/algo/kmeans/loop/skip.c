@@ -71,17 +71,17 @@ static float distance_above(const hf_array *a, const hf_array *b, int64_t row, d
 
 static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
     struct hf_fit *fit = job;
-    const hf_array now = hf_centers(fit, fit->current);
-    const hf_array before = hf_centers(fit, fit->previous);
+    const hf_array now = hf_centers(&fit->problem, fit->centers.current);
+    const hf_array before = hf_centers(&fit->problem, fit->centers.previous);
     (void)worker;
     for (int64_t j = begin; j < end; j++)
         fit->skip.drift[j] = distance_above(
-            &now, &before, j, hf_center_moved(now.dtype, now.data, before.data, j, fit->d));
+            &now, &before, j, hf_center_moved(now.dtype, now.data, before.data, j, fit->problem.d));
 }
 
 void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square) {
-    const hf_array now = hf_centers(fit, fit->current);
-    const hf_array next = hf_centers(fit, fit->previous);
+    const hf_array now = hf_centers(&fit->problem, fit->centers.current);
+    const hf_array next = hf_centers(&fit->problem, fit->centers.previous);
     for (int64_t j = begin; j < end; j++)
         fit->skip.drift[j] = distance_above(&now, &next, j, square[j - begin]);
 }
@@ -91,12 +91,12 @@ static void measure_drift(struct hf_fit *fit) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
     if (!s->drift_known)
-        hf_for_clusters(fit, fit->k, drift_range, fit);
+        hf_for_clusters(&fit->problem, fit->problem.k, drift_range, fit);
     s->drift_known = false;
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;
-    for (int64_t j = 0; j < fit->k; j++) {
+    for (int64_t j = 0; j < fit->problem.k; j++) {
         const float drift = s->drift[j];
         if (drift > 0)
             s->moved[b->n_moved++] = (int32_t)j;
@@ -116,9 +116,10 @@ static void measure_drift(struct hf_fit *fit) {
  * the assignment of the centroids to themselves leaves behind. Copies of a centroid give 0. The
  * scale is that of the data, among which centroids mostly lie; where they do not it costs time. */
 static hf_status measure_half(struct hf_fit *fit) {
+    const struct hf_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
-    const hf_array c = hf_centers(fit, fit->current);
-    for (int64_t j = 0; j < fit->k; j++)
+    const hf_array c = hf_centers(problem, fit->centers.current);
+    for (int64_t j = 0; j < problem->k; j++)
         s->labels[j] = -1;
     struct hf_assign_bounds bounds = {.upper = s->upper, .lower = s->lower};
     struct hf_assign_stats stats = {0};
@@ -127,55 +128,59 @@ static hf_status measure_half(struct hf_fit *fit) {
         .c = c,
         .metric = HF_EUCLIDEAN,
         .exact = true,
-        .filter = {.shift = fit->filter.shift, .scale = fit->filter.scale},
+        .filter = {.shift = fit->frame.filter.shift, .scale = fit->frame.filter.scale},
         .labels = s->labels,
         .bounds = &bounds,
         .stats = &stats};
-    HF_TRY(hf_assign(fit->ctx, &args));
-    for (int64_t j = 0; j < fit->k; j++)
+    HF_TRY(hf_assign(problem->ctx, &args));
+    for (int64_t j = 0; j < problem->k; j++)
         s->half[j] = s->lower[j] > FLT_MIN * 2 ? s->lower[j] * 0.5f : 0;
     return HF_OK;
 }
 
 /* What bounds that were used settled, in rows; `partial` is the share that they save of a row that
  * would look at no centroid. */
-static double settled(const struct hf_fit *fit, const struct hf_assign_stats *stats,
-                      double partial) {
-    const double partly = 1 - (double)fit->skip.bounds.n_moved / (double)fit->k;
+static double settled(const struct hf_problem *problem, const struct hf_skip *skip,
+                      const struct hf_assign_stats *stats, double partial) {
+    const double partly = 1 - (double)skip->bounds.n_moved / (double)problem->k;
     return (double)stats->skipped + (double)stats->partial * partly * partial;
 }
 
 /* Packed rows, as far as the policy may know of them: whether there is memory for them must not
  * decide which rows are skipped where that may decide a label. */
-static const struct hf_assign_kept *packed(const struct hf_fit *fit) {
-    return fit->opts.precision == HF_EXACT ? fit->kept : NULL;
+static const struct hf_assign_kept *packed(const struct hf_problem *problem,
+                                           const struct hf_work *work) {
+    return problem->opts.precision == HF_EXACT ? work->packed : NULL;
 }
 
-static bool probe_wanted(const struct hf_fit *fit) {
-    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO &&
-           fit->n / HF_PROBE_ROWS >= PROBE_SHARE;
+static bool probe_wanted(const struct hf_problem *problem, const struct hf_work *work) {
+    return packed(problem, work) && problem->opts.skipping == HF_SKIP_AUTO &&
+           problem->n / HF_PROBE_ROWS >= PROBE_SHARE;
 }
 
 /* Could all rows, packed as they are kept, be compared with the moved centroids alone? */
-static bool may_sweep(const struct hf_fit *fit) {
-    const struct hf_skip *s = &fit->skip;
-    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO && s->sweep_rest == 0 &&
-           packed(fit)->form != 0 && packed(fit)->filled >= fit->n && s->bounds.n_moved > 0 &&
-           hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved) < SWEEP_SHARE;
+static bool may_sweep(const struct hf_problem *problem, const struct hf_skip *skip,
+                      const struct hf_work *work) {
+    return packed(problem, work) && problem->opts.skipping == HF_SKIP_AUTO &&
+           skip->sweep_rest == 0 && packed(problem, work)->form != 0 &&
+           packed(problem, work)->filled >= problem->n && skip->bounds.n_moved > 0 &&
+           hf_assign_sweep_share(problem->k, problem->d, skip->bounds.n_moved) < SWEEP_SHARE;
 }
 
 /* The share that bounds must settle of rows that are kept. */
-static double kept_share(const struct hf_fit *fit, bool sweeps) {
-    return hf_assign_kept_share(fit->k, fit->d, sweeps ? fit->skip.bounds.n_moved : fit->k);
+static double kept_share(const struct hf_problem *problem, const struct hf_skip *skip,
+                         bool sweeps) {
+    return hf_assign_kept_share(problem->k, problem->d, sweeps ? skip->bounds.n_moved : problem->k);
 }
 
 /* Do bounds settle enough of a few rows for all rows to have them? */
 static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
+    const struct hf_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     struct hf_assign_stats stats = {0};
     struct hf_assign_bounds bounds = s->bounds;
-    hf_array x = *fit->x;
-    x.row_stride = hf_array_stride(&x) * (fit->n / HF_PROBE_ROWS);
+    hf_array x = *problem->x;
+    x.row_stride = hf_array_stride(&x) * (problem->n / HF_PROBE_ROWS);
     x.rows = HF_PROBE_ROWS;
     bounds.upper = s->probe_upper;
     bounds.lower = s->probe_lower;
@@ -185,16 +190,17 @@ static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
     if (!s->probed)
         memset(s->probe_labels, 0xff, HF_PROBE_ROWS * sizeof(int32_t));
     struct hf_assign_args args = {.x = x,
-                                  .c = hf_centers(fit, fit->current),
-                                  .metric = fit->opts.metric,
-                                  .exact = fit->opts.precision == HF_EXACT,
-                                  .filter = fit->filter,
+                                  .c = hf_centers(problem, fit->centers.current),
+                                  .metric = problem->opts.metric,
+                                  .exact = problem->opts.precision == HF_EXACT,
+                                  .filter = fit->frame.filter,
                                   .labels = s->probe_labels,
                                   .bounds = &bounds,
                                   .stats = &stats};
-    HF_TRY(hf_assign(fit->ctx, &args));
-    const double share = kept_share(fit, sweeps) * HF_PROBE_ROWS;
-    const double done = settled(fit, &stats, hf_assign_kept_partial(fit->k, fit->d));
+    HF_TRY(hf_assign(problem->ctx, &args));
+    const double share = kept_share(problem, &fit->skip, sweeps) * HF_PROBE_ROWS;
+    const double done =
+        settled(problem, &fit->skip, &stats, hf_assign_kept_partial(problem->k, problem->d));
     *pay = s->probed && done >= share;
     if (s->probed && done < share / 2) /* not soon */
         s->rest = sweeps ? LONGEST_REST : PROBE_REST;
@@ -205,8 +211,9 @@ static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
 /* Would bounds have to settle more than all rows? Where few centroids move they cost less than
  * kept_share() says. */
 static bool hopeless(const struct hf_fit *fit, bool begin, bool sweeps) {
-    return packed(fit) && fit->opts.skipping == HF_SKIP_AUTO && kept_share(fit, sweeps) >= 1 &&
-           (begin || fit->skip.bounds.n_moved * FEW_MOVED > fit->k);
+    return packed(&fit->problem, &fit->work) && fit->problem.opts.skipping == HF_SKIP_AUTO &&
+           kept_share(&fit->problem, &fit->skip, sweeps) >= 1 &&
+           (begin || fit->skip.bounds.n_moved * FEW_MOVED > fit->problem.k);
 }
 
 /* A failure: iterations to rest, more each time. */
@@ -218,30 +225,33 @@ static int rest_longer(int *penalty) {
 
 /* What bounds would settle of a row in the mean, as rows from all over the data tell: a guess, with
  * distances to their own centroids as they were, and nothing of those between centroids. */
-static double foreseen(const struct hf_fit *fit) {
-    const struct hf_assign_bounds *b = &fit->skip.bounds;
-    const int64_t stride = fit->n / SAMPLES;
+static double foreseen(const struct hf_problem *problem, const struct hf_skip *skip,
+                       const struct hf_labels *labels) {
+    const struct hf_assign_bounds *b = &skip->bounds;
+    const int64_t stride = problem->n / SAMPLES;
     const int64_t rows = stride < SAMPLE_ROWS ? stride : SAMPLE_ROWS;
     struct hf_assign_stats stats = {0};
     for (int64_t i = 0; i < SAMPLES * rows; i++) {
         const int64_t row = i / rows * stride + i % rows;
-        const int32_t label = fit->labels[row];
+        const int32_t label = labels->host[row];
         const float others = label == b->drift_max_index ? b->drift_second : b->drift_max;
         const bool skipped = b->upper[row] < b->lower[row] - others;
         stats.skipped += skipped;
         stats.partial += !skipped && label >= 0 && !(b->drift[label] > 0);
     }
-    const double partial = hf_assign_kept_partial(fit->k, fit->d);
-    return rows > 0 ? settled(fit, &stats, partial) / (double)(SAMPLES * rows) : 1;
+    const double partial = hf_assign_kept_partial(problem->k, problem->d);
+    return rows > 0 ? settled(problem, skip, &stats, partial) / (double)(SAMPLES * rows) : 1;
 }
 
 /* Bounds that did not pay last time, and must settle most rows to do: will they not? */
 static bool in_vain(const struct hf_fit *fit, bool sweeps) {
     const struct hf_skip *s = &fit->skip;
-    if (!packed(fit) || fit->opts.skipping != HF_SKIP_AUTO || !s->have || s->paid)
+    if (!packed(&fit->problem, &fit->work) || fit->problem.opts.skipping != HF_SKIP_AUTO ||
+        !s->have || s->paid)
         return false;
-    const double share = kept_share(fit, sweeps);
-    return share > MOST && foreseen(fit) < fmin(share, NEARLY_ALL);
+    const double share = kept_share(&fit->problem, &fit->skip, sweeps);
+    return share > MOST &&
+           foreseen(&fit->problem, &fit->skip, &fit->labels) < fmin(share, NEARLY_ALL);
 }
 
 /* Shall rows be skipped in the assignment that follows? */
@@ -250,7 +260,7 @@ static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
     const bool none = hopeless(fit, begin, sweeps);
     if (s->rest > 0)
         s->rest--;
-    if (s->rest == 0 && !s->trusted && !none && probe_wanted(fit))
+    if (s->rest == 0 && !s->trusted && !none && probe_wanted(&fit->problem, &fit->work))
         return probe(fit, sweeps, &s->trusted);
     s->probed = false;
     s->trusted = s->rest == 0 && !none;
@@ -262,17 +272,18 @@ static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
 }
 
 hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
+    const struct hf_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
     const bool begin = s->begin;
     *bounds = NULL;
-    if (!s->kept || fit->opts.skipping == HF_SKIP_OFF)
+    if (!s->kept || problem->opts.skipping == HF_SKIP_OFF)
         return HF_OK;
-    if (!begin && (packed(fit) || s->have))
+    if (!begin && (packed(problem, &fit->work) || s->have))
         measure_drift(fit);
     s->begin = false;
     s->sweep_rest -= s->sweep_rest > 0;
-    const bool sweeps = !begin && may_sweep(fit);
+    const bool sweeps = !begin && may_sweep(problem, &fit->skip, &fit->work);
     HF_TRY(trust(fit, begin, sweeps));
     /* The first bounds are learnt while the probe's are: they cost little and are used at once. */
     if (!s->trusted && !sweeps && !(begin && s->probed)) {
@@ -283,7 +294,7 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     b->valid = s->have;
     b->half = NULL;
     b->sweep = sweeps && !s->trusted;
-    if (b->valid && !b->sweep && fit->k > 1 && fit->k <= fit->n / HALF_ROWS) {
+    if (b->valid && !b->sweep && problem->k > 1 && problem->k <= problem->n / HALF_ROWS) {
         HF_TRY(measure_half(fit));
         b->half = s->half;
     }
@@ -292,40 +303,45 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
 
 /* Bounds pay when they settle at least 1 / worth() of the rows: keeping and testing them costs
  * about as much as (1000 + 20 d) / (d + 8) centroids do (measured with AVX-512). */
-static double worth(const struct hf_fit *fit) {
-    const double d = (double)fit->d;
-    return (double)fit->k * (d + 8) / (1000 + 20 * d);
+static double worth(const struct hf_problem *problem) {
+    const double d = (double)problem->d;
+    return (double)problem->k * (d + 8) / (1000 + 20 * d);
 }
 
-static void learn_sweep(struct hf_fit *fit, const struct hf_assign_stats *stats) {
-    struct hf_skip *s = &fit->skip;
-    const double share = hf_assign_sweep_share(fit->k, fit->d, s->bounds.n_moved);
-    if ((double)(stats->partial + stats->skipped) >= share * (double)fit->n)
-        s->sweep_penalty = 1;
+static void learn_sweep(const struct hf_problem *problem, struct hf_skip *skip,
+                        const struct hf_assign_stats *stats) {
+    const double share = hf_assign_sweep_share(problem->k, problem->d, skip->bounds.n_moved);
+    if ((double)(stats->partial + stats->skipped) >= share * (double)problem->n)
+        skip->sweep_penalty = 1;
     else
-        s->sweep_rest = 1 + rest_longer(&s->sweep_penalty);
+        skip->sweep_rest = 1 + rest_longer(&skip->sweep_penalty);
 }
 
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats) {
+    const struct hf_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     s->have = used != NULL;
-    if (!used || !used->valid || fit->opts.skipping == HF_SKIP_ON)
+    if (!used || !used->valid || problem->opts.skipping == HF_SKIP_ON)
         return;
     if (used->sweep) {
-        learn_sweep(fit, stats);
+        learn_sweep(problem, &fit->skip, stats);
         return;
     }
-    const double share = packed(fit) ? kept_share(fit, may_sweep(fit)) : 1 / worth(fit);
-    const double partial = packed(fit) ? hf_assign_kept_partial(fit->k, fit->d) : 1;
-    s->paid = settled(fit, stats, partial) >= share * (double)fit->n;
+    const double share =
+        packed(problem, &fit->work)
+            ? kept_share(problem, &fit->skip, may_sweep(problem, &fit->skip, &fit->work))
+            : 1 / worth(problem);
+    const double partial =
+        packed(problem, &fit->work) ? hf_assign_kept_partial(problem->k, problem->d) : 1;
+    s->paid = settled(problem, &fit->skip, stats, partial) >= share * (double)problem->n;
     if (s->paid) {
         s->penalty = 1;
         return;
     }
     s->trusted = false;
-    s->have = packed(fit) != NULL; /* for a sweep */
-    if (share >= 1)                /* only a fit that hardly moves any more will pay */
+    s->have = packed(problem, &fit->work) != NULL; /* for a sweep */
+    if (share >= 1) /* only a fit that hardly moves any more will pay */
         s->penalty = LONGEST_REST;
     s->rest = rest_longer(&s->penalty);
 }

@@ -38,8 +38,8 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k);
 /* Forget all: a restart begins. */
 void hf_skip_reset(struct hf_skip *skip);
 
-/* Bounds for the assignment that follows, NULL for none. The centroids moved from fit->previous to
- * fit->current since the last. */
+/* Bounds for the assignment that follows, NULL for none. The centroids moved from
+ * fit->centers.previous to fit->centers.current since the last. */
 hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 
 /* After the assignment: learn from what it skipped. HF_SKIP_AUTO uses bounds again as long as they
@@ -52,7 +52,8 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
 
-/* The squared moves of centroids [begin, end) from fit->current to fit->previous. */
+/* The squared moves of centroids [begin, end) from fit->centers.current to fit->centers.previous.
+ */
 void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square);
 
 /* The label of a row was changed by hand. */
