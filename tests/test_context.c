@@ -9,6 +9,8 @@
 #include "device/device.h"
 #include "guard/guard.h"
 
+#include <holdfast/kmeans.h>
+
 #include <pthread.h>
 #include <string.h>
 
@@ -288,23 +290,106 @@ static void memory_of_devices(void **state) {
     }
 }
 
+/* A scan and a gather, on memory of the host and of the device. */
+static void sum_and_gather(const hf_comm *comm, void *stream) {
+    const struct hf_device *d = comm->device;
+    int64_t rows[2] = {7, 8}, all[2] = {0, 0};
+    int64_t *there = d->alloc(stream, sizeof rows), *gathered = d->alloc(stream, sizeof rows);
+    assert_true(there != NULL && gathered != NULL);
+    assert_int_equal(d->copy(stream, there, rows, sizeof rows), HF_OK);
+    assert_int_equal(comm->gather(comm, stream, there, sizeof rows, gathered, 0), HF_OK);
+    assert_int_equal(comm->scan(comm, stream, there, 2), HF_OK);
+    assert_int_equal(comm->gather(comm, stream, gathered, sizeof rows, all, 0), HF_OK);
+    assert_true(all[0] == 7 && all[1] == 8);
+    assert_int_equal(comm->gather(comm, stream, there, sizeof rows, all, 0), HF_OK);
+    assert_true(all[0] == 0 && all[1] == 0);
+    assert_int_equal(comm->scan(comm, stream, rows, 1), HF_OK);
+    assert_true(rows[0] == 0 && rows[1] == 8);
+    assert_int_equal(comm->gather(comm, stream, rows, sizeof rows, all, 1), HF_E_ARG);
+    d->release(stream, there);
+    d->release(stream, gathered);
+}
+
+/* A context has a communicator of its device; of one rank all answers are its own. */
 static void alone(void **state) {
     (void)state;
-    const hf_comm *comm = hf_comm_self();
-    int64_t sums[2] = {3, -4};
-    double most = 2.5;
-    assert_int_equal(comm->rank(comm), 0);
-    assert_int_equal(comm->size(comm), 1);
-    assert_int_equal(comm->allreduce(comm, sums, 2, HF_COMM_SUM_I64), HF_OK);
-    assert_int_equal(comm->allreduce(comm, &most, 1, HF_COMM_MAX_F64), HF_OK);
-    assert_true(sums[0] == 3 && sums[1] == -4 && most == 2.5);
-    assert_int_equal(comm->bcast(comm, sums, sizeof sums, 0), HF_OK);
-    assert_int_equal(comm->bcast(comm, sums, sizeof sums, 1), HF_E_ARG);
-    assert_int_equal(comm->barrier(comm), HF_OK);
-    comm->close(comm);
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int i = 0; i < 2; i++) {
+        const hf_context_opts opts = {.device = devices[i], .threads = 2};
+        hf_context *ctx = NULL;
+        if (hf_context_create(&ctx, &opts) != HF_OK) {
+            print_message("%s: %s\n", devices[i], hf_last_error(NULL));
+            continue;
+        }
+        const hf_comm *comm = &ctx->comm;
+        int64_t sums[2] = {3, -4};
+        double most = 2.5;
+        int32_t stop = 1;
+        assert_ptr_equal(comm->device, ctx->device);
+        assert_int_equal(comm->rank(comm), 0);
+        assert_int_equal(comm->size(comm), 1);
+        assert_int_equal(comm->allreduce(comm, ctx->stream, sums, 2, HF_COMM_SUM_I64), HF_OK);
+        assert_int_equal(comm->allreduce(comm, ctx->stream, &most, 1, HF_COMM_MAX_F64), HF_OK);
+        assert_true(sums[0] == 3 && sums[1] == -4 && most == 2.5);
+        assert_int_equal(comm->bcast(comm, ctx->stream, sums, sizeof sums, 0), HF_OK);
+        assert_int_equal(comm->bcast(comm, ctx->stream, sums, sizeof sums, 1), HF_E_ARG);
+        assert_int_equal(comm->agree(comm, &stop), HF_OK);
+        assert_int_equal(stop, 1);
+        sum_and_gather(comm, ctx->stream);
+        hf_context_destroy(ctx);
+    }
     assert_string_equal(hf_scheme_name(HF_SCHEME_NONE), "none");
     assert_null(hf_scheme_name(HF_SCHEME_COUNT));
     assert_null(hf_scheme_name(-1));
+}
+
+static int reductions, questions;
+
+static hf_status counted(const hf_comm *comm, void *stream, void *data, int64_t count,
+                         enum hf_comm_reduction reduction) {
+    (void)comm;
+    (void)stream;
+    assert_true(data != NULL && count > 0 && reduction == HF_COMM_SUM_I64);
+    reductions++;
+    return HF_OK;
+}
+
+/* Another rank wants to stop after its second iteration. */
+static hf_status stopped(const hf_comm *comm, int32_t *decision) {
+    (void)comm;
+    assert_int_equal(*decision, 0);
+    *decision = ++questions == 2;
+    return HF_OK;
+}
+
+static hf_status broken(const hf_comm *comm, int32_t *decision) {
+    (void)comm;
+    (void)decision;
+    return HF_E_IO;
+}
+
+/* A fit reduces its sums, and asks whether to go on, with the communicator of its context. */
+static void fit_asks_its_communicator(void **state) {
+    (void)state;
+    float x[300];
+    for (int i = 0; i < 300; i++)
+        x[i] = (float)((i * 7919) % 1009);
+    const hf_array rows = hf_array_view(x, HF_F32, 150, 2);
+    const hf_kmeans_opts opts = {.k = 12, .seed = 1, .tol = -1};
+    const hf_context_opts on_cpu = {.device = "cpu", .threads = 1};
+    hf_kmeans_result fit;
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, &on_cpu), HF_OK);
+    ctx->comm.allreduce = counted;
+    ctx->comm.agree = stopped;
+    assert_int_equal(hf_kmeans_fit(ctx, &rows, &opts, &fit), HF_OK);
+    assert_int_equal(fit.stop, HF_STOP_CANCELLED);
+    assert_int_equal(fit.iterations, 2);
+    assert_true(reductions >= 3 * 2); /* sums, counts and changed labels */
+    hf_kmeans_result_clear(&fit);
+    ctx->comm.agree = broken;
+    assert_int_equal(hf_kmeans_fit(ctx, &rows, &opts, &fit), HF_E_IO);
+    hf_context_destroy(ctx);
 }
 
 int main(void) {
@@ -313,7 +398,7 @@ int main(void) {
         cmocka_unit_test(bad_options), cmocka_unit_test(errors_belong_to_threads),
         cmocka_unit_test(workspace),   cmocka_unit_test(arrays),
         cmocka_unit_test(devices),     cmocka_unit_test(memory_of_devices),
-        cmocka_unit_test(alone),
+        cmocka_unit_test(alone),       cmocka_unit_test(fit_asks_its_communicator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #ifndef HF_CALL_H
 #define HF_CALL_H
 
+#include "comm/comm.h"
 #include "device/device.h"
 
 #ifdef __cplusplus
@@ -10,11 +11,12 @@ extern "C" {
 #endif
 
 /* A kernel is asked about a call (supports, workspace, estimate) before there is a stream: then
- * only `device` and `args` are set. */
+ * only `device`, `comm` and `args` are set. */
 struct hf_call {
     const struct hf_device_props *device;
-    const void *args; /* the op's argument struct */
-    void *stream;     /* of the device. Host: hf_pool *, CUDA: struct hf_cuda * */
+    const hf_comm *comm; /* who works on the same problem: for ops that make iterations */
+    const void *args;    /* the op's argument struct */
+    void *stream;        /* of the device. Host: hf_pool *, CUDA: struct hf_cuda * */
     void *
         ws; /* workspace in memory of the device, aligned to HF_ALIGN; its contents are undefined */
     struct hf_slot *slot; /* in memory of the device: where the kernel tells what went wrong, */

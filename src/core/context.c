@@ -99,6 +99,7 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
         return status;
     }
     c->props = device->props(c->stream);
+    hf_comm_self(&c->comm, device);
     name_context(c, index);
     const hf_status opened = hf_guard_open(c);
     if (opened != HF_OK) {
@@ -115,6 +116,7 @@ void hf_context_destroy(hf_context *ctx) {
     if (ctx == NULL)
         return;
     ctx->device->release(ctx->stream, ctx->workspace);
+    ctx->comm.close(&ctx->comm);
     ctx->device->close(ctx->stream);
     hf_tune_clear(&ctx->tune);
     hf_free(ctx);

@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "base/status.h"
+#include "comm/comm.h"
 #include "core/tune.h"
 #include "device/device.h"
 #include <holdfast/array.h>
@@ -27,6 +28,7 @@ struct hf_context {
     const struct hf_device *device;
     void *stream; /* of the device; the host's is its hf_pool */
     struct hf_device_props props;
+    hf_comm comm;          /* the ranks that work together, this process alone so far */
     char name[24];         /* "cpu", "cuda:0" */
     int threads;           /* of the host */
     uint64_t memory_bytes; /* of the device */

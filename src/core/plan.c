@@ -56,7 +56,7 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
 }
 
 size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args) {
-    const struct hf_call call = {.device = &ctx->props, .args = args};
+    const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     return row->workspace != NULL ? row->workspace(&call) : 0;
 }
 
@@ -266,7 +266,7 @@ static bool unanimous(const struct call *call) {
 static struct call make_call(hf_context *ctx, const struct hf_op *op, const void *args) {
     struct call call = {.ctx = ctx,
                         .op = op,
-                        .call = {.device = &ctx->props, .args = args},
+                        .call = {.device = &ctx->props, .comm = &ctx->comm, .args = args},
                         .key = hf_op_key(op, args)};
     call.any_size = !unanimous(&call);
     return call;

@@ -16,6 +16,7 @@ const char *hf_scheme_name(int id) {
 
 struct hf_call hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args) {
     return (struct hf_call){.device = &ctx->props,
+                            .comm = &ctx->comm,
                             .args = args,
                             .stream = ctx->stream,
                             .slot = ctx->guard.slot,
@@ -59,7 +60,7 @@ hf_status hf_run_part(const struct hf_call *call, const struct hf_kernel *kernel
 
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
                    const struct hf_kernel **kernel) {
-    const struct hf_call asked = {.device = &ctx->props, .args = args};
+    const struct hf_call asked = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(&asked)))
         HF_TRY(hf_plan(ctx, op, args, kernel, NULL));
     return run(ctx, op, args, *kernel, hf_row_workspace(ctx, *kernel, args), false);

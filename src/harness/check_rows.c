@@ -188,7 +188,8 @@ static void count_failure(const struct check *check, const struct hf_subject *su
 /* The row whose results count for this case. */
 static const struct hf_kernel *reference_for(const struct check *check,
                                              const struct hf_subject *subject, const void *args) {
-    const struct hf_call call = {.device = &check->host[0]->props, .args = args};
+    const hf_context *ctx = check->host[0];
+    const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     for (int i = 0; i < subject->count; i++) {
         const struct hf_kernel *row = subject->rows[i];
         if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, &call))
@@ -231,7 +232,7 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
         if (!row->wanted || !row->runs_here)
             continue;
         const hf_context *ctx = context_of(check, subject->rows[i], 0);
-        const struct hf_call call = {.device = &ctx->props, .args = c->args};
+        const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = c->args};
         if (!hf_row_takes(subject->rows[i], subject->op, &call))
             continue;
         row->cases++;

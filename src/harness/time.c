@@ -50,9 +50,10 @@ static int compare_entrants(const void *a_, const void *b_) {
     return (a->total > b->total) - (a->total < b->total);
 }
 
-static const struct hf_kernel *reference_of(const struct hf_subject *subject, const void *args) {
-    struct hf_device_props props = {.workers = 1};
-    const struct hf_call call = {.device = &props, .args = args};
+static const struct hf_kernel *reference_of(const hf_context *ctx, const struct hf_subject *subject,
+                                            const void *args) {
+    const struct hf_device_props props = {.workers = 1};
+    const struct hf_call call = {.device = &props, .comm = &ctx->comm, .args = args};
     for (int i = 0; i < subject->count; i++)
         if ((subject->rows[i]->traits & HF_TRAIT_REFERENCE) &&
             hf_row_takes(subject->rows[i], subject->op, &call))
@@ -62,7 +63,8 @@ static const struct hf_kernel *reference_of(const struct hf_subject *subject, co
 
 static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
     const char *name = job->opts->kernel;
-    const struct hf_call call = {.device = &job->ctx->props, .args = job->c.args};
+    const struct hf_call call = {
+        .device = &job->ctx->props, .comm = &job->ctx->comm, .args = job->c.args};
     if (row->device != job->ctx->device->id || !hf_kernel_runs_here(row, NULL, 0) ||
         !hf_row_takes(row, job->subject->op, &call))
         return false;
@@ -86,7 +88,7 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
     if (most < (double)small.dim[0])
         small.dim[0] = most < CHECK_LEAST ? CHECK_LEAST : (int64_t)most;
     HF_TRY(hf_problem_make(job->subject, &problem, &c, &job->ctx->error));
-    const struct hf_kernel *reference = reference_of(job->subject, c.args);
+    const struct hf_kernel *reference = reference_of(job->ctx, job->subject, c.args);
     *ok =
         reference && hf_check_row_once(job->ctx, job->subject, row, reference, &c, why, sizeof why);
     hf_case_clear(&c);

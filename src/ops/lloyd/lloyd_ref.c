@@ -7,6 +7,7 @@
 #include "core/kernel.h"
 #include "device/host/isa.h"
 #include "ops/lloyd/lloyd.h"
+#include "ops/sums.h"
 #include <string.h>
 
 extern const struct hf_kernel_table hf_assign_rows_scalar;
@@ -34,12 +35,15 @@ static struct hf_assign_args assign_args(const struct hf_lloyd_args *a, int64_t 
                                    .stats = stats};
 }
 
-/* Labels of problem p for its centroids, and its sums. */
+/* Labels of problem p for its centroids, and its sums over all ranks. */
 static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
                         struct hf_assign_stats *stats) {
     const struct hf_kernel *row = hf_assign_rows_scalar.rows;
     const struct hf_assign_args args = assign_args(ref->a, p, sums, stats);
-    return hf_run_part(ref->call, row, &args, ref->ws);
+    const hf_comm *comm = ref->call->comm;
+    hf_sums_begin(comm, sums);
+    HF_TRY(hf_run_part(ref->call, row, &args, ref->ws));
+    return hf_sums_reduce(comm, ref->call->stream, sums, &stats->changed);
 }
 
 /* New centroids into current, those before into previous. */

@@ -28,7 +28,7 @@ static int progress(void *user, int iteration, const hf_kmeans_iteration *it) {
     m->status = hf_iteration_record(&m->fit->problem, m->run, m->begin, &own);
     m->begin = hf_now_s();
     if (m->status == HF_OK)
-        hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
+        m->status = hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
     return m->status != HF_OK || m->run->cancelled;
 }
 
@@ -91,8 +91,7 @@ static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration 
     HF_TRY(hf_labels_bring(&m->fit->problem, &m->fit->labels, false));
     HF_TRY(hf_iteration_conclude(m->fit, m->run, it, false));
     HF_TRY(hf_iteration_record(&m->fit->problem, m->run, m->begin, it));
-    hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
-    return HF_OK;
+    return hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
 }
 
 /* While the device iterates the host gets the memory ready that the labels will come to: the system

@@ -96,12 +96,15 @@ hf_status hf_iteration_record(const struct hf_problem *problem, struct hf_restar
     return HF_OK;
 }
 
-void hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
-                         struct hf_restart *run) {
+hf_status hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
+                              struct hf_restart *run) {
     const hf_kmeans_opts *o = &problem->opts;
+    const hf_comm *comm = &problem->ctx->comm;
     hf_kmeans_iteration it = run->history.it[run->iteration - 1];
     it.inertia = hf_inertia_given(weights, it.inertia);
-    if (o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
-                                   run->iteration, o->max_iter))
-        run->cancelled = true;
+    int32_t stop = o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
+                                              run->iteration, o->max_iter) != 0;
+    HF_TRY(hf_ctx_told(problem->ctx, comm->agree(comm, &stop)));
+    run->cancelled = run->cancelled || stop;
+    return HF_OK;
 }

@@ -22,8 +22,9 @@ hf_status hf_iteration_conclude(struct hf_fit *fit, struct hf_restart *run, hf_k
 hf_status hf_iteration_record(const struct hf_problem *problem, struct hf_restart *run,
                               double begin, hf_kmeans_iteration *it);
 
-/* Tell the caller's progress function of the last iteration; run->cancelled: it said stop. */
-void hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
-                         struct hf_restart *run);
+/* Tell the caller's progress function of the last iteration; run->cancelled: it said stop, on this
+ * rank or another. */
+hf_status hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
+                              struct hf_restart *run);
 
 #endif

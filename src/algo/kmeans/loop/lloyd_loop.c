@@ -16,9 +16,8 @@
 #include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/parallel.h"
-#include "comm/comm.h"
+#include "ops/sums.h"
 #include "rows/reader.h"
-#include <string.h>
 
 struct pass {
     struct hf_fit *fit;
@@ -61,25 +60,6 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     return HF_OK;
 }
 
-/* Sums over all ranks. Integers: rank 0 keeps the total and the others go on from 0, so that each
- * iteration adds only what changed. */
-static hf_status reduce(struct hf_centers *centers, struct hf_assign_stats *stats) {
-    const hf_comm *comm = hf_comm_self();
-    const struct hf_sums *s = &centers->sums;
-    HF_TRY(comm->allreduce(comm, s->sum, s->limbs * s->k * s->d, HF_COMM_SUM_I64));
-    HF_TRY(comm->allreduce(comm, s->count, s->k, HF_COMM_SUM_I64));
-    if (s->weight)
-        HF_TRY(comm->allreduce(comm, s->weight, s->limbs * s->k, HF_COMM_SUM_I64));
-    return comm->allreduce(comm, &stats->changed, 1, HF_COMM_SUM_I64);
-}
-
-static void clear_sums(const struct hf_sums *s) {
-    memset(s->sum, 0, (size_t)(s->limbs * s->k * s->d) * sizeof(int64_t));
-    memset(s->count, 0, (size_t)s->k * sizeof(int64_t));
-    if (s->weight)
-        memset(s->weight, 0, (size_t)(s->limbs * s->k) * sizeof(int64_t));
-}
-
 /* Rows that pass through a device cost the bus, not the kernels: bounds save nothing there. */
 static bool bounds_pay(const struct hf_problem *problem, const struct hf_data *data) {
     return !data->rows.reader || problem->opts.skipping == HF_SKIP_ON;
@@ -88,10 +68,9 @@ static bool bounds_pay(const struct hf_problem *problem, const struct hf_data *d
 /* Labels for fit->centers.current, and sums that follow them. mirror may be NULL. */
 static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
                             struct hf_assign_stats *stats) {
-    const hf_comm *comm = hf_comm_self();
+    hf_context *ctx = fit->problem.ctx;
     struct pass p = {.fit = fit};
-    if (comm->rank(comm) > 0)
-        clear_sums(&fit->centers.sums);
+    hf_sums_begin(&ctx->comm, &fit->centers.sums);
     if (mirror)
         HF_TRY(hf_mirror_begin(fit, mirror));
     p.mirror = mirror && mirror->block ? mirror : NULL;
@@ -102,11 +81,12 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
         HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
-    return reduce(&fit->centers, stats);
+    return hf_ctx_told(
+        ctx, hf_sums_reduce(&ctx->comm, ctx->stream, &fit->centers.sums, &stats->changed));
 }
 
 static hf_status clear_state(struct hf_fit *fit) {
-    clear_sums(&fit->centers.sums);
+    hf_sums_clear(&fit->centers.sums);
     hf_skip_reset(&fit->skip);
     return hf_labels_clear(&fit->problem, &fit->labels);
 }
@@ -173,8 +153,7 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
         HF_TRY(hf_device_keep_panels(fit));
     }
     HF_TRY(iterate(fit, run, mirror));
-    hf_iteration_report(&fit->problem, &fit->weights, run);
-    return HF_OK;
+    return hf_iteration_report(&fit->problem, &fit->weights, run);
 }
 
 static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best,

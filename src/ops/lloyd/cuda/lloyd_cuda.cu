@@ -415,9 +415,12 @@ static bool shape_supported(const struct hf_lloyd_args *a) {
            a->sums->d < INT32_MAX / 256;
 }
 
+/* Nothing here asks other ranks what they found. */
+static bool is_alone(const struct hf_call *call) { return call->comm->size(call->comm) == 1; }
+
 static bool any_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return shape_supported(a) && !a->settle;
+    return is_alone(call) && shape_supported(a) && !a->settle;
 }
 
 /* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
@@ -428,12 +431,12 @@ static bool may_settle(const struct hf_lloyd_args *a) {
 
 static bool small_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return shape_supported(a) && may_settle(a) && hf_lloyd_small_supports(a);
+    return is_alone(call) && shape_supported(a) && may_settle(a) && hf_lloyd_small_supports(a);
 }
 
 static bool narrow_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return shape_supported(a) && may_settle(a) && hf_lloyd_narrow_supports(a);
+    return is_alone(call) && shape_supported(a) && may_settle(a) && hf_lloyd_narrow_supports(a);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
