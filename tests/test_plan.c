@@ -406,6 +406,28 @@ static void open_with(uint64_t memory_bytes) {
     assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
 }
 
+/* What a kernel needs is asked of the device it would run on, not of another one of the machine. */
+static void devices_differ(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t needs;
+        int has;
+        bool runs;
+    } gpus[] = {{80, 80, true},  {80, 90, true},   {80, 75, false}, {90, 90, true},
+                {90, 80, false}, {90, 100, false}, {80, 120, true}};
+    char why[160];
+    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
+        const struct hf_kernel kernel = {.device = HF_DEV_CUDA, .isa = gpus[i].needs};
+        const struct hf_device_props device = {.workers = 1, .sm = gpus[i].has};
+        why[0] = '\0';
+        assert_int_equal(hf_kernel_runs_on(&kernel, &device, why, sizeof why), gpus[i].runs);
+        assert_true(gpus[i].runs == (why[0] == '\0'));
+    }
+    (void)hf_kernel_runs_on(&(struct hf_kernel){.device = HF_DEV_CUDA, .isa = 90},
+                            &(struct hf_device_props){.sm = 120}, why, sizeof why);
+    assert_string_equal(why, "needs compute capability 9.0, the GPU has 12.0");
+}
+
 /* Only the shape of these rows is looked at. */
 static const struct hf_kernel *plan_wide_moments(const char **source) {
     const struct hf_moments_args wide = {.x = hf_array_view(x, HF_F32, 2, 1000000)};
@@ -515,6 +537,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(shipped, fresh, done),
         cmocka_unit_test_setup_teardown(file_round_trip, fresh, done),
         cmocka_unit_test_setup_teardown(explained, fresh, done),
+        cmocka_unit_test(devices_differ),
         cmocka_unit_test_setup_teardown(memory_limit, fresh, done),
         cmocka_unit_test_setup_teardown(memory_decides_no_label, fresh, done),
         cmocka_unit_test_setup_teardown(nothing_fits, fresh, done),

@@ -35,7 +35,7 @@ struct hf_case {
  * as before. NULL when out of memory. (harness/case.c) */
 void *hf_case_alloc(struct hf_case *c, size_t bytes, bool out);
 
-/* hf_case_alloc() for `count` float elements of output number `output`, as hf_op::bound() counts. */
+/* hf_case_alloc() for `count` float elements of output number `output` of hf_op::bound(). */
 void *hf_case_alloc_output(struct hf_case *c, hf_dtype dtype, int64_t count, int output);
 
 /* The same for what a row finds again as its last run left it: checks run it on what the case maker

@@ -46,7 +46,12 @@ struct hf_kernel_table {
  * past the last. */
 const struct hf_kernel *hf_kernel_at(int op, int i);
 
-/* Can this machine run it? Writes the reason when not; why may be NULL. */
+/* Can a device of the kernel's kind with these properties run it? Writes the reason when not; why
+ * may be NULL. */
+bool hf_kernel_runs_on(const struct hf_kernel *kernel, const struct hf_device_props *device,
+                       char *why, size_t why_bytes);
+
+/* Can any device of this machine? */
 bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes);
 
 #ifdef __cplusplus

@@ -42,8 +42,8 @@ struct hf_op {
     void (*cost)(const void *args, double *flops, double *bytes);
     /* Do all kernels give this call the same answer, bit for bit? NULL: always. */
     bool (*unanimous)(const void *args);
-    /* How far element i of output number `out` may lie from its value in exact arithmetic, whichever
-     * kernel computed it: a bound that is derived from the arguments, for checks of float results.
+    /* How far element i of output number `out` may lie from its value in exact arithmetic,
+     * whichever kernel computed it: derived from the arguments, for checks of float results.
      * INFINITY: nothing is promised, as after an overflow. The op's header numbers the outputs and
      * says how i counts; an output that it does not number has no error. NULL: none has. */
     double (*bound)(const void *args, int out, int64_t i);

@@ -37,17 +37,13 @@ static const struct hf_kernel *kernel_at(const struct call *call, int i) {
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
                    size_t why_bytes) {
-    const bool here = kernel->device == call->ctx->device->id;
-    const bool takes = (kernel->dtypes & HF_DT(call->key.dtype[0])) != 0;
-    if (why == NULL && !(here && takes)) /* most rows: whether they run is not worth asking */
-        return false;
-    if (!hf_kernel_runs_here(kernel, why, why_bytes))
-        return false;
     const char *reason = NULL;
-    if (!here)
+    if (kernel->device != call->ctx->device->id)
         reason = "another device";
-    else if (!takes)
+    else if ((kernel->dtypes & HF_DT(call->key.dtype[0])) == 0)
         reason = "another data type";
+    else if (!hf_kernel_runs_on(kernel, &call->ctx->props, why, why_bytes))
+        return false;
     else if (kernel->supports != NULL && !kernel->supports(&call->call))
         reason = "does not support this call";
     if (reason != NULL && why != NULL)

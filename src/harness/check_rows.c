@@ -207,7 +207,11 @@ static hf_status begin(void *state, const struct hf_subject *subject) {
     for (int i = 0; i < subject->count; i++) {
         struct row_state *row = &check->rows[i];
         row->wanted = row_wanted(check->opts, subject->rows[i]);
-        row->runs_here = hf_kernel_runs_here(subject->rows[i], row->why_not, sizeof row->why_not);
+        const struct hf_kernel *kernel = subject->rows[i];
+        const hf_context *ctx = context_of(check, kernel, 0);
+        row->runs_here =
+            ctx ? hf_kernel_runs_on(kernel, &ctx->props, row->why_not, sizeof row->why_not)
+                : hf_kernel_runs_here(kernel, row->why_not, sizeof row->why_not);
     }
     return HF_OK;
 }

@@ -65,7 +65,7 @@ static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
     const char *name = job->opts->kernel;
     const struct hf_call call = {
         .device = &job->ctx->props, .comm = &job->ctx->comm, .args = job->c.args};
-    if (row->device != job->ctx->device->id || !hf_kernel_runs_here(row, NULL, 0) ||
+    if (row->device != job->ctx->device->id || !hf_kernel_runs_on(row, &job->ctx->props, NULL, 0) ||
         !hf_row_takes(row, job->subject->op, &call))
         return false;
     if (!name)

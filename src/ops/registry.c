@@ -92,15 +92,49 @@ static bool host_row_runs(const struct hf_kernel *kernel, char *why, size_t why_
     return false;
 }
 
-bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+/* Instructions of Hopper exist on 9.0 alone. */
+static bool cuda_row_runs(const struct hf_kernel *kernel, int sm, char *why, size_t why_bytes) {
+    const int least = (int)kernel->isa;
+    const bool hopper = least == 90;
+    if (hopper ? sm == 90 : sm >= least)
+        return true;
+    (void)snprintf(why, why_bytes, "needs compute capability %d.%d%s, the GPU has %d.%d",
+                   least / 10, least % 10, hopper ? "" : " or later", sm / 10, sm % 10);
+    return false;
+}
+
+bool hf_kernel_runs_on(const struct hf_kernel *kernel, const struct hf_device_props *device,
+                       char *why, size_t why_bytes) {
     char unread[160];
     if (why == NULL) {
         why = unread;
         why_bytes = sizeof unread;
     }
+    return kernel->device == HF_DEV_CUDA ? cuda_row_runs(kernel, device->sm, why, why_bytes)
+                                         : host_row_runs(kernel, why, why_bytes);
+}
+
+#if HF_HAVE_CUDA
+/* Where none can, the first GPU counts. */
+static bool some_gpu_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+    const struct hf_device *cuda = hf_device_of(HF_DEV_CUDA);
+    const int count = cuda->count();
+    for (int i = count - 1; i >= 0; i--) {
+        const struct hf_device_props device = {.workers = 1, .sm = hf_cuda_sm(i)};
+        if (hf_kernel_runs_on(kernel, &device, why, why_bytes))
+            return true;
+    }
+    if (count == 0 && why != NULL)
+        (void)cuda->probe(0, why, why_bytes);
+    return false;
+}
+#endif
+
+bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
 #if HF_HAVE_CUDA
     if (kernel->device == HF_DEV_CUDA)
-        return hf_cuda_runs(kernel->isa, why, why_bytes);
+        return some_gpu_runs(kernel, why, why_bytes);
 #endif
-    return host_row_runs(kernel, why, why_bytes);
+    const struct hf_device_props host = {.workers = 1};
+    return hf_kernel_runs_on(kernel, &host, why, why_bytes);
 }

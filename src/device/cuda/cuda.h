@@ -43,9 +43,8 @@ void hf_cuda_release(struct hf_cuda *cuda, void *p);
 /* Is p memory that kernels may use and the host must not read? */
 bool hf_cuda_owns(const void *p);
 
-/* Can a row that needs compute capability `sm` (75, 80, ...; 90 means exactly 9.x) run on a device
- * of this machine? Writes why not. */
-bool hf_cuda_runs(uint32_t sm, char *why, size_t why_bytes);
+/* Compute capability of device `index` (CUDA's number): 90 for 9.0; 0 when there is no such one. */
+int hf_cuda_sm(int index);
 
 #ifdef __cplusplus
 }
