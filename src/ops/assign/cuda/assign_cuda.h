@@ -27,16 +27,17 @@ enum hf_assign_kind {
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
     const struct hf_device_props *device; /* what it is solved on */
-    hf_array x;               /* [batch * n, d] device memory, any data type, any row stride */
-    int64_t batch, k;         /* n is x.rows / batch */
-    hf_dtype c_type;          /* of the centroids: HF_F32 or HF_F64 */
-    hf_metric metric;         /* of the distances */
-    bool exact;               /* false: take the filter's answer */
-    bool once;                /* one step, no bounds: what it finds out by itself is not prepared */
-    const double *shift;      /* [d] or NULL, one for all, Euclidean only; host memory is best,
+    hf_array x;          /* [batch * n, d] device memory, any data type, any row stride */
+    int64_t batch, k;    /* n is x.rows / batch */
+    hf_dtype c_type;     /* of the centroids: HF_F32 or HF_F64 */
+    hf_metric metric;    /* of the distances */
+    bool exact;          /* false: take the filter's answer */
+    bool once;           /* one step, no bounds: what it finds out by itself is not prepared */
+    bool hard;           /* many rows stayed open: it is worth while to look whether they are */
+    const double *shift; /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
-    double scale;             /* hf_filter.scale; 0 means 1 */
-    double length;            /* hf_filter.length */
+    double scale;        /* hf_filter.scale; 0 means 1 */
+    double length;       /* hf_filter.length */
     enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
 };
 

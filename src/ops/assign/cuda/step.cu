@@ -178,7 +178,9 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
     }
     HF_TRY(hf_settle_open(cuda, rows, step, s, &x, &c, m->packed));
-    return settle_listed(cuda, rows, step, s, s->rest, s->rest_count);
+    const int32_t *list = s->rest, *count = s->rest_count;
+    HF_TRY(hf_settle_listed(cuda, rows, step, s, &list, &count));
+    return settle_listed(cuda, rows, step, s, list, count);
 }
 
 hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

@@ -39,10 +39,8 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct hf_filter_open &open = job.s.open;
     const bool there = lane < each && first + lane < count;
-    const int64_t number = first + (there ? lane : 0);
     struct differ_row r;
-    const bool ordered = job.s.order && count >= HF_SETTLE_ORDER;
-    r.entry = ordered ? job.s.order[number] : static_cast<int32_t>(number);
+    r.entry = static_cast<int32_t>(first + (there ? lane : 0));
     r.row = open.row[b * open.cap + r.entry];
     r.there = 0;
     const int emitted = open.emitted[b * open.cap + r.entry];

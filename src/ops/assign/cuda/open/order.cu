@@ -1,47 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Open rows in the order of their labels so far: rows side by side then have the same candidates,
- * which the first-level cache keeps. Counts, places, entries: blocks count in shared memory. Only
- * where there are many open rows, and more centroids than that cache holds. */
+ * Open rows in the order of their labels so far, so that rows side by side have the same
+ * neighbours. Counts, places, rows: blocks count in shared memory. Nothing is done where few rows
+ * are open. */
 #include "device/cuda/chain.cuh"
 #include "ops/assign/cuda/open/settle.h"
 
 #define THREADS 1024
-#define MOST_K 8192             /* labels counted in shared memory */
-#define LEAST_BYTES (192 << 10) /* of centroids */
-#define BLOCKS 2                /* of a multiprocessor, at most */
+#define BLOCKS 2     /* of a multiprocessor, at most */
+#define LEAST_PART 8 /* at least one row in so many is open, */
+#define LEAST_ROWS 4 /* and so many for each centroid: what centroids cost each other is little */
 
 struct order_job {
     struct hf_settle s;
     const int32_t *labels; /* [n] */
     int k;
+    int64_t n;
     const int32_t *stop;
 };
 
-bool hf_settle_orders(const struct hf_assign_problem *p) {
-    return p->batch == 1 && p->metric == HF_EUCLIDEAN && p->k <= MOST_K &&
-           p->x.rows >= 2 * HF_SETTLE_ORDER &&
-           (double)p->k * (double)p->x.cols * (double)hf_dtype_bytes(p->c_type) > LEAST_BYTES;
-}
-
-/* How many entries there are to be ordered; 0: too few. */
+/* How many rows there are to be ordered; 0: too few. */
 __device__ static int ordered(const struct order_job &job) {
     const int64_t listed = *job.s.open.count;
-    const int64_t count = listed < job.s.open.part ? listed : job.s.open.part;
-    return (job.stop && *job.stop) || count < HF_SETTLE_ORDER ? 0 : static_cast<int>(count);
+    const int64_t count = listed < job.s.open.cap ? listed : job.s.open.cap;
+    const bool few = count * LEAST_PART < job.n || count < LEAST_ROWS * static_cast<int64_t>(job.k);
+    return few || (job.stop && *job.stop) ? 0 : static_cast<int>(count);
 }
 
-/* The entries of a block: [first, end). */
+/* The open rows of a block: [first, end). */
 __device__ static void block_share(int count, int64_t *first, int64_t *end) {
     *first = static_cast<int64_t>(count) * blockIdx.x / gridDim.x;
     *end = static_cast<int64_t>(count) * (blockIdx.x + 1) / gridDim.x;
 }
 
-/* The label of an entry so far; of rows of which nothing is known any. */
-__device__ __forceinline__ int order_label(const struct order_job &job, int64_t entry) {
-    return min(max(job.labels[job.s.open.row[entry]], 0), job.k - 1);
+/* The label of an open row so far; of rows of which nothing is known any. */
+__device__ __forceinline__ int order_label(const struct order_job &job, int64_t i) {
+    return min(max(job.labels[job.s.open.row[i]], 0), job.k - 1);
 }
 
-/* How many entries of this block have each label. */
+/* How many open rows of this block have each label. */
 __device__ static void count_block(const struct order_job &job, int64_t first, int64_t end,
                                    int *counts) {
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
@@ -66,46 +62,77 @@ static __global__ void __launch_bounds__(THREADS) order_count(const struct order
             atomicAdd(job.s.order_count + j, counts[j]);
 }
 
-/* One block: where the entries of each label begin. The counts become 0 again. */
-static __global__ void __launch_bounds__(THREADS) order_places(const struct order_job job) {
-    __shared__ int warp_sum[THREADS / 32];
-    hf_chain_wait();
-    hf_chain_next();
-    if (ordered(job) == 0)
-        return;
-    constexpr int EACH = MOST_K / THREADS;
+/* Rows, and tiles of them, that come before: those of a label, and all. */
+struct order_sum {
+    int rows, tiles;
+};
+
+/* The sums of all threads before this one, and of all in total. */
+__device__ static struct order_sum sum_before(struct order_sum own, struct order_sum *total) {
+    __shared__ struct order_sum warp_sum[THREADS / 32];
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    int own[EACH], sum = 0;
-    for (int i = 0; i < EACH; i++) {
-        const int j = static_cast<int>(threadIdx.x) * EACH + i;
-        own[i] = j < job.k ? job.s.order_count[j] : 0;
-        sum += own[i];
-    }
-    int end = sum;
+    struct order_sum end = own, at = {0, 0};
     for (int step = 1; step < 32; step *= 2) {
-        const int before = __shfl_up_sync(~0u, end, step);
-        end += lane >= step ? before : 0;
+        const int rows = __shfl_up_sync(~0u, end.rows, step);
+        const int tiles = __shfl_up_sync(~0u, end.tiles, step);
+        end.rows += lane >= step ? rows : 0;
+        end.tiles += lane >= step ? tiles : 0;
     }
     if (lane == 31)
         warp_sum[warp] = end;
     __syncthreads();
-    int at = end - sum;
-    for (int w = 0; w < warp; w++)
-        at += warp_sum[w];
+    *total = {0, 0};
+    for (int w = 0; w < THREADS / 32; w++) {
+        if (w == warp)
+            at = *total;
+        total->rows += warp_sum[w].rows;
+        total->tiles += warp_sum[w].tiles;
+    }
+    return {at.rows + end.rows - own.rows, at.tiles + end.tiles - own.tiles};
+}
+
+/* One block: where the rows of each label, and their tiles, begin. The counts become 0 again. */
+static __global__ void __launch_bounds__(THREADS) order_places(const struct order_job job) {
+    hf_chain_wait();
+    hf_chain_next();
+    const struct hf_neighbors &near = job.s.near;
+    if (ordered(job) == 0) {
+        if (threadIdx.x == 0) {
+            *job.s.left_count = *job.s.open.count; /* all of them */
+            near.tile[job.k] = 0;
+        }
+        return;
+    }
+    constexpr int EACH = HF_NEIGHBORS_K / THREADS;
+    int own[EACH];
+    struct order_sum sum = {0, 0}, total;
+    for (int i = 0; i < EACH; i++) {
+        const int j = static_cast<int>(threadIdx.x) * EACH + i;
+        own[i] = j < job.k ? job.s.order_count[j] : 0;
+        sum.rows += own[i];
+        sum.tiles += (own[i] + HF_NEIGHBORS_ROWS - 1) / HF_NEIGHBORS_ROWS;
+    }
+    struct order_sum at = sum_before(sum, &total);
     for (int i = 0; i < EACH; i++) {
         const int j = static_cast<int>(threadIdx.x) * EACH + i;
         if (j >= job.k)
             break;
-        job.s.order_place[j] = at;
+        near.place[j] = at.rows;
+        near.tile[j] = at.tiles;
         job.s.order_count[j] = 0;
-        at += own[i];
+        at.rows += own[i];
+        at.tiles += (own[i] + HF_NEIGHBORS_ROWS - 1) / HF_NEIGHBORS_ROWS;
     }
+    if (threadIdx.x == 0)
+        near.tile[job.k] = total.tiles;
 }
 
-static __global__ void __launch_bounds__(THREADS) order_entries(const struct order_job job) {
+/* near.place becomes the end of each label's rows. */
+static __global__ void __launch_bounds__(THREADS) order_rows(const struct order_job job) {
     extern __shared__ int places[];
     hf_chain_wait();
     hf_chain_next();
+    const struct hf_neighbors &near = job.s.near;
     int64_t first, end;
     block_share(ordered(job), &first, &end);
     if (first >= end)
@@ -113,23 +140,24 @@ static __global__ void __launch_bounds__(THREADS) order_entries(const struct ord
     count_block(job, first, end, places);
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
         if (places[j] > 0)
-            places[j] = atomicAdd(job.s.order_place + j, places[j]);
+            places[j] = atomicAdd(near.place + j, places[j]);
     __syncthreads();
-    for (int64_t i = first + threadIdx.x; i < end; i += THREADS)
-        job.s.order[atomicAdd(places + order_label(job, i), 1)] = static_cast<int32_t>(i);
+    for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+        const int at = atomicAdd(places + order_label(job, i), 1);
+        near.row[at] = job.s.open.row[i];
+        near.threshold[at] = job.s.open.threshold[i];
+    }
 }
 
 hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s) {
-    if (s->order == NULL)
-        return HF_OK;
-    const struct order_job job = {*s, step->labels, (int)rows->problem.k, step->stop};
+    const struct order_job job = {*s, step->labels, (int)rows->problem.k, rows->n, step->stop};
     const size_t shared = sizeof(int) * (size_t)job.k;
     const dim3 grid((unsigned)(cuda->sms * BLOCKS));
     cudaError_t error = hf_chain_launch(cuda, order_count, grid, THREADS, shared, 1, job);
     if (error == cudaSuccess)
         error = hf_chain_launch(cuda, order_places, dim3(1), THREADS, 0, 1, job);
     if (error == cudaSuccess)
-        error = hf_chain_launch(cuda, order_entries, grid, THREADS, shared, 1, job);
+        error = hf_chain_launch(cuda, order_rows, grid, THREADS, shared, 1, job);
     return hf_cuda_check(cuda, error, "assign: order of open rows");
 }

@@ -451,16 +451,13 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->open.part = hf_settle_part_rows(problem);
     const size_t part = batch * (size_t)s->open.part;
     s->slots.narrow = hf_slots_narrow(problem->k);
-    s->slots.at =
-        hf_carve_take(&carve, (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS);
+    const size_t slots = (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS;
+    s->slots.at = hf_carve_take(&carve, slots);
+    const bool near = hf_neighbors_carve(problem, s->slots.at, slots, &s->near);
+    const size_t ordered = near ? (size_t)problem->k : 0;
     s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
     if (problem->metric == HF_EUCLIDEAN)
         s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
-    const size_t ordered = hf_settle_orders(problem) ? (size_t)problem->k : 0;
-    if (ordered > 0) {
-        s->order = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
-        s->order_place = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * ordered);
-    }
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
@@ -468,16 +465,18 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 2 + batch * (3 + items) + ordered;
+    const size_t words = tally / sizeof(int32_t) + 3 + batch * (4 + items) + ordered;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
         s->tally = (struct hf_assign_counts *)s->counters;
         s->moved = (unsigned long long *)(s->tally + batch);
-        s->open.count = (int32_t *)(s->moved + 1);
+        s->left_count = (int32_t *)(s->moved + 1);
+        s->open.count = s->left_count + 1;
         s->rest_count = s->open.count + batch;
         s->unsure_count = s->rest_count + batch;
-        s->split = s->unsure_count + batch; /* [batch, items] of the dense kernel */
+        s->last_count = s->unsure_count + batch;
+        s->split = s->last_count + batch; /* [batch, items] of the dense kernel */
         s->order_count = s->split + batch * items;
     }
     return carve.used;

@@ -11,6 +11,25 @@
 #define HF_SETTLE_TILE 32    /* rows of a tile of the dense kernel */
 #define HF_SETTLE_ITEMS 1024 /* blocks it is worth while to split few tiles into */
 
+#define HF_TILES_D 65536 /* most columns of tiles (tile.cuh): errors of sums stay small */
+
+#define HF_NEIGHBORS 256     /* centroids that are listed for each, at most, */
+#define HF_NEIGHBORS_STEP 32 /* and looked at together */
+#define HF_NEIGHBORS_STEPS (HF_NEIGHBORS / HF_NEIGHBORS_STEP)
+#define HF_NEIGHBORS_ROWS 128 /* rows of a label that are looked at together */
+#define HF_NEIGHBORS_K 4096   /* most centroids */
+
+/* Open rows in the order of their labels so far, and the neighbours of these centroids. */
+struct hf_neighbors {
+    int32_t *row;     /* [n] NULL: never wanted */
+    float *threshold; /* [n] of these rows */
+    int32_t *place;   /* [k] where the rows of a label end */
+    int32_t *tile;    /* [k + 1] tiles of rows before those of a label; the last: all, 0: none */
+    void *square;     /* [k, k] squared distances of centroids, float32 or of their type */
+    uint16_t *list;   /* [k, HF_NEIGHBORS] by distance, a centroid itself first */
+    double *edge; /* [k, HF_NEIGHBORS_STEPS + 1] centroids from that step on are at least so far */
+};
+
 /* Workspace of the steps below, for all problems of a batch. */
 struct hf_settle {
     struct hf_filter_open open;   /* [batch, n] rows that the filter left open */
@@ -20,15 +39,16 @@ struct hf_settle {
         *unsure_count;          /* [batch, open.part], [batch] and where differences leave rows */
     const int32_t *doubt;       /* [batch, open.part] entries of the open rows that are left, and */
     const int32_t *doubt_count; /* [batch] their number; NULL: all of them */
-    int32_t
-        *order; /* [open.part] entries by their rows' labels, where they are many; NULL: never */
-    int32_t *order_count, *order_place; /* [k], the first zero when a step begins */
-    int32_t *rest;                      /* [batch, n] rows that need all centroids */
-    double *norm;                       /* [batch, k] |c|, cosine only */
-    double *least;        /* [batch, parts] least distance of a row to a part of centroids */
-    int32_t *least_arg;   /* [batch, parts] its centroid */
-    int64_t items, parts; /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
-    int32_t *counters;    /* [n_counters] all zero when a step begins: open.count and */
+    struct hf_neighbors near;   /* in the memory of the slots, which are written later */
+    int32_t *order_count;       /* [k] open rows of each label; zero when a step begins */
+    int32_t *left_count;        /* [1] open rows that neighbours did not decide */
+    int32_t *rest;              /* [batch, n] rows that need all centroids, */
+    int32_t *last_count;        /* [batch] and of them those that differences do not decide */
+    double *norm;               /* [batch, k] |c|, cosine only */
+    double *least;              /* [batch, parts] least distance of a row to a part of centroids */
+    int32_t *least_arg;         /* [batch, parts] its centroid */
+    int64_t items, parts;       /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
+    int32_t *counters;          /* [n_counters] all zero when a step begins: open.count and */
     int64_t n_counters;
     struct hf_assign_counts *tally; /* [batch] */
     unsigned long long *moved;      /* [1] of all problems */
@@ -55,12 +75,21 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
                          void *packed);
 
-/* Is it worth while to compare open rows in the order of their labels, once there are as many? Then
- * s->order is set, and this fills it. */
-#define HF_SETTLE_ORDER 65536
-bool hf_settle_orders(const struct hf_assign_problem *problem);
+/* Can neighbours decide rows, and is there room for them? Then they are laid out from ws. */
+bool hf_neighbors_carve(const struct hf_assign_problem *problem, void *ws, size_t room,
+                        struct hf_neighbors *near);
+
+/* Labels of the open rows that differences to the neighbours of their label so far decide, where
+ * many rows are open and the problem is hard or its kind asked for. The others are the open rows of
+ * *s from then on. */
+hf_status hf_settle_near(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, struct hf_settle *s);
+
+/* For that: open rows in the order of their labels, then the neighbours of these. */
 hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
+hf_status hf_settle_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                              const struct hf_assign_step *step, const struct hf_settle *s);
 
 /* Are differences of candidates an answer to what the filter left open? */
 bool hf_settle_differs(const struct hf_assign_rows *rows);
@@ -73,6 +102,12 @@ hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_row
 /* Float64 decides those that are left; rows with too many candidates, or none, go to s->rest. */
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
+
+/* Labels of listed rows from differences to all centroids, where they are an answer and rows are
+ * many. Then *list and *count become those of the rows that are left. */
+hf_status hf_settle_listed(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                           const struct hf_assign_step *step, const struct hf_settle *s,
+                           const int32_t **list, const int32_t **count);
 
 /* Labels of listed rows from the distances to all centroids. list [batch, n], NULL: 0, 1, 2, ...;
  * count [batch], NULL: n. */
