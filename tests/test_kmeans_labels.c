@@ -84,10 +84,33 @@ static void population_beside_coordinates(void **state) {
     problem_free(&p);
 }
 
+/* Few sites far apart, many centroids at each: 16 bits tell the sites, and differences the rest. A
+ * GPU has rows enough to look for that, and other kernels for narrow rows and for long lists. */
+static void far_sites(void **state) {
+    (void)state;
+    const int64_t n = 270000, d = 8;
+    const int sites[] = {32, 32, 2}, k[] = {40, 300, 600};
+    hf_context *cpu = open_context(2, 0);
+    for (int i = 0; i < 3; i++) {
+        double *v = blobs(31 + (uint64_t)i, n, d, sites[i], 1e4);
+        struct problem p = problem_from(v, n, d, HF_F32, 0);
+        const hf_kmeans_opts o = {.k = k[i], .init = HF_INIT_RANDOM, .seed = 4, .max_iter = 9};
+        hf_kmeans_result a = {0}, b = {0};
+        FIT_OK(cpu, hf_kmeans_fit(cpu, &p.x, &o, &a));
+        FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &b));
+        expect_same(&a, &b, "far sites");
+        hf_kmeans_result_clear(&a);
+        hf_kmeans_result_clear(&b);
+        problem_free(&p);
+        free(v);
+    }
+    hf_context_destroy(cpu);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(labels_there),
-                                       cmocka_unit_test(fewer_threads),
-                                       cmocka_unit_test(population_beside_coordinates)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_there), cmocka_unit_test(fewer_threads),
+        cmocka_unit_test(population_beside_coordinates), cmocka_unit_test(far_sites)};
     const hf_context_opts opts = {.device = "cuda", .threads = 4};
     if (hf_context_create(&gpu, &opts) != HF_OK) {
         printf("skipped: %s\n", hf_last_error(NULL));
