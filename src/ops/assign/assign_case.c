@@ -463,8 +463,8 @@ static bool label_right(const struct hf_assign_args *a, int64_t i, int32_t want,
         return true;
     if (a->exact || got < 0 || got >= a->c.rows)
         return false;
-    double scale = 0; /* fast: within the widest filter error of the best */
-    for (int64_t j = 0; j < a->x.cols; j++) {
+    double scale = a->metric == HF_COSINE ? 9 : 0; /* fast: within the widest error of a filter */
+    for (int64_t j = 0; a->metric != HF_COSINE && j < a->x.cols; j++) {
         const double t = fabs(get(&a->x, i, j)) + fabs(get(&a->c, got, j)) +
                          fabs(get(&a->c, want, j)) + fabs(a->filter.shift[j]);
         scale += t * t;
