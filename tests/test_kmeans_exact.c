@@ -268,7 +268,7 @@ static void narrow_rows(void **state) {
 
 /* Means and variances of op moments, whatever the fit took them from. */
 static void moments_again(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const size_t column = (size_t)problem->d * sizeof(double);
     double *own = must_alloc(7 * column);
     struct hf_scan s = {.fit = fit,

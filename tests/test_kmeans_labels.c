@@ -27,9 +27,9 @@ static void labels_there(void **state) {
             here[at] = w < 0 ? right : w < 3 ? 100 : -1;
             memset(back, 0xee, bytes);
             assert_int_equal(hf_ctx_copy(gpu, there, here, bytes), HF_OK);
-            assert_int_equal(hf_ctx_ask_below(gpu, there, n, 100), HF_OK);
+            assert_int_equal(hf_ctx_start_below(gpu, there, n, 100), HF_OK);
             assert_int_equal(gpu->device->sync(gpu->stream), HF_OK);
-            assert_int_equal(hf_ctx_answer(gpu), w < 0);
+            assert_int_equal(hf_ctx_end_below(gpu), w < 0);
             assert_int_equal((w % 2 ? hf_ctx_fetch : hf_ctx_copy)(gpu, back, there, bytes), HF_OK);
             assert_memory_equal(here, back, bytes);
             here[at] = right;

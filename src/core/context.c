@@ -213,18 +213,18 @@ void *hf_ctx_alloc_copy(hf_context *ctx, size_t bytes) {
 
 void hf_ctx_release(hf_context *ctx, void *p) { ctx->device->release(ctx->stream, p); }
 
-hf_status hf_ctx_told(hf_context *ctx, hf_status status) {
+hf_status hf_ctx_check(hf_context *ctx, hf_status status) {
     return status == HF_OK ? HF_OK
                            : hf_ctx_fail(ctx, status, "device %s: %s", ctx->name,
                                          ctx->device->error_text(ctx->stream));
 }
 
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes) {
-    return hf_ctx_told(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
+    return hf_ctx_check(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
 }
 
 hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes) {
-    return hf_ctx_told(ctx, ctx->device->fetch(ctx->stream, dst, src, bytes));
+    return hf_ctx_check(ctx, ctx->device->fetch(ctx->stream, dst, src, bytes));
 }
 
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
@@ -236,18 +236,18 @@ hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {
                                      .src_step = step,
                                      .row_bytes = row,
                                      .rows = src->rows};
-    return hf_ctx_told(ctx, ctx->device->copy_rows(ctx->stream, &copy));
+    return hf_ctx_check(ctx, ctx->device->copy_rows(ctx->stream, &copy));
 }
 
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero) {
-    return hf_ctx_told(ctx, ctx->device->is_zero(ctx->stream, p, bytes, zero));
+    return hf_ctx_check(ctx, ctx->device->is_zero(ctx->stream, p, bytes, zero));
 }
 
-hf_status hf_ctx_ask_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit) {
-    return hf_ctx_told(ctx, ctx->device->ask_below(ctx->stream, p, (size_t)count, limit));
+hf_status hf_ctx_start_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit) {
+    return hf_ctx_check(ctx, ctx->device->start_below(ctx->stream, p, (size_t)count, limit));
 }
 
-bool hf_ctx_answer(hf_context *ctx) { return ctx->device->answer(ctx->stream); }
+bool hf_ctx_end_below(hf_context *ctx) { return ctx->device->end_below(ctx->stream); }
 
 bool hf_ctx_begin_calls(hf_context *ctx) {
     return ctx->device->begin_calls != NULL && ctx->device->begin_calls(ctx->stream);
@@ -255,9 +255,9 @@ bool hf_ctx_begin_calls(hf_context *ctx) {
 
 hf_status hf_ctx_end_calls(hf_context *ctx, hf_status status) {
     const hf_status ended = ctx->device->end_calls(ctx->stream, status);
-    return status != HF_OK ? status : hf_ctx_told(ctx, ended);
+    return status != HF_OK ? status : hf_ctx_check(ctx, ended);
 }
 
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes) {
-    return hf_ctx_told(ctx, ctx->device->fill(ctx->stream, dst, byte, bytes));
+    return hf_ctx_check(ctx, ctx->device->fill(ctx->stream, dst, byte, bytes));
 }

@@ -83,9 +83,9 @@ void hf_ctx_release(hf_context *ctx, void *p); /* p may be NULL */
  * memory allowed has no room for it. */
 void *hf_ctx_alloc_copy(hf_context *ctx, size_t bytes);
 
-/* status, which a call of the device gave; a failure is said on the context in the device's words.
- */
-hf_status hf_ctx_told(hf_context *ctx, hf_status status);
+/* Returns `status`, that of a call of the device; a failure becomes the context's last error, in
+ * the device's words. */
+hf_status hf_ctx_check(hf_context *ctx, hf_status status);
 
 /* Copy between any two places, host or device; fill memory of the device. Done on return where the
  * host takes part. Failures are said on the context. */
@@ -104,10 +104,10 @@ bool hf_ctx_begin_calls(hf_context *ctx);
 hf_status hf_ctx_end_calls(hf_context *ctx, hf_status status);
 /* Are all of these bytes of the device's memory, a multiple of 8, 0? */
 hf_status hf_ctx_is_zero(hf_context *ctx, const void *p, size_t bytes, bool *zero);
-/* Ask whether all of these numbers of the device's memory are in 0 .. limit - 1. The answer is
- * there after the next wait. */
-hf_status hf_ctx_ask_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit);
-bool hf_ctx_answer(hf_context *ctx);
+/* Start the check whether all of these numbers of the device's memory are in 0 .. limit - 1; its
+ * result, hf_ctx_end_below(), is valid after the next wait. */
+hf_status hf_ctx_start_below(hf_context *ctx, const int32_t *p, int64_t count, int32_t limit);
+bool hf_ctx_end_below(hf_context *ctx);
 
 /* Can the host read what hf_ctx_alloc() gives? */
 static inline bool hf_ctx_is_host(const hf_context *ctx) { return ctx->device->id == HF_DEV_HOST; }

@@ -28,7 +28,8 @@ struct hf_device_props {
     int sms;     /* its multiprocessors; 0 elsewhere */
 };
 
-/* Rows to copy: `rows` of row_bytes each, whose beginnings lie dst_step and src_step bytes apart. */
+/* Rows to copy: `rows` of row_bytes each, whose beginnings lie dst_step and src_step bytes apart.
+ * */
 struct hf_row_copy {
     void *dst;
     const void *src;
@@ -68,12 +69,14 @@ struct hf_device {
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);
     /* Are all of these bytes, a multiple of 8, 0? Waits for what was queued before. */
     hf_status (*is_zero)(void *stream, const void *p, size_t bytes, bool *zero);
-    /* Are all of these numbers in 0 .. limit - 1? answer() knows after the next wait. */
-    hf_status (*ask_below)(void *stream, const int32_t *p, size_t count, int32_t limit);
-    bool (*answer)(void *stream);
+    /* Are all of these numbers in 0 .. limit - 1? end_below() returns it after the
+     * next wait. */
+    hf_status (*start_below)(void *stream, const int32_t *p, size_t count, int32_t limit);
+    bool (*end_below)(void *stream);
     /* What calls that do not wait have in common of host memory, from begin_calls() to end_calls(),
-     * is brought to the device once: what one of them writes there the next one may read. The host
-     * may at the end, which waits. NULL: there is nothing to do. False: it cannot be done. */
+     * is copied to the device once: what one of them writes on the device the next one may read.
+     * The host may at the end, which waits. NULL: there is nothing to do. False: it cannot be done.
+     * */
     bool (*begin_calls)(void *stream);
     hf_status (*end_calls)(void *stream, hf_status status);
     /* Wait until all is done. */

@@ -15,15 +15,15 @@ extern "C" {
 
 /* Where memory lies, as a device sees it. */
 enum hf_place {
-    HF_PLACE_HOST,     /* of the host */
-    HF_PLACE_PINNED,   /* likewise, locked: the device copies from it by itself */
-    HF_PLACE_HERE,     /* of this device */
-    HF_PLACE_ELSEWHERE /* of another device: neither the host nor this one may read it */
+    HF_PLACE_HOST,        /* of the host */
+    HF_PLACE_PINNED,      /* likewise, locked: the device copies from it by itself */
+    HF_PLACE_DEVICE,      /* of this device */
+    HF_PLACE_OTHER_DEVICE /* of another device: neither the host nor this one may read it */
 };
 
 /* Rows [first, first + rows + count) at src, of which those among dropped[count] are left out, to
  * dst. dst and src are device memory and do not overlap. */
-struct hf_squeeze {
+struct hf_compaction {
     void *dst;
     const void *src;
     size_t row_bytes;
@@ -56,7 +56,7 @@ struct hf_pipe_table {
     hf_status (*leave)(void *pipe, int slot);
     const char *(*error_text)(const void *pipe);
     /* Copy the rows that stay, in the order of the device's stream. */
-    hf_status (*squeeze)(void *stream, const struct hf_squeeze *job);
+    hf_status (*compact)(void *stream, const struct hf_compaction *job);
 };
 
 /* Of a backend (enum hf_device_id); NULL: its memory is the host's. */

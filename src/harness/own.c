@@ -4,7 +4,7 @@
 #include "algo/kmeans/predict.h"
 #include "base/mem.h"
 #include "core/kernel.h"
-#include "rows/place.h"
+#include "rows/host_view.h"
 #include "ops/assign/assign.h"
 #include "ops/range/range.h"
 #include <holdfast/dev.h>

@@ -11,7 +11,7 @@
 struct hf_zip_member {
     char name[HF_ZIP_NAME]; /* in the archive */
     int64_t offset;         /* of its first byte in the file */
-    int64_t packed, bytes;  /* as it lies there, and unpacked */
+    int64_t packed, bytes;  /* in the file, and unpacked */
     uint32_t crc32;         /* of the unpacked bytes */
     bool deflated;          /* else stored as it is */
 };

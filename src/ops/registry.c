@@ -84,7 +84,7 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
 static bool host_row_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
     if ((hf_cpu_isas() >> kernel->isa & 1) != 0)
         return true;
-    const bool there = (hf_cpu_isas_there() >> kernel->isa & 1) != 0;
+    const bool there = (hf_cpu_isas_found() >> kernel->isa & 1) != 0;
     (void)snprintf(why, why_bytes,
                    there ? "%s is hidden by HF_ISA_MAX"
                          : "this CPU or its operating system has no %s",

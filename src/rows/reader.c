@@ -25,7 +25,7 @@
 #define FEEDERS 8                            /* most threads that copy to locked memory */
 #define FEED_BYTES ((int64_t)1 << 20)        /* of a piece of such a copy */
 
-enum state { PASSING, WANTED, LOADING, KEPT };
+enum state { STREAMED, WANTED, LOADING, CACHED };
 
 struct load {
     int64_t panel;
@@ -45,10 +45,10 @@ struct hf_reader {
     char *spare;         /* of a panel without dropped rows; NULL until one is needed */
     char *locked[SLOTS]; /* what the thread reads into; NULL: the rows lie in locked memory */
     uint8_t *state;      /* [panels] enum state */
-    char **kept;         /* [panels] device memory of those that stay */
+    char **cached;       /* [panels] device memory of those that stay */
     struct load load[SLOTS];
-    int64_t asked, taken; /* loads */
-    int64_t next;         /* panel to ask for, or one before it */
+    int64_t queued, taken; /* loads */
+    int64_t next;          /* panel to ask for, or one before it */
     bool threaded;
     pthread_t thread;
     pthread_mutex_t mutex; /* for what follows, and for load[] of loads that are not made */
@@ -102,7 +102,7 @@ static void copy_to_locked(struct hf_reader *r, const hf_array *rows, char *to) 
 }
 
 static char *destination(const struct hf_reader *r, int slot, int64_t panel) {
-    return r->kept[panel] != NULL ? r->kept[panel] : r->slot[slot];
+    return r->cached[panel] != NULL ? r->cached[panel] : r->slot[slot];
 }
 
 /* Rows of a source or of pageable memory. */
@@ -166,18 +166,18 @@ static hf_status start_thread(struct hf_reader *r) {
 
 /* ---- asking */
 
-static void ask(struct hf_reader *r, int64_t panel) {
-    const int slot = (int)(r->asked % SLOTS);
+static void queue_load(struct hf_reader *r, int64_t panel) {
+    const int slot = (int)(r->queued % SLOTS);
     struct load *load = &r->load[slot];
     load->panel = panel;
     load->status = HF_OK;
     load->message[0] = '\0';
     if (r->state[panel] == WANTED)
         r->state[panel] = LOADING;
-    r->asked++;
+    r->queued++;
     if (r->threaded) {
         (void)pthread_mutex_lock(&r->mutex);
-        r->ordered = r->asked;
+        r->ordered = r->queued;
         (void)pthread_cond_broadcast(&r->news);
         (void)pthread_mutex_unlock(&r->mutex);
         return;
@@ -194,18 +194,18 @@ static void ask(struct hf_reader *r, int64_t panel) {
 }
 
 /* Ask for the panels that come next, as far as there are slots. */
-static void ask_ahead(struct hf_reader *r) {
-    while (r->asked - r->taken < SLOTS) {
-        int64_t looked = 0;
-        while (looked < r->panels && r->state[r->next] != PASSING && r->state[r->next] != WANTED) {
+static void prefetch(struct hf_reader *r) {
+    while (r->queued - r->taken < SLOTS) {
+        int64_t seen = 0;
+        while (seen < r->panels && r->state[r->next] != STREAMED && r->state[r->next] != WANTED) {
             r->next = (r->next + 1) % r->panels;
-            looked++;
+            seen++;
         }
-        if (looked == r->panels)
+        if (seen == r->panels)
             return;
         const int64_t panel = r->next;
         r->next = (panel + 1) % r->panels;
-        ask(r, panel);
+        queue_load(r, panel);
     }
 }
 
@@ -219,19 +219,19 @@ static void await_made(struct hf_reader *r, int64_t count) {
 }
 
 void hf_reader_pause(struct hf_reader *r) {
-    await_made(r, r->asked);
+    await_made(r, r->queued);
     for (int i = 0; i < SLOTS; i++)
         (void)r->table->wait(r->pipe, i);
-    for (int64_t q = r->taken; q < r->asked; q++) {
+    for (int64_t q = r->taken; q < r->queued; q++) {
         uint8_t *state = &r->state[r->load[q % SLOTS].panel];
         *state = *state == LOADING ? WANTED : *state;
     }
-    r->taken = r->asked;
+    r->taken = r->queued;
     r->next = 0;
 }
 
-/* As hf_ctx_told(), in the pipe's words. */
-static hf_status told(struct hf_reader *r, hf_status status) {
+/* As hf_ctx_check(), in the pipe's words. */
+static hf_status check_pipe(struct hf_reader *r, hf_status status) {
     return status == HF_OK ? HF_OK
                            : hf_ctx_fail(r->ctx, status, "device %s: %s", r->ctx->name,
                                          r->table->error_text(r->pipe));
@@ -241,13 +241,13 @@ static hf_status told(struct hf_reader *r, hf_status status) {
 static hf_status take(struct hf_reader *r, int64_t panel, char **rows) {
     const int slot = (int)(r->taken % SLOTS);
     const struct load *load = &r->load[slot];
-    assert(r->asked > r->taken && load->panel == panel);
+    assert(r->queued > r->taken && load->panel == panel);
     await_made(r, r->taken + 1);
     *rows = destination(r, slot, panel);
     if (load->status == HF_OK)
-        return told(r, r->table->arrive(r->pipe, slot));
+        return check_pipe(r, r->table->arrive(r->pipe, slot));
     if (load->status == HF_E_DEVICE && load->message[0] == '\0')
-        return told(r, load->status);
+        return check_pipe(r, load->status);
     const int64_t first = panel_first(r, panel);
     return hf_ctx_fail(r->ctx, load->status, "reading rows %" PRId64 " to %" PRId64 ": %s", first,
                        first + panel_count(r, panel) - 1,
@@ -257,8 +257,8 @@ static hf_status take(struct hf_reader *r, int64_t panel, char **rows) {
 /* The slot may be used again. */
 static hf_status leave(struct hf_reader *r, int64_t panel) {
     if (r->state[panel] == LOADING)
-        r->state[panel] = KEPT;
-    const hf_status status = told(r, r->table->leave(r->pipe, (int)(r->taken % SLOTS)));
+        r->state[panel] = CACHED;
+    const hf_status status = check_pipe(r, r->table->leave(r->pipe, (int)(r->taken % SLOTS)));
     r->taken++;
     return status;
 }
@@ -276,14 +276,14 @@ static hf_status hand_out(struct hf_reader *r, const struct hf_rows *rows, int64
         if (r->spare == NULL && (r->spare = hf_ctx_alloc(r->ctx, panel_bytes(r))) == NULL)
             return hf_ctx_fail(r->ctx, HF_E_NOMEM, "%s has no %zu bytes for a panel of rows",
                                r->ctx->name, panel_bytes(r));
-        const struct hf_squeeze rest = {.dst = r->spare,
-                                        .src = at,
-                                        .row_bytes = r->row_bytes,
-                                        .rows = count,
-                                        .first = raw,
-                                        .dropped = rows->dropped + before,
-                                        .count = gone};
-        HF_TRY(hf_ctx_told(r->ctx, r->table->squeeze(r->ctx->stream, &rest)));
+        const struct hf_compaction rest = {.dst = r->spare,
+                                           .src = at,
+                                           .row_bytes = r->row_bytes,
+                                           .rows = count,
+                                           .first = raw,
+                                           .dropped = rows->dropped + before,
+                                           .count = gone};
+        HF_TRY(hf_ctx_check(r->ctx, r->table->compact(r->ctx->stream, &rest)));
         at = r->spare;
     }
     for (int64_t i = 0; i < count; i += rows->chunk_rows) {
@@ -298,11 +298,11 @@ static hf_status hand_out(struct hf_reader *r, const struct hf_rows *rows, int64
 /* Loads under way are of use if the first of them is of the panel that comes first. */
 static void begin_pass(struct hf_reader *r) {
     int64_t first = 0;
-    while (first < r->panels && r->state[first] == KEPT)
+    while (first < r->panels && r->state[first] == CACHED)
         first++;
-    if (r->asked > r->taken && r->load[r->taken % SLOTS].panel != first)
+    if (r->queued > r->taken && r->load[r->taken % SLOTS].panel != first)
         hf_reader_pause(r);
-    if (r->asked == r->taken)
+    if (r->queued == r->taken)
         r->next = 0;
 }
 
@@ -310,12 +310,12 @@ hf_status hf_reader_each(struct hf_reader *r, const struct hf_rows *rows, hf_row
                          void *job) {
     begin_pass(r);
     for (int64_t panel = 0; panel < r->panels; panel++) {
-        if (r->state[panel] == KEPT) {
-            HF_TRY(hand_out(r, rows, panel, r->kept[panel], fn, job));
+        if (r->state[panel] == CACHED) {
+            HF_TRY(hand_out(r, rows, panel, r->cached[panel], fn, job));
             continue;
         }
         char *at = NULL;
-        ask_ahead(r);
+        prefetch(r);
         hf_status status = take(r, panel, &at);
         if (status != HF_OK) {
             hf_reader_pause(r);
@@ -324,24 +324,24 @@ hf_status hf_reader_each(struct hf_reader *r, const struct hf_rows *rows, hf_row
         status = hand_out(r, rows, panel, at, fn, job);
         HF_TRY(leave(r, panel));
         HF_TRY(status);
-        ask_ahead(r);
+        prefetch(r);
     }
     return HF_OK;
 }
 
 /* ---- what stays */
 
-static void keep_none(struct hf_reader *r) {
+static void drop_cache(struct hf_reader *r) {
     hf_reader_pause(r);
     for (int64_t p = 0; p < r->panels; p++) {
-        hf_ctx_release(r->ctx, r->kept[p]);
-        r->kept[p] = NULL;
-        r->state[p] = PASSING;
+        hf_ctx_release(r->ctx, r->cached[p]);
+        r->cached[p] = NULL;
+        r->state[p] = STREAMED;
     }
 }
 
-hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
-    keep_none(r);
+hf_status hf_reader_cache(struct hf_reader *r, uint64_t spare) {
+    drop_cache(r);
     (void)r->table->held(r->ctx->stream, true);
     const uint64_t room = hf_ctx_room(r->ctx);
     const uint64_t fit = spare < room ? (room - spare) / panel_bytes(r) : 0;
@@ -349,14 +349,14 @@ hf_status hf_reader_keep(struct hf_reader *r, uint64_t spare) {
     for (int64_t p = 0, made = 0; p < r->panels; p++) {
         if ((p + 1) * count / r->panels == made)
             continue; /* made of count panels among the first p of them all: evenly spread */
-        r->kept[p] = hf_ctx_alloc(r->ctx, panel_bytes(r));
-        if (r->kept[p] == NULL)
+        r->cached[p] = hf_ctx_alloc(r->ctx, panel_bytes(r));
+        if (r->cached[p] == NULL)
             break; /* fewer stay then */
         r->state[p] = WANTED;
         made++;
     }
     /* copies may go there from now on */
-    return hf_ctx_told(r->ctx, r->ctx->device->sync(r->ctx->stream));
+    return hf_ctx_check(r->ctx, r->ctx->device->sync(r->ctx->stream));
 }
 
 /* ---- beginning and end */
@@ -376,8 +376,8 @@ static void choose_panel(struct hf_reader *r, bool threaded) {
 
 static hf_status take_memory(struct hf_reader *r) {
     r->state = hf_alloc_zero((size_t)r->panels);
-    r->kept = hf_alloc_zero((size_t)r->panels * sizeof *r->kept);
-    if (r->state == NULL || r->kept == NULL)
+    r->cached = hf_alloc_zero((size_t)r->panels * sizeof *r->cached);
+    if (r->state == NULL || r->cached == NULL)
         return hf_ctx_fail(r->ctx, HF_E_NOMEM, "no memory for a list of %" PRId64 " panels",
                            r->panels);
     for (int i = 0; i < SLOTS; i++)
@@ -386,9 +386,9 @@ static hf_status take_memory(struct hf_reader *r) {
                                "%s has no memory for %d panels of %zu bytes, in which rows would "
                                "pass: free some of it, or set a lower memory limit",
                                r->ctx->name, SLOTS, panel_bytes(r));
-    HF_TRY(hf_ctx_told(r->ctx, r->table->open(r->ctx->stream, &r->pipe)));
+    HF_TRY(hf_ctx_check(r->ctx, r->table->open(r->ctx->stream, &r->pipe)));
     for (int i = 0; i < SLOTS; i++) /* copies come after the allocations */
-        HF_TRY(told(r, r->table->leave(r->pipe, i)));
+        HF_TRY(check_pipe(r, r->table->leave(r->pipe, i)));
     return HF_OK;
 }
 
@@ -438,11 +438,11 @@ void hf_reader_close(struct hf_reader *r) {
         hf_ctx_release(r->ctx, r->slot[i]);
     }
     hf_ctx_release(r->ctx, r->spare);
-    for (int64_t p = 0; r->kept != NULL && p < r->panels; p++)
-        hf_ctx_release(r->ctx, r->kept[p]);
+    for (int64_t p = 0; r->cached != NULL && p < r->panels; p++)
+        hf_ctx_release(r->ctx, r->cached[p]);
     (void)pthread_cond_destroy(&r->news);
     (void)pthread_mutex_destroy(&r->mutex);
-    hf_free(r->kept);
+    hf_free(r->cached);
     hf_free(r->state);
     hf_free(r);
 }

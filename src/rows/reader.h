@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows that are more than a device holds, brought there panel by panel: while one is computed on,
- * the next ones are on their way, round and round. Panels for which there is memory stay; they are
+ * Rows that do not fit into the memory of a device, copied to it panel by panel: while kernels work
+ * on one panel, the next ones are copied. Panels for which there is memory stay; they are
  * spread evenly among the others, so that the copies never wait for long. Rows in locked memory are
  * copied from where they lie; others, and those of a source, are first read into locked memory by a
  * thread of the reader. */
@@ -18,9 +18,9 @@ void hf_reader_close(struct hf_reader *reader); /* NULL is allowed */
 /* Most rows that it hands out at once. */
 int64_t hf_reader_panel_rows(const struct hf_reader *reader);
 
-/* Keep as many panels on the device as there is room for beside `spare` bytes, from the next time
- * on that they pass. UINT64_MAX: none. */
-hf_status hf_reader_keep(struct hf_reader *reader, uint64_t spare);
+/* Leave as many panels on the device as there is room for beside `spare` bytes, from the next pass
+ * on. UINT64_MAX: none. */
+hf_status hf_reader_cache(struct hf_reader *reader, uint64_t spare);
 
 /* End all reading ahead; the next pass begins it anew. */
 void hf_reader_pause(struct hf_reader *reader);

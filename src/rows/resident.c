@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "core/array.h"
-#include "rows/place.h"
+#include "rows/host_view.h"
 #include "rows/reader.h"
 #include "rows/rows.h"
 #include "device/pipe.h"
@@ -88,7 +88,7 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
 }
 
 /* Rows of the caller's own array may lie with gaps: then into another copy first. */
-static hf_status squeeze(hf_context *ctx, const hf_array *from, char *to, const int64_t *dropped,
+static hf_status compact(hf_context *ctx, const hf_array *from, char *to, const int64_t *dropped,
                          int64_t count) {
     const size_t row = (size_t)from->cols * hf_dtype_bytes(from->dtype);
     const void *packed = from->data;
@@ -100,15 +100,15 @@ static hf_status squeeze(hf_context *ctx, const hf_array *from, char *to, const 
                                ctx->name);
     }
     const struct hf_pipe_table *pipe = hf_pipe_of(ctx->device->id);
-    const struct hf_squeeze job = {.dst = to,
-                                   .src = packed,
-                                   .row_bytes = row,
-                                   .rows = from->rows - count,
-                                   .dropped = dropped,
-                                   .count = count};
+    const struct hf_compaction job = {.dst = to,
+                                      .src = packed,
+                                      .row_bytes = row,
+                                      .rows = from->rows - count,
+                                      .dropped = dropped,
+                                      .count = count};
     hf_status status = copy != NULL ? hf_ctx_copy_rows(ctx, copy, from) : HF_OK;
     if (status == HF_OK)
-        status = hf_ctx_told(ctx, pipe->squeeze(ctx->stream, &job));
+        status = hf_ctx_check(ctx, pipe->compact(ctx->stream, &job));
     hf_ctx_release(ctx, copy);
     return status;
 }
@@ -117,20 +117,20 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
                            int64_t count) {
     const int64_t rows = r->array.rows - count;
     const size_t row = (size_t)r->array.cols * hf_dtype_bytes(r->array.dtype);
-    char *kept = hf_ctx_alloc(ctx, (size_t)rows * row);
-    if (kept == NULL)
+    char *rest = hf_ctx_alloc(ctx, (size_t)rows * row);
+    if (rest == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM,
                            "%s has no memory for a copy of the %" PRId64 " rows without NaN and "
                            "Inf: leave such rows out of the data",
                            ctx->name, rows);
-    const hf_status status = squeeze(ctx, &r->array, kept, dropped, count);
+    const hf_status status = compact(ctx, &r->array, rest, dropped, count);
     if (status != HF_OK) {
-        hf_ctx_release(ctx, kept);
+        hf_ctx_release(ctx, rest);
         return status;
     }
     hf_ctx_release(ctx, r->owned);
-    r->owned = kept;
-    r->array = hf_array_view(kept, r->array.dtype, rows, r->array.cols);
+    r->owned = rest;
+    r->array = hf_array_view(rest, r->array.dtype, rows, r->array.cols);
     return HF_OK;
 }
 

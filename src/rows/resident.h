@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the data of a problem lie: brought to the device once, so that no call copies them again.
+ * Where the data of a problem lie: copied to the device once, so that no call copies them again.
  * On the CPU nothing moves. */
 #ifndef HF_RESIDENT_H
 #define HF_RESIDENT_H

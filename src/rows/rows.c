@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/array.h"
-#include "rows/place.h"
+#include "rows/host_view.h"
 #include "rows/reader.h"
 #include "rows/source.h"
 
@@ -36,7 +36,7 @@ static hf_status read_raw(const struct hf_rows *rows, int64_t first, int64_t cou
 }
 
 /* Squeeze the dropped rows out of [raw, raw + count) at dst; returns how many stay. */
-static int64_t squeeze(const struct hf_rows *rows, int64_t raw, int64_t count, char *dst) {
+static int64_t compact(const struct hf_rows *rows, int64_t raw, int64_t count, char *dst) {
     const size_t row_bytes = (size_t)rows->d * hf_dtype_bytes(rows->dtype);
     int64_t next = hf_rows_dropped_before(rows, raw), kept = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static hf_status fill(const struct hf_rows *rows, int64_t *raw, int64_t count) {
         const int64_t ask = count - have < left ? count - have : left;
         char *dst = (char *)rows->buffer + (size_t)have * row_bytes;
         HF_TRY(read_raw(rows, *raw, ask, dst));
-        have += squeeze(rows, *raw, ask, dst);
+        have += compact(rows, *raw, ask, dst);
         *raw += ask;
     }
     return HF_OK;

@@ -18,7 +18,7 @@ struct hf_rows {
     void *buffer;           /* [chunk_rows, d] for sources and where rows are dropped, else NULL */
     const int64_t *dropped; /* ascending numbers of rows that take no part */
     int64_t dropped_count;
-    struct hf_reader *reader; /* brings them to the device panel by panel (reader.h), or NULL */
+    struct hf_reader *reader; /* copies them to the device panel by panel (reader.h), or NULL */
 };
 
 /* Called with rows [first, first + chunk->rows) of those that take part. */
@@ -28,7 +28,7 @@ typedef hf_status hf_rows_fn(void *job, const hf_array *chunk, int64_t first);
  * chunks lie on the device. Else arrays without dropped rows are handed out in place. */
 hf_status hf_rows_each(const struct hf_rows *rows, hf_rows_fn *fn, void *job);
 
-/* The same rows without their reader, to look at them on the host; it reads ahead no longer. */
+/* The same rows without their reader, for a pass on the host; the reader is paused. */
 struct hf_rows hf_rows_on_host(const struct hf_rows *rows);
 
 /* Rows index[0..count) of those that take part, in any order, as float64 [count, d]. */

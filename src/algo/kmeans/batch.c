@@ -167,13 +167,13 @@ static hf_status fit_all(hf_context *ctx, const hf_array *x, int64_t batch,
 static hf_status fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
                            const hf_kmeans_opts *opts, hf_kmeans_result *fits) {
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
-    struct hf_brought brought = {0};
-    hf_status status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
+    struct hf_host_args on_host = {0};
+    hf_status status = hf_host_args_open(ctx, &seen.centroids, &seen.weights, &on_host);
     if (status == HF_OK)
         status = check_batch(ctx, x, batch, opts ? &seen : NULL, fits);
     if (status == HF_OK)
         status = fit_all(ctx, x, batch, &seen, fits);
-    hf_put_away(&brought);
+    hf_host_args_close(&on_host);
     return status;
 }
 

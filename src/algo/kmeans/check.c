@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"
-#include "rows/place.h"
+#include "rows/host_view.h"
 #include "ops/reference.h"
 #include <math.h>
 
@@ -195,13 +195,13 @@ hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t 
         (long long)(first + i), (long long)column, isnan(v) ? "NaN" : "infinite", remedy);
 }
 
-hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
-                   struct hf_brought *b) {
+hf_status hf_host_args_open(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
+                            struct hf_host_args *b) {
     HF_TRY(hf_host_view(ctx, centroids, "centroids", &b->centroids, &b->owned[0]));
     return hf_host_view(ctx, weights, "weights", &b->weights, &b->owned[1]);
 }
 
-hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_brought *b) {
+hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_host_args *b) {
     const hf_array *c = *centroids;
     if (c->dtype == HF_F32 || c->dtype == HF_F64)
         return HF_OK;
@@ -223,7 +223,7 @@ hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct
     return HF_OK;
 }
 
-void hf_put_away(struct hf_brought *b) {
+void hf_host_args_close(struct hf_host_args *b) {
     hf_free(b->owned[0]);
     hf_free(b->owned[1]);
 }

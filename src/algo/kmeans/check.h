@@ -27,16 +27,16 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
 hf_status hf_bad_row(hf_context *ctx, const hf_array *chunk, int64_t i, int64_t first,
                      const char *remedy);
 
-/* Arguments that may lie on the device, where the host looks at them. b is zeroed before; free with
- * hf_put_away(), on failure too. */
-struct hf_brought {
+/* Copies on the host of arguments that may lie on the device. b is zeroed before; free with
+ * hf_host_args_close(), on failure too. */
+struct hf_host_args {
     hf_array centroids, weights;
     void *owned[2];
 };
-hf_status hf_bring(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
-                   struct hf_brought *b);
+hf_status hf_host_args_open(hf_context *ctx, const hf_array **centroids, const hf_array **weights,
+                            struct hf_host_args *b);
 /* Centroids that were checked as F32 or F64, into which the other types go exactly. */
-hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_brought *b);
-void hf_put_away(struct hf_brought *b);
+hf_status hf_widen_centroids(hf_context *ctx, const hf_array **centroids, struct hf_host_args *b);
+void hf_host_args_close(struct hf_host_args *b);
 
 #endif

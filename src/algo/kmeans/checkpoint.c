@@ -170,7 +170,8 @@ hf_status hf_checkpoint_parse(const void *data, size_t bytes, struct hf_checkpoi
 
 /* ---- what a fit must have in common with its checkpoint */
 
-static uint32_t crc_of_data(const struct hf_problem *problem, const struct hf_columns *columns) {
+static uint32_t crc_of_data(const struct hf_fit_problem *problem,
+                            const struct hf_columns *columns) {
     const size_t bytes = (size_t)problem->d * sizeof(double);
     uint32_t crc = hf_crc32c(0, columns->min, bytes);
     crc = hf_crc32c(crc, columns->max, bytes);
@@ -181,7 +182,7 @@ static uint32_t crc_of_data(const struct hf_problem *problem, const struct hf_co
 /* Ranges and moments know nothing of the order of the rows. One row of each of up to MARK_ROWS
  * equal parts of the data, in float64, which is the same wherever the rows lie. */
 hf_status hf_checkpoint_mark(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     if (!problem->opts.checkpoint && !problem->opts.resume)
         return HF_OK;
     const size_t bytes = (size_t)problem->d * sizeof(double);
@@ -204,7 +205,7 @@ hf_status hf_checkpoint_mark(struct hf_fit *fit) {
     return HF_OK;
 }
 
-static uint32_t crc_of_given(const struct hf_problem *problem) {
+static uint32_t crc_of_given(const struct hf_fit_problem *problem) {
     const hf_array *c = problem->opts.centroids;
     uint32_t crc = 0;
     if (problem->opts.init != HF_INIT_GIVEN)
@@ -223,7 +224,7 @@ static int64_t byte_order(void) {
 }
 
 static struct hf_checkpoint describe(const struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const hf_kmeans_opts *o = &problem->opts;
     return (struct hf_checkpoint){
         .byte_order = byte_order(),
@@ -274,7 +275,8 @@ static hf_status compare(const struct hf_fit *fit, const struct hf_checkpoint *f
 }
 
 /* What is done cannot be undone. */
-static hf_status check_iterations(const struct hf_problem *problem, const struct hf_checkpoint *c) {
+static hf_status check_iterations(const struct hf_fit_problem *problem,
+                                  const struct hf_checkpoint *c) {
     const int64_t done = c->iteration > c->best_iterations ? c->iteration : c->best_iterations;
     if (done <= problem->opts.max_iter)
         return HF_OK;
@@ -311,7 +313,7 @@ static void get_iteration(hf_kmeans_iteration *it, const unsigned char *p) {
     read_field(&it->rows_float64, p + 64);
 }
 
-static hf_status load_history(const struct hf_problem *problem, struct hf_history *h,
+static hf_status load_history(const struct hf_fit_problem *problem, struct hf_history *h,
                               const unsigned char *p, int64_t count) {
     if (count == 0)
         return HF_OK;
@@ -342,7 +344,8 @@ static void emit(struct writer *w, const void *data, size_t bytes) {
 }
 
 /* Centroids are stored as the machine has them, in the byte order that a field tells. */
-static void emit_centers(struct writer *w, const struct hf_problem *problem, const void *centers) {
+static void emit_centers(struct writer *w, const struct hf_fit_problem *problem,
+                         const void *centers) {
     emit(w, centers, (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
 }
 
@@ -354,7 +357,7 @@ static void emit_history(struct writer *w, const struct hf_history *h) {
     }
 }
 
-static void emit_head(struct writer *w, const struct hf_problem *problem,
+static void emit_head(struct writer *w, const struct hf_fit_problem *problem,
                       const struct hf_checkpoint *c) {
     unsigned char head[BODY_AT];
     const uint64_t sets = (c->iteration > 0 ? 2u : 0u) + (c->best_restart >= 0 ? 1u : 0u);
@@ -427,7 +430,7 @@ static hf_status write_file(const struct hf_fit *fit, const struct hf_restart *r
 
 /* Told once: a disk that is full may have room again, so later writes are tried. */
 static void count_failure(struct hf_fit *fit, const char *why) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const hf_kmeans_opts *o = &problem->opts;
     (void)hf_ctx_fail(problem->ctx, HF_E_IO, "no checkpoint could be written, the fit goes on: %s",
                       why);
@@ -447,7 +450,7 @@ void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
 
 /* ---- resuming */
 
-static hf_status load_start(const struct hf_problem *problem, struct hf_saves *saves,
+static hf_status load_start(const struct hf_fit_problem *problem, struct hf_saves *saves,
                             const struct hf_checkpoint *c) {
     struct hf_init_log *log = &saves->log;
     if (c->start_entries == 0)
@@ -492,7 +495,7 @@ static hf_status load(struct hf_fit *fit, const struct hf_checkpoint *c, struct 
 
 hf_status hf_checkpoint_resume(struct hf_fit *fit, struct hf_restart *run,
                                struct hf_restart *best) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const char *path = problem->opts.resume;
     void *data = NULL;
     size_t bytes = 0;

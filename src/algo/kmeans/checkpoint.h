@@ -88,7 +88,7 @@ hf_status hf_checkpoint_mark(struct hf_fit *fit);
 /* Write opts.checkpoint, whole or not at all: the state after run->iteration iterations, or, when
  * that is 0, restart run->number as far as fit->saves.log has its start. best->number < 0: no
  * restart is finished. Does nothing when no file is wanted. That it cannot be written is no failure
- * of the fit: it is counted, and told to opts.warn the first time. */
+ * of the fit: it is counted, and opts.warn is called the first time. */
 void hf_checkpoint_write(struct hf_fit *fit, const struct hf_restart *run,
                          const struct hf_restart *best);
 

@@ -16,7 +16,7 @@
 #include <holdfast/kmeans.h>
 
 /* What is to be clustered, and how. */
-struct hf_problem {
+struct hf_fit_problem {
     hf_context *ctx;
     hf_kmeans_opts opts; /* defaults filled in */
     const hf_array *x;   /* one of the two */
@@ -127,7 +127,7 @@ struct hf_refill {
     int64_t *share;          /* [k] rows of each cluster off its centroid; only HF_EMPTY_SPLIT */
 };
 
-/* A cluster that weighs so little that its sums do not tell its mean. */
+/* A cluster that weighs too little for its sums to give its mean. */
 struct hf_light_cluster {
     bool is;
     double heaviest; /* weight of a row of it, as given */
@@ -146,7 +146,7 @@ struct hf_labels {
     bool device_fresh; /* the device's are those of the host, or newer */
     bool device_newer; /* they are newer */
     bool touched;      /* the host's memory is there */
-    bool asked;        /* the device knows whether they are numbers of clusters */
+    bool checking;     /* the device checks that they are numbers of clusters */
 };
 
 /* What the result will say beside centroids and labels. */
@@ -164,7 +164,7 @@ struct hf_saves {
 };
 
 struct hf_fit {
-    struct hf_problem problem;
+    struct hf_fit_problem problem;
     struct hf_data data;
     struct hf_weights weights;
     struct hf_columns columns;

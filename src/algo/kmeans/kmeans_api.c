@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t count_found(const struct hf_problem *problem, const struct hf_restart *best) {
+static int64_t count_found(const struct hf_fit_problem *problem, const struct hf_restart *best) {
     const struct hf_history *h = &best->history;
     return problem->k - (h->count > 0 ? h->it[h->count - 1].empty : 0);
 }
@@ -29,7 +29,7 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 /* What is known of the columns is not needed any more: their deviations go over the units. */
-static hf_column_note note_widest(const struct hf_problem *problem,
+static hf_column_note note_widest(const struct hf_fit_problem *problem,
                                   const struct hf_columns *columns) {
     double *deviation = columns->unit;
     int64_t widest = 0;
@@ -46,8 +46,8 @@ static hf_column_note note_widest(const struct hf_problem *problem,
     return note;
 }
 
-void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
-    const struct hf_problem *problem = &fit->problem;
+void hf_fit_move_result(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result) {
+    const struct hf_fit_problem *problem = &fit->problem;
     hf_expand_labels(problem, &fit->data, &fit->labels);
     for (int i = 0; i < best->history.count; i++)
         best->history.it[i].inertia = hf_inertia_given(&fit->weights, best->history.it[i].inertia);
@@ -83,7 +83,7 @@ void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_res
 }
 
 hf_status hf_fit_begin(struct hf_fit *fit) {
-    struct hf_problem *problem = &fit->problem;
+    struct hf_fit_problem *problem = &fit->problem;
     const double begin = hf_now_s();
     HF_TRY(hf_resident_take(problem->ctx, &problem->x, &problem->source, &fit->data.resident));
     hf_fit_panels(problem, &fit->data);
@@ -93,7 +93,7 @@ hf_status hf_fit_begin(struct hf_fit *fit) {
 }
 
 /* Where rows are fewer than clusters, some of these have none, whatever is done about it. */
-static void warn_of_empty(const struct hf_problem *problem, const hf_kmeans_result *r) {
+static void warn_of_empty(const struct hf_fit_problem *problem, const hf_kmeans_result *r) {
     const hf_kmeans_opts *o = &problem->opts;
     hf_error text;
     if (!o->warn || !r->converged || r->clusters_found == r->k)
@@ -112,7 +112,7 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
     if (status == HF_OK)
         status = hf_restarts(fit, &best);
     if (status == HF_OK) {
-        hf_fit_hand_over(fit, &best, result);
+        hf_fit_move_result(fit, &best, result);
         warn_of_empty(&fit->problem, result);
         result->seconds_total = hf_now_s() - begin;
     }
@@ -126,12 +126,12 @@ hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *sourc
     if (!result)
         return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
     struct hf_shape shape;
-    struct hf_brought brought = {0};
+    struct hf_host_args on_host = {0};
     struct hf_fit fit = {.problem = {.ctx = ctx, .x = x, .source = source}};
     hf_kmeans_opts seen = opts ? *opts : (hf_kmeans_opts){0};
     hf_status status = hf_check_rows(ctx, x, source, &shape);
     if (status == HF_OK)
-        status = hf_bring(ctx, &seen.centroids, &seen.weights, &brought);
+        status = hf_host_args_open(ctx, &seen.centroids, &seen.weights, &on_host);
     if (status == HF_OK)
         status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.problem.opts);
     if (status == HF_OK) {
@@ -142,7 +142,7 @@ hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *sourc
         fit.problem.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
         status = fit_checked(&fit, result);
     }
-    hf_put_away(&brought);
+    hf_host_args_close(&on_host);
     return status;
 }
 
@@ -178,21 +178,21 @@ void hf_kmeans_result_clear(hf_kmeans_result *fit) {
 static hf_status predict_outputs(hf_context *ctx, struct hf_predict_args *args) {
     int32_t *const labels = args->out.labels;
     double *const distances = args->out.distances;
-    const bool away = ctx->device->owns(ctx->stream, labels);
-    const bool far = ctx->device->owns(ctx->stream, distances);
+    const bool labels_on_device = ctx->device->owns(ctx->stream, labels);
+    const bool distances_on_device = ctx->device->owns(ctx->stream, distances);
     const size_t n = (size_t)args->n;
-    void *own_labels = away ? hf_alloc(n * sizeof(int32_t)) : NULL;
-    void *own_distances = far ? hf_alloc(n * sizeof(double)) : NULL;
+    void *own_labels = labels_on_device ? hf_alloc(n * sizeof(int32_t)) : NULL;
+    void *own_distances = distances_on_device ? hf_alloc(n * sizeof(double)) : NULL;
     hf_status status = HF_OK;
-    if ((away && !own_labels) || (far && !own_distances))
+    if ((labels_on_device && !own_labels) || (distances_on_device && !own_distances))
         status = hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for %lld labels", (long long)args->n);
-    args->out.labels = away ? own_labels : labels;
-    args->out.distances = far ? own_distances : distances;
+    args->out.labels = labels_on_device ? own_labels : labels;
+    args->out.distances = distances_on_device ? own_distances : distances;
     if (status == HF_OK)
         status = hf_predict(ctx, args);
-    if (status == HF_OK && away)
+    if (status == HF_OK && labels_on_device)
         status = hf_ctx_copy(ctx, labels, own_labels, n * sizeof(int32_t));
-    if (status == HF_OK && far)
+    if (status == HF_OK && distances_on_device)
         status = hf_ctx_copy(ctx, distances, own_distances, n * sizeof(double));
     hf_free(own_labels);
     hf_free(own_distances);
@@ -216,16 +216,16 @@ static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *
     struct hf_predict_args args = *given; /* rows on the device are there for this call alone */
     struct hf_shape shape;
     struct hf_resident resident = {0};
-    struct hf_brought brought = {0};
+    struct hf_host_args on_host = {0};
     hf_status status = check_predict(ctx, &args, &shape);
     if (status == HF_OK)
-        status = hf_bring(ctx, &centroids, &args.opts.weights, &brought);
+        status = hf_host_args_open(ctx, &centroids, &args.opts.weights, &on_host);
     if (status == HF_OK)
         status = hf_check_centroids(ctx, centroids, -1, shape.d);
     if (status == HF_OK)
         status = hf_check_weights(ctx, args.opts.weights, shape.n);
     if (status == HF_OK)
-        status = hf_widen_centroids(ctx, &centroids, &brought);
+        status = hf_widen_centroids(ctx, &centroids, &on_host);
     if (status == HF_OK)
         status = hf_resident_take(ctx, &args.x, &args.source, &resident);
     if (status == HF_OK) {
@@ -237,7 +237,7 @@ static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *
         status = sink ? hf_transform(ctx, &args, sink) : predict_outputs(ctx, &args);
     }
     hf_resident_clear(ctx, &resident);
-    hf_put_away(&brought);
+    hf_host_args_close(&on_host);
     return status;
 }
 

@@ -12,6 +12,6 @@ hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *sourc
  */
 hf_status hf_fit_begin(struct hf_fit *fit);
 /* Move what a finished fit holds into the result. */
-void hf_fit_hand_over(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result);
+void hf_fit_move_result(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_result *result);
 
 #endif

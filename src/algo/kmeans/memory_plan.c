@@ -14,17 +14,17 @@
 #define KEEP_ITERATIONS 3                 /* fewer do not pay for packed rows */
 #define KERNEL_BYTES ((uint64_t)16 << 20) /* left for kernels at least, where there is room */
 
-static uint64_t init_bytes(const struct hf_problem *problem, const struct hf_data *data) {
+static uint64_t init_bytes(const struct hf_fit_problem *problem, const struct hf_data *data) {
     const struct hf_init_args args = {.k = problem->k, .init = problem->opts.init};
     return problem->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_bytes(&data->rows, &args);
 }
 
 /* What the data need anyway: reading in chunks, or copying where rows are left out. */
-static bool is_buffered(const struct hf_problem *problem, const struct hf_data *data) {
+static bool is_buffered(const struct hf_fit_problem *problem, const struct hf_data *data) {
     return problem->source || data->rows.dropped_count > 0;
 }
 
-hf_status hf_memory_too_little(const struct hf_problem *problem, uint64_t needed) {
+hf_status hf_memory_too_little(const struct hf_fit_problem *problem, uint64_t needed) {
     return hf_ctx_fail(problem->ctx, HF_E_NOMEM,
                        "k-means with %lld rows, %lld columns and %lld clusters needs %llu bytes "
                        "beside data, labels and centroids, but memory_bytes allows %llu: raise it, "
@@ -35,30 +35,30 @@ hf_status hf_memory_too_little(const struct hf_problem *problem, uint64_t needed
                                                           : "");
 }
 
-static bool seeds(const struct hf_problem *problem) {
+static bool seeds(const struct hf_fit_problem *problem) {
     return problem->opts.init == HF_INIT_KMEANSPP || problem->opts.init == HF_INIT_KMEANS_PARALLEL;
 }
 
-static bool wants_bounds(const struct hf_problem *problem) {
+static bool wants_bounds(const struct hf_fit_problem *problem) {
     return problem->opts.skipping != HF_SKIP_OFF && problem->opts.metric == HF_EUCLIDEAN &&
            problem->opts.max_iter > 1;
 }
 
-static bool is_rigid(const struct hf_problem *problem) {
+static bool is_rigid(const struct hf_fit_problem *problem) {
     return hf_memory_is_rigid(problem->ctx, problem->opts.precision);
 }
 
 /* Must there be a float64 for each row? */
-static bool needs_nearest(const struct hf_problem *problem) {
+static bool needs_nearest(const struct hf_fit_problem *problem) {
     return seeds(problem) || (is_rigid(problem) && wants_bounds(problem));
 }
 
-static uint64_t nearest_bytes(const struct hf_problem *problem) {
+static uint64_t nearest_bytes(const struct hf_fit_problem *problem) {
     return (uint64_t)problem->n * sizeof(double);
 }
 
 /* Bytes of the rows that are read at once, or of a part of them: a row, or a panel. */
-static uint64_t least_chunk(const struct hf_problem *problem, const struct hf_data *data) {
+static uint64_t least_chunk(const struct hf_fit_problem *problem, const struct hf_data *data) {
     const uint64_t row = (uint64_t)problem->d * hf_dtype_bytes(problem->dtype);
     const uint64_t rows = is_rigid(problem) ? (uint64_t)hf_min64(problem->n, data->panel_rows) : 1;
     return is_buffered(problem, data) ? rows * row : 0;
@@ -66,7 +66,7 @@ static uint64_t least_chunk(const struct hf_problem *problem, const struct hf_da
 
 static uint64_t assign_bytes(const struct hf_fit *fit, const hf_array *panel,
                              struct hf_sums *sums) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_assign_bounds all = {.valid = true, .sweep = true, .n_moved = problem->k};
     const struct hf_assign_args args = {
         .x = *panel,
@@ -80,7 +80,7 @@ static uint64_t assign_bytes(const struct hf_fit *fit, const hf_array *panel,
     return hf_plan_workspace(problem->ctx, HF_OP_ASSIGN, &args);
 }
 
-static uint64_t seed_bytes(const struct hf_problem *problem, const struct hf_weights *weights,
+static uint64_t seed_bytes(const struct hf_fit_problem *problem, const struct hf_weights *weights,
                            const struct hf_frame *frame, const hf_array *panel) {
     const bool rounds = problem->opts.init == HF_INIT_KMEANS_PARALLEL;
     const int64_t candidates = rounds ? hf_init_round_most(problem->k) : hf_init_trials(problem->k);
@@ -95,7 +95,7 @@ static uint64_t seed_bytes(const struct hf_problem *problem, const struct hf_wei
 
 /* The most workspace that a call of a kernel asks for once the fit has its memory. */
 static uint64_t kernel_bytes(const struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     int64_t weight = 0; /* stands for sums that are not there yet: workers will have their own */
     struct hf_sums sums = fit->centers.sums;
     sums.weight = fit->weights.scaled ? &weight : NULL;
@@ -118,7 +118,7 @@ static uint64_t kernel_bytes(const struct hf_fit *fit) {
 }
 
 /* Bytes of rows that lie in memory as they are. */
-static uint64_t data_bytes(const struct hf_problem *problem, const struct hf_data *data) {
+static uint64_t data_bytes(const struct hf_fit_problem *problem, const struct hf_data *data) {
     return is_buffered(problem, data)
                ? 0
                : (uint64_t)(problem->n * problem->d) * hf_dtype_bytes(problem->dtype);
@@ -126,14 +126,14 @@ static uint64_t data_bytes(const struct hf_problem *problem, const struct hf_dat
 
 /* What is not needed but saves time may take half of what is left of the limit, and none that the
  * data need. */
-static bool affords(const struct hf_problem *problem, const struct hf_data *data, uint64_t bytes,
-                    uint64_t left) {
+static bool affords(const struct hf_fit_problem *problem, const struct hf_data *data,
+                    uint64_t bytes, uint64_t left) {
     return bytes <= left / 2 && bytes + data_bytes(problem, data) <= left;
 }
 
 /* Packed rows spare each iteration their packing: kept where all rows lie in memory. */
-static uint64_t kept_bytes(const struct hf_problem *problem, const struct hf_data *data,
-                           uint64_t left) {
+static uint64_t packed_bytes(const struct hf_fit_problem *problem, const struct hf_data *data,
+                             uint64_t left) {
     if (!hf_assign_keeps(problem->ctx) || is_buffered(problem, data) ||
         problem->opts.max_iter < KEEP_ITERATIONS)
         return 0;
@@ -141,7 +141,7 @@ static uint64_t kept_bytes(const struct hf_problem *problem, const struct hf_dat
     return affords(problem, data, bytes, left) ? bytes : 0;
 }
 
-uint64_t hf_prepared_bytes(const struct hf_problem *problem, const struct hf_weights *weights,
+uint64_t hf_prepared_bytes(const struct hf_fit_problem *problem, const struct hf_weights *weights,
                            const struct hf_data *data) {
     return (uint64_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double) +
            (weights->given ? (uint64_t)problem->n * sizeof(double) : 0) +
@@ -180,7 +180,7 @@ static hf_status plan_needed(struct hf_fit *fit, size_t carved, uint64_t *left,
 /* What another device will be asked for in any case, before it is asked for anything: the start may
  * take minutes. Rows that are read panel by panel pass op assign, if only at the end. */
 static hf_status check_device(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_init_args args = {.k = problem->k, .init = problem->opts.init};
     struct hf_assign_stats stats;
     const hf_array panel =
@@ -196,7 +196,7 @@ static hf_status check_device(struct hf_fit *fit) {
 }
 
 hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_plan *plan) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const uint64_t row = (uint64_t)problem->d * hf_dtype_bytes(problem->dtype);
     const uint64_t limit = hf_ctx_host_limit(problem->ctx);
     uint64_t left = 0;
@@ -210,13 +210,13 @@ hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_pla
         left -= plan->nearest;
     }
     plan->keep_bounds = wants_bounds(problem) && plan->nearest > 0;
-    plan->kept = kept_bytes(problem, &fit->data, left);
+    plan->packed = packed_bytes(problem, &fit->data, left);
     const uint64_t all = (uint64_t)problem->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;
     plan->chunk = plan->chunk < all ? plan->chunk : all;
     plan->chunk = plan->chunk < least ? least : plan->chunk;
     plan->chunk = least > 0 ? plan->chunk / least * least : 0;
-    const uint64_t held = limit - plan->kernels - left + plan->chunk + plan->kept;
+    const uint64_t held = limit - plan->kernels - left + plan->chunk + plan->packed;
     if (hf_ctx_hold(problem->ctx, held))
         hf_workspace_trim(problem->ctx, plan->kernels);
     return HF_OK;

@@ -10,7 +10,7 @@ struct hf_memory_plan {
     uint64_t nearest; /* bytes of two float32 or one float64 a row; 0: there are none */
     uint64_t chunk;   /* bytes of rows that are read at once; 0: rows are used where they lie */
     bool keep_bounds;
-    uint64_t kept; /* bytes of packed rows; 0: none are kept */
+    uint64_t packed; /* bytes of packed rows; 0: rows are packed anew */
 };
 
 /* Divide the limit: what must be, `carved` bytes of it the fit's own arrays, then bounds and packed
@@ -20,10 +20,10 @@ struct hf_memory_plan {
 hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_plan *plan);
 
 /* HF_E_NOMEM, in words. */
-hf_status hf_memory_too_little(const struct hf_problem *problem, uint64_t needed);
+hf_status hf_memory_too_little(const struct hf_fit_problem *problem, uint64_t needed);
 
-/* What the first look at the data has left: statistics of columns, weights, rows left out. */
-uint64_t hf_prepared_bytes(const struct hf_problem *problem, const struct hf_weights *weights,
+/* Bytes that preparing leaves: statistics of columns, weights, a list of the rows left out. */
+uint64_t hf_prepared_bytes(const struct hf_fit_problem *problem, const struct hf_weights *weights,
                            const struct hf_data *data);
 
 #endif

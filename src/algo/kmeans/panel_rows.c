@@ -22,7 +22,7 @@ int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, 
 
 /* Rows of one call on a device: all, if what kernels need for each of them fits beside; else as
  * many as fit, float16 rows with a 16-bit form of their own too. */
-static int64_t resident_rows(const struct hf_problem *problem, const struct hf_data *data) {
+static int64_t resident_rows(const struct hf_fit_problem *problem, const struct hf_data *data) {
     const uint64_t limit = problem->ctx->memory_bytes;
     const uint64_t bytes = data->resident.owned ? (uint64_t)(problem->n_all * problem->d) *
                                                       hf_dtype_bytes(problem->dtype)
@@ -36,7 +36,7 @@ static int64_t resident_rows(const struct hf_problem *problem, const struct hf_d
     return fits < SCAN_ROWS ? hf_min64(most, SCAN_ROWS) : hf_min64(most, fits);
 }
 
-void hf_fit_panels(const struct hf_problem *problem, struct hf_data *data) {
+void hf_fit_panels(const struct hf_fit_problem *problem, struct hf_data *data) {
     const bool resident = problem->x == &data->resident.array;
     const struct hf_reader *reader = data->resident.reader;
     data->panel_rows =

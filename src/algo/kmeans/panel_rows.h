@@ -7,7 +7,7 @@
 #include <holdfast/kmeans.h>
 
 struct hf_data;
-struct hf_problem;
+struct hf_fit_problem;
 
 /* Must panels and bounds not depend on memory? With HF_FAST the labels may depend on both: on
  * bounds, and on the kernel, which is chosen by the rows of a call. A GPU has too little memory for
@@ -19,6 +19,6 @@ int64_t hf_panel_most(const hf_context *ctx, hf_precision precision, int64_t d, 
 
 /* fit->data.panel_rows and fit->data.scan_rows, by where the rows lie (fit->problem.x,
  * fit->data.resident). */
-void hf_fit_panels(const struct hf_problem *problem, struct hf_data *data);
+void hf_fit_panels(const struct hf_fit_problem *problem, struct hf_data *data);
 
 #endif

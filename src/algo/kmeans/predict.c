@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define CHUNK_BYTES ((uint64_t)64 << 20) /* most that a chunk of rows, or of distances, takes */
-#define TELL_WORK 4e9                    /* n * k * d between two calls of a progress function, */
-#define TELL_ROWS ((int64_t)4096)        /* and rows at least, for the centroids are packed anew */
+#define REPORT_WORK 4e9                  /* n * k * d between two calls of a progress function, */
+#define REPORT_ROWS ((int64_t)4096)      /* and rows at least, for the centroids are packed anew */
 
 struct predict {
     hf_context *ctx;
@@ -26,7 +26,7 @@ struct predict {
     double *min, *max; /* [d] */
     double *shift;     /* [d] */
     double *median;    /* [d] */
-    double *sample;    /* of hf_look_at_frame(), NULL where it needs none */
+    double *sample;    /* of hf_frame_measure(), NULL where it needs none */
     uint8_t *bad;      /* [panel] */
     double *weights;   /* [panel] */
     double *out;       /* [panel, k], transform */
@@ -64,9 +64,9 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
 /* Rows between two calls of the progress function: some tens of milliseconds of work on a CPU.
  * Where the labels may depend on panels these stay as they are, and on a device, which needs long
  * ones. */
-static int64_t rows_to_tell(const struct hf_predict_args *a) {
-    const int64_t rows = (int64_t)(TELL_WORK / ((double)a->centroids.rows * (double)a->d));
-    return rows < TELL_ROWS ? TELL_ROWS : rows;
+static int64_t rows_of_report(const struct hf_predict_args *a) {
+    const int64_t rows = (int64_t)(REPORT_WORK / ((double)a->centroids.rows * (double)a->d));
+    return rows < REPORT_ROWS ? REPORT_ROWS : rows;
 }
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -82,7 +82,7 @@ static hf_status take_memory(struct predict *p, bool transform) {
     p->panel = hf_panel_most(p->ctx, a->opts.precision, a->d, a->dtype);
     p->panel = hf_min64(p->panel, rigid ? a->n : (int64_t)(share / width));
     if (a->opts.progress && hf_ctx_is_host(p->ctx) && !rigid)
-        p->panel = hf_min64(p->panel, rows_to_tell(a));
+        p->panel = hf_min64(p->panel, rows_of_report(a));
     p->panel = hf_min64(p->panel < 1 ? 1 : p->panel, a->n);
     int64_t chunk = a->source ? (int64_t)at_most(share / row, (uint64_t)a->n) : p->panel;
     if (rigid) /* whole panels */
@@ -121,7 +121,7 @@ static void give_memory_back(struct predict *p) {
     hf_free(p->buffer);
 }
 
-static hf_status tell(struct predict *p, int64_t rows) {
+static hf_status report(struct predict *p, int64_t rows) {
     const hf_predict_opts *o = &p->args->opts;
     p->visits += rows;
     if (o->progress && o->progress(o->user, p->visits, p->visits_all))
@@ -147,7 +147,7 @@ static hf_status drop_row(struct predict *p, int64_t row) {
 }
 
 /* Ranges of the columns, and p->bad; a bad row is an error unless such rows are dropped. */
-static hf_status look(struct predict *p, const hf_array *panel, int64_t first, bool *some) {
+static hf_status check_rows(struct predict *p, const hf_array *panel, int64_t first, bool *some) {
     const int64_t before = p->bad_rows;
     const struct hf_range_args args = {.x = *panel,
                                        .min = p->min,
@@ -168,11 +168,11 @@ static hf_status look(struct predict *p, const hf_array *panel, int64_t first, b
 static hf_status range_panel(void *job, const hf_array *panel, int64_t first) {
     struct predict *p = job;
     bool some = false;
-    HF_TRY(look(p, panel, first, &some));
+    HF_TRY(check_rows(p, panel, first, &some));
     for (int64_t i = 0; some && i < panel->rows; i++)
         if (p->bad[i])
             HF_TRY(drop_row(p, first + i));
-    return tell(p, panel->rows);
+    return report(p, panel->rows);
 }
 
 /* The second pass is of the rows that are left. Those of an array in place need a buffer then. */
@@ -230,11 +230,11 @@ struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, 
 static hf_status use_frame(struct predict *p) {
     const bool euclidean = p->args->opts.metric == HF_EUCLIDEAN;
     struct hf_bulk bulk = {.median = p->median};
-    HF_TRY(hf_look_at_frame(&p->rows, p->sample, p->shift, &bulk));
-    hf_choose_origin(&bulk, euclidean, p->args->d, p->shift);
+    HF_TRY(hf_frame_measure(&p->rows, p->sample, p->shift, &bulk));
+    hf_frame_origin(&bulk, euclidean, p->args->d, p->shift);
     const double largest = hf_filter_reach(p->args->d, p->min, p->max, p->shift);
     const double length = hf_bulk_length(&bulk, euclidean);
-    p->filter.scale = hf_choose_scale(length, largest);
+    p->filter.scale = hf_frame_scale(length, largest);
     p->filter.length = length * p->filter.scale;
     p->filter.whole = p->whole && largest <= 256;
     return HF_OK;
@@ -285,7 +285,7 @@ static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) 
     HF_TRY(hf_assign(p->ctx, &assign));
     HF_TRY(count(p, labels, panel->rows));
     if (!out->distances && !out->inertia)
-        return tell(p, panel->rows);
+        return report(p, panel->rows);
     const struct hf_inertia_args inertia = {.x = *panel,
                                             .c = a->centroids,
                                             .metric = a->opts.metric,
@@ -295,7 +295,7 @@ static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) 
                                                 out->distances ? out->distances + first : NULL,
                                             .sum = &p->sum};
     HF_TRY(hf_inertia(p->ctx, &inertia));
-    return tell(p, panel->rows);
+    return report(p, panel->rows);
 }
 
 static void no_range(struct predict *p) {
@@ -361,7 +361,7 @@ static hf_status transform_panel(void *job, const hf_array *panel, int64_t first
     const struct hf_predict_args *a = p->args;
     const int64_t k = a->centroids.rows;
     bool some = false;
-    HF_TRY(look(p, panel, first, &some));
+    HF_TRY(check_rows(p, panel, first, &some));
     const struct hf_distance_args args = {.x = *panel,
                                           .c = a->centroids,
                                           .metric = a->opts.metric,
@@ -374,7 +374,7 @@ static hf_status transform_panel(void *job, const hf_array *panel, int64_t first
     if (p->sink(a->opts.user, first, panel->rows, p->out))
         return hf_ctx_fail(p->ctx, HF_E_CANCELLED, "stopped at row %lld, as the receiver asked",
                            (long long)first);
-    return tell(p, panel->rows);
+    return report(p, panel->rows);
 }
 
 hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args,

@@ -11,7 +11,7 @@
 struct hf_predict_args {
     const hf_array *x; /* one of the two */
     const hf_source *source;
-    struct hf_resident *resident; /* where the rows lie on a device, or are brought there */
+    struct hf_resident *resident; /* the rows on the device, or their reader */
     int64_t n, d;
     hf_dtype dtype;
     hf_array centroids; /* [k, d] F32 or F64 */
@@ -24,7 +24,7 @@ struct hf_predict_args {
 struct hf_filter hf_predict_filter(hf_metric metric, const hf_array *centroids, const double *min,
                                    const double *max, bool whole, double *shift);
 
-/* Where it fails after a first look at all rows, labels and distances hold anything. */
+/* After a failure labels and distances are undefined: the second pass may have begun. */
 hf_status hf_predict(hf_context *ctx, const struct hf_predict_args *args);
 /* Uses all members but `out`. */
 hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args, hf_transform_sink sink);

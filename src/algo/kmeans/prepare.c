@@ -73,7 +73,8 @@ static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
 }
 
 /* No values but those whose squares are finite. */
-static hf_status check_range(const struct hf_problem *problem, const struct hf_columns *columns) {
+static hf_status check_range(const struct hf_fit_problem *problem,
+                             const struct hf_columns *columns) {
     for (int64_t f = 0; f < problem->d; f++)
         if (fmax(fabs(columns->min[f]), fabs(columns->max[f])) > LARGEST)
             return hf_ctx_fail(
@@ -94,7 +95,7 @@ void hf_scan_no_range(double *min, double *max, int64_t count) {
 /* Minima and maxima, and the rows that are left out. */
 static hf_status scan_range(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    struct hf_problem *problem = &fit->problem;
+    struct hf_fit_problem *problem = &fit->problem;
     struct hf_columns *col = &fit->columns;
     hf_scan_no_range(col->min, col->max, problem->d);
     col->whole = true;
@@ -121,7 +122,8 @@ static hf_status scan_range(struct hf_scan *s) {
 }
 
 /* At least any distance of two rows, in all of the columns; 4 for directions. */
-static double largest_distance(const struct hf_problem *problem, const struct hf_columns *columns) {
+static double largest_distance(const struct hf_fit_problem *problem,
+                               const struct hf_columns *columns) {
     double total = problem->opts.metric == HF_COSINE ? 4 : 0;
     for (int64_t f = 0; f < problem->d; f++) {
         const double largest = fmax(fabs(columns->min[f]), fabs(columns->max[f]));
@@ -134,14 +136,14 @@ double hf_inertia_given(const struct hf_weights *weights, double inertia) {
     return weights->shift == 0 ? inertia : ldexp(inertia, -weights->shift);
 }
 
-static hf_status no_weights(const struct hf_problem *problem) {
+static hf_status no_weights(const struct hf_fit_problem *problem) {
     return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for %lld weights",
                        (long long)problem->n);
 }
 
 /* Weights far from 1 come near it: their products with the data would leave float64's range, and
  * their sums might overflow. A power of two changes nothing but that. */
-static hf_status scale_weights(const struct hf_problem *problem, struct hf_weights *weights,
+static hf_status scale_weights(const struct hf_fit_problem *problem, struct hf_weights *weights,
                                struct hf_columns *columns) {
     const int e = hf_fixed_exponent(weights->max);
     if (abs(e) <= PLAIN_WEIGHT ||
@@ -163,7 +165,7 @@ static hf_status scale_weights(const struct hf_problem *problem, struct hf_weigh
 
 /* The weights of the rows that take part, as float64; they were checked one by one before. */
 static hf_status take_weights(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const hf_array *w = problem->opts.weights;
     fit->weights.max = 1;
     fit->weights.sum = (double)problem->n;
@@ -192,7 +194,8 @@ static hf_status take_weights(struct hf_fit *fit) {
 }
 
 /* No sum of weighted squares may overflow. */
-static hf_status check_magnitude(const struct hf_problem *problem, const struct hf_columns *columns,
+static hf_status check_magnitude(const struct hf_fit_problem *problem,
+                                 const struct hf_columns *columns,
                                  const struct hf_weights *weights) {
     const double most = largest_distance(problem, columns) * weights->max * (double)problem->n * 4;
     if (isfinite(hf_inertia_given(weights, most)))
@@ -239,7 +242,7 @@ void hf_scan_plan_moments(struct hf_scan *s) {
 
 void hf_scan_take_moments(const struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_columns *col = &fit->columns;
     const int64_t d = problem->d;
     const int bits = hf_fixed_bits(problem->n);
@@ -309,14 +312,14 @@ void hf_scan_center(const struct hf_scan *s) {
  * whole. */
 static void choose_filter(const struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_columns *col = &fit->columns;
     const bool euclidean = problem->opts.metric == HF_EUCLIDEAN;
-    hf_choose_origin(&s->bulk, euclidean, problem->d, col->shift);
+    hf_frame_origin(&s->bulk, euclidean, problem->d, col->shift);
     const double largest = hf_filter_reach(problem->d, col->min, col->max, col->shift);
     fit->frame.filter.shift = euclidean ? col->shift : NULL;
     const double length = hf_bulk_length(&s->bulk, euclidean);
-    fit->frame.filter.scale = hf_choose_scale(length, largest);
+    fit->frame.filter.scale = hf_frame_scale(length, largest);
     fit->frame.filter.length = length * fit->frame.filter.scale;
     fit->frame.filter.whole = col->whole && largest <= 256;
     const bool bytes = col->whole && hf_filter_bytes(problem->d, col->min, col->max);
@@ -326,7 +329,7 @@ static void choose_filter(const struct hf_scan *s) {
 
 /* scikit-learn's rule: relative to the mean of the column variances. Cosine clusters directions,
  * whose columns have a mean square of 1 / d. */
-static void choose_tolerance(const struct hf_problem *problem, const struct hf_columns *columns,
+static void choose_tolerance(const struct hf_fit_problem *problem, const struct hf_columns *columns,
                              struct hf_frame *frame) {
     const double tol = problem->opts.tol;
     double variance = 0;
@@ -339,7 +342,7 @@ static void choose_tolerance(const struct hf_problem *problem, const struct hf_c
 
 /* One limb keeps a column's sums to float32's precision unless its largest value dwarfs the others.
  */
-static int choose_limbs(const struct hf_problem *problem, const struct hf_columns *columns,
+static int choose_limbs(const struct hf_fit_problem *problem, const struct hf_columns *columns,
                         const struct hf_weights *weights) {
     if (problem->dtype == HF_F64)
         return 2;
@@ -357,7 +360,7 @@ static int choose_limbs(const struct hf_problem *problem, const struct hf_column
 
 /* Scales of the sums. Directions (cosine) have components of at most 1, and a bit for rounding. */
 static void choose_sums(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_columns *col = &fit->columns;
     struct hf_sums *s = &fit->centers.sums;
     s->k = problem->k;
@@ -380,7 +383,7 @@ static void choose_sums(struct hf_fit *fit) {
 
 static hf_status scan_workspace(struct hf_scan *s, void **block) {
     struct hf_fit *fit = s->fit;
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const size_t row = (size_t)problem->d * hf_dtype_bytes(problem->dtype);
     int64_t chunk = hf_min64(problem->n_all, fit->data.panel_rows);
     const bool buffered = problem->source != NULL || (problem->opts.nan == HF_NAN_DROP &&
@@ -431,7 +434,7 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     return HF_OK;
 }
 
-static hf_status take_columns(const struct hf_problem *problem, struct hf_columns *columns) {
+static hf_status take_columns(const struct hf_fit_problem *problem, struct hf_columns *columns) {
     columns->block = hf_alloc_zero((size_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
     if (!columns->block)
         return hf_ctx_fail(problem->ctx, HF_E_NOMEM, "no memory for what is known of %lld columns",
@@ -446,7 +449,7 @@ static hf_status take_columns(const struct hf_problem *problem, struct hf_column
 
 /* Rows on the device are copied without the dropped ones, others are skipped when read. */
 static hf_status leave_out(struct hf_fit *fit, int64_t dropped) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     fit->data.rows.n = problem->n;
     if (dropped > 0 && problem->x == &fit->data.resident.array)
         return hf_resident_drop(problem->ctx, &fit->data.resident, fit->data.dropped, dropped);
@@ -476,11 +479,11 @@ static hf_status scan(struct hf_scan *s) {
     HF_TRY(scan_moments(s));
     hf_scan_center(s);
     s->bulk.median = s->middle;
-    HF_TRY(hf_look_at_frame(&fit->data.rows, s->sample, fit->columns.shift, &s->bulk));
+    HF_TRY(hf_frame_measure(&fit->data.rows, s->sample, fit->columns.shift, &s->bulk));
     return hf_scan_conclude(s);
 }
 
-hf_status hf_scan_open(const struct hf_problem *problem, struct hf_data *data,
+hf_status hf_scan_open(const struct hf_fit_problem *problem, struct hf_data *data,
                        struct hf_columns *columns) {
     data->rows = (struct hf_rows){.ctx = problem->ctx,
                                   .array = problem->x,

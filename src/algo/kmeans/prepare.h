@@ -14,7 +14,7 @@ hf_status hf_prepare_joint(struct hf_fit *fits, int64_t count, const hf_array *x
 /* The inertia of an iteration by the weights that were given. */
 double hf_inertia_given(const struct hf_weights *weights, double inertia);
 /* The unit roundoff of stored centroids, and the absolute error where that fails. */
-void hf_center_rounding(const struct hf_problem *problem, double *relative, double *absolute);
+void hf_center_rounding(const struct hf_fit_problem *problem, double *relative, double *absolute);
 
 /* Look at the data from another origin and scale; length: as hf_bulk_length() of it. Only without
  * weights. */

@@ -50,7 +50,7 @@ static hf_status sample_rows(const struct hf_rows *rows, double *sample, hf_arra
     return hf_rows_gather(rows, index, m, sample);
 }
 
-hf_status hf_look_at_frame(const struct hf_rows *rows, double *sample, const double *mean,
+hf_status hf_frame_measure(const struct hf_rows *rows, double *sample, const double *mean,
                            struct hf_bulk *bulk) {
     struct hf_frame_args args = {.mean = mean,
                                  .median = bulk->median,
@@ -63,7 +63,7 @@ hf_status hf_look_at_frame(const struct hf_rows *rows, double *sample, const dou
     return hf_frame(rows->ctx, &args);
 }
 
-void hf_choose_origin(const struct hf_bulk *bulk, bool euclidean, int64_t d, double *shift) {
+void hf_frame_origin(const struct hf_bulk *bulk, bool euclidean, int64_t d, double *shift) {
     const bool pays = bulk->length_median < MEDIAN_PAYS * bulk->length_mean;
     for (int64_t f = 0; euclidean && pays && f < d; f++)
         shift[f] = bulk->median[f];
@@ -75,7 +75,7 @@ double hf_bulk_length(const struct hf_bulk *bulk, bool euclidean) {
     return length > 0 && length < INFINITY ? length : 0;
 }
 
-double hf_choose_scale(double length, double largest) {
+double hf_frame_scale(double length, double largest) {
     const double all = hf_filter_scale(largest);
     if (length == 0)
         return all;

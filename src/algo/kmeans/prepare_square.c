@@ -28,7 +28,7 @@ static hf_status square_chunk(void *job, const hf_array *chunk, int64_t first) {
 }
 
 /* Sum of |x - shift|^2, from the moments. */
-static double square_without_weights(const struct hf_problem *problem,
+static double square_without_weights(const struct hf_fit_problem *problem,
                                      const struct hf_columns *columns) {
     double total = 0;
     for (int64_t f = 0; f < problem->d; f++) {
@@ -49,7 +49,7 @@ hf_status hf_scan_measure_square(struct hf_scan *s) {
     return HF_OK;
 }
 
-void hf_center_rounding(const struct hf_problem *problem, double *relative, double *absolute) {
+void hf_center_rounding(const struct hf_fit_problem *problem, double *relative, double *absolute) {
     const bool same = problem->opts.store == HF_CENTROIDS_SAME;
     *relative = problem->center_type == HF_F64 ? 0x1p-53 : 0x1p-24;
     *absolute = problem->center_type == HF_F64 ? 0 : 0x1p-149;
@@ -64,7 +64,7 @@ void hf_center_rounding(const struct hf_problem *problem, double *relative, doub
 /* The inertia falls with exact arithmetic. It may rise by what centroids lose when they are rounded
  * (W |c - mean|^2) and by the error of computing it from fixed-point sums and weights. */
 void hf_scan_choose_slack(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_columns *col = &fit->columns;
     double relative;
     double absolute;

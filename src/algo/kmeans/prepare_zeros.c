@@ -8,7 +8,7 @@
 #define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */
 
 /* Without such a row nothing is taken. */
-static hf_status take_pull(const struct hf_problem *problem, struct hf_weights *weights) {
+static hf_status take_pull(const struct hf_fit_problem *problem, struct hf_weights *weights) {
     if (weights->directed)
         return HF_OK;
     weights->directed = hf_alloc((size_t)problem->n * sizeof(double));
@@ -37,7 +37,7 @@ static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
 
 hf_status hf_scan_zero_rows(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_columns *col = &fit->columns;
     if (problem->opts.init == HF_INIT_GIVEN && problem->opts.empty != HF_EMPTY_RELOCATE &&
         problem->opts.empty != HF_EMPTY_SPLIT)

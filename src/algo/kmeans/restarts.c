@@ -29,14 +29,14 @@ static int init_progress(void *user, int64_t done, int64_t total) {
     return o->progress(o->progress_user, p->restart, 0, NULL, done, total);
 }
 
-static void take_given(const struct hf_problem *problem, const struct hf_centers *centers) {
+static void take_given(const struct hf_fit_problem *problem, const struct hf_centers *centers) {
     const hf_array *c = problem->opts.centroids;
     for (int64_t j = 0; j < problem->k; j++)
         hf_to_f64(centers->start + j * problem->d, hf_array_row(c, j), c->dtype, problem->d);
 }
 
 static hf_status seed(struct hf_fit *fit, int restart) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct init_progress progress = {.fit = fit, .restart = restart};
     const struct hf_init_args args = {
         .k = problem->k,
@@ -57,7 +57,7 @@ static hf_status seed(struct hf_fit *fit, int restart) {
 }
 
 hf_status hf_fit_start(struct hf_fit *fit, int restart) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const size_t centers = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
     fit->centers.current = fit->centers.start;
     fit->centers.previous = (char *)fit->centers.start + centers;
@@ -79,7 +79,7 @@ hf_status hf_fit_start(struct hf_fit *fit, int restart) {
 }
 
 /* Ties go to the earlier restart. */
-static bool keep_if_better(const struct hf_problem *problem, const struct hf_centers *centers,
+static bool keep_if_better(const struct hf_fit_problem *problem, const struct hf_centers *centers,
                            struct hf_restart *run, struct hf_restart *best) {
     if (best->number >= 0 && !(run->inertia < best->inertia))
         return false;
@@ -172,7 +172,7 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
 
 /* Labels and inertia of the best centroids once more, when the last restart was not the best. */
 static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const double begin = hf_now_s();
     memcpy(fit->centers.current, fit->centers.best,
            (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
@@ -195,7 +195,7 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     if (status == HF_OK && !fresh)
         status = revisit_best(fit, best);
     if (status == HF_OK)
-        status = hf_labels_bring(&fit->problem, &fit->labels, false);
+        status = hf_labels_fetch(&fit->problem, &fit->labels, false);
     hf_free(run.history.it);
     return status;
 }

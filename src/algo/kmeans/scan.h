@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The steps of the first look at the data. Internal to prepare*.c. */
+ * The steps of preparing: the first passes over the data. Internal to prepare*.c. */
 #ifndef HF_SCAN_H
 #define HF_SCAN_H
 
@@ -19,13 +19,13 @@ struct hf_scan {
     double *whole_sums;    /* [2, d] of x and x * x, for whole numbers; NULL: not hf_range_sums() */
     int64_t *sum, *sum_square;           /* [2, d] */
     double *middle, *mult, *mult_square; /* [d] */
-    double *sample;                      /* of hf_look_at_frame(), NULL where it needs none */
+    double *sample;                      /* of hf_frame_measure(), NULL where it needs none */
     struct hf_bulk bulk;                 /* its median is over middle */
     hf_wide square;
 };
 
 /* fit->data.rows and room for fit->columns. */
-hf_status hf_scan_open(const struct hf_problem *problem, struct hf_data *data,
+hf_status hf_scan_open(const struct hf_fit_problem *problem, struct hf_data *data,
                        struct hf_columns *columns);
 /* Extremes of no rows, of so many columns. */
 void hf_scan_no_range(double *min, double *max, int64_t count);

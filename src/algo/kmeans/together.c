@@ -123,7 +123,7 @@ static bool take_views(struct together *t, const hf_array *x) {
 /* The fit of one problem, up to where its rows are looked at. */
 static hf_status open_fit(struct together *t, int64_t p, int64_t seed) {
     struct hf_fit *fit = &t->fits[p];
-    struct hf_problem *problem = &fit->problem;
+    struct hf_fit_problem *problem = &fit->problem;
     const struct hf_shape shape = {t->n, t->d, t->dtype};
     *fit = (struct hf_fit){
         .problem = {.ctx = t->ctx, .x = &t->views[p], .n_all = t->n, .k = t->k, .d = t->d}};
@@ -135,7 +135,7 @@ static hf_status open_fit(struct together *t, int64_t p, int64_t seed) {
     return HF_OK;
 }
 
-static hf_status look(struct together *t, int64_t first) {
+static hf_status prepare_all(struct together *t, int64_t first) {
     for (int64_t p = 0; p < t->count; p++)
         HF_TRY(open_fit(t, p, first + p));
     return hf_prepare_joint(t->fits, t->count, &t->x);
@@ -143,7 +143,7 @@ static hf_status look(struct together *t, int64_t first) {
 
 /* How long the bulk of a problem's rows is at most about another origin than its own; 0: that is
  * not known. */
-static double length_about(const struct hf_problem *problem, const struct hf_frame *frame,
+static double length_about(const struct hf_fit_problem *problem, const struct hf_frame *frame,
                            const struct hf_columns *columns, const double *origin) {
     double apart = 0;
     if (frame->filter.length == 0)
@@ -169,7 +169,7 @@ static void share_filter(struct together *t) {
         longest = fmax(longest, length_about(&fit->problem, &fit->frame, &fit->columns, t->shift));
     }
     for (int64_t p = 0; p < t->count; p++)
-        hf_prepare_filter(&t->fits[p], t->shift, hf_choose_scale(longest, largest), longest);
+        hf_prepare_filter(&t->fits[p], t->shift, hf_frame_scale(longest, largest), longest);
 }
 
 static size_t center_bytes(const struct together *t) {
@@ -317,7 +317,7 @@ static hf_status gather(struct together *t) {
 
 static struct hf_lloyd_args joint_args(struct together *t) {
     struct hf_fit *fit = &t->fits[0];
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_lloyd_args args = {.x = t->x,
                                  .batch = t->count,
                                  .exact = problem->opts.precision == HF_EXACT,
@@ -353,7 +353,7 @@ struct enders {
  * the labels of its centroids, and the inertia. */
 static hf_status queue_end(struct together *t, int64_t p, struct enders *with) {
     struct hf_fit *fit = &t->fits[p];
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     int32_t *labels = t->labels + p * t->n;
     const hf_array c =
         hf_array_view(t->current + (size_t)p * center_bytes(t), problem->center_type, t->k, t->d);
@@ -430,7 +430,7 @@ static hf_status finish(struct together *t, int64_t p, struct shares each,
     if (status == HF_OK) {
         fit->outcome.seconds_iterate = each.iteration * s->iterations;
         fit->outcome.seconds_finish = each.end + hf_now_s() - begin;
-        hf_fit_hand_over(fit, &run, result);
+        hf_fit_move_result(fit, &run, result);
         result->seconds_total =
             fit->outcome.seconds_init + fit->outcome.seconds_iterate + fit->outcome.seconds_finish;
     }
@@ -538,8 +538,8 @@ hf_status hf_fit_together(hf_context *ctx, const hf_kmeans_opts *opts,
     if (opts->weights || opts->n_init > 1 || !short_enough(&t) || !take_views(&t, x))
         goto out;
     /* a problem that cannot be prepared fails again, and says so, when it is fitted alone */
-    if (look(&t, group->first) == HF_OK && alike(&t) && take_blocks(&t) && start(&t) == HF_OK &&
-        gather(&t) == HF_OK) {
+    if (prepare_all(&t, group->first) == HF_OK && alike(&t) && take_blocks(&t) &&
+        start(&t) == HF_OK && gather(&t) == HF_OK) {
         for (int64_t p = 0; p < count; p++)
             t.fits[p].outcome.seconds_init = (hf_now_s() - begin) / (double)count;
         status = iterate(&t, group->fits, group->done);

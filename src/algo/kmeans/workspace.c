@@ -11,7 +11,7 @@
 #define MOVER_BYTES ((int64_t)256 << 10) /* rows that leave their clusters at once */
 
 static void carve_movers(struct hf_fit *fit, hf_carve *carve) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_movers *m = &fit->refill.movers;
     const size_t k = (size_t)problem->k;
     const int64_t room = MOVER_BYTES / (problem->d * (int64_t)sizeof(double));
@@ -41,7 +41,7 @@ static void carve_light(struct hf_fit *fit, hf_carve *carve, size_t sums) {
 }
 
 /* What is as long as a panel: measured with carve->base == NULL, then taken. */
-static void carve_panel(const struct hf_problem *problem, struct hf_work *work,
+static void carve_panel(const struct hf_fit_problem *problem, struct hf_work *work,
                         const struct hf_data *data, hf_carve *carve) {
     work->panel_labels =
         hf_carve_take(carve, (size_t)hf_min64(problem->n, data->panel_rows) * sizeof(int32_t));
@@ -53,7 +53,7 @@ static void carve_panel(const struct hf_problem *problem, struct hf_work *work,
 /* What depends on neither panel nor chunk, likewise: close together, for a device's panel may be
  * all rows, and a huge page costs 0.1 ms when it is first written. False when a size overflows. */
 static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_sums *s = &fit->centers.sums;
     size_t centers;
     size_t sums;
@@ -83,8 +83,8 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     return true;
 }
 
-static void carve_kept(const struct hf_problem *problem, struct hf_work *work, hf_carve *carve,
-                       size_t bytes) {
+static void carve_packed(const struct hf_fit_problem *problem, struct hf_work *work,
+                         hf_carve *carve, size_t bytes) {
     if (bytes == 0)
         return;
     work->packed = hf_carve_take(carve, sizeof(*work->packed));
@@ -93,7 +93,7 @@ static void carve_kept(const struct hf_problem *problem, struct hf_work *work, h
 }
 
 hf_status hf_fit_workspace(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     hf_carve fixed = {0};
     hf_carve carve = {0};
     struct hf_memory_plan plan;
@@ -107,7 +107,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     const uint64_t row = (uint64_t)problem->d * hf_dtype_bytes(problem->dtype);
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
                          hf_align_up((size_t)(plan.chunk / row * row)) +
-                         hf_align_up((size_t)plan.kept) +
+                         hf_align_up((size_t)plan.packed) +
                          hf_align_up(sizeof(struct hf_assign_kept)) + HF_ALIGN;
     fit->memory.fixed = hf_alloc(fixed.used);
     fit->memory.block = hf_alloc(total);
@@ -134,8 +134,8 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
         fit->data.rows.chunk_rows = (int64_t)(plan.chunk / row);
         fit->data.rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
     }
-    carve_kept(problem, &fit->work, &carve, (size_t)plan.kept);
-    fit->skip.kept = plan.keep_bounds;
+    carve_packed(problem, &fit->work, &carve, (size_t)plan.packed);
+    fit->skip.allocated = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->work.nearest;
     fit->skip.bounds.lower = fit->work.nearest ? (float *)fit->work.nearest + problem->n : NULL;
     fit->memory.held_bytes =

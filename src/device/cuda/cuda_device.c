@@ -124,7 +124,7 @@ static struct hf_cuda_own *take_idle(int device) {
     struct hf_cuda_own *own = atomic_exchange(&idle[device], NULL);
     if (own == NULL || is_alive(own))
         return own;
-    hf_cuda_bring_close(own, false);
+    hf_cuda_download_close(own, false);
     hf_free(own);
     return NULL;
 }
@@ -157,7 +157,7 @@ static void cuda_destroy(struct hf_cuda_own *own) {
         (void)cudaStreamDestroy(own->made);
     if (cuda->pool != NULL)
         (void)cudaMemPoolDestroy(cuda->pool);
-    hf_cuda_bring_close(own, true);
+    hf_cuda_download_close(own, true);
     (void)cudaFree(own->slab_device);
     (void)cudaFreeHost(own->slab_host);
     (void)cudaGetLastError();
@@ -179,7 +179,7 @@ static hf_status open_slab(struct hf_cuda_own *own) {
     HF_TRY(hf_cuda_check(cuda, cudaHostAlloc((void **)&own->slab_host, bytes, cudaHostAllocDefault),
                          "slab"));
     char *const behind = own->slab_host + HF_CUDA_SLAB;
-    own->answer = (uint32_t *)(void *)behind;
+    own->found = (uint32_t *)(void *)behind;
     own->told = (uint32_t *)(void *)(behind + sizeof(uint64_t));
     if (cudaMalloc((void **)&own->slab_device, HF_CUDA_SLAB + sizeof *own->slot) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -282,10 +282,10 @@ static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t byte
     struct hf_cuda *cuda = stream;
     if (bytes == 0)
         return HF_OK;
-    if (bytes >= HF_BRING_BYTES && hf_cuda_is_on(cuda->device, src) &&
+    if (bytes >= HF_DOWNLOAD_BYTES && hf_cuda_is_on(cuda->device, src) &&
         !hf_cuda_is_on(cuda->device, dst)) {
         HF_TRY(cuda_sync(stream));
-        return hf_cuda_bring(stream, dst, src, bytes);
+        return hf_cuda_download(stream, dst, src, bytes);
     }
     HF_TRY(hf_cuda_check(cuda, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda->stream),
                          "copy"));
@@ -702,12 +702,12 @@ const struct hf_device hf_cuda_device = {
     .release = cuda_release,
     .owns = cuda_owns,
     .copy = cuda_copy,
-    .fetch = hf_cuda_bring,
+    .fetch = hf_cuda_download,
     .copy_rows = cuda_copy_rows,
     .fill = cuda_fill,
     .is_zero = hf_cuda_is_zero,
-    .ask_below = hf_cuda_ask_below,
-    .answer = hf_cuda_answer,
+    .start_below = hf_cuda_start_below,
+    .end_below = hf_cuda_end_below,
     .begin_calls = hf_cuda_begin_calls,
     .end_calls = hf_cuda_end_calls,
     .sync = cuda_sync,

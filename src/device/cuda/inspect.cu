@@ -30,30 +30,30 @@ static __global__ void __launch_bounds__(THREADS) look(F wrong, size_t count, ui
 }
 
 /* The kernel writes its answer to locked memory: there is nothing to copy. */
-template <typename F> static hf_status ask(struct hf_cuda *cuda, const F &wrong, size_t count) {
-    uint32_t *const answer = ((struct hf_cuda_own *)cuda)->answer;
+template <typename F> static hf_status start(struct hf_cuda *cuda, const F &wrong, size_t count) {
+    uint32_t *const found_host = ((struct hf_cuda_own *)cuda)->found;
     const size_t blocks = (count + THREADS - 1) / THREADS, most = (size_t)cuda->sms * 8;
-    *(volatile uint32_t *)answer = 0;
+    *(volatile uint32_t *)found_host = 0;
     if (count > 0)
         look<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, cuda->stream>>>(wrong, count,
-                                                                                      answer);
+                                                                                      found_host);
     return hf_cuda_launched(cuda, "inspection of memory");
 }
 
-bool hf_cuda_answer(void *stream) {
-    return *(volatile uint32_t *)((struct hf_cuda_own *)stream)->answer == 0;
+bool hf_cuda_end_below(void *stream) {
+    return *(volatile uint32_t *)((struct hf_cuda_own *)stream)->found == 0;
 }
 
 hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero) {
     struct hf_cuda *cuda = (struct hf_cuda *)stream;
     const struct any_bit wrong = {(const uint64_t *)p};
-    HF_TRY(ask(cuda, wrong, bytes / sizeof(uint64_t)));
+    HF_TRY(start(cuda, wrong, bytes / sizeof(uint64_t)));
     HF_TRY(hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "inspection of memory"));
-    *zero = hf_cuda_answer(stream);
+    *zero = hf_cuda_end_below(stream);
     return HF_OK;
 }
 
-hf_status hf_cuda_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
+hf_status hf_cuda_start_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
     const struct out_of_range wrong = {p, limit - 1};
-    return ask((struct hf_cuda *)stream, wrong, count);
+    return start((struct hf_cuda *)stream, wrong, count);
 }

@@ -12,15 +12,15 @@ extern "C" {
 struct hf_cuda_own {
     struct hf_cuda cuda; /* first: the stream that kernels see */
     cudaStream_t made;   /* a stream of ours, or NULL */
-    /* Small arguments pass through a slab: locked memory here, its twin there. */
+    /* Small arguments pass through a slab: locked host memory and as much of the device's. */
     char *slab_host, *slab_device;
     size_t slab_used;
-    uint32_t *answer;       /* locked memory behind the slab, for inspect.cu, */
-    uint32_t *told;         /* and of the guard slot, */
-    struct hf_slot *slot;   /* which lies behind the slab's twin */
-    int threads;            /* of the host that the context may use */
-    struct hf_bring *bring; /* of bring.c; NULL: not used yet */
-    struct hf_stage *joint; /* of calls that share what they stage, or NULL */
+    uint32_t *found;              /* locked memory behind the slab, for inspect.cu, */
+    uint32_t *told;               /* and of the guard slot, */
+    struct hf_slot *slot;         /* which lies behind the slab's twin */
+    int threads;                  /* of the host that the context may use */
+    struct hf_download *download; /* of download.c; NULL: not used yet */
+    struct hf_stage *joint;       /* of calls that share what they stage, or NULL */
 };
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
@@ -30,18 +30,18 @@ bool hf_cuda_is_on(int device, const void *p);
 
 /* A copy from the device to the host, beside what the stream does; done on return. What pageable
  * memory gets passes in pieces through locked memory, and several threads carry it on. */
-hf_status hf_cuda_bring(void *stream, void *dst, const void *src, size_t bytes);
+hf_status hf_cuda_download(void *stream, void *dst, const void *src, size_t bytes);
 /* alive: what it has of the device still exists. */
-void hf_cuda_bring_close(struct hf_cuda_own *own, bool alive);
+void hf_cuda_download_close(struct hf_cuda_own *own, bool alive);
 
-#define HF_BRING_BYTES ((size_t)256 << 10) /* less is copied by the driver */
+#define HF_DOWNLOAD_BYTES ((size_t)256 << 10) /* less is copied by the driver */
 
 /* Of the table in device.h: in stage.c and inspect.cu. */
 bool hf_cuda_begin_calls(void *stream);
 hf_status hf_cuda_end_calls(void *stream, hf_status status);
 hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero);
-hf_status hf_cuda_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit);
-bool hf_cuda_answer(void *stream);
+hf_status hf_cuda_start_below(void *stream, const int32_t *p, size_t count, int32_t limit);
+bool hf_cuda_end_below(void *stream);
 
 /* What an error of the runtime means, and whether the process can go on using the GPU. */
 hf_status hf_cuda_status(cudaError_t error);

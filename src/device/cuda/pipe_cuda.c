@@ -14,7 +14,7 @@ struct pipe {
 };
 
 extern const struct hf_pipe_table hf_cuda_pipe;
-hf_status hf_cuda_squeeze(void *stream, const struct hf_squeeze *job);
+hf_status hf_cuda_compact(void *stream, const struct hf_compaction *job);
 
 static enum hf_place pipe_place(const void *stream, const void *p) {
     const struct hf_cuda *cuda = stream;
@@ -24,7 +24,7 @@ static enum hf_place pipe_place(const void *stream, const void *p) {
         return HF_PLACE_HOST;
     }
     if (attr.type == cudaMemoryTypeDevice)
-        return attr.device == cuda->device ? HF_PLACE_HERE : HF_PLACE_ELSEWHERE;
+        return attr.device == cuda->device ? HF_PLACE_DEVICE : HF_PLACE_OTHER_DEVICE;
     return attr.type == cudaMemoryTypeHost ? HF_PLACE_PINNED : HF_PLACE_HOST;
 }
 
@@ -169,5 +169,5 @@ const struct hf_pipe_table hf_cuda_pipe = {
     .wait = pipe_wait,
     .leave = pipe_leave,
     .error_text = pipe_error_text,
-    .squeeze = hf_cuda_squeeze,
+    .compact = hf_cuda_compact,
 };

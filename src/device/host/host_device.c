@@ -99,12 +99,12 @@ static hf_status host_is_zero(void *stream, const void *p, size_t bytes, bool *z
 
 static _Thread_local bool below;
 
-static hf_status host_ask_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
+static hf_status host_start_below(void *stream, const int32_t *p, size_t count, int32_t limit) {
     below = hf_all_below(stream, p, (int64_t)count, limit);
     return HF_OK;
 }
 
-static bool host_answer(void *stream) {
+static bool host_end_below(void *stream) {
     (void)stream;
     return below;
 }
@@ -149,8 +149,8 @@ const struct hf_device hf_host_device = {
     .copy_rows = host_copy_rows,
     .fill = host_fill,
     .is_zero = host_is_zero,
-    .ask_below = host_ask_below,
-    .answer = host_answer,
+    .start_below = host_start_below,
+    .end_below = host_end_below,
     .sync = host_sync,
     .mark = host_mark,
     .span = host_span,

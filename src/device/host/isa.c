@@ -22,7 +22,7 @@ int hf_isa_find(const char *name) {
     return -1;
 }
 
-uint32_t hf_cpu_isas_there(void) {
+uint32_t hf_cpu_isas_found(void) {
     uint32_t isas = 0;
 #define ISA(name, flags, test) isas |= (uint32_t)((test) ? 1 : 0) << HF_ISA_ID_##name;
 #include "device/host/isa.def"
@@ -37,7 +37,7 @@ uint32_t hf_cpu_isas(void) {
     if (isas == 0) {
         const char *max = getenv("HF_ISA_MAX");
         const int id = max != NULL ? hf_isa_find(max) : -1;
-        isas = hf_cpu_isas_there() & (id >= 0 ? (2u << id) - 1 : UINT32_MAX);
+        isas = hf_cpu_isas_found() & (id >= 0 ? (2u << id) - 1 : UINT32_MAX);
         atomic_store(&kept, isas);
     }
     return isas;

@@ -14,7 +14,7 @@ enum hf_isa_id {
 #include <stdint.h>
 
 /* Bits (1 << hf_isa_id) of the sets this machine can run. */
-uint32_t hf_cpu_isas_there(void);
+uint32_t hf_cpu_isas_found(void);
 /* Those of them to use: HF_ISA_MAX=name in the environment hides the ones listed after name. Read
  * once. */
 uint32_t hf_cpu_isas(void);

@@ -41,7 +41,7 @@ static hf_status fail_large(const struct measure *m, const double *row) {
 }
 
 /* Extremes and sums. */
-static hf_status look(void *job, int64_t first, const double *rows, int64_t count) {
+static hf_status extremes(void *job, int64_t first, const double *rows, int64_t count) {
     struct measure *m = job;
     (void)first;
     for (int64_t i = 0; i < count; i++) {
@@ -120,7 +120,7 @@ static hf_status find(struct measure *m, hf_scale method, uint64_t memory) {
     struct hf_prep *p = m->p;
     double *shift = p->parameters;
     double *unit = p->parameters + p->source.cols;
-    HF_TRY(hf_prep_each(p, look, m, m->err));
+    HF_TRY(hf_prep_each(p, extremes, m, m->err));
     if (m->n == 0)
         return hf_fail(m->err, HF_E_DATA,
                        "%s: every row has a missing value, NaN or Inf, so there is nothing to "

@@ -41,7 +41,8 @@ struct hf_prep_input {
     const hf_source *source;
 };
 
-/* hf_prep_create() without a context. opts: NULL means defaults; *prep is not written on failure. */
+/* hf_prep_create() without a context. opts: NULL means defaults; *prep is not written on failure.
+ * */
 hf_status hf_prep_make(const struct hf_prep_input *input, const hf_prep_opts *opts,
                        struct hf_prep **prep, hf_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lloyd: many whole iterations of k-means, where a device can do them without the host. What an
- * iteration is stands in algo/kmeans/loop/lloyd_loop.c, which takes over when something happens that
- * this op only reports. Its reference is the composition of assign, update and ops/means.h. */
+ * iteration is stands in algo/kmeans/loop/lloyd_loop.c, which takes over when something happens
+ * that this op only reports. Its reference is the composition of assign, update and ops/means.h. */
 #ifndef HF_LLOYD_H
 #define HF_LLOYD_H
 

@@ -30,7 +30,7 @@ struct hf_init_args {
     int restart; /* 0, 1, ...: other numbers of the same seed */
     const double
         *weights; /* [n] of the rows that take part, finite, >= 0, not all 0; NULL means 1 */
-    const double *weights_away; /* the same where kernels need no copy; NULL: weights */
+    const double *device_weights; /* the same where kernels need no copy; NULL: weights */
     struct hf_filter filter;
     double *nearest; /* [n] scratch; may be NULL with HF_INIT_RANDOM */
     int32_t *labels; /* [n] scratch; not used by HF_INIT_RANDOM, may be NULL there */

@@ -26,13 +26,14 @@ struct core {
     void *x;          /* [rows, d] memory of the device */
     int64_t *index;   /* [rows] ascending in each half */
     double *weights;  /* [rows] */
-    double *away;     /* [rows] the same in the memory of the device; the host's weights there */
-    double *nearest;  /* [rows] scratch of the nested initialisation */
-    int32_t *labels;  /* [rows] likewise */
-    double sums[2];   /* of the weights, and of weight * distance */
-    bool in_place;    /* op sample can read the rows itself */
-    char *gathered;   /* else: [rows, d] on the host, */
-    int64_t next[2];  /* and the first draw of each half that is not there yet */
+    double
+        *device_weights; /* [rows] the same in the memory of the device; the host's weights there */
+    double *nearest;     /* [rows] scratch of the nested initialisation */
+    int32_t *labels;     /* [rows] likewise */
+    double sums[2];      /* of the weights, and of weight * distance */
+    bool in_place;       /* op sample can read the rows itself */
+    char *gathered;      /* else: [rows, d] on the host, */
+    int64_t next[2];     /* and the first draw of each half that is not there yet */
 };
 
 int64_t hf_init_core_rows(int64_t n, int64_t d, int64_t k, hf_dtype dtype) {
@@ -69,10 +70,12 @@ static hf_status core_alloc(struct core *c) {
         on_device ? hf_ctx_alloc(rows->ctx, (size_t)rows->n * sizeof(double)) : c->outer->nearest;
     c->index = hf_alloc(count * sizeof *c->index);
     c->weights = hf_alloc(count * sizeof *c->weights);
-    c->away = on_device ? hf_ctx_alloc(rows->ctx, count * sizeof *c->away) : c->weights;
+    c->device_weights =
+        on_device ? hf_ctx_alloc(rows->ctx, count * sizeof *c->device_weights) : c->weights;
     c->nearest = hf_alloc(count * sizeof *c->nearest);
     c->labels = hf_alloc(count * sizeof *c->labels);
-    if (c->x && c->distance && c->index && c->weights && c->away && c->nearest && c->labels)
+    if (c->x && c->distance && c->index && c->weights && c->device_weights && c->nearest &&
+        c->labels)
         return HF_OK;
     return hf_ctx_fail(rows->ctx, HF_E_NOMEM,
                        "no memory for %" PRId64 " rows to choose the initial centroids from: %zu "
@@ -85,8 +88,8 @@ static void core_free(struct core *c) {
     hf_ctx_release(ctx, c->x);
     if (c->distance != c->outer->nearest)
         hf_ctx_release(ctx, c->distance);
-    if (c->away != c->weights)
-        hf_ctx_release(ctx, c->away);
+    if (c->device_weights != c->weights)
+        hf_ctx_release(ctx, c->device_weights);
     hf_free(c->index);
     hf_free(c->weights);
     hf_free(c->nearest);
@@ -136,13 +139,14 @@ static hf_status draw(struct core *c) {
                                         .seed = s->args->seed,
                                         .stream = hf_init_stream(s, HF_DRAW_CORE),
                                         .index = c->index,
-                                        .weight = c->away,
+                                        .weight = c->device_weights,
                                         .sums = c->sums,
                                         .rows = c->in_place ? c->x : NULL};
     HF_TRY(hf_sample(rows->ctx, &args));
-    if (c->away == c->weights)
+    if (c->device_weights == c->weights)
         return HF_OK;
-    return hf_ctx_copy(rows->ctx, c->weights, c->away, (size_t)c->rows * sizeof *c->weights);
+    return hf_ctx_copy(rows->ctx, c->weights, c->device_weights,
+                       (size_t)c->rows * sizeof *c->weights);
 }
 
 /* Rows of the core that lie in this chunk. */
@@ -193,7 +197,7 @@ static hf_status choose(struct core *c) {
     struct hf_init_args args = *s->args;
     struct hf_init_state in;
     args.weights = c->weights;
-    args.weights_away = c->away;
+    args.device_weights = c->device_weights;
     args.nearest = c->nearest;
     args.labels = c->labels;
     HF_TRY(hf_init_open(&in, &rows, &args, 0, s->centroids));

@@ -273,7 +273,8 @@ static hf_status device_steps(struct hf_init_state *s, int64_t upto) {
                                         .upto = upto,
                                         .limit = s->limit,
                                         .unit = &s->unit,
-                                        .nearest = s->away ? s->away : s->nearest,
+                                        .nearest =
+                                            s->device_nearest ? s->device_nearest : s->nearest,
                                         .chosen = s->chosen,
                                         .centroids = s->centroids,
                                         .count = &s->count};
@@ -301,9 +302,9 @@ static hf_status device_greedy(struct hf_init_state *s) {
 }
 
 /* Distances to the centroids from number `before` on, where the device keeps them. */
-static hf_status rejoin_there(struct hf_init_state *s, int64_t before) {
+static hf_status rejoin_on_device(struct hf_init_state *s, int64_t before) {
     hf_context *ctx = s->rows->ctx;
-    double *const nearest = s->away ? s->away : s->nearest;
+    double *const nearest = s->device_nearest ? s->device_nearest : s->nearest;
     const double zero = 0;
     const struct hf_seed_args args = {
         .x = *s->rows->array,
@@ -326,7 +327,7 @@ static hf_status rejoin(struct hf_init_state *s, int64_t before) {
     const int64_t count = s->count - before;
     HF_TRY(hf_init_gather(s, s->chosen + before, count, first));
     if (on_device(s)) {
-        HF_TRY(rejoin_there(s, before));
+        HF_TRY(rejoin_on_device(s, before));
         s->unit = s->args->log->unit;
     } else {
         HF_TRY(hf_init_commit(s, first, count, (int32_t)before));
@@ -357,23 +358,23 @@ hf_status hf_init_greedy(struct hf_init_state *s) {
 }
 
 /* Where no distance comes near, every byte 0x7f, 1.4e306, is more than any. */
-static hf_status fill_away(const struct hf_init_state *s, double *away) {
+static hf_status fill_device_nearest(const struct hf_init_state *s, double *nearest) {
     const size_t bytes = (size_t)s->n * sizeof(double);
     const double scale = s->args->filter.scale;
     const double most = s->args->metric == HF_COSINE ? 2 : 4 * (double)s->d / scale / scale;
     if (most < 1e306)
-        return hf_ctx_fill(s->rows->ctx, away, 0x7f, bytes);
+        return hf_ctx_fill(s->rows->ctx, nearest, 0x7f, bytes);
     for (int64_t i = 0; i < s->n; i++)
         s->nearest[i] = INFINITY;
-    return hf_ctx_copy(s->rows->ctx, away, s->nearest, bytes);
+    return hf_ctx_copy(s->rows->ctx, nearest, s->nearest, bytes);
 }
 
-hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t *label) {
+hf_status hf_init_first_on_device(struct hf_init_state *s, double *nearest, int32_t *label) {
     hf_context *ctx = s->rows->ctx;
     const double zero = 0;
     s->chosen[0] = hf_init_draw_first(s);
     HF_TRY(hf_init_gather(s, s->chosen, 1, s->centroids));
-    HF_TRY(fill_away(s, nearest));
+    HF_TRY(fill_device_nearest(s, nearest));
     const struct hf_seed_args args = {.x = *s->rows->array,
                                       .candidates = hf_array_view(s->centroids, HF_F64, 1, s->d),
                                       .metric = s->args->metric,
@@ -391,9 +392,9 @@ hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t 
     return hf_init_progress(s, 1);
 }
 
-/* The first centroid, the distances to it in s->away, and the steps from there. */
+/* The first centroid, the distances to it in s->device_nearest, and the steps from there. */
 static hf_status device_plus(struct hf_init_state *s) {
-    HF_TRY(hf_init_first_there(s, s->away, NULL));
+    HF_TRY(hf_init_first_on_device(s, s->device_nearest, NULL));
     return hf_init_greedy(s);
 }
 
@@ -403,8 +404,8 @@ hf_status hf_init_plus(struct hf_init_state *s) {
         return hf_init_greedy(s);
     }
     const size_t bytes = (size_t)s->n * sizeof(double);
-    s->away = hf_ctx_alloc(s->rows->ctx, bytes);
-    if (!s->away)
+    s->device_nearest = hf_ctx_alloc(s->rows->ctx, bytes);
+    if (!s->device_nearest)
         return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
                            "%s has no memory for the distances of %lld rows", s->rows->ctx->name,
                            (long long)s->n);

@@ -26,7 +26,7 @@ struct pool {
 /* The candidates as a problem of their own, on a device as float64 in its memory. */
 struct nested {
     void *x; /* [count, d] F64 for float64 data, else F32, which holds the others exactly */
-    bool away;
+    bool on_device;
     double *weights; /* [count] of the rows nearest to each */
     double *nearest; /* [count] */
     int32_t *labels; /* [count] */
@@ -148,7 +148,7 @@ static hf_status sample(struct hf_init_state *s, struct pool *pool, int round) {
 
 /* Candidates [count, d] in the type of nested->x. */
 static hf_status gather(const struct hf_init_state *s, const struct pool *pool, struct nested *in) {
-    if (in->away)
+    if (in->on_device)
         return hf_init_gather(s, pool->row, pool->count, in->x);
     double *part = hf_alloc((size_t)GATHER_ROWS * (size_t)s->d * sizeof *part);
     if (!part)
@@ -172,10 +172,10 @@ static hf_status gather(const struct hf_init_state *s, const struct pool *pool, 
 
 static hf_status nested_alloc(const struct hf_init_state *s, int64_t count, struct nested *in) {
     size_t bytes;
-    in->away = s->on_device && hf_init_in_place(s);
-    const size_t size = in->away || s->rows->dtype == HF_F64 ? 8 : 4;
+    in->on_device = s->on_device && hf_init_in_place(s);
+    const size_t size = in->on_device || s->rows->dtype == HF_F64 ? 8 : 4;
     if (hf_mul3_size(count, s->d, (int64_t)size, &bytes))
-        in->x = in->away ? hf_ctx_alloc(s->rows->ctx, bytes) : hf_alloc(bytes);
+        in->x = in->on_device ? hf_ctx_alloc(s->rows->ctx, bytes) : hf_alloc(bytes);
     in->weights = hf_alloc_zero((size_t)count * sizeof *in->weights);
     in->nearest = hf_alloc((size_t)count * sizeof *in->nearest);
     in->labels = hf_alloc((size_t)count * sizeof *in->labels);
@@ -183,7 +183,7 @@ static hf_status nested_alloc(const struct hf_init_state *s, int64_t count, stru
 }
 
 static void nested_free(const struct hf_init_state *s, struct nested *in) {
-    if (in->away)
+    if (in->on_device)
         hf_ctx_release(s->rows->ctx, in->x);
     else
         hf_free(in->x);
@@ -206,7 +206,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
     for (int64_t i = 0; i < s->n; i++)
         if (s->label[i] >= 0) /* -1: all distances overflow */
             in->weights[s->label[i]] += hf_init_weight(s, i);
-    const hf_dtype dtype = in->away || s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
+    const hf_dtype dtype = in->on_device || s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
     const hf_array x = hf_array_view(in->x, dtype, pool->count, s->d);
     const struct hf_rows rows = {.ctx = s->rows->ctx,
                                  .array = &x,
@@ -216,7 +216,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
                                  .chunk_rows = pool->count};
     struct hf_init_args args = *s->args;
     args.weights = in->weights;
-    args.weights_away = NULL;
+    args.device_weights = NULL;
     args.nearest = in->nearest;
     args.labels = in->labels;
     args.progress = nested_progress;
@@ -266,8 +266,8 @@ static hf_status run(struct hf_init_state *s, struct pool *pool) {
     return status;
 }
 
-/* Leaves fewer than k where the candidates are fewer, or lie on fewer points: s->nearest or s->away
- * then holds the distances to all of these. */
+/* Leaves fewer than k where the candidates are fewer, or lie on fewer points: s->nearest or
+ * s->device_nearest then holds the distances to all of these. */
 hf_status hf_init_parallel(struct hf_init_state *s) {
     struct pool pool = {0};
     const hf_status status = run(s, &pool);

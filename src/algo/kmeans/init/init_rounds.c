@@ -52,7 +52,7 @@ static hf_status begin(struct rounds *r) {
     struct hf_init_state *s = r->s;
     hf_context *ctx = s->rows->ctx;
     HF_TRY(hf_ctx_fill(ctx, r->label, 0xff, (size_t)s->n * sizeof *r->label)); /* -1 */
-    HF_TRY(hf_init_first_there(s, r->nearest, r->label));
+    HF_TRY(hf_init_first_on_device(s, r->nearest, r->label));
     r->count = 1;
     return hf_ctx_copy(ctx, r->index, s->chosen, sizeof *s->chosen);
 }
@@ -139,7 +139,7 @@ hf_status hf_init_rounds(struct hf_init_state *s, int rounds, int64_t wanted, in
     hf_context *ctx = s->rows->ctx;
     struct rounds r = {.s = s};
     HF_TRY(rounds_alloc(&r));
-    s->away = r.nearest;
+    s->device_nearest = r.nearest;
     HF_TRY(make(&r, rounds, wanted));
     const size_t bytes = (size_t)r.count * sizeof **row;
     *count = r.count;

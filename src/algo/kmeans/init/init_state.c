@@ -79,8 +79,8 @@ hf_status hf_init_open(struct hf_init_state *s, const struct hf_rows *rows,
 void hf_init_close(struct hf_init_state *s) {
     if (s->own_pool)
         hf_pool_destroy(s->pool);
-    hf_ctx_release(s->rows->ctx, s->away);
-    s->away = NULL;
+    hf_ctx_release(s->rows->ctx, s->device_nearest);
+    s->device_nearest = NULL;
     hf_free(s->memory);
     s->memory = NULL;
 }

@@ -24,15 +24,15 @@ struct hf_init_state {
     int nested;     /* HF_DRAW_NESTED or 0 */
     bool on_device; /* a device of its own computes, which the host waits for in each call */
     int64_t n, d, k;
-    int64_t count;      /* centroids so far */
-    double *centroids;  /* [k, d] */
-    int64_t *chosen;    /* [k] their rows */
-    double *nearest;    /* [n] as in hf_seed_args */
-    double *away;       /* [n] instead of it in the memory of the device, owned; NULL: nearest */
-    int32_t *label;     /* [n] number of the nearest centroid */
-    bool labelled;      /* label counts the centroids as chosen does */
-    double unit, limit; /* of the potentials */
-    uint64_t *block;    /* [blocks] potential of each HF_SEED_BLOCK rows */
+    int64_t count;          /* centroids so far */
+    double *centroids;      /* [k, d] */
+    int64_t *chosen;        /* [k] their rows */
+    double *nearest;        /* [n] as in hf_seed_args */
+    double *device_nearest; /* [n] the same on the device, owned; NULL: nearest */
+    int32_t *label;         /* [n] number of the nearest centroid */
+    bool labelled;          /* label counts the centroids as chosen does */
+    double unit, limit;     /* of the potentials */
+    uint64_t *block;        /* [blocks] potential of each HF_SEED_BLOCK rows */
     int64_t blocks;
     uint64_t total;             /* sum of block */
     int trials;                 /* candidates of a step */
@@ -64,7 +64,7 @@ static inline int64_t hf_init_pairs_room(const struct hf_init_state *s) {
 }
 /* What kernels are given. */
 static inline const double *hf_init_weights(const struct hf_init_state *s) {
-    return s->args->weights_away ? s->args->weights_away : s->args->weights;
+    return s->args->device_weights ? s->args->device_weights : s->args->weights;
 }
 static inline double hf_init_weight(const struct hf_init_state *s, int64_t i) {
     return s->args->weights ? s->args->weights[i] : 1;
@@ -120,7 +120,7 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
 void hf_init_take(struct hf_init_state *s, int64_t row);
 /* The first centroid, and the distances to it into nearest [n], memory of the device. label [n]:
  * likewise, all -1 before, 0 where that is nearest; or NULL. */
-hf_status hf_init_first_there(struct hf_init_state *s, double *nearest, int32_t *label);
+hf_status hf_init_first_on_device(struct hf_init_state *s, double *nearest, int32_t *label);
 /* A finer scale when the potentials have become so small that they lose digits. */
 void hf_init_refine(struct hf_init_state *s);
 /* Steps of greedy k-means++ until there are k centroids or no row is away from all of them. */
@@ -133,7 +133,7 @@ hf_status hf_init_plus(struct hf_init_state *s);
 bool hf_init_rounds_can(const struct hf_init_state *s);
 /* `wanted` candidates are expected a round. *row: the rows of all of them, the first centroid in
  * front, *count in number, to be freed by the caller also after a failure. Leaves s->label, the
- * nearest of them, and s->away, the distance to it. */
+ * nearest of them, and s->device_nearest, the distance to it. */
 hf_status hf_init_rounds(struct hf_init_state *s, int rounds, int64_t wanted, int64_t **row,
                          int64_t *count);
 

@@ -5,7 +5,7 @@
 #include "core/kernel.h"
 #include <string.h>
 
-void hf_note_kernel(const struct hf_problem *problem, int op, char name[64]) {
+void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]) {
     const struct hf_kernel *kernel = problem->ctx->last_kernel[op];
     if (!name[0] && kernel)
         strncpy(name, kernel->name, 63);

@@ -11,6 +11,6 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
 /* Record which kernel row last served an op, unless one is recorded. */
-void hf_note_kernel(const struct hf_problem *problem, int op, char name[64]);
+void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]);
 
 #endif

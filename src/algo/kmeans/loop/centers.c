@@ -86,14 +86,14 @@ static void score_range(void *job, int worker, int64_t begin, int64_t end) {
                           c->first + begin, c->first + end, c->term + begin);
 }
 
-void hf_center_put(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
-                   int64_t i, double v) {
+void hf_center_put(const struct hf_fit_problem *problem, const struct hf_columns *columns,
+                   void *dst, int64_t i, double v) {
     const struct hf_center_rule rule = hf_fit_rule(problem, columns);
     hf_center_store(&rule, dst, i, v);
 }
 
-void hf_centers_store(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
-                      const double *src, int64_t count) {
+void hf_centers_store(const struct hf_fit_problem *problem, const struct hf_columns *columns,
+                      void *dst, const double *src, int64_t count) {
     const struct hf_center_rule rule = hf_fit_rule(problem, columns);
     const bool plain = rule.type == HF_F32 && rule.store == HF_F32;
     double piece[64]; /* copied out first: dst may lie over src */

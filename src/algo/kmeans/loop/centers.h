@@ -6,9 +6,10 @@
 #include "algo/kmeans/fit.h"
 
 /* Store v, rounded, as element i of the centroids dst. */
-void hf_center_put(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
-                   int64_t i, double v);
-/* fit->centers.previous becomes the new centroids, then the two are swapped. Empty clusters stay. */
+void hf_center_put(const struct hf_fit_problem *problem, const struct hf_columns *columns,
+                   void *dst, int64_t i, double v);
+/* fit->centers.previous becomes the new centroids, then the two are swapped. Empty clusters stay.
+ * */
 void hf_centers_update(struct hf_fit *fit);
 void hf_centers_swap(struct hf_centers *centers);
 /* Sum of the squared moves between fit->centers.previous and fit->centers.current. */
@@ -20,7 +21,7 @@ double hf_centers_inertia(struct hf_fit *fit);
  * fit->centers.previous for hf_centers_swap(). */
 double hf_centers_step(struct hf_fit *fit, double *shift);
 /* Float64 centroids [k, d] rounded to their storage. dst may be src. */
-void hf_centers_store(const struct hf_problem *problem, const struct hf_columns *columns, void *dst,
-                      const double *src, int64_t count);
+void hf_centers_store(const struct hf_fit_problem *problem, const struct hf_columns *columns,
+                      void *dst, const double *src, int64_t count);
 
 #endif

@@ -5,16 +5,17 @@
 #define GRAIN_VALUES 4608
 #define GRAIN_BESIDE 16
 
-void hf_for_clusters(const struct hf_problem *problem, int64_t count, hf_range_fn *fn, void *job) {
+void hf_for_clusters(const struct hf_fit_problem *problem, int64_t count, hf_range_fn *fn,
+                     void *job) {
     hf_parallel_for(hf_ctx_pool(problem->ctx), count,
                     1 + GRAIN_VALUES / (problem->d + GRAIN_BESIDE), fn, job);
 }
 
-hf_array hf_centers(const struct hf_problem *problem, void *centers) {
+hf_array hf_centers(const struct hf_fit_problem *problem, void *centers) {
     return hf_array_view(centers, problem->center_type, problem->k, problem->d);
 }
 
-struct hf_center_rule hf_fit_rule(const struct hf_problem *problem,
+struct hf_center_rule hf_fit_rule(const struct hf_fit_problem *problem,
                                   const struct hf_columns *columns) {
     const bool same = problem->opts.store == HF_CENTROIDS_SAME;
     return (struct hf_center_rule){.metric = problem->opts.metric,

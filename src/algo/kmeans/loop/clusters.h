@@ -6,11 +6,12 @@
 #include "algo/kmeans/fit.h"
 
 /* A loop over clusters, on the threads of the CPU where they are worth it. */
-void hf_for_clusters(const struct hf_problem *problem, int64_t count, hf_range_fn *fn, void *job);
+void hf_for_clusters(const struct hf_fit_problem *problem, int64_t count, hf_range_fn *fn,
+                     void *job);
 /* A view of [k, d] centroids. */
-hf_array hf_centers(const struct hf_problem *problem, void *centers);
+hf_array hf_centers(const struct hf_fit_problem *problem, void *centers);
 /* What its centroids are, for ops/means.h. */
-struct hf_center_rule hf_fit_rule(const struct hf_problem *problem,
+struct hf_center_rule hf_fit_rule(const struct hf_fit_problem *problem,
                                   const struct hf_columns *columns);
 /* Has a cluster no rows, or only such of weight 0? */
 bool hf_cluster_is_empty(const struct hf_centers *centers, const struct hf_light *light,

@@ -88,7 +88,7 @@ static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration 
     if (event == HF_LLOYD_COUNTS)
         HF_TRY(
             hf_iteration_check_counts(&m->fit->problem, &m->fit->centers, m->run->iteration + 1));
-    HF_TRY(hf_labels_bring(&m->fit->problem, &m->fit->labels, false));
+    HF_TRY(hf_labels_fetch(&m->fit->problem, &m->fit->labels, false));
     HF_TRY(hf_iteration_conclude(m->fit, m->run, it, false));
     HF_TRY(hf_iteration_record(&m->fit->problem, m->run, m->begin, it));
     return hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
@@ -96,14 +96,14 @@ static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration 
 
 /* While the device iterates the host gets the memory ready that the labels will come to: the system
  * takes as long to give it as the copy does. */
-static hf_status run_op(const struct hf_problem *problem, struct hf_labels *labels,
+static hf_status run_op(const struct hf_fit_problem *problem, struct hf_labels *labels,
                         const struct hf_lloyd_args *args) {
     const struct hf_kernel *kernel = NULL;
     if (args->progress || args->labels == labels->host || !hf_ctx_begin_calls(problem->ctx))
         return hf_lloyd_run(problem->ctx, args);
     hf_status status = hf_queue(problem->ctx, HF_OP_LLOYD, args, &kernel);
     if (status == HF_OK)
-        status = hf_labels_ask(problem, labels);
+        status = hf_labels_start_check(problem, labels);
     hf_labels_touch(problem, labels);
     return hf_ctx_end_calls(problem->ctx, status);
 }
@@ -129,7 +129,7 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_assign);
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);
     hf_labels_by_ops(&fit->labels);
-    HF_TRY(hf_labels_answer(&fit->problem, &fit->labels));
+    HF_TRY(hf_labels_end_check(&fit->problem, &fit->labels));
     run->settled = state.settled;
     if (state.iterations > 0)
         fit->refill.relocated_count = 0;

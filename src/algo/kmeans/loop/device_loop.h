@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Many iterations in one call of op lloyd, where the device has a kernel for that: rows and state
- * stay there, and the host looks at the results. */
+ * Many iterations in one call of op lloyd, if the device has a kernel for it: rows and state stay
+ * in its memory, the host reads the results of each iteration. */
 #ifndef HF_DEVICE_LOOP_H
 #define HF_DEVICE_LOOP_H
 

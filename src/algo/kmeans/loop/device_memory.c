@@ -8,7 +8,8 @@
 
 #define SMALL_BYTES ((uint64_t)1 << 20) /* counters and the like, in pieces of a device's memory */
 
-uint64_t hf_device_workspace(const struct hf_problem *problem, enum hf_op_id op, const void *args) {
+uint64_t hf_device_workspace(const struct hf_fit_problem *problem, enum hf_op_id op,
+                             const void *args) {
     const struct hf_kernel *kernel = NULL;
     if (hf_plan(problem->ctx, op, args, &kernel, NULL) != HF_OK ||
         (kernel->traits & HF_TRAIT_REFERENCE))
@@ -17,7 +18,7 @@ uint64_t hf_device_workspace(const struct hf_problem *problem, enum hf_op_id op,
 }
 
 bool hf_device_has_room(const struct hf_fit *fit, uint64_t workspace) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const uint64_t held = problem->ctx->workspace_bytes; /* stays, unless more is wanted */
     const uint64_t labels = fit->labels.device ? 0 : sizeof(int32_t);
     const uint64_t rows = (uint64_t)problem->n * (labels + (fit->weights.scaled ? 8 : 0));
@@ -27,13 +28,13 @@ bool hf_device_has_room(const struct hf_fit *fit, uint64_t workspace) {
     return needed <= room;
 }
 
-hf_status hf_device_keep_panels(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+hf_status hf_device_cache_panels(struct hf_fit *fit) {
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_assign_stats stats;
     struct hf_assign_bounds own;
     const hf_array panel = hf_array_view(NULL, problem->dtype, fit->data.panel_rows, problem->d);
     struct hf_assign_args assign =
-        hf_lloyd_args(fit, &panel, 0, fit->skip.kept ? &fit->skip.bounds : NULL, &own, &stats);
+        hf_lloyd_args(fit, &panel, 0, fit->skip.allocated ? &fit->skip.bounds : NULL, &own, &stats);
     const struct hf_update_args update = {.x = panel,
                                           .metric = problem->opts.metric,
                                           .weights = fit->weights.scaled,
@@ -45,5 +46,5 @@ hf_status hf_device_keep_panels(struct hf_fit *fit) {
     if (a == UINT64_MAX || u == UINT64_MAX)
         return HF_OK;
     const uint64_t staged = (uint64_t)fit->data.panel_rows * 32; /* weights, bounds, labels */
-    return hf_reader_keep(fit->data.rows.reader, (a > u ? a : u) + staged + SMALL_BYTES);
+    return hf_reader_cache(fit->data.rows.reader, (a > u ? a : u) + staged + SMALL_BYTES);
 }

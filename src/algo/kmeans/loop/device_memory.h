@@ -8,13 +8,14 @@
 
 /* Bytes of workspace that the kernel planned for a call asks for; UINT64_MAX: there is none but the
  * reference. */
-uint64_t hf_device_workspace(const struct hf_problem *problem, enum hf_op_id op, const void *args);
+uint64_t hf_device_workspace(const struct hf_fit_problem *problem, enum hf_op_id op,
+                             const void *args);
 
 /* Is there memory for a call of op lloyd with that workspace, and what it copies to the device? */
 bool hf_device_has_room(const struct hf_fit *fit, uint64_t workspace);
 
 /* Rows that are read panel by panel (rows.reader): let those panels stay that there is memory for
  * beside the calls of ops assign and update, whose other arguments are on the device already. */
-hf_status hf_device_keep_panels(struct hf_fit *fit);
+hf_status hf_device_cache_panels(struct hf_fit *fit);
 
 #endif

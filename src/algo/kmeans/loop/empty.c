@@ -53,7 +53,7 @@ static void offer(struct search *s, struct hf_far_row candidate) {
 
 /* A row this near to its centroid, or nearer, is at it, but for rounding: of a direction in its
  * storage, of which the distance takes half the square, and of float64. */
-static double at_center(const struct hf_problem *problem) {
+static double at_center(const struct hf_fit_problem *problem) {
     double relative;
     double absolute;
     if (problem->opts.metric == HF_EUCLIDEAN)
@@ -133,7 +133,7 @@ static bool may_leave(struct hf_fit *fit, int64_t row) {
 
 /* As many rows as there is room for. */
 static hf_status move_some(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_movers *m = &fit->refill.movers;
     for (int64_t i = 0; i < count; i++) {
         m->index[i] = moves[i].row;
@@ -170,7 +170,7 @@ hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int
  * that lies on its centroid is not worth moving; a cluster for which none is left stays as it is.
  * Rows without a direction neither move nor hold a cluster by themselves. */
 static hf_status relocate(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_sums *sums = &fit->centers.sums;
     struct search s = {.fit = fit};
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.scan_rows, search_panel, &s));
@@ -195,7 +195,7 @@ static hf_status relocate(struct hf_fit *fit) {
 }
 
 hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     int64_t empty = 0;
     int64_t first = 0;
     for (int64_t j = problem->k; j-- > 0;) {
@@ -219,7 +219,7 @@ hf_status hf_empty_clusters(struct hf_fit *fit, int iteration, int64_t *count) {
 
 /* Column f of a half of cluster `from`: up, or down, by its step. */
 static double half_at(const struct hf_fit *fit, int64_t from, int64_t f, bool up) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const bool cosine = problem->opts.metric == HF_COSINE;
     double relative;
     double absolute;
@@ -247,7 +247,7 @@ static double half_length(const struct hf_fit *fit, int64_t from, bool up) {
  * next, by 1/1024 of the column's standard deviation (of 1 / sqrt(d) for directions), or by 4
  * roundings of the storage where that is more. */
 static void split_center(struct hf_fit *fit, int64_t from, int64_t to) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const double length_up = half_length(fit, from, true);
     const double length_down = half_length(fit, from, false);
     for (int64_t f = 0; f < problem->d; f++) {
@@ -269,7 +269,7 @@ static hf_status share_panel(void *job, const hf_array *panel, int64_t first) {
 /* Halves of a cluster whose rows all lie at its centroid would only lie beside them: as none is
  * left to split, the other empty clusters stay as they are. */
 hf_status hf_empty_split(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     if (problem->opts.empty != HF_EMPTY_SPLIT)
         return HF_OK;
     memset(fit->refill.share, 0, (size_t)problem->k * sizeof(int64_t));

@@ -64,7 +64,7 @@ static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     f->joint = f->fit->data.rows.reader == NULL && hf_ctx_begin_calls(f->fit->problem.ctx);
     hf_status status = finish_rows(f, panel, first);
     if (status == HF_OK && f->joint && f->fresh && f->fit->problem.opts.n_init == 1)
-        status = hf_labels_bring(&f->fit->problem, &f->fit->labels,
+        status = hf_labels_fetch(&f->fit->problem, &f->fit->labels,
                                  true); /* while the device computes */
     return f->joint ? hf_ctx_end_calls(f->fit->problem.ctx, status) : status;
 }
@@ -89,7 +89,7 @@ static void owe_sums(const struct hf_centers *centers) {
             piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
 }
 
-const char *hf_suspects(const struct hf_problem *problem) {
+const char *hf_suspects(const struct hf_fit_problem *problem) {
     return problem->source
                ? "the source gave other rows than before, or the machine or a kernel "
                  "computes wrongly"
@@ -97,13 +97,13 @@ const char *hf_suspects(const struct hf_problem *problem) {
                  "computes wrongly";
 }
 
-hf_status hf_sums_are_wrong(const struct hf_problem *problem) {
+hf_status hf_sums_are_wrong(const struct hf_fit_problem *problem) {
     return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "the sums of the clusters are not those of their rows: %s",
                        hf_suspects(problem));
 }
 
-static hf_status check_nothing_left(const struct hf_problem *problem,
+static hf_status check_nothing_left(const struct hf_fit_problem *problem,
                                     const struct hf_centers *centers) {
     struct piece piece[3];
     int64_t left = 0;
@@ -133,14 +133,14 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
     if (verify)
         HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
     if (!verify || f.stats.changed != 0) {
-        HF_TRY(hf_labels_bring(&fit->problem, &fit->labels, false));
+        HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
         HF_TRY(hf_count_labels(&fit->problem, &fit->labels, &fit->outcome));
     }
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
 }
 
-void hf_expand_labels(const struct hf_problem *problem, const struct hf_data *data,
+void hf_expand_labels(const struct hf_fit_problem *problem, const struct hf_data *data,
                       const struct hf_labels *labels) {
     int64_t from = problem->n;
     int64_t skip = problem->n_all - problem->n;

@@ -10,11 +10,11 @@
 hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
 
 /* What may be behind arithmetic that contradicts itself: the end of a message. */
-const char *hf_suspects(const struct hf_problem *problem);
+const char *hf_suspects(const struct hf_fit_problem *problem);
 /* Says that sums from which all rows were taken are not 0; gives HF_E_CORRUPT. */
-hf_status hf_sums_are_wrong(const struct hf_problem *problem);
+hf_status hf_sums_are_wrong(const struct hf_fit_problem *problem);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */
-void hf_expand_labels(const struct hf_problem *problem, const struct hf_data *data,
+void hf_expand_labels(const struct hf_fit_problem *problem, const struct hf_data *data,
                       const struct hf_labels *labels);
 
 #endif

@@ -11,7 +11,7 @@
 #include "ops/lloyd/lloyd.h"
 #include <string.h>
 
-hf_status hf_iteration_check_counts(const struct hf_problem *problem,
+hf_status hf_iteration_check_counts(const struct hf_fit_problem *problem,
                                     const struct hf_centers *centers, int iteration) {
     const struct hf_lloyd_tally tally = hf_lloyd_tally(centers->sums.count, problem->k);
     if (!hf_counts_are_wrong(&tally, problem->n))
@@ -24,7 +24,7 @@ hf_status hf_iteration_check_counts(const struct hf_problem *problem,
 
 static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart *run,
                                double inertia) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_lloyd_laws laws = {.metric = problem->opts.metric,
                                        .exact = problem->opts.precision == HF_EXACT,
                                        .empty = problem->opts.empty,
@@ -42,7 +42,7 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
                        hf_inertia_given(&fit->weights, inertia), hf_suspects(problem));
 }
 
-static hf_status remember(const struct hf_problem *problem, struct hf_history *h,
+static hf_status remember(const struct hf_fit_problem *problem, struct hf_history *h,
                           const hf_kmeans_iteration *it) {
     if (h->count == h->room) {
         const int room = h->room ? h->room * 2 : 64;
@@ -88,7 +88,7 @@ hf_status hf_iteration_conclude(struct hf_fit *fit, struct hf_restart *run, hf_k
     return HF_OK;
 }
 
-hf_status hf_iteration_record(const struct hf_problem *problem, struct hf_restart *run,
+hf_status hf_iteration_record(const struct hf_fit_problem *problem, struct hf_restart *run,
                               double begin, hf_kmeans_iteration *it) {
     it->seconds = hf_now_s() - begin;
     HF_TRY(remember(problem, &run->history, it));
@@ -96,15 +96,15 @@ hf_status hf_iteration_record(const struct hf_problem *problem, struct hf_restar
     return HF_OK;
 }
 
-hf_status hf_iteration_report(const struct hf_problem *problem, const struct hf_weights *weights,
-                              struct hf_restart *run) {
+hf_status hf_iteration_report(const struct hf_fit_problem *problem,
+                              const struct hf_weights *weights, struct hf_restart *run) {
     const hf_kmeans_opts *o = &problem->opts;
     const hf_comm *comm = &problem->ctx->comm;
     hf_kmeans_iteration it = run->history.it[run->iteration - 1];
     it.inertia = hf_inertia_given(weights, it.inertia);
     int32_t stop = o->progress && o->progress(o->progress_user, run->number, run->iteration, &it,
                                               run->iteration, o->max_iter) != 0;
-    HF_TRY(hf_ctx_told(problem->ctx, comm->agree(comm, &stop)));
+    HF_TRY(hf_ctx_check(problem->ctx, comm->agree(comm, &stop)));
     run->cancelled = run->cancelled || stop;
     return HF_OK;
 }

@@ -6,22 +6,22 @@
 #include "base/below.h"
 #include <string.h>
 
-static size_t bytes_of(const struct hf_problem *problem) {
+static size_t bytes_of(const struct hf_fit_problem *problem) {
     return (size_t)problem->n * sizeof(int32_t);
 }
 
-void hf_labels_open(const struct hf_problem *problem, struct hf_labels *labels) {
+void hf_labels_open(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (!labels->device)
         labels->device = hf_ctx_alloc_copy(problem->ctx, bytes_of(problem));
 }
 
-void hf_labels_close(const struct hf_problem *problem, struct hf_labels *labels) {
+void hf_labels_close(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     hf_ctx_release(problem->ctx, labels->device);
     labels->device = NULL;
-    labels->device_fresh = labels->device_newer = labels->touched = labels->asked = false;
+    labels->device_fresh = labels->device_newer = labels->touched = labels->checking = false;
 }
 
-hf_status hf_labels_clear(const struct hf_problem *problem, struct hf_labels *labels) {
+hf_status hf_labels_clear(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (labels->device) {
         labels->device_fresh = labels->device_newer = true;
         return hf_ctx_fill(problem->ctx, labels->device, 0xff, bytes_of(problem));
@@ -30,7 +30,7 @@ hf_status hf_labels_clear(const struct hf_problem *problem, struct hf_labels *la
     return HF_OK;
 }
 
-hf_status hf_labels_for_ops(const struct hf_problem *problem, struct hf_labels *labels,
+hf_status hf_labels_for_ops(const struct hf_fit_problem *problem, struct hf_labels *labels,
                             int32_t **at) {
     *at = labels->device ? labels->device : labels->host;
     if (!labels->device || labels->device_fresh)
@@ -43,7 +43,8 @@ void hf_labels_by_ops(struct hf_labels *labels) { labels->device_newer = labels-
 
 void hf_labels_by_host(struct hf_labels *labels) { labels->device_fresh = false; }
 
-hf_status hf_labels_bring(const struct hf_problem *problem, struct hf_labels *labels, bool now) {
+hf_status hf_labels_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels,
+                          bool now) {
     if (!labels->device_newer)
         return HF_OK;
     labels->device_newer = false;
@@ -51,13 +52,13 @@ hf_status hf_labels_bring(const struct hf_problem *problem, struct hf_labels *la
                                               bytes_of(problem));
 }
 
-void hf_labels_touch(const struct hf_problem *problem, struct hf_labels *labels) {
+void hf_labels_touch(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (labels->device_newer && !labels->touched)
         hf_touch(labels->host, bytes_of(problem));
     labels->touched = true;
 }
 
-static hf_status verdict(const struct hf_problem *problem, int64_t first, int64_t count,
+static hf_status verdict(const struct hf_fit_problem *problem, int64_t first, int64_t count,
                          bool wrong) {
     return wrong
                ? hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
@@ -68,23 +69,23 @@ static hf_status verdict(const struct hf_problem *problem, int64_t first, int64_
                : HF_OK;
 }
 
-hf_status hf_labels_check(const struct hf_problem *problem, const struct hf_labels *labels,
+hf_status hf_labels_check(const struct hf_fit_problem *problem, const struct hf_labels *labels,
                           int64_t first, int64_t count) {
     hf_pool *pool = hf_ctx_pool(problem->ctx);
     return verdict(problem, first, count,
                    !hf_all_below(pool, labels->host + first, count, (int32_t)problem->k));
 }
 
-hf_status hf_labels_ask(const struct hf_problem *problem, struct hf_labels *labels) {
-    labels->asked = true;
-    return hf_ctx_ask_below(problem->ctx, labels->device, problem->n, (int32_t)problem->k);
+hf_status hf_labels_start_check(const struct hf_fit_problem *problem, struct hf_labels *labels) {
+    labels->checking = true;
+    return hf_ctx_start_below(problem->ctx, labels->device, problem->n, (int32_t)problem->k);
 }
 
-hf_status hf_labels_answer(const struct hf_problem *problem, struct hf_labels *labels) {
-    const bool asked = labels->asked;
-    labels->asked = false;
-    if (asked)
-        return verdict(problem, 0, problem->n, !hf_ctx_answer(problem->ctx));
-    HF_TRY(hf_labels_bring(problem, labels, false));
+hf_status hf_labels_end_check(const struct hf_fit_problem *problem, struct hf_labels *labels) {
+    const bool checking = labels->checking;
+    labels->checking = false;
+    if (checking)
+        return verdict(problem, 0, problem->n, !hf_ctx_end_below(problem->ctx));
+    HF_TRY(hf_labels_fetch(problem, labels, false));
     return hf_labels_check(problem, labels, 0, problem->n);
 }

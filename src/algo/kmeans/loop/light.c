@@ -19,7 +19,7 @@ static double enough(const struct hf_centers *centers, const struct hf_weights *
     return ldexp(1, hf_fixed_exponent(weights->max) + LIGHT_BITS - s->bits * s->limbs);
 }
 
-double hf_least_weight(const struct hf_problem *problem, const struct hf_weights *weights) {
+double hf_least_weight(const struct hf_fit_problem *problem, const struct hf_weights *weights) {
     double least = ldexp(weights->max, -weights->shift);
     for (int64_t i = 0; weights->given && i < problem->n; i++)
         if (weights->given[i] > 0 && weights->given[i] < least)
@@ -27,13 +27,13 @@ double hf_least_weight(const struct hf_problem *problem, const struct hf_weights
     return least;
 }
 
-bool hf_light_possible(const struct hf_problem *problem, const struct hf_weights *weights,
+bool hf_light_possible(const struct hf_fit_problem *problem, const struct hf_weights *weights,
                        const struct hf_centers *centers) {
     return weights->scaled && centers->sums.limbs > 1 &&
            ldexp(hf_least_weight(problem, weights), weights->shift) < enough(centers, weights);
 }
 
-bool hf_light_look(struct hf_fit *fit) {
+bool hf_light_mark(struct hf_fit *fit) {
     bool any = false;
     for (int64_t j = 0; fit->weights.uneven && j < fit->problem.k; j++) {
         const double rows = (double)fit->centers.sums.count[j];
@@ -45,7 +45,7 @@ bool hf_light_look(struct hf_fit *fit) {
 }
 
 void hf_light_weigh(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     for (int64_t j = 0; j < problem->k; j++)
         fit->light.cluster[j].heaviest = 0;
     for (int64_t i = 0; i < problem->n; i++) {
@@ -58,7 +58,7 @@ void hf_light_weigh(struct hf_fit *fit) {
 
 /* Rows [0, count) of fit->refill.movers into the sums of light clusters. */
 static hf_status add_some(struct hf_fit *fit, int64_t count) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_movers *m = &fit->refill.movers;
     const int e = hf_fixed_exponent(fit->weights.max) - 1;
     for (int64_t i = 0; i < count; i++) {
@@ -93,7 +93,7 @@ static hf_status add_all(struct hf_fit *fit) {
 
 hf_status hf_light_means(struct hf_fit *fit) {
     struct hf_sums *s = &fit->light.sums;
-    if (!hf_light_look(fit))
+    if (!hf_light_mark(fit))
         return HF_OK;
     hf_light_weigh(fit);
     memset(s->sum, 0, (size_t)(s->limbs * s->k * s->d) * sizeof(int64_t));

@@ -6,12 +6,12 @@
 #include "algo/kmeans/fit.h"
 
 /* The smallest weight given but 0. */
-double hf_least_weight(const struct hf_problem *problem, const struct hf_weights *weights);
+double hf_least_weight(const struct hf_fit_problem *problem, const struct hf_weights *weights);
 /* Can there be any? */
-bool hf_light_possible(const struct hf_problem *problem, const struct hf_weights *weights,
+bool hf_light_possible(const struct hf_fit_problem *problem, const struct hf_weights *weights,
                        const struct hf_centers *centers);
 /* Mark those whose sums say so; are there any? */
-bool hf_light_look(struct hf_fit *fit);
+bool hf_light_mark(struct hf_fit *fit);
 /* Of those marked, find the heaviest rows, by labels on the host; one without is not light, but
  * empty. */
 void hf_light_weigh(struct hf_fit *fit);

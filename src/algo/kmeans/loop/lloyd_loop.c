@@ -29,7 +29,7 @@ struct pass {
 static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     struct pass *p = job;
     struct hf_fit *fit = p->fit;
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const double *weights = fit->weights.scaled ? fit->weights.scaled + first : NULL;
     struct hf_assign_bounds own;
     struct hf_assign_args args = hf_lloyd_args(fit, panel, first, p->bounds, &own, &p->stats);
@@ -61,7 +61,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
 }
 
 /* Rows that pass through a device cost the bus, not the kernels: bounds save nothing there. */
-static bool bounds_pay(const struct hf_problem *problem, const struct hf_data *data) {
+static bool bounds_pay(const struct hf_fit_problem *problem, const struct hf_data *data) {
     return !data->rows.reader || problem->opts.skipping == HF_SKIP_ON;
 }
 
@@ -81,7 +81,7 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
         HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
     *stats = p.stats;
-    return hf_ctx_told(
+    return hf_ctx_check(
         ctx, hf_sums_reduce(&ctx->comm, ctx->stream, &fit->centers.sums, &stats->changed));
 }
 
@@ -102,7 +102,7 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
-static bool has_empty(const struct hf_problem *problem, const struct hf_centers *centers,
+static bool has_empty(const struct hf_fit_problem *problem, const struct hf_centers *centers,
                       const struct hf_light *light) {
     int64_t j = 0;
     while (j < problem->k && !hf_cluster_is_empty(centers, light, j))
@@ -111,10 +111,10 @@ static bool has_empty(const struct hf_problem *problem, const struct hf_centers 
 }
 
 /* The labels on the host, checked. */
-static hf_status bring_labels(const struct hf_problem *problem, struct hf_labels *labels) {
+static hf_status fetch_labels(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (!labels->device_newer)
         return HF_OK;
-    HF_TRY(hf_labels_bring(problem, labels, false));
+    HF_TRY(hf_labels_fetch(problem, labels, false));
     return hf_labels_check(problem, labels, 0, problem->n);
 }
 
@@ -126,9 +126,9 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
-    const bool light = hf_light_look(fit);
+    const bool light = hf_light_mark(fit);
     if (light) {
-        HF_TRY(bring_labels(&fit->problem, &fit->labels));
+        HF_TRY(fetch_labels(&fit->problem, &fit->labels));
         hf_light_weigh(fit);
     }
     const bool stepped =
@@ -141,7 +141,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     it.rows_float64 = stats.float64;
     if (!stepped && it.changed > 0 && fit->problem.opts.empty != HF_EMPTY_KEEP)
         HF_TRY(
-            bring_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
+            fetch_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
     HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
     return hf_iteration_record(&fit->problem, run, begin, &it);
 }
@@ -150,7 +150,7 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
                               struct hf_mirror *mirror) {
     if (fit->data.rows.reader && !mirror->block && !mirror->none) {
         HF_TRY(hf_mirror_begin(fit, mirror));
-        HF_TRY(hf_device_keep_panels(fit));
+        HF_TRY(hf_device_cache_panels(fit));
     }
     HF_TRY(iterate(fit, run, mirror));
     return hf_iteration_report(&fit->problem, &fit->weights, run);
@@ -191,12 +191,12 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
     struct hf_reader *reader = fit->data.rows.reader;
     hf_status status = loop(fit, run, best, &mirror);
     if (status == HF_OK && mirror.block)
-        status = bring_labels(&fit->problem, &fit->labels);
+        status = fetch_labels(&fit->problem, &fit->labels);
     hf_mirror_clear(&fit->problem, &mirror);
     if (reader) {
         hf_labels_close(&fit->problem, &fit->labels);
         if (status == HF_OK && fit->problem.opts.n_init > 1) /* the next start needs the memory */
-            status = hf_reader_keep(reader, UINT64_MAX);
+            status = hf_reader_cache(reader, UINT64_MAX);
     }
     return status;
 }

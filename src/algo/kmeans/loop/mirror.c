@@ -4,7 +4,7 @@
 #include "base/mem.h"
 
 static size_t center_bytes(const struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
 }
 
@@ -38,7 +38,7 @@ static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mi
 }
 
 static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     hf_carve carve = {0};
     carve_mirror(fit, &carve, m);
     const uint64_t room = hf_ctx_room(problem->ctx);
@@ -51,7 +51,7 @@ static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     m->none = m->block == NULL;
     if (m->none) {
         const hf_status status =
-            hf_labels_bring(problem, &fit->labels, false); /* panels take the host's */
+            hf_labels_fetch(problem, &fit->labels, false); /* panels take the host's */
         hf_labels_close(problem, &fit->labels);
         return status;
     }
@@ -80,7 +80,7 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
 }
 
 hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     const struct hf_sums *s = &fit->centers.sums;
     hf_labels_by_ops(&fit->labels);
     HF_TRY(hf_ctx_copy(problem->ctx, stats, m->stats, sizeof *stats));
@@ -89,7 +89,7 @@ hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assi
     return hf_ctx_copy(problem->ctx, s->weight, m->sums.weight, weight_bytes(s));
 }
 
-void hf_mirror_clear(const struct hf_problem *problem, struct hf_mirror *m) {
+void hf_mirror_clear(const struct hf_fit_problem *problem, struct hf_mirror *m) {
     hf_ctx_release(problem->ctx, m->block);
     m->block = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a pass over the panels of a fit needs besides rows and labels, on the device: it stays there
- * from panel to panel. On the CPU there is no mirror. */
+ * A copy on the device of what a pass over the panels needs besides rows and labels, so that it is
+ * not copied for each panel. On the CPU there is no mirror. */
 #ifndef HF_MIRROR_H
 #define HF_MIRROR_H
 
@@ -18,11 +18,12 @@ struct hf_mirror {
 
 /* hf_carve_take() of a device's memory: each piece is aligned for any kernel. */
 void *hf_mirror_take(hf_carve *carve, size_t bytes);
-/* Make it ready for a pass: fit->centers.current, sums and labels (fit->away) are brought there.
+/* Make it ready for a pass: fit->centers.current, sums and labels are copied to it.
  * m->block stays NULL where there is no use for one. */
 hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m);
-/* The sums and counters after a pass to the host; labels stay until they are asked for. */
+/* The sums and counters after a pass to the host; labels stay on the device until
+ * hf_labels_fetch(). */
 hf_status hf_mirror_sums(struct hf_fit *fit, struct hf_mirror *m, struct hf_assign_stats *stats);
-void hf_mirror_clear(const struct hf_problem *problem, struct hf_mirror *m);
+void hf_mirror_clear(const struct hf_fit_problem *problem, struct hf_mirror *m);
 
 #endif

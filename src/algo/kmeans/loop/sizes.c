@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define GRAIN ((int64_t)1 << 16) /* labels of one range */
-#define FEW 1024                 /* clusters that a range counts on its own stack */
+#define STACK_CLUSTERS 1024      /* clusters that a range counts on its own stack */
 #define ALONE ((int64_t)1 << 20) /* labels for which threads are not worth their start */
 #define HELPERS 8                /* started where the context has none: beyond, memory limits */
 
@@ -18,8 +18,8 @@ struct count {
 };
 
 /* Two counters of a cluster in turn: an addition does not wait for the one before it. */
-static bool count_few(const struct count *c, int64_t begin, int64_t end) {
-    uint32_t own[2][FEW];
+static bool count_on_stack(const struct count *c, int64_t begin, int64_t end) {
+    uint32_t own[2][STACK_CLUSTERS];
     bool wrong = false;
     memset(own[0], 0, c->k * sizeof own[0][0]);
     memset(own[1], 0, c->k * sizeof own[1][0]);
@@ -40,8 +40,8 @@ static void count_range(void *job, int worker, int64_t begin, int64_t end) {
     struct count *c = job;
     (void)worker;
     bool wrong = false;
-    if (c->k <= FEW) {
-        wrong = count_few(c, begin, end);
+    if (c->k <= STACK_CLUSTERS) {
+        wrong = count_on_stack(c, begin, end);
     } else {
         for (int64_t i = begin; i < end; i++) {
             const uint32_t label = (uint32_t)c->labels[i];
@@ -57,7 +57,7 @@ static void count_range(void *job, int worker, int64_t begin, int64_t end) {
 
 _Static_assert(sizeof(_Atomic int64_t) == sizeof(int64_t), "counted in place");
 
-hf_status hf_count_labels(const struct hf_problem *problem, const struct hf_labels *labels,
+hf_status hf_count_labels(const struct hf_fit_problem *problem, const struct hf_labels *labels,
                           const struct hf_outcome *outcome) {
     struct count count = {.labels = labels->host,
                           .k = (uint32_t)problem->k,

@@ -6,7 +6,7 @@
 #include "algo/kmeans/fit.h"
 
 /* Count the labels into fit->outcome.sizes; one that is no cluster's is HF_E_CORRUPT. */
-hf_status hf_count_labels(const struct hf_problem *problem, const struct hf_labels *labels,
+hf_status hf_count_labels(const struct hf_fit_problem *problem, const struct hf_labels *labels,
                           const struct hf_outcome *outcome);
 
 #endif

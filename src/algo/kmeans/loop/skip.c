@@ -116,7 +116,7 @@ static void measure_drift(struct hf_fit *fit) {
  * the assignment of the centroids to themselves leaves behind. Copies of a centroid give 0. The
  * scale is that of the data, among which centroids mostly lie; where they do not it costs time. */
 static hf_status measure_half(struct hf_fit *fit) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     const hf_array c = hf_centers(problem, fit->centers.current);
     for (int64_t j = 0; j < problem->k; j++)
@@ -140,7 +140,7 @@ static hf_status measure_half(struct hf_fit *fit) {
 
 /* What bounds that were used settled, in rows; `partial` is the share that they save of a row that
  * would look at no centroid. */
-static double settled(const struct hf_problem *problem, const struct hf_skip *skip,
+static double settled(const struct hf_fit_problem *problem, const struct hf_skip *skip,
                       const struct hf_assign_stats *stats, double partial) {
     const double partly = 1 - (double)skip->bounds.n_moved / (double)problem->k;
     return (double)stats->skipped + (double)stats->partial * partly * partial;
@@ -148,18 +148,18 @@ static double settled(const struct hf_problem *problem, const struct hf_skip *sk
 
 /* Packed rows, as far as the policy may know of them: whether there is memory for them must not
  * decide which rows are skipped where that may decide a label. */
-static const struct hf_assign_kept *packed(const struct hf_problem *problem,
+static const struct hf_assign_kept *packed(const struct hf_fit_problem *problem,
                                            const struct hf_work *work) {
     return problem->opts.precision == HF_EXACT ? work->packed : NULL;
 }
 
-static bool probe_wanted(const struct hf_problem *problem, const struct hf_work *work) {
+static bool probe_wanted(const struct hf_fit_problem *problem, const struct hf_work *work) {
     return packed(problem, work) && problem->opts.skipping == HF_SKIP_AUTO &&
            problem->n / HF_PROBE_ROWS >= PROBE_SHARE;
 }
 
 /* Could all rows, packed as they are kept, be compared with the moved centroids alone? */
-static bool may_sweep(const struct hf_problem *problem, const struct hf_skip *skip,
+static bool may_sweep(const struct hf_fit_problem *problem, const struct hf_skip *skip,
                       const struct hf_work *work) {
     return packed(problem, work) && problem->opts.skipping == HF_SKIP_AUTO &&
            skip->sweep_rest == 0 && packed(problem, work)->form != 0 &&
@@ -168,14 +168,14 @@ static bool may_sweep(const struct hf_problem *problem, const struct hf_skip *sk
 }
 
 /* The share that bounds must settle of rows that are kept. */
-static double kept_share(const struct hf_problem *problem, const struct hf_skip *skip,
+static double kept_share(const struct hf_fit_problem *problem, const struct hf_skip *skip,
                          bool sweeps) {
     return hf_assign_kept_share(problem->k, problem->d, sweeps ? skip->bounds.n_moved : problem->k);
 }
 
 /* Do bounds settle enough of a few rows for all rows to have them? */
 static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     struct hf_assign_stats stats = {0};
     struct hf_assign_bounds bounds = s->bounds;
@@ -225,7 +225,7 @@ static int rest_longer(int *penalty) {
 
 /* What bounds would settle of a row in the mean, as rows from all over the data tell: a guess, with
  * distances to their own centroids as they were, and nothing of those between centroids. */
-static double foreseen(const struct hf_problem *problem, const struct hf_skip *skip,
+static double foreseen(const struct hf_fit_problem *problem, const struct hf_skip *skip,
                        const struct hf_labels *labels) {
     const struct hf_assign_bounds *b = &skip->bounds;
     const int64_t stride = problem->n / SAMPLES;
@@ -272,12 +272,12 @@ static hf_status trust(struct hf_fit *fit, bool begin, bool sweeps) {
 }
 
 hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
     const bool begin = s->begin;
     *bounds = NULL;
-    if (!s->kept || problem->opts.skipping == HF_SKIP_OFF)
+    if (!s->allocated || problem->opts.skipping == HF_SKIP_OFF)
         return HF_OK;
     if (!begin && (packed(problem, &fit->work) || s->have))
         measure_drift(fit);
@@ -303,12 +303,12 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
 
 /* Bounds pay when they settle at least 1 / worth() of the rows: keeping and testing them costs
  * about as much as (1000 + 20 d) / (d + 8) centroids do (measured with AVX-512). */
-static double worth(const struct hf_problem *problem) {
+static double worth(const struct hf_fit_problem *problem) {
     const double d = (double)problem->d;
     return (double)problem->k * (d + 8) / (1000 + 20 * d);
 }
 
-static void learn_sweep(const struct hf_problem *problem, struct hf_skip *skip,
+static void learn_sweep(const struct hf_fit_problem *problem, struct hf_skip *skip,
                         const struct hf_assign_stats *stats) {
     const double share = hf_assign_sweep_share(problem->k, problem->d, skip->bounds.n_moved);
     if ((double)(stats->partial + stats->skipped) >= share * (double)problem->n)
@@ -319,7 +319,7 @@ static void learn_sweep(const struct hf_problem *problem, struct hf_skip *skip,
 
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats) {
-    const struct hf_problem *problem = &fit->problem;
+    const struct hf_fit_problem *problem = &fit->problem;
     struct hf_skip *s = &fit->skip;
     s->have = used != NULL;
     if (!used || !used->valid || problem->opts.skipping == HF_SKIP_ON)

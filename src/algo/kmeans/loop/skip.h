@@ -10,10 +10,10 @@
 
 struct hf_fit;
 
-#define HF_PROBE_ROWS 512 /* that tell whether bounds would pay */
+#define HF_PROBE_ROWS 512 /* measure whether bounds would pay */
 
 struct hf_skip {
-    bool kept;                     /* there is memory for bounds */
+    bool allocated;                /* there is memory for bounds */
     bool begin;                    /* no assignment was made yet */
     bool trusted;                  /* bounds are thought to pay */
     bool paid;                     /* HF_SKIP_AUTO: they did when rows were skipped last */
@@ -45,10 +45,10 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
 /* After the assignment: learn from what it skipped. HF_SKIP_AUTO uses bounds again as long as they
  * settled at least a sixteenth of the work; when they do not, they rest for 1, then 2, 4, 8, 8, ...
  * iterations (one less where rows are packed). Where dense iterations are cheap (packed rows) and
- * rows are many, a few rows with bounds of their own tell first whether all shall have them; bounds
- * that did not pay are looked at in some rows before they are used again. Packed rows whose bounds
+ * rows are many, a few rows with bounds of their own show first whether all shall have them; bounds
+ * that did not pay are tested on some rows before they are used again. Packed rows whose bounds
  * settle less sweep over the centroids that moved once those are few enough. The rule counts work
- * and looks at no clock, so that a run can be repeated. */
+ * and reads no clock, so that a run can be repeated. */
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
 

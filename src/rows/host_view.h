@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Arguments that may lie in the memory of the host or of the context's device, seen by the host. On
  * the CPU they are used where they lie. */
-#ifndef HF_PLACE_H
-#define HF_PLACE_H
+#ifndef HF_HOST_VIEW_H
+#define HF_HOST_VIEW_H
 
 #include "core/context.h"
 #include <holdfast/array.h>

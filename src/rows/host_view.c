@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rows/place.h"
+#include "rows/host_view.h"
 
 #include "base/mem.h"
 #include "core/array.h"
@@ -9,7 +9,7 @@ static bool owns(const hf_context *ctx, const void *p) { return ctx->device->own
 
 /* The rows must be of this device or of the host. */
 hf_status hf_check_place(hf_context *ctx, const hf_array *a, const char *what) {
-    if (hf_pipe_of(ctx->device->id)->place(ctx->stream, a->data) != HF_PLACE_ELSEWHERE)
+    if (hf_pipe_of(ctx->device->id)->place(ctx->stream, a->data) != HF_PLACE_OTHER_DEVICE)
         return HF_OK;
     return hf_ctx_fail(ctx, HF_E_ARG,
                        "the %s lie in the memory of another GPU than %s: copy them there, or open "

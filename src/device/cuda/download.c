@@ -14,7 +14,7 @@
 #define PIECE ((size_t)512 << 10) /* at most, */
 #define LEAST ((size_t)64 << 10)  /* and at least */
 
-struct hf_bring {
+struct hf_download {
     hf_pool *pool; /* NULL: the caller alone */
     int workers;
     cudaStream_t stream;
@@ -24,7 +24,7 @@ struct hf_bring {
 
 struct job {
     struct hf_cuda *cuda;
-    const struct hf_bring *bring;
+    const struct hf_download *download;
     char *dst;
     const char *src;
     size_t bytes, piece;
@@ -32,7 +32,7 @@ struct job {
 };
 
 static char *place(const struct job *job, int worker, int side) {
-    return job->bring->locked + (size_t)(worker * 2 + side) * PIECE;
+    return job->download->locked + (size_t)(worker * 2 + side) * PIECE;
 }
 
 static size_t piece_at(const struct job *job, size_t at) {
@@ -40,7 +40,7 @@ static size_t piece_at(const struct job *job, size_t at) {
 }
 
 static cudaError_t fill(const struct job *job, int worker, int side, size_t at) {
-    const struct hf_bring *b = job->bring;
+    const struct hf_download *b = job->download;
     const cudaError_t error = cudaMemcpyAsync(place(job, worker, side), job->src + at,
                                               piece_at(job, at), cudaMemcpyDeviceToHost, b->stream);
     return error != cudaSuccess ? error : cudaEventRecord(b->filled[worker][side], b->stream);
@@ -54,7 +54,7 @@ static cudaError_t carry(const struct job *job, int worker, int64_t begin, int64
         if (i + 1 < end)
             error = fill(job, worker, 1 - side, at + job->piece);
         if (error == cudaSuccess)
-            error = cudaEventSynchronize(job->bring->filled[worker][side]);
+            error = cudaEventSynchronize(job->download->filled[worker][side]);
         if (error == cudaSuccess)
             memcpy(job->dst + at, place(job, worker, side), piece_at(job, at));
     }
@@ -72,9 +72,9 @@ static void carry_range(void *user, int worker, int64_t begin, int64_t end) {
     hf_cuda_leave(before);
 }
 
-static cudaError_t carry_all(struct hf_cuda *cuda, const struct hf_bring *b, void *dst,
+static cudaError_t carry_all(struct hf_cuda *cuda, const struct hf_download *b, void *dst,
                              const void *src, size_t bytes) {
-    struct job job = {.cuda = cuda, .bring = b, .dst = dst, .src = src, .bytes = bytes};
+    struct job job = {.cuda = cuda, .download = b, .dst = dst, .src = src, .bytes = bytes};
     const size_t share = (bytes + (size_t)b->workers - 1) / (size_t)b->workers;
     job.piece = share < LEAST ? LEAST : share < PIECE ? (share + 4095) / 4096 * 4096 : PIECE;
     const int64_t pieces = (int64_t)((bytes + job.piece - 1) / job.piece);
@@ -82,8 +82,8 @@ static cudaError_t carry_all(struct hf_cuda *cuda, const struct hf_bring *b, voi
     return (cudaError_t)job.error;
 }
 
-void hf_cuda_bring_close(struct hf_cuda_own *own, bool alive) {
-    struct hf_bring *b = own->bring;
+void hf_cuda_download_close(struct hf_cuda_own *own, bool alive) {
+    struct hf_download *b = own->download;
     if (b == NULL)
         return;
     hf_pool_destroy(b->pool);
@@ -95,10 +95,10 @@ void hf_cuda_bring_close(struct hf_cuda_own *own, bool alive) {
     if (alive)
         (void)cudaFreeHost(b->locked);
     hf_free(b);
-    own->bring = NULL;
+    own->download = NULL;
 }
 
-static cudaError_t open_bring(struct hf_bring *b) {
+static cudaError_t open_download(struct hf_download *b) {
     void *locked = NULL;
     cudaError_t error =
         cudaHostAlloc(&locked, (size_t)b->workers * 2 * PIECE, cudaHostAllocPortable);
@@ -111,20 +111,20 @@ static cudaError_t open_bring(struct hf_bring *b) {
 }
 
 /* Made when first used. NULL: there is no memory for it. */
-static const struct hf_bring *bring_of(struct hf_cuda_own *own) {
-    if (own->bring != NULL && own->bring->workers <= own->threads)
-        return own->bring;
-    hf_cuda_bring_close(own, true); /* of an earlier context with more threads */
-    struct hf_bring *b = own->bring = hf_alloc_zero(sizeof *b);
+static const struct hf_download *download_of(struct hf_cuda_own *own) {
+    if (own->download != NULL && own->download->workers <= own->threads)
+        return own->download;
+    hf_cuda_download_close(own, true); /* of an earlier context with more threads */
+    struct hf_download *b = own->download = hf_alloc_zero(sizeof *b);
     if (b == NULL)
         return NULL;
     if (own->threads > 1)
         b->pool = hf_pool_create(own->threads < WORKERS ? own->threads : WORKERS);
     b->workers = hf_pool_workers(b->pool);
-    if (open_bring(b) == cudaSuccess)
+    if (open_download(b) == cudaSuccess)
         return b;
     (void)cudaGetLastError();
-    hf_cuda_bring_close(own, true);
+    hf_cuda_download_close(own, true);
     return NULL;
 }
 
@@ -137,12 +137,12 @@ static bool is_pageable(const void *p) {
     return true;
 }
 
-hf_status hf_cuda_bring(void *stream, void *dst, const void *src, size_t bytes) {
+hf_status hf_cuda_download(void *stream, void *dst, const void *src, size_t bytes) {
     struct hf_cuda *cuda = stream;
     const int before = hf_cuda_enter(cuda);
-    const struct hf_bring *b = bring_of(stream);
+    const struct hf_download *b = download_of(stream);
     cudaError_t error = cudaSuccess;
-    if (b != NULL && bytes >= HF_BRING_BYTES && is_pageable(dst)) {
+    if (b != NULL && bytes >= HF_DOWNLOAD_BYTES && is_pageable(dst)) {
         error = carry_all(cuda, b, dst, src, bytes);
     } else {
         cudaStream_t with = b != NULL ? b->stream : cuda->stream;

@@ -7,7 +7,7 @@
 #define THREADS 256
 
 /* Number, dropped ones counted, of the row that is number i of those that stay. */
-static __device__ int64_t raw_number(const struct hf_squeeze &job, int64_t i) {
+static __device__ int64_t raw_number(const struct hf_compaction &job, int64_t i) {
     int64_t low = 0, high = job.count;
     while (low < high) {
         const int64_t mid = low + (high - low) / 2;
@@ -20,7 +20,7 @@ static __device__ int64_t raw_number(const struct hf_squeeze &job, int64_t i) {
 }
 
 template <typename P>
-static __global__ void __launch_bounds__(THREADS) copy(struct hf_squeeze job) {
+static __global__ void __launch_bounds__(THREADS) copy(struct hf_compaction job) {
     const int lane = (int)threadIdx.x % 32;
     const int64_t step = (int64_t)gridDim.x * (THREADS / 32);
     const size_t pieces = job.row_bytes / sizeof(P);
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(THREADS) copy(struct hf_squeeze job) {
     }
 }
 
-static void launch(struct hf_cuda *cuda, const struct hf_squeeze &job) {
+static void launch(struct hf_cuda *cuda, const struct hf_compaction &job) {
     const uintptr_t all = (uintptr_t)job.dst | (uintptr_t)job.src | (uintptr_t)job.row_bytes;
     const int64_t blocks = (job.rows + THREADS / 32 - 1) / (THREADS / 32);
     const int64_t most = (int64_t)cuda->sms * 32;
@@ -46,9 +46,9 @@ static void launch(struct hf_cuda *cuda, const struct hf_squeeze &job) {
         copy<char><<<grid, THREADS, 0, cuda->stream>>>(job);
 }
 
-extern "C" hf_status hf_cuda_squeeze(void *stream, const struct hf_squeeze *job);
+extern "C" hf_status hf_cuda_compact(void *stream, const struct hf_compaction *job);
 
-hf_status hf_cuda_squeeze(void *stream, const struct hf_squeeze *job) {
+hf_status hf_cuda_compact(void *stream, const struct hf_compaction *job) {
     struct hf_cuda *cuda = (struct hf_cuda *)stream;
     const size_t bytes = (size_t)job->count * sizeof(int64_t);
     if (job->rows == 0)
@@ -61,7 +61,7 @@ hf_status hf_cuda_squeeze(void *stream, const struct hf_squeeze *job) {
             cuda, cudaMemcpyAsync(list, job->dropped, bytes, cudaMemcpyDefault, cuda->stream),
             "rows left out");
     if (status == HF_OK) {
-        struct hf_squeeze on_device = *job;
+        struct hf_compaction on_device = *job;
         on_device.dropped = list;
         launch(cuda, on_device);
         status = hf_cuda_launched(cuda, "rows left out");
