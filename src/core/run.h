@@ -8,6 +8,10 @@
 #include "core/context.h"
 #include "core/op.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* args is the op's argument struct; ops/<op>/<op>.h has a typed wrapper. */
 hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args);
 
@@ -46,4 +50,7 @@ static inline hf_status hf_verify(hf_context *ctx) {
                                                                         : HF_OK;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif
