@@ -91,7 +91,10 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
     pass.args.commit = true;
     pass.args.first_label = first_label;
     pass.args.block = s->block;
-    HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
+    if (hf_init_is_many(s, count))
+        HF_TRY(hf_init_commit_many(s, candidates, count, first_label));
+    else
+        HF_TRY(hf_rows_each(s->rows, pass_chunk, &pass));
     sum_blocks(s);
     return HF_OK;
 }
@@ -321,6 +324,14 @@ static hf_status rejoin_on_device(struct hf_init_state *s, int64_t before) {
     return HF_OK;
 }
 
+/* The potentials are to be summed after that. Steps skip rows by the triangle inequality, which a
+ * commit does not: op assign makes up for that, where it has the memory. */
+static hf_status commit_fast(struct hf_init_state *s, double *c, int64_t count, int32_t first) {
+    const bool many = s->args->metric != HF_COSINE && count >= HF_INIT_MANY;
+    const hf_status status = many ? hf_init_commit_many(s, c, count, first) : HF_E_NOMEM;
+    return status == HF_E_NOMEM ? hf_init_commit(s, c, count, first) : status;
+}
+
 /* As the steps that chose the centroids from number `before` on left things. */
 static hf_status rejoin(struct hf_init_state *s, int64_t before) {
     double *const first = s->centroids + before * s->d;
@@ -330,7 +341,7 @@ static hf_status rejoin(struct hf_init_state *s, int64_t before) {
         HF_TRY(rejoin_on_device(s, before));
         s->unit = s->args->log->unit;
     } else {
-        HF_TRY(hf_init_commit(s, first, count, (int32_t)before));
+        HF_TRY(commit_fast(s, first, count, (int32_t)before));
         for (int64_t t = before; t < s->count; t++)
             s->nearest[s->chosen[t]] = 0;
         s->unit = s->args->log->unit;

@@ -48,6 +48,7 @@ struct hf_init_state {
 };
 
 #define HF_REACH_ROWS 1024
+#define HF_INIT_MANY 64 /* candidates; for fewer op seed is as fast as op assign */
 #define HF_PAIRS_ROOM ((int64_t)1 << 17)
 #define HF_FAR_BYTE 0x7f /* a float64 of such: 1.4e306, more than any distance not refused */
 
@@ -128,6 +129,12 @@ hf_status hf_init_greedy(struct hf_init_state *s);
 /* hf_init_first() and hf_init_greedy(); where a device can do both, nearest and label are left as
  * they were. */
 hf_status hf_init_plus(struct hf_init_state *s);
+
+/* ---- init_many.c: what hf_init_commit() does where there are many candidates, in host or device
+ * memory, and a GPU; the potentials are added to s->block */
+bool hf_init_is_many(const struct hf_init_state *s, int64_t count);
+hf_status hf_init_commit_many(struct hf_init_state *s, double *candidates, int64_t count,
+                              int32_t first_label);
 
 /* ---- init_rounds.c: the first centroid and the rounds of k-means|| where hf_init_rounds_can() */
 bool hf_init_rounds_can(const struct hf_init_state *s);
