@@ -382,16 +382,18 @@ static void broken_sources(void **state) {
 /* ---- a GPU that fails in mid-run: in a process of its own, for it is of no use afterwards */
 
 struct saboteur {
-    const struct hf_pipe_table *pipe;
-    void *rows;
+    hf_context *ctx;
+    void *rows; /* memory of the device */
 };
 
 static int pull_the_plug(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                          int64_t done, int64_t total) {
     struct saboteur *s = user;
     (void)restart, (void)it, (void)done, (void)total;
-    if (iteration == 3)
-        s->pipe->unlock(s->rows); /* kernels are reading these rows where they lie */
+    if (iteration == 3) { /* kernels are reading these rows where they lie */
+        hf_ctx_release(s->ctx, s->rows);
+        (void)hf_pipe_of(s->ctx->device->id)->held(s->ctx->stream, true);
+    }
     return 0;
 }
 
@@ -407,17 +409,15 @@ static struct problem sabotaged_rows(hf_kmeans_opts *o) {
 
 /* In the child; returns its exit code. */
 static int fit_that_breaks(void) {
-    hf_context *g = open_gpu(240 * MIB);
+    hf_context *g = open_gpu(0);
     if (!g)
         return 77;
     hf_kmeans_opts o;
     struct problem p = sabotaged_rows(&o);
-    struct saboteur s = {hf_pipe_of(g->device->id), NULL};
     const size_t bytes = (size_t)N * 256 * sizeof(float);
-    s.rows = s.pipe->lock(bytes);
-    if (!s.rows)
+    struct saboteur s = {g, hf_ctx_alloc(g, bytes)};
+    if (!s.rows || hf_ctx_copy(g, s.rows, p.x.data, bytes) != HF_OK)
         return 3;
-    memcpy(s.rows, p.x.data, bytes);
     hf_array x = p.x;
     x.data = s.rows;
     o.checkpoint = sabotaged_path;
