@@ -504,10 +504,13 @@ static double any_estimate(const struct hf_call *call) {
 /* Beside the launches of all others this row costs next to nothing: where it can, it shall. */
 static double small_estimate(const struct hf_call *call) { return any_estimate(call) / 2; }
 
-/* For fewer rows the small kernel is faster, as it keeps them in shared memory. */
+/* For few rows the small kernel is faster, as it keeps them in shared memory; but not where each
+ * cluster gets many, which it adds up in device memory. */
 static double narrow_estimate(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return any_estimate(call) / (a->x.rows > HF_LLOYD_NARROW_ROWS ? 4 : 1.5);
+    const bool few = a->x.rows <= HF_LLOYD_NARROW_ROWS &&
+                     a->x.rows <= a->batch * a->sums->k * HF_LLOYD_NARROW_SHARE;
+    return any_estimate(call) / (few ? 1.5 : 4);
 }
 
 static const struct hf_kernel rows[] = {{"lloyd_any_cuda",

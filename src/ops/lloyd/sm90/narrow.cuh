@@ -35,7 +35,7 @@ template <int KS_, int TILES_> struct narrow_shape {
 
 /* Are the errors of single candidates looked at where many rows are open? That costs all rows some
  * registers, so it begins without, is tried for an iteration once many are, and stays if it leaves
- * less than half of them. */
+ * fewer than three quarters of them. */
 enum narrow_refining { NARROW_PLAIN, NARROW_TRIES, NARROW_REFINES, NARROW_GAVE_UP };
 
 /* A unit on its way. */

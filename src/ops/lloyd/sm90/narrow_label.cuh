@@ -362,7 +362,7 @@ static __device__ void narrow_learn(const struct small_args &a, struct small_mem
         m->before = open;
         m->refining = NARROW_TRIES;
     } else if (m->refining == NARROW_TRIES) {
-        m->refining = 2 * open < m->before ? NARROW_REFINES : NARROW_GAVE_UP;
+        m->refining = 4 * open < 3 * m->before ? NARROW_REFINES : NARROW_GAVE_UP;
     }
 }
 

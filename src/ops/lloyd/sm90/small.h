@@ -13,7 +13,8 @@
     33554432.0 /* of all rows; beyond, launches are cheap beside the work */
 
 #define HF_LLOYD_NARROW_D 32        /* most columns of narrow rows */
-#define HF_LLOYD_NARROW_ROWS 200000 /* up to so many the other kernel is faster */
+#define HF_LLOYD_NARROW_ROWS 200000 /* up to so many the other kernel is faster, */
+#define HF_LLOYD_NARROW_SHARE 4096  /* if each cluster has no more than so many of them */
 
 /* Is the problem one of these, by its shape and rules? */
 bool hf_lloyd_small_supports(const struct hf_lloyd_args *args);
