@@ -306,8 +306,11 @@ hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const vo
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes) {
     struct call call = registered_call(ctx, op, args);
-    HF_TRY(plan(&call, kernel, NULL));
-    *workspace_bytes = workspace_of(&call, *kernel);
+    const struct hf_kernel *row = NULL;
+    const char *from = NULL;
+    HF_TRY(choose(&call, &row, &from));
+    *kernel = row;
+    *workspace_bytes = workspace_of(&call, row);
     return HF_OK;
 }
 
@@ -366,12 +369,12 @@ static void explain_row(struct call *call, const struct hf_kernel *chosen, const
 void hf_plan_explain(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
                      struct hf_plan_candidate *out) {
     struct call call = set_call(ctx, set, args);
-    const struct hf_kernel *chosen = NULL;
+    const struct hf_kernel *chosen = NULL, *kernel = NULL;
     const char *source = NULL;
     if (choose(&call, &chosen, &source) != HF_OK)
         chosen = NULL;
-    for (int i = 0; i < set->count; i++) {
-        out[i].kernel = set->rows[i];
+    for (int i = 0; (kernel = kernel_at(&call, i)) != NULL; i++) {
+        out[i].kernel = kernel;
         explain_row(&call, chosen, source, &out[i]);
     }
 }

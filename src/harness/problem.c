@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(HF_DEV_TYPES == HF_KEY_TYPES && HF_DEV_DIMS == HF_KEY_DIMS &&
-                   HF_DEV_FLAGS == HF_KEY_FLAGS && HF_DEV_DATA == HF_CASE_DATA,
-               "dev.h, core/op.h and core/case.h have the same numbers");
+_Static_assert(HF_DEV_TYPES == HF_KEY_TYPES, "dev.h and core/op.h have the same numbers");
+_Static_assert(HF_DEV_DIMS == HF_KEY_DIMS, "dev.h and core/op.h have the same numbers");
+_Static_assert(HF_DEV_FLAGS == HF_KEY_FLAGS, "dev.h and core/op.h have the same numbers");
+_Static_assert(HF_DEV_DATA == HF_CASE_DATA, "dev.h and core/case.h have the same numbers");
 
 struct hf_key hf_shape_key(const hf_dev_shape *shape) {
     struct hf_key key = {.flags = shape->flags};

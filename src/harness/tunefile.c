@@ -81,25 +81,32 @@ static void make_parents(const char *path) {
     }
 }
 
-/* Add entries to those of the file. */
-static hf_status add(hf_context *ctx, const char *path, const struct hf_tune_entry *entries,
-                     int count) {
+/* The entries of both, those of `added` in place of older ones of their kind. */
+static hf_status merge(hf_context *ctx, const struct hf_tune *old, const struct hf_tune *added,
+                       struct hf_tune *all) {
+    all->count = 0;
+    all->entry = hf_alloc_zero(((size_t)old->count + (size_t)added->count) * sizeof *all->entry);
+    if (!all->entry)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
+    for (int i = 0; i < old->count; i++)
+        put(all, &old->entry[i]);
+    for (int i = 0; i < added->count; i++)
+        put(all, &added->entry[i]);
+    return HF_OK;
+}
+
+static hf_status add(hf_context *ctx, const char *path, const struct hf_tune *added) {
     char own[PATH_BYTES];
     struct hf_tune old = {0};
+    struct hf_tune all = {0};
     if (!path && !hf_tune_path(own, sizeof own))
         return hf_ctx_fail(ctx, HF_E_ARG, "no place for a tuning file: set HF_TUNE_FILE or HOME");
     if (!path)
         make_parents(path = own);
     HF_TRY(hf_tune_load(path, &old, &ctx->error));
-    struct hf_tune all = {
-        .entry = hf_alloc_zero(((size_t)old.count + (size_t)count) * sizeof *all.entry)};
-    for (int i = 0; all.entry && i < old.count; i++)
-        put(&all, &old.entry[i]);
-    for (int i = 0; all.entry && i < count; i++)
-        put(&all, &entries[i]);
-    const hf_status status = all.entry
-                                 ? hf_tune_save(path, &all, &ctx->error)
-                                 : hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
+    hf_status status = merge(ctx, &old, added, &all);
+    if (status == HF_OK)
+        status = hf_tune_save(path, &all, &ctx->error);
     hf_tune_clear(&old);
     hf_tune_clear(&all);
     return status;
@@ -107,19 +114,21 @@ static hf_status add(hf_context *ctx, const char *path, const struct hf_tune_ent
 
 hf_status hf_tune_winners(hf_context *ctx, const char *path, const struct hf_op *op,
                           const hf_dev_timing *winners, int count) {
-    struct hf_tune_entry *entries = hf_alloc((size_t)count * sizeof *entries);
-    hf_status status =
-        entries ? HF_OK : hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
-    for (int i = 0; status == HF_OK && i < count; i++) {
-        const struct hf_op *own = op ? op : hf_op_at(hf_op_find(winners[i].op));
+    struct hf_tune added = {.entry = hf_alloc((size_t)count * sizeof *added.entry)};
+    if (!added.entry)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the tuning file");
+    hf_status status = HF_OK;
+    for (; status == HF_OK && added.count < count; added.count++) {
+        const hf_dev_timing *winner = &winners[added.count];
+        const struct hf_op *own = op ? op : hf_op_at(hf_op_find(winner->op));
         if (own)
-            entries[i] = entry_of(ctx, own, &winners[i]);
+            added.entry[added.count] = entry_of(ctx, own, winner);
         else
-            status = hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", winners[i].op);
+            status = hf_ctx_fail(ctx, HF_E_ARG, "there is no op called %s", winner->op);
     }
     if (status == HF_OK)
-        status = add(ctx, path, entries, count);
-    hf_free(entries);
+        status = add(ctx, path, &added);
+    hf_tune_clear(&added);
     return status;
 }
 

@@ -64,7 +64,8 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
     const int64_t pairs = a->x.rows * a->c.rows;
     const double *want = ref[0], *is = got[0];
     for (int64_t i = 0; i < pairs; i++) {
-        if (memcmp(&want[i], &is[i], sizeof *is) != 0) {
+        const size_t at = (size_t)i * sizeof *is;
+        if (memcmp((const char *)ref[0] + at, (const char *)got[0] + at, sizeof *is) != 0) {
             snprintf(why, why_bytes, "distance %lld is %.17g, not %.17g", (long long)i, is[i],
                      want[i]);
             return false;
