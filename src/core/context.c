@@ -101,7 +101,7 @@ hf_status hf_context_create(hf_context **ctx, const hf_context_opts *opts) {
     c->props = device->props(c->stream);
     hf_comm_self(&c->comm, device);
     name_context(c, index);
-    const hf_status opened = hf_guard_open(c);
+    const hf_status opened = hf_ctx_check(c, hf_guard_open(c));
     if (opened != HF_OK) {
         create_error = c->error;
         hf_context_destroy(c);

@@ -24,11 +24,14 @@ hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
 
 struct hf_kernel;
 
-/* What is behind hf_verify(): the slot of a new context; the failure that was told; a slot that
- * nobody will ask any more. (guard/verify.c) */
+/* The guard slot of a new context; cleared, with the kernels it knows; cleared if it holds a
+ * finding that nobody read. They return the status of the device. */
 hf_status hf_guard_open(hf_context *ctx);
-hf_status hf_verify_told(hf_context *ctx);
+hf_status hf_guard_clear(hf_context *ctx);
 hf_status hf_guard_forget(hf_context *ctx);
+
+/* What hf_verify() does about a finding. (guard/verify.c) */
+hf_status hf_verify_told(hf_context *ctx);
 
 /* The call of this kernel with these arguments, but for the workspace. For what runs a kernel that
  * no plan chose: the harness. */

@@ -24,15 +24,6 @@ uint32_t hf_guard_number(hf_context *ctx, const struct hf_kernel *kernel) {
     return guard->kernels++;
 }
 
-/* An empty slot, and no kernel that could have told something. */
-static hf_status clear(hf_context *ctx) {
-    struct hf_guard *guard = &ctx->guard;
-    const struct hf_slot empty = {.told = guard->told};
-    *guard->told = HF_FAULT_NONE;
-    guard->kernels = 0;
-    return hf_ctx_copy(ctx, guard->slot, &empty, sizeof empty);
-}
-
 /* " in row 7, column 3, on multiprocessor 12", as far as it is known. */
 static void describe_place(const hf_context *ctx, const struct hf_finding *f, char *text,
                            size_t bytes) {
@@ -59,22 +50,9 @@ hf_status hf_verify_told(hf_context *ctx) {
     describe_place(ctx, f, place, sizeof place);
     const char *who = f->kernel < guard->kernels ? guard->kernel[f->kernel]->name : "(unknown)";
     const char *what = f->fault < HF_FAULT_COUNT ? fault_text[f->fault] : "status word is damaged";
-    HF_TRY(clear(ctx));
+    HF_TRY(hf_ctx_check(ctx, hf_guard_clear(ctx)));
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
                        "kernel %s: %s%s: the machine computes wrongly; run it again, and if that "
                        "fails too, on another machine",
                        who, what, place);
-}
-
-hf_status hf_guard_forget(hf_context *ctx) {
-    return *ctx->guard.told != HF_FAULT_NONE ? clear(ctx) : HF_OK;
-}
-
-hf_status hf_guard_open(hf_context *ctx) {
-    struct hf_guard *guard = &ctx->guard;
-    guard->slot = &guard->of_host;
-    guard->told = &guard->word;
-    if (ctx->device->slot != NULL)
-        ctx->device->slot(ctx->stream, &guard->slot, &guard->told);
-    return clear(ctx);
 }
