@@ -3,18 +3,6 @@
  * rounds. */
 #include "ops/assign/cuda/open/settle.h"
 
-/* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
- * of all rows: few are open as a rule, and the memory is wanted for rows. */
-#define ALL_BYTES ((int64_t)1 << 24)
-#define ROW_BYTES 64
-
-int64_t hf_settle_part_rows(const struct hf_assign_problem *p) {
-    const int64_t n = p->x.rows / p->batch;
-    const int64_t bytes = (int64_t)hf_slots_bytes(p->k) * HF_FILTER_SLOTS;
-    const int64_t parts = bytes / ROW_BYTES;
-    return p->x.rows * bytes <= ALL_BYTES ? n : (n + parts - 1) / parts;
-}
-
 static __global__ void count_late(const struct hf_settle s, int64_t batch, int32_t first,
                                   const int32_t *stop) {
     if (stop && *stop)

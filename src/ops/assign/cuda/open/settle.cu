@@ -22,6 +22,11 @@
 #define COMPARE_EACH 8   /* rows that a thread reads together, */
 #define COMPARE_TURNS 4  /* at most so many times */
 
+/* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
+ * of all rows: few are open as a rule, and the memory is wanted for rows. */
+#define ALL_BYTES ((int64_t)1 << 24)
+#define ROW_BYTES 64
+
 struct pairs_job {
     const void *x; /* [batch, n, d] */
     int64_t n, k, d, stride;
@@ -434,6 +439,13 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
                                          labels_wide(&job) ? compare_labels<4> : compare_labels<1>,
                                          grid, COMPARE_THREADS, 0, 1, job),
                          "assign: compare labels");
+}
+
+int64_t hf_settle_part_rows(const struct hf_assign_problem *p) {
+    const int64_t n = p->x.rows / p->batch;
+    const int64_t bytes = (int64_t)hf_slots_bytes(p->k) * HF_FILTER_SLOTS;
+    const int64_t parts = bytes / ROW_BYTES;
+    return p->x.rows * bytes <= ALL_BYTES ? n : (n + parts - 1) / parts;
 }
 
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
