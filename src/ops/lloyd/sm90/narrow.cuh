@@ -33,11 +33,6 @@ template <int KS_, int TILES_> struct narrow_shape {
     static constexpr int THREADS = WARPS * 32;
 };
 
-/* Are the errors of single candidates looked at where many rows are open? That costs all rows some
- * registers, so it begins without, is tried for an iteration once many are, and stays if it leaves
- * fewer than three quarters of them. */
-enum narrow_refining { NARROW_PLAIN, NARROW_TRIES, NARROW_REFINES, NARROW_GAVE_UP };
-
 /* A unit on its way. */
 template <int DP> struct __align__(16) narrow_unit {
     uint8_t x[NARROW_ROWS * DP * 2]; /* row by row; columns behind those that are there stay 0 */
@@ -75,12 +70,9 @@ template <int KS, int TILES> struct __align__(1024) small_memory<struct narrow_s
     struct small_part part[S::NT / 32];
     struct totals totals;
     struct filter_bounds bounds;
-    struct filter_fact fact[S::NT]; /* of each centroid */
     unsigned long long changed, rechecked, float64;
     int moves, opens;
     bool plain, go;
-    enum narrow_refining refining;
-    unsigned long long before; /* rows that were open before it was tried */
     uint64_t ready;
 };
 

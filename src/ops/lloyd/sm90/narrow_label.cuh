@@ -12,11 +12,6 @@
 #define NARROW_STEEP 0x1p60f
 #define NARROW_LEAST 0x1p-30f
 
-/* Of eight rows so many are open where it is worth while to look at the errors of candidates; and
- * of all rows one in so many, where it is worth while to try. */
-#define NARROW_MANY 3
-#define NARROW_TRY 8
-
 /* A score that reaches the threshold counts so much, and its column. */
 #define NARROW_CODE 256
 
@@ -154,43 +149,6 @@ static __device__ __forceinline__ float narrow_code(const float (&d)[S::TILES][4
     return all + __shfl_xor_sync(~0u, all, 2);
 }
 
-/* As filter_stays(): the errors of single centroids may rule out some of this lane's candidates of
- * a row, whose scores these are. All lanes of the warp; those of rows of which something is known
- * have candidates. Out of line: it is seldom needed, and registers are few. Returns the candidates
- * that are left, and in *single the column of the only one of the row, or -1. */
-template <int TILES>
-static __device__ __noinline__ uint32_t narrow_refine(const struct filter_args &a,
-                                                      const struct filter_fact *fact,
-                                                      const float *score, float norm, float loss,
-                                                      uint32_t bits, int *single) {
-    const int own = 2 * (int)(threadIdx.x % 4);
-    float lower = -INFINITY;
-    for (uint32_t left = bits; left != 0; left &= left - 1) {
-        const int i = __ffs((int)left) - 1;
-        const struct filter_fact f = fact[i / 2 * 8 + own + i % 2];
-        lower = fmaxf(lower, score[i] - filter_error_of(a, norm, loss, f.rc, f.length, 0));
-    }
-    lower = fmaxf(lower, __shfl_xor_sync(~0u, lower, 1));
-    lower = fmaxf(lower, __shfl_xor_sync(~0u, lower, 2));
-    lower -= fabsf(lower) * 0x1p-20f;
-    int column = -1;
-    for (uint32_t left = bits; left != 0; left &= left - 1) {
-        const int i = __ffs((int)left) - 1, at = i / 2 * 8 + own + i % 2;
-        const float e = filter_error_of(a, norm, loss, fact[at].rc, fact[at].length, 0);
-        if (score[i] + e + fabsf(score[i]) * 0x1p-20f < lower)
-            bits &= ~(1u << i);
-        else
-            column = at;
-    }
-    int left = __popc(bits);
-    left += __shfl_xor_sync(~0u, left, 1);
-    left += __shfl_xor_sync(~0u, left, 2);
-    column = max(column, __shfl_xor_sync(~0u, column, 1));
-    column = max(column, __shfl_xor_sync(~0u, column, 2));
-    *single = left == 1 ? column : -1;
-    return bits;
-}
-
 /* This lane's candidates of row r: all columns where nothing is known. */
 template <class S>
 static __device__ __forceinline__ uint32_t narrow_candidates(const float (&d)[S::TILES][4], int r,
@@ -232,15 +190,8 @@ static __device__ __forceinline__ void narrow_fetch(const struct small_args &a, 
         narrow_copy<4>(&to->label[r], a.job.labels[0] + first + r);
 }
 
-template <int KS, int TILES>
-static __device__ __forceinline__ void
-small_keep_fact(struct small_memory<struct narrow_shape<KS, TILES>> *m, int j,
-                const struct filter_fact &fact) {
-    m->fact[j] = fact;
-}
-
 /* What the unit's rows come to: labels that changed and open rows, into the warp's lists. */
-template <class S, bool REFINE>
+template <class S>
 static __device__ __forceinline__ void
 narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, int row, int left,
                 const struct narrow_unit<S::DP> &unit, const float (&d)[S::TILES][4],
@@ -253,28 +204,11 @@ narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, in
         const float threshold = narrow_threshold(a.filter, bounds, error, narrow_best<S>(d, r),
                                                  unit.norm[at], unit.loss[at]);
         const float code = narrow_code<S>(d, r, threshold);
-        bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
-        int label = (int)code - NARROW_CODE;
-        bool open = at < left && !known;
+        const bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
+        const int label = (int)code - NARROW_CODE;
+        const bool open = at < left && !known;
         if (__any_sync(~0u, open)) {
-            uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
-            if (REFINE && __popc(__ballot_sync(~0u, open) & SMALL_ROWS) >= NARROW_MANY) {
-                const bool some = threshold > -FLT_MAX;
-                float score[2 * S::TILES];
-                int single;
-#pragma unroll
-                for (int i = 0; i < 2 * S::TILES; i++)
-                    score[i] = d[i / 2][2 * r + i % 2];
-                const uint32_t stay =
-                    narrow_refine<S::TILES>(a.filter, m->fact, score, unit.norm[at], unit.loss[at],
-                                            open && some ? bits : 0, &single);
-                bits = some ? stay : bits;
-                if (open && some && single >= 0) {
-                    open = false;
-                    known = true;
-                    label = single;
-                }
-            }
+            const uint32_t bits = narrow_candidates<S>(d, r, threshold, (int)a.job.update.k);
             const unsigned opens = __ballot_sync(~0u, open) & SMALL_ROWS;
             struct narrow_open *const to =
                 &m->open[warp][lists->opens + __popc(opens & ((1u << (lane & ~3)) - 1))];
@@ -307,18 +241,21 @@ static __device__ void small_open_rows(const struct small_args &a,
         m->low[i] = m->high[i] = 0;
     for (int i = (int)threadIdx.x; i < S::NT; i += S::THREADS)
         m->count[i] = 0;
-    if (threadIdx.x == 0)
-        m->refining = NARROW_PLAIN;
     uint32_t *const ring = (uint32_t *)m->ring;
     for (int i = (int)threadIdx.x; i < (int)sizeof m->ring / 4; i += S::THREADS)
         ring[i] = 0;
 }
 
-/* Labels of all rows of the block. */
-template <class S, bool REFINE>
+/* Labels of all rows of the block, then its sums to those of the problem. Out of line: it is needed
+ * twice. */
+template <int KS, int TILES>
 static __device__ __noinline__ void
-narrow_label(const struct small_args &a, struct small_memory<S> *m, const struct small_place *w) {
+small_label(const struct small_args &a, struct small_memory<struct narrow_shape<KS, TILES>> *m,
+            const CUtensorMap *map, struct small_place *w, bool first) {
+    typedef struct narrow_shape<KS, TILES> S;
     struct narrow_unit<S::DP> *const ring = m->ring[threadIdx.x / 32];
+    (void)map;
+    (void)first;
     struct narrow_centroids<S> own;
     narrow_take(m, a.pieces, &own);
     const struct filter_view bounds = filter_view_of(&m->bounds);
@@ -338,7 +275,7 @@ narrow_label(const struct small_args &a, struct small_memory<S> *m, const struct
         narrow_arrived<NARROW_RING - 1>();
         __syncwarp();
         narrow_scores<S>(own, unit->x, d);
-        narrow_unit_end<S, REFINE>(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
+        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
         __syncwarp(); /* nobody looks at this unit any more */
         if (i + NARROW_RING < w->count)
             narrow_fetch<S>(a, w->p, w->first + (i + NARROW_RING) * S::WARPS, unit);
@@ -352,33 +289,6 @@ narrow_label(const struct small_args &a, struct small_memory<S> *m, const struct
         narrow_take(m, a.pieces, &own); /* registers were needed */
     }
     narrow_end_lists(a, m, w->p, &lists);
-}
-
-/* What the last iteration left open says how this one looks at rows; all blocks find the same. */
-template <class S>
-static __device__ void narrow_learn(const struct small_args &a, struct small_memory<S> *m) {
-    const unsigned long long open = m->totals.known.counts.rechecked;
-    if (m->refining == NARROW_PLAIN && open > (unsigned long long)a.job.update.n / NARROW_TRY) {
-        m->before = open;
-        m->refining = NARROW_TRIES;
-    } else if (m->refining == NARROW_TRIES) {
-        m->refining = 4 * open < 3 * m->before ? NARROW_REFINES : NARROW_GAVE_UP;
-    }
-}
-
-/* Labels of all rows of the block, then its sums to those of the problem. */
-template <int KS, int TILES>
-static __device__ void small_label(const struct small_args &a,
-                                   struct small_memory<struct narrow_shape<KS, TILES>> *m,
-                                   const CUtensorMap *map, struct small_place *w, bool first) {
-    (void)map;
-    if (threadIdx.x == 0 && !first)
-        narrow_learn(a, m);
-    __syncthreads();
-    if (m->refining == NARROW_TRIES || m->refining == NARROW_REFINES)
-        narrow_label<struct narrow_shape<KS, TILES>, true>(a, m, w);
-    else
-        narrow_label<struct narrow_shape<KS, TILES>, false>(a, m, w);
     __syncthreads();
     narrow_put_sums(a, m, *w);
 }

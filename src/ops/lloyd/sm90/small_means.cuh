@@ -193,11 +193,6 @@ static __device__ __forceinline__ void small_levels(const struct filter_fact &fa
     }
 }
 
-/* Kernels that look at the errors of single centroids keep them: an overload of this. */
-template <class S>
-static __device__ __forceinline__ void small_keep_fact(struct small_memory<S> *, int,
-                                                       const struct filter_fact &) {}
-
 /* What the clusters of a problem told: threads below NT. */
 template <class S>
 static __device__ void small_gather(const struct small_args &a, struct small_memory<S> *m, int p) {
@@ -210,7 +205,6 @@ static __device__ void small_gather(const struct small_args &a, struct small_mem
         m->totals.known.fault = own.fault;
     m->lane[0][j] = __dadd_rn(0, own.inertia);
     m->lane[1][j] = __dadd_rn(0, own.shift);
-    small_keep_fact(m, j, there && own.lost == 0 ? own.fact : filter_fact{0, 0});
     struct small_part part;
     const bool held = there && own.lost == 0;
     const float length = fminf(own.fact.length, FLT_MAX);
