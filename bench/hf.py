@@ -63,6 +63,18 @@ class Result(C.Structure):
                                             "hf_column_note": ColumnNote})
 
 
+class Kernel(C.Structure):
+    """hf_dev_kernel of include/holdfast/dev.h."""
+    _fields_ = [("op", C.c_char_p), ("name", C.c_char_p), ("device", C.c_char_p), ("isa", C.c_char_p),
+                ("dtypes", C.c_char * 48), ("tile", C.c_int * 3), ("reference", C.c_int),
+                ("fixed_order", C.c_int), ("runs_here", C.c_int), ("why_not", C.c_char * 160)]
+
+
+class Device(C.Structure):
+    """hf_dev_device of the same."""
+    _fields_ = [("name", C.c_char * 24), ("available", C.c_int), ("text", C.c_char * 200)]
+
+
 class Rounds(C.Structure):
     _fields_ = [("rounds", C.c_int), ("calls", C.c_int), ("seconds", C.POINTER(C.c_double)),
                 ("kernel", C.c_char * 64), ("rechecked", C.c_int64)]
@@ -199,3 +211,21 @@ class Holdfast:
         self._check(call(self.ctx, C.byref(xv), C.byref(cv), metric, int(exact), labels.data_ptr(),
                          C.byref(timed)))
         return list(seconds), timed.kernel.decode(), timed.rechecked
+
+    def kernels(self, op):
+        """The kernels of an op, as dicts; libholdfast_dev only."""
+        found, info = [], Kernel()
+        while self.lib.hf_dev_kernel_at(op.encode(), len(found), C.byref(info)):
+            found.append(dict(name=info.name.decode(), device=info.device.decode(),
+                              dtypes=info.dtypes.decode(), runs=bool(info.runs_here),
+                              reference=bool(info.reference)))
+        return found
+
+    def machine(self, device):
+        """What the first device of that name is; libholdfast_dev only."""
+        info, i = Device(), 0
+        while self.lib.hf_dev_device_at(i, C.byref(info)):
+            if info.name.decode().startswith(device):
+                return info.text.decode()
+            i += 1
+        raise RuntimeError(f"no device {device}")
