@@ -12,7 +12,7 @@
 #include "rows/resident.h"
 #include "rows/rows.h"
 #include "ops/assign/assign.h"
-#include "ops/means.h"
+#include "ops/means/means.h"
 #include <holdfast/kmeans.h>
 
 /* What is to be clustered, and how. */
@@ -93,6 +93,7 @@ struct hf_work {
     double *panel_distances;       /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
     bool fused;                    /* sums are updated while rows are assigned */
     bool settles;                  /* op lloyd can end with the labels of the last centroids */
+    const struct hf_kernel *means; /* of op means, planned when it is first called */
 };
 
 /* A row that was taken out of its cluster to found another. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lloyd: many whole iterations of k-means, where a device can do them without the host. What an
  * iteration is stands in algo/kmeans/loop/lloyd_loop.c, which takes over when something happens
- * that this op only reports. Its reference is the composition of assign, update and ops/means.h. */
+ * that this op only reports. Its reference is the composition of assign, update and means. */
 #ifndef HF_LLOYD_H
 #define HF_LLOYD_H
 
 #include "ops/assign/assign.h"
 #include "ops/lloyd/verdict.h"
-#include "ops/means.h"
+#include "ops/means/means.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reference of lloyd: those of assign and update, and ops/means.h, problem by problem. */
+ * Reference of lloyd: those of assign, update and means, problem by problem. */
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -10,13 +10,14 @@
 #include "ops/sums.h"
 #include <string.h>
 
-extern const struct hf_kernel_table hf_assign_rows_scalar;
+extern const struct hf_kernel_table hf_assign_rows_scalar, hf_means_rows_scalar;
 
 struct ref {
     const struct hf_lloyd_args *a;
     const struct hf_call *call;
-    void *ws;   /* of assign */
-    void *next; /* [k, d] */
+    void *ws;     /* of assign */
+    void *next;   /* [k, d] */
+    size_t bytes; /* of that */
 };
 
 static struct hf_assign_args assign_args(const struct hf_lloyd_args *a, int64_t p,
@@ -46,30 +47,25 @@ static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
     return hf_sums_reduce(comm, ref->call->stream, sums, &stats->changed);
 }
 
-/* New centroids into current, those before into previous. */
-static void move(const struct ref *ref, int64_t p, const struct hf_sums *s,
-                 hf_kmeans_iteration *it) {
+/* Op means of problem p: its centroids into ref->next, how far they moved, the inertia. */
+static hf_status means(const struct ref *ref, int64_t p, const struct hf_sums *s,
+                       hf_kmeans_iteration *it) {
     const struct hf_lloyd_args *a = ref->a;
-    struct hf_center_rule rule = a->rule;
-    rule.unit += p * s->d;
-    const size_t bytes = (size_t)(s->k * s->d) * hf_dtype_bytes(rule.type);
-    char *current = (char *)a->current + (size_t)p * bytes;
-    char *previous = (char *)a->previous + (size_t)p * bytes;
-    hf_centers_next(&rule, s, current, ref->next);
-    it->shift = hf_centers_moved(rule.type, current, ref->next, s->k, s->d);
-    memcpy(previous, current, bytes);
-    memcpy(current, ref->next, bytes);
+    struct hf_means_args args = {.rule = a->rule,
+                                 .sums = s,
+                                 .total_square = a->total_square[p],
+                                 .now = (const char *)a->current + (size_t)p * ref->bytes,
+                                 .next = ref->next,
+                                 .shift = &it->shift,
+                                 .inertia = &it->inertia};
+    args.rule.unit += p * s->d;
+    return hf_run_part(ref->call, hf_means_rows_scalar.rows, &args, NULL);
 }
 
-/* What follows the labels of an iteration. */
-static int conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
-                    hf_kmeans_iteration *it) {
+/* Whether another iteration follows, or why not. */
+static int decide(const struct ref *ref, int64_t p, const struct hf_sums *s,
+                  hf_kmeans_iteration *it) {
     const struct hf_lloyd_args *a = ref->a;
-    struct hf_center_rule rule = a->rule;
-    rule.unit += p * s->d;
-    const size_t bytes = (size_t)(s->k * s->d) * hf_dtype_bytes(rule.type);
-    it->inertia =
-        hf_centers_score(&rule, s, (char *)a->current + (size_t)p * bytes, a->total_square[p]);
     struct hf_lloyd_facts facts = {.n = a->x.rows / a->batch,
                                    .fault = hf_slot_fault(ref->call->slot),
                                    .tally = hf_lloyd_tally(s->count, s->k),
@@ -83,10 +79,25 @@ static int conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
     const struct hf_lloyd_before before = {a->first + state->iterations, state->inertia,
                                            state->empty};
     const int stop = hf_lloyd_decide(&laws, &before, &facts);
-    if (stop != HF_STOP_NONE)
-        return stop;
-    move(ref, p, s, it);
-    return it->shift <= a->tol[p] ? HF_STOP_TOL : HF_STOP_NONE;
+    return stop == HF_STOP_NONE && it->shift <= a->tol[p] ? HF_STOP_TOL : stop;
+}
+
+/* What follows the labels of an iteration: the new centroids into current, those before into
+ * previous, unless it ended the problem. */
+static hf_status conclude(const struct ref *ref, int64_t p, const struct hf_sums *s,
+                          hf_kmeans_iteration *it) {
+    const struct hf_lloyd_args *a = ref->a;
+    char *current = (char *)a->current + (size_t)p * ref->bytes;
+    HF_TRY(means(ref, p, s, it));
+    const int stop = decide(ref, p, s, it);
+    a->state[p].stop = stop;
+    if (stop == HF_STOP_NONE || stop == HF_STOP_TOL) {
+        memcpy((char *)a->previous + (size_t)p * ref->bytes, current, ref->bytes);
+        memcpy(current, ref->next, ref->bytes);
+    } else {
+        it->shift = 0;
+    }
+    return HF_OK;
 }
 
 static hf_status iterate(const struct ref *ref, int64_t p) {
@@ -97,7 +108,7 @@ static hf_status iterate(const struct ref *ref, int64_t p) {
     HF_TRY(assign(ref, p, &sums, &stats));
     hf_kmeans_iteration it = {
         .changed = stats.changed, .rows_rechecked = stats.rechecked, .rows_float64 = stats.float64};
-    state->stop = conclude(ref, p, &sums, &it);
+    HF_TRY(conclude(ref, p, &sums, &it));
     a->history[p * a->count + state->iterations] = it;
     if (state->stop >= HF_LLOYD_EMPTY)
         return HF_OK;
@@ -124,7 +135,7 @@ static hf_status lloyd_run(const struct hf_call *call) {
     const struct hf_lloyd_args *a = call->args;
     const size_t centers = (size_t)(a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
     const size_t all = lloyd_workspace(call);
-    struct ref ref = {a, call, call->ws, (char *)call->ws + all - centers};
+    struct ref ref = {a, call, call->ws, (char *)call->ws + all - centers, centers};
     int32_t steps = 0; /* of the problem that goes on longest, events included */
     for (int64_t b = 0; b < a->batch; b++) {
         struct hf_lloyd_state *state = &a->state[b];

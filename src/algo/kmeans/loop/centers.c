@@ -1,89 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The centroids of a fit: ops/means.h with what the fit knows, a cluster an item of a loop over the
- * host's threads. */
+ * The centroids of a fit: op means with what the fit knows. */
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
-#include "algo/kmeans/loop/skip.h"
-#include "base/mem.h"
-#include "base/tree.h"
+#include "core/plan.h"
 #include <string.h>
 
-/* A loop over clusters; of those from `first` on, term[i] is that of cluster first + i. */
-struct clusters {
-    struct hf_fit *fit;
-    struct hf_center_rule rule;
-    int64_t first;
-    double term[HF_TREE_CLUSTERS];
-    double moved[HF_TREE_CLUSTERS]; /* terms of a second sum, if there is one */
-};
-
-/* Lanes of sums over the clusters: those without a term are +0 and change nothing. */
-static int lanes_of(int64_t k) {
-    int lanes = HF_TREE_CLUSTERS;
-    while (lanes > 1 && lanes / 2 >= k)
-        lanes /= 2;
-    return lanes;
+/* Of the sums as they are, the centroids that the labels were found for, and those to come. */
+static struct hf_means_args means_args(const struct hf_fit *fit) {
+    return (struct hf_means_args){.rule = hf_fit_rule(&fit->problem, &fit->columns),
+                                  .sums = &fit->centers.sums,
+                                  .total_square = fit->frame.total_square,
+                                  .now = fit->centers.current};
 }
 
-static void add_terms(double *lane, const double *term, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        lane[i] += term[i];
-}
-
-/* The terms of all clusters, added up as base/tree.h says. *moved: the second ones, or NULL. */
-static double sum_terms(struct clusters *c, hf_range_fn *fn, double *moved) {
-    const int lanes = lanes_of(c->fit->problem.k);
-    double total[HF_TREE_CLUSTERS];
-    double total_moved[HF_TREE_CLUSTERS];
-    memset(total, 0, (size_t)lanes * sizeof(double));
-    memset(total_moved, 0, (size_t)lanes * sizeof(double));
-    for (c->first = 0; c->first < c->fit->problem.k; c->first += HF_TREE_CLUSTERS) {
-        const int64_t count = hf_min64(HF_TREE_CLUSTERS, c->fit->problem.k - c->first);
-        hf_for_clusters(&c->fit->problem, count, fn, c);
-        add_terms(total, c->term, count);
-        if (moved)
-            add_terms(total_moved, c->moved, count);
-    }
-    if (moved)
-        *moved = hf_tree_fold(total_moved, lanes);
-    return hf_tree_fold(total, lanes);
-}
-
-static void next_range(void *job, int worker, int64_t begin, int64_t end) {
-    const struct clusters *c = job;
-    const struct hf_fit *fit = c->fit;
-    (void)worker;
-    hf_centers_next_some(&c->rule, &fit->centers.sums, fit->centers.current, fit->centers.previous,
-                         begin, end);
-}
-
-static void moved_range(void *job, int worker, int64_t begin, int64_t end) {
-    struct clusters *c = job;
-    const struct hf_fit *fit = c->fit;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        c->term[i] = hf_center_moved(fit->problem.center_type, fit->centers.previous,
-                                     fit->centers.current, c->first + i, fit->problem.d);
-}
-
-static void step_range(void *job, int worker, int64_t begin, int64_t end) {
-    struct clusters *c = job;
-    struct hf_fit *fit = c->fit;
-    const struct hf_step step = {.now = fit->centers.current,
-                                 .next = fit->centers.previous,
-                                 .first = c->first,
-                                 .score = c->term,
-                                 .moved = c->moved};
-    (void)worker;
-    hf_centers_step_some(&c->rule, &fit->centers.sums, &step, c->first + begin, c->first + end);
-    hf_skip_moved(fit, c->first + begin, c->first + end, c->moved + begin);
-}
-
-static void score_range(void *job, int worker, int64_t begin, int64_t end) {
-    struct clusters *c = job;
-    (void)worker;
-    hf_centers_score_some(&c->rule, &c->fit->centers.sums, c->fit->centers.current,
-                          c->first + begin, c->first + end, c->term + begin);
+/* All calls of a fit have one shape. They are planned once: small fits have little else to do. */
+static hf_status run_means(struct hf_fit *fit, const struct hf_means_args *args) {
+    hf_context *ctx = fit->problem.ctx;
+    if (!fit->work.means)
+        HF_TRY(hf_plan(ctx, HF_OP_MEANS, args, &fit->work.means, NULL));
+    return hf_run_kernel(ctx, HF_OP_MEANS, fit->work.means, args);
 }
 
 void hf_center_put(const struct hf_fit_problem *problem, const struct hf_columns *columns,
@@ -113,27 +48,37 @@ void hf_centers_swap(struct hf_centers *centers) {
     centers->current = next;
 }
 
-void hf_centers_update(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(&fit->problem, &fit->columns)};
-    hf_for_clusters(&fit->problem, fit->problem.k, next_range, &c);
+hf_status hf_centers_update(struct hf_fit *fit) {
+    struct hf_means_args args = means_args(fit);
+    args.next = fit->centers.previous;
+    HF_TRY(run_means(fit, &args));
     hf_centers_swap(&fit->centers);
-    fit->skip.drift_known = false;
+    fit->skip.square_known = false;
+    return HF_OK;
 }
 
-double hf_centers_shift(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit};
-    return sum_terms(&c, moved_range, NULL);
+hf_status hf_centers_moves(struct hf_fit *fit, double *square, double *shift) {
+    struct hf_means_args args = means_args(fit);
+    args.now = fit->centers.previous;
+    args.next = fit->centers.current;
+    args.given = true;
+    args.moved = square;
+    args.shift = shift;
+    return run_means(fit, &args);
 }
 
-double hf_centers_inertia(struct hf_fit *fit) {
-    struct clusters c = {.fit = fit, .rule = hf_fit_rule(&fit->problem, &fit->columns)};
-    return hf_score_total(c.rule.metric, sum_terms(&c, score_range, NULL), fit->frame.total_square);
+hf_status hf_centers_inertia(struct hf_fit *fit, double *inertia) {
+    struct hf_means_args args = means_args(fit);
+    args.inertia = inertia;
+    return run_means(fit, &args);
 }
 
-double hf_centers_step(struct hf_fit *fit, double *shift) {
-    struct clusters c; /* its terms are not read before they are written */
-    c.fit = fit;
-    c.rule = hf_fit_rule(&fit->problem, &fit->columns);
-    fit->skip.drift_known = true;
-    return hf_score_total(c.rule.metric, sum_terms(&c, step_range, shift), fit->frame.total_square);
+hf_status hf_centers_step(struct hf_fit *fit, double *shift, double *inertia) {
+    struct hf_means_args args = means_args(fit);
+    args.next = fit->centers.previous;
+    args.moved = fit->skip.square;
+    args.shift = shift;
+    args.inertia = inertia;
+    fit->skip.square_known = true;
+    return run_means(fit, &args);
 }

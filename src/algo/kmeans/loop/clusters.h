@@ -10,7 +10,7 @@ void hf_for_clusters(const struct hf_fit_problem *problem, int64_t count, hf_ran
                      void *job);
 /* A view of [k, d] centroids. */
 hf_array hf_centers(const struct hf_fit_problem *problem, void *centers);
-/* What its centroids are, for ops/means.h. */
+/* What its centroids are, for op means. */
 struct hf_center_rule hf_fit_rule(const struct hf_fit_problem *problem,
                                   const struct hf_columns *columns);
 /* Has a cluster no rows, or only such of weight 0? */

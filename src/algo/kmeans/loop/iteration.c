@@ -76,11 +76,11 @@ hf_status hf_iteration_conclude(struct hf_fit *fit, struct hf_restart *run, hf_k
         if (stepped) {
             hf_centers_swap(&fit->centers);
         } else {
-            hf_centers_update(fit);
+            HF_TRY(hf_centers_update(fit));
             HF_TRY(hf_light_means(fit));
             if (it->empty > 0)
                 HF_TRY(hf_empty_split(fit)); /* only if that is the policy */
-            it->shift = hf_centers_shift(fit);
+            HF_TRY(hf_centers_moves(fit, NULL, &it->shift));
         }
         if (it->shift <= fit->frame.tol)
             run->stop = HF_STOP_TOL;

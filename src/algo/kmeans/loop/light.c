@@ -100,9 +100,15 @@ hf_status hf_light_means(struct hf_fit *fit) {
     memset(s->count, 0, (size_t)s->k * sizeof(int64_t));
     memset(s->weight, 0, (size_t)(s->limbs * s->k) * sizeof(int64_t));
     HF_TRY(add_all(fit));
-    const struct hf_center_rule rule = hf_fit_rule(&fit->problem, &fit->columns);
-    for (int64_t j = 0; j < fit->problem.k; j++)
-        if (fit->light.cluster[j].is)
-            hf_centers_next_some(&rule, s, fit->centers.previous, fit->centers.current, j, j + 1);
-    return HF_OK;
+    const struct hf_fit_problem *p = &fit->problem;
+    const size_t row = (size_t)p->d * hf_dtype_bytes(p->center_type);
+    for (int64_t j = 0; j < p->k; j++)
+        if (fit->light.cluster[j].is) /* should these sums have no mean either */
+            memcpy((char *)fit->centers.current + (size_t)j * row,
+                   (const char *)fit->centers.previous + (size_t)j * row, row);
+    const struct hf_means_args args = {.rule = hf_fit_rule(p, &fit->columns),
+                                       .sums = s,
+                                       .now = fit->centers.current,
+                                       .next = fit->centers.current};
+    return hf_means(p->ctx, &args);
 }

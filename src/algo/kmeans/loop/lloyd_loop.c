@@ -133,7 +133,10 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     }
     const bool stepped =
         stats.changed > 0 && !light && !has_empty(&fit->problem, &fit->centers, &fit->light);
-    it.inertia = stepped ? hf_centers_step(fit, &it.shift) : hf_centers_inertia(fit);
+    if (stepped)
+        HF_TRY(hf_centers_step(fit, &it.shift, &it.inertia));
+    else
+        HF_TRY(hf_centers_inertia(fit, &it.inertia));
     it.changed = stats.changed;
     it.rows_skipped = stats.skipped;
     it.rows_partial = stats.partial;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "base/dtype.h"
 #include "core/array.h"
@@ -21,6 +22,7 @@
 
 void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
     const size_t count = (size_t)k;
+    skip->square = hf_carve_take(carve, count * sizeof(double));
     skip->drift = hf_carve_take(carve, count * sizeof(float));
     skip->half = hf_carve_take(carve, count * sizeof(float));
     skip->upper = hf_carve_take(carve, count * sizeof(float));
@@ -34,7 +36,7 @@ void hf_skip_carve(struct hf_skip *skip, hf_carve *carve, int64_t k) {
 
 void hf_skip_reset(struct hf_skip *skip) {
     skip->begin = true;
-    skip->have = skip->trusted = skip->paid = skip->probed = skip->drift_known = false;
+    skip->have = skip->trusted = skip->paid = skip->probed = skip->square_known = false;
     skip->rest = skip->sweep_rest = 0;
     skip->penalty = skip->sweep_penalty = 1;
     skip->bounds.n_moved = 0;
@@ -75,24 +77,17 @@ static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
     const hf_array before = hf_centers(&fit->problem, fit->centers.previous);
     (void)worker;
     for (int64_t j = begin; j < end; j++)
-        fit->skip.drift[j] = distance_above(
-            &now, &before, j, hf_center_moved(now.dtype, now.data, before.data, j, fit->problem.d));
-}
-
-void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square) {
-    const hf_array now = hf_centers(&fit->problem, fit->centers.current);
-    const hf_array next = hf_centers(&fit->problem, fit->centers.previous);
-    for (int64_t j = begin; j < end; j++)
-        fit->skip.drift[j] = distance_above(&now, &next, j, square[j - begin]);
+        fit->skip.drift[j] = distance_above(&now, &before, j, fit->skip.square[j]);
 }
 
 /* How far each centroid moved since the last assignment. */
-static void measure_drift(struct hf_fit *fit) {
+static hf_status measure_drift(struct hf_fit *fit) {
     struct hf_skip *s = &fit->skip;
     struct hf_assign_bounds *b = &s->bounds;
-    if (!s->drift_known)
-        hf_for_clusters(&fit->problem, fit->problem.k, drift_range, fit);
-    s->drift_known = false;
+    if (!s->square_known)
+        HF_TRY(hf_centers_moves(fit, s->square, NULL));
+    s->square_known = false;
+    hf_for_clusters(&fit->problem, fit->problem.k, drift_range, fit);
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;
@@ -110,6 +105,7 @@ static void measure_drift(struct hf_fit *fit) {
     }
     b->drift = s->drift;
     b->moved = s->moved;
+    return HF_OK;
 }
 
 /* Half the distance of each centroid to the nearest other one, from below: the lower bounds that
@@ -280,7 +276,7 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds) {
     if (!s->allocated || problem->opts.skipping == HF_SKIP_OFF)
         return HF_OK;
     if (!begin && (packed(problem, &fit->work) || s->have))
-        measure_drift(fit);
+        HF_TRY(measure_drift(fit));
     s->begin = false;
     s->sweep_rest -= s->sweep_rest > 0;
     const bool sweeps = !begin && may_sweep(problem, &fit->skip, &fit->work);

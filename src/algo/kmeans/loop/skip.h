@@ -25,8 +25,9 @@ struct hf_skip {
     bool probed;                      /* there are bounds */
     float *probe_upper, *probe_lower; /* of HF_PROBE_ROWS rows from all over the data, */
     int32_t *probe_labels;            /* with labels of their own */
+    double *square;                   /* [k] of the move of each centroid, */
+    bool square_known;                /* if that is known already */
     float *drift, *half;              /* [k] */
-    bool drift_known;                 /* drift is that of the centroids to come */
     int32_t *moved;                   /* [k] */
     int32_t *labels;                  /* [k] scratch: centroids assigned to themselves */
     float *upper, *lower;             /* [k] scratch, likewise */
@@ -51,10 +52,6 @@ hf_status hf_skip_arm(struct hf_fit *fit, struct hf_assign_bounds **bounds);
  * and reads no clock, so that a run can be repeated. */
 void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
                    const struct hf_assign_stats *stats);
-
-/* The squared moves of centroids [begin, end) from fit->centers.current to fit->centers.previous.
- */
-void hf_skip_moved(struct hf_fit *fit, int64_t begin, int64_t end, const double *square);
 
 /* The label of a row was changed by hand. */
 void hf_skip_forget_row(struct hf_skip *skip, int64_t row);

@@ -2,10 +2,9 @@
  * One cooperative launch that ends an iteration. Three parts, between which all blocks wait:
  * the sums follow the labels; a warp computes the centroid of a cluster, how far it moved and its
  * part of the inertia; a block adds these up for a problem and decides whether it goes on. The
- * float64 operations and their order are those of ops/means.c. */
+ * second part is op means, in the form that needs no launch of its own: the float64 operations and
+ * their order are those of that op. */
 #include "ops/lloyd/cuda/means.cuh"
-
-#define LANES HF_TREE_CLUSTERS
 
 /* ---- sums */
 
@@ -162,54 +161,6 @@ static __device__ void move_centers(const struct hf_lloyd_job &job, int side) {
 }
 
 /* ---- the end */
-
-/* The sum of lane[HF_TREE_CLUSTERS] as hf_tree_fold(), by one warp: a thread folds the lanes that
- * have its number modulo 32. */
-static __device__ double fold_lanes(const double *lane) {
-    constexpr int HALF = LANES / UPDATE_WARP / 2;
-    double v[HALF];
-    lane += threadIdx.x % UPDATE_WARP;
-#pragma unroll
-    for (int m = 0; m < HALF; m++)
-        v[m] = __dadd_rn(lane[m * UPDATE_WARP], lane[(m + HALF) * UPDATE_WARP]);
-#pragma unroll
-    for (int half = HALF / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int m = 0; m < half; m++)
-            v[m] = __dadd_rn(v[m], v[m + half]);
-    return fold_warp(v[0]);
-}
-
-/* The parts [k] of inertia and shift into lanes, those of the shift behind. All loads of a round
- * are under way together: a block has little but latency here. */
-static __device__ void fill_lanes(const double *inertia, const double *shift, int64_t k,
-                                  double *lane) {
-    constexpr int EACH = (LANES + HF_UPDATE_THREADS - 1) / HF_UPDATE_THREADS; /* of a thread */
-    double sum[EACH][2] = {};
-    for (int64_t base = threadIdx.x; base < k; base += LANES) {
-        double v[EACH][2];
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int64_t j = base + e * HF_UPDATE_THREADS;
-            const bool mine = threadIdx.x + e * HF_UPDATE_THREADS < LANES && j < k;
-            v[e][0] = mine ? inertia[j] : 0;
-            v[e][1] = mine ? shift[j] : 0;
-        }
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            sum[e][0] = __dadd_rn(sum[e][0], v[e][0]);
-            sum[e][1] = __dadd_rn(sum[e][1], v[e][1]);
-        }
-    }
-#pragma unroll
-    for (int e = 0; e < EACH; e++) {
-        const int l = (int)threadIdx.x + e * HF_UPDATE_THREADS;
-        if (l < LANES) {
-            lane[l] = sum[e][0];
-            lane[LANES + l] = sum[e][1];
-        }
-    }
-}
 
 static __device__ void learn(const struct hf_lloyd_job &job, int64_t p, struct known *known) {
     const struct known own = {job.tally[p],        job.state[p], job.counts[p],          job.tol[p],

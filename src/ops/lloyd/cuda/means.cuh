@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Centroids from sums, and whether a problem goes on: the float64 operations of ops/means.c in
- * their order, as the lanes of a warp and one thread of a block make them. */
+ * Op means as the lanes of a warp and a block make it, in the order of float64 operations that the
+ * op has on the host; and whether a problem of op lloyd goes on. */
 #ifndef HF_LLOYD_CUDA_MEANS_CUH
 #define HF_LLOYD_CUDA_MEANS_CUH
 
@@ -11,6 +11,7 @@
 #include "ops/update/update_cuda.cuh"
 
 #define ALL 0xffffffffu
+#define LANES HF_TREE_CLUSTERS
 
 static_assert(HF_TREE_COLUMNS == UPDATE_WARP, "a sum over columns is one of a warp");
 
@@ -163,6 +164,54 @@ move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struc
     add_inertia(job.rule.metric, shift, c, sum, before, lane);
     put_center(next, job.rule.type, c.at + f,
                moved_to<PLAIN>(job.rule, divisor, sum, before, lane));
+}
+
+/* The sum of lane[HF_TREE_CLUSTERS] as hf_tree_fold(), by one warp: a thread folds the lanes that
+ * have its number modulo 32. */
+static __device__ __forceinline__ double fold_lanes(const double *lane) {
+    constexpr int HALF = LANES / UPDATE_WARP / 2;
+    double v[HALF];
+    lane += threadIdx.x % UPDATE_WARP;
+#pragma unroll
+    for (int m = 0; m < HALF; m++)
+        v[m] = __dadd_rn(lane[m * UPDATE_WARP], lane[(m + HALF) * UPDATE_WARP]);
+#pragma unroll
+    for (int half = HALF / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int m = 0; m < half; m++)
+            v[m] = __dadd_rn(v[m], v[m + half]);
+    return fold_warp(v[0]);
+}
+
+/* The parts [k] of inertia and shift into lanes, those of the shift behind. All loads of a round
+ * are under way together: a block has little but latency here. */
+static __device__ __forceinline__ void fill_lanes(const double *inertia, const double *shift,
+                                                  int64_t k, double *lane) {
+    constexpr int EACH = (LANES + HF_UPDATE_THREADS - 1) / HF_UPDATE_THREADS; /* of a thread */
+    double sum[EACH][2] = {};
+    for (int64_t base = threadIdx.x; base < k; base += LANES) {
+        double v[EACH][2];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int64_t j = base + e * HF_UPDATE_THREADS;
+            const bool mine = threadIdx.x + e * HF_UPDATE_THREADS < LANES && j < k;
+            v[e][0] = mine ? inertia[j] : 0;
+            v[e][1] = mine ? shift[j] : 0;
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            sum[e][0] = __dadd_rn(sum[e][0], v[e][0]);
+            sum[e][1] = __dadd_rn(sum[e][1], v[e][1]);
+        }
+    }
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int l = (int)threadIdx.x + e * HF_UPDATE_THREADS;
+        if (l < LANES) {
+            lane[l] = sum[e][0];
+            lane[LANES + l] = sum[e][1];
+        }
+    }
 }
 
 /* What is known of a problem before its sums are. */

@@ -1,14 +1,15 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/means.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * The parts of op means on the host: clusters one after the other, what can be vectors a block of
+ * columns at a time. The reference and the kernels of each instruction set include it. */
+#ifndef HF_MEANS_PARTS_H
+#define HF_MEANS_PARTS_H
+
 #include "base/compiler.h"
 #include "base/dtype.h"
 #include "base/tree.h"
+#include "ops/means/means.h"
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
-#if HF_HAVE_ISA_avx512
-#include "ops/means_avx512.h"
-#endif
 
 /* Columns are taken HF_TREE_COLUMNS at a time, which is what the compiler makes vectors of. */
 #define BLOCK HF_TREE_COLUMNS
@@ -67,22 +68,6 @@ ALWAYS_INLINE void centers_at(const void *centers, hf_dtype type, int64_t at, in
         out[i] = (double)single[i];
 }
 
-double hf_sums_weight(const struct hf_sums *s, int64_t cluster) {
-    if (!s->weight)
-        return (double)s->count[cluster];
-    const int64_t limb[HF_MAX_LIMBS] = {s->weight[cluster],
-                                        s->limbs > 1 ? s->weight[s->k + cluster] : 0};
-    return hf_fixed_value(limb, s->limbs, s->bits, s->weight_mult);
-}
-
-void hf_center_store(const struct hf_center_rule *rule, void *dst, int64_t i, double v) {
-    const double rounded = hf_round_to(v, rule->store);
-    if (rule->type == HF_F64)
-        ((double *)dst)[i] = rounded;
-    else
-        ((float *)dst)[i] = (float)rounded;
-}
-
 /* The length of the sum of a cluster. */
 static double sum_length(const struct hf_center_rule *rule, const struct hf_sums *s, int64_t j) {
     double lane[HF_TREE_COLUMNS] = {0};
@@ -112,8 +97,10 @@ ALWAYS_INLINE void next_block(const struct hf_center_rule *rule, const struct hf
         hf_center_store(rule, next, at + i, v[i]);
 }
 
-void hf_centers_next_some(const struct hf_center_rule *rule, const struct hf_sums *s,
-                          const void *now, void *next, int64_t begin, int64_t end) {
+/* Centroids [begin, end) of next [k, d]; those of empty clusters, and of directions of length 0,
+ * are those of now. */
+static inline void next_some(const struct hf_center_rule *rule, const struct hf_sums *s,
+                             const void *now, void *next, int64_t begin, int64_t end) {
     const size_t bytes = (size_t)s->d * hf_dtype_bytes(rule->type);
     const bool plain = sums_are_plain(rule, s);
     for (int64_t j = begin; j < end; j++) {
@@ -121,7 +108,9 @@ void hf_centers_next_some(const struct hf_center_rule *rule, const struct hf_sum
         if (divisor > 0 && rule->metric == HF_COSINE)
             divisor = sum_length(rule, s, j); /* the direction of the sum; 0 has none */
         if (!(divisor > 0)) {
-            memcpy((char *)next + (size_t)j * bytes, (const char *)now + (size_t)j * bytes, bytes);
+            if (next != now)
+                memcpy((char *)next + (size_t)j * bytes, (const char *)now + (size_t)j * bytes,
+                       bytes);
             continue;
         }
         int64_t f = 0;
@@ -129,11 +118,6 @@ void hf_centers_next_some(const struct hf_center_rule *rule, const struct hf_sum
             next_block(rule, s, plain, next, j, f, BLOCK, divisor);
         next_block(rule, s, plain, next, j, f, (int)(s->d - f), divisor);
     }
-}
-
-void hf_centers_next(const struct hf_center_rule *rule, const struct hf_sums *s, const void *now,
-                     void *next) {
-    hf_centers_next_some(rule, s, now, next, 0, s->k);
 }
 
 ALWAYS_INLINE void moved_block(hf_dtype type, const void *a, const void *b, int64_t at, int count,
@@ -148,20 +132,15 @@ ALWAYS_INLINE void moved_block(hf_dtype type, const void *a, const void *b, int6
     }
 }
 
-double hf_center_moved(hf_dtype type, const void *a, const void *b, int64_t j, int64_t d) {
+/* The squared distance between centroid j of a and that of b. */
+static inline double center_moved(hf_dtype type, const void *a, const void *b, int64_t j,
+                                  int64_t d) {
     double lane[BLOCK] = {0};
     int64_t f = 0;
     for (; f + BLOCK <= d; f += BLOCK)
         moved_block(type, a, b, j * d + f, BLOCK, lane);
     moved_block(type, a, b, j * d + f, (int)(d - f), lane);
     return fold_columns(lane, d);
-}
-
-double hf_centers_moved(hf_dtype type, const void *a, const void *b, int64_t k, int64_t d) {
-    double total[HF_TREE_CLUSTERS] = {0};
-    for (int64_t j = 0; j < k; j++)
-        total[j % HF_TREE_CLUSTERS] += hf_center_moved(type, a, b, j, d);
-    return hf_tree_fold(total, HF_TREE_CLUSTERS);
 }
 
 ALWAYS_INLINE void euclidean_block(const struct hf_center_rule *rule, const struct hf_sums *s,
@@ -207,17 +186,14 @@ static double product_part(const struct hf_center_rule *rule, const struct hf_su
     return square > 0 ? weight - dot / sqrt(square) : weight;
 }
 
-void hf_centers_score_some(const struct hf_center_rule *rule, const struct hf_sums *s,
-                           const void *c, int64_t begin, int64_t end, double *term) {
-    const bool plain = sums_are_plain(rule, s);
-    for (int64_t j = begin; j < end; j++) {
-        const double weight = hf_sums_weight(s, j);
-        term[j - begin] = 0;
-        if (weight > 0)
-            term[j - begin] = rule->metric == HF_EUCLIDEAN
-                                  ? euclidean_part(rule, s, plain, c, j, weight)
-                                  : product_part(rule, s, c, j, weight);
-    }
+/* What cluster j adds to the inertia of the labels in the sums against the centroids c. */
+static inline double score_of(const struct hf_center_rule *rule, const struct hf_sums *s,
+                              bool plain, const void *c, int64_t j) {
+    const double weight = hf_sums_weight(s, j);
+    if (!(weight > 0))
+        return 0;
+    return rule->metric == HF_EUCLIDEAN ? euclidean_part(rule, s, plain, c, j, weight)
+                                        : product_part(rule, s, c, j, weight);
 }
 
 /* Columns [f, f + count) of all that an iteration makes of the sums of cluster j, Euclidean:
@@ -242,64 +218,82 @@ ALWAYS_INLINE void step_block(const struct hf_center_rule *rule, const struct hf
     }
 }
 
-/* Clusters [begin, end), none empty; all centroids float32. */
-ALWAYS_INLINE void step_some(const struct hf_center_rule *rule, const struct hf_sums *s,
-                             const struct hf_step *step, int64_t begin, int64_t end) {
-    const bool plain = sums_are_plain(rule, s);
-    for (int64_t j = begin; j < end; j++) {
-        const double weight = hf_sums_weight(s, j);
-        double score[BLOCK] = {0};
-        double moved[BLOCK] = {0};
-        int64_t f = 0;
-        for (; f + BLOCK <= s->d; f += BLOCK)
-            step_block(rule, s, plain, step->now, step->next, j, f, BLOCK, weight, score, moved);
-        step_block(rule, s, plain, step->now, step->next, j, f, (int)(s->d - f), weight, score,
-                   moved);
-        step->score[j - step->first] = fold_columns(score, s->d);
-        step->moved[j - step->first] = fold_columns(moved, s->d);
-    }
+/* Cluster j, which is not empty; all centroids float32. */
+ALWAYS_INLINE void step_center(const struct hf_means_args *a, bool plain, int64_t j, double *score,
+                               double *moved) {
+    const struct hf_sums *s = a->sums;
+    const double weight = hf_sums_weight(s, j);
+    double scores[BLOCK] = {0};
+    double moves[BLOCK] = {0};
+    int64_t f = 0;
+    for (; f + BLOCK <= s->d; f += BLOCK)
+        step_block(&a->rule, s, plain, a->now, a->next, j, f, BLOCK, weight, scores, moves);
+    step_block(&a->rule, s, plain, a->now, a->next, j, f, (int)(s->d - f), weight, scores, moves);
+    *score = fold_columns(scores, s->d);
+    *moved = fold_columns(moves, s->d);
 }
 
-/* As above, one quantity after the other. */
-static void step_apart(const struct hf_center_rule *rule, const struct hf_sums *s,
-                       const struct hf_step *step, int64_t begin, int64_t end) {
-    hf_centers_score_some(rule, s, step->now, begin, end, step->score + (begin - step->first));
-    hf_centers_next_some(rule, s, step->now, step->next, begin, end);
-    for (int64_t j = begin; j < end; j++)
-        step->moved[j - step->first] = hf_center_moved(rule->type, step->now, step->next, j, s->d);
+/* Can step_center() make these clusters? */
+static inline bool step_is_whole(const struct hf_means_args *a, int64_t begin, int64_t end) {
+    bool whole = a->rule.metric == HF_EUCLIDEAN && a->rule.type == HF_F32 &&
+                 a->rule.store == HF_F32 && a->next && !a->given;
+    for (int64_t j = begin; whole && j < end; j++)
+        whole = hf_sums_weight(a->sums, j) > 0;
+    return whole;
 }
 
-void hf_centers_step_some(const struct hf_center_rule *rule, const struct hf_sums *s,
-                          const struct hf_step *step, int64_t begin, int64_t end) {
-    bool full = rule->metric == HF_EUCLIDEAN && rule->type == HF_F32 && rule->store == HF_F32;
-    for (int64_t j = begin; full && j < end; j++)
-        full = hf_sums_weight(s, j) > 0;
-    if (!full)
-        step_apart(rule, s, step, begin, end);
-#if HF_HAVE_ISA_avx512
-    else if (step_is_safe(rule, s, begin, end))
-        step_avx512(rule, s, step, begin, end);
-#endif
-    else
-        step_some(rule, s, step, begin, end);
+/* What is wanted of clusters [begin, end), one quantity after the other; score and moved: of
+ * cluster `begin` and those behind it. */
+static inline void means_apart(const struct hf_means_args *a, int64_t begin, int64_t end,
+                               double *score, double *moved) {
+    const struct hf_center_rule *rule = &a->rule;
+    const bool plain = a->inertia && sums_are_plain(rule, a->sums);
+    for (int64_t j = begin; a->inertia && j < end; j++)
+        score[j - begin] = score_of(rule, a->sums, plain, a->now, j);
+    if (a->next && !a->given)
+        next_some(rule, a->sums, a->now, a->next, begin, end);
+    for (int64_t j = begin; (a->moved || a->shift) && j < end; j++)
+        moved[j - begin] = center_moved(rule->type, a->now, a->next, j, a->sums->d);
 }
 
-double hf_score_total(hf_metric metric, double sum, double total_square) {
-    if (metric != HF_EUCLIDEAN)
-        return sum;
-    return total_square + sum > 0 ? total_square + sum : 0;
+/* A call of op means, HF_TREE_CLUSTERS clusters at a time: the lanes of the sums over them. */
+struct means_job {
+    const struct hf_means_args *a;
+    int64_t first; /* of those clusters */
+    double score[HF_TREE_CLUSTERS], moved[HF_TREE_CLUSTERS];
+};
+
+/* Lanes of sums over the clusters: those without a term are +0 and change nothing. */
+static inline int lanes_of(int64_t k) {
+    int lanes = HF_TREE_CLUSTERS;
+    while (lanes > 1 && lanes / 2 >= k)
+        lanes /= 2;
+    return lanes;
 }
 
-double hf_centers_score(const struct hf_center_rule *rule, const struct hf_sums *s, const void *c,
-                        double total_square) {
-    double total[HF_TREE_CLUSTERS] = {0};
-    double term[HF_TREE_CLUSTERS];
-    for (int64_t j = 0; j < s->k; j += HF_TREE_CLUSTERS) {
-        const int64_t left = s->k - j;
+/* The whole call; `some` makes a range of the clusters of a job, from job->first on. */
+static inline void means_all(hf_pool *pool, const struct hf_means_args *a, int64_t grain,
+                             hf_range_fn *some) {
+    struct means_job job = {.a = a};
+    const int lanes = lanes_of(a->sums->k);
+    double score[HF_TREE_CLUSTERS], moved[HF_TREE_CLUSTERS];
+    memset(score, 0, (size_t)lanes * sizeof(double));
+    memset(moved, 0, (size_t)lanes * sizeof(double));
+    for (job.first = 0; job.first < a->sums->k; job.first += HF_TREE_CLUSTERS) {
+        const int64_t left = a->sums->k - job.first;
         const int64_t count = left < HF_TREE_CLUSTERS ? left : HF_TREE_CLUSTERS;
-        hf_centers_score_some(rule, s, c, j, j + count, term);
-        for (int64_t i = 0; i < count; i++)
-            total[i] += term[i];
+        hf_parallel_for(pool, count, grain, some, &job);
+        for (int64_t i = 0; a->inertia && i < count; i++)
+            score[i] += job.score[i];
+        for (int64_t i = 0; a->shift && i < count; i++)
+            moved[i] += job.moved[i];
+        if (a->moved)
+            memcpy(a->moved + job.first, job.moved, (size_t)count * sizeof(double));
     }
-    return hf_score_total(rule->metric, hf_tree_fold(total, HF_TREE_CLUSTERS), total_square);
+    if (a->inertia)
+        *a->inertia = hf_means_inertia(a, hf_tree_fold(score, lanes));
+    if (a->shift)
+        *a->shift = hf_tree_fold(moved, lanes);
 }
+
+#endif

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hf_centers_step_some() on AVX-512, which knows quotients without dividing; included by means.c,
- * where the compiler can make it. */
+ * step_center() on AVX-512, which knows quotients without dividing. */
 #ifndef HF_MEANS_AVX512_H
 #define HF_MEANS_AVX512_H
 
 #include "base/compiler.h"
 #include "base/tree.h"
-#include "device/host/isa.h"
-#include "ops/means.h"
+#include "ops/means/means.h"
 #include <immintrin.h>
 #include <stdbool.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define PART 8                         /* columns of a vector, */
 #define PARTS (HF_TREE_COLUMNS / PART) /* and vectors of the lanes of a sum */
 #define SAFE 0x1p400 /* of sums and weights whose quotients lose nothing on the way */
@@ -32,15 +29,15 @@ struct step_lanes {
 /* a / b rounded to nearest, without a division: inverse is 1 / b rounded to nearest. `near` is one
  * of the two neighbours of a / b, what it leaves of a is exact, and so is the last step (Markstein,
  * Computation of elementary functions on the IBM RISC System/6000 processor, 1990). */
-AVX512 ALWAYS_INLINE __m512d quotient(__m512d a, __m512d b, __m512d inverse) {
+ALWAYS_INLINE __m512d quotient(__m512d a, __m512d b, __m512d inverse) {
     const __m512d rough = _mm512_mul_pd(a, inverse);
     const __m512d near = _mm512_fmadd_pd(_mm512_fnmadd_pd(b, rough, a), inverse, rough);
     return _mm512_fmadd_pd(_mm512_fnmadd_pd(b, near, a), inverse, near);
 }
 
 /* step_block() for the columns f + i with bit i of `some`; lane `at` of the sums. */
-AVX512 ALWAYS_INLINE void step_part(const struct step_row *r, int64_t f, __mmask8 some,
-                                    struct step_lanes *lanes, int at) {
+ALWAYS_INLINE void step_part(const struct step_row *r, int64_t f, __mmask8 some,
+                             struct step_lanes *lanes, int at) {
     const __m512d w = r->weight;
     const __m512d shift = _mm512_maskz_loadu_pd(some, r->shift + f);
     const __m512d old = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(some, r->from + f));
@@ -58,14 +55,13 @@ AVX512 ALWAYS_INLINE void step_part(const struct step_row *r, int64_t f, __mmask
 }
 
 /* hf_tree_fold() of all lanes. */
-AVX512 ALWAYS_INLINE double fold_parts(const __m512d v[PARTS]) {
+ALWAYS_INLINE double fold_parts(const __m512d v[PARTS]) {
     double lane[PART];
     _mm512_storeu_pd(lane, _mm512_add_pd(_mm512_add_pd(v[0], v[2]), _mm512_add_pd(v[1], v[3])));
     return hf_tree_fold(lane, PART);
 }
 
-AVX512 ALWAYS_INLINE void step_row(const struct step_row *r, int64_t d, double *score,
-                                   double *moved) {
+ALWAYS_INLINE void step_row(const struct step_row *r, int64_t d, double *score, double *moved) {
     struct step_lanes lanes;
     int64_t f = 0;
     UNROLL(4)
@@ -86,34 +82,29 @@ AVX512 ALWAYS_INLINE void step_row(const struct step_row *r, int64_t d, double *
     *moved = fold_parts(lanes.moved);
 }
 
-/* Can step_avx512() do these clusters? Then no float64 there underflows or overflows. */
-static bool step_is_safe(const struct hf_center_rule *rule, const struct hf_sums *s, int64_t begin,
-                         int64_t end) {
+/* Can step_vectors() make these clusters? Then no float64 there underflows or overflows. */
+static bool step_is_safe(const struct hf_means_args *a, int64_t begin, int64_t end) {
     bool safe = true;
-    if (!(hf_cpu_isas() >> HF_ISA_ID_avx512 & 1))
-        return false;
-    for (int64_t f = 0; f < s->d; f++)
-        safe &= rule->unit[f] > 1 / SAFE && rule->unit[f] < SAFE;
+    for (int64_t f = 0; f < a->sums->d; f++)
+        safe &= a->rule.unit[f] > 1 / SAFE && a->rule.unit[f] < SAFE;
     for (int64_t j = begin; safe && j < end; j++) {
-        const double weight = hf_sums_weight(s, j);
+        const double weight = hf_sums_weight(a->sums, j);
         safe = weight > 1 / SAFE && weight < SAFE;
     }
     return safe;
 }
 
-AVX512 static void step_avx512(const struct hf_center_rule *rule, const struct hf_sums *s,
-                               const struct hf_step *step, int64_t begin, int64_t end) {
-    for (int64_t j = begin; j < end; j++) {
-        const double weight = hf_sums_weight(s, j);
-        const struct step_row r = {.sum = s->sum + j * s->d,
-                                   .unit = rule->unit,
-                                   .shift = rule->shift,
-                                   .from = (const float *)step->now + j * s->d,
-                                   .to = (float *)step->next + j * s->d,
-                                   .weight = _mm512_set1_pd(weight),
-                                   .inverse = _mm512_set1_pd(1 / weight)};
-        step_row(&r, s->d, step->score + (j - step->first), step->moved + (j - step->first));
-    }
+static void step_vectors(const struct hf_means_args *a, int64_t j, double *score, double *moved) {
+    const struct hf_sums *s = a->sums;
+    const double weight = hf_sums_weight(s, j);
+    const struct step_row r = {.sum = s->sum + j * s->d,
+                               .unit = a->rule.unit,
+                               .shift = a->rule.shift,
+                               .from = (const float *)a->now + j * s->d,
+                               .to = (float *)a->next + j * s->d,
+                               .weight = _mm512_set1_pd(weight),
+                               .inverse = _mm512_set1_pd(1 / weight)};
+    step_row(&r, s->d, score, moved);
 }
 
 #endif
