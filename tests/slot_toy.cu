@@ -27,8 +27,8 @@ static hf_status toy_run(const struct hf_call *call) {
     return status;
 }
 
-static const struct hf_kernel toy = {"toy_cuda", HF_DEV_CUDA, HF_DT_DATA, 80,      0,   0,
-                                     {0, 0, 0},  NULL,        NULL,       toy_run, NULL};
+static const struct hf_kernel toy = {"toy_cuda", HF_DEV_CUDA, HF_DT_DATA, 80,      0,    0,
+                                     {0, 0, 0},  NULL,        NULL,       toy_run, NULL, NULL};
 
 extern "C" {
 const struct hf_kernel *const hf_toy_cuda = &toy;

@@ -20,6 +20,9 @@ enum hf_trait {
     HF_TRAIT_FIXED_ORDER = 2 /* the same bits every time, whatever the threads */
 };
 
+/* A step of a call: op and arguments, of which contents of arrays are not looked at. */
+typedef void hf_step_fn(void *user, int op, const void *args);
+
 struct hf_kernel {
     const char *name; /* op_dtype_tile_isa[_idea] */
     int device;       /* enum hf_device_id */
@@ -34,6 +37,10 @@ struct hf_kernel {
     hf_status (*run)(const struct hf_call *call);
     /* Predicted nanoseconds of this call on one worker: the cost model. NULL: never preferred. */
     double (*estimate)(const struct hf_call *call);
+    /* Of a kernel that is made of others: tells the steps of a call, at most HF_MAX_STEPS, none of
+     * which has steps itself. Each is planned like any call; hf_call.step has their kernels in this
+     * order. NULL: it has none. */
+    void (*steps)(const struct hf_call *call, hf_step_fn *tell, void *user);
 };
 
 /* What a kernel file exports: hf_<op>_rows_<isa>. */

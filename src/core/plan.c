@@ -51,9 +51,33 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
     return reason == NULL;
 }
 
-size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args) {
-    const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
-    return row->workspace != NULL ? row->workspace(&call) : 0;
+struct steps {
+    hf_context *ctx;
+    struct hf_call *call;
+    int count;
+    hf_status status;
+};
+
+static void plan_step(void *user, int op, const void *args) {
+    struct steps *steps = user;
+    assert(steps->count < HF_MAX_STEPS);
+    const struct hf_kernel **step = &steps->call->step[steps->count++];
+    if (steps->status == HF_OK)
+        steps->status = hf_plan(steps->ctx, op, args, step, NULL);
+}
+
+hf_status hf_plan_steps(hf_context *ctx, const struct hf_kernel *kernel, struct hf_call *call) {
+    struct steps steps = {ctx, call, 0, HF_OK};
+    if (kernel->steps != NULL)
+        kernel->steps(call, plan_step, &steps);
+    return steps.status;
+}
+
+size_t hf_row_workspace(hf_context *ctx, const struct hf_kernel *row, const void *args) {
+    struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
+    if (row->workspace == NULL || hf_plan_steps(ctx, row, &call) != HF_OK)
+        return 0;
+    return row->workspace(&call);
 }
 
 static size_t workspace_of(struct call *call, const struct hf_kernel *kernel) {

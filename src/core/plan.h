@@ -34,8 +34,11 @@ hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const vo
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes);
 
-/* Bytes of workspace that a row asks for in a call. */
-size_t hf_row_workspace(const hf_context *ctx, const struct hf_kernel *row, const void *args);
+/* Plan the steps of the kernel's call: call->step. */
+hf_status hf_plan_steps(hf_context *ctx, const struct hf_kernel *kernel, struct hf_call *call);
+
+/* Bytes of workspace that a row asks for in a call; 0 if a step of it cannot be planned. */
+size_t hf_row_workspace(hf_context *ctx, const struct hf_kernel *row, const void *args);
 
 /* Bytes of workspace of the row that hf_plan() chooses; where none fits, the least that any row
  * asks for; 0 when there is no row. */

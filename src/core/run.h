@@ -33,9 +33,10 @@ hf_status hf_guard_forget(hf_context *ctx);
 /* What hf_verify() does about a finding. (guard/verify.c) */
 hf_status hf_verify_told(hf_context *ctx);
 
-/* The call of this kernel with these arguments, but for the workspace. For what runs a kernel that
- * no plan chose: the harness. */
-struct hf_call hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args);
+/* The call of this kernel with these arguments, its steps planned, but for the workspace. For what
+ * runs a kernel that no plan chose: the harness. */
+hf_status hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args,
+                     struct hf_call *call);
 
 /* A call by this kernel, which must serve it. */
 hf_status hf_run_kernel(hf_context *ctx, enum hf_op_id op, const struct hf_kernel *kernel,

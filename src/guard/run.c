@@ -14,18 +14,21 @@ const char *hf_scheme_name(int id) {
     return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
 }
 
-struct hf_call hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args) {
-    return (struct hf_call){.device = &ctx->props,
-                            .comm = &ctx->comm,
-                            .args = args,
-                            .stream = ctx->stream,
-                            .slot = ctx->guard.slot,
-                            .kernel = hf_guard_number(ctx, kernel)};
+hf_status hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args,
+                     struct hf_call *call) {
+    *call = (struct hf_call){.device = &ctx->props,
+                             .comm = &ctx->comm,
+                             .args = args,
+                             .stream = ctx->stream,
+                             .slot = ctx->guard.slot,
+                             .kernel = hf_guard_number(ctx, kernel)};
+    return hf_plan_steps(ctx, kernel, call);
 }
 
 static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
                      const struct hf_kernel *kernel, size_t bytes, bool wait) {
-    struct hf_call call = hf_call_of(ctx, kernel, args);
+    struct hf_call call;
+    HF_TRY(hf_call_of(ctx, kernel, args, &call));
     if (bytes > 0)
         HF_TRY(hf_workspace(ctx, bytes, &call.ws));
     ctx->last_kernel[op] = kernel;

@@ -71,7 +71,11 @@ static bool run_once(hf_context *ctx, const struct hf_kernel *row, struct hf_cas
                      char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
     const struct hf_device *device = ctx->device;
-    struct hf_call call = hf_call_of(ctx, row, c->args);
+    struct hf_call call;
+    if (hf_call_of(ctx, row, c->args, &call) != HF_OK) {
+        snprintf(why, why_bytes, "%s", hf_last_error(ctx));
+        return false;
+    }
     const size_t bytes = row->workspace ? row->workspace(&call) : 0;
     if (!hf_bench_ws_init(&ws, device, ctx->stream, bytes, poison)) {
         snprintf(why, why_bytes, "no memory for its workspace");

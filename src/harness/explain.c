@@ -5,8 +5,8 @@
 #include "harness/harness.h"
 #include <stdio.h>
 
-static void tell(const struct hf_context *ctx, const struct hf_plan_candidate *from,
-                 const void *args, hf_dev_candidate_fn each, void *user) {
+static void tell(struct hf_context *ctx, const struct hf_plan_candidate *from, const void *args,
+                 hf_dev_candidate_fn each, void *user) {
     const struct hf_kernel *row = from->kernel;
     hf_dev_candidate to = {.kernel = row->name,
                            .usable = from->usable,

@@ -133,7 +133,8 @@ static hf_status run_row(struct timing_job *job, const struct hf_kernel *row, do
     hf_context *ctx = job->ctx;
     HF_TRY(hf_case_restore_on(&job->c, ctx));
     HF_TRY(ctx->device->mark(ctx->stream, 0));
-    struct hf_call call = hf_call_of(ctx, row, job->c.args);
+    struct hf_call call;
+    HF_TRY(hf_call_of(ctx, row, job->c.args, &call));
     call.ws = job->ws;
     const hf_status status = row->run(&call);
     HF_TRY(ctx->device->mark(ctx->stream, 1));

@@ -109,7 +109,8 @@ static const struct hf_kernel rows[] = {{"distance_any_cuda",
                                          NULL,
                                          NULL,
                                          distance_run,
-                                         distance_estimate}};
+                                         distance_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_distance_rows_cuda;

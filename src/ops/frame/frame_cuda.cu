@@ -116,7 +116,8 @@ static const struct hf_kernel rows[] = {{"frame_any_cuda",
                                          NULL,
                                          NULL,
                                          frame_run,
-                                         frame_estimate}};
+                                         frame_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_frame_rows_cuda;

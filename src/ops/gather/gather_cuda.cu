@@ -67,7 +67,8 @@ static const struct hf_kernel rows[] = {{"gather_any_cuda",
                                          NULL,
                                          NULL,
                                          gather_run,
-                                         gather_estimate}};
+                                         gather_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_gather_rows_cuda;

@@ -186,7 +186,8 @@ static const struct hf_kernel rows[] = {{"greedy_any_cuda",
                                          NULL,
                                          greedy_workspace,
                                          greedy_run,
-                                         greedy_estimate},
+                                         greedy_estimate,
+                                         NULL},
                                         {"greedy_few_sm90",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -197,7 +198,8 @@ static const struct hf_kernel rows[] = {{"greedy_any_cuda",
                                          few_supports,
                                          few_workspace,
                                          few_run,
-                                         few_estimate}};
+                                         few_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_greedy_rows_cuda;

@@ -223,7 +223,8 @@ static const struct hf_kernel rows[] = {{"inertia_any_cuda",
                                          NULL,
                                          NULL,
                                          inertia_run,
-                                         inertia_estimate}};
+                                         inertia_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_inertia_rows_cuda;

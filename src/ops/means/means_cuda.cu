@@ -172,7 +172,8 @@ static const struct hf_kernel rows[] = {{"means_f64_32_cuda",
                                          means_supports,
                                          means_workspace,
                                          means_run,
-                                         means_estimate}};
+                                         means_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_means_rows_cuda;

@@ -341,7 +341,8 @@ static const struct hf_kernel rows[] = {{"moments_any_cuda",
                                          moments_supports,
                                          NULL,
                                          moments_run,
-                                         moments_estimate}};
+                                         moments_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_moments_rows_cuda;

@@ -357,7 +357,8 @@ static const struct hf_kernel rows[] = {{"range_any_cuda",
                                          range_supports,
                                          range_workspace,
                                          range_run,
-                                         range_estimate}};
+                                         range_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_range_rows_cuda;

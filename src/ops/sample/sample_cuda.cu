@@ -273,7 +273,8 @@ static const struct hf_kernel rows[] = {{"sample_any_cuda",
                                          NULL,
                                          sample_workspace,
                                          sample_run,
-                                         sample_estimate}};
+                                         sample_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_sample_rows_cuda;

@@ -322,7 +322,8 @@ static const struct hf_kernel rows[] = {{"seed_any_cuda",
                                          NULL,
                                          NULL,
                                          seed_run,
-                                         seed_estimate}};
+                                         seed_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_seed_rows_cuda;

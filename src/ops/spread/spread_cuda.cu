@@ -206,7 +206,8 @@ static const struct hf_kernel rows[] = {{"spread_any_cuda",
                                          NULL,
                                          spread_workspace,
                                          spread_run,
-                                         spread_estimate}};
+                                         spread_estimate,
+                                         NULL}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_spread_rows_cuda;

@@ -84,7 +84,8 @@ static size_t row_carve(const struct hf_call *call, enum hf_assign_kind kind, vo
         const struct hf_update_args u = update_of(a);
         carve.used = (carve.used + 255) / 256 * 256;
         const struct hf_call part = hf_call_part(call, &u);
-        m->update = hf_carve_take(&carve, hf_update_rows_cuda.rows[0].workspace(&part));
+        const struct hf_kernel *update = call->step[0];
+        m->update = hf_carve_take(&carve, update->workspace != NULL ? update->workspace(&part) : 0);
     }
     return carve.used + 256;
 }
@@ -191,7 +192,7 @@ static hf_status row_launch(const struct hf_call *call, const struct row_views *
     u.x = v->x;
     u.old_labels = step.before;
     u.labels = v->labels;
-    return hf_run_part(call, hf_update_rows_cuda.rows, &u, m.update);
+    return hf_run_part(call, call->step[0], &u, m.update);
 }
 
 static hf_status row_run(const struct hf_call *call, enum hf_assign_kind kind) {
@@ -203,6 +204,15 @@ static hf_status row_run(const struct hf_call *call, enum hf_assign_kind kind) {
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     return hf_stage_end(&stage, row_launch(call, &views, kind));
+}
+
+/* Fused sums are moved by a kernel of update. */
+static void row_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+    const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
+    if (a->sums == NULL)
+        return;
+    const struct hf_update_args u = update_of(a);
+    tell(user, HF_OP_UPDATE, &u);
 }
 
 static hf_status dense_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_DENSE); }
@@ -282,7 +292,8 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          row_supports,
                                          row_workspace,
                                          dense_run,
-                                         dense_estimate},
+                                         dense_estimate,
+                                         row_steps},
                                         {"assign_f16_256x128_cuda",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -293,7 +304,8 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          mma_supports,
                                          row_workspace,
                                          mma_run,
-                                         mma_estimate},
+                                         mma_estimate,
+                                         row_steps},
                                         {"assign_f16_64x128_sm90",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -304,7 +316,8 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          tensor_supports,
                                          row_workspace,
                                          tensor_run,
-                                         tensor_estimate},
+                                         tensor_estimate,
+                                         row_steps},
                                         {"assign_i8_64x256_sm90",
                                          HF_DEV_CUDA,
                                          HF_DT(HF_U8),
@@ -315,7 +328,20 @@ static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
                                          i8_supports,
                                          i8_workspace,
                                          i8_run,
-                                         i8_estimate}};
+                                         i8_estimate,
+                                         row_steps}};
+
+/* In the order of rows[]. */
+static const enum hf_assign_kind kinds[] = {HF_ASSIGN_DENSE, HF_ASSIGN_MMA, HF_ASSIGN_TENSOR,
+                                            HF_ASSIGN_I8};
+static_assert(sizeof kinds / sizeof *kinds == sizeof rows / sizeof *rows, "a kind for each row");
+
+enum hf_assign_kind hf_assign_kind_of(const struct hf_kernel *kernel) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (kernel == &rows[i])
+            return kinds[i];
+    return HF_ASSIGN_TENSOR;
+}
 
 extern "C" {
 extern const struct hf_kernel_table hf_assign_rows_cuda;

@@ -17,12 +17,17 @@
 
 /* Which kernels look at all rows and centroids first. */
 enum hf_assign_kind {
-    HF_ASSIGN_AUTO,   /* the best for the device */
+    HF_ASSIGN_AUTO,   /* not chosen yet: for questions of what would pay */
     HF_ASSIGN_DENSE,  /* none: differences of all pairs */
     HF_ASSIGN_TENSOR, /* 16 bits (cuda/filter.h) */
     HF_ASSIGN_MMA,    /* asks for HF_ASSIGN_TENSOR by mma.sync (cuda/mma.h), */
     HF_ASSIGN_I8      /* after a filter of u8 rows (cuda/i8.h) */
 };
+
+struct hf_kernel;
+
+/* What a row of op assign on CUDA does; HF_ASSIGN_TENSOR for other kernels. */
+enum hf_assign_kind hf_assign_kind_of(const struct hf_kernel *kernel);
 
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
@@ -38,7 +43,7 @@ struct hf_assign_problem {
                                  device memory must have been written by now */
     double scale;        /* hf_filter.scale; 0 means 1 */
     double length;       /* hf_filter.length */
-    enum hf_assign_kind kind; /* HF_ASSIGN_AUTO but in tests */
+    enum hf_assign_kind kind; /* of the kernel that was planned: hf_assign_kind_of() */
 };
 
 /* Rows as the filter wants them, made by hf_assign_rows_prepare(). */
@@ -112,8 +117,8 @@ size_t hf_assign_rows_bytes(const struct hf_assign_problem *problem);
 hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_problem *problem,
                                  void *memory, struct hf_assign_rows *rows);
 
-/* With HF_ASSIGN_I8 rows are not converted to 16 bits before they are asked for here: those of a
- * list [*count], NULL: all. */
+/* With HF_ASSIGN_I8 and one step rows are not converted to 16 bits before they are asked for here:
+ * those of a list [*count], NULL: all. */
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop);
 

@@ -25,6 +25,12 @@ static bool in_place(const struct hf_assign_problem *p) {
     return stride % 16 == 0 && (uintptr_t)p->x.data % 16 == 0;
 }
 
+/* For one step rows are brought into place; a loop takes those that lie well, so that it needs no
+ * memory for them. */
+static bool packs_itself(const struct hf_assign_problem *p) {
+    return p->kind == HF_ASSIGN_I8 && p->once;
+}
+
 bool hf_i8_wanted(const struct hf_assign_problem *p) {
     const double work = (double)p->x.rows * (double)p->k * (double)p->x.cols;
     if (!hf_i8_supports(p) || p->kind == HF_ASSIGN_I8)
@@ -33,7 +39,7 @@ bool hf_i8_wanted(const struct hf_assign_problem *p) {
 }
 
 bool hf_i8_chosen(const struct hf_cuda *cuda, const struct hf_assign_problem *p) {
-    return cuda->sm == 90 && hf_i8_wanted(p) && (p->kind == HF_ASSIGN_I8 || in_place(p));
+    return cuda->sm == 90 && hf_i8_wanted(p) && (packs_itself(p) || in_place(p));
 }
 
 static void *take(hf_carve *carve, size_t bytes) {
@@ -50,7 +56,7 @@ size_t hf_i8_rows_carve(const struct hf_assign_problem *p, void *memory, struct 
     rows->ld = stride;
     rows->x = (const uint8_t *)p->x.data;
     /* Where the rows will lie is not known when memory is measured. */
-    if (p->kind == HF_ASSIGN_I8 && (memory == NULL || !in_place(p))) {
+    if (packs_itself(p) && (memory == NULL || !in_place(p))) {
         rows->ld = (p->x.cols + 15) / 16 * 16;
         rows->x = (const uint8_t *)take(&carve, n * (size_t)rows->ld);
     }

@@ -340,7 +340,8 @@ static bool filter_alone(const struct hf_assign_rows *rows) {
     return !p->exact || p->once;
 }
 
-static enum hf_assign_kind choose_kind(const struct hf_assign_problem *p, double scale, bool *mma) {
+/* What the kernel that was planned does with such rows. */
+static enum hf_assign_kind kind_here(const struct hf_assign_problem *p, double scale, bool *mma) {
     *mma = p->kind == HF_ASSIGN_MMA || p->device->sm != 90;
     const int64_t n = p->x.rows / p->batch;
     if (!scale_usable(scale))
@@ -349,7 +350,7 @@ static enum hf_assign_kind choose_kind(const struct hf_assign_problem *p, double
         return p->kind;
     if (!(*mma ? hf_mma_supports : hf_filter_supports)(p->device, n, (int)p->k, (int)p->x.cols,
                                                        (int)p->batch))
-        return HF_ASSIGN_DENSE; /* too long, or planned for another device */
+        return HF_ASSIGN_DENSE; /* too long */
     return HF_ASSIGN_TENSOR;
 }
 
@@ -388,7 +389,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
     rows->problem = *problem;
     rows->n = problem->x.rows / problem->batch;
     rows->scale = problem->scale > 0 ? problem->scale : 1;
-    rows->kind = choose_kind(problem, rows->scale, &rows->mma);
+    rows->kind = kind_here(problem, rows->scale, &rows->mma);
     const bool tensor = rows->kind == HF_ASSIGN_TENSOR;
     const bool unmoved = rows_unmoved(problem);
     (void)rows_carve(problem, unmoved, memory, &m);
@@ -410,7 +411,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
         rows->i8 = m.i8;
         (void)hf_i8_rows_carve(problem, m.i8, &i8);
         HF_TRY(hf_i8_prepare(cuda, problem, &i8));
-        if (problem->kind == HF_ASSIGN_I8)
+        if (problem->kind == HF_ASSIGN_I8 && problem->once)
             return HF_OK; /* for one step: hf_assign_rows_convert() */
     }
     if (m.wild != NULL)
@@ -424,7 +425,7 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
 
 hf_status hf_assign_rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const int32_t *list, const int32_t *count, const int32_t *stop) {
-    if (rows->problem.kind != HF_ASSIGN_I8)
+    if (rows->problem.kind != HF_ASSIGN_I8 || !rows->problem.once)
         return HF_OK; /* all are there */
     return rows_convert(cuda, rows, list, count, stop);
 }

@@ -80,15 +80,48 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
     problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
-    if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(&problem) > 0)
-        problem.kind = HF_ASSIGN_TENSOR; /* the others keep none */
     return problem;
+}
+
+/* What the steps do: as the kernel of op assign that was planned. Only the filter keeps bounds.
+ * Kernels that make all iterations by themselves told no step, and want rows for the filter. */
+static enum hf_assign_kind kind_of_steps(const struct hf_call *call,
+                                         const struct hf_assign_problem *problem) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
+    if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(problem) > 0)
+        return HF_ASSIGN_TENSOR;
+    return hf_assign_kind_of(call->step[0]);
 }
 
 static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_problem *problem) {
     if (a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
         return false;
     return a->skipping == HF_SKIP_ON || hf_assign_bounds_pay(problem);
+}
+
+/* The labels of an iteration are one call of op assign on all rows. */
+static void any_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
+    const struct hf_assign_problem problem = make_problem(call);
+    struct hf_assign_bounds bounds = {};
+    struct hf_assign_args args = {};
+    args.x = a->x;
+    args.c.data = a->current;
+    args.c.dtype = a->rule.type;
+    args.c.rows = a->sums->k;
+    args.c.cols = a->sums->d;
+    args.metric = a->rule.metric;
+    args.exact = a->exact;
+    args.filter = a->filter;
+    args.labels = a->labels;
+    args.bounds = wants_bounds(a, &problem) ? &bounds : NULL;
+    tell(user, HF_OP_ASSIGN, &args);
+}
+
+/* Of kernels that make all iterations by themselves, unless the caller wants to hear of each. */
+static void small_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+    if (((const struct hf_lloyd_args *)call->args)->progress != NULL)
+        any_steps(call, tell, user);
 }
 
 /* Workspace: measured with base == NULL, then taken. */
@@ -100,6 +133,7 @@ static size_t carve_run(struct run *run, void *base) {
     const size_t clusters = (size_t)(a->batch * a->sums->k);
     const size_t label_bytes = rows * sizeof(int32_t);
     run->problem = make_problem(run->call);
+    run->problem.kind = kind_of_steps(run->call, &run->problem);
     job->control = (struct hf_lloyd_control *)take(&c, sizeof *job->control);
     job->counts = (struct hf_assign_counts *)take(&c, (size_t)a->batch * sizeof *job->counts);
     job->state = (struct hf_lloyd_state *)take(&c, (size_t)a->batch * sizeof *job->state);
@@ -523,7 +557,8 @@ static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          any_supports,
                                          any_workspace,
                                          any_run,
-                                         any_estimate},
+                                         any_estimate,
+                                         any_steps},
                                         {"lloyd_f16_64x128_sm90_small",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -534,7 +569,8 @@ static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          small_supports,
                                          small_workspace,
                                          small_run,
-                                         small_estimate},
+                                         small_estimate,
+                                         small_steps},
                                         {"lloyd_f16_16x128_sm90_narrow",
                                          HF_DEV_CUDA,
                                          HF_DT_DATA,
@@ -545,7 +581,8 @@ static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
                                          narrow_supports,
                                          small_workspace,
                                          narrow_run,
-                                         narrow_estimate}};
+                                         narrow_estimate,
+                                         small_steps}};
 
 extern "C" {
 extern const struct hf_kernel_table hf_lloyd_rows_cuda;
