@@ -7,6 +7,8 @@
 
 static __global__ void toy_kernel(struct hf_slot *slot, uint32_t number, struct toy_args toy) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
+    if (toy.breaks)
+        asm volatile("trap;");
     if (i >= toy.n)
         return;
     atomicAdd((unsigned long long *)&slot->checked, 1ull);

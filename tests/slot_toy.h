@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A kernel that tells findings in the guard slot, for test_guard.c. */
+ * A kernel that tells findings in the guard slot, or breaks, for tests of what happens then. */
 #ifndef SLOT_TOY_H
 #define SLOT_TOY_H
 
@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-/* "Checks" n rows, and finds row `wrong` (-1: none), or all, to be so. */
+/* "Checks" n rows, and finds row `wrong` (-1: none), or all, to be so. On a GPU `breaks` ends the
+ * kernel with a trap, which makes the device useless to the process. */
 struct toy_args {
     int64_t n, wrong;
-    bool all_wrong;
+    bool all_wrong, breaks;
     int column;
 };
 

@@ -6,7 +6,9 @@
 
 #include "base/parallel.h"
 #include "core/context.h"
+#include "core/run.h"
 #include "device/pipe.h"
+#include "slot_toy.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -381,18 +383,12 @@ static void broken_sources(void **state) {
 
 /* ---- a GPU that fails in mid-run: in a process of its own, for it is of no use afterwards */
 
-struct saboteur {
-    hf_context *ctx;
-    void *rows; /* memory of the device */
-};
-
 static int pull_the_plug(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                          int64_t done, int64_t total) {
-    struct saboteur *s = user;
     (void)restart, (void)it, (void)done, (void)total;
-    if (iteration == 3) { /* kernels are reading these rows where they lie */
-        hf_ctx_release(s->ctx, s->rows);
-        (void)hf_pipe_of(s->ctx->device->id)->held(s->ctx->stream, true);
+    if (iteration == 3) {
+        const struct toy_args args = {.n = 1, .wrong = -1, .breaks = true};
+        (void)hf_run_kernel(user, HF_OP_GATHER, hf_toy_cuda, &args);
     }
     return 0;
 }
@@ -414,17 +410,11 @@ static int fit_that_breaks(void) {
         return 77;
     hf_kmeans_opts o;
     struct problem p = sabotaged_rows(&o);
-    const size_t bytes = (size_t)N * 256 * sizeof(float);
-    struct saboteur s = {g, hf_ctx_alloc(g, bytes)};
-    if (!s.rows || hf_ctx_copy(g, s.rows, p.x.data, bytes) != HF_OK)
-        return 3;
-    hf_array x = p.x;
-    x.data = s.rows;
     o.checkpoint = sabotaged_path;
     o.progress = pull_the_plug;
-    o.progress_user = &s;
+    o.progress_user = g;
     hf_kmeans_result r = {0};
-    const hf_status status = hf_kmeans_fit(g, &x, &o, &r);
+    const hf_status status = hf_kmeans_fit(g, &p.x, &o, &r);
     fprintf(stderr, "a fit on a GPU that failed: status %d: %s\n", (int)status, hf_last_error(g));
     const bool said = strstr(hf_last_error(g), "checkpoint") != NULL;
     hf_context_destroy(g);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define READ_BYTES ((size_t)32 << 20) /* of a source, at once */
-#define KERNEL_ROW_BYTES 160          /* that kernels need for a row, beside its 16-bit form */
+#define KERNEL_ROW_BYTES 240          /* that kernels need for a row, beside its 16-bit form */
 
 /* Where a source's rows go. */
 struct upload {
