@@ -90,8 +90,54 @@ static void with_weights_and_directions(void **state) {
                                             .n_init = 2});
 }
 
+/* A fit from the centroids that hf_kmeans_seed() gives is the fit that chooses them itself. */
+static void seeds_alone(void **state) {
+    (void)state;
+    static const struct form forms[] = {{"all rows", 3000, 8, 40, 0}, {"a core", 70000, 2, 60, 0}};
+    hf_context *ctx = open_context(2, 0);
+    for (int i = 0; i < 6; i++) {
+        const struct form *f = &forms[i % 2];
+        struct problem p = make(f);
+        double *seeds = malloc((size_t)(f->k * f->d) * sizeof *seeds);
+        const hf_array place = hf_array_view(seeds, HF_F64, f->k, f->d);
+        const hf_source source = {f->n, f->d, HF_F32, read_rows, &p};
+        hf_kmeans_opts o = {.k = f->k, .init = (hf_init)(i / 2), .seed = 9, .max_iter = 3};
+        hf_kmeans_result whole = {0}, given = {0};
+        FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &whole));
+        FIT_OK(ctx, hf_kmeans_seed(ctx, i % 2 ? &p.x : NULL, i % 2 ? NULL : &source, &o, &place));
+        o.init = HF_INIT_GIVEN;
+        o.centroids = &place;
+        FIT_OK(ctx, hf_kmeans_fit(ctx, &p.x, &o, &given));
+        expect_same(&whole, &given, f->name);
+        hf_kmeans_result_clear(&whole);
+        hf_kmeans_result_clear(&given);
+        free(seeds);
+        problem_free(&p);
+    }
+    hf_context_destroy(ctx);
+}
+
+static void seeds_refused(void **state) {
+    (void)state;
+    const struct form form = {"refused", 300, 2, 4, 0};
+    struct problem p = make(&form);
+    hf_context *ctx = open_context(1, 0);
+    double seeds[8];
+    const hf_kmeans_opts o = {.k = 4};
+    const hf_array narrow = hf_array_view(seeds, HF_F64, 4, 1);
+    const hf_array f32 = hf_array_view(seeds, HF_F32, 4, 2);
+    assert_int_equal(hf_kmeans_seed(ctx, &p.x, NULL, &o, NULL), HF_E_ARG);
+    assert_int_equal(hf_kmeans_seed(ctx, &p.x, NULL, &o, &narrow), HF_E_ARG);
+    assert_non_null(strstr(hf_last_error(ctx), "4 x 1"));
+    assert_int_equal(hf_kmeans_seed(ctx, &p.x, NULL, &o, &f32), HF_E_ARG);
+    assert_int_equal(hf_kmeans_seed(NULL, &p.x, NULL, &o, &f32), HF_E_ARG);
+    hf_context_destroy(ctx);
+    problem_free(&p);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_ways),
-                                       cmocka_unit_test(with_weights_and_directions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways), cmocka_unit_test(with_weights_and_directions),
+        cmocka_unit_test(seeds_alone), cmocka_unit_test(seeds_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,14 @@ HF_API hf_status hf_kmeans_fit_source(hf_context *ctx, const hf_source *source,
 HF_API hf_status hf_kmeans_fit_batch(hf_context *ctx, const hf_array *x, int64_t batch,
                                      const hf_kmeans_opts *opts, hf_kmeans_result *fits);
 
+/* The first centroids alone, those that a fit with the same arguments begins with. Exactly one of x
+ * and source is not NULL.
+ *   centroids  [k, d] F64 in host memory, out: rows of the data (HF_INIT_GIVEN: opts->centroids);
+ *              anything is in it after a failure
+ * HF_E_CANCELLED when opts->progress asked to stop; other statuses as those of hf_kmeans_fit(). */
+HF_API hf_status hf_kmeans_seed(hf_context *ctx, const hf_array *x, const hf_source *source,
+                                const hf_kmeans_opts *opts, const hf_array *centroids);
+
 /* Free what a fit holds and zero it. NULL is allowed. */
 HF_API void hf_kmeans_result_clear(hf_kmeans_result *fit);
 

@@ -88,6 +88,16 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
     return HF_OK;
 }
 
+hf_status hf_check_seeds(hf_context *ctx, const hf_array *c, int64_t k, int64_t d) {
+    if (!c->data || c->dtype != HF_F64 || c->rows != k || c->cols != d)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "the place for the first centroids is %lld x %lld of type %s: give "
+                           "memory for %lld x %lld of f64",
+                           (long long)c->rows, (long long)c->cols, hf_dtype_name(c->dtype),
+                           (long long)k, (long long)d);
+    return check_shape(ctx, "the first centroids", c->rows, c->cols, c->row_stride, c->dtype);
+}
+
 hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
     if (!w)
         return HF_OK;

@@ -16,6 +16,8 @@ hf_status hf_check_rows(hf_context *ctx, const hf_array *x, const hf_source *sou
                         struct hf_shape *shape);
 /* [k, d] of any type, finite; k < 0: any number of rows. */
 hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int64_t d);
+/* The place of an output: [k, d] F64. */
+hf_status hf_check_seeds(hf_context *ctx, const hf_array *c, int64_t k, int64_t d);
 /* [n, 1], finite, >= 0, not all 0. */
 hf_status hf_check_weights(hf_context *ctx, const hf_array *weights, int64_t n);
 hf_status hf_check_metric(hf_context *ctx, hf_metric metric, hf_precision precision);

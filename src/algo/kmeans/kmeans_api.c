@@ -11,7 +11,9 @@
 #include "algo/kmeans/prepare.h"
 #include "algo/kmeans/restarts.h"
 #include "base/clock.h"
+#include "base/dtype.h"
 #include "base/mem.h"
+#include "core/array.h"
 #include "rows/resident.h"
 #include <math.h>
 #include <stdlib.h>
@@ -121,10 +123,32 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
     return status;
 }
 
-hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
-                      const hf_kmeans_opts *opts, hf_kmeans_result *result) {
-    if (!result)
-        return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
+/* The first centroids of the first restart; centroids [k, d] F64. */
+static hf_status seed_checked(struct hf_fit *fit, const hf_array *centroids) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    const int64_t step = centroids->row_stride ? centroids->row_stride : problem->d;
+    hf_status status = hf_check_seeds(problem->ctx, centroids, problem->k, problem->d);
+    if (status == HF_OK)
+        status = hf_fit_begin(fit);
+    if (status == HF_OK)
+        status = hf_fit_start(fit, 0);
+    for (int64_t j = 0; status == HF_OK && j < problem->k; j++) {
+        const hf_array from = hf_centers(problem, fit->centers.current);
+        hf_to_f64((double *)centroids->data + j * step, hf_array_row(&from, j), from.dtype,
+                  problem->d);
+    }
+    hf_fit_free(fit);
+    return status;
+}
+
+/* Either a whole fit, or its first centroids alone. */
+struct wanted {
+    hf_kmeans_result *result;
+    const hf_array *seeds;
+};
+
+static hf_status run_fit(hf_context *ctx, const hf_array *x, const hf_source *source,
+                         const hf_kmeans_opts *opts, const struct wanted *wanted) {
     struct hf_shape shape;
     struct hf_host_args on_host = {0};
     struct hf_fit fit = {.problem = {.ctx = ctx, .x = x, .source = source}};
@@ -140,10 +164,18 @@ hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *sourc
         fit.problem.k = seen.k;
         fit.problem.dtype = shape.dtype;
         fit.problem.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
-        status = fit_checked(&fit, result);
+        status =
+            wanted->seeds ? seed_checked(&fit, wanted->seeds) : fit_checked(&fit, wanted->result);
     }
     hf_host_args_close(&on_host);
     return status;
+}
+
+hf_status hf_fit_rows(hf_context *ctx, const hf_array *x, const hf_source *source,
+                      const hf_kmeans_opts *opts, hf_kmeans_result *result) {
+    if (!result)
+        return hf_ctx_fail(ctx, HF_E_ARG, "there is no place for the result (fit is NULL)");
+    return run_fit(ctx, x, source, opts, &(struct wanted){.result = result});
 }
 
 hf_status hf_kmeans_fit(hf_context *ctx, const hf_array *x, const hf_kmeans_opts *opts,
@@ -162,6 +194,18 @@ hf_status hf_kmeans_fit_source(hf_context *ctx, const hf_source *source, const h
     if (!hf_ctx_enter(ctx))
         return HF_E_BUSY;
     return hf_ctx_leave(ctx, hf_fit_rows(ctx, NULL, source, opts, fit));
+}
+
+hf_status hf_kmeans_seed(hf_context *ctx, const hf_array *x, const hf_source *source,
+                         const hf_kmeans_opts *opts, const hf_array *centroids) {
+    if (!ctx)
+        return HF_E_ARG;
+    if (!centroids)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "there is no place for the first centroids (centroids is NULL)");
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    return hf_ctx_leave(ctx, run_fit(ctx, x, source, opts, &(struct wanted){.seeds = centroids}));
 }
 
 void hf_kmeans_result_clear(hf_kmeans_result *fit) {
