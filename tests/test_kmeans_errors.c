@@ -125,7 +125,7 @@ static void bad_centroids_and_weights(void **state) {
     o = (hf_kmeans_opts){.k = 3, .weights = &weights};
     for (int i = 0; i < N; i++)
         w[i] = 0;
-    fit_fails(&data.x, &o, HF_E_DATA, "given weights: all are 0");
+    fit_fails(&data.x, &o, HF_E_DATA, "given weights: all are zero");
     w[7] = -1;
     fit_fails(&data.x, &o, HF_E_DATA, "given weights: number 7|-1");
     w[7] = NAN;

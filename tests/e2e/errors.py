@@ -169,7 +169,7 @@ def options_against_data():
 def bad_weights():
     for name, weights, word in (
             ("short", [1.0] * 49, "[49, 1]"), ("negative", [1.0] * 49 + [-1.0], "number 49"),
-            ("zero", [0.0] * 50, "all are 0"), ("nan", [1.0] * 49 + [float("nan")], "number 49"),
+            ("zero", [0.0] * 50, "all are zero"), ("nan", [1.0] * 49 + [float("nan")], "number 49"),
             ("inf", [float("inf")] + [1.0] * 49, "number 0"), ("wide", ROWS, "[50, 3]")):
         path = write_npy(scratch(name + "-w.npy"), weights)
         refused(good(), "-k", 2, "--weights", path, words=["--weights " + path + ": ", word])
