@@ -3,6 +3,9 @@
 
 #include <assert.h>
 #include <ctype.h>
+#ifdef HF_TUNING_BESIDE
+#include <dlfcn.h>
+#endif
 #include <float.h>
 #include <limits.h>
 #include <stdio.h>
@@ -163,6 +166,20 @@ static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
     return kept > 0;
 }
 
+/* Where the measurements that the library brings lie. */
+static void find_tuning(char *dir, size_t bytes) {
+#ifdef HF_TUNING_BESIDE
+    static const char here = 0;
+    Dl_info library;
+    const bool found = dladdr(&here, &library) != 0 && library.dli_fname != NULL;
+    const char *slash = found ? strrchr(library.dli_fname, '/') : NULL;
+    const int len = slash ? (int)(slash - library.dli_fname) : 0;
+    (void)snprintf(dir, bytes, "%.*s/tuning", len, slash ? library.dli_fname : "");
+#else
+    (void)snprintf(dir, bytes, "%s", HF_TUNING_DIR);
+#endif
+}
+
 /* The user's own measurements, else, unless HF_TUNE_FILE is set, those that the library brings,
  * in a file named by the last word of the machine: h200.tune for NVIDIA_H200. */
 static void load_tuning(hf_context *ctx) {
@@ -176,10 +193,12 @@ static void load_tuning(hf_context *ctx) {
         (take_tuning(ctx, path, here) || (ruling != NULL && *ruling != '\0')))
         return;
     const char *last = strrchr(here, '_');
-    const int len = snprintf(path, sizeof path, HF_TUNING_DIR "/%s.tune", last ? last + 1 : here);
+    char dir[MAX_PATH_BYTES / 2];
+    find_tuning(dir, sizeof dir);
+    const int len = snprintf(path, sizeof path, "%s/%s.tune", dir, last ? last + 1 : here);
     if (len < 0 || (size_t)len >= sizeof path)
         return;
-    for (char *c = path + strlen(HF_TUNING_DIR); *c != '\0'; c++)
+    for (char *c = path + strlen(dir); *c != '\0'; c++)
         *c = (char)tolower((unsigned char)*c);
     (void)take_tuning(ctx, path, here);
 }

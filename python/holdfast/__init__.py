@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""k-means, exact and repeatable, on CPUs and NVIDIA GPUs.
+
+``KMeans`` is scikit-learn's estimator; ``k_means`` and ``kmeans_plusplus`` are its functions.
+``patch_sklearn()`` puts them in the place of scikit-learn's own. ``source()`` and ``load()`` read
+data files, in memory or beyond it.
+"""
+
+from . import errors
+from ._progress import Event
+from ._sources import RowSource
+from ._version import __version__
+from .errors import HoldfastError
+from .files import load, source
+from .functions import k_means, kmeans_plusplus
+from .kmeans import KMeans
+from .patch import patch_sklearn, unpatch_sklearn
+
+__all__ = [
+    "Event",
+    "HoldfastError",
+    "KMeans",
+    "RowSource",
+    "__version__",
+    "errors",
+    "k_means",
+    "kmeans_plusplus",
+    "load",
+    "patch_sklearn",
+    "source",
+    "unpatch_sklearn",
+]

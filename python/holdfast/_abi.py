@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structs, constants and prototypes of the public C headers, as ctypes has them.
+
+``python/tests/test_headers.py`` reads ``include/holdfast/*.h`` and compares every one of them.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+
+# Constants, by the type they belong to.
+ENUMS: dict[str, dict[str, int]] = {
+    "hf_status": {
+        "HF_OK": 0,
+        "HF_E_ARG": 1,
+        "HF_E_DATA": 2,
+        "HF_E_IO": 3,
+        "HF_E_NOMEM": 4,
+        "HF_E_UNSUPPORTED": 5,
+        "HF_E_DEVICE": 6,
+        "HF_E_CORRUPT": 7,
+        "HF_E_CANCELLED": 8,
+        "HF_E_INTERNAL": 9,
+        "HF_E_BUSY": 10,
+    },
+    "hf_dtype": {
+        "HF_DTYPE_NONE": 0,
+        "HF_F32": 1,
+        "HF_F64": 2,
+        "HF_F16": 3,
+        "HF_BF16": 4,
+        "HF_U8": 5,
+        "HF_I32": 6,
+    },
+    "hf_header": {"HF_HEADER_AUTO": 0, "HF_HEADER_YES": 1, "HF_HEADER_NO": 2},
+    "hf_scale": {
+        "HF_SCALE_NONE": 0,
+        "HF_SCALE_STANDARD": 1,
+        "HF_SCALE_ROBUST": 2,
+        "HF_SCALE_MINMAX": 3,
+    },
+    "hf_metric": {"HF_EUCLIDEAN": 0, "HF_COSINE": 1, "HF_DOT": 2},
+    "hf_init": {
+        "HF_INIT_KMEANSPP": 0,
+        "HF_INIT_KMEANS_PARALLEL": 1,
+        "HF_INIT_RANDOM": 2,
+        "HF_INIT_GIVEN": 3,
+    },
+    "hf_empty": {
+        "HF_EMPTY_RELOCATE": 0,
+        "HF_EMPTY_SPLIT": 1,
+        "HF_EMPTY_KEEP": 2,
+        "HF_EMPTY_ERROR": 3,
+    },
+    "hf_precision": {"HF_EXACT": 0, "HF_FAST": 1},
+    "hf_centroids": {"HF_CENTROIDS_WIDE": 0, "HF_CENTROIDS_SAME": 1},
+    "hf_skipping": {"HF_SKIP_AUTO": 0, "HF_SKIP_OFF": 1, "HF_SKIP_ON": 2},
+    "hf_nan": {"HF_NAN_ERROR": 0, "HF_NAN_DROP": 1},
+    "hf_stop": {
+        "HF_STOP_NONE": 0,
+        "HF_STOP_LABELS": 1,
+        "HF_STOP_TOL": 2,
+        "HF_STOP_MAX_ITER": 3,
+        "HF_STOP_CANCELLED": 4,
+    },
+}
+
+Status = C.c_int
+Context = C.c_void_p
+Dataset = C.c_void_p
+FileSet = C.c_void_p
+Prep = C.c_void_p
+_P = C.POINTER
+
+
+class Array(C.Structure):
+    """hf_array."""
+
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("dtype", C.c_int),
+        ("rows", C.c_int64),
+        ("cols", C.c_int64),
+        ("row_stride", C.c_int64),
+    ]
+
+
+# message is the address of text that is to be written.
+Read = C.CFUNCTYPE(
+    Status, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p, C.c_void_p, C.c_size_t
+)
+
+
+class Source(C.Structure):
+    """hf_source."""
+
+    _fields_ = [
+        ("rows", C.c_int64),
+        ("cols", C.c_int64),
+        ("dtype", C.c_int),
+        ("read", Read),
+        ("user", C.c_void_p),
+    ]
+
+
+class ContextOpts(C.Structure):
+    """hf_context_opts."""
+
+    _fields_ = [
+        ("device", C.c_char_p),
+        ("threads", C.c_int),
+        ("memory_bytes", C.c_uint64),
+        ("stream", C.c_void_p),
+    ]
+
+
+class Scaling(C.Structure):
+    """hf_scaling."""
+
+    _fields_ = [
+        ("method", C.c_int),
+        ("cols", C.c_int64),
+        ("shift", _P(C.c_double)),
+        ("unit", _P(C.c_double)),
+    ]
+
+
+class PrepOpts(C.Structure):
+    """hf_prep_opts."""
+
+    _fields_ = [
+        ("columns", _P(C.c_int64)),
+        ("columns_count", C.c_int64),
+        ("missing", _P(C.c_double)),
+        ("missing_count", C.c_int64),
+        ("scale", C.c_int),
+        ("scaling", _P(Scaling)),
+    ]
+
+
+class OpenOpts(C.Structure):
+    """hf_open_opts."""
+
+    _fields_ = [
+        ("memory_bytes", C.c_uint64),
+        ("stream", C.c_int),
+        ("float64", C.c_int),
+        ("header", C.c_int),
+        ("columns", C.c_char_p),
+        ("skip_columns", C.c_char_p),
+        ("missing", C.c_char_p),
+        ("scale", C.c_int),
+        ("scaling", _P(Scaling)),
+    ]
+
+
+class Iteration(C.Structure):
+    """hf_kmeans_iteration."""
+
+    _fields_ = [
+        ("inertia", C.c_double),
+        ("shift", C.c_double),
+        ("seconds", C.c_double),
+        ("changed", C.c_int64),
+        ("rows_skipped", C.c_int64),
+        ("rows_partial", C.c_int64),
+        ("rows_rechecked", C.c_int64),
+        ("rows_float64", C.c_int64),
+        ("empty", C.c_int64),
+    ]
+
+
+Progress = C.CFUNCTYPE(
+    C.c_int, C.c_void_p, C.c_int, C.c_int, _P(Iteration), C.c_int64, C.c_int64
+)
+Warn = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
+RowsProgress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64)
+# distances is an address, from which whole chunks are copied.
+TransformSink = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p)
+
+
+class KMeansOpts(C.Structure):
+    """hf_kmeans_opts."""
+
+    _fields_ = [
+        ("k", C.c_int64),
+        ("metric", C.c_int),
+        ("init", C.c_int),
+        ("centroids", _P(Array)),
+        ("n_init", C.c_int),
+        ("seed", C.c_uint64),
+        ("max_iter", C.c_int),
+        ("tol", C.c_double),
+        ("weights", _P(Array)),
+        ("empty", C.c_int),
+        ("precision", C.c_int),
+        ("store", C.c_int),
+        ("skipping", C.c_int),
+        ("nan", C.c_int),
+        ("checkpoint", C.c_char_p),
+        ("checkpoint_every", C.c_int),
+        ("resume", C.c_char_p),
+        ("progress", Progress),
+        ("progress_user", C.c_void_p),
+        ("warn", Warn),
+        ("warn_user", C.c_void_p),
+    ]
+
+
+class ColumnNote(C.Structure):
+    """hf_column_note."""
+
+    _fields_ = [
+        ("column", C.c_int64),
+        ("min", C.c_double),
+        ("max", C.c_double),
+        ("deviation", C.c_double),
+        ("typical", C.c_double),
+    ]
+
+
+class KMeansResult(C.Structure):
+    """hf_kmeans_result. Addresses of arrays are plain numbers: they are copied as a whole."""
+
+    _fields_ = [
+        ("n", C.c_int64),
+        ("k", C.c_int64),
+        ("d", C.c_int64),
+        ("centroids", Array),
+        ("labels", C.c_void_p),
+        ("sizes", C.c_void_p),
+        ("inertia", C.c_double),
+        ("iterations", C.c_int),
+        ("restart", C.c_int),
+        ("stop", C.c_int),
+        ("converged", C.c_int),
+        ("clusters_found", C.c_int64),
+        ("rows_dropped", C.c_int64),
+        ("checkpoints_failed", C.c_int),
+        ("widest", ColumnNote),
+        ("history", C.c_void_p),
+        ("seconds_init", C.c_double),
+        ("seconds_iterate", C.c_double),
+        ("seconds_finish", C.c_double),
+        ("seconds_total", C.c_double),
+        ("workspace_bytes", C.c_uint64),
+        ("chunk_rows", C.c_int64),
+        ("kernel_assign", C.c_char * 64),
+        ("kernel_update", C.c_char * 64),
+        ("guard", C.c_char * 16),
+        ("faults_detected", C.c_int64),
+        ("faults_corrected", C.c_int64),
+        ("reruns", C.c_int64),
+    ]
+
+
+class PredictOpts(C.Structure):
+    """hf_predict_opts."""
+
+    _fields_ = [
+        ("metric", C.c_int),
+        ("precision", C.c_int),
+        ("nan", C.c_int),
+        ("weights", _P(Array)),
+        ("progress", RowsProgress),
+        ("user", C.c_void_p),
+    ]
+
+
+class Prediction(C.Structure):
+    """hf_prediction. Outputs are addresses, on the host or a device."""
+
+    _fields_ = [
+        ("labels", C.c_void_p),
+        ("distances", C.c_void_p),
+        ("inertia", C.c_void_p),
+        ("weight", C.c_void_p),
+        ("sizes", C.c_void_p),
+        ("rows_dropped", C.c_void_p),
+    ]
+
+
+STRUCTS: dict[str, type[C.Structure]] = {
+    "hf_array": Array,
+    "hf_source": Source,
+    "hf_context_opts": ContextOpts,
+    "hf_scaling": Scaling,
+    "hf_prep_opts": PrepOpts,
+    "hf_open_opts": OpenOpts,
+    "hf_kmeans_iteration": Iteration,
+    "hf_kmeans_opts": KMeansOpts,
+    "hf_column_note": ColumnNote,
+    "hf_kmeans_result": KMeansResult,
+    "hf_predict_opts": PredictOpts,
+    "hf_prediction": Prediction,
+}
+CALLBACKS = {
+    "hf_kmeans_progress": Progress,
+    "hf_kmeans_warning": Warn,
+    "hf_rows_progress": RowsProgress,
+    "hf_transform_sink": TransformSink,
+}
+
+# name: (result, arguments). A pointer that is passed as the address of a struct is a void pointer:
+# an address costs less to pass than what ctypes checks.
+_a = C.c_void_p
+PROTOTYPES: dict[str, tuple[object, list[object]]] = {
+    "hf_status_text": (C.c_char_p, [Status]),
+    "hf_dtype_name": (C.c_char_p, [C.c_int]),
+    "hf_dtype_bytes": (C.c_size_t, [C.c_int]),
+    "hf_version": (C.c_char_p, []),
+    "hf_context_create": (Status, [_a, _a]),
+    "hf_context_destroy": (None, [_a]),
+    "hf_last_error": (C.c_char_p, [_a]),
+    "hf_context_device": (C.c_char_p, [_a]),
+    "hf_context_threads": (C.c_int, [_a]),
+    "hf_context_memory": (C.c_uint64, [_a]),
+    "hf_dataset_open": (Status, [_a, C.c_char_p, _a, _a]),
+    "hf_dataset_close": (None, [_a]),
+    "hf_dataset_array": (_P(Array), [_a]),
+    "hf_dataset_source": (_P(Source), [_a]),
+    "hf_dataset_format": (C.c_char_p, [_a]),
+    "hf_dataset_column": (C.c_int64, [_a, C.c_int64, _a]),
+    "hf_dataset_scaling": (_P(Scaling), [_a]),
+    "hf_dataset_warning": (C.c_char_p, [_a]),
+    "hf_write_npy": (Status, [_a, C.c_char_p, _a]),
+    "hf_write_npy_matrix": (Status, [_a, C.c_char_p, _a]),
+    "hf_write_file": (Status, [_a, C.c_char_p, _a, C.c_size_t]),
+    "hf_write_check": (Status, [_a, C.c_char_p]),
+    "hf_file_set_create": (Status, [_a, _a]),
+    "hf_file_set_destroy": (None, [_a]),
+    "hf_file_set_npy": (Status, [_a, C.c_char_p, _a]),
+    "hf_file_set_npy_matrix": (Status, [_a, C.c_char_p, _a]),
+    "hf_file_set_file": (Status, [_a, C.c_char_p, _a, C.c_size_t]),
+    "hf_file_set_begin": (Status, [_a, C.c_char_p, C.c_int, C.c_int64, C.c_int64]),
+    "hf_file_set_append": (Status, [_a, _a, C.c_size_t]),
+    "hf_file_set_end": (Status, [_a]),
+    "hf_file_set_at": (C.c_int, [_a, C.c_int, _a, _a]),
+    "hf_file_set_commit": (Status, [_a, _a]),
+    "hf_kmeans_fit": (Status, [_a, _a, _a, _a]),
+    "hf_kmeans_fit_source": (Status, [_a, _a, _a, _a]),
+    "hf_kmeans_fit_batch": (Status, [_a, _a, C.c_int64, _a, _a]),
+    "hf_kmeans_seed": (Status, [_a, _a, _a, _a, _a]),
+    "hf_kmeans_result_clear": (None, [_a]),
+    "hf_kmeans_predict": (
+        Status,
+        [_a, _a, _a, _a, C.c_int, C.c_int, _a, _a, _a, _a],
+    ),
+    "hf_kmeans_predict_with": (Status, [_a, _a, _a, _a, _a, _a]),
+    "hf_kmeans_transform": (Status, [_a, _a, _a, _a, C.c_int, TransformSink, _a]),
+    "hf_kmeans_transform_with": (Status, [_a, _a, _a, _a, _a, TransformSink]),
+    "hf_stop_text": (C.c_char_p, [C.c_int]),
+    "hf_scaling_apply": (Status, [_a, _a, _a, _a]),
+    "hf_scaling_undo": (Status, [_a, _a, _a, _a]),
+    "hf_prep_create": (Status, [_a, _a, _a, _a, _a]),
+    "hf_prep_destroy": (None, [_a]),
+    "hf_prep_source": (_P(Source), [_a]),
+    "hf_prep_scaling": (_P(Scaling), [_a]),
+    "hf_scale_name": (C.c_char_p, [C.c_int]),
+}

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the C library: what they take from Python, and what they give back."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _library, _rows
+from ._library import lib
+
+HISTORY = np.dtype(
+    [(name, "f8" if kind is C.c_double else "i8") for name, kind in _abi.Iteration._fields_]
+)
+STOPS = ("none", "labels", "tol", "max_iter", "cancelled")
+_addressof = C.addressof
+_memmove = C.memmove
+
+
+def copy_of(address: int | None, shape: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """An array of its own of memory of the library."""
+    a = np.empty(shape, dtype)
+    if a.nbytes:
+        _memmove(a.ctypes.data, address, a.nbytes)
+    return a
+
+
+def _raise_first(failure: list[BaseException]) -> None:
+    if failure:
+        raise failure[0]
+
+
+class Inputs:
+    """Rows as the two arguments of a call, of which one is NULL."""
+
+    __slots__ = ("array", "failure", "source", "struct")
+
+    def __init__(self, rows: _rows.Rows) -> None:
+        self.failure: list[BaseException] = []
+        self.array: int | None = None
+        self.source: int | None = None
+        if rows.view is not None:
+            self.struct: Any = rows.view
+            self.array = _addressof(self.struct)
+        else:
+            given = rows.source
+            self.struct = given if isinstance(given, _abi.Source) else given.bind(self.failure)
+            self.source = _addressof(self.struct)
+
+
+class Fit:
+    """A result as Python objects."""
+
+    __slots__ = ("centers", "inertia", "iterations", "labels", "report", "stop")
+
+    def __init__(self, r: _abi.KMeansResult, device: str, threads: int) -> None:
+        c = r.centroids
+        self.centers = copy_of(c.data, (r.k, r.d), "f8" if c.dtype == 2 else "f4")
+        self.labels = copy_of(r.labels, r.n, "i4")
+        self.inertia = r.inertia
+        self.iterations = r.iterations
+        self.stop = r.stop
+        w = r.widest
+        self.report = {
+            "rows": r.n,
+            "columns": r.d,
+            "k": r.k,
+            "device": device,
+            "threads": threads,
+            "inertia": r.inertia,
+            "iterations": r.iterations,
+            "restart": r.restart,
+            "stop": STOPS[r.stop],
+            "converged": bool(r.converged),
+            "clusters_found": r.clusters_found,
+            "sizes": copy_of(r.sizes, r.k, "i8"),
+            "history": copy_of(r.history, r.iterations, HISTORY),
+            "seconds": {
+                "init": r.seconds_init,
+                "iterate": r.seconds_iterate,
+                "finish": r.seconds_finish,
+                "total": r.seconds_total,
+            },
+            "workspace_bytes": r.workspace_bytes,
+            "chunk_rows": r.chunk_rows,
+            "kernels": {"assign": r.kernel_assign.decode(), "update": r.kernel_update.decode()},
+            "widest_column": {
+                "column": w.column,
+                "min": w.min,
+                "max": w.max,
+                "deviation": w.deviation,
+                "typical": w.typical,
+            },
+        }
+
+
+_KEEP_WORKSPACE = 64 << 20
+
+
+def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
+    """Run a fit; place: device and memory limit."""
+    inputs = Inputs(rows)
+    result = _abi.KMeansResult()
+    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    with lease as context:
+        device = lib.hf_context_device(context).decode()
+        if watch.wanted(device != "cpu"):
+            opts.progress = watch.function()
+        call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
+        status = call(context, inputs.array or inputs.source, _addressof(opts), _addressof(result))
+        if status:
+            lease.keep = False
+            _raise_first(inputs.failure)
+            _raise_first(watch.failure)
+            raise _library.fail(status, context)
+        lease.keep = result.workspace_bytes <= _KEEP_WORKSPACE
+        try:
+            return Fit(result, device, lib.hf_context_threads(context))
+        finally:
+            lib.hf_kmeans_result_clear(_addressof(result))
+
+
+class Centers:
+    """Centroids as an argument."""
+
+    __slots__ = ("keep", "struct")
+
+    def __init__(self, centers: Any) -> None:
+        if type(centers) is not np.ndarray:
+            centers = _rows.to_host(centers)
+        code = _rows._DIRECT.get(centers.dtype)
+        if code is None or not centers.flags.c_contiguous:
+            centers = np.ascontiguousarray(centers, None if code else np.float64)
+            code = _rows._DIRECT[centers.dtype]
+        k, d = centers.shape
+        self.keep = centers
+        self.struct = _abi.Array(centers.ctypes.data, code, k, d, d)
+
+
+def predict(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[str, int],
+            weights: Any = None, distances: np.ndarray[Any, Any] | None = None,
+            want_inertia: bool = False) -> tuple[np.ndarray[Any, Any], float]:
+    """Labels, and the inertia if it is wanted. how: metric and precision."""
+    c = Centers(centers)
+    labels = np.empty(rows.n, np.int32)
+    inertia = C.c_double()
+    inputs = Inputs(rows)
+    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    with lease as context:
+        status = lib.hf_kmeans_predict(
+            context, inputs.array, inputs.source, _addressof(c.struct), how[0], how[1],
+            None if weights is None else _addressof(weights[0]), labels.ctypes.data,
+            None if distances is None else distances.ctypes.data,
+            _addressof(inertia) if want_inertia else None,
+        )
+        if status:
+            lease.keep = False
+            _raise_first(inputs.failure)
+            raise _library.fail(status, context)
+    return labels, inertia.value
+
+
+def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[str, int],
+              dtype: Any) -> np.ndarray[Any, Any]:
+    """Distances of all rows to all centroids."""
+    c = Centers(centers)
+    k = c.struct.rows
+    out = np.empty((rows.n, k), dtype)
+    inputs = Inputs(rows)
+    failure = inputs.failure
+    base = out.ctypes.data if out.dtype == np.float64 else 0
+
+    def sink(_: Any, first: int, count: int, distances: int) -> int:
+        try:
+            if base:
+                _memmove(base + first * k * 8, distances, count * k * 8)
+            else:
+                chunk = np.frombuffer((C.c_char * (count * k * 8)).from_address(distances))
+                out[first : first + count] = chunk.reshape(count, k)
+            return 0
+        except BaseException as error:  # noqa: BLE001 - raised again where C returns
+            failure.append(error)
+            return 1
+
+    opts = _abi.PredictOpts(metric=how[0], precision=how[1])
+    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    with lease as context:
+        status = lib.hf_kmeans_transform_with(
+            context, inputs.array, inputs.source, _addressof(c.struct), _addressof(opts),
+            _abi.TransformSink(sink),
+        )
+        if status:
+            lease.keep = False
+            _raise_first(failure)
+            raise _library.fail(status, context)
+    return out
+
+
+def seeds(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int]) -> np.ndarray[Any, Any]:
+    """First centroids, float64."""
+    out = np.empty((opts.k, rows.d), np.float64)
+    target = _abi.Array(out.ctypes.data, 2, opts.k, rows.d, rows.d)
+    inputs = Inputs(rows)
+    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    with lease as context:
+        status = lib.hf_kmeans_seed(
+            context, inputs.array, inputs.source, _addressof(opts), _addressof(target)
+        )
+        if status:
+            lease.keep = False
+            _raise_first(inputs.failure)
+            raise _library.fail(status, context)
+    return out

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of torch, CuPy, Numba, JAX and others, on the host or on an NVIDIA GPU."""
+
+from __future__ import annotations
+
+import ctypes as C
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _dlpack, _rows
+from ._sources import NUMPY, code_of
+from .errors import InvalidArgumentError
+
+# cudaStreamLegacy: the default stream, whose number 0 means "one of its own" to the C library.
+LEGACY = 1
+_TORCH_CODES = {
+    "torch.float32": 1,
+    "torch.float64": 2,
+    "torch.float16": 3,
+    "torch.bfloat16": 4,
+    "torch.uint8": 5,
+}
+
+
+def of_torch(x: Any, name: str) -> _rows.Rows:
+    """Rows of a torch tensor."""
+    torch = sys.modules["torch"]
+    original, x = x, x.detach()
+    _rows.check_2d(tuple(x.shape), name, x)
+    if x.is_complex():
+        raise InvalidArgumentError(f"Complex data not supported\n{x}\n")
+    if x.layout is not torch.strided:
+        raise InvalidArgumentError(f"a tensor of layout {x.layout}: give x.to_dense()")
+    code = _TORCH_CODES.get(str(x.dtype))
+    if code is None:
+        x, code = x.double(), 2
+    n, d = x.shape
+    if x.device.type == "cpu":
+        rows = _host_torch(x, n, d, code, name)
+        rows.like = torch.from_numpy
+    elif x.device.type == "cuda":
+        row, column = x.stride()
+        if (column != 1 and d > 1) or row < d:
+            x = x.contiguous()
+            row = d
+        rows = _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, row), None, x)
+        device = x.device
+        rows.device = f"cuda:{device.index}"
+        rows.stream = torch.cuda.current_stream(device).cuda_stream or LEGACY
+        rows.like = lambda a: torch.from_numpy(a).to(device, non_blocking=True)
+    else:
+        raise InvalidArgumentError(
+            f"a tensor on {x.device}: only host memory and NVIDIA GPUs are supported; give x.cpu()"
+        )
+    rows.original = original
+    return rows
+
+
+def _host_torch(x: Any, n: int, d: int, code: int, name: str) -> _rows.Rows:
+    if code != 4:
+        return _rows.of_array(x.numpy(), name)
+    if not x.is_contiguous():
+        x = x.contiguous()  # bfloat16 has no NumPy type to read panels by
+    return _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, d), None, x)
+
+
+def _stream(x: Any, given: Any) -> int:
+    """Of a library that has a current one, else the one that the interface names."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(x, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream().ptr) or LEGACY
+    return int(given) if given else LEGACY
+
+
+def _place(x: Any) -> str:
+    """The device of an array by the attributes that libraries have for it."""
+    device = getattr(x, "device", None)
+    number = getattr(device, "id", device)
+    return f"cuda:{number}" if isinstance(number, int) else "cuda"
+
+
+def _maker(x: Any, device: str) -> Any:
+    """Makes arrays of the library that x is of."""
+    library = type(x).__module__.partition(".")[0]
+    number = int(device.partition(":")[2] or 0)
+    if library == "cupy":
+        cupy = sys.modules["cupy"]
+
+        def like(a: Any) -> Any:
+            with cupy.cuda.Device(number):
+                return cupy.asarray(a)
+
+        return like
+    if library == "numba":
+        return sys.modules["numba"].cuda.to_device
+    if library in ("jax", "jaxlib"):
+        return sys.modules["jax"].numpy.asarray
+    return _rows.no_like(type(x).__name__)
+
+
+def of_interface(x: Any, name: str) -> _rows.Rows:
+    """Rows of an object with __cuda_array_interface__ (versions 2 and 3)."""
+    try:
+        form = x.__cuda_array_interface__
+        shape, strides = tuple(form["shape"]), form.get("strides")
+        address, kind = form["data"][0], np.dtype(form["typestr"])
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"__cuda_array_interface__ of {type(x).__name__} cannot be read: {error!r}"
+        ) from None
+    if form.get("mask") is not None:
+        raise InvalidArgumentError("a masked device array: fill the masked values first")
+    _rows.check_2d(shape, name, f"<{type(x).__name__} on a GPU>")
+    code = code_of(kind) if kind.kind == "f" or kind == np.uint8 else 0
+    if code == 0 or kind != NUMPY[code]:
+        raise InvalidArgumentError(
+            f"a device array of type {kind}: convert it to float32, float64, float16 or uint8"
+        )
+    n, d = int(shape[0]), int(shape[1])
+    step = _row_step(strides, kind.itemsize, d)
+    rows = _rows.Rows(n, d, code, _abi.Array(address, code, n, d, step), None, x)
+    rows.device, rows.stream = _place(x), _stream(x, form.get("stream"))
+    rows.like = _maker(x, rows.device)
+    rows.original = x
+    return rows
+
+
+def _row_step(strides: Any, item: int, d: int) -> int:
+    """Elements from a row to the next; strides in bytes, None: no gaps."""
+    if strides is None:
+        return d
+    row, column = strides
+    if (column != item and d > 1) or row < d * item or row % item:
+        raise InvalidArgumentError(
+            f"a device array with strides {tuple(strides)}: its rows must be contiguous; make a "
+            "C-contiguous copy of it"
+        )
+    return int(row) // item
+
+
+def of_dlpack(x: Any, name: str) -> _rows.Rows:
+    """Rows of an object with __dlpack__, or of a capsule."""
+    if hasattr(x, "__dlpack__"):
+        place = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else _dlpack.CPU
+        on_gpu = place in (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
+        capsule = x.__dlpack__(stream=LEGACY) if on_gpu else x.__dlpack__()
+    else:
+        capsule = x
+    t = _dlpack.Tensor(capsule)
+    _rows.check_2d(t.shape, name, f"<{type(x).__name__}>")
+    n, d = t.shape
+    if t.device_type in (_dlpack.CPU, _dlpack.CUDA_HOST):
+        rows = _host_tensor(t, n, d, name)
+    else:
+        if t.code == 6:
+            raise InvalidArgumentError("a device array of type int32: convert it to float64")
+        item = NUMPY[t.code].itemsize
+        strides = None if t.strides is None else tuple(s * item for s in t.strides)
+        step = _row_step(strides, item, d)
+        rows = _rows.Rows(n, d, t.code, _abi.Array(t.data, t.code, n, d, step), None, t)
+        rows.device, rows.stream = f"cuda:{t.device_id}", LEGACY
+        rows.like = _maker(x, rows.device)
+    rows.original = x
+    return rows
+
+
+def _host_tensor(t: _dlpack.Tensor, n: int, d: int, name: str) -> _rows.Rows:
+    contiguous = t.strides is None or (t.strides[1] == 1 or d == 1) and t.strides[0] >= d
+    if contiguous and t.code != 6:
+        step = d if t.strides is None or n == 1 else t.strides[0]
+        return _rows.Rows(n, d, t.code, _abi.Array(t.data, t.code, n, d, step), None, t)
+    kind = np.dtype("i4") if t.code == 6 else NUMPY[t.code]
+    strides = t.strides or (d, 1)
+    if min(strides) < 0 or t.code == 4:
+        raise InvalidArgumentError("a DLPack tensor that is not C-contiguous: make a copy of it")
+    span = ((n - 1) * strides[0] + (d - 1) * strides[1] + 1) * kind.itemsize if n and d else 0
+    flat = np.frombuffer((C.c_char * span).from_address(t.data), kind) if span else np.empty(0, kind)
+    a = np.lib.stride_tricks.as_strided(flat, (n, d), [s * kind.itemsize for s in strides])
+    rows = _rows.of_array(a, name)
+    rows.keep = (rows.keep, t)
+    return rows

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and loads the C library; hands out contexts."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+import time
+
+from . import _abi, errors
+from ._version import __version__
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _load() -> C.CDLL:
+    """The library of the wheel, or the file that HOLDFAST_LIBRARY names."""
+    path = os.environ.get("HOLDFAST_LIBRARY") or os.path.join(_HERE, "libholdfast.so")
+    try:
+        library = C.CDLL(path)
+    except OSError as error:
+        raise errors.LibraryError(
+            f"the C library cannot be loaded: {error}. Install the package again (pip install "
+            "holdfast), or set HOLDFAST_LIBRARY to the path of libholdfast.so"
+        ) from None
+    try:
+        library.hf_version.restype = C.c_char_p
+        found = library.hf_version().decode()
+        if found != __version__:
+            raise errors.LibraryError(
+                f"{path} is version {found}, but this package is {__version__}: install the two "
+                "from the same release"
+            )
+        for name, (result, arguments) in _abi.PROTOTYPES.items():
+            function = getattr(library, name)
+            function.restype = result
+            function.argtypes = arguments
+    except AttributeError as error:
+        raise errors.LibraryError(
+            f"{path} lacks a function that this package calls ({error}): install the two from "
+            "the same release"
+        ) from None
+    return library
+
+
+lib = _load()
+last_error = lib.hf_last_error
+
+
+def fail(status: int, context: int | None) -> errors.HoldfastError:
+    """The exception for a call that failed on a context."""
+    text = last_error(context)
+    return errors.of_status(
+        status, text.decode("utf-8", "replace") or lib.hf_status_text(status).decode()
+    )
+
+
+# ---- contexts: kept for a while, since a small fit takes no longer than making one
+
+_Key = tuple[bytes, int, int]
+_IDLE_SECONDS = 1.0  # its default memory limit is half of what was free when it was made
+_IDLE_MOST = 4  # for each key
+_idle: dict[_Key, list[tuple[float, int]]] = {}
+
+
+def _forget() -> None:
+    """A context does not pass a fork."""
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def context_create(device: bytes, memory: int, stream: int, threads: int = 0) -> int:
+    """Open a context; the caller closes it."""
+    opts = _abi.ContextOpts(device, threads, memory, stream)
+    handle = C.c_void_p()
+    status = lib.hf_context_create(C.addressof(handle), C.addressof(opts))
+    if status:
+        raise fail(status, None)
+    assert handle.value is not None
+    return handle.value
+
+
+class Lease:
+    """A context for one call: ``with Lease(device, memory, stream) as context``."""
+
+    __slots__ = ("context", "key", "keep")
+
+    def __init__(self, device: bytes, memory: int, stream: int) -> None:
+        self.key = (device, memory, stream)
+        self.keep = True  # for the next call
+        self.context = 0
+
+    def __enter__(self) -> int:
+        idle = _idle.get(self.key)
+        while idle:
+            try:
+                since, context = idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if time.monotonic() - since < _IDLE_SECONDS:
+                self.context = context
+                return context
+            lib.hf_context_destroy(context)
+        self.context = context_create(*self.key)
+        return self.context
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        idle = _idle.setdefault(self.key, [])
+        if kind is None and self.keep and len(idle) < _IDLE_MOST:
+            idle.append((time.monotonic(), self.context))
+        else:
+            lib.hf_context_destroy(self.context)
+
+
+def close_idle() -> None:
+    """Close the contexts that wait for a next call."""
+    while _idle:
+        for _, context in _idle.popitem()[1]:
+            lib.hf_context_destroy(context)

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The estimator."""
+
+from __future__ import annotations
+
+import ctypes as C
+import warnings
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _call, _log, _params, _progress, _rows, errors
+from ._estimator import Estimator, check_names, join
+
+_N_INIT = 10  # restarts of init="random" and of functions, as in scikit-learn
+
+
+class KMeans(Estimator):
+    """K-means clustering: exact, repeatable, on the CPU or a GPU.
+
+    Parameters, attributes and defaults are those of ``sklearn.cluster.KMeans``; those of
+    holdfast follow behind them. Labels are exactly those that a float64 evaluation of all
+    distances gives, and the same input gives the same bits whatever the number of threads or
+    the device.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Clusters.
+    init : {'k-means++', 'random', 'k-means||'}, callable or array-like, default='k-means++'
+        Where centroids start: greedy k-means++, distinct rows, or k-means||; an array of shape
+        (n_clusters, n_features); or a function of (X, n_clusters, random_state) that returns one.
+    n_init : 'auto' or int, default='auto'
+        Restarts, of which the one with the least inertia is kept. 'auto' is 10 for 'random' and
+        for functions, else 1.
+    max_iter : int, default=300
+        Iterations of a restart at most.
+    tol : float, default=1e-4
+        A restart ends when the squared distances that the centroids moved sum up to at most tol
+        times the mean variance of the columns; 0: when no label changes.
+    verbose : int, default=0
+        Print a line for each iteration.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random choices. An int gives the same result each time.
+    copy_x : bool, default=True
+        Has no effect: the data are never written to.
+    algorithm : {'lloyd', 'elkan'}, default='lloyd'
+        Has no effect on results or speed: needless distances are skipped wherever that pays.
+    metric : {'euclidean', 'cosine', 'dot'}, default='euclidean'
+        Squared Euclidean distance, 1 - cosine (spherical k-means), or the negative inner product.
+    precision : {'exact', 'fast'}, default='exact'
+        'fast' takes the answer of low-precision arithmetic for rows nearly as near to another
+        centroid.
+    device : str, default='auto'
+        'cpu', 'cuda', 'cuda:1', or 'auto': where the data lie, else the fastest there is.
+    memory_limit : int, str or None, default=None
+        Bytes, or text such as '4GiB', that a call may hold beside data and results. None: half
+        of what is free, on a GPU nine tenths.
+    centroids : {'wide', 'same'}, default='wide'
+        Keep centroids in float32 (float64 for float64 data), or in the 16-bit type of the data.
+    empty : {'relocate', 'split', 'keep', 'error'}, default='relocate'
+        What happens to a cluster that lost all its rows: it moves to the row farthest from its
+        centroid as in scikit-learn, takes half of the largest cluster, stays, or ends the fit.
+    output : {'numpy', 'like'}, default='numpy'
+        'like' gives arrays of the library and the device of the input: torch, CuPy, JAX, Numba.
+    progress : callable, tqdm or None, default=None
+        Called with a :class:`holdfast.Event` after each iteration; a true value ends the fit. A
+        tqdm class, or a bar of it, is advanced.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Centroids; float64 for float64 and integer data, else float32.
+    labels_ : ndarray of shape (n_samples,)
+        int32, the nearest of these centroids for each row.
+    inertia_ : float
+        Sum of weight times distance of the rows to their centroids.
+    n_iter_ : int
+        Iterations of the restart that was kept.
+    n_features_in_ : int
+        Columns of the data.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where the data have them.
+    report_ : dict
+        What the fit did: history of iterations, seconds, sizes, kernels, memory, device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import KMeans
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> km = KMeans(n_clusters=2, random_state=0).fit(X)
+    >>> bool(km.labels_[0] == km.labels_[1] != km.labels_[3])
+    True
+    >>> km.inertia_
+    16.0
+    >>> bool(np.all(km.predict(X) == km.labels_))
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: Any = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
+        metric: str = "euclidean",
+        precision: str = "exact",
+        device: str = "auto",
+        memory_limit: int | str | None = None,
+        centroids: str = "wide",
+        empty: str = "relocate",
+        output: str = "numpy",
+        progress: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
+        self.metric = metric
+        self.precision = precision
+        self.device = device
+        self.memory_limit = memory_limit
+        self.centroids = centroids
+        self.empty = empty
+        self.output = output
+        self.progress = progress
+
+    # ---- fit
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
+        """Cluster rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows. C-contiguous float32, float64, float16, bfloat16 and uint8 are used where
+            they lie, in host memory or on a GPU; see :func:`holdfast.source` for what is not in
+            memory.
+        y : Ignored
+            Not used, present by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; None: 1 each. Starts take them into account.
+
+        Returns
+        -------
+        self : KMeans
+            The fitted estimator. After KeyboardInterrupt it holds the result so far.
+        """
+        name = type(self).__name__
+        _params.check(self)
+        rows = _rows.take(X, name)
+        check_names(self, X, reset=True)
+        k = self.n_clusters
+        if rows.n < k:
+            raise errors.InvalidArgumentError(f"n_samples={rows.n} should be >= n_clusters={k}.")
+        self.n_features_in_ = rows.d
+        weights = _rows.weights(sample_weight, rows.n)
+        opts = self._options(weights)
+        place = (self.device, _params.memory_bytes(self.memory_limit))
+        self._n_init = self._restarts()
+        work = float(rows.n) * rows.d * k * self.max_iter * self._n_init
+        watch = _progress.Watch(self.progress, bool(self.verbose), self.max_iter, work)
+        try:
+            best = self._run(rows, opts, place, watch)
+        finally:
+            watch.close()
+        self._keep(best, rows)
+        if _log.enabled:
+            self._log_fit(best.report, rows)
+        if watch.failure:
+            raise watch.failure[0]
+        return self
+
+    def _options(self, weights: Any) -> _abi.KMeansOpts:
+        opts = _abi.KMeansOpts(
+            k=self.n_clusters,
+            metric=_params.one_of("metric", _params.METRICS, self.metric),
+            max_iter=self.max_iter,
+            tol=self.tol or -1.0,
+            empty=_params.one_of("empty", _params.EMPTY, self.empty),
+            precision=_params.one_of("precision", _params.PRECISIONS, self.precision),
+            store=_params.one_of("centroids", _params.CENTROIDS, self.centroids),
+        )
+        if weights is not None:
+            opts.weights = C.pointer(weights[0])
+            opts._keep = weights
+        return opts
+
+    def _restarts(self) -> int:
+        """What n_init comes to, with scikit-learn's warnings."""
+        init, n_init = self.init, self.n_init
+        given = not isinstance(init, str) and not callable(init)
+        if self.algorithm == "elkan" and self.n_clusters == 1:
+            warnings.warn(
+                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' "
+                "instead.", RuntimeWarning, stacklevel=3)
+        if given and not isinstance(n_init, str) and n_init != 1:
+            warnings.warn(
+                "Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={n_init}.", RuntimeWarning, stacklevel=3)
+        if given:
+            return 1
+        if not isinstance(n_init, str):
+            return int(n_init)
+        return 1 if isinstance(init, str) and init != "random" else _N_INIT
+
+    def _run(self, rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int],
+             watch: _progress.Watch) -> _call.Fit:
+        """All restarts."""
+        init = self.init
+        if isinstance(init, str):
+            opts.init = _params.INITS[str(init)]
+            opts.n_init = self._n_init
+            opts.seed = _params.seed(self.random_state)
+            return _call.fit(rows, opts, place, watch)
+        opts.init = 3
+        state = _params.random_state(self.random_state) if callable(init) else None
+        best: _call.Fit | None = None
+        for number in range(self._n_init):
+            start = init(rows.original, self.n_clusters, random_state=state) if state else init
+            centers = self._starting(start, rows)
+            opts.centroids = C.pointer(centers.struct)
+            if self.verbose:
+                print("Initialization complete")
+            found = _call.fit(rows, opts, place, watch)
+            if best is None or found.inertia < best.inertia:
+                best = found
+                best.report["restart"] = number
+            if found.stop == 4:
+                break
+        assert best is not None
+        return best
+
+    def _starting(self, start: Any, rows: _rows.Rows) -> _call.Centers:
+        a = _rows.to_host(start)
+        if a.dtype.name == "bfloat16" or a.dtype.kind not in "biuf":
+            a = a.astype(np.float64)
+        _rows.check_2d(a.shape, "init", a)
+        if a.shape[0] != self.n_clusters:
+            raise errors.InvalidArgumentError(
+                f"The shape of the initial centers {a.shape} does not match the number of "
+                f"clusters {self.n_clusters}.")
+        if a.shape[1] != rows.d:
+            raise errors.InvalidArgumentError(
+                f"The shape of the initial centers {a.shape} does not match the number of "
+                f"features of the data {rows.d}.")
+        return _call.Centers(a)
+
+    def _keep(self, best: _call.Fit, rows: _rows.Rows) -> None:
+        report = best.report
+        if self.verbose:
+            _progress.print_end(report, self.tol)
+        found = report["clusters_found"]
+        if found < self.n_clusters:
+            warnings.warn(
+                f"Number of distinct clusters ({found}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                errors.convergence_warning(), stacklevel=3)
+        like = self._like(rows)
+        self.cluster_centers_ = best.centers if like is None else like(best.centers)
+        self._n_features_out = self.n_clusters
+        self.labels_ = best.labels if like is None else like(best.labels)
+        self.inertia_ = best.inertia
+        self.n_iter_ = best.iterations
+        self.report_ = report
+
+    def _like(self, rows: _rows.Rows) -> Any:
+        return rows.like if self.output == "like" else None
+
+    def _log_fit(self, report: dict[str, Any], rows: _rows.Rows) -> None:
+        _log.line(
+            f"{type(self).__name__}.fit: {rows.n} x {rows.d} {_log.TYPES[rows.code]}, "
+            f"K={report['k']}: on {report['device']} ({report['kernels']['assign']}), "
+            f"{report['iterations']} iterations, {report['stop']}, "
+            f"{1e3 * report['seconds']['total']:.2f} ms")
+
+    # ---- what a fit is used for
+
+    def _ready(self, X: Any) -> tuple[_rows.Rows, tuple[int, int], tuple[str, int]]:
+        """Rows, metric and precision, device and memory limit of a call on fitted centroids."""
+        if "cluster_centers_" not in self.__dict__:
+            raise errors.not_fitted(type(self).__name__)
+        name = type(self).__name__
+        rows = _rows.take(X, name)
+        check_names(self, X, reset=False)
+        d = self.cluster_centers_.shape[1]
+        if rows.d != d:
+            raise errors.InvalidArgumentError(
+                f"X has {rows.d} features, but {name} is expecting {d} features as input.")
+        how = (_params.one_of("metric", _params.METRICS, self.metric),
+               _params.one_of("precision", _params.PRECISIONS, self.precision))
+        return rows, how, (self.device, _params.memory_bytes(self.memory_limit))
+
+    def predict(self, X: Any) -> Any:
+        """The nearest centroid of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            int32; a tensor for tensors with ``output='like'``.
+        """
+        rows, how, place = self._ready(X)
+        labels, _ = _call.predict(rows, self.cluster_centers_, how, place)
+        if _log.enabled:
+            _log.line(f"{type(self).__name__}.predict: {rows.n} x {rows.d}")
+        like = self._like(rows)
+        return labels if like is None else like(labels)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Not used, present by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            `labels_`.
+        """
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def transform(self, X: Any) -> Any:
+        """Distances of the rows to all centroids.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_clusters)
+            Euclidean distances, or the values of another metric.
+        """
+        rows, how, place = self._ready(X)
+        dtype = np.float64 if rows.code == 2 else np.float32
+        out = _call.transform(rows, self.cluster_centers_, how, place, dtype)
+        like = self._like(rows)
+        return out if like is None else like(out)
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the distances of the rows to all centroids.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Not used, present by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_clusters)
+            As from :meth:`transform`.
+        """
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The inertia of the rows, with a minus sign.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, table, tensor or source of shape (n_samples, n_features)
+            The rows.
+        y : Ignored
+            Not used, present by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Greater is better.
+        """
+        rows, how, place = self._ready(X)
+        weights = _rows.weights(sample_weight, rows.n)
+        _, inertia = _call.predict(rows, self.cluster_centers_, how, place, weights,
+                                   want_inertia=True)
+        return -inertia
+
+    # ---- conventions
+
+    def __sklearn_tags__(self) -> Any:
+        join(load=True)
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
