@@ -42,6 +42,8 @@ def join(*, load: bool = False) -> bool:
             ) from None
         return False
     theirs = (ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator)
+    for name in _STUBS:
+        delattr(Estimator, name)
     for root in _roots:
         root.__bases__ = (*theirs, Estimator)
         _announce(root)
@@ -107,12 +109,18 @@ class Estimator:
                 changed.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    set_output = _theirs("set_output")
-    set_fit_request = _theirs("set_fit_request")
-    set_score_request = _theirs("set_score_request")
-    get_metadata_routing = _theirs("get_metadata_routing")
-    get_feature_names_out = _theirs("get_feature_names_out")
-    _repr_mimebundle_ = _theirs("_repr_mimebundle_")
+
+# Until then these methods join; scikit-learn would take them for methods of the class's own.
+_STUBS = (
+    "set_output",
+    "set_fit_request",
+    "set_score_request",
+    "get_metadata_routing",
+    "get_feature_names_out",
+    "_repr_mimebundle_",
+)
+for _name in _STUBS:
+    setattr(Estimator, _name, _theirs(_name))
 
 
 def check_names(estimator: Any, x: Any, *, reset: bool) -> None:

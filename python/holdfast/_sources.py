@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes as C
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -190,6 +189,8 @@ class Restarted(RowSource):
 
 def spool(chunks: Iterable[Any]) -> np.ndarray[Any, Any]:
     """The rows of an iterator that runs once, kept in a temporary file that has no name."""
+    import tempfile
+
     file = tempfile.TemporaryFile()
     rows, cols, dtype = 0, -1, None
     for chunk in chunks:

@@ -101,11 +101,20 @@ def _of_arrow(x: Any, name: str) -> _rows.Rows:
         if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or
                 pa.types.is_boolean(field.type)):
             raise InvalidArgumentError(_named(field.name, field.type))
-        one = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        pairs.append((field.name, _arrow_column(one)))
+        pairs.append((field.name, _arrow_column(_one_chunk(column))))
     rows = _of_columns(pairs, table, name)
     rows.original = x
     return rows
+
+
+def _one_chunk(column: Any) -> Any:
+    """An array of a column; several chunks are put together."""
+    if not hasattr(column, "num_chunks"):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    return whole.chunk(0) if hasattr(whole, "num_chunks") else whole
 
 
 def _arrow_column(column: Any) -> np.ndarray[Any, Any]:
@@ -115,10 +124,7 @@ def _arrow_column(column: Any) -> np.ndarray[Any, Any]:
 
 def _of_lists(column: Any, original: Any, name: str) -> _rows.Rows:
     """A column of lists of one length, as tables hold embeddings: rows that lie together."""
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
-    if hasattr(column, "chunks"):
-        column = column.chunk(0)
+    column = _one_chunk(column)
     if column.null_count:
         raise InvalidArgumentError("Input contains NaN: some lists of the column are missing")
     values = column.flatten()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python costs over C: python python/tests/measure.py [rounds].
+
+Each round makes a call by the estimator and the same call of the C library, in turns; what is
+reported is the median of the differences, since other work on the machine disturbs both alike.
+"""
+
+import ctypes as C
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import holdfast
+from holdfast import _abi
+from holdfast._library import context_create, lib
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+
+
+def differences(ours, theirs, rounds):
+    """Median microseconds of ours, theirs, and of ours - theirs in turns."""
+    samples = []
+    for i in range(rounds + 5):
+        pair = {}
+        for f in (ours, theirs) if i % 2 else (theirs, ours):
+            begin = time.perf_counter()
+            f()
+            pair[f] = time.perf_counter() - begin
+        if i >= 5:
+            samples.append((pair[ours], pair[theirs], pair[ours] - pair[theirs]))
+    return [1e6 * statistics.median(column) for column in zip(*samples)]
+
+
+def view(a):
+    code = {"float32": 1, "float64": 2}[a.dtype.name]
+    return _abi.Array(a.ctypes.data, code, a.shape[0], a.shape[1], a.shape[1])
+
+
+def main():
+    """Print the figures."""
+    rng = np.random.default_rng(0)
+    context = context_create(b"auto", 0, 0)
+    x = rng.normal(size=(16384, 64)).astype("f4")
+    start = x[:128].copy()
+    xs, cs = view(x), view(start)
+    opts = _abi.KMeansOpts(k=128, init=3, max_iter=20, tol=-1.0, centroids=C.pointer(cs))
+    km = holdfast.KMeans(128, init=start, max_iter=20, tol=0)
+
+    def fit_c():
+        result = _abi.KMeansResult()
+        status = lib.hf_kmeans_fit(context, C.addressof(xs), C.addressof(opts), C.addressof(result))
+        assert status == 0
+        lib.hf_kmeans_result_clear(C.addressof(result))
+
+    def show(name, bar, ours, theirs, rounds):
+        python, c, over = differences(ours, theirs, rounds)
+        print(f"{name}: {python:.0f} us by Python, {c:.0f} us by C, {over:.0f} us over C (bar {bar})")
+
+    show("fit of 16,384 x 64, K=128, 20 iterations", 100, lambda: km.fit(x), fit_c,
+         max(ROUNDS // 4, 10))
+    tiny, few = x[:64].copy(), x[:4].copy()
+    ts, fs = view(tiny), view(few)
+    small_opts = _abi.KMeansOpts(k=4, init=3, max_iter=20, tol=-1.0, centroids=C.pointer(fs))
+    small = holdfast.KMeans(4, init=few, max_iter=20, tol=0)
+
+    def fit_small():
+        result = _abi.KMeansResult()
+        lib.hf_kmeans_fit(context, C.addressof(ts), C.addressof(small_opts), C.addressof(result))
+        lib.hf_kmeans_result_clear(C.addressof(result))
+
+    show("fit of 64 x 64, K=4", 100, lambda: small.fit(tiny), fit_small, ROUNDS)
+    one, label = x[:1], np.empty(1, "i4")
+    v, c = view(one), view(km.cluster_centers_)
+
+    def predict_c():
+        lib.hf_kmeans_predict(context, C.addressof(v), None, C.addressof(c), 0, 0, None,
+                              label.ctypes.data, None, None)
+
+    show("predict of 1 row", 50, lambda: km.predict(one), predict_c, ROUNDS * 5)
+    base, ours = [], []
+    for _ in range(9):
+        for imports, times in (("numpy", base), ("numpy, holdfast", ours)):
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, "-c", f"import {imports}"], check=True)
+            times.append(time.perf_counter() - begin)
+    extra = 1e3 * statistics.median(b - a for a, b in zip(base, ours))
+    print(f"import: {extra:.1f} ms beyond NumPy, {1e3 * min(ours):.0f} ms the whole process at best "
+          f"(NumPy alone {1e3 * min(base):.0f} ms)")
+
+
+if __name__ == "__main__":
+    main()
