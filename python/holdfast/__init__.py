@@ -6,7 +6,7 @@
 data files, in memory or beyond it.
 """
 
-from . import errors
+from . import errors, report
 from ._progress import Event
 from ._sources import RowSource
 from ._version import __version__
@@ -27,6 +27,7 @@ __all__ = [
     "kmeans_plusplus",
     "load",
     "patch_sklearn",
+    "report",
     "source",
     "unpatch_sklearn",
 ]

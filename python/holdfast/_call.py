@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi, _library, _rows
+from ._progress import Interrupts, deliver
 from ._library import lib
 
 HISTORY = np.dtype(
@@ -106,10 +107,14 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
     with lease as context:
         device = lib.hf_context_device(context).decode()
-        if watch.wanted(device != "cpu"):
+        wanted = watch.wanted(device != "cpu")
+        if wanted:
             opts.progress = watch.function()
         call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
-        status = call(context, inputs.array or inputs.source, _addressof(opts), _addressof(result))
+        rows_at = inputs.array or inputs.source
+        with Interrupts(wanted or inputs.source is not None) as interrupts:
+            status = call(context, rows_at, _addressof(opts), _addressof(result))
+        watch.interrupts = interrupts
         if status:
             lease.keep = False
             _raise_first(inputs.failure)
@@ -149,16 +154,18 @@ def predict(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[s
     inputs = Inputs(rows)
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
     with lease as context:
-        status = lib.hf_kmeans_predict(
-            context, inputs.array, inputs.source, _addressof(c.struct), how[0], how[1],
-            None if weights is None else _addressof(weights[0]), labels.ctypes.data,
-            None if distances is None else distances.ctypes.data,
-            _addressof(inertia) if want_inertia else None,
-        )
+        with Interrupts(inputs.source is not None) as interrupts:
+            status = lib.hf_kmeans_predict(
+                context, inputs.array, inputs.source, _addressof(c.struct), how[0], how[1],
+                None if weights is None else _addressof(weights[0]), labels.ctypes.data,
+                None if distances is None else distances.ctypes.data,
+                _addressof(inertia) if want_inertia else None,
+            )
         if status:
             lease.keep = False
             _raise_first(inputs.failure)
             raise _library.fail(status, context)
+    interrupts.deliver()
     return labels, inertia.value
 
 
@@ -174,6 +181,7 @@ def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple
 
     def sink(_: Any, first: int, count: int, distances: int) -> int:
         try:
+            deliver()
             if base:
                 _memmove(base + first * k * 8, distances, count * k * 8)
             else:
@@ -187,14 +195,16 @@ def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple
     opts = _abi.PredictOpts(metric=how[0], precision=how[1])
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
     with lease as context:
-        status = lib.hf_kmeans_transform_with(
-            context, inputs.array, inputs.source, _addressof(c.struct), _addressof(opts),
-            _abi.TransformSink(sink),
-        )
+        with Interrupts(True) as interrupts:
+            status = lib.hf_kmeans_transform_with(
+                context, inputs.array, inputs.source, _addressof(c.struct), _addressof(opts),
+                _abi.TransformSink(sink),
+            )
         if status:
             lease.keep = False
             _raise_first(failure)
             raise _library.fail(status, context)
+    interrupts.deliver()
     return out
 
 

@@ -82,7 +82,7 @@ def _place(x: Any) -> str:
 
 
 def _maker(x: Any, device: str) -> Any:
-    """Makes arrays of the library that x is of."""
+    """Makes arrays of the library that x is of; None: not known."""
     library = type(x).__module__.partition(".")[0]
     number = int(device.partition(":")[2] or 0)
     if library == "cupy":
@@ -97,7 +97,7 @@ def _maker(x: Any, device: str) -> Any:
         return sys.modules["numba"].cuda.to_device
     if library in ("jax", "jaxlib"):
         return sys.modules["jax"].numpy.asarray
-    return _rows.no_like(type(x).__name__)
+    return None
 
 
 def of_interface(x: Any, name: str) -> _rows.Rows:

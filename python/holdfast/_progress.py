@@ -14,6 +14,56 @@ LONG_WORK = 3e10
 GPU_TIMES = 1000
 
 
+class Interrupts:
+    """Keeps Ctrl-C until somebody can act on it: ``with Interrupts(wanted) as interrupts``.
+
+    While C runs, Python would run the handler of the signal at the entry of a callback, where no
+    code can catch what it raises. So a handler of our own takes a note, and :func:`deliver` calls
+    the program's handler, within a callback or after the call.
+    """
+
+    __slots__ = ("frame", "noted", "old", "wanted")
+    current: Interrupts | None = None
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted and threading.current_thread() is threading.main_thread()
+        self.noted = False
+        self.old: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if self.wanted and Interrupts.current is None:
+            import signal
+
+            old = signal.getsignal(signal.SIGINT)
+            if callable(old):
+                self.old = old
+                Interrupts.current = self
+                signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, _: int, frame: Any) -> None:
+        self.noted, self.frame = True, frame
+
+    def __exit__(self, *_: object) -> None:
+        if self.old is not None:
+            import signal
+
+            Interrupts.current = None
+            signal.signal(signal.SIGINT, self.old)
+
+    def deliver(self) -> None:
+        """Call the program's handler if there was a signal; that may raise KeyboardInterrupt."""
+        if self.noted:
+            self.noted = False
+            self.old(2, self.frame)
+
+
+def deliver() -> None:
+    """Act on a signal within a callback."""
+    if Interrupts.current is not None:
+        Interrupts.current.deliver()
+
+
 class Event(NamedTuple):
     """What a progress function is called with.
 
@@ -56,6 +106,7 @@ class Watch:
 
     def __init__(self, told: Any, verbose: bool, max_iter: int, work: float) -> None:
         self.failure: list[BaseException] = []
+        self.interrupts = Interrupts(False)
         self.bar: Any = None
         self.own_bar = False
         if told is not None and hasattr(told, "update"):
@@ -77,6 +128,7 @@ class Watch:
 
         def progress(_: Any, restart: int, number: int, it: Any, done: int, total: int) -> int:
             try:
+                deliver()
                 return int(bool(self.tell(restart, number, it[0] if it else None, done, total)))
             except BaseException as error:  # noqa: BLE001 - raised again where C returns
                 self.failure.append(error)

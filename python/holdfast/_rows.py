@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _abi, _sources
 from ._sources import CODES, NUMPY, RowSource
-from .errors import InvalidArgumentError, UnsupportedError
+from .errors import InvalidArgumentError
 
 PANEL_BYTES = 16 << 20  # less than this is converted as a whole: a panel would be no smaller
 _ADDRESS = np.ndarray.__array_interface__  # a descriptor
@@ -288,15 +288,3 @@ def device_of(rows: Rows, asked: str) -> bytes:
             f"the data lie on {rows.device}, but device={asked!r}: leave device='auto', or copy them"
         )
     return rows.device.encode()
-
-
-def no_like(kind: str) -> Callable[[Any], Any]:
-    """For arrays of libraries that results cannot be given in."""
-
-    def like(_: Any) -> Any:
-        raise UnsupportedError(
-            f"output='like' knows arrays of torch, CuPy, Numba and JAX, not {kind}: use "
-            "output='numpy'"
-        )
-
-    return like

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
+from ._progress import deliver
 from .errors import InvalidArgumentError
 
 # Element types of the C library and of NumPy. Rows of bfloat16 are handled as their 16 bits.
@@ -54,6 +55,7 @@ class RowSource:
 
         def read(_: Any, first: int, count: int, dst: int, message: int, room: int) -> int:
             try:
+                deliver()
                 memory = (C.c_char * (count * row_bytes)).from_address(dst)
                 read_into(first, count, np.frombuffer(memory, dtype).reshape(count, cols))
                 return 0

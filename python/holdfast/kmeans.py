@@ -165,6 +165,7 @@ class KMeans(Estimator):
         k = self.n_clusters
         if rows.n < k:
             raise errors.InvalidArgumentError(f"n_samples={rows.n} should be >= n_clusters={k}.")
+        like = self._like(rows)
         self.n_features_in_ = rows.d
         weights = _rows.weights(sample_weight, rows.n)
         opts = self._options(weights)
@@ -176,11 +177,12 @@ class KMeans(Estimator):
             best = self._run(rows, opts, place, watch)
         finally:
             watch.close()
-        self._keep(best, rows)
+        self._keep(best, like)
         if _log.enabled:
             self._log_fit(best.report, rows)
         if watch.failure:
             raise watch.failure[0]
+        watch.interrupts.deliver()
         return self
 
     def _options(self, weights: Any) -> _abi.KMeansOpts:
@@ -258,7 +260,7 @@ class KMeans(Estimator):
                 f"features of the data {rows.d}.")
         return _call.Centers(a)
 
-    def _keep(self, best: _call.Fit, rows: _rows.Rows) -> None:
+    def _keep(self, best: _call.Fit, like: Any) -> None:
         report = best.report
         if self.verbose:
             _progress.print_end(report, self.tol)
@@ -268,7 +270,6 @@ class KMeans(Estimator):
                 f"Number of distinct clusters ({found}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 errors.convergence_warning(), stacklevel=3)
-        like = self._like(rows)
         self.cluster_centers_ = best.centers if like is None else like(best.centers)
         self._n_features_out = self.n_clusters
         self.labels_ = best.labels if like is None else like(best.labels)
@@ -277,7 +278,14 @@ class KMeans(Estimator):
         self.report_ = report
 
     def _like(self, rows: _rows.Rows) -> Any:
-        return rows.like if self.output == "like" else None
+        """Makes results of the caller's library, if they are wanted so."""
+        if self.output != "like":
+            return None
+        if rows.like is None and rows.device:
+            raise errors.UnsupportedError(
+                "output='like' knows arrays of torch, CuPy, Numba and JAX, not "
+                f"{type(rows.original).__name__}: use output='numpy'")
+        return rows.like
 
     def _log_fit(self, report: dict[str, Any], rows: _rows.Rows) -> None:
         _log.line(

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""holdfast in the place of scikit-learn's k-means: unmodified scripts, and what falls back."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+SCRIPTS = sorted((pathlib.Path(__file__).parent / "scripts").glob("*.py"))
+
+
+def run(*arguments, **environment):
+    out = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True,
+                         check=False, env={**os.environ, **environment})
+    assert out.returncode == 0, out.stderr
+    return out
+
+
+def figures(text):
+    return [float(word) for word in re.findall(r"result \S+ ([-\d.e+]+)", text)]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+def test_script(script):
+    """The same figures as by scikit-learn, within its tolerance, and holdfast ran."""
+    theirs = run(script)
+    ours = run("-m", "holdfast", script, HOLDFAST_LOG="info")
+    assert "KMeans.fit" in ours.stderr
+    assert figures(theirs.stdout)
+    np.testing.assert_allclose(figures(ours.stdout), figures(theirs.stdout), rtol=1e-4)
+
+
+def test_fallback():
+    program = (
+        "import holdfast; holdfast.patch_sklearn(); holdfast.patch_sklearn()\n"
+        "import numpy as np, pickle\n"
+        "from sklearn.cluster import KMeans, kmeans_plusplus, k_means\n"
+        "from sklearn.base import clone\n"
+        "x = np.random.RandomState(0).normal(size=(60, 3)); w = np.ones(60); w[0] = -1e-9\n"
+        "km = clone(KMeans(3, init=x[:3], n_init=1)).fit(x, sample_weight=w)\n"
+        "assert (km.predict(x) == km.labels_).all() and km.score(x, sample_weight=w) < 0\n"
+        "assert pickle.loads(pickle.dumps(km)).inertia_ == km.inertia_\n"
+        "c, i = kmeans_plusplus(x, 4, n_local_trials=9, random_state=0)\n"
+        "assert (c == x[i]).all() and len(k_means(x, 3)) == 3\n"
+        "assert 'metric' not in KMeans().get_params()\n"
+        "holdfast.unpatch_sklearn()\n"
+        "from sklearn.cluster import KMeans\n"
+        "assert not issubclass(KMeans, holdfast.KMeans)\n"
+    )
+    err = run("-c", program, HOLDFAST_LOG="info").stderr
+    assert "KMeans.fit: by scikit-learn" in err
+    assert "kmeans_plusplus: by scikit-learn: n_local_trials=9" in err
+    assert "KMeans.predict" in err
+
+
+def test_module_and_arguments(tmp_path):
+    (tmp_path / "tool.py").write_text(
+        "import sys; from sklearn.cluster import KMeans\n"
+        "print(__name__, sys.argv[1:], KMeans.__mro__[1].__module__)\n"
+    )
+    expected = "__main__ ['-x', '1'] holdfast.kmeans\n"
+    assert run("-m", "holdfast", tmp_path / "tool.py", "-x", "1").stdout == expected
+    out = subprocess.run([sys.executable, "-m", "holdfast", "-m", "tool", "-x", "1"], cwd=tmp_path,
+                         capture_output=True, text=True, check=False)
+    assert out.stdout == expected, out.stderr
+
+
+def test_usage():
+    assert "usage" in run("-m", "holdfast", "--help").stdout
+    out = subprocess.run([sys.executable, "-m", "holdfast", "nothing.py"], capture_output=True,
+                         text=True, check=False)
+    assert out.returncode == 1
+    assert "no file nothing.py" in out.stderr
