@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 BUILD := build/release
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 
-.PHONY: help deps build test check sanitize demo install fmt tidy gpusan bench docs clean
+.PHONY: help deps build test check sanitize demo install fmt tidy gpusan bench python docs clean
 
 help:            ## list these targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,10 +55,15 @@ bench:           ## compare with other libraries: see bench/README.md
 	cmake --build --preset release
 	bench/run.sh --build build/release
 
-docs:            ## API reference, into build/release/api
+python:          ## the Python wheel, tested in an environment of its own, into build/python/wheel
+	@scripts/deps.sh test
+	scripts/python.sh all
+
+docs:            ## references of C (build/release/api) and Python (build/release/python)
 	@scripts/deps.sh docs
 	cmake --preset release -DHF_TESTS=OFF
 	cmake --build --preset release --target docs
+	scripts/python_docs.sh $(BUILD)/python
 
 clean:           ## remove build/ and demo/
 	rm -rf build demo

@@ -19,6 +19,7 @@ test_packages="
 libcmocka-dev h:cmocka.h
 python3 c:python3
 python3-numpy p:numpy
+python3-venv p:ensurepip
 g++ c:g++
 clang c:clang
 clang-format-14 c:clang-format-14

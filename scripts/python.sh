@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # python.sh [all]: build the wheel of the Python package, install it into a fresh environment and run
 # the tests there, with no compiler on the path. `all` runs scikit-learn's own tests of k-means on it
-# too. HF_CUDA=OFF leaves kernels for GPUs out. Needs the package index; without it all is skipped.
+# too, as HF_PYTHON_TESTS=all does. HF_CUDA=OFF leaves kernels for GPUs out. Needs the package index;
+# without it all is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -31,12 +32,19 @@ pip install "$wheel" numpy scikit-learn pandas pyarrow ml_dtypes matplotlib tqdm
 
 # From elsewhere, so that the package is the one installed.
 cd "$out"
-clean() { env -u PYTHONPATH -u HOLDFAST_LIBRARY PATH="$venv/bin" MPLBACKEND=Agg "$@"; }
+clean() {
+    env -u PYTHONPATH -u HOLDFAST_LIBRARY PATH="$venv/bin" MPLBACKEND=Agg LOKY_MAX_CPU_COUNT=2 "$@"
+}
 clean "$venv/bin/python" -c "import holdfast, sys; assert holdfast.__file__.startswith(sys.prefix)"
 status=0
-clean "$venv/bin/python" -m pytest -p no:cacheprovider --timeout 300 "$root/python/tests" \
-    --doctest-modules "$venv"/lib/python*/site-packages/holdfast >"$out/tests.log" 2>&1 || status=1
-if [ "${1:-}" = all ]; then
+pytest() {
+    clean "$venv/bin/python" -m pytest -p no:cacheprovider --timeout 300 -c "$root/pyproject.toml" \
+        "$@" >>"$out/tests.log" 2>&1 || status=1
+}
+: >"$out/tests.log"
+pytest "$root/python/tests"
+pytest --doctest-modules "$venv"/lib/python*/site-packages/holdfast
+if [ "${1:-${HF_PYTHON_TESTS:-}}" = all ]; then
     clean "$venv/bin/python" "$root/python/tests/sklearn_suite.py" >>"$out/tests.log" 2>&1 || status=1
 fi
 [ "$status" = 0 ] || cat "$out/tests.log"

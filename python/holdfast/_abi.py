@@ -86,9 +86,7 @@ class Array(C.Structure):
 
 
 # message is the address of text that is to be written.
-Read = C.CFUNCTYPE(
-    Status, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p, C.c_void_p, C.c_size_t
-)
+Read = C.CFUNCTYPE(Status, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p, C.c_void_p, C.c_size_t)
 
 
 class Source(C.Structure):
@@ -170,9 +168,7 @@ class Iteration(C.Structure):
     ]
 
 
-Progress = C.CFUNCTYPE(
-    C.c_int, C.c_void_p, C.c_int, C.c_int, _P(Iteration), C.c_int64, C.c_int64
-)
+Progress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, _P(Iteration), C.c_int64, C.c_int64)
 Warn = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 RowsProgress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64)
 # distances is an address, from which whole chunks are copied.

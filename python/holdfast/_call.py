@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from . import _abi, _library, _rows
-from ._progress import Interrupts, deliver
 from ._library import lib
+from ._progress import Interrupts, deliver
 
 HISTORY = np.dtype(
-    [(name, "f8" if kind is C.c_double else "i8") for name, kind in _abi.Iteration._fields_]
+    [(field[0], "f8" if field[1] is C.c_double else "i8") for field in _abi.Iteration._fields_]
 )
 STOPS = ("none", "labels", "tol", "max_iter", "cancelled")
 _addressof = C.addressof
@@ -24,7 +24,7 @@ def copy_of(address: int | None, shape: Any, dtype: Any) -> np.ndarray[Any, Any]
     """An array of its own of memory of the library."""
     a = np.empty(shape, dtype)
     if a.nbytes:
-        _memmove(a.ctypes.data, address, a.nbytes)
+        _memmove(a.ctypes.data, address, a.nbytes)  # type: ignore[arg-type]
     return a
 
 
@@ -46,7 +46,7 @@ class Inputs:
             self.struct: Any = rows.view
             self.array = _addressof(self.struct)
         else:
-            given = rows.source
+            given: Any = rows.source
             self.struct = given if isinstance(given, _abi.Source) else given.bind(self.failure)
             self.source = _addressof(self.struct)
 
@@ -144,9 +144,15 @@ class Centers:
         self.struct = _abi.Array(centers.ctypes.data, code, k, d, d)
 
 
-def predict(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[str, int],
-            weights: Any = None, distances: np.ndarray[Any, Any] | None = None,
-            want_inertia: bool = False) -> tuple[np.ndarray[Any, Any], float]:
+def predict(
+    rows: _rows.Rows,
+    centers: Any,
+    how: tuple[int, int],
+    place: tuple[str, int],
+    weights: Any = None,
+    distances: np.ndarray[Any, Any] | None = None,
+    want_inertia: bool = False,
+) -> tuple[np.ndarray[Any, Any], float]:
     """Labels, and the inertia if it is wanted. how: metric and precision."""
     c = Centers(centers)
     labels = np.empty(rows.n, np.int32)
@@ -156,8 +162,14 @@ def predict(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[s
     with lease as context:
         with Interrupts(inputs.source is not None) as interrupts:
             status = lib.hf_kmeans_predict(
-                context, inputs.array, inputs.source, _addressof(c.struct), how[0], how[1],
-                None if weights is None else _addressof(weights[0]), labels.ctypes.data,
+                context,
+                inputs.array,
+                inputs.source,
+                _addressof(c.struct),
+                how[0],
+                how[1],
+                None if weights is None else _addressof(weights[0]),
+                labels.ctypes.data,
                 None if distances is None else distances.ctypes.data,
                 _addressof(inertia) if want_inertia else None,
             )
@@ -169,8 +181,9 @@ def predict(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[s
     return labels, inertia.value
 
 
-def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[str, int],
-              dtype: Any) -> np.ndarray[Any, Any]:
+def transform(
+    rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple[str, int], dtype: Any
+) -> np.ndarray[Any, Any]:
     """Distances of all rows to all centroids."""
     c = Centers(centers)
     k = c.struct.rows
@@ -188,7 +201,7 @@ def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple
                 chunk = np.frombuffer((C.c_char * (count * k * 8)).from_address(distances))
                 out[first : first + count] = chunk.reshape(count, k)
             return 0
-        except BaseException as error:  # noqa: BLE001 - raised again where C returns
+        except BaseException as error:  # raised again where C returns
             failure.append(error)
             return 1
 
@@ -197,7 +210,11 @@ def transform(rows: _rows.Rows, centers: Any, how: tuple[int, int], place: tuple
     with lease as context:
         with Interrupts(True) as interrupts:
             status = lib.hf_kmeans_transform_with(
-                context, inputs.array, inputs.source, _addressof(c.struct), _addressof(opts),
+                context,
+                inputs.array,
+                inputs.source,
+                _addressof(c.struct),
+                _addressof(opts),
                 _abi.TransformSink(sink),
             )
         if status:

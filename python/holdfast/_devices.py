@@ -167,7 +167,7 @@ def of_dlpack(x: Any, name: str) -> _rows.Rows:
 
 
 def _host_tensor(t: _dlpack.Tensor, n: int, d: int, name: str) -> _rows.Rows:
-    contiguous = t.strides is None or (t.strides[1] == 1 or d == 1) and t.strides[0] >= d
+    contiguous = t.strides is None or ((t.strides[1] == 1 or d == 1) and t.strides[0] >= d)
     if contiguous and t.code != 6:
         step = d if t.strides is None or n == 1 else t.strides[0]
         return _rows.Rows(n, d, t.code, _abi.Array(t.data, t.code, n, d, step), None, t)
@@ -176,7 +176,8 @@ def _host_tensor(t: _dlpack.Tensor, n: int, d: int, name: str) -> _rows.Rows:
     if min(strides) < 0 or t.code == 4:
         raise InvalidArgumentError("a DLPack tensor that is not C-contiguous: make a copy of it")
     span = ((n - 1) * strides[0] + (d - 1) * strides[1] + 1) * kind.itemsize if n and d else 0
-    flat = np.frombuffer((C.c_char * span).from_address(t.data), kind) if span else np.empty(0, kind)
+    memory: Any = (C.c_char * span).from_address(t.data) if span else b""
+    flat: np.ndarray[Any, Any] = np.frombuffer(memory, kind)
     a = np.lib.stride_tricks.as_strided(flat, (n, d), [s * kind.itemsize for s in strides])
     rows = _rows.of_array(a, name)
     rows.keep = (rows.keep, t)

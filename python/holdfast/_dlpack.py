@@ -89,8 +89,8 @@ class Tensor:
                 f"a DLPack tensor on a device of type {self.device_type}: only host memory and "
                 "CUDA are supported; copy it to the host first"
             )
-        self.code = _TYPES.get((t.code, t.bits)) if t.lanes == 1 else None
-        if self.code is None:
+        self.code = _TYPES.get((t.code, t.bits), 0) if t.lanes == 1 else 0
+        if self.code == 0:
             raise InvalidArgumentError(
                 f"a DLPack tensor of type code {t.code} with {t.bits} bits: give float32, "
                 "float64, float16, bfloat16 or uint8"

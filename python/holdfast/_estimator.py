@@ -50,7 +50,7 @@ def join(*, load: bool = False) -> bool:
     return True
 
 
-def _announce(kind: type) -> None:
+def _announce(kind: Any) -> None:
     """What scikit-learn does where a class is made: set_output(), set_fit_request() and so on."""
     super(kind, kind).__init_subclass__()
     for child in kind.__subclasses__():
@@ -96,7 +96,8 @@ class Estimator:
         for name, value in params.items():
             if name not in known:
                 raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {known}."
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
+                    f"{known}."
                 )
             setattr(self, name, value)
         return self

@@ -85,7 +85,7 @@ def context_create(device: bytes, memory: int, stream: int, threads: int = 0) ->
 class Lease:
     """A context for one call: ``with Lease(device, memory, stream) as context``."""
 
-    __slots__ = ("context", "key", "keep")
+    __slots__ = ("context", "keep", "key")
 
     def __init__(self, device: bytes, memory: int, stream: int) -> None:
         self.key = (device, memory, stream)

@@ -22,7 +22,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 def refuse(name: str, must: str, got: Any, owner: str = "KMeans") -> Exception:
     """The exception for a parameter that is out of its range."""
-    return invalid_parameter(f"The {name!r} parameter of {owner} must be {must}. Got {got!r} instead.")
+    return invalid_parameter(
+        f"The {name!r} parameter of {owner} must be {must}. Got {got!r} instead."
+    )
 
 
 def one_of(name: str, table: dict[str, int], value: Any) -> int:
@@ -36,8 +38,10 @@ def one_of(name: str, table: dict[str, int], value: Any) -> int:
 
 def at_least(name: str, least: int, value: Any, most: int = 2**31 - 1) -> int:
     """A whole number in a range."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not (
-        least <= value <= most
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Integral)
+        or not least <= int(value) <= most
     ):
         raise refuse(name, f"an int in the range [{least}, {most}]", value)
     return int(value)
@@ -69,7 +73,11 @@ def check(est: Any) -> None:
     if not (isinstance(est.n_init, str) and est.n_init == "auto"):
         at_least("n_init", 1, est.n_init)
     tol = est.tol
-    if isinstance(tol, bool) or not isinstance(tol, numbers.Real) or not 0 <= tol < float("inf"):
+    if (
+        isinstance(tol, bool)
+        or not isinstance(tol, numbers.Real)
+        or not 0 <= float(tol) < float("inf")
+    ):
         raise refuse("tol", "a float in the range [0.0, inf)", tol)
     if not isinstance(est.verbose, (bool, numbers.Integral)) or est.verbose < 0:
         raise refuse("verbose", "an int in the range [0, inf) or a bool", est.verbose)
@@ -91,7 +99,7 @@ def random_state(value: Any) -> Any:
     """scikit-learn's check_random_state()."""
     if value is None or value is np.random:
         return np.random.mtrand._rand
-    if isinstance(value, numbers.Integral) and 0 <= value < 2**32:
+    if isinstance(value, numbers.Integral) and 0 <= int(value) < 2**32:
         return np.random.RandomState(int(value))
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return value
@@ -107,7 +115,7 @@ def seed(value: Any) -> int:
     """The seed of the C library. A whole number is the seed itself."""
     if type(value) is int and 0 <= value < 2**32:
         return value
-    if isinstance(value, numbers.Integral) and 0 <= value < 2**32:
+    if isinstance(value, numbers.Integral) and 0 <= int(value) < 2**32:
         return int(value)
     state = random_state(value)
     if isinstance(state, np.random.Generator):

@@ -130,7 +130,7 @@ class Watch:
             try:
                 deliver()
                 return int(bool(self.tell(restart, number, it[0] if it else None, done, total)))
-            except BaseException as error:  # noqa: BLE001 - raised again where C returns
+            except BaseException as error:  # raised again where C returns
                 self.failure.append(error)
                 return 1
 
@@ -150,8 +150,17 @@ class Watch:
         if it is None:
             return self.told(Event(restart, 0, 0.0, 0.0, 0, 0, 0.0, done, total))
         return self.told(
-            Event(restart, number, it.inertia, it.shift, it.changed, it.empty, it.seconds,
-                  number, self.max_iter)
+            Event(
+                restart,
+                number,
+                it.inertia,
+                it.shift,
+                it.changed,
+                it.empty,
+                it.seconds,
+                number,
+                self.max_iter,
+            )
         )
 
     def close(self) -> None:

@@ -129,8 +129,10 @@ def _is_sparse(x: Any) -> bool:
 
 def _is_table(x: Any) -> bool:
     return (
-        hasattr(x, "__dataframe__") or hasattr(x, "__arrow_c_stream__") or
-        hasattr(x, "__arrow_c_array__") or (hasattr(x, "columns") and hasattr(x, "dtypes"))
+        hasattr(x, "__dataframe__")
+        or hasattr(x, "__arrow_c_stream__")
+        or hasattr(x, "__arrow_c_array__")
+        or (hasattr(x, "columns") and hasattr(x, "dtypes"))
     )
 
 
@@ -170,7 +172,9 @@ def _check_type(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def of_array(a: np.ndarray[Any, Any], name: str) -> Rows:
     """Rows of a NumPy array of any type and order."""
     if isinstance(a, np.matrix):
-        raise TypeError("np.matrix is not supported. Please convert to a numpy array with np.asarray.")
+        raise TypeError(
+            "np.matrix is not supported. Please convert to a numpy array with np.asarray."
+        )
     if isinstance(a, np.ma.MaskedArray) and np.ma.getmaskarray(a).any():
         raise InvalidArgumentError(
             "Input contains NaN: the mask of a masked array hides values; fill them or leave these "
@@ -231,7 +235,9 @@ def weights(w: Any, n: int) -> tuple[_abi.Array, Any] | None:
         return None
     if isinstance(w, (int, float)):
         w = np.full(n, w, np.float64)
-    if type(w) is not np.ndarray and (hasattr(w, "__cuda_array_interface__") or "torch" in sys.modules):
+    if type(w) is not np.ndarray and (
+        hasattr(w, "__cuda_array_interface__") or "torch" in sys.modules
+    ):
         rows = _device_vector(w)
         if rows is not None:
             _check_weights(rows.n, n, 1)
@@ -283,8 +289,11 @@ def device_of(rows: Rows, asked: str) -> bytes:
     """The device of a call: where the data lie, else the one that was asked for."""
     if not rows.device:
         return asked.encode()
-    if asked not in ("auto", rows.device) and not (asked == "cuda" and rows.device.startswith("cuda")):
+    if asked not in ("auto", rows.device) and not (
+        asked == "cuda" and rows.device.startswith("cuda")
+    ):
         raise InvalidArgumentError(
-            f"the data lie on {rows.device}, but device={asked!r}: leave device='auto', or copy them"
+            f"the data lie on {rows.device}, but device={asked!r}: leave device='auto', or copy "
+            "the data"
         )
     return rows.device.encode()

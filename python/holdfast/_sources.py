@@ -15,7 +15,7 @@ from .errors import InvalidArgumentError
 
 # Element types of the C library and of NumPy. Rows of bfloat16 are handled as their 16 bits.
 CODES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "uint8": 5}
-NUMPY = {1: np.dtype("f4"), 2: np.dtype("f8"), 3: np.dtype("f2"), 4: np.dtype("u2"), 5: np.dtype("u1")}
+NUMPY: dict[int, np.dtype[Any]] = dict(enumerate(map(np.dtype, ("f4", "f8", "f2", "u2", "u1")), 1))
 
 
 class RowSource:
@@ -57,9 +57,10 @@ class RowSource:
             try:
                 deliver()
                 memory = (C.c_char * (count * row_bytes)).from_address(dst)
-                read_into(first, count, np.frombuffer(memory, dtype).reshape(count, cols))
+                panel: Any = np.frombuffer(memory, dtype)  # type: ignore[call-overload]
+                read_into(first, count, panel.reshape(count, cols))
                 return 0
-            except BaseException as error:  # noqa: BLE001 - raised again where C returns
+            except BaseException as error:  # raised again where C returns
                 failure.append(error)
                 text = f"{type(error).__name__}: {error}".encode()[: room - 1] + b"\0"
                 C.memmove(message, text, len(text))
@@ -209,7 +210,7 @@ def spool(chunks: Iterable[Any]) -> np.ndarray[Any, Any]:
     file.flush()
     if rows == 0 or cols <= 0:
         raise InvalidArgumentError("the iterator gave no rows")
-    return np.memmap(file, dtype, "r", shape=(rows, cols))
+    return np.memmap(file, dtype, "r", shape=(rows, cols))  # type: ignore[no-any-return, call-overload]
 
 
 def code_of(dtype: Any) -> int:

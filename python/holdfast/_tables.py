@@ -51,8 +51,8 @@ def _pandas_column(column: Any, label: Any) -> np.ndarray[Any, Any]:
 
 def _named(label: Any, kind: Any) -> str:
     return (
-        f"could not convert string to float: column {label!r} of the table is of type {kind}; leave "
-        "it out or encode it as numbers"
+        f"could not convert string to float: column {label!r} of the table is of type {kind}; "
+        "leave it out or encode it as numbers"
     )
 
 
@@ -98,8 +98,11 @@ def _of_arrow(x: Any, name: str) -> _rows.Rows:
         return _of_lists(table.column(0), x, name)
     pairs = []
     for field, column in zip(table.schema, table.columns):
-        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or
-                pa.types.is_boolean(field.type)):
+        if not (
+            pa.types.is_integer(field.type)
+            or pa.types.is_floating(field.type)
+            or pa.types.is_boolean(field.type)
+        ):
             raise InvalidArgumentError(_named(field.name, field.type))
         pairs.append((field.name, _arrow_column(_one_chunk(column))))
     rows = _of_columns(pairs, table, name)
@@ -118,7 +121,7 @@ def _one_chunk(column: Any) -> Any:
 
 
 def _arrow_column(column: Any) -> np.ndarray[Any, Any]:
-    a = column.to_numpy(zero_copy_only=False)
+    a: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
     return a.astype(np.float64) if a.dtype.kind == "O" else a
 
 

@@ -85,16 +85,12 @@ def not_fitted(name: str) -> Exception:
     try:
         from sklearn.exceptions import NotFittedError
     except ImportError:
-        return _not_fitted_plain(text)
-    return NotFittedError(text)
+        return _NotFittedPlain(text)
+    return NotFittedError(text)  # type: ignore[no-any-return]
 
 
 class _NotFittedPlain(HoldfastError, ValueError, AttributeError):
     pass
-
-
-def _not_fitted_plain(text: str) -> Exception:
-    return _NotFittedPlain(text)
 
 
 def invalid_parameter(text: str) -> Exception:
@@ -104,7 +100,7 @@ def invalid_parameter(text: str) -> Exception:
             from sklearn.utils._param_validation import InvalidParameterError
         except ImportError:
             return InvalidArgumentError(text)
-        return InvalidParameterError(text)
+        return InvalidParameterError(text)  # type: ignore[no-any-return]
     return InvalidArgumentError(text)
 
 

@@ -101,7 +101,8 @@ class File(RowSource):
         size = a.rows * a.cols * dtype.itemsize
         memory = (C.c_char * size).from_address(a.data)
         memory._owner = self  # NumPy keeps `memory`
-        return np.frombuffer(memory, dtype).reshape(a.rows, a.cols)
+        rows: np.ndarray[Any, Any] = np.frombuffer(memory, dtype).reshape(a.rows, a.cols)
+        return rows
 
     @property
     def columns(self) -> list[str] | None:

@@ -68,8 +68,16 @@ def k_means(
     if not isinstance(return_n_iter, (bool, np.bool_)):
         raise _params.refuse("return_n_iter", "a bool", return_n_iter, "k_means")
     est = KMeans(
-        n_clusters=n_clusters, init=init, n_init=n_init, max_iter=max_iter, verbose=verbose,
-        tol=tol, random_state=random_state, copy_x=copy_x, algorithm=algorithm, **ours,
+        n_clusters=n_clusters,
+        init=init,
+        n_init=n_init,
+        max_iter=max_iter,
+        verbose=verbose,
+        tol=tol,
+        random_state=random_state,
+        copy_x=copy_x,
+        algorithm=algorithm,
+        **ours,
     ).fit(X, sample_weight=sample_weight)
     result = (est.cluster_centers_, est.labels_, est.inertia_)
     return (*result, est.n_iter_) if return_n_iter else result

@@ -206,20 +206,30 @@ class KMeans(Estimator):
         given = not isinstance(init, str) and not callable(init)
         if self.algorithm == "elkan" and self.n_clusters == 1:
             warnings.warn(
-                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' "
-                "instead.", RuntimeWarning, stacklevel=3)
+                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         if given and not isinstance(n_init, str) and n_init != 1:
             warnings.warn(
                 "Explicit initial center position passed: performing only one init in "
-                f"{type(self).__name__} instead of n_init={n_init}.", RuntimeWarning, stacklevel=3)
+                f"{type(self).__name__} instead of n_init={n_init}.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         if given:
             return 1
         if not isinstance(n_init, str):
             return int(n_init)
         return 1 if isinstance(init, str) and init != "random" else _N_INIT
 
-    def _run(self, rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int],
-             watch: _progress.Watch) -> _call.Fit:
+    def _run(
+        self,
+        rows: _rows.Rows,
+        opts: _abi.KMeansOpts,
+        place: tuple[str, int],
+        watch: _progress.Watch,
+    ) -> _call.Fit:
         """All restarts."""
         init = self.init
         if isinstance(init, str):
@@ -253,11 +263,13 @@ class KMeans(Estimator):
         if a.shape[0] != self.n_clusters:
             raise errors.InvalidArgumentError(
                 f"The shape of the initial centers {a.shape} does not match the number of "
-                f"clusters {self.n_clusters}.")
+                f"clusters {self.n_clusters}."
+            )
         if a.shape[1] != rows.d:
             raise errors.InvalidArgumentError(
                 f"The shape of the initial centers {a.shape} does not match the number of "
-                f"features of the data {rows.d}.")
+                f"features of the data {rows.d}."
+            )
         return _call.Centers(a)
 
     def _keep(self, best: _call.Fit, like: Any) -> None:
@@ -269,7 +281,9 @@ class KMeans(Estimator):
             warnings.warn(
                 f"Number of distinct clusters ({found}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
-                errors.convergence_warning(), stacklevel=3)
+                errors.convergence_warning(),
+                stacklevel=3,
+            )
         self.cluster_centers_ = best.centers if like is None else like(best.centers)
         self._n_features_out = self.n_clusters
         self.labels_ = best.labels if like is None else like(best.labels)
@@ -284,7 +298,8 @@ class KMeans(Estimator):
         if rows.like is None and rows.device:
             raise errors.UnsupportedError(
                 "output='like' knows arrays of torch, CuPy, Numba and JAX, not "
-                f"{type(rows.original).__name__}: use output='numpy'")
+                f"{type(rows.original).__name__}: use output='numpy'"
+            )
         return rows.like
 
     def _log_fit(self, report: dict[str, Any], rows: _rows.Rows) -> None:
@@ -292,7 +307,8 @@ class KMeans(Estimator):
             f"{type(self).__name__}.fit: {rows.n} x {rows.d} {_log.TYPES[rows.code]}, "
             f"K={report['k']}: on {report['device']} ({report['kernels']['assign']}), "
             f"{report['iterations']} iterations, {report['stop']}, "
-            f"{1e3 * report['seconds']['total']:.2f} ms")
+            f"{1e3 * report['seconds']['total']:.2f} ms"
+        )
 
     # ---- what a fit is used for
 
@@ -306,9 +322,12 @@ class KMeans(Estimator):
         d = self.cluster_centers_.shape[1]
         if rows.d != d:
             raise errors.InvalidArgumentError(
-                f"X has {rows.d} features, but {name} is expecting {d} features as input.")
-        how = (_params.one_of("metric", _params.METRICS, self.metric),
-               _params.one_of("precision", _params.PRECISIONS, self.precision))
+                f"X has {rows.d} features, but {name} is expecting {d} features as input."
+            )
+        how = (
+            _params.one_of("metric", _params.METRICS, self.metric),
+            _params.one_of("precision", _params.PRECISIONS, self.precision),
+        )
         return rows, how, (self.device, _params.memory_bytes(self.memory_limit))
 
     def predict(self, X: Any) -> Any:
@@ -407,8 +426,9 @@ class KMeans(Estimator):
         """
         rows, how, place = self._ready(X)
         weights = _rows.weights(sample_weight, rows.n)
-        _, inertia = _call.predict(rows, self.cluster_centers_, how, place, weights,
-                                   want_inertia=True)
+        _, inertia = _call.predict(
+            rows, self.cluster_centers_, how, place, weights, want_inertia=True
+        )
         return -inertia
 
     # ---- conventions

@@ -12,7 +12,16 @@ from .kmeans import KMeans as _KMeans
 _NAMES = ("KMeans", "k_means", "kmeans_plusplus")
 _PLACES = ("sklearn.cluster", "sklearn.cluster._kmeans")
 _originals: dict[str, Any] = {}
-_OURS = {"metric", "precision", "device", "memory_limit", "centroids", "empty", "output", "progress"}
+_OURS = {
+    "metric",
+    "precision",
+    "device",
+    "memory_limit",
+    "centroids",
+    "empty",
+    "output",
+    "progress",
+}
 
 
 def _why_not(error: BaseException) -> str | None:
@@ -43,8 +52,15 @@ def _make_class(original: Any) -> Any:
             algorithm: str = "lloyd",
         ) -> None:
             super().__init__(
-                n_clusters, init=init, n_init=n_init, max_iter=max_iter, tol=tol, verbose=verbose,
-                random_state=random_state, copy_x=copy_x, algorithm=algorithm,
+                n_clusters,
+                init=init,
+                n_init=n_init,
+                max_iter=max_iter,
+                tol=tol,
+                verbose=verbose,
+                random_state=random_state,
+                copy_x=copy_x,
+                algorithm=algorithm,
             )
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -143,8 +143,14 @@ def _work(ax: Any, number: Any, history: list[dict[str, Any]], rows: int) -> Non
     skipped = np.array([it["rows_skipped"] for it in history]) / rows
     partial = np.array([it["rows_partial"] for it in history]) / rows
     changed = np.array([it["changed"] for it in history]) / rows
-    ax.stackplot(number, skipped, partial, 1 - skipped - partial, colors=["C2", "C8", "0.85"],
-                 labels=["no distance", "to moved centroids", "to all"])
+    ax.stackplot(
+        number,
+        skipped,
+        partial,
+        1 - skipped - partial,
+        colors=["C2", "C8", "0.85"],
+        labels=["no distance", "to moved centroids", "to all"],
+    )
     ax.plot(number, changed, color="C3", label="label changed")
     ax.set(xlabel="iteration", title="share of rows by work", ylim=(0, 1))
     ax.legend(loc="lower right", fontsize=8)

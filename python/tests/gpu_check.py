@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that needs a GPU and torch: python python/tests/gpu_check.py, in less than a minute.
 
-Prints a line for each check and bar, and "N passed, N failed, N skipped" at the end; the exit status
-is 1 when something failed. The package must be importable and built with CUDA; pytest is not needed.
+Prints a line for each check and bar, and "N passed, N failed, N skipped" at the end; the exit
+status is 1 when something failed. The package must be importable and built with CUDA; pytest is
+not needed.
 """
 
 import ctypes as C
@@ -92,8 +93,9 @@ def output_like():
         assert t.device == x.device
     assert km.labels_.dtype == torch.int32
     assert torch.equal(km.predict(x), km.labels_)
-    np.testing.assert_allclose(host(km.transform(x[:100])).numpy(),
-                               plain.transform(host(x[:100])), rtol=1e-6)
+    np.testing.assert_allclose(
+        host(km.transform(x[:100])).numpy(), plain.transform(host(x[:100])), rtol=1e-6
+    )
     assert km.score(x) == -km.inertia_
 
 
@@ -106,7 +108,7 @@ def weights_and_starts_on_the_device():
 
 @check
 def streams():
-    """Rows that are still being computed on the caller's stream: it is the fit's, no wait needed."""
+    """Rows that are still being computed on the caller's stream, which is the fit's."""
     expected = None
     a = torch.randn(4096, 4096, device="cuda") / 64
     for stream in (None, torch.cuda.Stream(), torch.cuda.Stream()):
@@ -159,8 +161,14 @@ def protocols():
     x = data(6000, 12)
     expected = KMeans(7, random_state=0, device="cpu").fit(host(x))
     interface = type("CAI", (), {"__cuda_array_interface__": x.__cuda_array_interface__})()
-    exporter = type("DL", (), {"__dlpack__": lambda s, stream=None: x.__dlpack__(stream=stream),
-                               "__dlpack_device__": lambda s: x.__dlpack_device__()})()
+    exporter = type(
+        "DL",
+        (),
+        {
+            "__dlpack__": lambda s, stream=None: x.__dlpack__(stream=stream),
+            "__dlpack_device__": lambda s: x.__dlpack_device__(),
+        },
+    )()
     for a in (interface, exporter, torch.utils.dlpack.to_dlpack(x)):
         same(KMeans(7, random_state=0).fit(a), expected)
     capsule = torch.utils.dlpack.to_dlpack(x)
@@ -201,8 +209,9 @@ def numba_arrays():
         raise Skip("Numba is not installed") from error
     x = host(data(6000, 12)).numpy()
     km = KMeans(7, random_state=0, output="like").fit(cuda.to_device(x))
-    assert np.array_equal(km.labels_.copy_to_host(),
-                          KMeans(7, random_state=0, device="cpu").fit(x).labels_)
+    assert np.array_equal(
+        km.labels_.copy_to_host(), KMeans(7, random_state=0, device="cpu").fit(x).labels_
+    )
 
 
 @check
@@ -227,8 +236,15 @@ def faults():
     def read_fails(first, count):
         raise LookupError("gone")
 
-    reader = type("R", (), {"shape": (9000, 8), "dtype": np.dtype("f4"),
-                            "read": lambda s, first, count: read_fails(first, count)})()
+    reader = type(
+        "R",
+        (),
+        {
+            "shape": (9000, 8),
+            "dtype": np.dtype("f4"),
+            "read": lambda s, first, count: read_fails(first, count),
+        },
+    )()
     nan = data(100, 4)
     nan[3, 1] = float("nan")
     cases = [
@@ -240,8 +256,11 @@ def faults():
         (lambda: KMeans(3).fit(reader), LookupError, "gone"),
         (lambda: KMeans(3, progress=lambda e: 1 / 0).fit(data(900, 4)), ZeroDivisionError, ""),
         (lambda: KMeans(500, memory_limit="1MiB").fit(data(200_000, 64)), MemoryError, ""),
-        (lambda: KMeans(3).fit(data(9, 4), sample_weight=-torch.ones(9, device="cuda")),
-         ValueError, "negative"),
+        (
+            lambda: KMeans(3).fit(data(9, 4), sample_weight=-torch.ones(9, device="cuda")),
+            ValueError,
+            "negative",
+        ),
     ]
     for i, (call, kind, text) in enumerate(cases):
         try:
@@ -333,8 +352,10 @@ def bar_fit():
     """At most 60 us over the C call with output="like"."""
     python, c, over = over_c("like")
     plain = over_c("numpy")[2]
-    text = (f"fit of 16,384 x 64 float16, K=128: {python:.0f} us by Python, {c:.0f} us by C, "
-            f"{over:.0f} us over C (bar 60); with output='numpy' {plain:.0f} us")
+    text = (
+        f"fit of 16,384 x 64 float16, K=128: {python:.0f} us by Python, {c:.0f} us by C, "
+        f"{over:.0f} us over C (bar 60); with output='numpy' {plain:.0f} us"
+    )
     assert over <= 60, text
     return text
 
@@ -351,8 +372,10 @@ def bar_large():
         km.fit(x)
         times.append(time.perf_counter() - begin)
     took, inside = min(times), km.report_["seconds"]["total"]
-    return (f"1,000,000 x 128 float16, K=1024, 10 iterations: {1e3 * took:.1f} ms, of which the "
-            f"C call {1e3 * inside:.1f} ms; kernel {km.report_['kernels']['assign']}")
+    return (
+        f"1,000,000 x 128 float16, K=1024, 10 iterations: {1e3 * took:.1f} ms, of which the "
+        f"C call {1e3 * inside:.1f} ms; kernel {km.report_['kernels']['assign']}"
+    )
 
 
 @check
@@ -383,8 +406,10 @@ def no_leaks():
 
 def main():
     """Run all; 1 when something failed."""
-    print(f"holdfast {holdfast.__version__}, torch {torch.__version__}, NumPy {np.__version__}, "
-          f"{torch.cuda.get_device_name()}, {os.path.getsize(holdfast._library.lib._name)} bytes")
+    print(
+        f"holdfast {holdfast.__version__}, torch {torch.__version__}, NumPy {np.__version__}, "
+        f"{torch.cuda.get_device_name()}, {os.path.getsize(holdfast._library.lib._name)} bytes"
+    )
     begin = time.perf_counter()
     tally = {"passed": 0, "failed": 0, "skipped": 0}
     for function in CHECKS:
@@ -397,8 +422,10 @@ def main():
             status, text = "failed", f"{type(error).__name__}: {error}"
             traceback.print_exc()
         tally[status] += 1
-        print(f"{status}: {function.__name__} ({time.perf_counter() - started:.1f} s) {text}",
-              flush=True)
+        print(
+            f"{status}: {function.__name__} ({time.perf_counter() - started:.1f} s) {text}",
+            flush=True,
+        )
     print(f"{time.perf_counter() - begin:.0f} s in all")
     print(", ".join(f"{count} {name}" for name, count in tally.items()))
     return 1 if tally["failed"] else 0

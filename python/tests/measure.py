@@ -57,10 +57,17 @@ def main():
 
     def show(name, bar, ours, theirs, rounds):
         python, c, over = differences(ours, theirs, rounds)
-        print(f"{name}: {python:.0f} us by Python, {c:.0f} us by C, {over:.0f} us over C (bar {bar})")
+        print(
+            f"{name}: {python:.0f} us by Python, {c:.0f} us by C, {over:.0f} us over C (bar {bar})"
+        )
 
-    show("fit of 16,384 x 64, K=128, 20 iterations", 100, lambda: km.fit(x), fit_c,
-         max(ROUNDS // 4, 10))
+    show(
+        "fit of 16,384 x 64, K=128, 20 iterations",
+        100,
+        lambda: km.fit(x),
+        fit_c,
+        max(ROUNDS // 4, 10),
+    )
     tiny, few = x[:64].copy(), x[:4].copy()
     ts, fs = view(tiny), view(few)
     small_opts = _abi.KMeansOpts(k=4, init=3, max_iter=20, tol=-1.0, centroids=C.pointer(fs))
@@ -76,8 +83,9 @@ def main():
     v, c = view(one), view(km.cluster_centers_)
 
     def predict_c():
-        lib.hf_kmeans_predict(context, C.addressof(v), None, C.addressof(c), 0, 0, None,
-                              label.ctypes.data, None, None)
+        lib.hf_kmeans_predict(
+            context, C.addressof(v), None, C.addressof(c), 0, 0, None, label.ctypes.data, None, None
+        )
 
     show("predict of 1 row", 50, lambda: km.predict(one), predict_c, ROUNDS * 5)
     base, ours = [], []
@@ -87,8 +95,10 @@ def main():
             subprocess.run([sys.executable, "-c", f"import {imports}"], check=True)
             times.append(time.perf_counter() - begin)
     extra = 1e3 * statistics.median(b - a for a, b in zip(base, ours))
-    print(f"import: {extra:.1f} ms beyond NumPy, {1e3 * min(ours):.0f} ms the whole process at best "
-          f"(NumPy alone {1e3 * min(base):.0f} ms)")
+    print(
+        f"import: {extra:.1f} ms beyond NumPy, {1e3 * min(ours):.0f} ms the whole process at best "
+        f"(NumPy alone {1e3 * min(base):.0f} ms)"
+    )
 
 
 if __name__ == "__main__":

@@ -65,8 +65,22 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "test_k_means.py").write_text(text.replace(OLD, NEW))
         pathlib.Path(folder, "leave_out.py").write_text(PLUGIN.format(names=set(LEFT_OUT)))
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn.conftest", "-p", "leave_out",
-                   "-p", "no:cacheprovider", "--rootdir", folder, "test_k_means.py", *sys.argv[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "sklearn.conftest",
+            "-p",
+            "leave_out",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            folder,
+            "test_k_means.py",
+            *sys.argv[1:],
+        ]
         environment = dict(os.environ, SKLEARN_RUN_FLOAT32_TESTS="1")
         environment["PYTHONPATH"] = f"{folder}:{environment.get('PYTHONPATH', '')}"
         return subprocess.run(command, cwd=folder, env=environment, check=False).returncode

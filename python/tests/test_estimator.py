@@ -159,10 +159,25 @@ def test_our_parameters(rows):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n_clusters", 0), ("n_clusters", 2.5), ("max_iter", 0), ("tol", -1), ("n_init", "many"),
-     ("init", "best"), ("init", 3), ("algorithm", "full"), ("metric", "l1"), ("precision", 1),
-     ("centroids", "f8"), ("empty", "drop"), ("output", "torch"), ("device", None),
-     ("verbose", "no"), ("copy_x", "yes"), ("memory_limit", -1)],
+    [
+        ("n_clusters", 0),
+        ("n_clusters", 2.5),
+        ("max_iter", 0),
+        ("tol", -1),
+        ("n_init", "many"),
+        ("init", "best"),
+        ("init", 3),
+        ("algorithm", "full"),
+        ("metric", "l1"),
+        ("precision", 1),
+        ("centroids", "f8"),
+        ("empty", "drop"),
+        ("output", "torch"),
+        ("device", None),
+        ("verbose", "no"),
+        ("copy_x", "yes"),
+        ("memory_limit", -1),
+    ],
 )
 def test_bad_parameters(blobs, name, value):
     with pytest.raises(ValueError, match=name):
@@ -264,7 +279,8 @@ import numpy as np
 x = np.random.default_rng(0).normal(size=(50, 3))
 km = KMeans(2, random_state=0).fit(x)
 km.predict(x); km.transform(x); km.score(x); repr(km); km.get_params(); km.set_params(tol=0)
-loaded = [m for m in ("sklearn", "torch", "cupy", "pandas", "matplotlib", "scipy") if m in sys.modules]
+others = ("sklearn", "torch", "cupy", "pandas", "matplotlib", "scipy")
+loaded = [m for m in others if m in sys.modules]
 assert not loaded, loaded
 print(repr(km))
 """
@@ -289,8 +305,12 @@ assert hasattr(mine, "set_fit_request")
 
 @pytest.mark.parametrize("program", [ALONE, LATER])
 def test_joins_sklearn_late(program):
-    run = subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", program],
-                         capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     if program is ALONE:
         assert run.stdout == "KMeans(n_clusters=2, tol=0, random_state=0)\n"
@@ -306,7 +326,9 @@ def test_without_sklearn():
         "lambda: KMeans(2).predict(x)):\n"
         "    try: call()\n    except errors.HoldfastError as e: print(type(e).__name__)\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert run.stdout.split() == ["UnsupportedError", "_NotFittedPlain"], run.stderr
 
 
@@ -317,8 +339,11 @@ def test_import_is_cheap():
         "print(time.process_time() - a)"
     )
     times = [
-        float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                             check=True).stdout)
+        float(
+            subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for _ in range(3)
     ]
     assert min(times) < 0.06

@@ -27,7 +27,9 @@ SCALARS = {
 }
 
 if not HEADERS:
-    pytest.skip("the C headers are not here: tests of an installed package", allow_module_level=True)
+    pytest.skip(
+        "the C headers are not here: tests of an installed package", allow_module_level=True
+    )
 
 
 def text():
@@ -60,9 +62,9 @@ def function_types():
 
 
 def structs():
-    return dict(
-        (name, body) for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (hf_\w+);", TEXT)
-    )
+    return {
+        name: body for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (hf_\w+);", TEXT)
+    }
 
 
 OPAQUE = set(re.findall(r"typedef struct (\w+) \1;", TEXT))
@@ -84,7 +86,7 @@ def size_and_kind(declaration):
 
 
 def members(body):
-    """(name, bytes, pointer, type) of each member of a struct; function pointers are written out."""
+    """(name, bytes, pointer, type) of each member of a struct."""
     body = re.sub(r"(\w+) \(\*(\w+)\)\(.*?\)", r"void *\2", body)
     for part in filter(None, (p.strip() for p in body.split(";"))):
         base, *more = part.split(",")
@@ -98,9 +100,8 @@ def members(body):
 
 
 def is_pointer(kind):
-    return (
-        kind in (C.c_void_p, C.c_char_p)
-        or isinstance(kind, type) and issubclass(kind, (C._Pointer, C._CFuncPtr))
+    return kind in (C.c_void_p, C.c_char_p) or (
+        isinstance(kind, type) and issubclass(kind, (C._Pointer, C._CFuncPtr))
     )
 
 
@@ -185,7 +186,9 @@ def test_read_of_source():
 
 
 def test_versions_agree():
-    project = re.search(r"project\(holdfast VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
+    project = re.search(
+        r"project\(holdfast VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()
+    )
     assert project.group(1) == __version__
 
 

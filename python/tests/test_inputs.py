@@ -31,7 +31,7 @@ def small_panels(monkeypatch):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "u1"])
 def test_used_where_it_lies(dtype):
     x = np.random.default_rng(0).integers(0, 9, size=(40, 6)).astype(dtype)
-    for a in (x, x[::2], x[5:], x[:, :4], x[:, 2:3], x[:1], x[3:3 + 1, 1:]):
+    for a in (x, x[::2], x[5:], x[:, :4], x[:, 2:3], x[:1], x[3 : 3 + 1, 1:]):
         rows = _rows.take(a, "KMeans")
         assert rows.source is None
         assert rows.view.data == a.ctypes.data
@@ -73,9 +73,15 @@ print((after - before) // 1024, x.nbytes >> 20)
 """
 
 
-@pytest.mark.parametrize(("dtype", "expression"), [
-    ("f4", "x"), ("f8", "x"), ("f4", "x[:, ::-1]"), ("f4", "np.asfortranarray(x)[:]"),
-])
+@pytest.mark.parametrize(
+    ("dtype", "expression"),
+    [
+        ("f4", "x"),
+        ("f8", "x"),
+        ("f4", "x[:, ::-1]"),
+        ("f4", "np.asfortranarray(x)[:]"),
+    ],
+)
 def test_peak_memory(dtype, expression):
     """The fit grows by labels and its limit, not by the data (92 to 183 MiB). Fortran order: the
     copy that the test itself makes is not the fit's."""
@@ -85,8 +91,12 @@ def test_peak_memory(dtype, expression):
     program = GROWTH.format(dtype=dtype, expression="y" if "fortran" in expression else expression)
     if "fortran" in expression:
         program = program.replace("before =", "y = np.asfortranarray(x)\nbefore =")
-    grown, size = map(int, subprocess.run([sys.executable, "-c", program], capture_output=True,
-                                          text=True, check=True).stdout.split())
+    grown, size = map(
+        int,
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.split(),
+    )
     labels = 2 * 4 * 3_000_000 >> 20  # C's and ours
     assert grown <= labels + 8 + 16, (grown, size)
 
@@ -94,11 +104,18 @@ def test_peak_memory(dtype, expression):
 # ---- other layouts and types
 
 
-@pytest.mark.parametrize("make", [
-    np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1][::-1],
-    lambda x: x.astype(">f4"), lambda x: x.astype("f8").astype("f4", order="F"), lambda x: x.tolist(),
-    lambda x: np.frombuffer(b"\0" + x.tobytes(), "u1")[1:].view("f4").reshape(x.shape),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asfortranarray,
+        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        lambda x: x[::-1][::-1],
+        lambda x: x.astype(">f4"),
+        lambda x: x.astype("f8").astype("f4", order="F"),
+        lambda x: x.tolist(),
+        lambda x: np.frombuffer(b"\0" + x.tobytes(), "u1")[1:].view("f4").reshape(x.shape),
+    ],
+)
 @pytest.mark.usefixtures("small_panels")
 def test_layouts(rows, make):
     x = rows(300, 4)
@@ -129,7 +146,8 @@ def test_sparse(kind, dtype, panels, monkeypatch):
     dense = (rng.integers(0, 9, size=(5000, 12)) * (rng.random((5000, 12)) < 0.2)).astype(dtype)
     m = getattr(sp, kind)(dense)
     expected = KMeans(4, init=dense[:4].astype("f8")).fit(
-        dense.astype("f8" if dtype == "i8" else "f4" if dtype == "u1" else dtype))
+        dense.astype("f8" if dtype == "i8" else "f4" if dtype == "u1" else dtype)
+    )
     km = KMeans(4, init=m.tocsr()[:4] if not panels else dense[:4].astype("f8")).fit(m)
     same(km, expected)
     assert np.array_equal(km.predict(m), km.labels_)
@@ -204,25 +222,28 @@ def test_polars(rows):
 # ---- what cannot be taken
 
 
-@pytest.mark.parametrize(("x", "error", "text"), [
-    ([[1, 2], [3]], ValueError, "rows of equal length"),
-    ([1.0, 2, 3], ValueError, "Expected 2D array, got 1D array"),
-    (5.0, ValueError, "Expected 2D array, got scalar"),
-    (np.zeros((3, 2, 2)), ValueError, "dim 3"),
-    (np.zeros((0, 3)), ValueError, r"0 sample\(s\)"),
-    (np.zeros((3, 0)), ValueError, r"0 feature\(s\)"),
-    (np.zeros((3, 2), complex), ValueError, "Complex data not supported"),
-    (np.array([["a", "b"], ["c", "d"]]), ValueError, "strings"),
-    (np.array([[{}, 1], [2, 3]], object), TypeError, "dict"),
-    (np.array([["x", 1], [2, 3]], object), ValueError, "x"),
-    (np.array([[np.nan, 1], [2, 3]]), ValueError, "row 0, column 0.*NaN"),
-    (np.array([[1, 1], [2, np.inf]], "f4"), ValueError, "row 1, column 1.*infinite"),
-    (np.ma.masked_array([[1.0, 2], [3, 4]], [[0, 1], [0, 0]]), ValueError, "NaN.*mask"),
-    (np.zeros((3, 2), "M8[s]"), ValueError, "numbers"),
-    (np.asmatrix(np.zeros((3, 2))), TypeError, "np.matrix"),
-    (None, ValueError, "2D"),
-    ("text", ValueError, "2D|strings"),
-])
+@pytest.mark.parametrize(
+    ("x", "error", "text"),
+    [
+        ([[1, 2], [3]], ValueError, "rows of equal length"),
+        ([1.0, 2, 3], ValueError, "Expected 2D array, got 1D array"),
+        (5.0, ValueError, "Expected 2D array, got scalar"),
+        (np.zeros((3, 2, 2)), ValueError, "dim 3"),
+        (np.zeros((0, 3)), ValueError, r"0 sample\(s\)"),
+        (np.zeros((3, 0)), ValueError, r"0 feature\(s\)"),
+        (np.zeros((3, 2), complex), ValueError, "Complex data not supported"),
+        (np.array([["a", "b"], ["c", "d"]]), ValueError, "strings"),
+        (np.array([[{}, 1], [2, 3]], object), TypeError, "dict"),
+        (np.array([["x", 1], [2, 3]], object), ValueError, "x"),
+        (np.array([[np.nan, 1], [2, 3]]), ValueError, "row 0, column 0.*NaN"),
+        (np.array([[1, 1], [2, np.inf]], "f4"), ValueError, "row 1, column 1.*infinite"),
+        (np.ma.masked_array([[1.0, 2], [3, 4]], [[0, 1], [0, 0]]), ValueError, "NaN.*mask"),
+        (np.zeros((3, 2), "M8[s]"), ValueError, "numbers"),
+        (np.asmatrix(np.zeros((3, 2))), TypeError, "np.matrix"),
+        (None, ValueError, "2D"),
+        ("text", ValueError, "2D|strings"),
+    ],
+)
 def test_refused(x, error, text):
     with pytest.raises(error, match=text):
         KMeans(1).fit(x)
@@ -235,9 +256,14 @@ def test_weights(rows):
     for other in (w.tolist(), w.astype("f4"), w.astype("i4"), np.repeat(w, 2)[::2]):
         same(KMeans(2, init=x[:2]).fit(x, sample_weight=other), a)
     KMeans(2, init=x[:2]).fit(x, sample_weight=2.0)
-    for bad, text in ((w[:5], r"sample_weight.shape == \(5,\), expected \(20,\)"),
-                      (np.zeros(20), "zero"), (w - 9, "negative"), (np.full(20, np.nan), "finite"),
-                      (np.ones((20, 1)), "1D array or scalar"), (["a"] * 20, "string")):
+    for bad, text in (
+        (w[:5], r"sample_weight.shape == \(5,\), expected \(20,\)"),
+        (np.zeros(20), "zero"),
+        (w - 9, "negative"),
+        (np.full(20, np.nan), "finite"),
+        (np.ones((20, 1)), "1D array or scalar"),
+        (["a"] * 20, "string"),
+    ):
         with pytest.raises(ValueError, match=text):
             KMeans(2).fit(x, sample_weight=bad)
 

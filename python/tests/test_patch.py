@@ -15,8 +15,13 @@ SCRIPTS = sorted((pathlib.Path(__file__).parent / "scripts").glob("*.py"))
 
 
 def run(*arguments, **environment):
-    out = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True,
-                         check=False, env={**os.environ, **environment})
+    out = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
     assert out.returncode == 0, out.stderr
     return out
 
@@ -65,14 +70,23 @@ def test_module_and_arguments(tmp_path):
     )
     expected = "__main__ ['-x', '1'] holdfast.kmeans\n"
     assert run("-m", "holdfast", tmp_path / "tool.py", "-x", "1").stdout == expected
-    out = subprocess.run([sys.executable, "-m", "holdfast", "-m", "tool", "-x", "1"], cwd=tmp_path,
-                         capture_output=True, text=True, check=False)
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast", "-m", "tool", "-x", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert out.stdout == expected, out.stderr
 
 
 def test_usage():
     assert "usage" in run("-m", "holdfast", "--help").stdout
-    out = subprocess.run([sys.executable, "-m", "holdfast", "nothing.py"], capture_output=True,
-                         text=True, check=False)
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast", "nothing.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert out.returncode == 1
     assert "no file nothing.py" in out.stderr

@@ -20,22 +20,36 @@ def test_plot(rows, tmp_path, d):
     assert len(figure.axes) == 5
     assert (tmp_path / "a.svg").stat().st_size > 5000
     report.save(km, tmp_path / "r")
-    out = subprocess.run([sys.executable, "-m", "holdfast.report", tmp_path / "r"],
-                         capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast.report", tmp_path / "r"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert out.stdout.strip() == str(tmp_path / "r" / "report.png")
     assert (tmp_path / "r" / "report.png").read_bytes()[:4] == b"\x89PNG"
     assert np.array_equal(np.load(tmp_path / "r" / "labels.npy"), km.labels_)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    (None, "No such file"), ("{", "damaged"), ("[]", "no report"), ('{"history": []}', "no report"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("{", "damaged"),
+        ("[]", "no report"),
+        ('{"history": []}', "no report"),
+    ],
+)
 def test_bad_report(tmp_path, text, words):
     np.save(tmp_path / "centroids.npy", np.zeros((2, 2)))
     if text is not None:
         (tmp_path / "report.json").write_text(text)
-    out = subprocess.run([sys.executable, "-m", "holdfast.report", tmp_path], capture_output=True,
-                         text=True, check=False)
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast.report", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert out.returncode == 1
     assert words in out.stderr
     assert "Traceback" not in out.stderr

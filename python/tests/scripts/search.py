@@ -2,7 +2,6 @@
 
 import time
 
-import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
@@ -11,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 x, y = load_digits(return_X_y=True)
-pipe = make_pipeline(MinMaxScaler(), KMeans(n_init=3, random_state=0, max_iter=50),
-                     RidgeClassifier())
+pipe = make_pipeline(
+    MinMaxScaler(), KMeans(n_init=3, random_state=0, max_iter=50), RidgeClassifier()
+)
 begin = time.perf_counter()
 search = GridSearchCV(pipe, {"kmeans__n_clusters": [10, 40]}, cv=3).fit(x, y)
 print("seconds", time.perf_counter() - begin)
