@@ -79,7 +79,7 @@ class KMeans(Estimator):
         Iterations of the restart that was kept.
     n_features_in_ : int
         Columns of the data.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where the data have them.
     report_ : dict
         What the fit did: history of iterations, seconds, sizes, kernels, memory, device.
