@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Colours of a picture reduced to 64, as in scikit-learn's example of image quantisation."""
 
 import time

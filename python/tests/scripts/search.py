@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pipeline whose number of clusters is searched for: centroid distances as features."""
 
 import time

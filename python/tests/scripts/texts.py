@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts clustered by TF-IDF, which are sparse rows; the texts are made here."""
 
 import time

@@ -124,7 +124,8 @@ hf_status hf_check_weights(hf_context *ctx, const hf_array *w, int64_t n) {
         some |= v > 0;
     }
     return some ? HF_OK
-                : hf_ctx_fail(ctx, HF_E_DATA, "given weights: all are zero, at least one must not be");
+                : hf_ctx_fail(ctx, HF_E_DATA,
+                              "given weights: all are zero, at least one must not be");
 }
 
 hf_status hf_check_metric(hf_context *ctx, hf_metric metric, hf_precision precision) {
