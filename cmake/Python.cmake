@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a Python wheel holds of the library: see pyproject.toml. Wheels have no symbolic links, so that
-# the file has no version in its name; the package checks the version when it loads it.
+# What a Python wheel holds of the library: see pyproject.toml. Wheels have no symbolic links, so
+# that the file has no version in its name; the package checks the version when it loads it.
 set_property(TARGET holdfast_shared PROPERTY VERSION)
 set_property(TARGET holdfast_shared PROPERTY SOVERSION)
 target_link_libraries(holdfast_shared PRIVATE ${CMAKE_DL_LIBS})

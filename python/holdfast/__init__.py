@@ -6,7 +6,9 @@
 data files, in memory or beyond it.
 """
 
-from . import errors, report
+from typing import Any
+
+from . import errors
 from ._progress import Event
 from ._sources import RowSource
 from ._version import __version__
@@ -27,7 +29,15 @@ __all__ = [
     "kmeans_plusplus",
     "load",
     "patch_sklearn",
-    "report",
     "source",
     "unpatch_sklearn",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``holdfast.report`` is imported where it is used: ``python -m`` wants to do that itself."""
+    if name == "report":
+        import importlib
+
+        return importlib.import_module("holdfast.report")
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

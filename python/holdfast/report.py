@@ -6,7 +6,6 @@ RESULT is the folder that ``holdfast kmeans -o RESULT`` or :func:`save` wrote.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -185,6 +184,8 @@ def _centroids(ax: Any, centroids: Any) -> None:
 
 def main() -> None:
     """Draw what the command line names."""
+    import argparse
+
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.report", description="A picture of a fit."
     )

@@ -26,6 +26,7 @@ def test_plot(rows, tmp_path, d):
         text=True,
         check=True,
     )
+    assert not out.stderr
     assert out.stdout.strip() == str(tmp_path / "r" / "report.png")
     assert (tmp_path / "r" / "report.png").read_bytes()[:4] == b"\x89PNG"
     assert np.array_equal(np.load(tmp_path / "r" / "labels.npy"), km.labels_)
