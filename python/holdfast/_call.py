@@ -97,7 +97,9 @@ class Fit:
         }
 
 
+# A context keeps the workspace that its largest call took: those of large calls are closed at once.
 _KEEP_WORKSPACE = 64 << 20
+_KEEP_VALUES = 1 << 22
 
 
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
@@ -159,6 +161,7 @@ def predict(
     inertia = C.c_double()
     inputs = Inputs(rows)
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    lease.keep = rows.n * rows.d <= _KEEP_VALUES
     with lease as context:
         with Interrupts(inputs.source is not None) as interrupts:
             status = lib.hf_kmeans_predict(
@@ -207,6 +210,7 @@ def transform(
 
     opts = _abi.PredictOpts(metric=how[0], precision=how[1])
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    lease.keep = rows.n * rows.d <= _KEEP_VALUES
     with lease as context:
         with Interrupts(True) as interrupts:
             status = lib.hf_kmeans_transform_with(
@@ -231,6 +235,7 @@ def seeds(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int]) -> np
     target = _abi.Array(out.ctypes.data, 2, opts.k, rows.d, rows.d)
     inputs = Inputs(rows)
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    lease.keep = rows.n * rows.d <= _KEEP_VALUES
     with lease as context:
         status = lib.hf_kmeans_seed(
             context, inputs.array, inputs.source, _addressof(opts), _addressof(target)

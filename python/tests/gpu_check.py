@@ -136,13 +136,16 @@ def no_synchronisation_that_torch_sees():
     start = x[:128].float().cpu().numpy()
     km = KMeans(128, init=start, max_iter=20, tol=0, output="like")
     km.fit(x)
-    other = torch.cuda.Stream()
+    other, mine = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.cuda.stream(mine):  # what the first call on a stream allocates waits for the device
+        km.fit(x)
+        km.predict(x)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.cuda.stream(other):
             torch.cuda._sleep(2_000_000_000)  # about a second
-        with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.stream(mine):
             begin = time.perf_counter()
             km.fit(x)
             km.predict(x)
