@@ -51,28 +51,69 @@ class Inputs:
             self.source = _addressof(self.struct)
 
 
+class _Result(_abi.KMeansResult):
+    """A result that frees what the library holds for it."""
+
+    def __del__(self, _clear: Any = lib.hf_kmeans_result_clear, _at: Any = _addressof) -> None:
+        _clear(_at(self))
+
+
+class _Memory:
+    """Memory of a result as NumPy sees it; arrays of it keep the result alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+    __array_interface__: dict[str, Any]
+    owner: Any
+
+
+def _own(owner: _Result, address: int | None, shape: tuple[int, ...], kind: str) -> Any:
+    """An array of memory of the library, which `owner` frees once the array is gone."""
+    memory = _Memory()
+    memory.owner = owner
+    memory.__array_interface__ = {
+        "shape": shape,
+        "typestr": kind,
+        "data": (address, False),
+        "version": 3,
+    }
+    return np.asarray(memory)
+
+
 class Fit:
-    """A result as Python objects."""
+    """A result as Python objects. Labels and centroids stay where the library wrote them."""
 
-    __slots__ = ("centers", "inertia", "iterations", "labels", "report", "stop")
+    __slots__ = ("device", "r", "restart", "threads")
 
-    def __init__(self, r: _abi.KMeansResult, device: str, threads: int) -> None:
-        c = r.centroids
-        self.centers = copy_of(c.data, (r.k, r.d), "f8" if c.dtype == 2 else "f4")
-        self.labels = copy_of(r.labels, r.n, "i4")
-        self.inertia = r.inertia
-        self.iterations = r.iterations
-        self.stop = r.stop
-        w = r.widest
-        self.report = {
+    def __init__(self, r: _Result, device: str, threads: int) -> None:
+        self.r, self.device, self.threads, self.restart = r, device, threads, r.restart
+
+    def centers(self) -> np.ndarray[Any, Any]:
+        """The centroids, once: the array owns them."""
+        c = self.r.centroids
+        owner = _Result()
+        owner.centroids.data, c.data = c.data, None
+        kind = "<f8" if c.dtype == 2 else "<f4"
+        return _own(owner, owner.centroids.data, (c.rows, c.cols), kind)  # type: ignore[no-any-return]
+
+    def labels(self) -> np.ndarray[Any, Any]:
+        """The labels, likewise."""
+        r = self.r
+        owner = _Result()
+        owner.labels, r.labels = r.labels, None
+        return _own(owner, owner.labels, (r.n,), "<i4")  # type: ignore[no-any-return]
+
+    def report(self) -> dict[str, Any]:
+        """What KMeans shows as `report_`."""
+        r, w = self.r, self.r.widest
+        return {
             "rows": r.n,
             "columns": r.d,
             "k": r.k,
-            "device": device,
-            "threads": threads,
+            "device": self.device,
+            "threads": self.threads,
             "inertia": r.inertia,
             "iterations": r.iterations,
-            "restart": r.restart,
+            "restart": self.restart,
             "stop": STOPS[r.stop],
             "converged": bool(r.converged),
             "clusters_found": r.clusters_found,
@@ -105,7 +146,7 @@ _KEEP_VALUES = 1 << 22
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
     """Run a fit; place: device and memory limit."""
     inputs = Inputs(rows)
-    result = _abi.KMeansResult()
+    result = _Result()
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
     with lease as context:
         device = lib.hf_context_device(context).decode()
@@ -123,10 +164,7 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
             _raise_first(watch.failure)
             raise _library.fail(status, context)
         lease.keep = result.workspace_bytes <= _KEEP_WORKSPACE
-        try:
-            return Fit(result, device, lib.hf_context_threads(context))
-        finally:
-            lib.hf_kmeans_result_clear(_addressof(result))
+        return Fit(result, device, lib.hf_context_threads(context))
 
 
 class Centers:

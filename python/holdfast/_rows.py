@@ -268,6 +268,8 @@ def _device_vector(w: Any) -> Rows | None:
 
 def to_host(x: Any) -> np.ndarray[Any, Any]:
     """A NumPy array of small data wherever they lie."""
+    if type(x) is np.ndarray:
+        return x
     if hasattr(x, "detach") and hasattr(x, "cpu"):
         x = x.detach().cpu()
         if str(x.dtype) == "torch.bfloat16":

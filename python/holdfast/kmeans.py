@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import operator
 import warnings
 from typing import Any
 
@@ -13,6 +14,24 @@ from . import _abi, _call, _log, _params, _progress, _rows, errors
 from ._estimator import Estimator, check_names, join
 
 _N_INIT = 10  # restarts of init="random" and of functions, as in scikit-learn
+
+_PARAMETERS = (
+    "n_clusters",
+    "init",
+    "n_init",
+    "max_iter",
+    "tol",
+    "verbose",
+    "copy_x",
+    "algorithm",
+    "metric",
+    "precision",
+    "device",
+    "memory_limit",
+    "centroids",
+    "empty",
+    "output",
+)
 
 
 class KMeans(Estimator):
@@ -158,18 +177,18 @@ class KMeans(Estimator):
         self : KMeans
             The fitted estimator. After KeyboardInterrupt it holds the result so far.
         """
-        name = type(self).__name__
-        _params.check(self)
-        rows = _rows.take(X, name)
+        plan, place = self._plan()
+        rows = _rows.take(X, type(self).__name__)
         check_names(self, X, reset=True)
         k = self.n_clusters
         if rows.n < k:
             raise errors.InvalidArgumentError(f"n_samples={rows.n} should be >= n_clusters={k}.")
         like = self._like(rows)
         self.n_features_in_ = rows.d
+        opts = _abi.KMeansOpts.from_buffer_copy(plan)
         weights = _rows.weights(sample_weight, rows.n)
-        opts = self._options(weights)
-        place = (self.device, _params.memory_bytes(self.memory_limit))
+        if weights is not None:
+            opts.weights = C.pointer(weights[0])
         self._n_init = self._restarts()
         work = float(rows.n) * rows.d * k * self.max_iter * self._n_init
         watch = _progress.Watch(self.progress, bool(self.verbose), self.max_iter, work)
@@ -179,13 +198,19 @@ class KMeans(Estimator):
             watch.close()
         self._keep(best, like)
         if _log.enabled:
-            self._log_fit(best.report, rows)
+            self._log_fit(rows)
         if watch.failure:
             raise watch.failure[0]
         watch.interrupts.deliver()
         return self
 
-    def _options(self, weights: Any) -> _abi.KMeansOpts:
+    def _plan(self) -> tuple[_abi.KMeansOpts, tuple[str, int]]:
+        """Options of the parameters, which are checked again only where one is another object."""
+        values = tuple(map(self.__dict__.get, _PARAMETERS))
+        last = self.__dict__.get("_planned")
+        if last is not None and all(map(operator.is_, values, last[0])):
+            return last[1]  # type: ignore[no-any-return]
+        _params.check(self)
         opts = _abi.KMeansOpts(
             k=self.n_clusters,
             metric=_params.one_of("metric", _params.METRICS, self.metric),
@@ -195,10 +220,9 @@ class KMeans(Estimator):
             precision=_params.one_of("precision", _params.PRECISIONS, self.precision),
             store=_params.one_of("centroids", _params.CENTROIDS, self.centroids),
         )
-        if weights is not None:
-            opts.weights = C.pointer(weights[0])
-            opts._keep = weights
-        return opts
+        planned = (opts, (self.device, _params.memory_bytes(self.memory_limit)))
+        self._planned = (values, planned)
+        return planned
 
     def _restarts(self) -> int:
         """What n_init comes to, with scikit-learn's warnings."""
@@ -247,17 +271,17 @@ class KMeans(Estimator):
             if self.verbose:
                 print("Initialization complete")
             found = _call.fit(rows, opts, place, watch)
-            if best is None or found.inertia < best.inertia:
+            if best is None or found.r.inertia < best.r.inertia:
                 best = found
-                best.report["restart"] = number
-            if found.stop == 4:
+                best.restart = number
+            if found.r.stop == 4:
                 break
         assert best is not None
         return best
 
     def _starting(self, start: Any, rows: _rows.Rows) -> _call.Centers:
         a = _rows.to_host(start)
-        if a.dtype.name == "bfloat16" or a.dtype.kind not in "biuf":
+        if a.dtype.kind not in "biuf":
             a = a.astype(np.float64)
         _rows.check_2d(a.shape, "init", a)
         if a.shape[0] != self.n_clusters:
@@ -273,10 +297,11 @@ class KMeans(Estimator):
         return _call.Centers(a)
 
     def _keep(self, best: _call.Fit, like: Any) -> None:
-        report = best.report
+        r = best.r
+        self._report, self._fit = None, best
         if self.verbose:
-            _progress.print_end(report, self.tol)
-        found = report["clusters_found"]
+            _progress.print_end(self.report_, self.tol)
+        found = r.clusters_found
         if found < self.n_clusters:
             warnings.warn(
                 f"Number of distinct clusters ({found}) found smaller than n_clusters "
@@ -284,12 +309,22 @@ class KMeans(Estimator):
                 errors.convergence_warning(),
                 stacklevel=3,
             )
-        self.cluster_centers_ = best.centers if like is None else like(best.centers)
+        self.cluster_centers_ = best.centers() if like is None else like(best.centers())
         self._n_features_out = self.n_clusters
-        self.labels_ = best.labels if like is None else like(best.labels)
-        self.inertia_ = best.inertia
-        self.n_iter_ = best.iterations
-        self.report_ = report
+        self.labels_ = best.labels() if like is None else like(best.labels())
+        self.inertia_ = r.inertia
+        self.n_iter_ = r.iterations
+
+    @property
+    def report_(self) -> dict[str, Any]:
+        """What the fit did; see the attributes of the class."""
+        fit = self.__dict__.pop("_fit", None)
+        if fit is not None:
+            self._report = fit.report()
+        report = self.__dict__.get("_report")
+        if report is None:
+            raise AttributeError(f"this {type(self).__name__} has no report_: it is not fitted")
+        return report  # type: ignore[no-any-return]
 
     def _like(self, rows: _rows.Rows) -> Any:
         """Makes results of the caller's library, if they are wanted so."""
@@ -302,7 +337,8 @@ class KMeans(Estimator):
             )
         return rows.like
 
-    def _log_fit(self, report: dict[str, Any], rows: _rows.Rows) -> None:
+    def _log_fit(self, rows: _rows.Rows) -> None:
+        report = self.report_
         _log.line(
             f"{type(self).__name__}.fit: {rows.n} x {rows.d} {_log.TYPES[rows.code]}, "
             f"K={report['k']}: on {report['device']} ({report['kernels']['assign']}), "
@@ -440,4 +476,8 @@ class KMeans(Estimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        state.pop("_planned", None)
+        if state.pop("_fit", None) is not None:
+            state["_report"] = self.report_
+        return state
