@@ -23,7 +23,7 @@ done
 for tool in cc ar; do
     target=
     [ "$tool" = ar ] || target="-target x86_64-linux-gnu.2.28"
-    printf '#!/bin/sh\nexec "%s" -m ziglang %s %s "$@"\n' "$work/venv/bin/python" "$tool" "$target" \
+    printf '#!/bin/sh\nexec "%s" -E -m ziglang %s %s "$@"\n' "$work/venv/bin/python" "$tool" "$target" \
         >"$work/$tool"
     chmod +x "$work/$tool"
 done
