@@ -141,35 +141,33 @@ static struct filter_args args_of(const struct hf_filter_rows *rows) {
     return a;
 }
 
-hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_out *out) {
-    struct filter_args a = args_of(rows);
+    struct filter_args a = args_of(&call->rows);
     a.out = *out;
-    if (rows->list)
+    if (call->rows.list)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: best of listed rows, use top2");
-    return run(cuda, a, centroids, packed,
-               chunked(rows, centroids) ? FILTER_BEST_CHUNK : FILTER_BEST);
+    return run(cuda, a, &call->centroids, call->packed,
+               chunked(&call->rows, &call->centroids) ? FILTER_BEST_CHUNK : FILTER_BEST);
 }
 
-hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_out *out) {
+    const struct hf_filter_rows *rows = &call->rows;
     struct filter_args a = args_of(rows);
     a.out = *out;
     if (rows->norm == NULL && rows->mma)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: norms of these rows");
-    return run(cuda, a, centroids, packed,
-               rows->list                 ? FILTER_LIST
-               : chunked(rows, centroids) ? FILTER_TOP2_CHUNK
-                                          : FILTER_TOP2);
+    return run(cuda, a, &call->centroids, call->packed,
+               rows->list                        ? FILTER_LIST
+               : chunked(rows, &call->centroids) ? FILTER_TOP2_CHUNK
+                                                 : FILTER_TOP2);
 }
 
-hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_open *open, const int32_t *labels,
                          struct hf_filter_slots slots) {
-    struct filter_args a = args_of(rows);
+    struct filter_args a = args_of(&call->rows);
     a.out.open = *open;
     a.rows.list = open->row;
     a.rows.count = open->count;
@@ -177,5 +175,5 @@ hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows
     a.found = labels;
     a.slots = slots;
     a.split = true;
-    return run(cuda, a, centroids, packed, FILTER_EMIT);
+    return run(cuda, a, &call->centroids, call->packed, FILTER_EMIT);
 }

@@ -63,6 +63,13 @@ struct hf_filter_centroids {
     const int32_t *stop;
 };
 
+/* Rows and packed centroids that one call scores; all modes but emit read rows.list. */
+struct hf_filter_call {
+    struct hf_filter_rows rows;
+    struct hf_filter_centroids centroids;
+    void *packed; /* what hf_filter_pack() made of them */
+};
+
 /* Open rows. Problem b has its own list: entries [b * cap, b * cap + min(count[b], cap)). */
 struct hf_filter_open {
     int32_t
@@ -100,13 +107,11 @@ hf_status hf_filter_pack(struct hf_cuda *cuda, const struct hf_filter_centroids 
 /* Labels by score alone, lowest index among equal scores; of all rows (rows->list: NULL). Rows of
  * which scores say nothing are appended to out->open, if it has a count: those without a finite
  * score, and all where 16 bits do not hold some centroid. */
-hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_best(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_out *out);
 
 /* The same, and the rows that scores cannot decide are appended to out->open. */
-hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_out *out);
 
 /* For the rows of open (as top2 left it; rows->list and rows->count are ignored): entry
@@ -115,8 +120,7 @@ hf_status hf_filter_top2(struct hf_cuda *cuda, const struct hf_filter_rows *rows
  * as the row's label, which must be as top2 left it; where rows have no norm, by its threshold.
  * emitted[b * cap + i] grows by how many there are: more than HF_FILTER_SLOTS means that some were
  * not listed, 0 (threshold NaN) that the filter knows nothing: evaluate all. */
-hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_rows *rows,
-                         const struct hf_filter_centroids *centroids, void *packed,
+hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_call *call,
                          const struct hf_filter_open *open, const int32_t *labels,
                          struct hf_filter_slots slots);
 

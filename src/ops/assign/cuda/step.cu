@@ -101,53 +101,49 @@ static hf_status settle_listed(struct hf_cuda *cuda, const struct hf_assign_rows
  * best. */
 static hf_status score_undecided(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const struct hf_assign_step *step, const struct step_memory *m,
-                                 const struct hf_filter_rows *x,
-                                 const struct hf_filter_centroids *c,
+                                 const struct hf_filter_call *filter,
                                  const struct hf_filter_out *out) {
     struct hf_filter_out scores = *out;
     scores.best = m->skip.best;
     scores.second = m->skip.second;
     scores.error = m->skip.error;
     HF_TRY(hf_skip_scan(cuda, rows, step, &m->skip));
-    struct hf_filter_rows all = *x;
-    all.stop = m->skip.stop_all;
-    HF_TRY(hf_filter_top2(cuda, &all, c, m->packed, &scores));
-    struct hf_filter_rows some = *x;
-    some.stop = m->skip.stop_list;
-    some.list = m->skip.list;
-    some.count = m->skip.count;
-    HF_TRY(hf_filter_top2(cuda, &some, c, m->packed, &scores));
+    struct hf_filter_call all = *filter;
+    all.rows.stop = m->skip.stop_all;
+    HF_TRY(hf_filter_top2(cuda, &all, &scores));
+    struct hf_filter_call some = *filter;
+    some.rows.stop = m->skip.stop_list;
+    some.rows.list = m->skip.list;
+    some.rows.count = m->skip.count;
+    HF_TRY(hf_filter_top2(cuda, &some, &scores));
     return hf_skip_learn(cuda, rows, step, &m->skip);
 }
 
 /* Scores of the rows that 8 bits do not decide, or of all where they decide too few. */
 static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct step_memory *m,
-                          const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
-                          const struct hf_filter_out *out) {
+                          const struct hf_filter_call *filter, const struct hf_filter_out *out) {
     struct hf_i8_rows i8;
     (void)hf_i8_rows_carve(&rows->problem, rows->i8, &i8);
     HF_TRY(hf_i8_top2(cuda, rows, step, &i8, &m->i8));
-    struct hf_filter_rows all = *x;
-    all.stop = &i8.state->stop_all;
-    HF_TRY(hf_assign_rows_convert(cuda, rows, NULL, NULL, all.stop));
-    HF_TRY(hf_filter_top2(cuda, &all, c, m->packed, out));
-    struct hf_filter_rows some = *x;
-    some.stop = &i8.state->stop_list;
-    some.list = m->i8.list;
-    some.count = &i8.state->count;
-    HF_TRY(hf_assign_rows_convert(cuda, rows, some.list, some.count, some.stop));
-    return hf_filter_top2(cuda, &some, c, m->packed, out);
+    struct hf_filter_call all = *filter;
+    all.rows.stop = &i8.state->stop_all;
+    HF_TRY(hf_assign_rows_convert(cuda, rows, NULL, NULL, all.rows.stop));
+    HF_TRY(hf_filter_top2(cuda, &all, out));
+    struct hf_filter_call some = *filter;
+    some.rows.stop = &i8.state->stop_list;
+    some.rows.list = m->i8.list;
+    some.rows.count = &i8.state->count;
+    HF_TRY(hf_assign_rows_convert(cuda, rows, some.rows.list, some.rows.count, some.rows.stop));
+    return hf_filter_top2(cuda, &some, out);
 }
 
 /* Labels by the filter alone; differences for the rows of which it knows nothing: wild ones and,
  * where a centroid is too far out for 16 bits, all. */
 static hf_status step_fast(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                           const struct hf_assign_step *step, const struct step_memory *m,
-                           const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
-                           const struct hf_filter_out *out) {
-    const struct hf_settle *s = &m->settle;
-    HF_TRY(hf_filter_best(cuda, x, c, m->packed, out));
+                           const struct hf_assign_step *step, const struct hf_settle *s,
+                           const struct hf_filter_call *filter, const struct hf_filter_out *out) {
+    HF_TRY(hf_filter_best(cuda, filter, out));
     if (rows->wild != NULL)
         HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
     return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
@@ -158,26 +154,26 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
     struct hf_settle settle = m->settle;
     const struct hf_settle *s = &settle;
     const bool bounded = step->bounds != NULL && rows->kind == HF_ASSIGN_TENSOR;
-    const struct hf_filter_rows x = filter_rows(rows, step);
-    const struct hf_filter_centroids c = filter_centroids(rows, step, s);
+    const struct hf_filter_call filter = {filter_rows(rows, step), filter_centroids(rows, step, s),
+                                          m->packed};
     struct hf_filter_out out = {};
     out.label = step->labels;
     out.open = s->open;
-    HF_TRY(hf_filter_pack(cuda, &c, m->packed));
+    HF_TRY(hf_filter_pack(cuda, &filter.centroids, m->packed));
     if (!rows->problem.exact) {
-        return step_fast(cuda, rows, step, m, &x, &c, &out);
+        return step_fast(cuda, rows, step, s, &filter, &out);
     }
     if (bounded) {
         settle.scored = m->skip.count;
         settle.scored_all = m->skip.stop_all;
         settle.bounds = hf_skip_bounds(rows, step, &m->skip);
-        HF_TRY(score_undecided(cuda, rows, step, m, &x, &c, &out));
+        HF_TRY(score_undecided(cuda, rows, step, m, &filter, &out));
     } else if (rows->i8 != NULL) {
-        HF_TRY(score_u8(cuda, rows, step, m, &x, &c, &out));
+        HF_TRY(score_u8(cuda, rows, step, m, &filter, &out));
     } else {
-        HF_TRY(hf_filter_top2(cuda, &x, &c, m->packed, &out));
+        HF_TRY(hf_filter_top2(cuda, &filter, &out));
     }
-    HF_TRY(hf_settle_open(cuda, rows, step, s, &x, &c, m->packed));
+    HF_TRY(hf_settle_open(cuda, rows, step, s, &filter));
     const int32_t *list = s->rest, *count = s->rest_count;
     HF_TRY(hf_settle_listed(cuda, rows, step, s, &list, &count));
     return settle_listed(cuda, rows, step, s, list, count);

@@ -30,25 +30,23 @@ static hf_status begin_late(struct hf_cuda *cuda, const struct hf_assign_rows *r
 /* Those of one round. */
 static hf_status settle_round(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                               const struct hf_assign_step *step, const struct hf_settle *s,
-                              const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
-                              void *packed) {
+                              const struct hf_filter_call *filter) {
     struct hf_settle left = *s;
-    HF_TRY(hf_filter_emit(cuda, x, c, packed, &s->open, step->labels, s->slots));
+    HF_TRY(hf_filter_emit(cuda, filter, &s->open, step->labels, s->slots));
     HF_TRY(hf_settle_differences(cuda, rows, step, &left));
     return hf_settle_pairs(cuda, rows, step, &left);
 }
 
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
-                         const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
-                         void *packed) {
+                         const struct hf_filter_call *filter) {
     struct hf_settle left = *s;
     HF_TRY(hf_settle_near(cuda, rows, step, &left));
-    HF_TRY(settle_round(cuda, rows, step, &left, x, c, packed));
+    HF_TRY(settle_round(cuda, rows, step, &left, filter));
     for (int64_t first = s->open.part; first < s->open.cap; first += s->open.part) {
         struct hf_settle late = left;
         HF_TRY(begin_late(cuda, rows, step, &left, first, &late));
-        HF_TRY(settle_round(cuda, rows, step, &late, x, c, packed));
+        HF_TRY(settle_round(cuda, rows, step, &late, filter));
     }
     return HF_OK;
 }

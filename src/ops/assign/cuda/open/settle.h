@@ -69,11 +69,11 @@ hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *row
 /* Open rows of a problem whose candidates are listed together. */
 int64_t hf_settle_part_rows(const struct hf_assign_problem *problem);
 
-/* Labels of the open rows: hf_filter_emit(), hf_settle_differences() and hf_settle_pairs(). */
+/* Labels of the open rows: hf_filter_emit(), hf_settle_differences() and hf_settle_pairs().
+ * filter: the call that left them open. */
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                          const struct hf_assign_step *step, const struct hf_settle *s,
-                         const struct hf_filter_rows *x, const struct hf_filter_centroids *c,
-                         void *packed);
+                         const struct hf_filter_call *filter);
 
 /* Can neighbours decide rows, and is there room for them? Then they are laid out from ws. */
 bool hf_neighbors_carve(const struct hf_assign_problem *problem, void *ws, size_t room,
