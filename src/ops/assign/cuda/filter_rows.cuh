@@ -382,14 +382,19 @@ static __device__ __forceinline__ float filter_worth(const struct filter_view &b
     return b.lost < INFINITY ? INFINITY : 0.0f;
 }
 
-/* The end of a row: all lanes of a warp, the first LANES of four write, each a row. i: the row's
- * place in the problem or its list. BEST: error is filter_worth(); rows where it is Inf, and those
+/* A row: its problem, and its place there or in the problem's list. */
+struct filter_entry {
+    int problem, place;
+};
+
+/* The end of a row: all lanes of a warp, the first LANES of four write, each a row. BEST: error is filter_worth(); rows where it is Inf, and those
  * without a finite score, are open. */
 template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
-filter_finish(const struct filter_args &a, int problem, int i, float error,
+filter_finish(const struct filter_args &a, const struct filter_entry &entry, float error,
               const struct filter_view &bounds, struct filter_open_rows *opens,
               struct filter_found f) {
+    const int problem = entry.problem, i = entry.place;
     const float shift = bounds.up;
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 3);
@@ -449,13 +454,19 @@ static __device__ __forceinline__ int filter_row(void) {
     return (int)(threadIdx.x & 127) / 32 * 16 + (int)(threadIdx.x & 31) / 4;
 }
 
+/* A consumer warpgroup of a block. */
+struct filter_warpgroup {
+    int number;
+    uint32_t flag, bounds;          /* shared memory: a word; the problem's bounds */
+    struct filter_open_rows *opens; /* of this thread's warp */
+};
+
 /* The last of the blocks that share a cut group merges all parts of its unit `unit`; others leave.
- * flag: a word of shared memory of this warpgroup. ROWS: 2, a lane knows both of its rows; 1, the
- * one it answers for. */
+ * ROWS: 2, a lane knows both of its rows; 1, the one it answers for. */
 template <class S, int ROWS>
 static __device__ __forceinline__ bool
-filter_merge(const struct filter_args &a, const struct filter_tail &tail, int group, int wg,
-             int unit, uint32_t flag, struct filter_found (&f)[ROWS]) {
+filter_merge(const struct filter_args &a, const struct filter_tail &tail, int group, int unit,
+             const struct filter_warpgroup &wg, struct filter_found (&f)[ROWS]) {
     const int tiles = a.tiles_per_problem;
     const int first = filter_tail_owner(tail, (int64_t)group * tiles);
     const int last = filter_tail_owner(tail, (int64_t)(group + 1) * tiles - 1);
@@ -466,17 +477,17 @@ filter_merge(const struct filter_args &a, const struct filter_tail &tail, int gr
         if ((threadIdx.x & 3) < 3 - ROWS)
             parts[slot * FILTER_MAX_WG * FILTER_WG_ROWS + 8 * r] = filter_part(f[r]);
     __threadfence();
-    hf_bar_sync(1 + wg, 128);
+    hf_bar_sync(1 + wg.number, 128);
     int *const counter = a.counters + group * S::UNITS + unit;
     if ((threadIdx.x & 127) == 0) {
         const int others = atomicAdd(counter, 1);
         if (others == last - first)
             *counter = 0; /* for the next launch */
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(flag), "r"(others) : "memory");
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(wg.flag), "r"(others) : "memory");
     }
-    hf_bar_sync(1 + wg, 128);
+    hf_bar_sync(1 + wg.number, 128);
     int others;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(others) : "r"(flag) : "memory");
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(others) : "r"(wg.flag) : "memory");
     if (others != last - first)
         return false;
     __threadfence();

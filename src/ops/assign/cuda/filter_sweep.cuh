@@ -11,10 +11,10 @@
  * the comparisons leave idle (a predicated move would not; and a maximum for best, though it need
  * not wait for the predicate, was 10 % slower: that pipe has half the rate). */
 template <int MODE>
-static __device__ __forceinline__ void filter_pair(struct filter_track<2> *t, int r, float v0,
-                                                   float v1, float base, float j,
+static __device__ __forceinline__ void filter_pair(struct filter_track<2> *t, int r,
+                                                   const float (&v)[2], float base, float j,
                                                    float minus_zero) {
-    const float m = fmaxf(v0, v1);
+    const float m = fmaxf(v[0], v[1]);
     if constexpr (filter_decides(MODE))
         asm volatile("{\n"
                      ".reg .pred p;\n"
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void filter_pair(struct filter_track<2> *t, in
                      "@p sub.f32 %2, %8, %9;\n"
                      "}"
                      : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->value[r][0]), "+f"(t->second[r])
-                     : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v0), "f"(v1));
+                     : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v[0]), "f"(v[1]));
     else
         asm volatile("{\n"
                      ".reg .pred p;\n"
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void filter_pair(struct filter_track<2> *t, in
                      "@p sub.f32 %2, %7, %8;\n"
                      "}"
                      : "+f"(t->best[r]), "+f"(t->place[r]), "+f"(t->value[r][0])
-                     : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v0), "f"(v1));
+                     : "f"(m), "f"(base), "f"(j), "f"(minus_zero), "f"(v[0]), "f"(v[1]));
 }
 
 static __device__ __forceinline__ int filter_max3(float a, float b, float c) {
@@ -193,7 +193,7 @@ filter_keep(const float (&d)[NT / 2], int tile, float minus_zero, struct filter_
             for (int i = 0; i < CHUNK; i++)
                 v[i] = d[c * CHUNK * 2 + i / 2 * 4 + 2 * r + i % 2];
             if constexpr (CHUNK == 2)
-                filter_pair<MODE>(t, r, v[0], v[1], base[r], (float)c, minus_zero);
+                filter_pair<MODE>(t, r, v, base[r], (float)c, minus_zero);
             else if constexpr (CHUNK == 4)
                 filter_four<MODE>(t, r, v, base[r], (float)c, minus_zero);
             else
@@ -235,14 +235,20 @@ static __device__ __forceinline__ bool filter_stays(const struct filter_args &a,
     return !(score + e + fabsf(score) * 0x1p-20f < l.lower);
 }
 
-/* List the centroids that reach the thresholds of a lane's two rows and, if ASK, stay; place: of
- * the first in the open list, the other is 8 behind. All lanes: the four of a row count what they
- * have, one of them asks for places for all. An addition for each centroid took a trip to memory
- * each. */
+/* A lane's two open rows, of which candidates are listed. */
+struct filter_open_pair {
+    int problem;
+    int place; /* of the first in the open list; the other is 8 behind */
+    float threshold[2];
+};
+
+/* List the centroids that reach the thresholds of the two rows and, if ASK, stay. All lanes take
+ * part: the four of a row count what they have, and one of them asks for places for all. An
+ * addition for each centroid would take a trip to memory each. */
 template <int NT, bool ASK>
 static __device__ __forceinline__ void
-filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, int tile,
-            const float (&threshold)[2], int place, const struct filter_view &bounds) {
+filter_list(const struct filter_args &a, const float (&d)[NT / 2], int tile,
+            const struct filter_open_pair &rows, const struct filter_view &bounds) {
     bool any = false;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -250,7 +256,7 @@ filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, 
 #pragma unroll
         for (int j = 0; j < NT / 8; j++)
             m = fmaxf(m, fmaxf(d[4 * j + 2 * r], d[4 * j + 2 * r + 1]));
-        any |= m >= threshold[r];
+        any |= m >= rows.threshold[r];
     }
     if (!__any_sync(~0u, any))
         return;
@@ -259,16 +265,17 @@ filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, 
     uint32_t hits[2][WORDS] = {};
     int count = 0; /* of the first row, and 2^16 times that of the second */
     const struct filter_fact *const facts =
-        a.facts + (int64_t)problem * a.infos_per_problem * FILTER_CHUNK + tile * NT + lane * 2;
+        a.facts + (int64_t)rows.problem * a.infos_per_problem * FILTER_CHUNK + tile * NT + lane * 2;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         struct filter_listed listed;
         if constexpr (ASK)
-            listed = filter_listed_row(a, bounds, problem, place + 8 * r, threshold[r]);
+            listed =
+                filter_listed_row(a, bounds, rows.problem, rows.place + 8 * r, rows.threshold[r]);
 #pragma unroll
         for (int i = 0; i < NT / 4; i++) {
             const float score = d[i / 2 * 4 + 2 * r + i % 2];
-            uint32_t hit = score >= threshold[r];
+            uint32_t hit = score >= rows.threshold[r];
             if (ASK && hit)
                 hit = filter_stays(a, listed, bounds.up, facts + i / 2 * 8 + i % 2, score);
             hits[r][i / 32] |= hit << i % 32;
@@ -284,8 +291,9 @@ filter_list(const struct filter_args &a, const float (&d)[NT / 2], int problem, 
     const int wanted = lane < 2 ? all >> 16 * lane & 0xFFFF : 0;
     int begin = 0;
     if (wanted > 0)
-        begin = atomicAdd(a.out.open.emitted + problem * a.out.open.cap + place + 8 * lane, wanted);
-    const int64_t entry = problem * a.limit + place;
+        begin = atomicAdd(
+            a.out.open.emitted + rows.problem * a.out.open.cap + rows.place + 8 * lane, wanted);
+    const int64_t entry = rows.problem * a.limit + rows.place;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         int at = __shfl_sync(~0u, begin, r, 4) + ((end - count) >> 16 * r & 0xFFFF);

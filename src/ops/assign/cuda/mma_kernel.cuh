@@ -117,8 +117,9 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
 #pragma unroll
             for (int m = 0; m < 2; m++)
                 if constexpr (EMIT)
-                    filter_list<32, true>(a, d[m], w.problem, number, threshold[m], first + m * 16,
-                                          bounds);
+                    filter_list<32, true>(
+                        a, d[m], number,
+                        {w.problem, first + m * 16, {threshold[m][0], threshold[m][1]}}, bounds);
                 else
                     filter_keep<32, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
         }
@@ -129,7 +130,7 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                mma_finish(a, mode, w.problem, first + m * 16 + r * 8, bounds, opens,
+                mma_finish(a, mode, {w.problem, first + m * 16 + r * 8}, bounds, opens,
                            filter_gather<FILTER_TOP2>(track[m], r));
 }
 

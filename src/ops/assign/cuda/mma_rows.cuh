@@ -98,22 +98,22 @@ static __device__ __forceinline__ int mma_row(const struct filter_args &a, int p
     return a.rows.list[problem * (a.split ? a.out.open.cap : a.rows.n) + i];
 }
 
-/* The end of row i, all lanes of a warp. */
+/* The end of a row, all lanes of a warp. */
 static __device__ __forceinline__ void mma_finish(const struct filter_args &a, int mode,
-                                                  int problem, int i,
+                                                  const struct filter_entry &row,
                                                   const struct filter_view &bounds,
                                                   struct filter_open_rows *opens,
                                                   const struct filter_found &f) {
     if (mode == FILTER_BEST) {
-        filter_finish<mma_none, FILTER_BEST>(a, problem, i, filter_worth(bounds), bounds, opens, f);
+        filter_finish<mma_none, FILTER_BEST>(a, row, filter_worth(bounds), bounds, opens, f);
     } else if (mode == FILTER_TOP2) {
-        const struct filter_row_facts facts = filter_know<FILTER_TOP2>(a, problem, i);
+        const struct filter_row_facts facts = filter_know<FILTER_TOP2>(a, row.problem, row.place);
         filter_finish<mma_none, FILTER_TOP2>(
-            a, problem, i, filter_error(a, bounds, facts.norm, facts.loss), bounds, opens, f);
+            a, row, filter_error(a, bounds, facts.norm, facts.loss), bounds, opens, f);
     } else {
-        const struct filter_row_facts facts = filter_know<FILTER_LIST>(a, problem, i);
+        const struct filter_row_facts facts = filter_know<FILTER_LIST>(a, row.problem, row.place);
         filter_finish<mma_none, FILTER_LIST>(
-            a, problem, i, filter_error(a, bounds, facts.norm, facts.loss), bounds, opens, f);
+            a, row, filter_error(a, bounds, facts.norm, facts.loss), bounds, opens, f);
     }
 }
 

@@ -80,18 +80,27 @@ static __device__ __forceinline__ void mma_stream_multiply(uint32_t stage, float
     }
 }
 
+/* What a block has in shared memory: stages, and, in their place at a unit's end, what warps hand
+ * each other of its rows; the warp's open rows. */
+struct mma_stream_memory {
+    uint32_t base;
+    float4 *parts;
+    struct filter_open_rows opens;
+};
+
 /* The two warps that looked at the same rows bring their best together; the first one finishes. */
-static __device__ __forceinline__ void
-mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mode, float4 *parts,
-                  const struct filter_view &bounds, struct filter_open_rows *opens,
-                  const struct filter_track<2> (&track)[4]) {
+static __device__ __forceinline__ void mma_stream_finish(const struct filter_args &a,
+                                                         const struct mma_work &w, int mode,
+                                                         struct mma_stream_memory *memory,
+                                                         const struct filter_view &bounds,
+                                                         const struct filter_track<2> (&track)[4]) {
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = warp / 2 * 64 + lane / 4;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const struct filter_found f = filter_gather<FILTER_TOP2>(track[i / 2], i % 2);
         if (warp % 2 != 0 && lane % 4 == 0)
-            parts[first + i * 8] = filter_part(f);
+            memory->parts[first + i * 8] = filter_part(f);
     }
     __syncthreads();
     if (warp % 2 != 0)
@@ -99,15 +108,17 @@ mma_stream_finish(const struct filter_args &a, const struct mma_work &w, int mod
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         struct filter_found f = filter_gather<FILTER_TOP2>(track[i / 2], i % 2);
-        filter_join_part(&f, parts[first + i * 8]);
-        mma_finish(a, mode, w.problem, w.unit * MMA_ROWS + first + i * 8, bounds, opens, f);
+        filter_join_part(&f, memory->parts[first + i * 8]);
+        mma_finish(a, mode, {w.problem, w.unit * MMA_ROWS + first + i * 8}, bounds, &memory->opens,
+                   f);
     }
 }
 
 template <class S, bool EMIT>
 static __device__ __forceinline__ void
-mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32_t base,
-                float4 *parts, const struct filter_view &bounds, struct filter_open_rows *opens) {
+mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode,
+                struct mma_stream_memory *memory, const struct filter_view &bounds) {
+    const uint32_t base = memory->base;
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = w.unit * MMA_ROWS + warp / 2 * 64 + lane / 4;
@@ -141,9 +152,12 @@ mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode,
             filter_add_bias<64>(d[m], now + (uint32_t)(S::ROWS + S::SLAB + warp % 2 * 64 * 4));
             if constexpr (EMIT) {
                 const int i = first + m * 16;
-                const float threshold[2] = {filter_know<FILTER_EMIT>(a, w.problem, i).norm,
-                                            filter_know<FILTER_EMIT>(a, w.problem, i + 8).norm};
-                filter_list<64, true>(a, d[m], w.problem, number, threshold, i, bounds);
+                const struct filter_open_pair rows = {
+                    w.problem,
+                    i,
+                    {filter_know<FILTER_EMIT>(a, w.problem, i).norm,
+                     filter_know<FILTER_EMIT>(a, w.problem, i + 8).norm}};
+                filter_list<64, true>(a, d[m], number, rows, bounds);
             } else {
                 filter_keep<64, FILTER_TOP2, 2>(d[m], number, a.minus_zero, &track[m]);
             }
@@ -152,7 +166,7 @@ mma_stream_unit(const struct filter_args &a, const struct mma_work &w, int mode,
     if constexpr (!EMIT) {
         mma_wait<0>();
         __syncthreads(); /* parts lie where slabs did */
-        mma_stream_finish(a, w, mode, parts, bounds, opens, track);
+        mma_stream_finish(a, w, mode, memory, bounds, track);
     }
 }
 
@@ -164,20 +178,20 @@ __global__ void __launch_bounds__(MMA_THREADS, 1)
         return;
     const uint32_t base = hf_shared(memory);
     const uint32_t at = base + (uint32_t)(S::OPENS + threadIdx.x / 32 * FILTER_WARP_OPEN * 8);
-    struct filter_open_rows opens = {at, 0};
+    struct mma_stream_memory shared = {base, (float4 *)memory, {at, 0}};
     struct filter_view bounds = {};
     struct mma_work w = mma_first();
     int problem = -1;
     while (mma_next(a, &w)) {
         if (!EMIT && problem != w.problem)
-            filter_open_flush(a, problem, &opens);
+            filter_open_flush(a, problem, &shared.opens);
         if (problem != w.problem)
             bounds = filter_view_of(a.bounds + w.problem);
         problem = w.problem;
-        mma_stream_unit<S, EMIT>(a, w, mode, base, (float4 *)memory, bounds, &opens);
+        mma_stream_unit<S, EMIT>(a, w, mode, &shared, bounds);
     }
     if (!EMIT)
-        filter_open_flush(a, problem, &opens);
+        filter_open_flush(a, problem, &shared.opens);
 }
 
 #endif

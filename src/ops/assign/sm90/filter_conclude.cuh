@@ -199,27 +199,27 @@ filter_conclude_quick(const struct filter_args &a, const struct filter_segment &
 /* The end of a unit's rows: merge if they were cut, write. */
 template <class S, int MODE, int C>
 static __device__ __forceinline__ void
-filter_conclude(const struct filter_args &a, const struct filter_segment &s, int wg, int unit,
-                uint32_t flag, uint32_t bounds, struct filter_open_rows *opens,
-                struct filter_row_facts facts, const struct filter_track<C> &track) {
+filter_conclude(const struct filter_args &a, const struct filter_segment &s,
+                const struct filter_warpgroup &wg, int unit, struct filter_row_facts facts,
+                const struct filter_track<C> &track) {
     constexpr bool LIST = filter_lists(MODE);
     const int i = unit * FILTER_WG_ROWS + filter_row() + 8 * filter_half();
     if constexpr (filter_quick<S, MODE>()) {
         if (filter_decides(MODE) && s.t1 - s.t0 == 1)
-            facts = filter_quick_errors<S>(a, s.problem, bounds, facts);
-        if (filter_conclude_quick<S, MODE>(a, s, unit, bounds, facts, track))
+            facts = filter_quick_errors<S>(a, s.problem, wg.bounds, facts);
+        if (filter_conclude_quick<S, MODE>(a, s, unit, wg.bounds, facts, track))
             return;
     }
     struct filter_found f[1] = {filter_gather_half<MODE>(track)};
     if (s.tail >= 0 &&
-        !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, wg, unit % S::UNITS, flag, f))
+        !filter_merge<S>(a, filter_tail_of<S, LIST>(a), s.tail, unit % S::UNITS, wg, f))
         return;
-    const struct filter_view most = filter_get_bounds(a, s.problem, bounds);
+    const struct filter_view most = filter_get_bounds(a, s.problem, wg.bounds);
     float error = filter_worth(most);
     if constexpr (filter_decides(MODE))
         error =
             filter_quick<S, MODE>() ? facts.norm : filter_error(a, most, facts.norm, facts.loss);
-    filter_finish<S, MODE, 2>(a, s.problem, i, error, most, opens, f[0]);
+    filter_finish<S, MODE, 2>(a, {s.problem, i}, error, most, wg.opens, f[0]);
 }
 
 /* A warpgroup keeps its problem's bounds in shared memory; one thread writes them. */

@@ -270,11 +270,13 @@ static __device__ __forceinline__ void filter_multiply(uint32_t stage, const uin
     hf_wgmma_commit();
 }
 
-/* A consumer warp's place in the ring. */
-struct filter_place {
+/* A consumer warp: its warpgroup, its place in the ring and among its rows, its open rows. */
+struct filter_consumer {
+    int wg;
     int stage;
     uint32_t parity;
     uint32_t rows_parity;
+    struct filter_open_rows opens;
 };
 
 /* 0, which the compiler does not know. */
@@ -313,27 +315,33 @@ template <int C> struct filter_unit {
     struct filter_track<C> track;
 };
 
-/* Tile t's product ends; its scores are looked at. more: another tile follows. */
-template <class S, int MODE, int C>
+/* A tile's product ends. more: another tile follows. */
+template <class S>
 static __device__ __forceinline__ void
-filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, int problem, int t,
-                bool more, struct filter_place *p, float (&d)[S::NT / 2],
-                struct filter_unit<C> *u) {
-    const int now = p->stage;
+filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, bool more,
+                struct filter_consumer *c, float (&d)[S::NT / 2]) {
+    const int now = c->stage;
     const bool wrap = now + 1 == S::STAGES && !a.resident;
-    p->stage = wrap ? 0 : now + 1;
-    p->parity ^= wrap;
-    /* The next tile is there when this one has been looked at. */
+    c->stage = wrap ? 0 : now + 1;
+    c->parity ^= wrap;
+    /* The next tile will have come when the scores of this one have been compared. */
     if (more)
-        hf_mbar_wait(m.full(p->stage), p->parity);
+        hf_mbar_wait(m.full(c->stage), c->parity);
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
     filter_release_tile<S>(a, m, now);
+}
+
+/* The scores of tile t: candidates are listed (EMIT), or the best are kept. */
+template <class S, int MODE, int C>
+static __device__ __forceinline__ void
+filter_tile_scores(const struct filter_args &a, const struct filter_shared<S> &m, int problem,
+                   int t, const float (&d)[S::NT / 2], struct filter_unit<C> *u) {
     if constexpr (MODE == FILTER_EMIT) {
-        const float threshold[2] = {u->facts.norm, u->next.norm};
+        const struct filter_open_pair rows = {
+            problem, u->number * FILTER_WG_ROWS + filter_row(), {u->facts.norm, u->next.norm}};
         filter_list<S::NT, !S::BIAS_STEP>(
-            a, d, problem, t, threshold, u->number * FILTER_WG_ROWS + filter_row(),
-            filter_get_bounds(a, problem, m.bounds((int)threadIdx.x / 128)));
+            a, d, t, rows, filter_get_bounds(a, problem, m.bounds((int)threadIdx.x / 128)));
     } else {
         filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &u->track);
     }
@@ -342,31 +350,32 @@ filter_tile_end(const struct filter_args &a, const struct filter_shared<S> &m, i
 template <class S, int MODE, int C>
 static __device__ __forceinline__ void
 filter_unit_end(const struct filter_args &a, const struct filter_shared<S> &m,
-                const struct filter_segment &s, int wg, struct filter_open_rows *opens,
+                const struct filter_segment &s, struct filter_consumer *c,
                 const struct filter_unit<C> &u) {
     struct filter_row_facts facts = u.facts;
     if constexpr (filter_decides(MODE) && !filter_quick<S, MODE>())
         if (!a.rows.norm)
             facts.norm = filter_length<S>(a, facts.norm);
-    filter_conclude<S, MODE, C>(a, s, wg, u.number, m.flag(wg), m.bounds(wg), opens, facts,
-                                u.track);
+    const struct filter_warpgroup wg = {c->wg, m.flag(c->wg), m.bounds(c->wg), &c->opens};
+    filter_conclude<S, MODE, C>(a, s, wg, u.number, facts, u.track);
 }
 
-/* The rows of unit `number` into registers, when its first tile is there; what else is known of
- * them. */
+/* The rows of a unit (place: its number) into registers, when its first tile has come; returns what
+ * else is known of them. */
 template <class S, int MODE>
 static __device__ __forceinline__ struct filter_row_facts
-filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m, int wg, int problem,
-                 int number, struct filter_place *p, uint32_t (&rows)[S::DP / 16][4]) {
+filter_unit_rows(const struct filter_args &a, const struct filter_shared<S> &m,
+                 const struct filter_entry &unit, struct filter_consumer *c,
+                 uint32_t (&rows)[S::DP / 16][4]) {
     constexpr bool LIST = filter_lists(MODE);
-    const int i = number * FILTER_WG_ROWS + filter_row();
+    const int problem = unit.problem, i = unit.place * FILTER_WG_ROWS + filter_row();
     struct filter_row_facts facts =
         filter_know<MODE, S::COUNT>(a, problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
-    hf_mbar_wait(m.full(p->stage), p->parity);
+    hf_mbar_wait(m.full(c->stage), c->parity);
     if constexpr (LIST)
-        filter_fetch_rows<S>(a, problem, number, rows);
+        filter_fetch_rows<S>(a, problem, unit.place, rows);
     else
-        filter_load_rows<S>(m, wg, &p->rows_parity, filter_nothing(a), rows);
+        filter_load_rows<S>(m, c->wg, &c->rows_parity, filter_nothing(a), rows);
     if constexpr (S::BF16)
         filter_halve_rows(rows);
     if (filter_decides(MODE) && !a.rows.norm)
@@ -405,53 +414,54 @@ filter_unit_keys(const struct filter_args &a, const struct filter_view &bounds, 
  * one's first product. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
-filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m, int wg,
-                   const struct filter_segment &s, uint32_t one, struct filter_place *p,
-                   struct filter_open_rows *opens) {
+filter_segment_run(const struct filter_args &a, const struct filter_shared<S> &m,
+                   const struct filter_segment &s, uint32_t one, struct filter_consumer *c) {
     constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
     struct filter_unit<C> u;
     for (int v = 0; v < s.rounds; v++) {
-        const int number = (s.group + v) * S::WGS + wg;
+        const int number = (s.group + v) * S::WGS + c->wg;
         uint32_t rows[S::DP / 16][4];
         if (a.resident)
-            p->stage = s.t0;
+            c->stage = s.t0;
         const struct filter_row_facts facts =
-            filter_unit_rows<S, MODE>(a, m, wg, s.problem, number, p, rows);
+            filter_unit_rows<S, MODE>(a, m, {s.problem, number}, c, rows);
         uint32_t ones[2] = {one, one};
         if constexpr (MODE == FILTER_EMIT) {
             u.number = number;
             u.facts = facts;
             u.next = filter_know<MODE>(a, s.problem, number * FILTER_WG_ROWS + filter_row() + 8);
             if constexpr (S::BIAS_STEP)
-                filter_unit_keys<S>(a, filter_get_bounds(a, s.problem, m.bounds(wg)), s.problem,
+                filter_unit_keys<S>(a, filter_get_bounds(a, s.problem, m.bounds(c->wg)), s.problem,
                                     one, &u, ones);
         }
         {
             float d[S::NT / 2];
-            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, ones, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(c->stage), c->wg, ones, rows, d);
             if (!filter_lists(MODE))
-                filter_release_rows<S, S::PIECES - 1>(m, wg, filter_nothing(a), rows);
+                filter_release_rows<S, S::PIECES - 1>(m, c->wg, filter_nothing(a), rows);
             if (S::UNDER && MODE != FILTER_EMIT && v > 0)
-                filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
+                filter_unit_end<S, MODE, C>(a, m, s, c, u);
             if constexpr (MODE != FILTER_EMIT) {
                 u.number = number;
                 u.facts = facts;
             }
             filter_track_begin(&u.track);
-            filter_tile_end<S, MODE, C>(a, m, s.problem, s.t0, s.t0 + 1 < s.t1, p, d, &u);
+            filter_tile_end<S>(a, m, s.t0 + 1 < s.t1, c, d);
+            filter_tile_scores<S, MODE, C>(a, m, s.problem, s.t0, d, &u);
         }
         for (int t = s.t0 + 1; t < s.t1; t++) {
             float d[S::NT / 2];
-            filter_tile_begin<S, MODE>(m.stage(p->stage), wg, ones, rows, d);
+            filter_tile_begin<S, MODE>(m.stage(c->stage), c->wg, ones, rows, d);
             if (filter_quick<S, MODE>() && filter_decides(MODE) && t == s.t0 + 1)
-                u.facts = filter_quick_errors<S>(a, s.problem, m.bounds(wg), u.facts);
-            filter_tile_end<S, MODE, C>(a, m, s.problem, t, t + 1 < s.t1, p, d, &u);
+                u.facts = filter_quick_errors<S>(a, s.problem, m.bounds(c->wg), u.facts);
+            filter_tile_end<S>(a, m, t + 1 < s.t1, c, d);
+            filter_tile_scores<S, MODE, C>(a, m, s.problem, t, d, &u);
         }
         if (!S::UNDER && MODE != FILTER_EMIT)
-            filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
+            filter_unit_end<S, MODE, C>(a, m, s, c, u);
     }
     if (S::UNDER && MODE != FILTER_EMIT)
-        filter_unit_end<S, MODE, C>(a, m, s, wg, opens, u);
+        filter_unit_end<S, MODE, C>(a, m, s, c, u);
 }
 
 /* One consumer warpgroup. */
@@ -461,10 +471,9 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
     constexpr bool LIST = filter_lists(MODE);
     const int lane = (int)(threadIdx.x & 31);
     const uint32_t bounds = m.bounds(wg);
-    struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
+    struct filter_consumer c = {wg, 0, 0, 0, {m.opens((int)threadIdx.x / 32), 0}};
     uint32_t one = 0;
     struct filter_segment s = {};
-    struct filter_place p = {0, 0, 0};
     if (filter_turns<S, MODE>() && wg == S::WGS - 1)
         hf_bar_arrive(FILTER_TURN, 256);
     int problem = -1;
@@ -472,28 +481,28 @@ static __device__ __forceinline__ void filter_consume(const struct filter_args &
         if (s.rounds == 0)
             continue;
         if (s.problem != problem && a.resident && problem >= 0) { /* its tiles may go */
-            filter_await_tiles<S>(a, m, p.parity);
+            filter_await_tiles<S>(a, m, c.parity);
             __syncwarp();
             for (int t = 0; t < a.tiles_per_problem && lane == 0; t++)
                 hf_mbar_arrive(m.empty(t));
-            p.parity ^= 1;
+            c.parity ^= 1;
         }
         if (s.problem != problem) {
             struct filter_view most = filter_view_of(a.bounds + s.problem);
             const uint32_t piece = filter_shift_piece<S>(a, &most);
             if (MODE != FILTER_EMIT)
-                filter_open_flush(a, problem, &opens);
+                filter_open_flush(a, problem, &c.opens);
             filter_put_bounds(most, wg, bounds);
             one = (lane & 3) == 0 ? a.one[0] : (lane & 3) == 1 ? a.one[1] | piece << 16 : 0;
             asm volatile("" : "+r"(one)); /* not to be worked out again for each tile */
         }
         problem = s.problem;
-        filter_segment_run<S, MODE>(a, m, wg, s, one, &p, &opens);
+        filter_segment_run<S, MODE>(a, m, s, one, &c);
     }
     if (problem >= 0)
-        filter_await_tiles<S>(a, m, p.parity);
+        filter_await_tiles<S>(a, m, c.parity);
     if (MODE != FILTER_EMIT)
-        filter_open_flush(a, problem, &opens);
+        filter_open_flush(a, problem, &c.opens);
 }
 
 template <class S, int MODE>

@@ -93,25 +93,30 @@ filter_stream_gather(const struct filter_args &a, const struct filter_stream_sha
     hf_copy_arrive(m.full(stage));
 }
 
-/* One thread: slab c of tile t, and of the rows of a round unless they are listed, into a stage. */
+/* Slab c of tile t, and of the rows of a round. */
+struct filter_stream_slab {
+    int round, t, c;
+};
+
+/* One thread: a slab into a stage, without rows if they are listed. */
 template <class S, bool LIST>
 static __device__ __forceinline__ void
 filter_stream_fetch(const struct filter_args &a, const struct filter_stream_shared<S> &m,
-                    const CUtensorMap *map, const struct filter_segment &s, int round, int t, int c,
-                    int stage) {
+                    const CUtensorMap *map, const struct filter_segment &s,
+                    const struct filter_stream_slab &slab, int stage) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     const uint32_t rank = hf_cluster_rank(), half = S::SLAB / 2;
     const uint8_t *const tile =
-        a.tiles + ((int64_t)s.problem * a.tiles_per_problem + t) * a.tile_bytes;
-    const bool first = c == 0;
+        a.tiles + ((int64_t)s.problem * a.tiles_per_problem + slab.t) * a.tile_bytes;
+    const bool first = slab.c == 0;
     hf_mbar_expect(m.full(stage),
                    (LIST ? 0 : S::WGS * S::ROWS) + S::SLAB + (first ? S::NT * 4 : 0));
     for (int wg = 0; wg < S::WGS && !LIST; wg++)
-        hf_tma_load(m.rows(stage, wg), map, c * FILTER_STREAM_DP,
-                    ((s.group + round) * S::UNITS + (int)rank * S::WGS + wg) * FILTER_WG_ROWS,
+        hf_tma_load(m.rows(stage, wg), map, slab.c * FILTER_STREAM_DP,
+                    ((s.group + slab.round) * S::UNITS + (int)rank * S::WGS + wg) * FILTER_WG_ROWS,
                     s.problem, m.full(stage));
-    hf_bulk_copy_all(m.slab(stage) + rank * half, tile + (int64_t)c * S::SLAB + rank * half, half,
-                     m.full(stage), 3);
+    hf_bulk_copy_all(m.slab(stage) + rank * half, tile + (int64_t)slab.c * S::SLAB + rank * half,
+                     half, m.full(stage), 3);
     if (first)
         hf_bulk_copy(m.bias(stage), tile + (int64_t)slabs * S::SLAB, S::NT * 4, m.full(stage));
 }
@@ -120,6 +125,13 @@ filter_stream_fetch(const struct filter_args &a, const struct filter_stream_shar
 struct filter_stream_place {
     int stage;
     uint32_t parity;
+};
+
+/* A consumer warp. */
+struct filter_stream_consumer {
+    int wg;
+    struct filter_stream_place at;
+    int before; /* the stage before, if this warp has not released it yet; -1: it has */
 };
 
 /* All slabs of a round: of its rows and of the tiles. */
@@ -136,7 +148,7 @@ filter_stream_round(const struct filter_args &a, const struct filter_stream_shar
         for (int c = 0; c < slabs; c++) {
             hf_mbar_wait(m.empty(p->stage), p->parity);
             if ((threadIdx.x & 127) == 0)
-                filter_stream_fetch<S, LIST>(a, m, map, s, round, t, c, p->stage);
+                filter_stream_fetch<S, LIST>(a, m, map, s, {round, t, c}, p->stage);
             if constexpr (LIST)
                 filter_stream_gather<S>(a, m, listed, c, p->stage);
             p->stage = p->stage + 1 == S::STAGES ? 0 : p->stage + 1;
@@ -230,20 +242,20 @@ static __device__ __forceinline__ void filter_stream_rows(uint32_t slab, uint32_
 template <class S, bool LIST, bool MEASURE>
 static __device__ __forceinline__ void
 filter_stream_scores_f16(const struct filter_args &a, const struct filter_stream_shared<S> &m,
-                         int wg, int *stage, uint32_t *parity,
-                         struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
+                         struct filter_stream_consumer *c, struct filter_stream_squares *squares,
+                         float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
     uint32_t seen = 0, next = 0;
-    int before = -1;
-    hf_mbar_wait(m.full(*stage), *parity);
-    filter_begin_bias<S::NT, false>(d, m.bias(*stage));
-    for (int c = 0; c < slabs; c++) {
-        const int now = *stage;
-        hf_mbar_wait(m.full(now), *parity);
+    c->before = -1;
+    hf_mbar_wait(m.full(c->at.stage), c->at.parity);
+    filter_begin_bias<S::NT, false>(d, m.bias(c->at.stage));
+    for (int slab = 0; slab < slabs; slab++) {
+        const int now = c->at.stage;
+        hf_mbar_wait(m.full(now), c->at.parity);
         if constexpr (LIST)
             hf_copied_fence();
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
-        const uint32_t own = hf_wgmma_low(m.rows(now, wg)) + (1 << 16);
+        const uint32_t own = hf_wgmma_low(m.rows(now, c->wg)) + (1 << 16);
         hf_wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -254,41 +266,40 @@ filter_stream_scores_f16(const struct filter_args &a, const struct filter_stream
         hf_wgmma_commit();
         if constexpr (MEASURE) { /* under the product */
             uint32_t r[4][4];
-            filter_stream_rows<S>(m.rows(now, wg), r);
+            filter_stream_rows<S>(m.rows(now, c->wg), r);
             filter_stream_square(a, r, squares);
             next = filter_stream_seen(a, *squares);
         }
-        *stage = now + 1 == S::STAGES ? 0 : now + 1;
-        *parity ^= *stage == 0;
+        c->at.stage = now + 1 == S::STAGES ? 0 : now + 1;
+        c->at.parity ^= c->at.stage == 0;
         hf_wgmma_wait<1>();
-        if (before >= 0)
-            filter_stream_release(m, before, seen);
-        before = now;
+        if (c->before >= 0)
+            filter_stream_release(m, c->before, seen);
+        c->before = now;
         seen = next;
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
-    filter_stream_release(m, before, seen);
+    filter_stream_release(m, c->before, seen);
 }
 
 /* The next slab of bf16 rows as the A operand. */
 template <class S>
-static __device__ __forceinline__ void
-filter_stream_halve(const struct filter_stream_shared<S> &m, int wg,
-                    const struct filter_stream_place &p, uint32_t (&r)[4][4]) {
-    hf_mbar_wait(m.full(p.stage), p.parity);
-    filter_stream_rows<S>(m.rows(p.stage, wg), r);
+static __device__ __forceinline__ void filter_stream_halve(const struct filter_stream_shared<S> &m,
+                                                           const struct filter_stream_consumer &c,
+                                                           uint32_t (&r)[4][4]) {
+    hf_mbar_wait(m.full(c.at.stage), c.at.parity);
+    filter_stream_rows<S>(m.rows(c.at.stage, c.wg), r);
     filter_halve_rows(r);
 }
 
-/* One slab of those: r multiplies while the next one's, if there are more, are made. */
+/* One slab of those, r: its product is under way when this returns. */
 template <class S, bool MEASURE>
 static __device__ __forceinline__ void
-filter_stream_step(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                   bool more, const uint32_t (&r)[4][4], uint32_t (&next)[4][4],
-                   struct filter_stream_place *p, int *before,
+filter_stream_step(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                   const uint32_t (&r)[4][4], struct filter_stream_consumer *c,
                    struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
-    const uint32_t low = hf_wgmma_low(m.slab(p->stage)) + (1 << 16);
+    const uint32_t low = hf_wgmma_low(m.slab(c->at.stage)) + (1 << 16);
     hf_wgmma_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++)
@@ -298,62 +309,61 @@ filter_stream_step(const struct filter_args &a, const struct filter_stream_share
     if constexpr (MEASURE)
         filter_stream_square(a, r, squares);
     hf_wgmma_wait<1>();
-    if (*before >= 0)
-        filter_stream_release(m, *before, 0);
-    *before = p->stage;
-    p->stage = p->stage + 1 == S::STAGES ? 0 : p->stage + 1;
-    p->parity ^= p->stage == 0;
-    if (more)
-        filter_stream_halve<S>(m, wg, *p, next);
+    if (c->before >= 0)
+        filter_stream_release(m, c->before, 0);
+    c->before = c->at.stage;
+    c->at.stage = c->at.stage + 1 == S::STAGES ? 0 : c->at.stage + 1;
+    c->at.parity ^= c->at.stage == 0;
 }
 
-/* The same for rows of bf16. */
+/* The same for rows of bf16: those of a slab become f16 under the product of the one before. */
 template <class S, bool MEASURE>
 static __device__ __forceinline__ void
 filter_stream_scores_bf16(const struct filter_args &a, const struct filter_stream_shared<S> &m,
-                          int wg, int *stage, uint32_t *parity,
-                          struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
+                          struct filter_stream_consumer *c, struct filter_stream_squares *squares,
+                          float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
-    struct filter_stream_place p = {*stage, *parity};
     uint32_t even[4][4], odd[4][4];
-    int before = -1;
-    hf_mbar_wait(m.full(p.stage), p.parity);
-    filter_begin_bias<S::NT, false>(d, m.bias(p.stage));
-    filter_stream_halve<S>(m, wg, p, even);
-    for (int c = 0; c < slabs; c += 2) {
-        filter_stream_step<S, MEASURE>(a, m, wg, c + 1 < slabs, even, odd, &p, &before, squares, d);
-        if (c + 1 < slabs)
-            filter_stream_step<S, MEASURE>(a, m, wg, c + 2 < slabs, odd, even, &p, &before, squares,
-                                           d);
+    c->before = -1;
+    hf_mbar_wait(m.full(c->at.stage), c->at.parity);
+    filter_begin_bias<S::NT, false>(d, m.bias(c->at.stage));
+    filter_stream_halve<S>(m, *c, even);
+    for (int slab = 0; slab < slabs; slab += 2) {
+        filter_stream_step<S, MEASURE>(a, m, even, c, squares, d);
+        if (slab + 1 >= slabs)
+            break;
+        filter_stream_halve<S>(m, *c, odd);
+        filter_stream_step<S, MEASURE>(a, m, odd, c, squares, d);
+        if (slab + 2 < slabs)
+            filter_stream_halve<S>(m, *c, even);
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
-    filter_stream_release(m, before, 0);
-    *stage = p.stage;
-    *parity = p.parity;
+    filter_stream_release(m, c->before, 0);
 }
 
 template <class S, bool LIST, bool MEASURE>
 static __device__ __forceinline__ void
-filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                     int *stage, uint32_t *parity, struct filter_stream_squares *squares,
+filter_stream_scores(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                     struct filter_stream_consumer *c, struct filter_stream_squares *squares,
                      float (&d)[S::NT / 2]) {
     if constexpr (S::BF16)
-        filter_stream_scores_bf16<S, MEASURE>(a, m, wg, stage, parity, squares, d);
+        filter_stream_scores_bf16<S, MEASURE>(a, m, c, squares, d);
     else
-        filter_stream_scores_f16<S, LIST, MEASURE>(a, m, wg, stage, parity, squares, d);
+        filter_stream_scores_f16<S, LIST, MEASURE>(a, m, c, squares, d);
 }
 
 /* All units of a segment that belong to this warpgroup. */
 template <class S, int MODE>
 static __device__ __forceinline__ void
-filter_stream_run(const struct filter_args &a, const struct filter_stream_shared<S> &m, int wg,
-                  const struct filter_segment &s, uint32_t bounds, int *stage, uint32_t *parity,
+filter_stream_run(const struct filter_args &a, const struct filter_stream_shared<S> &m,
+                  const struct filter_segment &s, struct filter_stream_consumer *c,
                   struct filter_open_rows *opens) {
+    const struct filter_warpgroup wg = {c->wg, m.flag(c->wg), m.bounds(c->wg), opens};
     constexpr bool LIST = filter_lists(MODE);
     constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
     for (int v = 0; v < s.rounds; v++) {
-        const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + wg;
+        const int unit = (s.group + v) * S::UNITS + (int)hf_cluster_rank() * S::WGS + c->wg;
         const int i = unit * FILTER_WG_ROWS + filter_row();
         struct filter_row_facts facts =
             filter_know<MODE>(a, s.problem, MODE == FILTER_EMIT ? i : i + 8 * filter_half());
@@ -366,21 +376,20 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
         for (int t = s.t0; t < s.t1; t++) {
             float d[S::NT / 2];
             if (filter_decides(MODE) && !a.rows.norm && t == s.t0) {
-                filter_stream_scores<S, LIST, true>(a, m, wg, stage, parity, &squares, d);
+                filter_stream_scores<S, LIST, true>(a, m, c, &squares, d);
                 facts.norm = filter_stream_measure(a, squares);
             } else {
-                filter_stream_scores<S, LIST, false>(a, m, wg, stage, parity, &squares, d);
+                filter_stream_scores<S, LIST, false>(a, m, c, &squares, d);
             }
             if constexpr (MODE == FILTER_EMIT) {
-                const float threshold[2] = {facts.norm, next.norm};
-                filter_list<S::NT, true>(a, d, s.problem, t, threshold, i,
-                                         filter_get_bounds(a, s.problem, bounds));
+                const struct filter_open_pair rows = {s.problem, i, {facts.norm, next.norm}};
+                filter_list<S::NT, true>(a, d, t, rows, filter_get_bounds(a, s.problem, wg.bounds));
             } else {
                 filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
             }
         }
         if constexpr (MODE != FILTER_EMIT)
-            filter_conclude<S, MODE, C>(a, s, wg, unit, m.flag(wg), bounds, opens, facts, track);
+            filter_conclude<S, MODE, C>(a, s, wg, unit, facts, track);
     }
 }
 
@@ -413,15 +422,15 @@ __global__ void __launch_bounds__(S::THREADS, 1)
         const uint32_t bounds = m.bounds(wg);
         struct filter_segment s = {};
         struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
-        int stage = 0, problem = -1;
-        uint32_t parity = 0;
+        struct filter_stream_consumer consumer = {wg, {0, 0}, -1};
+        int problem = -1;
         for (int i = 0; filter_segment_agreed<S, LIST>(a, i, &s); i++) {
             if (s.problem != problem && MODE != FILTER_EMIT)
                 filter_open_flush(a, problem, &opens);
             if (s.problem != problem)
                 filter_put_bounds(filter_view_of(a.bounds + s.problem), wg, bounds);
             problem = s.problem;
-            filter_stream_run<S, MODE>(a, m, wg, s, bounds, &stage, &parity, &opens);
+            filter_stream_run<S, MODE>(a, m, s, &consumer, &opens);
         }
         if (MODE != FILTER_EMIT)
             filter_open_flush(a, problem, &opens);

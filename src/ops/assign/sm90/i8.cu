@@ -174,17 +174,17 @@ static __device__ __forceinline__ void i8_release_rows(const struct i8_shared &m
         hf_mbar_arrive(m.rows_empty(c));
 }
 
-/* A consumer's place in the ring and among its rows. */
-struct i8_place {
+/* A consumer warp: its warpgroup, its place in the ring and among its rows. */
+struct i8_consumer {
+    int wg;
     int stage;
     uint32_t parity, rows_parity;
 };
 
 /* The scores of one tile, bias included. */
 static __device__ __forceinline__ void i8_scores(const struct filter_args &a,
-                                                 const struct i8_shared &m, int wg, bool first,
-                                                 bool last, struct i8_place *p,
-                                                 float (&score)[128]) {
+                                                 const struct i8_shared &m, bool first, bool last,
+                                                 struct i8_consumer *p, float (&score)[128]) {
     const int slabs = i8_slabs(a);
     int d[128], before = -1;
     for (int c = 0; c < slabs; c++) {
@@ -193,7 +193,7 @@ static __device__ __forceinline__ void i8_scores(const struct filter_args &a,
             hf_mbar_wait(m.rows_full(c), p->rows_parity);
         hf_mbar_wait_cluster(m.full(now), p->parity);
         const uint32_t low = hf_wgmma_low(m.slab(now)) + (1 << 16);
-        const uint32_t own = hf_wgmma_low(m.rows(c, wg)) + (1 << 16);
+        const uint32_t own = hf_wgmma_low(m.rows(c, p->wg)) + (1 << 16);
         if (c < slabs - 1)
             i8_slab<HF_I8_SLAB / I8_STEP>(d, own, low, c > 0);
         else
@@ -236,13 +236,13 @@ static __device__ __forceinline__ float i8_margin(float best, int fact, float re
 /* The end of a unit's rows. */
 static __device__ __forceinline__ void i8_conclude(const struct filter_args &a,
                                                    const struct filter_segment &s,
-                                                   const struct i8_shared &m, int wg, int unit,
-                                                   float eps, struct filter_open_rows *opens,
+                                                   const struct filter_warpgroup &wg, int unit,
+                                                   float eps,
                                                    const struct filter_track<S::CHUNK> &track) {
     struct filter_found f[2] = {filter_gather<FILTER_TOP2_CHUNK>(track, 0),
                                 filter_gather<FILTER_TOP2_CHUNK>(track, 1)};
-    if (s.tail >= 0 && !filter_merge<S>(a, filter_tail_of<S, false>(a), s.tail, wg, unit % S::UNITS,
-                                        m.flag(wg), f))
+    if (s.tail >= 0 &&
+        !filter_merge<S>(a, filter_tail_of<S, false>(a), s.tail, unit % S::UNITS, wg, f))
         return;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -257,7 +257,7 @@ static __device__ __forceinline__ void i8_conclude(const struct filter_args &a,
             open = !(gap > margin);
             a.out.label[row] = f[r].id;
         }
-        filter_open(a, 0, row, open, 0, opens);
+        filter_open(a, 0, row, open, 0, wg.opens);
     }
 }
 
@@ -273,7 +273,8 @@ static __device__ __forceinline__ void i8_consume(const struct filter_args &a,
                                                   const struct i8_shared &m, int wg) {
     struct filter_open_rows opens = {m.opens((int)threadIdx.x / 32), 0};
     struct filter_segment s;
-    struct i8_place p = {0, 0, 0};
+    struct i8_consumer p = {wg, 0, 0, 0};
+    const struct filter_warpgroup group = {wg, m.flag(wg), 0, &opens};
     const float eps = i8_most(a);
     for (int i = 0; filter_segment_at<S, false>(a, i, &s); i++)
         for (int v = 0; v < s.rounds; v++, p.rows_parity ^= 1) {
@@ -282,10 +283,10 @@ static __device__ __forceinline__ void i8_consume(const struct filter_args &a,
             filter_track_begin(&track);
             for (int t = s.t0; t < s.t1; t++) {
                 float score[128];
-                i8_scores(a, m, wg, t == s.t0, t == s.t1 - 1, &p, score);
+                i8_scores(a, m, t == s.t0, t == s.t1 - 1, &p, score);
                 filter_keep<S::NT, FILTER_TOP2_CHUNK, S::CHUNK>(score, t, a.minus_zero, &track);
             }
-            i8_conclude(a, s, m, wg, unit, eps, &opens, track);
+            i8_conclude(a, s, group, unit, eps, track);
         }
     filter_open_flush(a, 0, &opens);
 }
