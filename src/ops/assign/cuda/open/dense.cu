@@ -37,6 +37,12 @@ struct dense_shared {
     int last;
 };
 
+/* A tile of rows of problem b, and one of the parts of its centroids. */
+struct dense_item {
+    int64_t b, tile, part, parts;
+    int rows; /* of the tile */
+};
+
 __device__ static double load_c(const void *c, bool f64, int64_t i) {
     return f64 ? static_cast<const double *>(c)[i]
                : static_cast<double>(static_cast<const float *>(c)[i]);
@@ -78,11 +84,12 @@ __device__ static void tile_sums(const struct dense_job &job, struct dense_share
     }
 }
 
-/* Part `part` of `parts` of the centroids for the rows of a tile: the winner of row r0 + i in
- * best[i] of all threads of that row. */
+/* The nearest centroids of the rows of an item: that of row r0 + i in best[i] of all threads of
+ * that row. */
 template <hf_dtype X, bool PRODUCT>
-__device__ static void tile_winners(const struct dense_job &job, struct dense_shared &sm, int64_t b,
-                                    int64_t part, int64_t parts, struct hf_winner best[EACH]) {
+__device__ static void tile_winners(const struct dense_job &job, struct dense_shared &sm,
+                                    const struct dense_item &item, struct hf_winner best[EACH]) {
+    const int64_t b = item.b;
     const char *x = static_cast<const char *>(job.x) + b * job.n * job.stride * hf_device_bytes<X>;
     const char *c = static_cast<const char *>(job.c) + b * job.k * job.d * (job.c_f64 ? 8 : 4);
     const int r0 = static_cast<int>(threadIdx.x) / K_THREADS * EACH;
@@ -90,7 +97,8 @@ __device__ static void tile_winners(const struct dense_job &job, struct dense_sh
     const int64_t tiles = (job.k + TILE_K - 1) / TILE_K;
     for (int r = 0; r < EACH; r++)
         best[r] = hf_winner_none();
-    for (int64_t t = tiles * part / parts; t < tiles * (part + 1) / parts; t++) {
+    for (int64_t t = tiles * item.part / item.parts; t < tiles * (item.part + 1) / item.parts;
+         t++) {
         double sum[EACH][EACH] = {};
         tile_sums<X, PRODUCT>(job, sm, x, c, t * TILE_K, sum);
         for (int i = 0; i < EACH; i++) {
@@ -114,15 +122,16 @@ __device__ static void put_label(const struct dense_job &job, int64_t b, int32_t
 }
 
 /* Leave the winners of one part; the block that comes last makes labels of all parts. */
-__device__ static void join_parts(const struct dense_job &job, struct dense_shared &sm, int64_t b,
-                                  int64_t tile, int64_t part, int64_t parts, int rows,
+__device__ static void join_parts(const struct dense_job &job, struct dense_shared &sm,
+                                  const struct dense_item &item,
                                   const struct hf_winner best[EACH]) {
+    const int64_t b = item.b, tile = item.tile, parts = item.parts;
     const int r0 = static_cast<int>(threadIdx.x) / K_THREADS * EACH;
     const int64_t base = b * job.s.parts + tile * parts * TILE_ROWS;
     if (threadIdx.x % K_THREADS == 0)
         for (int r = 0; r < EACH; r++) {
-            job.s.least[base + part * TILE_ROWS + r0 + r] = best[r].least;
-            job.s.least_arg[base + part * TILE_ROWS + r0 + r] = best[r].arg;
+            job.s.least[base + item.part * TILE_ROWS + r0 + r] = best[r].least;
+            job.s.least_arg[base + item.part * TILE_ROWS + r0 + r] = best[r].arg;
         }
     __threadfence();
     __syncthreads();
@@ -132,7 +141,7 @@ __device__ static void join_parts(const struct dense_job &job, struct dense_shar
     const int r = static_cast<int>(threadIdx.x);
     if (sm.last && r == 0)
         job.s.split[b * job.s.items + tile] = 0; /* for the next launch */
-    if (!sm.last || r >= rows)
+    if (!sm.last || r >= item.rows)
         return;
     __threadfence();
     struct hf_winner all = hf_winner_none();
@@ -156,10 +165,11 @@ static __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct d
         const int64_t k_tiles = (job.k + TILE_K - 1) / TILE_K;
         int64_t parts = tiles > 0 ? job.s.items / tiles : 1;
         parts = parts < 1 ? 1 : parts < k_tiles ? parts : k_tiles;
-        for (int64_t item = blockIdx.x; item < tiles * parts; item += gridDim.x) {
-            const int64_t tile = item / parts;
+        for (int64_t at = blockIdx.x; at < tiles * parts; at += gridDim.x) {
+            const int64_t tile = at / parts;
             const int64_t left = count - tile * TILE_ROWS;
             const int rows = static_cast<int>(left < TILE_ROWS ? left : TILE_ROWS);
+            const struct dense_item item = {b, tile, at % parts, parts, rows};
             __syncthreads();
             if (thread < TILE_ROWS) {
                 const int64_t i = tile * TILE_ROWS + (thread < rows ? thread : 0);
@@ -172,9 +182,9 @@ static __global__ void __launch_bounds__(THREADS, 3) assign_dense(const struct d
             }
             __syncthreads();
             struct hf_winner best[EACH];
-            tile_winners<X, PRODUCT>(job, sm, b, item % parts, parts, best);
+            tile_winners<X, PRODUCT>(job, sm, item, best);
             if (parts > 1) {
-                join_parts(job, sm, b, tile, item % parts, parts, rows, best);
+                join_parts(job, sm, item, best);
                 continue;
             }
             const int r0 = thread / K_THREADS * EACH;

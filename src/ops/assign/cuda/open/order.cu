@@ -26,37 +26,41 @@ __device__ static int ordered(const struct order_job &job) {
     return few || (job.stop && *job.stop) ? 0 : static_cast<int>(count);
 }
 
-/* The open rows of a block: [first, end). */
-__device__ static void block_share(int count, int64_t *first, int64_t *end) {
-    *first = static_cast<int64_t>(count) * blockIdx.x / gridDim.x;
-    *end = static_cast<int64_t>(count) * (blockIdx.x + 1) / gridDim.x;
-}
+/* The open rows of a block. */
+struct order_share {
+    int64_t first, end;
+};
 
 /* The label of an open row so far; of rows of which nothing is known any. */
 __device__ __forceinline__ int order_label(const struct order_job &job, int64_t i) {
     return min(max(job.labels[job.s.open.row[i]], 0), job.k - 1);
 }
 
-/* How many open rows of this block have each label. */
-__device__ static void count_block(const struct order_job &job, int64_t first, int64_t end,
+/* This block's share of the open rows, and how many of them have each label; false: it has none. */
+__device__ static bool count_block(const struct order_job &job, struct order_share *share,
                                    int *counts) {
+    const int64_t count = ordered(job);
+    const int64_t first = count * blockIdx.x / gridDim.x;
+    const int64_t end = count * (blockIdx.x + 1) / gridDim.x;
+    *share = {first, end};
+    if (first >= end)
+        return false;
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
         counts[j] = 0;
     __syncthreads();
     for (int64_t i = first + threadIdx.x; i < end; i += THREADS)
         atomicAdd(counts + order_label(job, i), 1);
     __syncthreads();
+    return true;
 }
 
 static __global__ void __launch_bounds__(THREADS) order_count(const struct order_job job) {
     extern __shared__ int counts[];
     hf_chain_wait();
     hf_chain_next();
-    int64_t first, end;
-    block_share(ordered(job), &first, &end);
-    if (first >= end)
+    struct order_share share;
+    if (!count_block(job, &share, counts))
         return;
-    count_block(job, first, end, counts);
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
         if (counts[j] > 0)
             atomicAdd(job.s.order_count + j, counts[j]);
@@ -133,16 +137,14 @@ static __global__ void __launch_bounds__(THREADS) order_rows(const struct order_
     hf_chain_wait();
     hf_chain_next();
     const struct hf_neighbors &near = job.s.near;
-    int64_t first, end;
-    block_share(ordered(job), &first, &end);
-    if (first >= end)
+    struct order_share share;
+    if (!count_block(job, &share, places))
         return;
-    count_block(job, first, end, places);
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
         if (places[j] > 0)
             places[j] = atomicAdd(near.place + j, places[j]);
     __syncthreads();
-    for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+    for (int64_t i = share.first + threadIdx.x; i < share.end; i += THREADS) {
         const int at = atomicAdd(places + order_label(job, i), 1);
         near.row[at] = job.s.open.row[i];
         near.threshold[at] = job.s.open.threshold[i];
