@@ -72,11 +72,11 @@ static __device__ void move_center(const struct hf_lloyd_job &job, const struct 
         }
 #pragma unroll
         for (int u = 0; u < COLUMNS; u++)
-            move_column<PLAIN>(job, c, divisor, f + u * UPDATE_WARP, sum[u], before[u],
+            move_column<PLAIN>(job, c, divisor, {f + u * UPDATE_WARP, sum[u], before[u]},
                                job.centers[1 - side], lane);
     }
     for (; f < d; f += UPDATE_WARP)
-        move_column<PLAIN>(job, c, divisor, f, c.sum[f], center_at(now, job.rule.type, c.at + f),
+        move_column<PLAIN>(job, c, divisor, {f, c.sum[f], center_at(now, job.rule.type, c.at + f)},
                            job.centers[1 - side], lane);
     const double inertia = inertia_part(job.rule.metric, c, lane);
     const double shift = fold_warp(lane.moved);

@@ -154,16 +154,24 @@ static __device__ __forceinline__ double moved_to(const struct hf_center_rule &r
     return after;
 }
 
-/* Column f: its part of the inertia, the new centroid, and how far it moves. */
+/* Column f of a centroid: the first limb of its sum, and where it was. */
+struct column {
+    int f;
+    int64_t limb;
+    double before;
+};
+
+/* A column's part of the inertia, the new centroid, and how far it moves. */
 template <bool PLAIN>
 static __device__ __forceinline__ void
 move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struct divisor &divisor,
-            int f, int64_t limb, double before, void *next, struct lane_sums &lane) {
-    const double sum = sum_at<PLAIN>(job.update, c, f, limb);
+            const struct column &column, void *next, struct lane_sums &lane) {
+    const int f = column.f;
+    const double sum = sum_at<PLAIN>(job.update, c, f, column.limb);
     const double shift = job.rule.metric == HF_EUCLIDEAN ? job.rule.shift[f] : 0;
-    add_inertia(job.rule.metric, shift, c, sum, before, lane);
+    add_inertia(job.rule.metric, shift, c, sum, column.before, lane);
     put_center(next, job.rule.type, c.at + f,
-               moved_to<PLAIN>(job.rule, divisor, sum, before, lane));
+               moved_to<PLAIN>(job.rule, divisor, sum, column.before, lane));
 }
 
 /* The sum of lane[HF_TREE_CLUSTERS] as hf_tree_fold(), by one warp: a thread folds the lanes that

@@ -11,6 +11,7 @@
 
 /* How many entries of a warp's lists there are; how many rows changed and were open so far. */
 struct narrow_lists {
+    int p; /* the problem of all of them */
     int opens, moves, changed, rechecked, float64;
 };
 
@@ -29,21 +30,27 @@ template <int LEFT> static __device__ __forceinline__ void narrow_arrived(void) 
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
-/* Rows that get another label, one a lane where `moves`: written, and into the list. */
+/* A row of the problem that gets another label if `moves`. */
+struct narrow_change {
+    bool moves;
+    int row, from, to;
+};
+
+/* Rows that get another label, one a lane: it is written, and the row goes into the list. */
 template <class S>
 static __device__ __forceinline__ void
-narrow_note(const struct small_args &a, struct small_memory<S> *m, int p, bool moves, int row,
-            int from, int to, struct narrow_lists *lists) {
-    const unsigned who = __ballot_sync(~0u, moves);
+narrow_note(const struct small_args &a, struct small_memory<S> *m,
+            const struct narrow_change &change, struct narrow_lists *lists) {
+    const unsigned who = __ballot_sync(~0u, change.moves);
     if (who == 0)
         return;
-    if (moves) {
+    if (change.moves) {
         const int at = lists->moves + __popc(who & ((1u << threadIdx.x % 32) - 1));
         struct narrow_move move;
-        move.row = row;
-        move.clusters = (uint32_t)from << 16 | (uint32_t)to;
+        move.row = change.row;
+        move.clusters = (uint32_t)change.from << 16 | (uint32_t)change.to;
         m->move[threadIdx.x / 32][at] = move;
-        a.job.labels[0][p * a.job.update.n + row] = to;
+        a.job.labels[0][lists->p * a.job.update.n + change.row] = change.to;
     }
     lists->moves += __popc(who);
     lists->changed += __popc(who);
@@ -219,9 +226,9 @@ narrow_differ(const struct small_args &a, struct small_memory<S> *m, const void 
 
 /* The last of the open rows, up to 16, get their labels: a lane works out a distance. */
 template <class S>
-static __device__ __noinline__ void narrow_settle(const struct small_args &a,
-                                                  struct small_memory<S> *m, int p,
-                                                  struct narrow_lists *lists) {
+static __device__ __noinline__ void
+narrow_settle(const struct small_args &a, struct small_memory<S> *m, struct narrow_lists *lists) {
+    const int p = lists->p;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int rows = min(lists->opens, 16);
     const struct narrow_open *const open = m->open[warp] + (lists->opens - rows);
@@ -252,7 +259,7 @@ static __device__ __noinline__ void narrow_settle(const struct small_args &a,
         label = hf_winner_label(best);
     const int old = lane < rows ? open[lane].label : 0;
     const int row = lane < rows ? open[lane].row : 0;
-    narrow_note(a, m, p, lane < rows && label != old, row, old, label, lists);
+    narrow_note(a, m, {lane < rows && label != old, row, old, label}, lists);
     lists->opens -= rows;
 }
 
@@ -348,9 +355,9 @@ narrow_follow_any(const struct hf_update_job &u, const struct narrow_sums &sums,
 
 /* The last moves of the list, up to 32, to the sums. */
 template <class S>
-static __device__ __noinline__ void narrow_follow(const struct small_args &a,
-                                                  struct small_memory<S> *m, int p,
-                                                  struct narrow_lists *lists) {
+static __device__ __noinline__ void
+narrow_follow(const struct small_args &a, struct small_memory<S> *m, struct narrow_lists *lists) {
+    const int p = lists->p;
     const struct hf_update_job &u = a.job.update;
     const int lane = (int)threadIdx.x % 32, count = min(lists->moves, 32);
     const struct narrow_move *const list = m->move[threadIdx.x / 32] + (lists->moves - count);
@@ -375,11 +382,12 @@ static __device__ __noinline__ void narrow_follow(const struct small_args &a,
 /* What is left in the lists; the counters of the iteration. */
 template <class S>
 static __device__ void narrow_end_lists(const struct small_args &a, struct small_memory<S> *m,
-                                        int p, struct narrow_lists *lists) {
+                                        struct narrow_lists *lists) {
+    const int p = lists->p;
     while (lists->opens > 0)
-        narrow_settle(a, m, p, lists);
+        narrow_settle(a, m, lists);
     while (lists->moves > 0)
-        narrow_follow(a, m, p, lists);
+        narrow_follow(a, m, lists);
     if (threadIdx.x % 32 == 0 && lists->changed > 0)
         atomicAdd(&a.counters[p].changed, (unsigned long long)lists->changed);
     if (threadIdx.x % 32 == 0 && lists->rechecked > 0)

@@ -57,6 +57,7 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
 
 /* E where all centroids are of the level that every row reaches: linear but for the last term. */
 struct narrow_error {
+    struct filter_view bounds; /* of the problem: E of other rows comes from them */
     float norm, loss, base, slack, length;
     bool flat; /* they are */
 };
@@ -67,6 +68,7 @@ narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
     const struct filter_fact near = bounds.most[filter_level(a.inverse, bounds.near)];
     const float up = 1 + 0x1p-10f, reach = all.length + all.rc + FILTER_LEAST;
     struct narrow_error e;
+    e.bounds = bounds;
     e.flat = near.length >= all.length && near.rc >= all.rc && !(bounds.lost < INFINITY);
     e.norm = (all.rc + a.acc * reach) * up;
     e.loss = all.length * up;
@@ -78,13 +80,12 @@ narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
 
 /* What scores must pass: best - 2 E, or a little less. NaN or -Inf where nothing is known. */
 static __device__ __forceinline__ float narrow_threshold(const struct filter_args &a,
-                                                         const struct filter_view &bounds,
                                                          const struct narrow_error &e, float best,
                                                          float norm, float loss) {
     const float apart = norm + loss + e.length;
     float error = fmaf(norm, e.norm, fmaf(loss, e.loss, fmaf(apart * apart, e.slack, e.base)));
     if (!e.flat)
-        error = filter_error(a, bounds, norm, loss);
+        error = filter_error(a, e.bounds, norm, loss);
     const float threshold = fmaf(fabsf(best), -0x1p-21f, fmaf(-2.0f, error, best));
     return fabsf(threshold) < NARROW_LEAST ? -NARROW_LEAST : threshold;
 }
@@ -190,19 +191,26 @@ static __device__ __forceinline__ void narrow_fetch(const struct small_args &a, 
         narrow_copy<4>(&to->label[r], a.job.labels[0] + first + r);
 }
 
+/* The rows of a unit: the first one's number in the problem, how many there are from it on. */
+template <class S> struct narrow_rows {
+    int first, left;
+    const struct narrow_unit<S::DP> *unit;
+};
+
 /* What the unit's rows come to: labels that changed and open rows, into the warp's lists. */
 template <class S>
 static __device__ __forceinline__ void
-narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, int row, int left,
-                const struct narrow_unit<S::DP> &unit, const float (&d)[S::TILES][4],
-                const struct filter_view &bounds, const struct narrow_error &error,
-                struct narrow_lists *lists) {
+narrow_unit_end(const struct small_args &a, struct small_memory<S> *m,
+                const struct narrow_rows<S> &rows, const float (&d)[S::TILES][4],
+                const struct narrow_error &error, struct narrow_lists *lists) {
+    const struct narrow_unit<S::DP> &unit = *rows.unit;
+    const int row = rows.first, left = rows.left;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int at = lane / 4 + 8 * r, old = unit.label[at];
-        const float threshold = narrow_threshold(a.filter, bounds, error, narrow_best<S>(d, r),
-                                                 unit.norm[at], unit.loss[at]);
+        const float threshold =
+            narrow_threshold(a.filter, error, narrow_best<S>(d, r), unit.norm[at], unit.loss[at]);
         const float code = narrow_code<S>(d, r, threshold);
         const bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
         const int label = (int)code - NARROW_CODE;
@@ -220,8 +228,8 @@ narrow_unit_end(const struct small_args &a, struct small_memory<S> *m, int p, in
             lists->opens += __popc(opens);
             lists->rechecked += __popc(opens);
         }
-        narrow_note(a, m, p, at < left && known && label != old && (lane & 3) == 0, row + at, old,
-                    label, lists);
+        const bool moves = at < left && known && label != old && (lane & 3) == 0;
+        narrow_note(a, m, {moves, row + at, old, label}, lists);
     }
 }
 
@@ -258,9 +266,8 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
     (void)first;
     struct narrow_centroids<S> own;
     narrow_take(m, a.pieces, &own);
-    const struct filter_view bounds = filter_view_of(&m->bounds);
-    const struct narrow_error error = narrow_error_of(a.filter, bounds);
-    struct narrow_lists lists = {0, 0, 0, 0, 0};
+    const struct narrow_error error = narrow_error_of(a.filter, filter_view_of(&m->bounds));
+    struct narrow_lists lists = {w->p, 0, 0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < NARROW_RING; i++) {
         if (i < w->count)
@@ -275,7 +282,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         narrow_arrived<NARROW_RING - 1>();
         __syncwarp();
         narrow_scores<S>(own, unit->x, d);
-        narrow_unit_end(a, m, w->p, row, left, *unit, d, bounds, error, &lists);
+        narrow_unit_end<S>(a, m, {row, left, unit}, d, error, &lists);
         __syncwarp(); /* nobody looks at this unit any more */
         if (i + NARROW_RING < w->count)
             narrow_fetch<S>(a, w->p, w->first + (i + NARROW_RING) * S::WARPS, unit);
@@ -283,12 +290,12 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
         if (lists.opens < 16 && lists.moves < 32)
             continue;
         if (lists.opens >= 16)
-            narrow_settle(a, m, w->p, &lists);
+            narrow_settle(a, m, &lists);
         if (lists.moves >= 32)
-            narrow_follow(a, m, w->p, &lists);
+            narrow_follow(a, m, &lists);
         narrow_take(m, a.pieces, &own); /* registers were needed */
     }
-    narrow_end_lists(a, m, w->p, &lists);
+    narrow_end_lists(a, m, &lists);
     __syncthreads();
     narrow_put_sums(a, m, *w);
 }

@@ -14,6 +14,7 @@ struct small_rows {
     int left;         /* rows there are from that one on */
     const uint8_t *x; /* the unit in shared memory */
     int row;          /* the warp's first row in it */
+    int number;       /* and in the problem */
     const int *list;  /* NULL, or: they are not in shared memory, and these rows from first on */
 };
 
@@ -49,24 +50,33 @@ static __device__ __forceinline__ double small_distance(const struct small_args 
     return sum;
 }
 
+/* Pairs of a row of the warp and a centroid whose distances are wanted. */
+struct small_wanted {
+    const void *centers;
+    int64_t base;         /* of the problem's first centroid in [batch * k] */
+    const uint32_t *pair; /* [count] row << 16 | centroid */
+    int count;
+    double *distance; /* [count] */
+};
+
 /* The same for pair[0 .. count), few of them: all lanes load, so that all loads are under way
  * together; then a lane adds up the terms of its pair in order. */
 template <class S, bool F64>
 static __device__ __forceinline__ void
 small_few(const struct small_args &a, struct small_memory<S> *m, const struct small_rows &rows,
-          const void *centers, int64_t base, const uint32_t *pair, int count, double *distance) {
+          const struct small_wanted &wanted) {
     const int d = (int)a.job.update.d, lane = (int)(threadIdx.x & 31);
     double(*const shared)[33] = m->term[threadIdx.x / 32];
     double term[SMALL_FEW][S::COLUMNS];
 #pragma unroll
     for (int q = 0; q < SMALL_FEW; q++) {
-        const uint32_t own = pair[q < count ? q : 0];
-        const int64_t at = (base + (own & 0xffff)) * d;
+        const uint32_t own = wanted.pair[q < wanted.count ? q : 0];
+        const int64_t at = (wanted.base + (own & 0xffff)) * d;
 #pragma unroll
         for (int i = 0; i < S::COLUMNS; i++) {
             const int f = min(lane + 32 * i, d - 1); /* the terms behind are not added */
             term[q][i] = hf_exact_term<false>(small_value<S>(a, rows, (int)(own >> 16), f),
-                                              hf_exact_center<F64>(centers, at + f));
+                                              hf_exact_center<F64>(wanted.centers, at + f));
         }
     }
     double sum = 0;
@@ -83,8 +93,8 @@ small_few(const struct small_args &a, struct small_memory<S> *m, const struct sm
                 sum = __dadd_rn(sum, shared[lane][f]);
         __syncwarp();
     }
-    if (lane < count)
-        distance[lane] = sum;
+    if (lane < wanted.count)
+        wanted.distance[lane] = sum;
 }
 
 /* Distances of pair[0 .. count), at most 32. LATER: the scores of a unit are no longer in
@@ -92,19 +102,20 @@ small_few(const struct small_args &a, struct small_memory<S> *m, const struct sm
 template <class S, bool F64, bool LATER>
 static __device__ __forceinline__ void
 small_distances(const struct small_args &a, struct small_memory<S> *m,
-                const struct small_rows &rows, const void *centers, int64_t base,
-                const uint32_t *pair, int count, double *distance) {
-    const int lane = (int)(threadIdx.x & 31);
+                const struct small_rows &rows, const struct small_wanted &wanted) {
+    const int lane = (int)(threadIdx.x & 31), count = wanted.count;
     if (!LATER || count > 2 * SMALL_FEW) {
         if (lane < count)
-            distance[lane] = small_distance<S, F64>(a, rows, centers, (int)(pair[lane] >> 16),
-                                                    base + (pair[lane] & 0xffff));
+            wanted.distance[lane] =
+                small_distance<S, F64>(a, rows, wanted.centers, (int)(wanted.pair[lane] >> 16),
+                                       wanted.base + (wanted.pair[lane] & 0xffff));
         return;
     }
     if constexpr (LATER)
         for (int first = 0; first < count; first += SMALL_FEW)
-            small_few<S, F64>(a, m, rows, centers, base, pair + first,
-                              min(SMALL_FEW, count - first), distance + first);
+            small_few<S, F64>(a, m, rows,
+                              {wanted.centers, wanted.base, wanted.pair + first,
+                               min(SMALL_FEW, count - first), wanted.distance + first});
 }
 
 /* Candidates of this lane, a bit for each of its columns: [NT / 4] of each of its two rows. */
@@ -139,10 +150,11 @@ static __device__ int small_settle(const struct small_args &a, struct small_memo
     struct hf_winner best = hf_winner_none();
     for (int left = small_pairs(bits, pair); left > 0; left = small_pairs(bits, pair)) {
         const int count = left < 32 ? left : 32;
+        const struct small_wanted wanted = {centers, base, pair, count, distance};
         if (a.job.rule.type == HF_F64)
-            small_distances<S, true, LATER>(a, m, rows, centers, base, pair, count, distance);
+            small_distances<S, true, LATER>(a, m, rows, wanted);
         else
-            small_distances<S, false, LATER>(a, m, rows, centers, base, pair, count, distance);
+            small_distances<S, false, LATER>(a, m, rows, wanted);
         __syncwarp();
         for (int i = 0; i < count; i++)
             if ((int)(pair[i] >> 16) == lane)
@@ -152,11 +164,16 @@ static __device__ int small_settle(const struct small_args &a, struct small_memo
     return hf_winner_label(best);
 }
 
-/* Row r of the warp from one sum to another; from is -1 for a row that was in none. */
+/* Row r of the warp goes from one sum to another; from is -1 for a row that was in none. */
+struct small_move {
+    int r, from, to;
+};
+
 template <class S>
 static __device__ __forceinline__ void
 small_move_row(const struct small_args &a, const struct small_memory<S> *m,
-               const struct small_rows &rows, int p, int r, int from, int to) {
+               const struct small_rows &rows, int p, const struct small_move &move) {
+    const int r = move.r, from = move.from, to = move.to;
     const struct hf_update_job &u = a.job.update;
     const int lane = (int)(threadIdx.x & 31), d = (int)u.d;
     const int64_t row = small_row(rows, r);
@@ -245,9 +262,10 @@ small_follow(const struct small_args &a, const struct small_memory<S> *m,
         changed += __popc(who);
         for (; who != 0; who &= who - 1) {
             const int source = __ffs((int)who) - 1;
-            small_move_row(a, m, rows, p, source / 4 + 8 * r,
-                           __shfl_sync(~0u, facts.label[r], source),
-                           __shfl_sync(~0u, label[r], source));
+            const struct small_move move = {source / 4 + 8 * r,
+                                            __shfl_sync(~0u, facts.label[r], source),
+                                            __shfl_sync(~0u, label[r], source)};
+            small_move_row(a, m, rows, p, move);
         }
     }
     return changed;
@@ -284,12 +302,17 @@ static __device__ __forceinline__ bool small_defer(struct small_memory<S> *m, in
     return true;
 }
 
-/* A unit in shared memory; the counts of a warp grow. row: the warp's first in the problem. */
+/* Rows of a warp whose label changed, and that were open. */
+struct small_counts {
+    int changed, open;
+};
+
+/* A unit in shared memory; the counts of a warp grow. */
 template <class S>
 static __device__ __forceinline__ void
 small_unit(const struct small_args &a, struct small_memory<S> *m, const struct small_place &w,
-           const struct small_rows &rows, int row, const struct small_facts &facts, int *changed,
-           int *open) {
+           const struct small_rows &rows, const struct small_facts &facts,
+           struct small_counts *counts) {
     float d[S::NT / 2];
     struct filter_track<2> track;
     small_scores<S>(m, rows.x, d);
@@ -314,8 +337,8 @@ small_unit(const struct small_args &a, struct small_memory<S> *m, const struct s
         }
     }
     if ((who[0] | who[1]) != 0) {
-        *open += __popc(who[0]) + __popc(who[1]);
-        const bool later = small_defer(m, row, who, bits);
+        counts->open += __popc(who[0]) + __popc(who[1]);
+        const bool later = small_defer(m, rows.number, who, bits);
         int settled = 0;
         if (!later)
             settled = small_settle<S, false>(a, m, rows, w, bits);
@@ -326,7 +349,7 @@ small_unit(const struct small_args &a, struct small_memory<S> *m, const struct s
                 label[r] = later ? facts.label[r] : own;
         }
     }
-    *changed += small_follow(a, m, rows, w.p, facts, label);
+    counts->changed += small_follow(a, m, rows, w.p, facts, label);
 }
 
 /* The open rows that waited: each warp takes some, up to 16 at a time. Returns how many labels
@@ -421,7 +444,7 @@ static __device__ void small_label(const struct small_args &a, struct small_memo
                                    const CUtensorMap *map, struct small_place *w, bool first) {
     const int wg = (int)threadIdx.x / 128;
     const int64_t n = a.job.update.n;
-    int changed = 0, open = 0;
+    struct small_counts counts = {0, 0};
     for (int i = 0; i < w->count; i++) {
         const int s = w->stays ? i : w->at % S::STAGES;
         const int64_t row =
@@ -431,10 +454,11 @@ static __device__ void small_label(const struct small_args &a, struct small_memo
         rows.left = (int)(n - row < 16 ? n - row : 16);
         rows.x = m->rows[wg][s];
         rows.row = (int)threadIdx.x % 128 / 32 * 16;
+        rows.number = (int)row;
         const struct small_facts facts = small_know(a, rows);
         if (!w->stays || first)
             small_arrived(m->full[wg], w, s);
-        small_unit(a, m, *w, rows, (int)row, facts, &changed, &open);
+        small_unit(a, m, *w, rows, facts, &counts);
         if (w->stays)
             continue;
         hf_bar_sync(1 + wg, 128); /* nobody looks at this unit any more */
@@ -443,12 +467,12 @@ static __device__ void small_label(const struct small_args &a, struct small_memo
         w->at++;
     }
     __syncthreads();
-    changed += small_settle_rest(a, m, *w);
-    if (threadIdx.x % 32 == 0 && changed > 0)
-        atomicAdd(&a.counters[w->p].changed, (unsigned long long)changed);
-    if (threadIdx.x % 32 == 0 && open > 0) {
-        atomicAdd(&a.counters[w->p].rechecked, (unsigned long long)open);
-        atomicAdd(&a.counters[w->p].float64, (unsigned long long)open);
+    counts.changed += small_settle_rest(a, m, *w);
+    if (threadIdx.x % 32 == 0 && counts.changed > 0)
+        atomicAdd(&a.counters[w->p].changed, (unsigned long long)counts.changed);
+    if (threadIdx.x % 32 == 0 && counts.open > 0) {
+        atomicAdd(&a.counters[w->p].rechecked, (unsigned long long)counts.open);
+        atomicAdd(&a.counters[w->p].float64, (unsigned long long)counts.open);
     }
 }
 
