@@ -123,9 +123,9 @@ static __device__ __forceinline__ void cells_add(const struct cells &c, int at, 
 template <int ROWS>
 static __device__ __forceinline__ void
 cells_move(const struct hf_update_job &job, const struct cells &c, const double (&v)[ROWS],
-           const int32_t (&from)[ROWS], const int32_t (&to)[ROWS], int j, double mult) {
+           const int32_t (&from)[ROWS], const int32_t (&to)[ROWS], int j) {
     const int d = (int)job.d, kd = (int)job.k * d;
-    const double scale = update_scale(job.bits);
+    const double mult = job.mult[j], scale = update_scale(job.bits);
 #pragma unroll
     for (int u = 0; u < ROWS; u++) {
         const double high = update_high(v[u], mult);
@@ -172,7 +172,7 @@ static __device__ void cells_fill(const struct hf_update_job &job, const int32_t
                 v[u] = hf_device_load<T>(job.x + row * job.row_bytes, j);
                 v[u] = job.factor != NULL ? __dmul_rn(v[u], factor[u]) : v[u];
             }
-            cells_move<ROWS>(job, c, v, from, to, j, job.mult[j]);
+            cells_move<ROWS>(job, c, v, from, to, j);
         }
     }
 }

@@ -88,13 +88,19 @@ update_at(const struct hf_update_job &job, const struct update_source &from, uin
     return entry;
 }
 
-/* Entries [begin, end), whose clusters are [base, base + width), counted in bins [width] first: one
- * global addition per block and cluster. */
+/* Entries [begin, end), whose clusters are [base, base + width). */
+struct update_entries {
+    uint32_t begin, end;
+    int32_t base, width;
+};
+
+/* Those, counted in bins [width] first: one global addition per block and cluster. */
 static __device__ void update_rank_in_block(const struct hf_update_job &job,
-                                            const struct update_source &from, uint32_t begin,
-                                            uint32_t end, int32_t base, int32_t width,
-                                            uint32_t *bins) {
+                                            const struct update_source &from,
+                                            const struct update_entries &entries, uint32_t *bins) {
     const struct hf_update_scratch &s = job.scratch;
+    const uint32_t begin = entries.begin, end = entries.end;
+    const int32_t base = entries.base, width = entries.width;
     for (int32_t j = (int32_t)threadIdx.x; j < width; j += (int32_t)blockDim.x)
         bins[j] = 0;
     __syncthreads();
@@ -146,8 +152,8 @@ static __device__ void update_rank(const struct hf_update_job &job,
         const uint32_t stop = from.moves ? end : min(end, (p + 1) * n);
         const int64_t width = from.moves ? job.batch * job.k : job.k;
         if (width <= HF_UPDATE_BINS && (int64_t)(stop - begin) * 4 >= width)
-            update_rank_in_block(job, from, begin, stop, (int32_t)p * (int32_t)job.k,
-                                 (int32_t)width, bins);
+            update_rank_in_block(job, from,
+                                 {begin, stop, (int32_t)p * (int32_t)job.k, (int32_t)width}, bins);
         else
             update_rank_at_once(job, from, begin, stop);
         begin = stop;
@@ -489,10 +495,18 @@ static __device__ void update_count_row(const struct hf_update_job &job, int64_t
     }
 }
 
+/* A row of problem p that goes from one cluster to another; -1: none. */
+struct update_change {
+    int64_t row, p;
+    int32_t from, to;
+};
+
 template <hf_dtype T>
-static __device__ __forceinline__ void update_move(const struct hf_update_job &job, int64_t row,
-                                                   int64_t p, int32_t from, int32_t to, int lane,
+static __device__ __forceinline__ void update_move(const struct hf_update_job &job,
+                                                   const struct update_change &change, int lane,
                                                    int group) {
+    const int64_t row = change.row, p = change.p;
+    const int32_t from = change.from, to = change.to;
     const char *x = job.x + row * job.row_bytes;
     const double *mult = job.mult + p * job.mult_stride;
     const double factor = job.factor != NULL ? job.factor[row] : 1;
@@ -533,7 +547,7 @@ static __device__ void update_few(const struct hf_update_job &job, const int32_t
         if (from == to)
             continue;
         const int64_t p = job.batch == 1 ? 0 : row / job.n;
-        update_move<T>(job, row, p, from, to, lane, group);
+        update_move<T>(job, {row, p, from, to}, lane, group);
         if (lane == 0)
             update_count_row(job, row, p, from, to);
     }
