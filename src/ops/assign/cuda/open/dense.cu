@@ -15,18 +15,12 @@
 #define X_PITCH (TILE_ROWS + 2)
 #define C_PITCH (TILE_K + 2)
 
-struct dense_job {
-    const void *x; /* [batch, n, d] */
-    int64_t n, k, d, stride, batch;
-    const void *c; /* [batch, k, d] */
+struct dense_job : hf_settle_job {
     bool c_f64;
     hf_metric metric;
     const double *norm;   /* [batch, k] */
     const int32_t *list;  /* [batch, n] NULL: all rows */
     const int32_t *count; /* [batch] NULL: n */
-    int32_t *labels;
-    struct hf_settle s;
-    const int32_t *stop;
 };
 
 struct dense_shared {
@@ -200,21 +194,12 @@ hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *row
                           const int32_t *list, const int32_t *count) {
     const struct hf_assign_problem *p = &rows->problem;
     struct dense_job job = {};
-    job.x = p->x.data;
-    job.n = rows->n;
-    job.k = p->k;
-    job.d = p->x.cols;
-    job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
-    job.batch = p->batch;
-    job.c = step->c;
+    static_cast<struct hf_settle_job &>(job) = hf_settle_job_of(rows, step, s);
     job.c_f64 = p->c_type == HF_F64;
     job.metric = p->metric;
     job.norm = s->norm;
     job.list = list;
     job.count = count;
-    job.labels = step->labels;
-    job.s = *s;
-    job.stop = step->stop;
     const int64_t tiles = (rows->n + TILE_ROWS - 1) / TILE_ROWS * ((p->k + TILE_K - 1) / TILE_K);
     const int64_t share = (cuda->sms * 4 + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(tiles < share ? tiles : share),

@@ -15,14 +15,8 @@
 #define BLOCKS 2 /* of a multiprocessor: registers for more bytes under way rather than warps */
 #define GROUP 8  /* candidates of a row side by side */
 
-struct differ_job {
-    const void *x; /* [batch, n, d] */
-    int64_t n, k, d, stride, batch;
-    const void *c; /* [batch, k, d] */
-    int32_t *labels;
-    struct hf_settle s;
+struct differ_job : hf_settle_job {
     double share, tiny; /* a sum is off by at most that share of itself, and by tiny */
-    const int32_t *stop;
 };
 
 /* What a lane knows of one of its warp's rows. */
@@ -280,16 +274,7 @@ hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_row
     if (!hf_settle_differs(rows))
         return HF_OK;
     struct differ_job job = {};
-    job.x = p->x.data;
-    job.n = rows->n;
-    job.k = p->k;
-    job.d = p->x.cols;
-    job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
-    job.batch = p->batch;
-    job.c = step->c;
-    job.labels = step->labels;
-    job.s = *s;
-    job.stop = step->stop;
+    static_cast<struct hf_settle_job &>(job) = hf_settle_job_of(rows, step, s);
     const int64_t most = (s->open.part + THREADS / 32 - 1) / (THREADS / 32);
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),

@@ -27,17 +27,10 @@
 #define ALL_BYTES ((int64_t)1 << 24)
 #define ROW_BYTES 64
 
-struct pairs_job {
-    const void *x; /* [batch, n, d] */
-    int64_t n, k, d, stride;
-    int64_t batch;
-    const void *c; /* [batch, k, d] */
+struct pairs_job : hf_settle_job {
     hf_metric metric;
     const float *norm_x; /* [batch, n] |x16|, NULL: not known */
     const double *norm;  /* [batch, k] */
-    int32_t *labels;
-    struct hf_settle s;
-    const int32_t *stop;
 };
 
 struct pairs_shared {
@@ -210,19 +203,10 @@ hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *row
                           const struct hf_assign_step *step, const struct hf_settle *s) {
     const struct hf_assign_problem *p = &rows->problem;
     struct pairs_job job = {};
-    job.x = p->x.data;
-    job.n = rows->n;
-    job.k = p->k;
-    job.d = p->x.cols;
-    job.stride = p->x.row_stride != 0 ? p->x.row_stride : p->x.cols;
-    job.batch = p->batch;
-    job.c = step->c;
+    static_cast<struct hf_settle_job &>(job) = hf_settle_job_of(rows, step, s);
     job.metric = p->metric;
     job.norm_x = rows->norm;
     job.norm = s->norm;
-    job.labels = step->labels;
-    job.s = *s;
-    job.stop = step->stop;
     const int64_t most = rows->n;
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),

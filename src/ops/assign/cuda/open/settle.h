@@ -4,6 +4,7 @@
 #ifndef HF_ASSIGN_CUDA_SETTLE_H
 #define HF_ASSIGN_CUDA_SETTLE_H
 
+#include "core/array.h"
 #include "ops/assign/cuda/assign_cuda.h"
 #include "ops/assign/cuda/skip.h"
 #include "ops/assign/cuda/filter.h"
@@ -58,6 +59,34 @@ struct hf_settle {
     const int32_t *scored_all;      /* [1] with scored; 0: all had theirs computed */
     struct hf_bounds bounds;        /* of the rows, with scored */
 };
+
+/* What each kernel that decides open rows gets. */
+struct hf_settle_job {
+    const void *x; /* [batch, n, d], rows stride elements apart */
+    const void *c; /* [batch, k, d] */
+    int64_t n, k, d, stride, batch;
+    int32_t *labels; /* [batch, n] */
+    struct hf_settle s;
+    const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 */
+};
+
+static inline struct hf_settle_job hf_settle_job_of(const struct hf_assign_rows *rows,
+                                                    const struct hf_assign_step *step,
+                                                    const struct hf_settle *s) {
+    const struct hf_assign_problem *p = &rows->problem;
+    struct hf_settle_job job = {};
+    job.x = p->x.data;
+    job.c = step->c;
+    job.n = rows->n;
+    job.k = p->k;
+    job.d = p->x.cols;
+    job.stride = hf_array_stride(&p->x);
+    job.batch = p->batch;
+    job.labels = step->labels;
+    job.s = *s;
+    job.stop = step->stop;
+    return job;
+}
 
 /* Lay it out from ws; returns the bytes. ws NULL measures. */
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s);

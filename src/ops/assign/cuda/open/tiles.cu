@@ -12,16 +12,10 @@
 
 #define LEAST_LISTED 4096 /* rows that meet all centroids; fewer are spread better in float64 */
 
-struct tiles_job {
-    const void *x; /* [batch, n, d] */
-    const void *c; /* [batch, k, d] */
-    int64_t n, k, d, stride, batch;
+struct tiles_job : hf_settle_job {
     bool aligned;
-    double share, tiny; /* a sum is off by at most that share of itself, and by tiny */
-    int32_t *labels;
-    struct hf_settle s;
+    double share, tiny;          /* a sum is off by at most that share of itself, and by tiny */
     const int32_t *list, *count; /* of those that meet all: [batch, n] and [batch] */
-    const int32_t *stop;
 };
 
 /* What a thread knows of its row: the least sum and its centroid, and the least of the others. */
@@ -296,18 +290,8 @@ static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
 
 static struct tiles_job job_of(const struct hf_assign_rows *rows, const struct hf_assign_step *step,
                                const struct hf_settle *s) {
-    const struct hf_assign_problem *p = &rows->problem;
     struct tiles_job job = {};
-    job.x = p->x.data;
-    job.c = step->c;
-    job.n = rows->n;
-    job.k = p->k;
-    job.d = p->x.cols;
-    job.stride = hf_array_stride(&p->x);
-    job.batch = p->batch;
-    job.labels = step->labels;
-    job.s = *s;
-    job.stop = step->stop;
+    static_cast<struct hf_settle_job &>(job) = hf_settle_job_of(rows, step, s);
     return job;
 }
 
