@@ -43,15 +43,15 @@ template <hf_dtype T> __device__ __forceinline__ bool is_finite(typename hf_elem
     return v * 0 == 0;
 }
 
-/* A bit for each row of this thread: does it take no part? `wild` are those where this thread saw
+/* A bit for each row of this thread: does it take no part? `bad` are those where this thread saw
  * NaN or Inf; all threads of a row get the same. */
-static __device__ unsigned share_wild(const struct hf_lanes at, unsigned wild) {
+static __device__ unsigned share_bad_rows(const struct hf_lanes at, unsigned bad) {
     __shared__ unsigned rows[THREADS];
     if (at.active && at.lane == 0)
         rows[at.row] = 0;
     __syncthreads();
-    if (at.active && wild)
-        atomicOr(&rows[at.row], wild);
+    if (at.active && bad)
+        atomicOr(&rows[at.row], bad);
     __syncthreads();
     return at.active ? rows[at.row] : 0;
 }
@@ -110,7 +110,7 @@ __device__ __forceinline__ void slots_add(struct range_slot<T, N> *slot, const h
 }
 
 /* Is there NaN or Inf in v? Times 0 that is NaN, and all else +-0. */
-template <hf_dtype T, int N> __device__ __forceinline__ bool is_wild(const hf_pack<T, N> &v) {
+template <hf_dtype T, int N> __device__ __forceinline__ bool has_bad_value(const hf_pack<T, N> &v) {
     if constexpr (range_slot<T, N>::paired) {
         auto zero = hf_pair_of<T>(0);
 #pragma unroll
@@ -157,7 +157,7 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
         return;
     for (int64_t base = blockIdx.x * step; base < job.n; base += gridDim.x * step) {
         hf_pack<T, N> v[UNROLL];
-        unsigned out = 0, wild = 0; /* a bit for each row: none, or a bad one */
+        unsigned out = 0, bad_rows = 0; /* a bit for each row: none, or a bad one */
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             const int64_t row = base + u * at.rows + at.row;
@@ -165,22 +165,22 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
             out |= (unsigned)!there << u;
             v[u] = *(const hf_pack<T, N> *)(own + (there ? row : base) * job.row_bytes);
             if (KNOWN && there)
-                wild |= (unsigned)job.row_bad[row] << u;
+                bad_rows |= (unsigned)job.row_bad[row] << u;
         }
         if constexpr (!KNOWN && !ALL_FINITE) {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                wild |= (unsigned)is_wild<T, N>(v[u]) << u;
-            wild &= ~out;
-            if (__syncthreads_or((int)wild))
-                wild = share_wild(at, wild);
+                bad_rows |= (unsigned)has_bad_value<T, N>(v[u]) << u;
+            bad_rows &= ~out;
+            if (__syncthreads_or((int)bad_rows))
+                bad_rows = share_bad_rows(at, bad_rows);
             if (at.lane == 0)
                 for (int u = 0; u < UNROLL; u++)
                     if (!(out >> u & 1))
-                        job.row_bad[base + u * at.rows + at.row] = wild >> u & 1;
-            bad += at.lane == 0 ? __popc(wild) : 0;
+                        job.row_bad[base + u * at.rows + at.row] = bad_rows >> u & 1;
+            bad += at.lane == 0 ? __popc(bad_rows) : 0;
         }
-        out |= wild;
+        out |= bad_rows;
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             if (out >> u & 1)

@@ -207,12 +207,12 @@ static hf_status row_run(const struct hf_call *call, enum hf_assign_kind kind) {
 }
 
 /* Fused sums are moved by a kernel of update. */
-static void row_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+static void row_steps(const struct hf_call *call, hf_step_fn *report, void *user) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     if (a->sums == NULL)
         return;
     const struct hf_update_args u = update_of(a);
-    tell(user, HF_OP_UPDATE, &u);
+    report(user, HF_OP_UPDATE, &u);
 }
 
 static hf_status dense_run(const struct hf_call *call) { return row_run(call, HF_ASSIGN_DENSE); }

@@ -62,11 +62,12 @@ struct hf_assign_rows {
     double length;            /* half of the rows have an |x'| below it, 0: not known */
     const void *x16;          /* [batch * n, ld] f16 (or bf16), zeros behind column d */
     int64_t ld;               /* elements from row to row */
-    const float *norm;   /* [batch * n] at least |x16|; Inf: a row that the filter must not decide;
+    const float *norm; /* [batch * n] at least |x16|; Inf: a row that the filter must not decide;
                           NULL: it finds them out by itself */
-    const float *loss;   /* [batch * n] at least |x' - x16|, NULL: 0 */
-    const int32_t *wild; /* [batch, n] those with an infinite norm; NULL: exact mode, no norm, */
-    const int32_t *wild_count; /* [batch] and how many */
+    const float *loss; /* [batch * n] at least |x' - x16|, NULL: 0 */
+    const int32_t
+        *out_of_range; /* [batch, n] those with an infinite norm; NULL: exact mode, no norm, */
+    const int32_t *out_of_range_count; /* [batch] and how many */
 };
 
 /* Counters of a step. Written (not added to) by hf_assign_step(). */

@@ -27,10 +27,10 @@ struct rows_job {
     __half *x16;    /* NULL: not wanted */
     int64_t ld;
     float *norm, *loss;
-    int64_t n;                  /* rows of a problem */
-    int32_t *wild, *wild_count; /* NULL: not wanted */
-    int lanes;                  /* of a row: a power of two */
-    const int32_t *list;        /* [*count] only these rows, NULL: all */
+    int64_t n;                                  /* rows of a problem */
+    int32_t *out_of_range, *out_of_range_count; /* NULL: not wanted */
+    int lanes;                                  /* of a row: a power of two */
+    const int32_t *list;                        /* [*count] only these rows, NULL: all */
     const int32_t *count;
     const int32_t *stop; /* NULL, or: nothing is done if *stop != 0 by then */
 };
@@ -136,9 +136,9 @@ __device__ static void write_bounds(const struct rows_job &job, int64_t row,
     const float lost = sqrtf(static_cast<float>(sums.lost)) * up;
     /* NaN compares false: a row with an overflow is out of range as well */
     const bool fine = known && centred <= ROW_REACH && length < INFINITY;
-    if (!fine && job.wild) {
+    if (!fine && job.out_of_range) {
         const int64_t b = row / job.n;
-        job.wild[b * job.n + atomicAdd(job.wild_count + b, 1)] =
+        job.out_of_range[b * job.n + atomicAdd(job.out_of_range_count + b, 1)] =
             static_cast<int32_t>(row - b * job.n);
     }
     job.norm[row] = !fine ? INFINITY : job.own_scale && sums.centred == 0 ? 0 : length;
@@ -242,7 +242,7 @@ struct rows_memory {
     float *shift32;
     __half *x16;
     float *norm, *loss;
-    int32_t *wild, *wild_count;
+    int32_t *out_of_range, *out_of_range_count;
     void *i8;
     int64_t ld;
 };
@@ -256,10 +256,11 @@ static size_t rows_carve(const struct hf_assign_problem *p, bool raw, void *memo
     m->shift32 = (float *)hf_carve_take(&carve, sizeof(float) * (size_t)p->x.cols);
     m->norm = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     m->loss = raw ? NULL : (float *)hf_carve_take(&carve, sizeof(float) * rows);
-    m->wild = m->wild_count = NULL;
+    m->out_of_range = m->out_of_range_count = NULL;
     if (!p->exact) {
-        m->wild = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
-        m->wild_count = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)p->batch);
+        m->out_of_range = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
+        m->out_of_range_count =
+            (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (size_t)p->batch);
     }
     carve.used = (carve.used + 255) / 256 * 256;
     m->x16 = raw ? NULL : (__half *)hf_carve_take(&carve, sizeof(__half) * rows * (size_t)m->ld);
@@ -374,8 +375,8 @@ static hf_status rows_convert(struct hf_cuda *cuda, const struct hf_assign_rows 
     job.norm = (float *)(uintptr_t)rows->norm;
     job.loss = (float *)(uintptr_t)rows->loss;
     job.n = rows->n;
-    job.wild = (int32_t *)(uintptr_t)rows->wild;
-    job.wild_count = (int32_t *)(uintptr_t)rows->wild_count;
+    job.out_of_range = (int32_t *)(uintptr_t)rows->out_of_range;
+    job.out_of_range_count = (int32_t *)(uintptr_t)rows->out_of_range_count;
     job.list = list;
     job.count = count;
     job.stop = stop;
@@ -404,8 +405,8 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
         return HF_OK;
     rows->norm = m.norm;
     rows->loss = m.loss;
-    rows->wild = m.wild;
-    rows->wild_count = m.wild_count;
+    rows->out_of_range = m.out_of_range;
+    rows->out_of_range_count = m.out_of_range_count;
     if (rows->kind == HF_ASSIGN_TENSOR && hf_i8_chosen(cuda, problem)) {
         struct hf_i8_rows i8;
         rows->i8 = m.i8;
@@ -414,11 +415,11 @@ hf_status hf_assign_rows_prepare(struct hf_cuda *cuda, const struct hf_assign_pr
         if (problem->kind == HF_ASSIGN_I8 && problem->once)
             return HF_OK; /* for one step: hf_assign_rows_convert() */
     }
-    if (m.wild != NULL)
+    if (m.out_of_range != NULL)
         HF_TRY(
             hf_cuda_check(cuda,
-                          cudaMemsetAsync(m.wild_count, 0, sizeof(int32_t) * (size_t)problem->batch,
-                                          cuda->stream),
+                          cudaMemsetAsync(m.out_of_range_count, 0,
+                                          sizeof(int32_t) * (size_t)problem->batch, cuda->stream),
                           "assign: clear counters"));
     return rows_convert(cuda, rows, NULL, NULL, NULL);
 }

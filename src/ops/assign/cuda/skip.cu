@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "device/cuda/load.cuh"
 #include "ops/assign/cuda/bounds.cuh"
-#include "ops/assign/cuda/near.cuh"
+#include "ops/assign/cuda/drifts.cuh"
 #include "ops/assign/cuda/i8.h"
 
 #include <math.h>
@@ -203,9 +203,9 @@ __device__ static struct row_bounds move_bounds(const struct skip_job &job, int6
     if (others > 0) {
         const float lower = r.lower;
         r.lower = fmaxf(0, (lower - others) * DOWN);
-        if (job.s.near.most != nullptr)
+        if (job.s.drifts.most != nullptr)
             r.lower =
-                fmaxf(r.lower, hf_near_lower(job.s.near, b * job.k + r.label, r.upper, lower));
+                fmaxf(r.lower, hf_drift_lower(job.s.drifts, b * job.k + r.label, r.upper, lower));
     }
     r.open = !(r.upper < r.lower);
     r.wanted = job.measures && r.open && r.drift > 0 && before < r.lower;
@@ -401,14 +401,14 @@ static float measure_cost(const struct hf_assign_problem *p) {
 }
 
 /* Of comparing all centroids with each other. */
-static double near_ns(const struct hf_assign_problem *p) {
+static double drifts_ns(const struct hf_assign_problem *p) {
     return (double)p->batch * (double)p->k * (double)p->k * (double)p->x.cols * NEAR_NS;
 }
 
 /* Is that little, beside scoring all rows? Float32 centroids, as their differences are right in
  * float32. */
-static bool near_pays(const struct hf_assign_problem *p) {
-    return p->c_type == HF_F32 && near_ns(p) < 0.05 * score_ns(p);
+static bool drifts_pays(const struct hf_assign_problem *p) {
+    return p->c_type == HF_F32 && drifts_ns(p) < 0.05 * score_ns(p);
 }
 
 struct hf_bounds hf_skip_bounds(const struct hf_assign_rows *rows,
@@ -465,7 +465,7 @@ hf_status hf_skip_scan(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
     const struct skip_job job = make_job(rows, step, s);
     HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(s->counters, 0, s->cleared_bytes, cuda->stream),
                          "assign: clear counters"));
-    HF_TRY(hf_near_drifts(cuda, rows, step, &s->near));
+    HF_TRY(hf_drifts_collect(cuda, rows, step, &s->drifts));
     const dim3 grid = rows_grid(cuda, &job, CHUNK, 3);
     hf_for_dtype(rows->problem.x.dtype, [&](auto type) {
         skip_scan<decltype(type)::value><<<grid, THREADS, 0, cuda->stream>>>(job);
@@ -481,12 +481,12 @@ hf_status hf_skip_learn(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
 }
 
 /* The last bin holds the largest distances that there can be within the data. */
-static int32_t near_key(const struct hf_assign_problem *p) {
+static int32_t drifts_key(const struct hf_assign_problem *p) {
     const double scale = p->scale > 0 ? p->scale : 1;
     const float most = (float)fmin(2 * sqrt((double)p->x.cols) / scale, 0x1p120);
     int32_t bits;
     memcpy(&bits, &most, sizeof bits);
-    const int32_t key = (bits >> 22) - HF_NEAR_BINS + 2;
+    const int32_t key = (bits >> 22) - HF_DRIFT_BINS + 2;
     return key > 2 ? key : 2;
 }
 
@@ -504,10 +504,10 @@ size_t hf_skip_carve(const struct hf_assign_problem *problem, void *ws, struct h
     const size_t before = carve.used;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * (batch + 3));
     s->count = s->counters;
-    if (near_pays(problem)) {
-        const size_t bins = batch * (size_t)problem->k * HF_NEAR_BINS;
-        s->near.most = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * bins);
-        s->near.key = near_key(problem);
+    if (drifts_pays(problem)) {
+        const size_t bins = batch * (size_t)problem->k * HF_DRIFT_BINS;
+        s->drifts.most = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * bins);
+        s->drifts.key = drifts_key(problem);
     }
     s->cleared_bytes = carve.used - before;
     if (s->counters != NULL) {
@@ -526,8 +526,8 @@ size_t hf_assign_bounds_bytes(const struct hf_assign_problem *p) {
 
 /* Of keeping bounds, as a share of scoring all rows. */
 static double keep_cost(const struct hf_assign_problem *p) {
-    const double near = near_pays(p) ? near_ns(p) : 0;
-    return (KEEP_NS * (double)p->x.rows + near) / score_ns(p);
+    const double drifts = drifts_pays(p) ? drifts_ns(p) : 0;
+    return (KEEP_NS * (double)p->x.rows + drifts) / score_ns(p);
 }
 
 bool hf_assign_bounds_pay(const struct hf_assign_problem *p) {

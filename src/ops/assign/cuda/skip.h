@@ -19,12 +19,13 @@ struct hf_bounds {
     const struct hf_assign_guide *guide; /* NULL: all are wanted */
 };
 
-#define HF_NEAR_BINS 32
+#define HF_DRIFT_BINS 32
 
-/* The largest drifts of the centroids round each centroid (cuda/near.cuh). */
-struct hf_near {
-    int32_t *most; /* [batch, k, HF_NEAR_BINS] bits of those in a bin and before; NULL: not known */
-    int32_t key;   /* the exponent that the bins begin at */
+/* The largest drifts of the centroids round each centroid (cuda/drifts.cuh). */
+struct hf_drifts {
+    int32_t
+        *most;   /* [batch, k, HF_DRIFT_BINS] bits of those in a bin and before; NULL: not known */
+    int32_t key; /* the exponent that the bins begin at */
 };
 
 /* Memory of a step with bounds, for all problems. */
@@ -40,7 +41,7 @@ struct hf_skip_cuda {
     int32_t *total;    /* [1] of all */
     int32_t *measured; /* [1] own distances */
     int32_t *ticket;   /* [1] */
-    struct hf_near near;
+    struct hf_drifts drifts;
     size_t cleared_bytes; /* of all these */
 };
 
@@ -52,9 +53,9 @@ size_t hf_skip_carve(const struct hf_assign_problem *problem, void *ws, struct h
 hf_status hf_skip_scan(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                        const struct hf_assign_step *step, const struct hf_skip_cuda *s);
 
-/* near->most, which is 0 before. */
-hf_status hf_near_drifts(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, const struct hf_near *near);
+/* drifts->most, which is 0 before. */
+hf_status hf_drifts_collect(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                            const struct hf_assign_step *step, const struct hf_drifts *drifts);
 
 /* Where the bounds of a step go. */
 struct hf_bounds hf_skip_bounds(const struct hf_assign_rows *rows,

@@ -138,14 +138,14 @@ static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *row
     return hf_filter_top2(cuda, &some, out);
 }
 
-/* Labels by the filter alone; differences for the rows of which it knows nothing: wild ones and,
+/* Labels by the filter alone; differences for the rows of which it knows nothing: those with an infinite norm and,
  * where a centroid is too far out for 16 bits, all. */
 static hf_status step_fast(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                            const struct hf_assign_step *step, const struct hf_settle *s,
                            const struct hf_filter_call *filter, const struct hf_filter_out *out) {
     HF_TRY(hf_filter_best(cuda, filter, out));
-    if (rows->wild != NULL)
-        HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->wild, rows->wild_count));
+    if (rows->out_of_range != NULL)
+        HF_TRY(hf_settle_dense(cuda, rows, step, s, rows->out_of_range, rows->out_of_range_count));
     return settle_listed(cuda, rows, step, s, s->open.row, s->open.count);
 }
 

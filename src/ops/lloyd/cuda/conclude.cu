@@ -189,7 +189,7 @@ static __device__ bool end_iteration(const struct hf_lloyd_job &job, int64_t p,
                                      const struct totals &t) {
     struct hf_lloyd_state state;
     hf_kmeans_iteration it;
-    const bool moved = judge(job, t, &state, &it);
+    const bool moved = end_iteration(job, t, &state, &it);
     job.history[p * job.count + t.known.state.iterations] = it;
     job.state[p] = state;
     if (p == 0) {

@@ -100,7 +100,7 @@ static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_p
 }
 
 /* The labels of an iteration are one call of op assign on all rows. */
-static void any_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+static void any_steps(const struct hf_call *call, hf_step_fn *report, void *user) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     const struct hf_assign_problem problem = make_problem(call);
     struct hf_assign_bounds bounds = {};
@@ -115,13 +115,13 @@ static void any_steps(const struct hf_call *call, hf_step_fn *tell, void *user) 
     args.filter = a->filter;
     args.labels = a->labels;
     args.bounds = wants_bounds(a, &problem) ? &bounds : NULL;
-    tell(user, HF_OP_ASSIGN, &args);
+    report(user, HF_OP_ASSIGN, &args);
 }
 
 /* Of kernels that make all iterations by themselves, unless the caller wants to hear of each. */
-static void small_steps(const struct hf_call *call, hf_step_fn *tell, void *user) {
+static void small_steps(const struct hf_call *call, hf_step_fn *report, void *user) {
     if (((const struct hf_lloyd_args *)call->args)->progress != NULL)
-        any_steps(call, tell, user);
+        any_steps(call, report, user);
 }
 
 /* Workspace: measured with base == NULL, then taken. */

@@ -251,8 +251,8 @@ static __device__ int decide(const struct hf_lloyd_job &job, const struct totals
 }
 
 /* The end of an iteration of a problem: *it, its state, and whether its centroids move. */
-static __device__ bool judge(const struct hf_lloyd_job &job, const struct totals &t,
-                             struct hf_lloyd_state *state, hf_kmeans_iteration *it) {
+static __device__ bool end_iteration(const struct hf_lloyd_job &job, const struct totals &t,
+                                     struct hf_lloyd_state *state, hf_kmeans_iteration *it) {
     const bool euclidean = job.rule.metric == HF_EUCLIDEAN;
     const double inertia = euclidean ? __dadd_rn(t.known.total_square, t.inertia) : t.inertia;
     *state = t.known.state;

@@ -260,12 +260,12 @@ static __device__ void small_join(const struct small_args &a, struct small_memor
 
 /* The iteration is over: thread 0 of every block comes to the same end, one writes it down. */
 template <class S>
-static __device__ void small_judge(const struct small_args &a, struct small_memory<S> *m,
-                                   const struct small_place &w) {
+static __device__ void small_end_iteration(const struct small_args &a, struct small_memory<S> *m,
+                                           const struct small_place &w) {
     const struct hf_lloyd_job &job = a.job;
     struct hf_lloyd_state state;
     hf_kmeans_iteration it;
-    const bool moved = judge(job, m->totals, &state, &it);
+    const bool moved = end_iteration(job, m->totals, &state, &it);
     if (w.g == 0) {
         job.history[w.p * job.count + m->totals.known.state.iterations] = it;
         job.state[w.p] = state;
@@ -303,7 +303,7 @@ static __device__ void small_turn(const struct small_args &a, struct small_memor
     }
     __syncthreads();
     if (threadIdx.x == 0 && ended)
-        small_judge(a, m, *w);
+        small_end_iteration(a, m, *w);
     __syncthreads();
     hf_mbar_wait(hf_shared(&m->ready), w->ready);
     w->ready ^= 1;

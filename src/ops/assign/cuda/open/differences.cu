@@ -21,9 +21,9 @@ struct differ_job : hf_settle_job {
 
 /* What a lane knows of one of its warp's rows. */
 struct differ_row {
-    int32_t entry; /* of the open list */
-    int32_t row;   /* within the problem */
-    int there;     /* candidates to compare, 0: none */
+    int32_t entry;  /* of the open list */
+    int32_t row;    /* within the problem */
+    int candidates; /* how many to compare, 0: none */
 };
 
 /* Entries first, first + 1, ... of a problem to the lanes, `each` of them; rows of which nothing is
@@ -32,18 +32,18 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
                                              int count, int each, bool bounded) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct hf_filter_open &open = job.s.open;
-    const bool there = lane < each && first + lane < count;
+    const bool has_row = lane < each && first + lane < count;
     struct differ_row r;
-    r.entry = static_cast<int32_t>(first + (there ? lane : 0));
+    r.entry = static_cast<int32_t>(first + (has_row ? lane : 0));
     r.row = open.row[b * open.cap + r.entry];
-    r.there = 0;
+    r.candidates = 0;
     const int emitted = open.emitted[b * open.cap + r.entry];
     const bool known = open.threshold[b * open.cap + r.entry] > -FLT_MAX; /* not -Inf, not NaN */
-    if (there && known && emitted == 1 && !bounded)
+    if (has_row && known && emitted == 1 && !bounded)
         job.labels[b * job.n + r.row] = hf_slot_get(job.s.slots, b * open.part + r.entry, 0);
-    else if (there && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
-        r.there = emitted;
-    else if (there)
+    else if (has_row && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
+        r.candidates = emitted;
+    else if (has_row)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
     return r;
 }
@@ -95,11 +95,11 @@ template <typename S> struct differ_candidates {
 };
 
 template <hf_dtype X, hf_dtype C, int W, typename S>
-__device__ __forceinline__ void compare(const char *x, const char *c, int d, int there,
+__device__ __forceinline__ void compare(const char *x, const char *c, int d, int candidates,
                                         struct differ_candidates<S> *own) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
-    for (int first = 0; first < there; first += GROUP) {
+    for (int first = 0; first < candidates; first += GROUP) {
         int32_t arg[GROUP];
         S sum[GROUP];
 #pragma unroll
@@ -107,7 +107,7 @@ __device__ __forceinline__ void compare(const char *x, const char *c, int d, int
             arg[q] = __shfl_sync(~0u, first < 32 ? own->arg[0] : own->arg[1], (first + q) % 32);
             sum[q] = 0;
         }
-        add_columns<X, C, W, S>(x, c, d, arg, there - first, sum);
+        add_columns<X, C, W, S>(x, c, d, arg, candidates - first, sum);
         const S folded = fold_group(sum);
         const int q = lane % GROUP;
         const S mine = __shfl_sync(~0u, folded, (q & 4) << 2 | (q & 2) << 2 | (q & 1) << 2);
@@ -191,11 +191,11 @@ __device__ static void differ_one(const struct differ_job &job, int64_t b,
     const char *x =
         static_cast<const char *>(job.x) + (b * job.n + r.row) * job.stride * hf_device_bytes<X>;
     struct differ_candidates<S> own = {};
-    own.arg[0] = lane < r.there ? hf_slot_get(job.s.slots, place, lane) : -1;
-    own.arg[1] = lane + 32 < r.there ? hf_slot_get(job.s.slots, place, lane + 32) : -1;
+    own.arg[0] = lane < r.candidates ? hf_slot_get(job.s.slots, place, lane) : -1;
+    own.arg[1] = lane + 32 < r.candidates ? hf_slot_get(job.s.slots, place, lane + 32) : -1;
     compare<X, C, W, S>(x,
                         static_cast<const char *>(job.c) + b * job.k * job.d * hf_device_bytes<C>,
-                        static_cast<int>(job.d), r.there, &own);
+                        static_cast<int>(job.d), r.candidates, &own);
     unsigned stays[2];
     const S least = staying(job, own, stays);
     if (__popc(stays[0]) + __popc(stays[1]) != 1) {
@@ -230,11 +230,12 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int each = share < 32 ? static_cast<int>(share) : 32;
         for (int64_t first = warp * each; first < count; first += warps * each) {
             const struct differ_row mine = take_row(job, b, first, count, each, bounded);
-            for (unsigned left = __ballot_sync(~0u, mine.there > 0); left != 0; left &= left - 1) {
+            for (unsigned left = __ballot_sync(~0u, mine.candidates > 0); left != 0;
+                 left &= left - 1) {
                 const int who = __ffs(static_cast<int>(left)) - 1;
                 const struct differ_row r = {__shfl_sync(~0u, mine.entry, who),
                                              __shfl_sync(~0u, mine.row, who),
-                                             __shfl_sync(~0u, mine.there, who)};
+                                             __shfl_sync(~0u, mine.candidates, who)};
                 differ_one<X, C, W, S>(job, b, r, bounded);
             }
         }

@@ -17,13 +17,13 @@ struct neighbors_job {
     int k, d;
     bool aligned;
     double share, tiny; /* what squares are off by at most */
-    struct hf_neighbors near;
+    struct hf_neighbors neighbors;
     const int32_t *stop;
 };
 
 /* Nothing is asked of these kernels where no rows were ordered. */
 __device__ __forceinline__ bool unwanted(const struct neighbors_job &job) {
-    return (job.stop && *job.stop) || job.near.tile[job.k] == 0;
+    return (job.stop && *job.stop) || job.neighbors.tile[job.k] == 0;
 }
 
 /* A block: the squared distances of TILE_ROWS centroids to TILE_K. */
@@ -54,7 +54,8 @@ static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
             const int a = row + tile_first() + TILE_SIDE * r,
                       b = arg + tile_lane() + TILE_LANES * i;
             if (a < job.k && b < job.k)
-                static_cast<S *>(job.near.square)[static_cast<int64_t>(a) * job.k + b] = sum[r][i];
+                static_cast<S *>(job.neighbors.square)[static_cast<int64_t>(a) * job.k + b] =
+                    sum[r][i];
         }
 }
 
@@ -85,10 +86,10 @@ static __global__ void __launch_bounds__(LIST_THREADS)
     hf_chain_wait();
     hf_chain_next();
     const int a = static_cast<int>(blockIdx.x);
-    if (unwanted(job) || job.near.tile[a] == job.near.tile[a + 1])
+    if (unwanted(job) || job.neighbors.tile[a] == job.neighbors.tile[a + 1])
         return;
     const S *const square =
-        static_cast<const S *>(job.near.square) + static_cast<int64_t>(a) * job.k;
+        static_cast<const S *>(job.neighbors.square) + static_cast<int64_t>(a) * job.k;
     int count = HF_NEIGHBORS_STEP;
     while (count < job.k)
         count *= 2;
@@ -102,10 +103,10 @@ static __global__ void __launch_bounds__(LIST_THREADS)
                      : max(bits & ~NUMBER, NUMBER + 1) | static_cast<unsigned>(min(j, job.k - 1));
     }
     sort_keys(key, count);
-    uint16_t *const list = job.near.list + static_cast<int64_t>(a) * HF_NEIGHBORS;
+    uint16_t *const list = job.neighbors.list + static_cast<int64_t>(a) * HF_NEIGHBORS;
     for (int i = static_cast<int>(threadIdx.x); i < min(job.k, HF_NEIGHBORS); i += LIST_THREADS)
         list[i] = static_cast<uint16_t>(key[i] & NUMBER);
-    double *const edge = job.near.edge + static_cast<int64_t>(a) * (HF_NEIGHBORS_STEPS + 1);
+    double *const edge = job.neighbors.edge + static_cast<int64_t>(a) * (HF_NEIGHBORS_STEPS + 1);
     for (int i = static_cast<int>(threadIdx.x); i <= HF_NEIGHBORS_STEPS; i += LIST_THREADS) {
         double least = INFINITY;
         if (i * HF_NEIGHBORS_STEP < job.k)
@@ -119,8 +120,8 @@ static __global__ void __launch_bounds__(LIST_THREADS)
 /* ---- host */
 
 bool hf_neighbors_carve(const struct hf_assign_problem *p, void *ws, size_t room,
-                        struct hf_neighbors *near) {
-    *near = (struct hf_neighbors){};
+                        struct hf_neighbors *neighbors) {
+    *neighbors = (struct hf_neighbors){};
     const bool wide = p->x.dtype == HF_F64 || p->c_type == HF_F64;
     if (p->batch != 1 || p->metric != HF_EUCLIDEAN || p->k < 2 || p->k > HF_NEIGHBORS_K ||
         p->x.cols > HF_TILES_D)
@@ -137,7 +138,7 @@ bool hf_neighbors_carve(const struct hf_assign_problem *p, void *ws, size_t room
     all.edge = (double *)hf_carve_take(&carve, sizeof(double) * (HF_NEIGHBORS_STEPS + 1) * k);
     if (carve.used > room)
         return false;
-    *near = all;
+    *neighbors = all;
     return true;
 }
 
@@ -165,7 +166,7 @@ hf_status hf_settle_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows 
     job.c = step->c;
     job.k = (int)rows->problem.k;
     job.d = (int)rows->problem.x.cols;
-    job.near = s->near;
+    job.neighbors = s->neighbors;
     job.stop = step->stop;
     return hf_cuda_check(cuda,
                          rows->problem.c_type == HF_F64 ? launch<HF_F64>(cuda, job)

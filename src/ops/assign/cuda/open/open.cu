@@ -41,7 +41,7 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          const struct hf_assign_step *step, const struct hf_settle *s,
                          const struct hf_filter_call *filter) {
     struct hf_settle left = *s;
-    HF_TRY(hf_settle_near(cuda, rows, step, &left));
+    HF_TRY(hf_settle_by_neighbors(cuda, rows, step, &left));
     HF_TRY(settle_round(cuda, rows, step, &left, filter));
     for (int64_t first = s->open.part; first < s->open.cap; first += s->open.part) {
         struct hf_settle late = left;

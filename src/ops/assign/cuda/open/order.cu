@@ -99,11 +99,11 @@ __device__ static struct order_sum sum_before(struct order_sum own, struct order
 static __global__ void __launch_bounds__(THREADS) order_places(const struct order_job job) {
     hf_chain_wait();
     hf_chain_next();
-    const struct hf_neighbors &near = job.s.near;
+    const struct hf_neighbors &neighbors = job.s.neighbors;
     if (ordered(job) == 0) {
         if (threadIdx.x == 0) {
             *job.s.left_count = *job.s.open.count; /* all of them */
-            near.tile[job.k] = 0;
+            neighbors.tile[job.k] = 0;
         }
         return;
     }
@@ -121,33 +121,33 @@ static __global__ void __launch_bounds__(THREADS) order_places(const struct orde
         const int j = static_cast<int>(threadIdx.x) * EACH + i;
         if (j >= job.k)
             break;
-        near.place[j] = at.rows;
-        near.tile[j] = at.tiles;
+        neighbors.place[j] = at.rows;
+        neighbors.tile[j] = at.tiles;
         job.s.order_count[j] = 0;
         at.rows += own[i];
         at.tiles += (own[i] + HF_NEIGHBORS_ROWS - 1) / HF_NEIGHBORS_ROWS;
     }
     if (threadIdx.x == 0)
-        near.tile[job.k] = total.tiles;
+        neighbors.tile[job.k] = total.tiles;
 }
 
-/* near.place becomes the end of each label's rows. */
+/* neighbors.place becomes the end of each label's rows. */
 static __global__ void __launch_bounds__(THREADS) order_rows(const struct order_job job) {
     extern __shared__ int places[];
     hf_chain_wait();
     hf_chain_next();
-    const struct hf_neighbors &near = job.s.near;
+    const struct hf_neighbors &neighbors = job.s.neighbors;
     struct order_share share;
     if (!count_block(job, &share, places))
         return;
     for (int j = static_cast<int>(threadIdx.x); j < job.k; j += THREADS)
         if (places[j] > 0)
-            places[j] = atomicAdd(near.place + j, places[j]);
+            places[j] = atomicAdd(neighbors.place + j, places[j]);
     __syncthreads();
     for (int64_t i = share.first + threadIdx.x; i < share.end; i += THREADS) {
         const int at = atomicAdd(places + order_label(job, i), 1);
-        near.row[at] = job.s.open.row[i];
-        near.threshold[at] = job.s.open.threshold[i];
+        neighbors.row[at] = job.s.open.row[i];
+        neighbors.threshold[at] = job.s.open.threshold[i];
     }
 }
 

@@ -449,8 +449,8 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->slots.narrow = hf_slots_narrow(problem->k);
     const size_t slots = (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS;
     s->slots.at = hf_carve_take(&carve, slots);
-    const bool near = hf_neighbors_carve(problem, s->slots.at, slots, &s->near);
-    const size_t ordered = near ? (size_t)problem->k : 0;
+    const bool has_room = hf_neighbors_carve(problem, s->slots.at, slots, &s->neighbors);
+    const size_t ordered = has_room ? (size_t)problem->k : 0;
     s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
     if (problem->metric == HF_EUCLIDEAN)
         s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);

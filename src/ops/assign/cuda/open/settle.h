@@ -40,16 +40,16 @@ struct hf_settle {
         *unsure_count;          /* [batch, open.part], [batch] and where differences leave rows */
     const int32_t *doubt;       /* [batch, open.part] entries of the open rows that are left, and */
     const int32_t *doubt_count; /* [batch] their number; NULL: all of them */
-    struct hf_neighbors near;   /* in the memory of the slots, which are written later */
-    int32_t *order_count;       /* [k] open rows of each label; zero when a step begins */
-    int32_t *left_count;        /* [1] open rows that neighbours did not decide */
-    int32_t *rest;              /* [batch, n] rows that need all centroids, */
-    int32_t *last_count;        /* [batch] and of them those that differences do not decide */
-    double *norm;               /* [batch, k] |c|, cosine only */
-    double *least;              /* [batch, parts] least distance of a row to a part of centroids */
-    int32_t *least_arg;         /* [batch, parts] its centroid */
-    int64_t items, parts;       /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
-    int32_t *counters;          /* [n_counters] all zero when a step begins: open.count and */
+    struct hf_neighbors neighbors; /* in the memory of the slots, which are written later */
+    int32_t *order_count;          /* [k] open rows of each label; zero when a step begins */
+    int32_t *left_count;           /* [1] open rows that neighbours did not decide */
+    int32_t *rest;                 /* [batch, n] rows that need all centroids, */
+    int32_t *last_count;           /* [batch] and of them those that differences do not decide */
+    double *norm;                  /* [batch, k] |c|, cosine only */
+    double *least;        /* [batch, parts] least distance of a row to a part of centroids */
+    int32_t *least_arg;   /* [batch, parts] its centroid */
+    int64_t items, parts; /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
+    int32_t *counters;    /* [n_counters] all zero when a step begins: open.count and */
     int64_t n_counters;
     struct hf_assign_counts *tally; /* [batch] */
     unsigned long long *moved;      /* [1] of all problems */
@@ -106,13 +106,13 @@ hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows
 
 /* Can neighbours decide rows, and is there room for them? Then they are laid out from ws. */
 bool hf_neighbors_carve(const struct hf_assign_problem *problem, void *ws, size_t room,
-                        struct hf_neighbors *near);
+                        struct hf_neighbors *neighbors);
 
 /* Labels of the open rows that differences to the neighbours of their label so far decide, where
  * many rows are open and the problem is hard or its kind asked for. The others are the open rows of
  * *s from then on. */
-hf_status hf_settle_near(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, struct hf_settle *s);
+hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const struct hf_assign_step *step, struct hf_settle *s);
 
 /* For that: open rows in the order of their labels, then the neighbours of these. */
 hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

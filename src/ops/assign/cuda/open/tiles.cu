@@ -147,18 +147,18 @@ struct near_tile {
 
 /* All lanes: the label whose tiles have number t among them. */
 __device__ static struct near_tile find_tile(const struct tiles_job &job, int t) {
-    const struct hf_neighbors &near = job.s.near;
+    const struct hf_neighbors &neighbors = job.s.neighbors;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     int label = 0;
     for (int size = static_cast<int>(job.k); size > 1;) {
         const int step = (size + 31) / 32, at = lane * step;
-        const unsigned before = __ballot_sync(~0u, at < size && near.tile[label + at] <= t);
+        const unsigned before = __ballot_sync(~0u, at < size && neighbors.tile[label + at] <= t);
         const int last = 31 - __clz(static_cast<int>(before));
         label += last * step;
         size = min(step, size - last * step);
     }
-    const int begin = label > 0 ? near.place[label - 1] : 0, end = near.place[label];
-    const int first = begin + (t - near.tile[label]) * TILE_ROWS;
+    const int begin = label > 0 ? neighbors.place[label - 1] : 0, end = neighbors.place[label];
+    const int first = begin + (t - neighbors.tile[label]) * TILE_ROWS;
     return {label, first, min(TILE_ROWS, end - first)};
 }
 
@@ -178,14 +178,14 @@ template <hf_dtype X, hf_dtype C>
 __device__ __forceinline__ void near_rows(const struct tiles_job &job, struct tile_shared &sm,
                                           const struct near_tile &tile, bool bounded) {
     typedef tile_sum<X, C> S;
-    const struct hf_neighbors &near = job.s.near;
+    const struct hf_neighbors &neighbors = job.s.neighbors;
     const int thread = static_cast<int>(threadIdx.x);
-    const uint16_t *const list = near.list + static_cast<int64_t>(tile.label) * HF_NEIGHBORS;
+    const uint16_t *const list = neighbors.list + static_cast<int64_t>(tile.label) * HF_NEIGHBORS;
     const double *const edge =
-        near.edge + static_cast<int64_t>(tile.label) * (HF_NEIGHBORS_STEPS + 1);
+        neighbors.edge + static_cast<int64_t>(tile.label) * (HF_NEIGHBORS_STEPS + 1);
     const int listed = static_cast<int>(job.k < HF_NEIGHBORS ? job.k : HF_NEIGHBORS);
     const struct tile_source source = source_of<X, C>(job, 0);
-    sm.row[thread] = near.row[tile.first + min(thread, tile.count - 1)];
+    sm.row[thread] = neighbors.row[tile.first + min(thread, tile.count - 1)];
     const bool there = tile_own() < tile.count;
     struct tile_found<S> found = tile_nothing<S>();
     double own = 0, beyond = 0; /* at least how far its label's centroid, at most how far others */
@@ -214,20 +214,20 @@ __device__ __forceinline__ void near_rows(const struct tiles_job &job, struct ti
         job.labels[row] = found.id;
     if (decided && bounded)
         put_bounds(job, row, found, beyond);
-    const float threshold = left ? near.threshold[tile.first + tile_own()] : 0;
+    const float threshold = left ? neighbors.threshold[tile.first + tile_own()] : 0;
     leave_row(left, row, threshold, job.s.open.row, job.s.open.threshold, job.s.left_count);
 }
 
 template <hf_dtype X, hf_dtype C>
 static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    compare_near(const struct tiles_job job) {
+    compare_neighbors(const struct tiles_job job) {
     __shared__ struct tile_shared sm;
     hf_chain_wait();
     hf_chain_next();
     if (job.stop && *job.stop)
         return;
     const bool bounded = hf_bounds_wanted(job.s.bounds);
-    const int tiles = job.s.near.tile[job.k];
+    const int tiles = job.s.neighbors.tile[job.k];
     for (int t = static_cast<int>(blockIdx.x); t < tiles; t += static_cast<int>(gridDim.x)) {
         const struct near_tile tile = find_tile(job, t);
         __syncthreads(); /* all are done with the last one's rows */
@@ -304,7 +304,7 @@ static cudaError_t launch(struct hf_cuda *cuda, struct tiles_job job) {
     const int64_t share = (cuda->sms * TILE_BLOCKS + job.batch - 1) / job.batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(job.batch < 65535 ? job.batch : 65535));
-    return hf_chain_launch(cuda, job.list ? compare_listed<X, C> : compare_near<X, C>, grid,
+    return hf_chain_launch(cuda, job.list ? compare_listed<X, C> : compare_neighbors<X, C>, grid,
                            TILE_THREADS, 0, 1, job);
 }
 
@@ -319,9 +319,9 @@ static hf_status run(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
     return hf_cuda_check(cuda, error, "assign: tiles");
 }
 
-hf_status hf_settle_near(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                         const struct hf_assign_step *step, struct hf_settle *s) {
-    if (s->near.row == NULL || !(rows->problem.hard || rows->problem.kind != HF_ASSIGN_AUTO))
+hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const struct hf_assign_step *step, struct hf_settle *s) {
+    if (s->neighbors.row == NULL || !(rows->problem.hard || rows->problem.kind != HF_ASSIGN_AUTO))
         return HF_OK;
     HF_TRY(hf_settle_order(cuda, rows, step, s));
     HF_TRY(hf_settle_neighbors(cuda, rows, step, s));
