@@ -6,10 +6,13 @@ import re
 from common import files, finish, text
 
 MOST = 6
-# Folders that do not obey yet; a folder leaves this list for good.
+# Folders that do not obey yet, but for their CUDA code, which does; a folder leaves this list for good.
 NOT_YET = ("src/ops/", "src/harness/")
+CUDA = re.compile(r"/(?:cuda|sm90)/|_cuda\.h$|\.cuh?$")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
+# The arguments of a template, whose commas part no parameters.
+TEMPLATE = re.compile(r"(?<=\w)<[\w\s:*,+\-/%()]*>(?=\s*[&*\w>{(])")
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 # A name, or (*name), behind a type and before its parameters.
 HEAD = re.compile(r"[\w*&>]\s*\b(\w+)\s*\(|\(\s*\*\s*(\w+)\s*\)\s*\(")
@@ -52,13 +55,14 @@ def is_types(parameters):
         else:
             part += c
     parts.append(part)
-    return all(re.match(r"\s*(?:const\s+|struct\s+|enum\s+|unsigned\s+|volatile\s+)*\w[\w:<>]*[\s*&]+\(?[\w*]", p)
+    return all(re.match(r"\s*(?:const\s+|struct\s+|enum\s+|unsigned\s+|volatile\s+)*\w[\w:<>]*[\s*&]+\(?[\w*&]", p)
                and not re.match(r"\s*return\b", p) for p in parts)
 
 
 def functions(code):
     """(line, name, parameters) of each function and pointer to one that is declared or defined."""
     code = plain(code)
+    code = TEMPLATE.sub(lambda m: "\n" * m.group().count("\n"), code)
     for head in HEAD.finditer(code):
         name = head.group(1) or head.group(2)
         if name in KEYWORDS:
@@ -73,7 +77,7 @@ def functions(code):
 def main():
     public = set(re.findall(r"\b(hf_\w+)\s*\(", "".join(text(p) for p in files(".h", under=("include/",)))))
     paths = [p for p in files(".c", ".h", ".cu", ".cuh", under=("src/", "tools/"))
-             if not p.startswith(NOT_YET)]
+             if CUDA.search(p) or not p.startswith(NOT_YET)]
     problems = []
     for path in paths:
         for line, name, count in functions(text(path)):

@@ -359,7 +359,6 @@ static __device__ __forceinline__ void
 filter_stream_run(const struct filter_args &a, const struct filter_stream_shared<S> &m,
                   const struct filter_segment &s, struct filter_stream_consumer *c,
                   struct filter_open_rows *opens) {
-    const struct filter_warpgroup wg = {c->wg, m.flag(c->wg), m.bounds(c->wg), opens};
     constexpr bool LIST = filter_lists(MODE);
     constexpr int C = filter_chunks(MODE) ? S::CHUNK : 2;
     for (int v = 0; v < s.rounds; v++) {
@@ -383,13 +382,16 @@ filter_stream_run(const struct filter_args &a, const struct filter_stream_shared
             }
             if constexpr (MODE == FILTER_EMIT) {
                 const struct filter_open_pair rows = {s.problem, i, {facts.norm, next.norm}};
-                filter_list<S::NT, true>(a, d, t, rows, filter_get_bounds(a, s.problem, wg.bounds));
+                filter_list<S::NT, true>(a, d, t, rows,
+                                         filter_get_bounds(a, s.problem, m.bounds(c->wg)));
             } else {
                 filter_keep<S::NT, MODE, C>(d, t, a.minus_zero, &track);
             }
         }
-        if constexpr (MODE != FILTER_EMIT)
+        if constexpr (MODE != FILTER_EMIT) {
+            const struct filter_warpgroup wg = {c->wg, m.flag(c->wg), m.bounds(c->wg), opens};
             filter_conclude<S, MODE, C>(a, s, wg, unit, facts, track);
+        }
     }
 }
 

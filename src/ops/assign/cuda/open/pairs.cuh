@@ -21,12 +21,17 @@ template <hf_dtype X, bool C_F64, int N> struct pair_piece {
     typename hf_element<pair_center<C_F64>>::type c[N];
 };
 
-/* Columns from first on, 32 << shift of them, of the pairs of the first lanes; behind d: the last
- * one again, which nobody looks at. */
+/* Columns [first, first + (32 << shift)) of rows of d columns. */
+struct pair_columns {
+    int d, first, shift;
+};
+
+/* Those columns of the pairs of the first lanes; behind d: the last one again, which nobody uses. */
 template <hf_dtype X, bool C_F64, int N>
-__device__ __forceinline__ void load_piece(const char *x, const char *c, int d, int first,
-                                           int pairs, int shift,
+__device__ __forceinline__ void load_piece(const char *x, const char *c,
+                                           const struct pair_columns &columns, int pairs,
                                            struct pair_piece<X, C_F64, N> *piece) {
+    const int d = columns.d, shift = columns.shift;
     typedef typename hf_element<X>::type row_type;
     typedef typename hf_element<pair_center<C_F64>>::type center_type;
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -35,7 +40,7 @@ __device__ __forceinline__ void load_piece(const char *x, const char *c, int d, 
         if (q >= pairs << shift)
             break;
         const int p = q >> shift;
-        const int at = first + (q & ((1 << shift) - 1)) * 32 + lane;
+        const int at = columns.first + (q & ((1 << shift) - 1)) * 32 + lane;
         const int j = at < d ? at : d - 1;
         piece->x[q] = reinterpret_cast<const row_type *>(
             __shfl_sync(~0u, reinterpret_cast<unsigned long long>(x), p))[j];
@@ -63,7 +68,7 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
     const int columns = 32 << shift;
     const int pitch = columns + 1; /* no bank conflicts */
     struct pair_piece<X, C_F64, N> piece;
-    load_piece<X, C_F64, N>(x, c, d, 0, pairs, shift, &piece);
+    load_piece<X, C_F64, N>(x, c, {d, 0, shift}, pairs, &piece);
     for (int first = 0; first < d; first += columns) {
         double *const now = term + (first & columns ? PAIR_TERMS : 0);
 #pragma unroll
@@ -76,7 +81,7 @@ __device__ static double pair_sum(const char *x, const char *c, int d, int pairs
         }
         __syncwarp();
         if (first + columns < d)
-            load_piece<X, C_F64, N>(x, c, d, first + columns, pairs, shift, &piece);
+            load_piece<X, C_F64, N>(x, c, {d, first + columns, shift}, pairs, &piece);
         const int width = d - first < columns ? d - first : columns;
         const double *const mine = now + (lane < pairs ? lane : 0) * pitch;
 #pragma unroll 8
