@@ -87,13 +87,13 @@ struct hf_centers {
 
 /* Scratch of the passes over the rows, and what was decided about them. */
 struct hf_work {
-    double *nearest;               /* [n] of the initialisation, over the bounds; NULL: none */
-    struct hf_assign_kept *packed; /* rows packed between calls; NULL: they are packed anew */
-    int32_t *panel_labels;         /* [panel_rows or n] */
-    double *panel_distances;       /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
-    bool fused;                    /* sums are updated while rows are assigned */
-    bool settles;                  /* op lloyd can end with the labels of the last centroids */
-    const struct hf_kernel *means; /* of op means, planned when it is first called */
+    double *nearest;                 /* [n] of the initialisation, over the bounds; NULL: none */
+    struct hf_assign_packed *packed; /* rows packed between calls; NULL: they are packed anew */
+    int32_t *panel_labels;           /* [panel_rows or n] */
+    double *panel_distances;         /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
+    bool fused;                      /* sums are updated while rows are assigned */
+    bool settles;                    /* op lloyd can end with the labels of the last centroids */
+    const struct hf_kernel *means;   /* of op means, planned when it is first called */
 };
 
 /* A row that was taken out of its cluster to found another. */

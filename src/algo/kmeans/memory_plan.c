@@ -134,10 +134,10 @@ static bool affords(const struct hf_fit_problem *problem, const struct hf_data *
 /* Packed rows spare each iteration their packing: kept where all rows lie in memory. */
 static uint64_t packed_bytes(const struct hf_fit_problem *problem, const struct hf_data *data,
                              uint64_t left) {
-    if (!hf_assign_keeps(problem->ctx) || is_buffered(problem, data) ||
+    if (!hf_assign_packs(problem->ctx) || is_buffered(problem, data) ||
         problem->opts.max_iter < KEEP_ITERATIONS)
         return 0;
-    const uint64_t bytes = hf_assign_kept_bytes(problem->n, problem->d);
+    const uint64_t bytes = hf_assign_packed_bytes(problem->n, problem->d);
     return affords(problem, data, bytes, left) ? bytes : 0;
 }
 

@@ -89,7 +89,7 @@ static void carve_packed(const struct hf_fit_problem *problem, struct hf_work *w
         return;
     work->packed = hf_carve_take(carve, sizeof(*work->packed));
     *work->packed =
-        (struct hf_assign_kept){.data = hf_carve_take(carve, bytes), .rows = problem->n};
+        (struct hf_assign_packed){.data = hf_carve_take(carve, bytes), .rows = problem->n};
 }
 
 hf_status hf_fit_workspace(struct hf_fit *fit) {
@@ -108,7 +108,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     const size_t total = carve.used + hf_align_up((size_t)plan.nearest) +
                          hf_align_up((size_t)(plan.chunk / row * row)) +
                          hf_align_up((size_t)plan.packed) +
-                         hf_align_up(sizeof(struct hf_assign_kept)) + HF_ALIGN;
+                         hf_align_up(sizeof(struct hf_assign_packed)) + HF_ALIGN;
     fit->memory.fixed = hf_alloc(fixed.used);
     fit->memory.block = hf_alloc(total);
     size_t centers;

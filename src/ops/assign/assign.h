@@ -13,52 +13,53 @@
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
 
-/* How the filter sees the data: (x - shift) * scale. Never changes a result, only how many rows are
- * left open. Euclidean only; other metrics use shift = 0. */
+/* How the filter sees the data: (x - shift) * scale. It never changes a result, only how many rows
+ * the filter leaves open. Euclidean only; other metrics use shift = 0. */
 struct hf_filter {
     const double *shift; /* [d], NULL means 0 */
-    double scale;        /* a power of two; |(x - shift) * scale| is about 1 for most rows, but some
-                            may be far beyond, even so far that float32 cannot hold them */
-    double length;       /* half of the rows have an |(x - shift) * scale| up to about that; 0: it
-                            is not known */
+    double scale;        /* a power of two; |(x - shift) * scale| is about 1 for most rows, but a
+                            few may be so long that float32 cannot hold them */
+    double length;       /* about the median of |(x - shift) * scale|; 0: not known */
     bool whole;          /* every x - shift is a whole number of at most 256: exact in bf16 */
-    const double *least, *most; /* [d] whole numbers, up to 256 values a column: those of the
-                                   data lie between these; NULL: it is not known that they do */
+    const double *least, *most; /* [d] the data are whole numbers from least to most, at most
+                                   256 different ones per column; NULL: that is not known */
 };
 
-/* Rows as a kernel wants them, kept from call to call: the same rows, shift and scale each time.
- * The kernel says what is in it. */
-struct hf_assign_kept {
-    void *data;     /* hf_assign_kept_bytes(), aligned to HF_ALIGN */
+/* Rows that a kernel packed for its tiles and that stay so between calls: the same rows, shift and
+ * scale each time. The kernel writes everything but data and rows. */
+struct hf_assign_packed {
+    void *data;     /* hf_assign_packed_bytes(), aligned to HF_ALIGN */
     int64_t rows;   /* of the problem */
-    int64_t filled; /* the first so many are there, */
+    int64_t filled; /* rows from 0 on that are packed, */
     int form;       /* in this form; 0: none are */
-    int rest;       /* calls until a form that did not pay is tried again, */
-    int instead;    /* and what the kernel does meanwhile */
+    int rest;       /* calls until a variant that did not pay is tried again, */
+    int fallback;   /* and the variant that the kernel uses meanwhile */
 };
 
-/* What n rows of d columns need; 0 where no kernel of this machine's CPU would keep them. */
-size_t hf_assign_kept_bytes(int64_t n, int64_t d);
-/* Do kernels of the context's device keep rows? Only those of the CPU do. */
-bool hf_assign_keeps(const hf_context *ctx);
+/* Bytes that n rows of d columns need; 0 if no kernel of this machine's CPU would use them. */
+size_t hf_assign_packed_bytes(int64_t n, int64_t d);
+/* Do kernels of the context's device keep rows packed? Only those of the CPU do. */
+bool hf_assign_packs(const hf_context *ctx);
 
-/* The share of such rows that bounds must settle so that skipping pays, when otherwise each one is
- * compared with `look` <= k centroids where it lies. What must be settled for a sweep over `moved`
- * of them (bounds.sweep) to pay. What looking at the moved centroids alone would save of a skipped
- * row that is packed again, were these none. */
-double hf_assign_kept_share(int64_t k, int64_t d, int64_t look);
+/* Shares of packed rows, from the cost of each step on this CPU.
+ *   _packed_share    bounds must settle this share so that skipping pays, if otherwise each row is
+ *                    compared with `compared` <= k centroids
+ *   _sweep_share     the same for a sweep over `moved` centroids (bounds.sweep)
+ *   _packed_partial  the part of a skipped row's saving that remains if the row is packed again and
+ *                    compared with the moved centroids, were there none */
+double hf_assign_packed_share(int64_t k, int64_t d, int64_t compared);
 double hf_assign_sweep_share(int64_t k, int64_t d, int64_t moved);
-double hf_assign_kept_partial(int64_t k, int64_t d);
+double hf_assign_packed_partial(int64_t k, int64_t d);
 
-/* Two bounds a row, in units of the Euclidean distance (not squared), rounded outwards, and what is
- * needed to use them (Hamerly 2010). Euclidean metric only. */
+/* Two bounds per row, in units of the Euclidean distance (not squared), rounded outwards, and what
+ * kernels need to use them (Hamerly 2010). Euclidean metric only. */
 struct hf_assign_bounds {
-    float *upper; /* [n] at least d(x, centroid of its label) */
-    float *lower; /* [n] at most d(x, any other centroid) */
-    bool valid;   /* they hold for the centroids before the last move: use them to skip */
-    bool sweep;   /* with valid, of kept rows: compare all with the moved centroids, skip none */
-    const float *drift;      /* [k] at least how far centroid j moved since; 0 only if it did not */
-    int32_t drift_max_index; /* centroid with the largest drift */
+    float *upper;       /* [n] at least d(x, centroid of its label) */
+    float *lower;       /* [n] at most d(x, any other centroid) */
+    bool valid;         /* they hold for the centroids before the last move: use them to skip */
+    bool sweep;         /* valid, packed rows: compare all with the moved centroids, skip none */
+    const float *drift; /* [k] at least how far centroid j moved since; 0 only if it did not */
+    int32_t drift_max_index;       /* centroid with the largest drift */
     float drift_max, drift_second; /* the two largest drifts */
     const float *half;    /* [k] at most half the distance to the nearest other centroid, or NULL */
     const int32_t *moved; /* [n_moved] ascending: centroids with drift > 0 */
@@ -69,9 +70,9 @@ struct hf_assign_stats {
     int64_t changed;   /* labels that differ from those that came in */
     int64_t skipped;   /* rows decided by bounds alone */
     int64_t partial;   /* rows compared with moved centroids only */
-    int64_t rechecked; /* rows that the filter left open */
-    int64_t float64;   /* those of them that float64 decided: differences in float32 did not */
-    int64_t pairs;     /* of rows and centroids that were compared there */
+    int64_t rechecked; /* rows that the filter left open, */
+    int64_t float64;   /* those of them that float64 decided: differences in float32 did not, */
+    int64_t pairs;     /* and the pairs of row and centroid compared for them */
 };
 
 struct hf_assign_args {
@@ -80,11 +81,11 @@ struct hf_assign_args {
     hf_metric metric;
     bool exact; /* false: take the filter's answer */
     struct hf_filter filter;
-    struct hf_assign_kept *kept;     /* NULL: nothing is kept */
-    int64_t kept_first;              /* row of the problem that x begins with */
+    struct hf_assign_packed *packed; /* NULL: rows are packed for this call alone */
+    int64_t packed_first;            /* row of the problem that x begins with */
     int32_t *labels;                 /* [n] in: the last labels, or -1; out: the labels */
     int32_t *old_labels;             /* [n] out: the labels that came in; NULL when not wanted */
-    struct hf_assign_bounds *bounds; /* NULL: none are kept */
+    struct hf_assign_bounds *bounds; /* NULL: none */
     struct hf_sums
         *sums; /* fused update (see update.h): rows whose label changed are moved from their
                                   old cluster to the new one; NULL: not fused */

@@ -357,19 +357,19 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
 }
 
 /* Room for packed rows, of these alone or of a longer problem that they are part of. */
-static bool make_kept(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a) {
+static bool make_packed(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a) {
     const int64_t more = pick(rng, 3) * 32;
-    const size_t bytes = hf_assign_kept_bytes(a->x.rows + more, a->x.cols);
+    const size_t bytes = hf_assign_packed_bytes(a->x.rows + more, a->x.cols);
     if (bytes == 0)
         return true;
-    struct hf_assign_kept *kept = hf_case_alloc_state(c, sizeof *kept);
+    struct hf_assign_packed *packed = hf_case_alloc_state(c, sizeof *packed);
     void *data = hf_case_alloc_state(c, bytes);
-    if (!kept || !data)
+    if (!packed || !data)
         return false;
     memset(data, 0xFF, bytes);
-    *kept = (struct hf_assign_kept){.data = data, .rows = a->x.rows + more};
-    a->kept = kept;
-    a->kept_first = pick(rng, 4) ? 0 : more; /* rows before them are not there: none are kept */
+    *packed = (struct hf_assign_packed){.data = data, .rows = a->x.rows + more};
+    a->packed = packed;
+    a->packed_first = pick(rng, 4) ? 0 : more; /* the rows before are missing: none stay packed */
     return true;
 }
 
@@ -444,7 +444,7 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
         return false;
     if (pick(rng, 2))
         a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
-    if (pick(rng, 3) && !make_kept(rng, c, a))
+    if (pick(rng, 3) && !make_packed(rng, c, a))
         return false;
     snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s%s",
              s.kind == MESSY ? hf_data_kind_name(s.messy) : kind_names[s.kind], (int)s.n, (int)s.k,
@@ -454,7 +454,7 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
              : !a->bounds->valid ? " fresh-bounds"
              : a->bounds->sweep  ? " sweep"
                                  : " bounds",
-             a->kept ? " kept" : "", a->exact ? "" : " fast");
+             a->packed ? " packed" : "", a->exact ? "" : " fast");
     return true;
 }
 

@@ -3,37 +3,38 @@
 #include "base/mem.h"
 #include "ops/assign/assign.h"
 
-#define KEPT_TILE 32                     /* rows come in tiles of at most so many, */
-#define KEPT_STEP 32                     /* features in steps of so many, */
-#define KEPT_FEATURE 4                   /* bytes: float32, or two bf16 parts */
-#define KEPT_BESIDE 12                   /* bytes of a row: three float32 */
+#define PACKED_TILE 32                   /* rows of a tile, at most */
+#define PACKED_STEP 32                   /* features of a step, at most */
+#define PACKED_FEATURE 4                 /* bytes of a feature: float32, or two bf16 parts */
+#define PACKED_NORMS 12                  /* bytes beside each row: norm, loss and unit */
 #define SWEEP_MORE 16                    /* centroids: the last group of a sweep is half empty */
 #define SWEEP_BOUNDS 1000                /* units: making the bounds that a sweep needs */
 #define FUSED_BYTES ((int64_t)512 << 10) /* sums up to this size stay in cache */
 
-bool hf_assign_keeps(const hf_context *ctx) { return hf_ctx_is_host(ctx); }
+bool hf_assign_packs(const hf_context *ctx) { return hf_ctx_is_host(ctx); }
 
 bool hf_assign_fuses(const hf_context *ctx, const struct hf_sums *sums) {
     return hf_ctx_is_host(ctx) &&
            sums->k * sums->d * sums->limbs <= FUSED_BYTES / (int64_t)sizeof(int64_t);
 }
 
-size_t hf_assign_kept_bytes(int64_t n, int64_t d) {
-    const int64_t rows = (n + KEPT_TILE - 1) / KEPT_TILE * KEPT_TILE;
-    const int64_t row = (d + KEPT_STEP - 1) / KEPT_STEP * KEPT_STEP * KEPT_FEATURE + KEPT_BESIDE;
+size_t hf_assign_packed_bytes(int64_t n, int64_t d) {
+    const int64_t rows = (n + PACKED_TILE - 1) / PACKED_TILE * PACKED_TILE;
+    const int64_t row =
+        (d + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP * PACKED_FEATURE + PACKED_NORMS;
     size_t bytes;
     if (!(hf_cpu_isas() & ~(uint32_t)(1 << HF_ISA_ID_scalar)) || !hf_mul_size(rows, row, &bytes))
         return 0;
     return bytes;
 }
 
-/* What steps of a row cost, in units of 0.009 ns on one core of about 3.3 GHz. */
+/* What the steps of one row cost, in units of 0.009 ns on one core of about 3.3 GHz. */
 struct prices {
-    double bounds; /* testing them, */
-    double pack;   /* packing the row again where they do not settle it, */
-    double all;    /* and all centroids */
-    double one;    /* centroid */
-    double read;   /* reading the row as it is kept */
+    double bounds; /* testing its bounds */
+    double pack;   /* packing it again if they do not settle it */
+    double all;    /* comparing it with all centroids */
+    double one;    /* comparing it with one */
+    double read;   /* reading it packed */
 };
 
 static struct prices prices_of(int64_t k, int64_t d) {
@@ -54,10 +55,11 @@ static struct prices prices_of(int64_t k, int64_t d) {
     return p;
 }
 
-/* Kept rows only help where all are looked at: a row that bounds do not settle is packed again. */
-double hf_assign_kept_share(int64_t k, int64_t d, int64_t look) {
+/* Packed rows only help if all of them are compared: a row that bounds do not settle is packed
+ * again. */
+double hf_assign_packed_share(int64_t k, int64_t d, int64_t compared) {
     const struct prices p = prices_of(k, d);
-    const double without = look < k ? p.read + (double)look * p.one : p.all;
+    const double without = compared < k ? p.read + (double)compared * p.one : p.all;
     return 1 - (without - p.bounds) / (p.pack + p.all);
 }
 
@@ -67,7 +69,7 @@ double hf_assign_sweep_share(int64_t k, int64_t d, int64_t moved) {
     return 1 - saved / (p.pack + p.all);
 }
 
-double hf_assign_kept_partial(int64_t k, int64_t d) {
+double hf_assign_packed_partial(int64_t k, int64_t d) {
     const struct prices p = prices_of(k, d);
     return p.all / (p.pack + p.all);
 }
@@ -87,7 +89,7 @@ static void assign_cost(const void *args, double *flops, double *bytes) {
              k * d * (double)hf_dtype_bytes(a->c.dtype);
 }
 
-/* What is not exact takes the answer of the kernel's own filter. */
+/* Calls that are not exact take the answer of the filter, and each kernel has its own. */
 static bool assign_unanimous(const void *args) {
     return ((const struct hf_assign_args *)args)->exact;
 }

@@ -19,8 +19,8 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                   .metric = fit->problem.opts.metric,
                                   .exact = fit->problem.opts.precision == HF_EXACT,
                                   .filter = fit->frame.filter,
-                                  .kept = fit->work.packed,
-                                  .kept_first = first,
+                                  .packed = fit->work.packed,
+                                  .packed_first = first,
                                   .labels = fit->labels.host + first,
                                   .stats = stats};
     if (bounds) {

@@ -144,8 +144,8 @@ static double settled(const struct hf_fit_problem *problem, const struct hf_skip
 
 /* Packed rows, as far as the policy may know of them: whether there is memory for them must not
  * decide which rows are skipped where that may decide a label. */
-static const struct hf_assign_kept *packed(const struct hf_fit_problem *problem,
-                                           const struct hf_work *work) {
+static const struct hf_assign_packed *packed(const struct hf_fit_problem *problem,
+                                             const struct hf_work *work) {
     return problem->opts.precision == HF_EXACT ? work->packed : NULL;
 }
 
@@ -166,7 +166,8 @@ static bool may_sweep(const struct hf_fit_problem *problem, const struct hf_skip
 /* The share that bounds must settle of rows that are kept. */
 static double kept_share(const struct hf_fit_problem *problem, const struct hf_skip *skip,
                          bool sweeps) {
-    return hf_assign_kept_share(problem->k, problem->d, sweeps ? skip->bounds.n_moved : problem->k);
+    return hf_assign_packed_share(problem->k, problem->d,
+                                  sweeps ? skip->bounds.n_moved : problem->k);
 }
 
 /* Do bounds settle enough of a few rows for all rows to have them? */
@@ -196,7 +197,7 @@ static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
     HF_TRY(hf_assign(problem->ctx, &args));
     const double share = kept_share(problem, &fit->skip, sweeps) * HF_PROBE_ROWS;
     const double done =
-        settled(problem, &fit->skip, &stats, hf_assign_kept_partial(problem->k, problem->d));
+        settled(problem, &fit->skip, &stats, hf_assign_packed_partial(problem->k, problem->d));
     *pay = s->probed && done >= share;
     if (s->probed && done < share / 2) /* not soon */
         s->rest = sweeps ? LONGEST_REST : PROBE_REST;
@@ -235,7 +236,7 @@ static double foreseen(const struct hf_fit_problem *problem, const struct hf_ski
         stats.skipped += skipped;
         stats.partial += !skipped && label >= 0 && !(b->drift[label] > 0);
     }
-    const double partial = hf_assign_kept_partial(problem->k, problem->d);
+    const double partial = hf_assign_packed_partial(problem->k, problem->d);
     return rows > 0 ? settled(problem, skip, &stats, partial) / (double)(SAMPLES * rows) : 1;
 }
 
@@ -329,7 +330,7 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
             ? kept_share(problem, &fit->skip, may_sweep(problem, &fit->skip, &fit->work))
             : 1 / worth(problem);
     const double partial =
-        packed(problem, &fit->work) ? hf_assign_kept_partial(problem->k, problem->d) : 1;
+        packed(problem, &fit->work) ? hf_assign_packed_partial(problem->k, problem->d) : 1;
     s->paid = settled(problem, &fit->skip, stats, partial) >= share * (double)problem->n;
     if (s->paid) {
         s->penalty = 1;

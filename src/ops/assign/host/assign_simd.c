@@ -14,7 +14,7 @@
 #endif
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
-#include "ops/assign/host/kept.h"
+#include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/prepare.h"
 #include "ops/assign/host/project.h"
 #include "ops/assign/host/settle.h"
@@ -42,7 +42,7 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
         return;
     }
     load_block(job, w);
-    clear_picks(b);
+    best_clear(b);
     if (!project) {
         tile_argmax(job, w, p);
         return;
@@ -57,8 +57,8 @@ static void settle_lists(const struct job *job, struct worker *w) {
     int n_dense = 0;
     for (int s = 0; s < b->rows; s++) {
         const int listed = w->listed[s];
-        if (listed > 0 && listed <= NEAR_LIST)
-            near_list(job, w, s, w->list + s * NEAR_LIST, listed);
+        if (listed > 0 && listed <= CANDIDATES_MAX)
+            difference_list(job, w, s, w->list + s * CANDIDATES_MAX, listed);
         else
             w->dense[n_dense++] = s;
     }
@@ -78,8 +78,8 @@ static void settle_open(const struct job *job, struct worker *w) {
         b->row[s] = open[s].row;
         w->least[s] = INFINITY;
         w->least_arg[s] = INT32_MAX;
-        w->beside[s] = -1;
-        w->sure[s] = 0;
+        w->others[s] = -1;
+        w->decided[s] = 0;
         w->listed[s] = 0;
     }
     w->slot64 = -1;
@@ -90,12 +90,12 @@ static void settle_open(const struct job *job, struct worker *w) {
     settle_lists(job, w);
     for (int s = 0; s < b->rows; s++) {
         settle_row(job, w, b->row[s], w->least_arg[s]);
-        w->stats.float64 += !w->sure[s];
+        w->stats.float64 += !w->decided[s];
         if (job->a->bounds)
             settle_bounds(job, b->row[s], w->least_arg[s],
-                          w->sure[s] ? skip_upper(w->least[s])
-                                     : skip_own_distance(job, b->row[s], w->least_arg[s]),
-                          larger(open[s].lower, skip_lower(w->beside[s])));
+                          w->decided[s] ? skip_upper(w->least[s])
+                                        : skip_own_distance(job, b->row[s], w->least_arg[s]),
+                          larger(open[s].lower, skip_lower(w->others[s])));
     }
     w->stats.rechecked += b->rows;
     b->rows = 0;
@@ -140,7 +140,7 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
                 settle_open(job, w);
         }
     } else if (a->bounds && a->bounds->valid) {
-        skip_scan(job, w, begin, end);
+        skip_rows(job, w, begin, end);
     } else {
         for (int64_t i = begin; i < end; i++)
             w->full[w->n_full++] = i;
@@ -148,20 +148,21 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
 }
 
 /* Rows [begin, end) through the tiles, from or to where they are kept. */
-static void kept_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+static void packed_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     struct block *b = &w->block;
     for (int64_t first = begin; first < end; first += b->capacity) {
         const int64_t count = end - first < b->capacity ? end - first : b->capacity;
-        const struct rows_at at = {.x = (char *)job->kept.x + (size_t)first * tile_kept_bytes(job),
-                                   .norm2 = job->kept.norm2 + first,
-                                   .loss = job->kept.loss ? job->kept.loss + first : NULL,
-                                   .unit = job->kept.unit ? job->kept.unit + first : NULL};
+        const struct rows_at at = {.x = (char *)job->packed.x +
+                                        (size_t)first * tile_packed_bytes(job),
+                                   .norm2 = job->packed.norm2 + first,
+                                   .loss = job->packed.loss ? job->packed.loss + first : NULL,
+                                   .unit = job->packed.unit ? job->packed.unit + first : NULL};
         block_put(b, &at);
         b->first = first;
         b->rows = (int)count;
-        if (job->kept_use == KEPT_FILL)
+        if (job->packed_use == PACKED_FILL)
             load_block(job, w);
-        clear_picks(b);
+        best_clear(b);
         tile_argmax(job, w, job->sweep ? &job->moved : &job->all);
         if (job->sweep)
             settle_partial(job, w);
@@ -179,17 +180,17 @@ static void kept_rows(const struct job *job, struct worker *w, int64_t begin, in
 static int64_t take_rows(struct job *job, struct worker *w) {
     int64_t first = atomic_load_explicit(&job->next_row, memory_order_relaxed);
     while (first < job->n &&
-           !atomic_compare_exchange_weak_explicit(&job->next_row, &first, scan_end(job, first),
+           !atomic_compare_exchange_weak_explicit(&job->next_row, &first, take_end(job, first),
                                                   memory_order_relaxed, memory_order_relaxed)) {
     }
-    w->soon = w->soon_end = NULL;
-    const int skips = job->a->bounds && job->a->bounds->valid && job->kept_use == KEPT_NONE;
+    w->fetch = w->fetch_end = NULL;
+    const int skips = job->a->bounds && job->a->bounds->valid && job->packed_use == PACKED_NONE;
     if (first < job->n && !skips) {
-        const int64_t end = scan_end(job, first);
-        const int kept = job->kept_use == KEPT_READ;
-        const size_t row = kept ? tile_kept_bytes(job) : job->row_bytes;
-        w->soon = kept ? (const char *)job->kept.x + (size_t)first * row : job_row(job, first);
-        w->soon_end = w->soon + (size_t)(end - first) * row;
+        const int64_t end = take_end(job, first);
+        const int packed = job->packed_use == PACKED_READ;
+        const size_t row = packed ? tile_packed_bytes(job) : job->row_bytes;
+        w->fetch = packed ? (const char *)job->packed.x + (size_t)first * row : job_row(job, first);
+        w->fetch_end = w->fetch + (size_t)(end - first) * row;
     }
     return first;
 }
@@ -202,16 +203,16 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
         tile_begin();
         int64_t first = take_rows(job, w);
         while (first < job->n) {
-            const int64_t stop = scan_end(job, first);
-            const int64_t soon = take_rows(job, w);
+            const int64_t stop = take_end(job, first);
+            const int64_t next = take_rows(job, w);
             note_old_labels(job, first, stop);
-            if (job->kept_use != KEPT_NONE) {
-                kept_rows(job, w, first, stop);
+            if (job->packed_use != PACKED_NONE) {
+                packed_rows(job, w, first, stop);
             } else {
                 queue_rows(job, w, first, stop);
                 drain(job, w, 0);
             }
-            first = soon;
+            first = next;
         }
         drain(job, w, 1);
         /* merge() brings in a few rows sooner than the sums of K clusters */
@@ -270,49 +271,49 @@ static void merge(struct job *job, hf_pool *pool) {
     }
 }
 
-static hf_status run(const struct hf_call *call, enum idea idea) {
+static hf_status run(const struct hf_call *call, enum variant variant) {
     struct job job;
     hf_pool *pool = call->stream;
-    carve_job(&job, call->args, idea, hf_pool_workers(pool), call->ws);
+    carve_job(&job, call->args, variant, hf_pool_workers(pool), call->ws);
     prepare(&job, pool);
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
     while (half_in_doubt(&job) && !half_pays(&job)) {
-        carve_job(&job, call->args, half_instead(&job), hf_pool_workers(pool), call->ws);
+        carve_job(&job, call->args, half_fallback(&job), hf_pool_workers(pool), call->ws);
         prepare(&job, pool);
     }
 #endif
     job.begin_dense = !filter_pays(&job);
-    kept_begin(&job);
+    packed_begin(&job);
     hf_parallel_for(pool, job.n_workers, 1, work, &job);
-    kept_end(&job);
+    packed_end(&job);
     merge(&job, pool);
     return HF_OK;
 }
 
-static hf_status simd_run(const struct hf_call *call) { return run(call, IDEA_PLAIN); }
+static hf_status simd_run(const struct hf_call *call) { return run(call, VARIANT_PLAIN); }
 
 static size_t simd_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, IDEA_PLAIN, call->device->workers, NULL);
+    return carve_job(&job, call->args, VARIANT_PLAIN, call->device->workers, NULL);
 }
 
-static hf_status project_run(const struct hf_call *call) { return run(call, IDEA_PROJECT); }
+static hf_status project_run(const struct hf_call *call) { return run(call, VARIANT_PROJECT); }
 
 static size_t project_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, IDEA_PROJECT, call->device->workers, NULL);
+    return carve_job(&job, call->args, VARIANT_PROJECT, call->device->workers, NULL);
 }
 
 #if TILE_HAS_HALF
 static hf_status half_run(const struct hf_call *call) {
-    return run(call, half_idea(call->args, IDEA_HALF));
+    return run(call, half_variant(call->args, VARIANT_HALF));
 }
 
 static size_t half_workspace(const struct hf_call *call) {
     struct job job;
-    const size_t half = carve_job(&job, call->args, IDEA_HALF, call->device->workers, NULL);
-    const size_t plain = carve_job(&job, call->args, IDEA_PLAIN, call->device->workers, NULL);
+    const size_t half = carve_job(&job, call->args, VARIANT_HALF, call->device->workers, NULL);
+    const size_t plain = carve_job(&job, call->args, VARIANT_PLAIN, call->device->workers, NULL);
     return half > plain ? half : plain;
 }
 
@@ -327,18 +328,18 @@ static double half_estimate(const struct hf_call *call) {
 }
 
 static hf_status i8_run(const struct hf_call *call) {
-    return run(call, half_idea(call->args, IDEA_I8));
+    return run(call, half_variant(call->args, VARIANT_I8));
 }
 
 /* Of an idea in bytes, or of what is taken instead. */
-static size_t bytes_workspace(const struct hf_call *call, enum idea idea) {
+static size_t bytes_workspace(const struct hf_call *call, enum variant variant) {
     struct job job;
-    const size_t bytes = carve_job(&job, call->args, idea, call->device->workers, NULL);
+    const size_t bytes = carve_job(&job, call->args, variant, call->device->workers, NULL);
     const size_t half = half_workspace(call);
     return bytes > half ? bytes : half;
 }
 
-static size_t i8_workspace(const struct hf_call *call) { return bytes_workspace(call, IDEA_I8); }
+static size_t i8_workspace(const struct hf_call *call) { return bytes_workspace(call, VARIANT_I8); }
 
 /* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
 static bool i8_supports(const struct hf_call *call) {
@@ -365,11 +366,11 @@ static double i8_estimate(const struct hf_call *call) {
 }
 
 static hf_status i8x2_run(const struct hf_call *call) {
-    return run(call, half_idea(call->args, IDEA_I8X2));
+    return run(call, half_variant(call->args, VARIANT_I8X2));
 }
 
 static size_t i8x2_workspace(const struct hf_call *call) {
-    return bytes_workspace(call, IDEA_I8X2);
+    return bytes_workspace(call, VARIANT_I8X2);
 }
 
 static bool i8x2_supports(const struct hf_call *call) {
@@ -384,11 +385,11 @@ static double i8x2_estimate(const struct hf_call *call) {
 #endif
 
 #if TILE_HAS_I16
-static hf_status i16_run(const struct hf_call *call) { return run(call, IDEA_I16); }
+static hf_status i16_run(const struct hf_call *call) { return run(call, VARIANT_I16); }
 
 static size_t i16_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, IDEA_I16, call->device->workers, NULL);
+    return carve_job(&job, call->args, VARIANT_I16, call->device->workers, NULL);
 }
 
 static bool i16_supports(const struct hf_call *call) {

@@ -189,13 +189,13 @@ static double basis_skew(struct job *job, hf_pool *pool) {
 /* Round coordinates as coarse rows are; the length of what that moved them. */
 static double basis_round(float *c) {
     float exact[BASIS_ROOM];
-    double lost = 0;
+    double loss = 0;
     memcpy(exact, c, sizeof exact);
     for (int j = 0; j < BASIS_ROOM; j += VW)
         vf_store(c + j, tile_coarse_value(vf_load(exact + j)));
     for (int j = 0; j < BASIS_ROOM; j++)
-        lost += ((double)c[j] - (double)exact[j]) * ((double)c[j] - (double)exact[j]);
-    return sqrt(lost);
+        loss += ((double)c[j] - (double)exact[j]) * ((double)c[j] - (double)exact[j]);
+    return sqrt(loss);
 }
 
 /* Coarse centroid of a slot: its coordinates and the length of what they leave. */
@@ -203,7 +203,7 @@ static void basis_pack(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
     struct basis *b = &job->basis;
     for (int64_t slot = begin; slot < end; slot++) {
-        const int seen = slot < job->k && job->c_length[slot] < WILD;
+        const int seen = slot < job->k && job->c_length[slot] < OUT_OF_RANGE;
         float c[BASIS_ROOM] = {0};
         float length[BASIS_ROOM] = {0};
         const double all = seen ? b->square[slot] : 0;
@@ -211,7 +211,7 @@ static void basis_pack(void *user, int worker, int64_t begin, int64_t end) {
         if (seen) {
             const float *z = b->z + slot * BASIS_ROOM;
             memcpy(c, z, sizeof(float) * (size_t)b->p);
-            b->lost[slot] = (float)(basis_round(c) * (1 + 0x1p-20));
+            b->loss[slot] = (float)(basis_round(c) * (1 + 0x1p-20));
             for (int j = 0; j < b->p; j++)
                 left += (double)c[j] * ((double)c[j] - 2 * (double)z[j]);
         }
@@ -220,7 +220,7 @@ static void basis_pack(void *user, int worker, int64_t begin, int64_t end) {
         (void)basis_round(length);
         c[b->p] = length[0];
         tile_pack_centroid(b->coarse_job, &job->workers[worker], &b->coarse, slot, c,
-                           seen ? b->start[slot] : LOST);
+                           seen ? b->start[slot] : EXCLUDED);
     }
 }
 
@@ -271,10 +271,10 @@ static int basis_make(struct job *job, hf_pool *pool) {
     b->tiny = (float)(sqrt((double)job->d) * 0x1p-61);
     hf_parallel_for(pool, b->directions.groups * TILE_K, 4, basis_pack_directions, job);
     hf_parallel_for(pool, b->coarse.groups * TILE_K, TILE_K, basis_pack, job);
-    b->lost_most = 0;
+    b->loss_most = 0;
     for (int64_t k = 0; k < job->k; k++)
-        if (job->c_length[k] < WILD)
-            b->lost_most = fmaxf(b->lost_most, b->lost[k] * (1 + 0x1p-7f));
+        if (job->c_length[k] < OUT_OF_RANGE)
+            b->loss_most = fmaxf(b->loss_most, b->loss[k] * (1 + 0x1p-7f));
     return 1;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys (host/near.h) of open rows to all centroids, where lists would be long or nothing is known
+ * Keys (host/differences.h) of open rows to all centroids, where lists would be long or nothing is known
  * of a row: two vectors of rows (lane = row) by a few centroids, all sums in registers.
  *   rows       [tile][panel of VW rows][d][VW]   over the block's packed rows
  *   centroids  [d][VW], one after another        over the rows on their way there
@@ -7,12 +7,12 @@
 #ifndef HF_ASSIGN_DENSE_H
 #define HF_ASSIGN_DENSE_H
 
-#include "ops/assign/host/near.h"
+#include "ops/assign/host/differences.h"
 #include <float.h>
 
 #define DENSE_K (VREGS == 32 ? 12 : 5) /* centroids of a tile in float32 */
 #define DENSE_ROWS (2 * VW)            /* its rows */
-#define FLAT_ZERO (-2.0)               /* see near_is_zero() */
+#define ROW_OF_ZEROS (-2.0)            /* see difference_is_zero() */
 #define DENSE_K64 VDW
 #define DENSE_ROWS64 (2 * VDW)
 #define DENSE_BYTES(d_pad) (sizeof(float) * DENSE_ROWS * (size_t)(d_pad))
@@ -21,7 +21,7 @@
 static double dense_row_ns(const struct job *job) {
     const double d = (double)job->d;
     const double k = ceil((double)job->k / DENSE_K) * DENSE_K;
-    const double wide = near_possible(job) ? 1 : job->a->metric == HF_EUCLIDEAN ? 2 : 1.2;
+    const double wide = difference_possible(job) ? 1 : job->a->metric == HF_EUCLIDEAN ? 2 : 1.2;
     const double feature = VREGS == 32 ? 0.0195 : 0.045;
     return k * wide * (feature * d + 0.15) + 0.3 * d + 10;
 }
@@ -49,7 +49,7 @@ static void dense_pack_panel(const struct job *job, struct worker *w, const stru
     for (int i = 0; i < VW; i++) {
         float *row = w->rows + i * job->d_pad;
         if (first + i < q->count)
-            near_row(job, w->block.row[q->slot[first + i]], row);
+            difference_row(job, w->block.row[q->slot[first + i]], row);
         else
             memset(row, 0, sizeof *row * (size_t)job->d_pad);
     }
@@ -72,7 +72,7 @@ static void dense_pack_centroids(const struct job *job, struct worker *w, int fi
         UNROLL(16)
         for (int i = 0; i < VW; i++) {
             const float *c = hf_array_row(&job->a->c, job->live[first + (i < count ? i : 0)]);
-            r[i] = near_load(c + j, job->d - j);
+            r[i] = difference_load(c + j, job->d - j);
         }
         vf_transpose(r);
         UNROLL(16)
@@ -119,7 +119,7 @@ static NOINLINE void dense_tile(const float *x, const float *c, int64_t d, int64
 }
 
 /* The least two of each row so far; the block's best and next, of what is open now. */
-static void dense_pick(const struct job *job, struct worker *w, const float *out, int row,
+static void dense_best(const struct job *job, struct worker *w, const float *out, int row,
                        int first, int count) {
     const struct block *b = &w->block;
     for (int i = row; i < row + DENSE_ROWS; i += VW) {
@@ -141,9 +141,9 @@ static void dense_pick(const struct job *job, struct worker *w, const float *out
 
 /* A candidate for float64, which takes them many at once. */
 static void dense_offer(const struct job *job, struct worker *w, int slot, int32_t k) {
-    int32_t *list = w->list + slot * NEAR_LIST;
-    if (w->listed[slot] == NEAR_LIST) {
-        exact_some(job, w, slot, list, NEAR_LIST);
+    int32_t *list = w->list + slot * CANDIDATES_MAX;
+    if (w->listed[slot] == CANDIDATES_MAX) {
+        exact_some(job, w, slot, list, CANDIDATES_MAX);
         w->listed[slot] = 0;
     }
     list[w->listed[slot]++] = k;
@@ -158,7 +158,7 @@ static void dense_collect(const struct job *job, struct worker *w, const struct 
             uint32_t bits = vm_bits(vf_le(vf_load(out + t * DENSE_ROWS + (i - row)), cut));
             for (; bits; bits &= bits - 1) {
                 const int at = i + __builtin_ctz(bits);
-                if (at < q->count && !w->sure[q->slot[at]])
+                if (at < q->count && !w->decided[q->slot[at]])
                     dense_offer(job, w, q->slot[at], job->live[first + t]);
             }
         }
@@ -176,7 +176,7 @@ static void dense_sweep(const struct job *job, struct worker *w, const struct de
             if (q->collect)
                 dense_collect(job, w, q, out, row, k, count);
             else
-                dense_pick(job, w, out, row, k, count);
+                dense_best(job, w, out, row, k, count);
         }
     }
 }
@@ -187,11 +187,11 @@ static int dense_conclude(const struct job *job, struct worker *w, const struct 
     int left = 0;
     for (int i = 0; i < q->count; i++) {
         const int slot = q->slot[i];
-        const double cut = near_cut(job, (double)b->best[i], job->near_least);
-        w->sure[slot] = (double)b->next[i] > cut;
-        near_beside(job, w, slot, (double)(w->sure[slot] ? b->next[i] : b->best[i]));
-        if (w->sure[slot]) {
-            w->least[slot] = near_above(job, (double)b->best[i]);
+        const double cut = difference_cut(job, (double)b->best[i], job->difference_least);
+        w->decided[slot] = (double)b->next[i] > cut;
+        difference_others(job, w, slot, (double)(w->decided[slot] ? b->next[i] : b->best[i]));
+        if (w->decided[slot]) {
+            w->least[slot] = difference_upper(job, (double)b->best[i]);
             w->least_arg[slot] = b->arg[i];
             continue;
         }
@@ -219,7 +219,7 @@ static void dense_f32(const struct job *job, struct worker *w, struct dense *q) 
 
 /* ---- the same in float64 */
 
-/* Row `first` of the call and VDW - 1 more. flat [VDW]: see near_flat(), < 0 without a bound. */
+/* Row `first` of the call and VDW - 1 more. error [VDW]: see difference_error(), < 0 without a bound. */
 static void dense_pack_panel64(const struct job *job, struct worker *w, const struct dense *q,
                                int first) {
     double *dst = (double *)w->own.x + (int64_t)first * job->d_pad;
@@ -230,10 +230,10 @@ static void dense_pack_panel64(const struct job *job, struct worker *w, const st
         if (first + i >= q->count)
             continue;
         gather_wide(row, job_row(job, w->block.row[q->slot[first + i]]), job->a->x.dtype, job->d);
-        const double norm = job->a->metric == HF_EUCLIDEAN ? 0 : near_norm(row, job->d);
-        w->near_flat[first + i] = near_bounded(job, norm)                  ? near_flat(job, norm)
-                                  : norm == 0 && near_is_zero(row, job->d) ? FLAT_ZERO
-                                                                           : -1;
+        const double norm = job->a->metric == HF_EUCLIDEAN ? 0 : difference_norm(row, job->d);
+        w->key_error[first + i] = difference_bounded(job, norm) ? difference_error(job, norm)
+                                  : norm == 0 && difference_is_zero(row, job->d) ? ROW_OF_ZEROS
+                                                                                 : -1;
     }
     for (int64_t j = 0; j < job->d_pad; j += VDW) {
         vd r[VDW];
@@ -317,13 +317,13 @@ static double dense_factor(const struct job *job, int32_t k) {
     return metric == HF_EUCLIDEAN ? 1 : metric == HF_DOT ? -1 : -job->c_inverse[k];
 }
 
-/* As dense_pick(); numbers of centroids are float64, too. */
-static void dense_pick64(const struct job *job, struct worker *w, const double *out, int row,
+/* As dense_best(); numbers of centroids are float64, too. */
+static void dense_best64(const struct job *job, struct worker *w, const double *out, int row,
                          int first, int count) {
     for (int i = row; i < row + DENSE_ROWS64; i += VDW) {
-        vd best = vd_load(w->near_best + i);
-        vd next = vd_load(w->near_next + i);
-        vd arg = vd_load(w->near_arg + i);
+        vd best = vd_load(w->key_best + i);
+        vd next = vd_load(w->key_next + i);
+        vd arg = vd_load(w->key_arg + i);
         for (int t = 0; t < count; t++) {
             const int32_t k = job->live[first + t];
             const vd key =
@@ -333,9 +333,9 @@ static void dense_pick64(const struct job *job, struct worker *w, const double *
             best = vd_min(best, key);
             arg = vd_select(nearer, vd_set1((double)k), arg);
         }
-        vd_store(w->near_best + i, best);
-        vd_store(w->near_next + i, next);
-        vd_store(w->near_arg + i, arg);
+        vd_store(w->key_best + i, best);
+        vd_store(w->key_next + i, next);
+        vd_store(w->key_arg + i, arg);
     }
 }
 
@@ -343,10 +343,10 @@ static void dense_collect64(const struct job *job, struct worker *w, const struc
                             const double *out, int row, int first, int count) {
     for (int i = row; i < row + DENSE_ROWS64 && i < q->count; i++) {
         const int slot = q->slot[i];
-        for (int t = 0; t < count && !w->sure[slot]; t++) {
+        for (int t = 0; t < count && !w->decided[slot]; t++) {
             const int32_t k = job->live[first + t];
             const double key = out[t * DENSE_ROWS64 + (i - row)] * dense_factor(job, k);
-            if (!(key > w->near_best[i]))
+            if (!(key > w->key_best[i]))
                 dense_offer(job, w, slot, k);
         }
     }
@@ -363,7 +363,7 @@ static void dense_sweep64(const struct job *job, struct worker *w, const struct 
             if (q->collect)
                 dense_collect64(job, w, q, out, row, k, count);
             else
-                dense_pick64(job, w, out, row, k, count);
+                dense_best64(job, w, out, row, k, count);
         }
     }
 }
@@ -372,22 +372,22 @@ static int dense_conclude64(const struct job *job, struct worker *w, const struc
     int left = 0;
     for (int i = 0; i < q->count; i++) {
         const int slot = q->slot[i];
-        const double best = w->near_best[i];
-        const double flat = w->near_flat[i];
-        if (flat == FLAT_ZERO) {
-            w->sure[slot] = 1;
+        const double best = w->key_best[i];
+        const double error = w->key_error[i];
+        if (error == ROW_OF_ZEROS) {
+            w->decided[slot] = 1;
             w->least_arg[slot] = 0;
             continue;
         }
-        const double cut = flat >= 0 ? near_cut(job, best, flat) : INFINITY;
-        w->sure[slot] = w->near_next[i] > cut;
-        near_beside(job, w, slot, w->sure[slot] ? w->near_next[i] : best);
-        if (w->sure[slot]) {
-            w->least[slot] = near_above(job, best);
-            w->least_arg[slot] = (int32_t)w->near_arg[i];
+        const double cut = error >= 0 ? difference_cut(job, best, error) : INFINITY;
+        w->decided[slot] = w->key_next[i] > cut;
+        difference_others(job, w, slot, w->decided[slot] ? w->key_next[i] : best);
+        if (w->decided[slot]) {
+            w->least[slot] = difference_upper(job, best);
+            w->least_arg[slot] = (int32_t)w->key_arg[i];
             continue;
         }
-        w->near_best[i] = cut;
+        w->key_best[i] = cut;
         left++;
     }
     return left;
@@ -397,9 +397,9 @@ static void dense_f64(const struct job *job, struct worker *w, struct dense *q) 
     const int rows = (q->count + DENSE_ROWS64 - 1) / DENSE_ROWS64 * DENSE_ROWS64;
     for (int i = 0; i < rows; i += VDW) {
         dense_pack_panel64(job, w, q, i);
-        vd_store(w->near_best + i, vd_set1(INFINITY));
-        vd_store(w->near_next + i, vd_set1(INFINITY));
-        vd_store(w->near_arg + i, vd_set1(0));
+        vd_store(w->key_best + i, vd_set1(INFINITY));
+        vd_store(w->key_next + i, vd_set1(INFINITY));
+        vd_store(w->key_arg + i, vd_set1(0));
     }
     dense_sweep64(job, w, q);
     if (dense_conclude64(job, w, q) == 0)
@@ -412,13 +412,13 @@ static void dense_f64(const struct job *job, struct worker *w, struct dense *q) 
 
 /* Labels of the rows in these slots of the block, whose packed rows are overwritten. */
 static void dense_settle(const struct job *job, struct worker *w, const int *slot, int count) {
-    const int wide = job->near == NEAR_F32 ? DENSE_ROWS : DENSE_ROWS64;
+    const int wide = job->difference == DIFFERENCE_F32 ? DENSE_ROWS : DENSE_ROWS64;
     const int most = (int)(w->dense_bytes / DENSE_BYTES(job->d_pad)) * wide;
-    for (int done = 0; job->near != NEAR_NONE && done < count; done += most) {
+    for (int done = 0; job->difference != DIFFERENCE_NONE && done < count; done += most) {
         struct dense q = {slot + done, count - done < most ? count - done : most, 0};
         for (int i = 0; i < q.count; i++)
             w->listed[q.slot[i]] = 0;
-        if (job->near == NEAR_F32)
+        if (job->difference == DIFFERENCE_F32)
             dense_f32(job, w, &q);
         else
             dense_f64(job, w, &q);
@@ -426,10 +426,10 @@ static void dense_settle(const struct job *job, struct worker *w, const int *slo
     for (int i = 0; i < count; i++) {
         const int s = slot[i];
         w->stats.pairs += job->n_live;
-        if (job->near == NEAR_NONE)
+        if (job->difference == DIFFERENCE_NONE)
             exact_all(job, w, s);
-        else if (!w->sure[s])
-            exact_some(job, w, s, w->list + s * NEAR_LIST, w->listed[s]);
+        else if (!w->decided[s])
+            exact_some(job, w, s, w->list + s * CANDIDATES_MAX, w->listed[s]);
         if (w->least_arg[s] == INT32_MAX)
             exact_all(job, w, s);
     }

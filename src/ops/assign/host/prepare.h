@@ -15,10 +15,10 @@
 #include <string.h>
 
 #define BLOCK_ROWS_MAX 512
-#define SCAN_ROWS 512                 /* rows a worker takes at once, at most, */
-#define SCAN_SHARE 2                  /* and of this part of its share of those that are left, */
-#define SCAN_LEAST (2 * TILE_ROWS)    /* but not fewer, */
-#define SCAN_NEAR ((size_t)256 << 10) /* nor fewer than at most where centroids take more bytes */
+#define TAKE_ROWS 512                  /* rows a worker takes at once, at most, */
+#define TAKE_SHARE 2                   /* and of this part of its share of those that are left, */
+#define TAKE_LEAST (2 * TILE_ROWS)     /* but not fewer, */
+#define TAKE_CACHE ((size_t)256 << 10) /* nor fewer than at most where centroids take more bytes */
 
 /* Rows of a block: their packed form should stay in half of the L2 cache. */
 static int prepare_block_rows(const struct job *job) {
@@ -36,18 +36,18 @@ static int prepare_block_rows(const struct job *job) {
 }
 
 /* Each block of rows meets all centroids: where these are far they shall pay. */
-static int64_t prepare_scan_least(const struct job *job) {
+static int64_t prepare_take_least(const struct job *job) {
     const size_t centroids = tile_group_bytes(job) * (size_t)job->all.groups;
-    return centroids > SCAN_NEAR ? SCAN_ROWS : SCAN_LEAST;
+    return centroids > TAKE_CACHE ? TAKE_ROWS : TAKE_LEAST;
 }
 
 /* The end of the rows that a worker takes from `first` on: fewer towards the end, that none waits
  * long for another. */
-static int64_t scan_end(const struct job *job, int64_t first) {
+static int64_t take_end(const struct job *job, int64_t first) {
     const int64_t left = job->n - first;
-    int64_t rows = left / (SCAN_SHARE * job->n_workers) / TILE_ROWS * TILE_ROWS;
-    rows = rows < job->scan_least ? job->scan_least : rows;
-    rows = rows > SCAN_ROWS ? SCAN_ROWS : rows;
+    int64_t rows = left / (TAKE_SHARE * job->n_workers) / TILE_ROWS * TILE_ROWS;
+    rows = rows < job->take_least ? job->take_least : rows;
+    rows = rows > TAKE_ROWS ? TAKE_ROWS : rows;
     return first + (rows < left ? rows : left);
 }
 
@@ -56,7 +56,7 @@ static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, i
     p->groups = (count + TILE_K - 1) / TILE_K;
     p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
     p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
-    p->lost = tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
+    p->loss = tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
                                  : NULL;
     p->length = hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups);
 }
@@ -106,8 +106,8 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     b->next = hf_carve_take(carve, sizeof(float) * rows);
     b->arg = hf_carve_take(carve, sizeof(int32_t) * rows);
     block_put(b, own);
-    const size_t kept = job->project ? rows : VW;
-    w->rows = hf_carve_take(carve, sizeof(float) * (kept * (size_t)job->d_pad + 2 * VW));
+    const size_t unpacked = job->project ? rows : VW;
+    w->rows = hf_carve_take(carve, sizeof(float) * (unpacked * (size_t)job->d_pad + 2 * VW));
     w->parts = hf_carve_take(carve, sizeof(float) * VW * VW);
     w->scratch = hf_carve_take(carve, tile_scratch_bytes(job));
     if (job->project) {
@@ -119,19 +119,19 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
         w->coarse_row = hf_carve_take(carve, sizeof(float) * BASIS_ROOM * VW);
         w->coarse = hf_carve_take(carve, tile_row_bytes(basis->coarse_job) * rows);
     }
-    w->full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + SCAN_ROWS));
-    w->partial = hf_carve_take(carve, sizeof(int64_t) * (rows + SCAN_ROWS));
+    w->full = hf_carve_take(carve, sizeof(int64_t) * (2 * rows + TAKE_ROWS));
+    w->partial = hf_carve_take(carve, sizeof(int64_t) * (rows + TAKE_ROWS));
     w->open = hf_carve_take(carve, sizeof(struct open_row) * 2 * (rows + TILE_ROWS));
-    w->list = hf_carve_take(carve, sizeof(int32_t) * open * NEAR_LIST);
+    w->list = hf_carve_take(carve, sizeof(int32_t) * open * CANDIDATES_MAX);
     w->listed = hf_carve_take(carve, sizeof(int32_t) * open);
     w->least_arg = hf_carve_take(carve, sizeof(int32_t) * open);
-    double **const each[] = {&w->least,     &w->beside,   &w->near_best,
-                             &w->near_next, &w->near_arg, &w->near_flat};
+    double **const each[] = {&w->least,    &w->others,  &w->key_best,
+                             &w->key_next, &w->key_arg, &w->key_error};
     for (int i = 0; i < 6; i++)
         *each[i] = hf_carve_take(carve, sizeof(double) * open);
-    w->sure = hf_carve_take(carve, open);
+    w->decided = hf_carve_take(carve, open);
     w->dense = hf_carve_take(carve, sizeof(int) * open);
-    w->near_row = hf_carve_take(carve, sizeof(float) * (size_t)job->d_pad);
+    w->row32 = hf_carve_take(carve, sizeof(float) * (size_t)job->d_pad);
     w->x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
     if (job->a->sums)
         carve_sums(carve, job->a->sums, &w->sums, own_sums);
@@ -162,10 +162,10 @@ static int rows_are_whole(const struct hf_assign_args *a) {
     if (!a->filter.whole || !a->filter.shift)
         return a->filter.whole;
     const double *shift = a->filter.shift;
-    int lost = a->metric != HF_EUCLIDEAN;
+    int inexact = a->metric != HF_EUCLIDEAN;
     for (int64_t j = 0; j < a->x.cols; j++) /* no way out: it takes vectors */
-        lost |= (double)(float)shift[j] != shift[j];
-    return !lost;
+        inexact |= (double)(float)shift[j] != shift[j];
+    return !inexact;
 }
 
 /* What host/basis.h works on. *coarse stands for its coarse job while measuring. */
@@ -175,7 +175,7 @@ static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
     const size_t k = (size_t)(job->k + 3) / 4 * 4;
     const size_t square = sizeof(double) * BASIS_ROOM * BASIS_ROOM;
     b->p = tile_directions(job->k);
-    b->lost = hf_carve_take(carve, sizeof(float) * k);
+    b->loss = hf_carve_take(carve, sizeof(float) * k);
     b->v = hf_carve_take(carve, sizeof(float) * d * BASIS_ROOM);
     b->c32 = hf_carve_take(carve, sizeof(float) * k * d);
     b->square = hf_carve_take(carve, sizeof(double) * k);
@@ -195,7 +195,7 @@ static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
 }
 
 /* Lay out everything a call needs; returns the bytes. ws NULL measures. */
-static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum idea idea,
+static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum variant variant,
                         int workers, void *ws) {
     struct job coarse;
     hf_carve carve = {ws, 0};
@@ -204,16 +204,16 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->n = a->x.rows;
     job->k = a->c.rows;
     job->d = a->x.cols;
-    job->i8 = idea == IDEA_I8 ? 1 : idea == IDEA_I8X2 ? 2 : 0;
+    job->i8 = variant == VARIANT_I8 ? 1 : variant == VARIANT_I8X2 ? 2 : 0;
     const int64_t pad = job->i8 ? 2 * TILE_PAD : TILE_PAD; /* a tile has more of them */
     job->d_pad = (job->d + pad - 1) / pad * pad;
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
     job->n_workers = workers;
     job->whole = job->i8 || rows_are_whole(a);
-    job->project = idea == IDEA_PROJECT;
-    job->i16 = idea == IDEA_I16;
-    job->half = idea == IDEA_HALF || job->i8;
+    job->project = variant == VARIANT_PROJECT;
+    job->i16 = variant == VARIANT_I16;
+    job->half = variant == VARIANT_HALF || job->i8;
     job->block_rows = prepare_block_rows(job);
     job->dense_first = dense_pays(job);
     const size_t k = (size_t)job->k;
@@ -224,14 +224,14 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum id
     job->live = hf_carve_take(&carve, sizeof(int32_t) * k);
     job->c_length = hf_carve_take(&carve, sizeof(double) * k);
     job->c_most = job->i8 == 1 ? hf_carve_take(&carve, sizeof(double) * k) : NULL;
-    job->c_twin = hf_carve_take(&carve, k);
+    job->has_equal = hf_carve_take(&carve, k);
     job->c_hash = hf_carve_take(&carve, sizeof(uint64_t) * k);
     job->hash_size = 1;
     while (job->hash_size < 2 * job->k)
         job->hash_size *= 2;
     job->hash_slot = hf_carve_take(&carve, sizeof(int32_t) * (size_t)job->hash_size);
     carve_pack(&carve, job, &job->all, job->k);
-    job->scan_least = prepare_scan_least(job);
+    job->take_least = prepare_take_least(job);
     const struct hf_assign_bounds *b = a->bounds;
     const int use_moved = b && b->valid && (b->sweep || b->n_moved * 2 <= job->k);
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
@@ -346,9 +346,9 @@ static double read_centroid(struct job *job, struct worker *w, int64_t k, float 
         job->c_inverse[k] = job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
     }
     const double square = centred_row(job, w, k, c);
-    job->c_length[k] = sqrt(square) < WILD ? sqrt(square) : INFINITY;
+    job->c_length[k] = sqrt(square) < OUT_OF_RANGE ? sqrt(square) : INFINITY;
     if (job->c_most)
-        job->c_most[k] = job->c_length[k] < WILD ? centred_most(c, job->d_pad) : 0;
+        job->c_most[k] = job->c_length[k] < OUT_OF_RANGE ? centred_most(c, job->d_pad) : 0;
     return square;
 }
 
@@ -357,15 +357,15 @@ static double read_centroid(struct job *job, struct worker *w, int64_t k, float 
 static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int64_t slot,
                           int64_t k, float *c, double square) {
     float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
-    if (k < 0 || !(job->c_length[k] < WILD)) {
+    if (k < 0 || !(job->c_length[k] < OUT_OF_RANGE)) {
         memset(c, 0, sizeof(float) * (size_t)job->d_pad);
-        start = LOST;
+        start = EXCLUDED;
     }
     if (c != w->rows) { /* they are kept */
         job->basis.start[k] = start;
         job->basis.square[k] = square;
     }
-    p->length[slot] = start > LOST ? (float)(sqrt(square) * (1 + 0x1p-20)) : 0;
+    p->length[slot] = start > EXCLUDED ? (float)(sqrt(square) * (1 + 0x1p-20)) : 0;
     tile_pack_centroid(job, w, p, slot, c, start);
 }
 
@@ -411,7 +411,7 @@ static void drop_equal(struct job *job) {
     const hf_array *c = &job->a->c;
     const size_t bytes = (size_t)job->d * hf_dtype_bytes(c->dtype);
     const uint64_t mask = (uint64_t)job->hash_size - 1;
-    memset(job->c_twin, 0, (size_t)job->k);
+    memset(job->has_equal, 0, (size_t)job->k);
     memset(job->hash_slot, 0xff, sizeof(int32_t) * (size_t)job->hash_size);
     for (int64_t k = 0; k < job->k; k++) {
         uint64_t at = job->c_hash[k] & mask;
@@ -425,8 +425,8 @@ static void drop_equal(struct job *job) {
             job->c_length[k] = INFINITY;
             if (packs_at_once(job))
                 pack_slot(job, &job->workers[0], &job->all, k);
-            job->c_twin[job->hash_slot[at]] = 1;
-            job->any_twin = 1;
+            job->has_equal[job->hash_slot[at]] = 1;
+            job->any_equal = 1;
         } else {
             job->live[job->n_live++] = (int32_t)k;
             job->hash_slot[at] = (int32_t)k;
@@ -551,13 +551,13 @@ static void prepare(struct job *job, hf_pool *pool) {
     drop_equal(job);
     double cmax = 0;
     for (int64_t k = 0; k < job->k; k++)
-        if (job->c_length[k] < WILD && job->c_length[k] > cmax)
+        if (job->c_length[k] < OUT_OF_RANGE && job->c_length[k] > cmax)
             cmax = job->c_length[k];
-    job->near_reach = a->metric == HF_DOT ? cmax / job->c_scale * (1 + 0x1p-10) : 1 + 0x1p-10;
-    near_prepare(job);
-    const double look = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
+    job->difference_reach = a->metric == HF_DOT ? cmax / job->c_scale * (1 + 0x1p-10) : 1 + 0x1p-10;
+    difference_prepare(job);
+    const double exact_score = job->project ? ((double)job->d / VW + 12) * 0x1p-24 : 0;
     job->bound =
-        filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), look), job->d, cmax);
+        filter_bound_make(fmax(tile_dot_error(job, tile_measures(job)), exact_score), job->d, cmax);
     job->exact = a->exact;
     job->differ = 8 * lengths_below(job, cmax) > job->k;
 #if TILE_HAS_HALF
@@ -574,10 +574,10 @@ static void prepare(struct job *job, hf_pool *pool) {
     if (!packs_at_once(job))
         hf_parallel_for(pool, slots, grain, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
-    if (job->all.lost) {
+    if (job->all.loss) {
         /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
-        job->bound.moved = pack_lost_most(&job->all) * (1 + 0x1p-6f);
-        job->bound.share = smaller(tile_most_share(job), pack_lost_share(&job->all));
+        job->bound.moved = pack_loss_most(&job->all) * (1 + 0x1p-6f);
+        job->bound.share = smaller(tile_most_share(job), pack_loss_share(&job->all));
         filter_bound_add(&job->bound, sqrtf((float)job->d) * 0x1p-62f * job->bound.moved);
     }
     if (job->project && job->usable)

@@ -12,7 +12,7 @@
 #include "ops/assign/host/settle.h"
 #include <float.h>
 
-#define LOOK_WORTH 8    /* a look costs about what the tiles need for so many centroids */
+#define COMPARE_WORTH 8 /* a look costs about what the tiles need for so many centroids */
 #define PROJECT_LIST 32 /* candidates of a row that wait to be looked at */
 
 /* A tile of rows on its way from upper bounds to the best two scores. */
@@ -50,13 +50,13 @@ static void project_panel(const struct job *job, struct worker *w, int slot, con
     const vf q = vf_mul(vf_load(w->block.norm2 + slot), vf_set1(1 + job->bound.qerr));
     const vf zero = vf_set1(0);
     vf left = zero; /* |y|^2 - 2 y.(V^T x') */
-    vf lost = zero; /* square of what storing y moved it */
+    vf loss = zero; /* square of what storing y moved it */
     for (int j = 0; j < b->p; j++) {
         const vf exact = vf_load(y + j * TILE_ROWS);
         const vf stored = tile_coarse_value(exact);
         const vf off = vf_sub(stored, exact);
         left = vf_fma(stored, vf_sub(off, exact), left);
-        lost = vf_fma(off, off, lost);
+        loss = vf_fma(off, off, loss);
         vf_store(w->coarse_row + j * VW, stored);
     }
     const vf rest = vf_max(vf_add(vf_fma(q, vf_set1(b->rest_slack), q), left), zero);
@@ -66,9 +66,9 @@ static void project_panel(const struct job *job, struct worker *w, int slot, con
     const vf cmax = vf_set1(job->bound.cmax);
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-20f));
     const vf per_length = vf_fma(vf_mul(cmax, vf_set1(0.5f)), cmax, vf_mul(norm, cmax));
-    const vf moved = vf_mul(vf_sqrt(lost), vf_set1(1 + 0x1p-7f));
+    const vf moved = vf_mul(vf_sqrt(loss), vf_set1(1 + 0x1p-7f));
     vf_store(slack, vf_add(vf_fma(vf_set1(b->slack), per_length, vf_set1(job->bound.eta)),
-                           vf_fma(moved, cmax, vf_mul(norm, vf_set1(b->lost_most)))));
+                           vf_fma(moved, cmax, vf_mul(norm, vf_set1(b->loss_most)))));
 }
 
 /* Upper bounds of all scores of tile i to w->scores [all slots][TILE_ROWS]; the centroid with the
@@ -111,10 +111,10 @@ static float project_score(const struct job *job, const struct worker *w, int sl
     return vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3]))) + job->basis.start[k];
 }
 
-static void project_look(const struct job *job, struct worker *w, int slot, int32_t k) {
+static void project_compare(const struct job *job, struct worker *w, int slot, int32_t k) {
     struct block *b = &w->block;
     const float score = project_score(job, w, slot, k);
-    w->looks++;
+    w->compared++;
     if (score > b->best[slot]) {
         b->next[slot] = b->best[slot];
         b->best[slot] = score;
@@ -141,7 +141,7 @@ static void project_begin(const struct job *job, struct worker *w, struct projec
         b->arg[slot] = 0;
         t->count[i] = 0;
         t->old[i] = slot < b->rows ? job->a->labels[b->row[slot]] : -1;
-        if (t->old[i] >= 0 && !(job->c_length[t->old[i]] < WILD))
+        if (t->old[i] >= 0 && !(job->c_length[t->old[i]] < OUT_OF_RANGE))
             t->old[i] = -1;
         if (t->old[i] >= 0)
             project_fetch(job, t->old[i]);
@@ -153,9 +153,9 @@ static void project_begin(const struct job *job, struct worker *w, struct projec
 static NOINLINE void project_cut(const struct job *job, const struct worker *w,
                                  struct project_tile *t, int from) {
     struct verdict v;
-    judge(job, &job->all, &w->block, t->slot + from, &v);
+    decide(job, &job->all, &w->block, t->slot + from, &v);
     for (int i = 0; i < VW; i++) {
-        const int known = t->slot + from + i < w->block.rows && (v.near_enough >> i & 1);
+        const int known = t->slot + from + i < w->block.rows && (v.in_range >> i & 1);
         t->cut[from + i] = known ? v.threshold[i] - t->slack[from + i] : INFINITY;
     }
 }
@@ -165,13 +165,13 @@ static void project_first(const struct job *job, struct worker *w, struct projec
     const int rows = w->block.rows - t->slot < TILE_ROWS ? w->block.rows - t->slot : TILE_ROWS;
     for (int i = 0; i < rows; i++)
         if (t->old[i] >= 0)
-            project_look(job, w, t->slot + i, t->old[i]);
+            project_compare(job, w, t->slot + i, t->old[i]);
     project_cut(job, w, t, 0);
     project_cut(job, w, t, VW);
     for (int i = 0; i < rows; i++) {
         t->first[i] = t->first[i] < job->k ? t->first[i] : 0; /* a bound may be NaN */
         if (t->old[i] < 0 || (t->first[i] != t->old[i] && t->bound[i] >= t->cut[i]))
-            project_look(job, w, t->slot + i, t->first[i]);
+            project_compare(job, w, t->slot + i, t->first[i]);
     }
     project_cut(job, w, t, 0);
     project_cut(job, w, t, VW);
@@ -179,7 +179,7 @@ static void project_first(const struct job *job, struct worker *w, struct projec
 
 static void project_flush(const struct job *job, struct worker *w, struct project_tile *t, int i) {
     for (int c = 0; c < t->count[i]; c++)
-        project_look(job, w, t->slot + i, t->list[i][c]);
+        project_compare(job, w, t->slot + i, t->list[i][c]);
     t->count[i] = 0;
 }
 

@@ -4,7 +4,7 @@
 #ifndef HF_ASSIGN_SETTLE_H
 #define HF_ASSIGN_SETTLE_H
 
-#include "ops/assign/host/near.h"
+#include "ops/assign/host/differences.h"
 #include "ops/update/update_row.h"
 #include <float.h>
 
@@ -16,8 +16,8 @@ struct verdict {
     float threshold[VW]; /* a centroid scoring less cannot be the nearest */
     float upper[VW];     /* distances in units of the data, bounds kept by the caller */
     float lower[VW];
-    float least[VW];      /* at most the distance to any centroid */
-    uint32_t near_enough; /* bit: the row is in the filter's range */
+    float least[VW];   /* at most the distance to any centroid */
+    uint32_t in_range; /* bit: the row is in the filter's range */
 };
 
 /* Half jobs with Euclidean distances score what is stored: its distances are right, and off from
@@ -27,29 +27,29 @@ ALWAYS_INLINE int scores_stored(const struct job *job) {
 }
 
 /* What is known of VW rows and their best scores. */
-struct judged {
+struct scored {
     vf norm;  /* at least |x'| */
     vf q_up;  /* at least the square of the tiles' row, */
     vf q_low; /* at most that */
     vf best;
     vf loss;        /* how far storing moved the row */
-    vf best_lost;   /* and the best centroid (stored scores) */
+    vf best_loss;   /* and the best centroid (stored scores) */
     vf best_length; /* at least |c'| of the best */
 };
 
-ALWAYS_INLINE struct judged judge_rows(const struct job *job, const struct pack *p,
-                                       const struct block *b, int slot) {
+ALWAYS_INLINE struct scored scored_rows(const struct job *job, const struct pack *p,
+                                        const struct block *b, int slot) {
     const struct filter_bound *f = &job->bound;
     const vf two = vf_set1(2);
     const vf q = vf_load(b->norm2 + slot);
     const vf x_up = vf_mul(q, vf_set1(1 + f->qerr));
     const vi arg = vi_load(b->arg + slot);
-    struct judged r;
+    struct scored r;
     r.norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
     r.best = vf_load(b->best + slot);
     r.loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     r.best_length = vf_gather(p->length, arg);
-    r.best_lost = scores_stored(job) ? vf_gather(p->lost, arg) : vf_set1(0);
+    r.best_loss = scores_stored(job) ? vf_gather(p->loss, arg) : vf_set1(0);
     const vf moved = scores_stored(job) ? r.loss : vf_set1(0);
     r.q_up = vf_fma(moved, vf_fma(two, r.norm, moved), x_up);
     r.q_low = vf_sub(vf_mul(q, vf_set1(1 - f->qerr)), vf_mul(vf_mul(two, r.norm), moved));
@@ -57,13 +57,13 @@ ALWAYS_INLINE struct judged judge_rows(const struct job *job, const struct pack 
 }
 
 /* The most that storing moved a centroid with |c'| <= c. */
-ALWAYS_INLINE vf judge_moved(const struct job *job, vf c) {
+ALWAYS_INLINE vf storing_error(const struct job *job, vf c) {
     const struct filter_bound *f = &job->bound;
     return vf_min(vf_set1(f->moved), vf_mul(vf_set1(f->share), vf_max(c, vf_set1(SHARE_LEAST))));
 }
 
 /* E(C): what scores of centroids with |c'| <= c are off. */
-ALWAYS_INLINE vf judge_score(const struct job *job, const struct judged *r, vf c) {
+ALWAYS_INLINE vf score_error(const struct job *job, const struct scored *r, vf c) {
     const struct filter_bound *f = &job->bound;
     const vf half = vf_set1(job->a->metric == HF_EUCLIDEAN ? 0.5f : 0);
     const vf length = vf_fma(vf_mul(c, half), c, vf_mul(r->norm, c));
@@ -72,22 +72,22 @@ ALWAYS_INLINE vf judge_score(const struct job *job, const struct judged *r, vf c
     const vf e = vf_fma(vf_set1(f->eps), length, eta);
     if (scores_stored(job))
         return e;
-    return vf_add(e, vf_fma(r->loss, c, vf_mul(r->norm, judge_moved(job, c))));
+    return vf_add(e, vf_fma(r->loss, c, vf_mul(r->norm, storing_error(job, c))));
 }
 
 /* D(C): what their distances are off. best: in the mean of one and the best one. */
-ALWAYS_INLINE vf judge_distance(const struct job *job, const struct judged *r, vf c, int best) {
+ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, vf c, int best) {
     const struct filter_bound *f = &job->bound;
     const vf d = vf_fma(vf_set1(f->delta), vf_add(r->norm, c), vf_set1(f->tiny));
     if (!scores_stored(job))
         return d;
-    const vf any = judge_moved(job, c);
-    const vf mean = vf_mul(vf_set1(0.5f), vf_add(any, r->best_lost));
+    const vf any = storing_error(job, c);
+    const vf mean = vf_mul(vf_set1(0.5f), vf_add(any, r->best_loss));
     return vf_add(d, vf_add(r->loss, best ? mean : any));
 }
 
 /* At least how long the nearest centroid and the best are: a distance is at most |x'| + |c'|. */
-ALWAYS_INLINE vf judge_first(const struct job *job, const struct judged *r) {
+ALWAYS_INLINE vf length_first(const struct job *job, const struct scored *r) {
     const struct filter_bound *f = &job->bound;
     const vf cmax = vf_set1(f->cmax);
     if (job->a->metric != HF_EUCLIDEAN || (scores_stored(job) && !(f->share < 0x1p-6f)))
@@ -98,14 +98,14 @@ ALWAYS_INLINE vf judge_first(const struct job *job, const struct judged *r) {
 
 /* The same after a few rounds, each with the bounds of the one before, for rows near the origin of
  * data with far centroids. *reach: at least the distance to the best, and so to the nearest. */
-ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf *reach) {
+ALWAYS_INLINE vf length_longest(const struct job *job, const struct scored *r, vf *reach) {
     const vf wider = vf_set1(1 + 0x1p-10f);
-    vf c = judge_first(job, r);
+    vf c = length_first(job, r);
     vf open = c; /* of rows that go on; 0 where the last round did not halve it */
     *reach = vf_set1(0);
     for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
-        const vf e = judge_score(job, r, c);
-        const vf d = judge_distance(job, r, c, 0);
+        const vf e = score_error(job, r, c);
+        const vf d = distance_error(job, r, c, 0);
         const vf u = vf_max(vf_sub(r->q_up, vf_mul(vf_set1(2), vf_sub(r->best, e))), vf_set1(0));
         const vf far = vf_fma(vf_set1(4), d, vf_mul(vf_sqrt(u), wider));
         const vm goes_on = vf_lt(vf_set1(0), open);
@@ -121,8 +121,8 @@ ALWAYS_INLINE vf judge_longest(const struct job *job, const struct judged *r, vf
 
 /* Bounds on distances from scores. own: at most |x' - c'| of the best. Centroids that are longer
  * than c are far from the row. */
-ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, int slot,
-                                const struct judged *r, vf reach, vf own, struct verdict *out) {
+ALWAYS_INLINE void decide_bounds(const struct job *job, const struct block *b, int slot,
+                                 const struct scored *r, vf reach, vf own, struct verdict *out) {
     const vf zero = vf_set1(0);
     const vf two = vf_set1(2);
     const vf unit = vf_set1(1 / job->scale);
@@ -130,8 +130,8 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     const vf most = vf_set1(FLT_MAX);
     const vf cmax = vf_set1(job->bound.cmax);
     const vf c = vf_min(cmax, vf_fma(vf_set1(4), reach, r->norm));
-    const vf e = judge_score(job, r, c);
-    const vf d = judge_distance(job, r, c, 0);
+    const vf e = score_error(job, r, c);
+    const vf d = distance_error(job, r, c, 0);
     const vf beyond = vf_mul(vf_sub(c, r->norm), low);
     const vf sight = vf_select(vf_lt(c, cmax), vf_sub(beyond, d), vf_set1(OUT_OF_SIGHT));
     const vf l2 = vf_sub(r->q_low, vf_mul(two, vf_add(vf_load(b->next + slot), e)));
@@ -143,27 +143,26 @@ ALWAYS_INLINE void judge_bounds(const struct job *job, const struct block *b, in
     vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
 }
 
-ALWAYS_INLINE void judge(const struct job *job, const struct pack *p, const struct block *b,
-                         int slot, struct verdict *out) {
+ALWAYS_INLINE void decide(const struct job *job, const struct pack *p, const struct block *b,
+                          int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
-    const struct judged r = judge_rows(job, p, b, slot);
+    const struct scored r = scored_rows(job, p, b, slot);
     const vf two = vf_set1(2);
     vf reach;
-    const vf c = judge_longest(job, &r, &reach);
-    const vf e = judge_score(job, &r, c);
-    const vf d = judge_distance(job, &r, c, 1);
+    const vf c = length_longest(job, &r, &reach);
+    const vf e = score_error(job, &r, c);
+    const vf d = distance_error(job, &r, c, 1);
     const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, vf_sub(r.best, e))), vf_set1(0)));
     vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));
     if (job->a->metric != HF_EUCLIDEAN)
         margin = vf_mul(two, vf_fma(vf_set1(4 * f->delta), vf_mul(r.norm, c), e));
     vf_store(out->threshold, vf_sub(r.best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
     if (job->a->bounds)
-        judge_bounds(job, b, slot, &r, reach, vf_add(root, d), out);
+        decide_bounds(job, b, slot, &r, reach, vf_add(root, d), out);
     const vf q = vf_load(b->norm2 + slot);
     const vf least = vf_set1(job->a->metric == HF_EUCLIDEAN ? -1 : LEAST_ROW);
-    out->near_enough = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) &
-                       vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(least, q)) &
-                       vm_bits(vf_lt(vf_set1(LOST), r.best));
+    out->in_range = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) & vm_bits(vf_lt(q, vf_set1(FAR_ROW))) &
+                    vm_bits(vf_lt(least, q)) & vm_bits(vf_lt(vf_set1(EXCLUDED), r.best));
 }
 
 static void settle_weighted(const struct job *job, struct worker *w, const struct move *m) {
@@ -238,7 +237,7 @@ static void settle_bounds(const struct job *job, int64_t i, int32_t label, float
                           float lower) {
     if (job->a->bounds) {
         job->a->bounds->upper[i] = upper;
-        job->a->bounds->lower[i] = job->c_twin[label] ? 0 : lower;
+        job->a->bounds->lower[i] = job->has_equal[label] ? 0 : lower;
     }
 }
 
@@ -272,14 +271,14 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
 
 /* The margin of VW rows by the first bound on lengths, where centroids' lengths differ much. */
 ALWAYS_INLINE vf settle_margin(const struct job *job, const struct block *b, int slot, vf *reach) {
-    const struct judged r = judge_rows(job, &job->all, b, slot);
-    const vf c = judge_first(job, &r);
-    const vf d = judge_distance(job, &r, c, 0);
+    const struct scored r = scored_rows(job, &job->all, b, slot);
+    const vf c = length_first(job, &r);
+    const vf d = distance_error(job, &r, c, 0);
     *reach = vf_add(r.norm, c);
-    return vf_mul(vf_set1(2), vf_add(judge_score(job, &r, c), vf_fma(*reach, d, vf_mul(d, d))));
+    return vf_mul(vf_set1(2), vf_add(score_error(job, &r, c), vf_fma(*reach, d, vf_mul(d, d))));
 }
 
-/* VW rows in sequence that are plainly decided, where nothing else is asked for: judge() with the
+/* VW rows in sequence that are plainly decided, where nothing else is asked for: decide() with the
  * largest margin there can be, r_b <= |x'| + |c'_b|, of what is stored where that is scored. false:
  * nothing was done. */
 ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
@@ -290,10 +289,10 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
     const float apart = scores_stored(job) ? f->moved : 0; /* in distances, else in scores */
-    const vf flat = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
+    const vf error = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
-                        vf_fma(loss, cmax, flat));
+                        vf_fma(loss, cmax, error));
     vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
     const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny + apart));
     vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
@@ -302,7 +301,7 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
     const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
                            vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &
-                           vm_bits(vf_lt(vf_set1(LOST), best));
+                           vm_bits(vf_lt(vf_set1(EXCLUDED), best));
     if (clear != (uint32_t)((1u << VW) - 1) || !in_sequence(b, slot))
         return 0;
     settle_labels(job, w, slot);
@@ -317,14 +316,14 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     const uint32_t clear =
         job->exact ? vm_bits(vf_lt(vf_load(b->next + slot), vf_load(v->threshold))) : all;
     const int64_t first = block_row(b, slot);
-    if ((clear & v->near_enough) != all || !in_sequence(b, slot))
+    if ((clear & v->in_range) != all || !in_sequence(b, slot))
         return 0;
     const int32_t *labels = job->a->labels + first;
     settle_labels(job, w, slot);
     const struct hf_assign_bounds *bounds = job->a->bounds;
-    for (int i = 0; job->any_twin && bounds && i < VW; i++)
+    for (int i = 0; job->any_equal && bounds && i < VW; i++)
         settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
-    if (!job->any_twin && bounds) {
+    if (!job->any_equal && bounds) {
         vf_store(bounds->upper + first, vf_load(v->upper));
         vf_store(bounds->lower + first, vf_load(v->lower));
     }
@@ -341,12 +340,12 @@ static void settle_block(const struct job *job, struct worker *w) {
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
         if (plain && count == VW && settle_plain(job, w, slot))
             continue;
-        judge(job, &job->all, b, slot, &v);
+        decide(job, &job->all, b, slot, &v);
         if (count == VW && settle_all(job, w, slot, &v))
             continue;
         for (int i = 0; i < count; i++) {
             const int s = slot + i;
-            const int known = (int)(v.near_enough >> i & 1);
+            const int known = (int)(v.in_range >> i & 1);
             if (known && (!job->exact || b->next[s] < v.threshold[i])) {
                 settle_row(job, w, block_row(b, s), b->arg[s]);
                 settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
@@ -370,7 +369,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     const int32_t label = job->a->labels[row];
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const float lower = bounds->lower[row];
-    if (!(v->near_enough >> i & 1) || label < 0)
+    if (!(v->in_range >> i & 1) || label < 0)
         return 0;
     if (!(bounds->drift[label] > 0)) {
         if (!(bounds->upper[row] < v->least[i]))
@@ -394,7 +393,7 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const int64_t first = block_row(b, slot);
-    if (job->any_twin || v->near_enough != all || !in_sequence(b, slot))
+    if (job->any_equal || v->in_range != all || !in_sequence(b, slot))
         return 0;
     const vi label = vi_load(job->a->labels + first);
     if (vi_negative(label))
@@ -427,7 +426,7 @@ static void settle_partial(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
-        judge(job, &job->moved, b, slot, &v);
+        decide(job, &job->moved, b, slot, &v);
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
         if (count == VW && settle_moved_all(job, w, slot, &v))
             continue;

@@ -35,8 +35,9 @@ ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32
 
 /* The same in float32, for rows and centroids that float32 holds; sqrt(d) 2^-70 is underflow. */
 static float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label) {
-    const double total = near_square(job, i, label);
-    return (float)(sqrt(total) * (1 + near_share(job)) + sqrt((double)job->d) * 0x1p-70) *
+    const double total = difference_square(job, i, label);
+    return (float)(sqrt(total) * (1 + difference_square_share(job)) +
+                   sqrt((double)job->d) * 0x1p-70) *
            (1 + 0x1p-20f);
 }
 
@@ -48,7 +49,7 @@ ALWAYS_INLINE float skip_own_distance_of(const struct job *job, int64_t i, int32
 }
 
 static float skip_own_distance(const struct job *job, int64_t i, int32_t label) {
-    if (near_possible(job)) /* bounds are Euclidean */
+    if (difference_possible(job)) /* bounds are Euclidean */
         return skip_own_distance_f32(job, i, label);
     switch (job->a->x.dtype) {
     case HF_F64:
@@ -123,7 +124,7 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
 }
 
 /* Look at rows [begin, end). */
-static void skip_scan(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
+static void skip_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     int64_t i = begin;
     for (; i + VW <= end; i += VW) {
         uint32_t left = skip_vector(job, i);

@@ -6,7 +6,7 @@
 #define HF_ASSIGN_START_H
 
 #include "ops/assign/host/dense.h"
-#include "ops/assign/host/kept.h"
+#include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/project.h"
 #include "ops/assign/host/settle.h"
 #include <float.h>
@@ -14,7 +14,7 @@
 #define START_ROWS 4096 /* calls of fewer begin with the filter, */
 #define START_SAMPLE VW /* of others so many rows tell whether that pays */
 #define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
-#define HALF_REST 6     /* calls on kept rows until they are asked again */
+#define HALF_REST 6     /* calls on packed rows until a variant that did not pay is tried again */
 
 /* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to what these take become
  * zeros. */
@@ -26,7 +26,7 @@ static void load_block(const struct job *job, struct worker *w) {
     }
 }
 
-static void clear_picks(struct block *b) {
+static void best_clear(struct block *b) {
     for (int slot = 0; slot < b->rows; slot += VW) {
         vf_store(b->best + slot, vf_set1(-FLT_MAX));
         vf_store(b->next + slot, vf_set1(-FLT_MAX));
@@ -46,13 +46,13 @@ static int project_pays(const struct job *job) {
     load_block(job, w);
     project_argmax(job, w);
     tile_end();
-    const int64_t most = (job->k / LOOK_WORTH + 8) * b->rows;
+    const int64_t most = (job->k / COMPARE_WORTH + 8) * b->rows;
     b->rows = 0;
-    return w->looks <= most;
+    return w->compared <= most;
 }
 
 /* Best two centroids of some rows from all over the data, the same whatever the workers are. */
-static struct block *look_at_sample(struct job *job, int64_t rows) {
+static struct block *sample_scores(struct job *job, int64_t rows) {
     struct worker *w = &job->workers[0];
     struct block *b = &w->block;
     b->rows = (int)(rows < b->capacity ? rows : b->capacity);
@@ -60,15 +60,15 @@ static struct block *look_at_sample(struct job *job, int64_t rows) {
     for (int i = 0; i < b->rows; i++)
         b->row[i] = i * job->n / b->rows;
     load_block(job, w);
-    clear_picks(b);
+    best_clear(b);
     tile_argmax(job, w, &job->all);
     return b;
 }
 
 /* One loop for all samples: it is not worth its registers elsewhere. */
-static NOINLINE void sample_judge(const struct job *job, const struct block *b, int slot,
-                                  struct verdict *v) {
-    judge(job, &job->all, b, slot, v);
+static NOINLINE void sample_decide(const struct job *job, const struct block *b, int slot,
+                                   struct verdict *v) {
+    decide(job, &job->all, b, slot, v);
 }
 
 /* The thresholds of the block's rows, INFINITY for those that are decided; how many are not. */
@@ -76,9 +76,9 @@ static int sample_open(const struct job *job, struct block *b) {
     int open = 0;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
-        sample_judge(job, b, slot, &v);
+        sample_decide(job, b, slot, &v);
         for (int i = 0; i < VW && slot + i < b->rows; i++) {
-            const int known = (int)(v.near_enough >> i & 1);
+            const int known = (int)(v.in_range >> i & 1);
             const int decided = known && b->next[slot + i] < v.threshold[i];
             b->best[slot + i] = decided ? INFINITY : known ? v.threshold[i] : -FLT_MAX;
             open += !decided;
@@ -90,13 +90,13 @@ static int sample_open(const struct job *job, struct block *b) {
 /* Does the filter save more than it costs, or shall all rows meet all centroids at once? Some rows
  * tell, so that the choice depends on nothing but the call. */
 static int filter_pays(struct job *job) {
-    if (!job->exact || job->project || job->near == NEAR_NONE || !job->usable ||
+    if (!job->exact || job->project || job->difference == DIFFERENCE_NONE || !job->usable ||
         job->n < START_ROWS)
         return 1;
     struct worker *w = &job->workers[0];
     const double tile = tile_call_ns(job), all = dense_row_ns(job), pair = dense_pair_ns(job);
     tile_begin();
-    struct block *b = look_at_sample(job, START_SAMPLE);
+    struct block *b = sample_scores(job, START_SAMPLE);
     double cost = tile * b->rows;
     const int open = sample_open(job, b);
     memset(w->listed, 0, sizeof *w->listed * (size_t)b->rows);
@@ -105,7 +105,7 @@ static int filter_pays(struct job *job) {
     for (int s = 0; open > 0 && s < b->rows; s++) {
         const int listed = w->listed[s];
         if (b->best[s] < INFINITY)
-            cost += job->dense_first || listed > NEAR_LIST ? all : tile + pair * listed;
+            cost += job->dense_first || listed > CANDIDATES_MAX ? all : tile + pair * listed;
     }
     tile_end();
     const double instead = all * b->rows;
@@ -118,7 +118,7 @@ static int filter_pays(struct job *job) {
 static int half_pays(struct job *job) {
     const int64_t share = job->n / HALF_SAMPLE;
     tile_begin();
-    struct block *b = look_at_sample(job, share < 2 * TILE_ROWS ? 2 * TILE_ROWS : share);
+    struct block *b = sample_scores(job, share < 2 * TILE_ROWS ? 2 * TILE_ROWS : share);
     const int open = sample_open(job, b);
     tile_end();
     const double row = job->i8 == 2 ? i8x2_row(job->a)
@@ -130,30 +130,30 @@ static int half_pays(struct job *job) {
     return open * open_row(job->a, row) <= saved;
 }
 
-/* This idea, or what came of it a few calls ago where it did not pay: few rows become decided from
+/* This variant, or what came of it a few calls ago where it did not pay: few rows become decided from
  * one call to the next. */
-static enum idea half_idea(const struct hf_assign_args *a, enum idea idea) {
-    if (a->kept && a->kept->rest > 0 && a->kept_first == 0)
-        a->kept->rest--;
-    return a->kept && a->kept->rest > 0 ? (enum idea)a->kept->instead : idea;
+static enum variant half_variant(const struct hf_assign_args *a, enum variant variant) {
+    if (a->packed && a->packed->rest > 0 && a->packed_first == 0)
+        a->packed->rest--;
+    return a->packed && a->packed->rest > 0 ? (enum variant)a->packed->fallback : variant;
 }
 
 /* The one to take where it leaves too many rows open. */
-static enum idea half_instead(const struct job *job) {
-    const enum idea idea = job->i8 == 1 ? IDEA_HALF : IDEA_PLAIN;
-    if (job->a->kept) {
-        job->a->kept->rest = HALF_REST;
-        job->a->kept->instead = idea;
+static enum variant half_fallback(const struct job *job) {
+    const enum variant variant = job->i8 == 1 ? VARIANT_HALF : VARIANT_PLAIN;
+    if (job->a->packed) {
+        job->a->packed->rest = HALF_REST;
+        job->a->packed->fallback = variant;
     }
-    return idea;
+    return variant;
 }
 #endif
 
 #if TILE_HAS_HALF
 /* Is it to be asked whether this idea pays? Where rows are kept for two bytes it did. */
 static int half_in_doubt(const struct job *job) {
-    const struct hf_assign_kept *k = job->a->kept;
-    const int known = job->i8 == 2 && k && k->form == kept_form(job) && k->filled > 0;
+    const struct hf_assign_packed *k = job->a->packed;
+    const int known = job->i8 == 2 && k && k->form == packed_form(job) && k->filled > 0;
     return job->half && job->usable && !known;
 }
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Panels of 16 rows by groups of 32 centroids on AMX, and the vector work on their scores
- * (host/look_amx.h) between the products of later panels. */
+ * (host/scan_amx.h) between the products of later panels. */
 #ifndef HF_ASSIGN_SWEEP_AMX_H
 #define HF_ASSIGN_SWEEP_AMX_H
 
 #include "ops/assign/host/sweep_i8x2.h"
 
-#define PARTS_LOOK 2 /* centroids whose scores are looked at after a step of long operands */
+#define PARTS_SCAN 2 /* centroids whose scores are looked at after a step of long operands */
 
 /* Where the operands of a panel and a group lie. */
 struct tile_group {
@@ -48,12 +48,12 @@ ALWAYS_INLINE void group_store(int odd, float *scores) {
 /* Turn t. Twins: no tile has features of both parts, so that the tiles of ch for xl are those for
  * xh, and each tile is loaded once. */
 ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, int64_t high,
-                              int64_t low, int twins) {
-    const int64_t step = twins ? t / 3 : turn_step(t, low);
-    const int kind = twins ? (int)(t % 3) : turn_is_low(t, low) ? TURN_CL : TURN_HIGH;
+                              int64_t low, int aligned) {
+    const int64_t step = aligned ? t / 3 : turn_step(t, low);
+    const int kind = aligned ? (int)(t % 3) : turn_is_low(t, low) ? TURN_CL : TURN_HIGH;
     const int64_t c = (kind == TURN_CL ? high + step : step) * STEP_BYTES;
     const int64_t x = (kind == TURN_XL ? high / 2 + step : step) * STEP_BYTES;
-    if (kind != TURN_HIGH || !twins) {
+    if (kind != TURN_HIGH || !aligned) {
         _tile_loadd(4, o->c + c, 64);
         _tile_loadd(5, o->c + (high + low) * STEP_BYTES + c, 64);
     }
@@ -71,40 +71,40 @@ ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, in
 /* A panel times a group. The scores of the panel before are stored while this one is multiplied:
  * a store right behind its last product would hold up what follows it until that is done. */
 ALWAYS_INLINE void tile_group(struct worker *w, const struct pack *p, int collect,
-                              struct tile_group o, int odd, int64_t high, int64_t low, int twins,
-                              float *before, struct tile_look *look, const struct tile_wait *wait) {
+                              struct tile_group o, int odd, int64_t high, int64_t low, int aligned,
+                              float *before, struct tile_scan *scan, const struct tile_wait *wait) {
     const int64_t turns = high + low;
     const int64_t store = turns > 3 ? 1 : 0;
-    const int32_t share = look_share(turns);
-    look_begin(look, w, collect, wait);
+    const int32_t share = scan_share(turns);
+    scan_begin(scan, w, collect, wait);
     __asm__("" : "+r"(o.x), "+r"(o.c), "+r"(o.start)); /* else each tile's address is kept */
     group_start(odd, o.start);
     job_prefetch(w);
     UNROLL_KNOWN(16)
     for (int64_t t = 0; t < turns; t++) {
         const int32_t from = (int32_t)t * share;
-        group_turn(&o, odd, t, high, low, twins);
+        group_turn(&o, odd, t, high, low, aligned);
         if (t == store && before)
             group_store(!odd, before);
-        look_at(w, p, collect, look, from < HALF_K ? from : HALF_K,
+        scan_at(w, p, collect, scan, from < HALF_K ? from : HALF_K,
                 from + share < HALF_K ? from + share : HALF_K);
     }
-    look_end(w, collect, look);
+    scan_end(w, collect, scan);
 }
 
 /* A panel meets two groups while it is in the L1 cache, or two panels the last group. The vector
  * work on a panel is done two later: its stores are on their way until then. */
 ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low, int twins, int known,
+                              int collect, int64_t high, int64_t low, int aligned, int known,
                               int i8) {
     const int panels = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS * 2;
     const int64_t group = 2 * (high + low) * STEP_BYTES;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
-    struct tile_look look;
+    struct tile_scan scan;
     float *before = NULL;
     int turn = 0;
-    look_places(&look, known);
+    scan_places(&scan, known);
     job_prefetch_plan(w, p->groups * panels);
     for (int64_t g = 0; g < p->groups;) {
         const int pair = g + 1 < p->groups;
@@ -120,7 +120,7 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
                 } else if (odd) {
                     at.x += high * STEP_BYTES;
                 }
-                tile_group(w, p, collect, at, odd, high, low, twins, before, &look, &wait[0]);
+                tile_group(w, p, collect, at, odd, high, low, aligned, before, &scan, &wait[0]);
                 before = scores + turn * SCORES_STRIDE;
                 turn = turn == 2 ? 0 : turn + 1;
                 wait[0] = wait[1];
@@ -147,15 +147,15 @@ struct tile_part {
 };
 
 /* Centroids that are soon wanted, on their way to the L2 cache. */
-struct tile_soon {
+struct tile_prefetch {
     const char *at;
     size_t step; /* bytes each time */
 };
 
-ALWAYS_INLINE void tile_fetch(struct tile_soon *soon) {
-    for (size_t i = 0; i < soon->step; i += HF_ALIGN)
-        __builtin_prefetch(soon->at + i, 0, 2);
-    soon->at += soon->step;
+ALWAYS_INLINE void tile_fetch(struct tile_prefetch *next) {
+    for (size_t i = 0; i < next->step; i += HF_ALIGN)
+        __builtin_prefetch(next->at + i, 0, 2);
+    next->at += next->step;
 }
 
 /* The first step. Sums of a panel are stored behind products of the other one: right behind their
@@ -172,22 +172,22 @@ ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct t
     tile_products_y(o);
 }
 
-/* Centroids [from, from + PARTS_LOOK) of two panels. */
-ALWAYS_INLINE void look_two(struct worker *w, const struct pack *p, struct tile_look look[2],
+/* Centroids [from, from + PARTS_SCAN) of two panels. */
+ALWAYS_INLINE void scan_two(struct worker *w, const struct pack *p, struct tile_scan scan[2],
                             int32_t from) {
-    look_at(w, p, 0, &look[0], from, from + PARTS_LOOK);
-    look_at(w, p, 0, &look[1], from, from + PARTS_LOOK);
+    scan_at(w, p, 0, &scan[0], from, from + PARTS_SCAN);
+    scan_at(w, p, 0, &scan[1], from, from + PARTS_SCAN);
 }
 
 /* Rows pass by and leave the centroids in the L1 cache. */
 ALWAYS_INLINE void tile_block_part(struct worker *w, const struct pack *p,
                                    const struct tile_operands *o, const struct tile_part *t,
-                                   struct tile_soon *soon) {
-    struct tile_look look[2];
-    look_places(&look[0], 0);
-    look_places(&look[1], 0);
-    look_begin(&look[0], w, 0, &t->wait[0]);
-    look_begin(&look[1], w, 0, &t->wait[1]);
+                                   struct tile_prefetch *next) {
+    struct tile_scan scan[2];
+    scan_places(&scan[0], 0);
+    scan_places(&scan[1], 0);
+    scan_begin(&scan[0], w, 0, &t->wait[0]);
+    scan_begin(&scan[1], w, 0, &t->wait[1]);
     int32_t from = 0;
     UNROLL_KNOWN(8)
     for (int64_t s = t->begin; s < t->end; s++) {
@@ -201,17 +201,17 @@ ALWAYS_INLINE void tile_block_part(struct worker *w, const struct pack *p,
         if (s < o->low)
             tile_products(o, o->high + s);
         if (from < HALF_K) {
-            look_two(w, p, look, from);
-            from += PARTS_LOOK;
+            scan_two(w, p, scan, from);
+            from += PARTS_SCAN;
         }
         job_prefetch(w);
-        tile_fetch(soon);
+        tile_fetch(next);
     }
-    for (; from < HALF_K; from += PARTS_LOOK)
-        look_two(w, p, look, from);
+    for (; from < HALF_K; from += PARTS_SCAN)
+        scan_two(w, p, scan, from);
     group_store(0, t->to[0]);
-    look_end(w, 0, &look[0]);
-    look_end(w, 0, &look[1]);
+    scan_end(w, 0, &scan[0]);
+    scan_end(w, 0, &scan[1]);
 }
 
 /* Two panels from slot `slot` on that have group g behind them. */
@@ -240,19 +240,19 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
     const size_t steps = (size_t)(tiles * high);
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_part t = {.before = NULL};
-    struct tile_soon soon = {NULL, hf_align_up((group + steps - 1) / steps)};
+    struct tile_prefetch next = {NULL, hf_align_up((group + steps - 1) / steps)};
     job_prefetch_plan(w, p->groups * tiles * high);
     for (int64_t turn = 0; turn < p->groups * parts; turn++) {
         const int64_t g = turn / parts;
         t.begin = turn % parts * high / parts;
         t.end = (turn % parts + 1) * high / parts;
         if (t.begin == 0)
-            soon.at = (const char *)p->tiles + group * (size_t)(g + 1);
+            next.at = (const char *)p->tiles + group * (size_t)(g + 1);
         for (int i = 0; i < tiles; i++) {
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
             const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
             tile_sums(&t, p, g, scores, i);
-            tile_block_part(w, p, &o, &t, &soon);
+            tile_block_part(w, p, &o, &t, &next);
             t.before = t.to[1];
         }
     }
@@ -266,11 +266,11 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
 }
 
 /* No tile has features of both parts. */
-static int tile_twins(const struct job *job) {
+static int tile_aligned(const struct job *job) {
     return tile_parts(job) == 2 && job->d % STEP == 0 && tile_low_steps(job) > 0;
 }
 
-/* Numbers of steps, and twins, that get a loop of their own: without its branches the next panel
+/* Numbers of steps, and aligned, that get a loop of their own: without its branches the next panel
  * begins while this one is still at work. */
 #define TILE_SHAPES(S)                                                                             \
     S(1, 0, 0)                                                                                     \
@@ -346,9 +346,9 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
     }
     const int64_t high = tile_steps(job);
     const int64_t low = tile_low_steps(job);
-    const int twins = tile_twins(job);
+    const int aligned = tile_aligned(job);
 #define TILE_SHAPE(h, l, t)                                                                        \
-    if (high == h && low == l && twins == t) {                                                     \
+    if (high == h && low == l && aligned == t) {                                                   \
         tile_argmax_##h##_##l##_##t(job, w, p);                                                    \
         return;                                                                                    \
     }

@@ -4,7 +4,7 @@
 #ifndef HF_ASSIGN_SWEEP_I8X2_H
 #define HF_ASSIGN_SWEEP_I8X2_H
 
-#include "ops/assign/host/look_amx.h"
+#include "ops/assign/host/scan_amx.h"
 
 /* A half's sums: of first bytes, then of second ones, [HALF_K][VW] each. */
 #define I8X2_SUMS (HALF_K * VW)
@@ -19,7 +19,7 @@ struct i8x2_group {
 };
 
 /* Best keys of the centroids with even and odd places; thresholds where candidates are wanted. */
-struct i8x2_look {
+struct i8x2_scan {
     vf best[2], next[2];
 };
 
@@ -30,7 +30,7 @@ ALWAYS_INLINE vf i8x2_score(const float *sums) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
 }
 
-ALWAYS_INLINE void i8x2_look_begin(struct i8x2_look *l, const struct worker *w, int collect,
+ALWAYS_INLINE void i8x2_scan_begin(struct i8x2_scan *l, const struct worker *w, int collect,
                                    const struct tile_wait *wait) {
     l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
     if (collect && wait->scores)
@@ -38,8 +38,8 @@ ALWAYS_INLINE void i8x2_look_begin(struct i8x2_look *l, const struct worker *w, 
 }
 
 /* Centroids [from, to) of a half of the group that waits. */
-ALWAYS_INLINE void i8x2_look_at(struct worker *w, const struct pack *p, int collect,
-                                struct i8x2_look *l, const struct tile_wait *wait, int half,
+ALWAYS_INLINE void i8x2_scan_at(struct worker *w, const struct pack *p, int collect,
+                                struct i8x2_scan *l, const struct tile_wait *wait, int half,
                                 int32_t from, int32_t to) {
     if (!wait->scores)
         return;
@@ -49,12 +49,12 @@ ALWAYS_INLINE void i8x2_look_at(struct worker *w, const struct pack *p, int coll
     for (int32_t t = from; t < to; t++) {
         const vf score = i8x2_score(wait->scores + half * SCORES_STRIDE + t * VW);
         if (collect) {
-            pick_candidates(w, p, wait->slot, vm_bits(vf_le(l->best[0], score)),
-                            wait->k + half * HALF_K + t);
+            candidates_add(w, p, wait->slot, vm_bits(vf_le(l->best[0], score)),
+                           wait->k + half * HALF_K + t);
             continue;
         }
         const int i = t % 2;
-        const vf key = look_key(score, vi_set1(places[half * HALF_K + t]));
+        const vf key = scan_key(score, vi_set1(places[half * HALF_K + t]));
         l->next[i] = vf_max(l->next[i], vf_min(l->best[i], key));
         l->best[i] = vf_max(l->best[i], key);
     }
@@ -63,10 +63,10 @@ ALWAYS_INLINE void i8x2_look_at(struct worker *w, const struct pack *p, int coll
                          : "+v"(l->best[0]), "+v"(l->best[1]), "+v"(l->next[0]), "+v"(l->next[1]));
 }
 
-ALWAYS_INLINE void i8x2_look_end(struct worker *w, int collect, const struct i8x2_look *l,
+ALWAYS_INLINE void i8x2_scan_end(struct worker *w, int collect, const struct i8x2_scan *l,
                                  const struct tile_wait *wait) {
     if (!collect && wait->scores)
-        look_keep(w, wait, l->best[0], l->best[1], vf_max(l->next[0], l->next[1]));
+        scan_merge(w, wait, l->best[0], l->best[1], vf_max(l->next[0], l->next[1]));
 }
 
 /* Sums of a half: tile registers 0 and 1, of the other one 2 and 3. */
@@ -132,8 +132,8 @@ ALWAYS_INLINE void i8x2_group(struct worker *w, const struct pack *p, int collec
                               const struct i8x2_group *o, int64_t steps,
                               const struct tile_wait *last) {
     const int32_t share = (int32_t)((HALF_K + steps - 1) / steps);
-    struct i8x2_look look;
-    i8x2_look_begin(&look, w, collect, last);
+    struct i8x2_scan scan;
+    i8x2_scan_begin(&scan, w, collect, last);
     UNROLL(2)
     for (int half = 0; half < 2; half++) {
         i8x2_start(half, o->start);
@@ -144,21 +144,21 @@ ALWAYS_INLINE void i8x2_group(struct worker *w, const struct pack *p, int collec
             i8x2_step(o, half, s, steps);
             if (s == 0)
                 i8x2_store(!half, half ? o->to : o->before);
-            i8x2_look_at(w, p, collect, &look, last, half, from < HALF_K ? from : HALF_K,
+            i8x2_scan_at(w, p, collect, &scan, last, half, from < HALF_K ? from : HALF_K,
                          from + share < HALF_K ? from + share : HALF_K);
         }
     }
-    i8x2_look_end(w, collect, &look, last);
+    i8x2_scan_end(w, collect, &scan, last);
 }
 
 /* A group that nothing is computed beside. */
 ALWAYS_INLINE void i8x2_finish(struct worker *w, const struct pack *p, int collect,
                                const struct tile_wait *last) {
-    struct i8x2_look look;
-    i8x2_look_begin(&look, w, collect, last);
-    i8x2_look_at(w, p, collect, &look, last, 0, 0, HALF_K);
-    i8x2_look_at(w, p, collect, &look, last, 1, 0, HALF_K);
-    i8x2_look_end(w, collect, &look, last);
+    struct i8x2_scan scan;
+    i8x2_scan_begin(&scan, w, collect, last);
+    i8x2_scan_at(w, p, collect, &scan, last, 0, 0, HALF_K);
+    i8x2_scan_at(w, p, collect, &scan, last, 1, 0, HALF_K);
+    i8x2_scan_end(w, collect, &scan, last);
 }
 
 /* A panel meets two groups while these are in the L1 cache. */

@@ -13,7 +13,7 @@
 #define HF_ASSIGN_TILE_AMX_H
 
 #include "ops/assign/host/job.h"
-#include "ops/assign/host/pick.h"
+#include "ops/assign/host/candidates.h"
 #include "ops/assign/host/tile_i8.h"
 #include <float.h>
 #include <math.h>
@@ -109,7 +109,7 @@ static size_t tile_row_bytes(const struct job *job) {
 }
 
 /* Of a row that is kept. */
-static size_t tile_kept_bytes(const struct job *job) { return tile_row_bytes(job); }
+static size_t tile_packed_bytes(const struct job *job) { return tile_row_bytes(job); }
 
 static size_t tile_group_bytes(const struct job *job) {
     return 2 * (size_t)tile_all_steps(job) * STEP_BYTES;
@@ -177,17 +177,17 @@ static void tile_clear_end(const struct job *job, uint16_t *row) {
 }
 
 /* How far bf16 moves a centroid; *square: of where it moves it. */
-static float tile_lost(const float *c, int64_t d, double *square) {
-    vd lost = vd_set1(0);
+static float tile_loss(const float *c, int64_t d, double *square) {
+    vd loss = vd_set1(0);
     vd stored = vd_set1(0);
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = vf_load(c + j);
         const vf high = tile_widen((__m256i)_mm512_cvtneps_pbh(v));
-        lost = vd_add_squares(lost, vf_sub(v, high));
+        loss = vd_add_squares(loss, vf_sub(v, high));
         stored = vd_add_squares(stored, high);
     }
     *square = vd_sum(stored);
-    return (float)(sqrt(vd_sum(lost)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
+    return (float)(sqrt(vd_sum(loss)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
 
 /* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
@@ -240,11 +240,11 @@ static void tile_pack_centroid(const struct job *job, struct worker *w, struct p
     tile_pack_part(job, w, c, 1, low, tile + high * STEP_BYTES);
     if (job->half) {
         double square;
-        p->lost[slot] = tile_lost(c, job->d, &square);
-        if (start > LOST && job->a->metric == HF_EUCLIDEAN)
+        p->loss[slot] = tile_loss(c, job->d, &square);
+        if (start > EXCLUDED && job->a->metric == HF_EUCLIDEAN)
             start = (float)(-square / 2);
-    } else if (p->lost) {
-        p->lost[slot] = tile_rest(job, c);
+    } else if (p->loss) {
+        p->loss[slot] = tile_rest(job, c);
     }
     vf_store(p->start + slot * 16, vf_set1(start));
 }

@@ -6,7 +6,7 @@
 #define HF_ASSIGN_TILE_F32_H
 
 #include "ops/assign/host/job.h"
-#include "ops/assign/host/pick.h"
+#include "ops/assign/host/candidates.h"
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static double tile_dot_error(const struct job *job, int measured) {
 static size_t tile_row_bytes(const struct job *job) { return sizeof(float) * (size_t)job->d_pad; }
 
 /* Of a row that is kept. */
-static size_t tile_kept_bytes(const struct job *job) {
+static size_t tile_packed_bytes(const struct job *job) {
     return sizeof(float) * (size_t)(job->i16 ? (job->d + 1) / 2 : job->d);
 }
 
@@ -209,16 +209,16 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
             vf s1[TILE_K];
             tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
                         p->start + g * TILE_K, d);
-            struct pick a = pick_load(&w->block, i * TILE_ROWS);
+            struct best_two a = best_load(&w->block, i * TILE_ROWS);
             UNROLL(12)
             for (int t = 0; t < TILE_K; t++)
-                pick_score(&a, s0[t], (int32_t)(g * TILE_K + t));
-            pick_store(&w->block, i * TILE_ROWS, &a);
-            struct pick b = pick_load(&w->block, i * TILE_ROWS + VW);
+                best_add(&a, s0[t], (int32_t)(g * TILE_K + t));
+            best_store(&w->block, i * TILE_ROWS, &a);
+            struct best_two b = best_load(&w->block, i * TILE_ROWS + VW);
             UNROLL(12)
             for (int t = 0; t < TILE_K; t++)
-                pick_score(&b, s1[t], (int32_t)(g * TILE_K + t));
-            pick_store(&w->block, i * TILE_ROWS + VW, &b);
+                best_add(&b, s1[t], (int32_t)(g * TILE_K + t));
+            best_store(&w->block, i * TILE_ROWS + VW, &b);
         }
     }
 }
@@ -247,7 +247,7 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
             for (int t = 0; t < TILE_K; t++) {
                 const uint64_t bits0 = vm_bits(vf_le(low0, s0[t]));
                 const uint64_t bits1 = vm_bits(vf_le(low1, s1[t]));
-                pick_candidates(w, p, i * TILE_ROWS, bits0 | bits1 << VW, g * TILE_K + t);
+                candidates_add(w, p, i * TILE_ROWS, bits0 | bits1 << VW, g * TILE_K + t);
             }
         }
     }

@@ -11,7 +11,7 @@
 #define HF_ASSIGN_TILE_I16_H
 
 #include "ops/assign/host/job.h"
-#include "ops/assign/host/pick.h"
+#include "ops/assign/host/candidates.h"
 #include <math.h>
 
 #define I16_NAME "i16_32x12"
@@ -36,10 +36,10 @@ static float i16_centroid_scale(double cmax) {
     return (float)ldexp(1, I16_BITS + 1 - e);
 }
 
-/* VW values to integers; *lost += the squares of what that takes from them, in parts. */
-ALWAYS_INLINE vi i16_round(vf v, vd *lost) {
+/* VW values to integers; *loss += the squares of what that takes from them, in parts. */
+ALWAYS_INLINE vi i16_round(vf v, vd *loss) {
     const vi whole = _mm512_cvtps_epi32(v);
-    *lost = vd_add_squares(*lost, vf_sub(v, _mm512_cvtepi32_ps(whole)));
+    *loss = vd_add_squares(*loss, vf_sub(v, _mm512_cvtepi32_ps(whole)));
     return whole;
 }
 
@@ -63,21 +63,21 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
     int32_t *dst = (int32_t *)p->tiles + slot / TILE_K * pairs * TILE_K + slot % TILE_K;
     const float s = job->i16_own ? i16_centroid_scale((double)p->length[slot]) : job->i16_scale;
     const vf scale = vf_set1(s);
-    vd lost = vd_set1(0);
+    vd loss = vd_set1(0);
     for (int64_t j = 0; j < pairs; j += VW) {
         const int64_t left = pairs - j < VW ? pairs - j : VW;
         const vf x = i16_load(c + j, left);
         const vf y = i16_load(c + j + pairs, job->d - j - pairs);
         int32_t lanes[VW];
         vi_store(lanes,
-                 i16_join(i16_round(vf_mul(x, scale), &lost), i16_round(vf_mul(y, scale), &lost)));
+                 i16_join(i16_round(vf_mul(x, scale), &loss), i16_round(vf_mul(y, scale), &loss)));
         for (int64_t i = 0; i < left; i++)
             dst[(j + i) * TILE_K] = lanes[i];
     }
     float *const place = i16_start(p, slot / TILE_K) + slot % TILE_K;
     place[0] = start;
     place[TILE_K] = 1 / s;
-    p->lost[slot] = (float)(sqrt(vd_sum(lost)) / s * (1 + 0x1p-20));
+    p->loss[slot] = (float)(sqrt(vd_sum(loss)) / s * (1 + 0x1p-20));
 }
 
 /* Squares of what rounding takes from a row times s, in VW parts. */
@@ -193,16 +193,16 @@ i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start,
 /* Best two of each row of a panel, or candidates. */
 ALWAYS_INLINE void i16_digest(struct worker *w, const struct pack *p, int collect, int slot,
                               int64_t k, const vf f[TILE_K]) {
-    struct pick a = pick_load(&w->block, slot);
+    struct best_two a = best_load(&w->block, slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
         if (collect)
-            pick_candidates(w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
+            candidates_add(w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
         else
-            pick_score(&a, f[t], (int32_t)(k + t));
+            best_add(&a, f[t], (int32_t)(k + t));
     }
     if (!collect)
-        pick_store(&w->block, slot, &a);
+        best_store(&w->block, slot, &a);
 }
 
 /* Group g and the rows from `slot` on, of one panel or both. */

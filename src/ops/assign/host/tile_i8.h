@@ -8,8 +8,8 @@
  * with feature 16 t + l of a step in place 4 l + t. A score is x'.q - step |q|^2 / 2, the latter
  * rounded to a whole number, and counts in steps. int32 sums are exact in the end. They begin at
  * I8_ZERO, so that as bits of float32 they are positive, normal, and in the order of the scores: in
- * these bits the code for float32 finds keys, best and second best (host/look_amx.h). What is
- * measured for each centroid, how far step q is from c', and the key's end is all that judge() has
+ * these bits the code for float32 finds keys, best and second best (host/scan_amx.h). What is
+ * measured for each centroid, how far step q is from c', and the key's end is all that decide() has
  * to know. */
 #ifndef HF_ASSIGN_TILE_I8_H
 #define HF_ASSIGN_TILE_I8_H
@@ -30,9 +30,9 @@
 #define I8_KEY 32         /* a start is off by half a step, a key by 31 */
 #define I8_ZERO (1 << 30) /* where scores begin */
 #define I8_SPAN ((1 << 30) - (1 << 24)) /* scores are nearer to it than that */
-#define I8_LOST (I8_ZERO - I8_SPAN)     /* score of a centroid that is never picked */
+#define I8_EXCLUDED (I8_ZERO - I8_SPAN) /* score of a centroid that is never picked */
 
-/* A key becomes float32 in two roundings, and six are for judge(); each is of up to four times what
+/* A key becomes float32 in two roundings, and six are for decide(); each is of up to four times what
  * it reckons with, as step q may be twice as long as c'. */
 #define I8_ROUNDINGS 32.0
 
@@ -113,7 +113,7 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
     const vf step = vf_set1(job->i8_step);
     const vf up = vf_set1(1 / job->i8_step);
     const vf most = vf_set1((float)job->i8_most);
-    vf lost = vf_set1(0);
+    vf loss = vf_set1(0);
     vi beside = vi_set1(0);
     vl square = vl_set1(0);
     for (int64_t s = 0; s < steps; s++) {
@@ -126,7 +126,7 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
             q[t] = _mm512_cvtps_epi32(at);
             const vf whole = _mm512_cvtepi32_ps(q[t]);
             const vf off = vf_fnma(whole, step, v);
-            lost = vf_fma(off, off, lost);
+            loss = vf_fma(off, off, loss);
         }
         const struct i8_pairs pairs = i8_pair(q);
         const vi squares = i8_products(pairs, pairs); /* of four each: these are below 2^32 */
@@ -137,8 +137,8 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
     }
     const int64_t half = (int64_t)rint((double)job->i8_step / 2 * (double)vl_sum(square));
     const int64_t score = I8_ZERO - half - _mm512_reduce_add_epi32(beside);
-    const int32_t begin = start > LOST ? (int32_t)(uint32_t)score : I8_LOST;
-    p->lost[slot] = sqrtf(vf_sum(lost)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
+    const int32_t begin = start > EXCLUDED ? (int32_t)(uint32_t)score : I8_EXCLUDED;
+    p->loss[slot] = sqrtf(vf_sum(loss)) * (1 + 0x1p-14f) + sqrtf((float)job->d) * 0x1p-62f;
     vf_store(p->start + slot * VW, _mm512_castsi512_ps(vi_set1(begin)));
 }
 
@@ -170,8 +170,8 @@ ALWAYS_INLINE void i8_score(const struct job *job, float *key) {
     const vi bits = vi_load((const int32_t *)(const void *)key);
     const vf score =
         vf_mul(_mm512_cvtepi32_ps(_mm512_sub_epi32(bits, vi_set1(I8_ZERO))), vf_set1(job->i8_step));
-    const vf lost = _mm512_castsi512_ps(vi_set1(I8_LOST + 32));
-    vf_store(key, vf_select(vf_lt(vf_load(key), lost), vf_set1(LOST), score));
+    const vf loss = _mm512_castsi512_ps(vi_set1(I8_EXCLUDED + 32));
+    vf_store(key, vf_select(vf_lt(vf_load(key), loss), vf_set1(EXCLUDED), score));
 }
 
 /* After the tiles: best and next are scores again. */

@@ -2,8 +2,8 @@
  * The vector work on the scores of AMX tiles, which goes on between products. Best scores are found
  * as keys: the last bits of a score give way to the centroid's place in its group, so that one
  * maximum finds both. */
-#ifndef HF_ASSIGN_LOOK_AMX_H
-#define HF_ASSIGN_LOOK_AMX_H
+#ifndef HF_ASSIGN_SCAN_AMX_H
+#define HF_ASSIGN_SCAN_AMX_H
 
 #include "ops/assign/host/tile_amx.h"
 #include <float.h>
@@ -24,7 +24,7 @@ struct tile_wait {
 
 /* The same while it is looked at. The two tiles of a group are looked at side by side, their
  * centroids have the same places until the end. */
-struct tile_look {
+struct tile_scan {
     struct tile_wait wait;
     int known;             /* place[] are there */
     const int32_t *places; /* [HALF_K] */
@@ -33,7 +33,7 @@ struct tile_look {
     vf next[2];            /* second largest */
 };
 
-ALWAYS_INLINE void look_places(struct tile_look *l, int known) {
+ALWAYS_INLINE void scan_places(struct tile_scan *l, int known) {
     l->known = known;
     l->places = tile_places;
     __asm__("" : "+r"(l->places)); /* else the constants are kept on the stack */
@@ -44,7 +44,7 @@ ALWAYS_INLINE void look_places(struct tile_look *l, int known) {
     }
 }
 
-ALWAYS_INLINE void look_begin(struct tile_look *l, const struct worker *w, int collect,
+ALWAYS_INLINE void scan_begin(struct tile_scan *l, const struct worker *w, int collect,
                               const struct tile_wait *wait) {
     l->wait = *wait;
     l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
@@ -53,13 +53,13 @@ ALWAYS_INLINE void look_begin(struct tile_look *l, const struct worker *w, int c
 }
 
 /* Scores of 16 rows as keys. */
-ALWAYS_INLINE vf look_key(vf score, vi place) {
+ALWAYS_INLINE vf scan_key(vf score, vi place) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(score),
                                                          vi_set1(-TILE_K), place, TERNARY_KEY));
 }
 
 /* Centroids [from, to) of both tiles: best two of each row, or candidates. */
-ALWAYS_INLINE void look_at(struct worker *w, const struct pack *p, int collect, struct tile_look *l,
+ALWAYS_INLINE void scan_at(struct worker *w, const struct pack *p, int collect, struct tile_scan *l,
                            int32_t from, int32_t to) {
     if (!l->wait.scores)
         return;
@@ -70,11 +70,11 @@ ALWAYS_INLINE void look_at(struct worker *w, const struct pack *p, int collect, 
         for (int i = 0; i < 2; i++) {
             const float *row = l->wait.scores + (i * HALF_K + t) * VW;
             if (collect) {
-                pick_candidates(w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
-                                l->wait.k + i * HALF_K + t);
+                candidates_add(w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
+                               l->wait.k + i * HALF_K + t);
                 continue;
             }
-            const vf key = look_key(vf_load(row), place);
+            const vf key = scan_key(vf_load(row), place);
             l->next[i] = vf_max(l->next[i], vf_min(l->best[i], key));
             l->best[i] = vf_max(l->best[i], key);
         }
@@ -86,39 +86,39 @@ ALWAYS_INLINE void look_at(struct worker *w, const struct pack *p, int collect, 
 
 /* The best keys of two parts of a group, and the second best of both, become those of its rows
  * where they are better. */
-ALWAYS_INLINE void look_keep(struct worker *w, const struct tile_wait *wait, vf one, vf other,
-                             vf second) {
-    struct pick pick = pick_load(&w->block, wait->slot);
+ALWAYS_INLINE void scan_merge(struct worker *w, const struct tile_wait *wait, vf one, vf other,
+                              vf second) {
+    struct best_two b = best_load(&w->block, wait->slot);
     const vf best = vf_max(one, other);
     const vf next = vf_max(second, vf_min(one, other));
-    const vm better = vf_lt(pick.best, best);
+    const vm better = vf_lt(b.best, best);
     const vi arg = _mm512_ternarylogic_epi32(_mm512_castps_si512(best), vi_set1(TILE_K - 1),
                                              vi_set1(wait->k), TERNARY_KEY);
-    pick.next = vf_max(pick.next, vf_max(next, vf_min(pick.best, best)));
-    pick.best = vf_max(pick.best, best);
-    pick.arg = vi_select(better, arg, pick.arg);
-    pick_store(&w->block, wait->slot, &pick);
+    b.next = vf_max(b.next, vf_max(next, vf_min(b.best, best)));
+    b.best = vf_max(b.best, best);
+    b.arg = vi_select(better, arg, b.arg);
+    best_store(&w->block, wait->slot, &b);
 }
 
-ALWAYS_INLINE void look_end(struct worker *w, int collect, const struct tile_look *l) {
+ALWAYS_INLINE void scan_end(struct worker *w, int collect, const struct tile_scan *l) {
     if (collect || !l->wait.scores)
         return;
     const vf other =
         _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(l->best[1]), vi_set1(HALF_K)));
-    look_keep(w, &l->wait, l->best[0], other, vf_max(l->next[0], l->next[1]));
+    scan_merge(w, &l->wait, l->best[0], other, vf_max(l->next[0], l->next[1]));
 }
 
 /* Centroids of both tiles to look at after each of `turns` turns. */
-ALWAYS_INLINE int32_t look_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
+ALWAYS_INLINE int32_t scan_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
 
 /* A panel that nothing is computed beside. */
 ALWAYS_INLINE void tile_finish(struct worker *w, const struct pack *p, int collect,
                                const struct tile_wait *wait) {
-    struct tile_look l;
-    look_places(&l, 0);
-    look_begin(&l, w, collect, wait);
-    look_at(w, p, collect, &l, 0, HALF_K);
-    look_end(w, collect, &l);
+    struct tile_scan l;
+    scan_places(&l, 0);
+    scan_begin(&l, w, collect, wait);
+    scan_at(w, p, collect, &l, 0, HALF_K);
+    scan_end(w, collect, &l);
 }
 
 #endif
