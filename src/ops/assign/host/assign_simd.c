@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * assign on vectors and matrix tiles; compiled once per instruction set. A worker takes rows, skips
- * what the bounds decide, sends the rest in blocks through the tiles (the filter), and gathers the
- * few rows that stay open for a second pass that names their candidates, which float64 then
- * decides. */
+ * those that the bounds decide, and sends the others in blocks through the tiles (the filter). The
+ * few rows that stay open go through the tiles again, which list their candidates; differences and,
+ * at last, float64 in order decide between these. */
 #include "base/cpuid.h"
 #include "core/kernel.h"
 #include "ops/assign/host/job.h"
@@ -22,7 +22,7 @@
 #include "ops/assign/host/start.h"
 #include <float.h>
 
-#define PROJECT_FEATURES 96 /* fewer are looked at at once */
+#define PROJECT_FEATURES 96 /* with fewer, directions do not pay */
 #define PROJECT_CENTROIDS 64
 #define I16_FEATURES 4096
 #define MERGE_GRAIN 4096 /* sums that a worker adds up at once */
@@ -50,8 +50,8 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     project_argmax(job, w);
 }
 
-/* The label of each open row of the block: from its list, if the filter gave it one, or by all
- * centroids. */
+/* The label of each open row of the block: from its list of candidates, or from all centroids if it
+ * has none. */
 static void settle_lists(const struct job *job, struct worker *w) {
     const struct block *b = &w->block;
     int n_dense = 0;
@@ -65,7 +65,7 @@ static void settle_lists(const struct job *job, struct worker *w) {
     dense_settle(job, w, w->dense, n_dense);
 }
 
-/* Second pass over some open rows: candidates, then differences, then float64. */
+/* Second pass over some open rows: candidates, then differences, then float64 in order. */
 static void settle_open(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
     const int most = open_most(job, &w->block);
@@ -147,7 +147,7 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
     }
 }
 
-/* Rows [begin, end) through the tiles, from or to where they are kept. */
+/* Rows [begin, end) through the tiles, from or to the memory where they stay packed. */
 static void packed_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     struct block *b = &w->block;
     for (int64_t first = begin; first < end; first += b->capacity) {
@@ -175,8 +175,8 @@ static void packed_rows(const struct job *job, struct worker *w, int64_t begin, 
     }
 }
 
-/* The next rows for a worker, from that one on; where all of them will go through the tiles they
- * are fetched ahead. */
+/* The first of the next rows for a worker. If all of them will go through the tiles, these prefetch
+ * them. */
 static int64_t take_rows(struct job *job, struct worker *w) {
     int64_t first = atomic_load_explicit(&job->next_row, memory_order_relaxed);
     while (first < job->n &&
@@ -215,7 +215,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
             first = next;
         }
         drain(job, w, 1);
-        /* merge() brings in a few rows sooner than the sums of K clusters */
+        /* a few rows cost merge() less than the sums of k clusters */
         if (id == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
             settle_moves(job, w);
         tile_end();
@@ -227,7 +227,7 @@ static void add_up(int64_t *restrict to, const int64_t *restrict from, int64_t c
         to[i] += from[i];
 }
 
-/* Sums [begin, end) of the workers that have their own onto the caller's. */
+/* Add the workers' own sums [begin, end) to the caller's. */
 static void merge_range(void *user, int worker, int64_t begin, int64_t end) {
     const struct job *job = user;
     (void)worker;
@@ -254,7 +254,7 @@ static void merge_sums(struct job *job, hf_pool *pool) {
         hf_parallel_for(pool, to->k * to->d * to->limbs, MERGE_GRAIN, merge_range, job);
 }
 
-/* Fold the shares of the workers into the caller's sums and counters. */
+/* Add what the workers have to the caller's sums and counters. */
 static void merge(struct job *job, hf_pool *pool) {
     struct hf_assign_stats *stats = job->a->stats;
     merge_sums(job, pool);
@@ -317,7 +317,7 @@ static size_t half_workspace(const struct hf_call *call) {
     return half > plain ? half : plain;
 }
 
-/* `fast` takes the best score, which is too rough here. */
+/* `fast` takes the best score, which is too inaccurate here. */
 static bool half_supports(const struct hf_call *call) {
     return ((const struct hf_assign_args *)call->args)->exact;
 }
@@ -331,7 +331,7 @@ static hf_status i8_run(const struct hf_call *call) {
     return run(call, half_variant(call->args, VARIANT_I8));
 }
 
-/* Of an idea in bytes, or of what is taken instead. */
+/* Of a variant in bytes, or of its fallback if that needs more. */
 static size_t bytes_workspace(const struct hf_call *call, enum variant variant) {
     struct job job;
     const size_t bytes = carve_job(&job, call->args, variant, call->device->workers, NULL);
@@ -341,7 +341,8 @@ static size_t bytes_workspace(const struct hf_call *call, enum variant variant) 
 
 static size_t i8_workspace(const struct hf_call *call) { return bytes_workspace(call, VARIANT_I8); }
 
-/* Whole numbers that fit a byte, less the middles of their columns, which float32 knows. */
+/* Whole numbers whose distance from the middle of their column fits a byte, with middles that are
+ * exact in float32. */
 static bool i8_supports(const struct hf_call *call) {
     const struct hf_assign_args *a = call->args;
     const struct hf_filter *f = &a->filter;
@@ -413,93 +414,35 @@ static double simd_estimate(const struct hf_call *call) {
     return (double)a->x.rows * tile_row_ns(a);
 }
 
-/* Most data with many features are near a few directions; where they are not, project_pays() goes
- * back to the plain tiles. */
+/* Most data with many features lie close to a few directions; if they do not, project_pays()
+ * returns to the plain tiles. */
 static double project_estimate(const struct hf_call *call) {
     const struct hf_assign_args *a = call->args;
     const double d = (double)a->x.cols;
     const double k = (double)a->c.rows;
-    /* the second best of a row is known roughly only: bounds made from it settle less */
+    /* the second best of a row is only bounded, so that bounds made from it settle fewer rows */
     const double loose = a->bounds ? 1.5 : 1;
     return (double)a->x.rows * tile_project_ns(a) * loose + 1.5 * k * d + 1e6;
 }
 
-static const struct hf_kernel rows[] = {
-    {
-        .name = "assign_" TILE_NAME "_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .workspace = simd_workspace,
-        .run = simd_run,
-        .estimate = simd_estimate,
-    },
-    {
-        .name = "assign_project_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .supports = project_supports,
-        .workspace = project_workspace,
-        .run = project_run,
-        .estimate = project_estimate,
-    },
+/* A kernel of this file; the call's functions begin with `prefix`. */
+#define KERNEL(kernel, prefix)                                                                     \
+    .name = "assign_" kernel "_" HF_ISA_TEXT, .device = HF_DEV_HOST, .dtypes = HF_DT_DATA,         \
+    .isa = HF_ISA_ID, .traits = HF_TRAIT_FIXED_ORDER, .tile = {TILE_ROWS, TILE_K, 0},              \
+    .workspace = prefix##_workspace, .run = prefix##_run, .estimate = prefix##_estimate
+
+static const struct hf_kernel kernels[] = {
+    {KERNEL(TILE_NAME, simd)},
+    {KERNEL("project", project), .supports = project_supports},
 #if TILE_HAS_HALF
-    {
-        .name = "assign_" TILE_HALF_NAME "_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .supports = half_supports,
-        .workspace = half_workspace,
-        .run = half_run,
-        .estimate = half_estimate,
-    },
-    {
-        .name = "assign_" TILE_I8_NAME "_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .supports = i8_supports,
-        .workspace = i8_workspace,
-        .run = i8_run,
-        .estimate = i8_estimate,
-    },
-    {
-        .name = "assign_" TILE_I8X2_NAME "_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .supports = i8x2_supports,
-        .workspace = i8x2_workspace,
-        .run = i8x2_run,
-        .estimate = i8x2_estimate,
-    },
+    {KERNEL(TILE_HALF_NAME, half), .supports = half_supports},
+    {KERNEL(TILE_I8_NAME, i8), .supports = i8_supports},
+    {KERNEL(TILE_I8X2_NAME, i8x2), .supports = i8x2_supports},
 #endif
 #if TILE_HAS_I16
-    {
-        .name = "assign_" I16_NAME "_" HF_ISA_TEXT,
-        .device = HF_DEV_HOST,
-        .dtypes = HF_DT_DATA,
-        .isa = HF_ISA_ID,
-        .traits = HF_TRAIT_FIXED_ORDER,
-        .tile = {TILE_ROWS, TILE_K, 0},
-        .supports = i16_supports,
-        .workspace = i16_workspace,
-        .run = i16_run,
-        .estimate = i16_estimate,
-    },
+    {KERNEL(I16_NAME, i16), .supports = i16_supports},
 #endif
 };
 
-const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {rows, sizeof rows / sizeof *rows};
+const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {kernels,
+                                                            sizeof kernels / sizeof *kernels};

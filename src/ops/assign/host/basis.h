@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Once per call: directions that hold most of the centroids, and the centroids on them. V comes
- * from one step of subspace iteration (Halko, Martinsson, Tropp, 2011) that starts with centroids,
- * orthonormalised by Cholesky QR in float64. Its quality is a matter of speed: the bounds take V as
- * it is and measure how far it is from orthonormal. */
+ * Once per call: directions V that span most of the centroids, and the coordinates of the
+ * centroids. V comes from one step of subspace iteration (Halko, Martinsson, Tropp, 2011) that
+ * starts with some of the centroids, orthonormalised by Cholesky QR in float64. A bad V only costs
+ * time: the bounds measure how far it is from orthonormal. */
 #ifndef HF_ASSIGN_BASIS_H
 #define HF_ASSIGN_BASIS_H
 
@@ -13,8 +13,8 @@
 #define BASIS_CHAIN 128                     /* products added up in one chain */
 #define BASIS_LANES (VREGS == 32 ? 64 : 16) /* columns of a product at once */
 #define BASIS_LEAST 1e-10 /* a direction with less than this share of the longest is left out */
-#define BASIS_STRAIGHT 0x1p-16 /* one farther from orthonormal is done again, */
-#define BASIS_SKEW 0x1p-12     /* and not used */
+#define BASIS_STRAIGHT 0x1p-16 /* a basis farther from orthonormal is orthonormalised again; */
+#define BASIS_SKEW 0x1p-12     /* if it is still farther than this, it is not used */
 
 /* Four rows of a product: out [4][BASIS_ROOM] += a b; a [4, depth] with strides,
  * b [depth][BASIS_ROOM]. */
@@ -122,7 +122,7 @@ static void basis_apply(void *user, int worker, int64_t begin, int64_t end) {
     }
 }
 
-/* to[from..p) -= factor * row[from..p), from rounded down to a whole vector. */
+/* to[from..p) -= factor * row[from..p), with from rounded down to a whole vector. */
 ALWAYS_INLINE void basis_reduce(double *to, const double *row, double factor, int from, int p) {
     const vd f = vd_set1(-factor);
     for (int j = from / VDW * VDW; j < p; j += VDW)
@@ -170,7 +170,7 @@ static void basis_orthonormalise(struct job *job, hf_pool *pool) {
         b->v[i] = (float)b->wide[i];
 }
 
-/* Frobenius norm of V^T V - 1, columns that are 0 left out: no coordinate is on them. */
+/* Frobenius norm of V^T V - 1 without columns that are 0, because these have no coordinates. */
 static double basis_skew(struct job *job, hf_pool *pool) {
     struct basis *b = &job->basis;
     double sum = 0;
@@ -186,7 +186,7 @@ static double basis_skew(struct job *job, hf_pool *pool) {
     return sqrt(sum) * (1 + 0x1p-20) + 0x1p-40;
 }
 
-/* Round coordinates as coarse rows are; the length of what that moved them. */
+/* Round coordinates as the tiles store them. Returns how far that moves them. */
 static double basis_round(float *c) {
     float exact[BASIS_ROOM];
     double loss = 0;
@@ -198,7 +198,7 @@ static double basis_round(float *c) {
     return sqrt(loss);
 }
 
-/* Coarse centroid of a slot: its coordinates and the length of what they leave. */
+/* Pack the coarse centroids: coordinates, and the length of what they leave. */
 static void basis_pack(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
     struct basis *b = &job->basis;
@@ -238,7 +238,7 @@ static void basis_pack_directions(void *user, int worker, int64_t begin, int64_t
     }
 }
 
-/* After the centroids are packed (c32 and start are there). 0: these centroids have no usable
+/* Once the centroids are packed (c32 and start are set). 0: these centroids have no usable
  * directions. */
 static int basis_make(struct job *job, hf_pool *pool) {
     struct basis *b = &job->basis;

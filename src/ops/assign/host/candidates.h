@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What happens to scores: the best two of each row, or the candidates over its threshold. Lane =
- * row. */
+ * What the tiles do with scores: find the best two of each row, or list the candidates that reach
+ * its threshold. Lane = row. */
 #ifndef HF_ASSIGN_CANDIDATES_H
 #define HF_ASSIGN_CANDIDATES_H
 
@@ -31,7 +31,7 @@ ALWAYS_INLINE void best_add(struct best_two *p, vf score, int32_t k) {
     p->arg = vi_select(better, vi_set1(k), p->arg);
 }
 
-/* Longer lists than CANDIDATES_MAX are not kept. */
+/* A list longer than CANDIDATES_MAX only counts as too long. */
 static NOINLINE void candidates_add_some(struct worker *w, const struct pack *p, int slot,
                                          uint64_t bits, int64_t k) {
     const int32_t centroid = p->index ? p->index[k] : (int32_t)k;

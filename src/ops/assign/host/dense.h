@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys (host/differences.h) of open rows to all centroids, where lists would be long or nothing is known
- * of a row: two vectors of rows (lane = row) by a few centroids, all sums in registers.
- *   rows       [tile][panel of VW rows][d][VW]   over the block's packed rows
- *   centroids  [d][VW], one after another        over the rows on their way there
- * In float64 the lanes are VDW and half as wide in number. */
+ * Keys (host/differences.h) of open rows and all centroids, for rows whose list of candidates would
+ * be long or of which nothing is known. A tile is two vectors of rows (lane = row) by a few
+ * centroids, with all sums in registers.
+ *   rows       [tile][panel of VW rows][d][VW]   in own.x, instead of the block's packed rows
+ *   centroids  [d][VW], one after another        in worker.rows
+ * In float64 a vector has VDW lanes instead of VW. */
 #ifndef HF_ASSIGN_DENSE_H
 #define HF_ASSIGN_DENSE_H
 
@@ -17,7 +18,7 @@
 #define DENSE_ROWS64 (2 * VDW)
 #define DENSE_BYTES(d_pad) (sizeof(float) * DENSE_ROWS * (size_t)(d_pad))
 
-/* Nanoseconds of a row that meets all centroids, */
+/* Cost model: nanoseconds to compare a row with all centroids, */
 static double dense_row_ns(const struct job *job) {
     const double d = (double)job->d;
     const double k = ceil((double)job->k / DENSE_K) * DENSE_K;
@@ -26,23 +27,31 @@ static double dense_row_ns(const struct job *job) {
     return k * wide * (feature * d + 0.15) + 0.3 * d + 10;
 }
 
-/* and of a candidate that is compared alone. */
+/* and with one candidate alone. */
 static double dense_pair_ns(const struct job *job) { return 20 + 0.3 * (double)job->d; }
 
-/* Do open rows of this shape meet all centroids rather than a second pass of the filter and about
- * 4 candidates one by one? */
+/* Is it cheaper to compare open rows with all centroids than to send them through the filter again
+ * and compare about 4 candidates? */
 static int dense_pays(const struct job *job) {
     return dense_row_ns(job) < tile_call_ns(job) + 40 + 4 * dense_pair_ns(job);
 }
 
-/* The rows of a call: places of slots in the block. */
+/* The rows of a call. */
 struct dense {
-    const int *slot;
+    const int *slot; /* [count] of the block */
     int count;
-    int collect; /* offer the candidates, else find the least keys */
+    int collect; /* list candidates; else find the two least keys */
 };
 
-/* Pack VW rows from slot[first] on; empty lanes become rows of zeros. */
+/* Keys of a tile in float32, or in float64. */
+struct dense_keys {
+    const float *key;    /* [DENSE_K][DENSE_ROWS] */
+    const double *key64; /* [DENSE_K64][DENSE_ROWS64] */
+    int row;             /* first row of the call, */
+    int first, count;    /* centroids live[first .. first + count) */
+};
+
+/* Pack VW rows from slot[first] on. Empty lanes become rows of zeros. */
 static void dense_pack_panel(const struct job *job, struct worker *w, const struct dense *q,
                              int first) {
     float *dst = (float *)w->own.x + (int64_t)first * job->d_pad;
@@ -118,20 +127,19 @@ static NOINLINE void dense_tile(const float *x, const float *c, int64_t d, int64
     }
 }
 
-/* The least two of each row so far; the block's best and next, of what is open now. */
-static void dense_best(const struct job *job, struct worker *w, const float *out, int row,
-                       int first, int count) {
+/* The two least keys of each row so far, in best and next of the block. */
+static void dense_best(const struct job *job, struct worker *w, const struct dense_keys *keys) {
     const struct block *b = &w->block;
-    for (int i = row; i < row + DENSE_ROWS; i += VW) {
+    for (int i = keys->row; i < keys->row + DENSE_ROWS; i += VW) {
         vf best = vf_load(b->best + i);
         vf next = vf_load(b->next + i);
         vi arg = vi_load(b->arg + i);
-        for (int t = 0; t < count; t++) {
-            const vf s = vf_load(out + t * DENSE_ROWS + (i - row));
+        for (int t = 0; t < keys->count; t++) {
+            const vf s = vf_load(keys->key + t * DENSE_ROWS + (i - keys->row));
             const vm nearer = vf_lt(s, best);
             next = vf_min(next, vf_max(best, s));
             best = vf_min(best, s);
-            arg = vi_select(nearer, vi_set1(job->live[first + t]), arg);
+            arg = vi_select(nearer, vi_set1(job->live[keys->first + t]), arg);
         }
         vf_store(b->best + i, best);
         vf_store(b->next + i, next);
@@ -139,8 +147,8 @@ static void dense_best(const struct job *job, struct worker *w, const float *out
     }
 }
 
-/* A candidate for float64, which takes them many at once. */
-static void dense_offer(const struct job *job, struct worker *w, int slot, int32_t k) {
+/* Add a candidate to the slot's list. A full list goes to float64. */
+static void dense_add(const struct job *job, struct worker *w, int slot, int32_t k) {
     int32_t *list = w->list + slot * CANDIDATES_MAX;
     if (w->listed[slot] == CANDIDATES_MAX) {
         exact_some(job, w, slot, list, CANDIDATES_MAX);
@@ -149,17 +157,18 @@ static void dense_offer(const struct job *job, struct worker *w, int slot, int32
     list[w->listed[slot]++] = k;
 }
 
-/* Centroids whose key is not above the row's cut, which is in best. */
+/* List centroids whose key is not above the row's cut, which is in best. */
 static void dense_collect(const struct job *job, struct worker *w, const struct dense *q,
-                          const float *out, int row, int first, int count) {
-    for (int i = row; i < row + DENSE_ROWS; i += VW) {
+                          const struct dense_keys *keys) {
+    for (int i = keys->row; i < keys->row + DENSE_ROWS; i += VW) {
         const vf cut = vf_load(w->block.best + i);
-        for (int t = 0; t < count; t++) {
-            uint32_t bits = vm_bits(vf_le(vf_load(out + t * DENSE_ROWS + (i - row)), cut));
+        for (int t = 0; t < keys->count; t++) {
+            const vf key = vf_load(keys->key + t * DENSE_ROWS + (i - keys->row));
+            uint32_t bits = vm_bits(vf_le(key, cut));
             for (; bits; bits &= bits - 1) {
                 const int at = i + __builtin_ctz(bits);
                 if (at < q->count && !w->decided[q->slot[at]])
-                    dense_offer(job, w, q->slot[at], job->live[first + t]);
+                    dense_add(job, w, q->slot[at], job->live[keys->first + t]);
             }
         }
     }
@@ -173,15 +182,16 @@ static void dense_sweep(const struct job *job, struct worker *w, const struct de
         for (int row = 0; row < q->count; row += DENSE_ROWS) {
             dense_tile((const float *)w->own.x + (int64_t)row * job->d_pad, w->rows, job->d,
                        job->d_pad, out);
+            const struct dense_keys keys = {.key = out, .row = row, .first = k, .count = count};
             if (q->collect)
-                dense_collect(job, w, q, out, row, k, count);
+                dense_collect(job, w, q, &keys);
             else
-                dense_best(job, w, out, row, k, count);
+                dense_best(job, w, &keys);
         }
     }
 }
 
-/* Rows that float32 decides; the cuts of the others to best. Returns how many others. */
+/* Write down what float32 decides. Cuts of the other rows go to best; returns how many they are. */
 static int dense_conclude(const struct job *job, struct worker *w, const struct dense *q) {
     struct block *b = &w->block;
     int left = 0;
@@ -217,9 +227,10 @@ static void dense_f32(const struct job *job, struct worker *w, struct dense *q) 
     dense_sweep(job, w, q);
 }
 
-/* ---- the same in float64 */
+/* ---- the same in float64; numbers of centroids are float64 too */
 
-/* Row `first` of the call and VDW - 1 more. error [VDW]: see difference_error(), < 0 without a bound. */
+/* Pack VDW rows from slot[first] on, and note the error of their keys: see difference_error(); < 0
+ * without a bound. */
 static void dense_pack_panel64(const struct job *job, struct worker *w, const struct dense *q,
                                int first) {
     double *dst = (double *)w->own.x + (int64_t)first * job->d_pad;
@@ -265,11 +276,11 @@ static void dense_pack_centroids64(const struct job *job, struct worker *w, int 
     }
 }
 
-ALWAYS_INLINE void dense_chain64(vd s0[DENSE_K64], vd s1[DENSE_K64], const double *x,
-                                 const double *y, const double *c, int64_t depth, int euclidean) {
+ALWAYS_INLINE void dense_chain64(vd s[2][DENSE_K64], const double *x, const double *y,
+                                 const double *c, int64_t depth, int euclidean) {
     UNROLL(8)
     for (int t = 0; t < DENSE_K64; t++)
-        s0[t] = s1[t] = vd_set1(0);
+        s[0][t] = s[1][t] = vd_set1(0);
     for (int64_t j = 0; j < depth; j++) {
         const vd a = vd_load(x + j * VDW);
         const vd b = vd_load(y + j * VDW);
@@ -278,8 +289,8 @@ ALWAYS_INLINE void dense_chain64(vd s0[DENSE_K64], vd s1[DENSE_K64], const doubl
             const vd q = vd_set1(c[j * VDW + t]);
             const vd da = vd_sub(a, q);
             const vd db = vd_sub(b, q);
-            s0[t] = euclidean ? vd_fma(da, da, s0[t]) : vd_fma(a, q, s0[t]);
-            s1[t] = euclidean ? vd_fma(db, db, s1[t]) : vd_fma(b, q, s1[t]);
+            s[0][t] = euclidean ? vd_fma(da, da, s[0][t]) : vd_fma(a, q, s[0][t]);
+            s[1][t] = euclidean ? vd_fma(db, db, s[1][t]) : vd_fma(b, q, s[1][t]);
         }
     }
 }
@@ -290,15 +301,14 @@ ALWAYS_INLINE void dense_tile64_as(const double *x, const double *c, const struc
     const double *y = x + job->d_pad * VDW;
     const int64_t d = job->d;
     for (int64_t j = 0; j < d; j += DENSE_DEPTH) {
-        vd s0[DENSE_K64];
-        vd s1[DENSE_K64];
-        dense_chain64(s0, s1, x + j * VDW, y + j * VDW, c + j * VDW,
+        vd s[2][DENSE_K64];
+        dense_chain64(s, x + j * VDW, y + j * VDW, c + j * VDW,
                       d - j < DENSE_DEPTH ? d - j : DENSE_DEPTH, euclidean);
         UNROLL(8)
         for (int t = 0; t < DENSE_K64; t++) {
             double *at = out + t * DENSE_ROWS64;
-            vd_store(at, j == 0 ? s0[t] : vd_add(vd_load(at), s0[t]));
-            vd_store(at + VDW, j == 0 ? s1[t] : vd_add(vd_load(at + VDW), s1[t]));
+            vd_store(at, j == 0 ? s[0][t] : vd_add(vd_load(at), s[0][t]));
+            vd_store(at + VDW, j == 0 ? s[1][t] : vd_add(vd_load(at + VDW), s[1][t]));
         }
     }
 }
@@ -311,23 +321,21 @@ static NOINLINE void dense_tile64(const struct job *job, const double *x, const 
         dense_tile64_as(x, c, job, out, 0);
 }
 
-/* What turns x.c, or a square, into the key of centroid k. */
+/* A sum of squares, or x.c, times this is the key of centroid k. */
 static double dense_factor(const struct job *job, int32_t k) {
     const hf_metric metric = job->a->metric;
     return metric == HF_EUCLIDEAN ? 1 : metric == HF_DOT ? -1 : -job->c_inverse[k];
 }
 
-/* As dense_best(); numbers of centroids are float64, too. */
-static void dense_best64(const struct job *job, struct worker *w, const double *out, int row,
-                         int first, int count) {
-    for (int i = row; i < row + DENSE_ROWS64; i += VDW) {
+static void dense_best64(const struct job *job, struct worker *w, const struct dense_keys *keys) {
+    for (int i = keys->row; i < keys->row + DENSE_ROWS64; i += VDW) {
         vd best = vd_load(w->key_best + i);
         vd next = vd_load(w->key_next + i);
         vd arg = vd_load(w->key_arg + i);
-        for (int t = 0; t < count; t++) {
-            const int32_t k = job->live[first + t];
-            const vd key =
-                vd_mul(vd_load(out + t * DENSE_ROWS64 + (i - row)), vd_set1(dense_factor(job, k)));
+        for (int t = 0; t < keys->count; t++) {
+            const int32_t k = job->live[keys->first + t];
+            const vd key = vd_mul(vd_load(keys->key64 + t * DENSE_ROWS64 + (i - keys->row)),
+                                  vd_set1(dense_factor(job, k)));
             const vdm nearer = vd_lt(key, best);
             next = vd_min(next, vd_max(best, key));
             best = vd_min(best, key);
@@ -340,14 +348,15 @@ static void dense_best64(const struct job *job, struct worker *w, const double *
 }
 
 static void dense_collect64(const struct job *job, struct worker *w, const struct dense *q,
-                            const double *out, int row, int first, int count) {
-    for (int i = row; i < row + DENSE_ROWS64 && i < q->count; i++) {
+                            const struct dense_keys *keys) {
+    for (int i = keys->row; i < keys->row + DENSE_ROWS64 && i < q->count; i++) {
         const int slot = q->slot[i];
-        for (int t = 0; t < count && !w->decided[slot]; t++) {
-            const int32_t k = job->live[first + t];
-            const double key = out[t * DENSE_ROWS64 + (i - row)] * dense_factor(job, k);
+        for (int t = 0; t < keys->count && !w->decided[slot]; t++) {
+            const int32_t k = job->live[keys->first + t];
+            const double key =
+                keys->key64[t * DENSE_ROWS64 + (i - keys->row)] * dense_factor(job, k);
             if (!(key > w->key_best[i]))
-                dense_offer(job, w, slot, k);
+                dense_add(job, w, slot, k);
         }
     }
 }
@@ -360,10 +369,11 @@ static void dense_sweep64(const struct job *job, struct worker *w, const struct 
         for (int row = 0; row < q->count; row += DENSE_ROWS64) {
             dense_tile64(job, (const double *)w->own.x + (int64_t)row * job->d_pad,
                          (const double *)(const void *)w->rows, out);
+            const struct dense_keys keys = {.key64 = out, .row = row, .first = k, .count = count};
             if (q->collect)
-                dense_collect64(job, w, q, out, row, k, count);
+                dense_collect64(job, w, q, &keys);
             else
-                dense_best64(job, w, out, row, k, count);
+                dense_best64(job, w, &keys);
         }
     }
 }
@@ -410,7 +420,7 @@ static void dense_f64(const struct job *job, struct worker *w, struct dense *q) 
 
 /* ---- */
 
-/* Labels of the rows in these slots of the block, whose packed rows are overwritten. */
+/* Labels of the rows in these slots of the block. Its packed rows are overwritten. */
 static void dense_settle(const struct job *job, struct worker *w, const int *slot, int count) {
     const int wide = job->difference == DIFFERENCE_F32 ? DENSE_ROWS : DENSE_ROWS64;
     const int most = (int)(w->dense_bytes / DENSE_BYTES(job->d_pad)) * wide;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is between the filter and float64 in order: sums of squared differences, whose error follows
- * the distance and not the lengths, in float32 where that holds rows and centroids, else in float64
- * with terms in any order (cosine, dot: sums of products). See
+ * Sums of squared differences decide most rows that the filter leaves open, because their error is
+ * relative to the distance and not to the lengths. They are in float32 if that holds rows and
+ * centroids exactly, else in float64 with terms in any order; cosine and dot have sums of products
+ * instead. What they leave open is for the reference's own order (host/exact.h). See
  * docs/numerics/differences.md.
  *
- * The key of a centroid is the smaller the nearer it is: the sum of squares, or less x.c (dot) or
- * x.c / |c| (cosine). Let `best` be a row's least key. Centroids whose key is above difference_cut() of
- * it are farther for the reference, too, without a tie. */
+ * The key of a centroid is the sum of squares, or -x.c (dot), or -x.c / |c| (cosine): the nearer
+ * the centroid, the smaller its key. Let `best` be a row's least key. A centroid whose key is above
+ * difference_cut() of it is farther for the reference, too, and not in a tie. */
 #ifndef HF_ASSIGN_DIFFERENCES_H
 #define HF_ASSIGN_DIFFERENCES_H
 
 #include "ops/assign/host/exact.h"
 
-#define DIFFERENCE_FAR 1e37 /* float32 sums from here on may have overflown */
+#define DIFFERENCE_FAR 1e37 /* float32 sums from here on may have overflowed */
 #define DIFFERENCE_FAR64 1e300
 #define DIFFERENCE_LEAST 0x1p-140     /* underflow of a feature's square, */
 #define DIFFERENCE_LEAST64 0x1p-1070  /* in float64 */
-#define DIFFERENCE_FEATURES (1 << 24) /* of more no bound is known */
+#define DIFFERENCE_FEATURES (1 << 24) /* for more of them no bound is known */
 #define DIFFERENCE_RANGE 0x1p400      /* lengths up to which no product leaves float64's range */
 
 /* Can float32 compare distances? Rows and centroids must be exact in it. */
@@ -25,14 +26,15 @@ static int difference_possible(const struct job *job) {
            job->a->x.dtype != HF_F64 && job->d <= DIFFERENCE_FEATURES;
 }
 
-/* difference_square() is off by at most this share of itself: m roundings make m u / (1 - 2 m u) of what
- * is computed, with two roundings to spare. */
+/* The relative error of difference_square(): m roundings make m u / (1 - 2 m u) of what is
+ * computed. Two of them are to spare. */
 static double difference_square_share(const struct job *job) {
     const double most = ((double)job->d / (4 * VW) + 14) * 0x1p-24;
     return most / (1 - 2 * most);
 }
 
-/* How rows are compared, and what sums in blocks of DENSE_DEPTH terms, or in VW parts, are off. */
+/* Choose how rows are compared, and bound the error of sums in blocks of DENSE_DEPTH terms or in VW
+ * parts. */
 static void difference_prepare(struct job *job) {
     const double d = (double)job->d;
     const double scale = (double)job->scale;
@@ -42,7 +44,7 @@ static void difference_prepare(struct job *job) {
                       : wide                            ? DIFFERENCE_F64
                                                         : DIFFERENCE_NONE;
     const double chain = d / DENSE_DEPTH + DENSE_DEPTH + 8;
-    /* in float64 the reference's own roundings count, of sums and lengths */
+    /* in float64 the reference's own roundings of sums and lengths count, too */
     const double most =
         job->difference == DIFFERENCE_F32 ? chain * 0x1p-24 : (chain + 3 * d + 64) * 0x1p-53;
     job->difference_share = most / (1 - 2 * most);
@@ -50,14 +52,14 @@ static void difference_prepare(struct job *job) {
         d * (job->difference == DIFFERENCE_F32 ? DIFFERENCE_LEAST : DIFFERENCE_LEAST64);
 }
 
-/* What keys may be off beside a share of themselves. norm: at least |x|. */
+/* The absolute error of keys; there is a relative one beside. norm: at least |x|. */
 static double difference_error(const struct job *job, double norm) {
     return job->a->metric == HF_EUCLIDEAN
                ? job->difference_least
                : job->difference_share * norm * job->difference_reach + job->difference_least;
 }
 
-/* A row of zeros is as far from one centroid as from another (cosine, dot). */
+/* A row of zeros has the same distance to all centroids (cosine, dot). */
 static int difference_is_zero(const double *x, int64_t d) {
     int zero = 1;
     for (int64_t j = 0; j < d; j++)
@@ -71,7 +73,7 @@ static int difference_bounded(const struct job *job, double norm) {
            (norm > 1 / DIFFERENCE_RANGE && norm < DIFFERENCE_RANGE);
 }
 
-/* Widened for its own roundings. Inf or NaN: nothing is known. */
+/* Keys above this are farther than the one of `best`. Inf or NaN: nothing is known. */
 static double difference_cut(const struct job *job, double best, double error) {
     if (job->a->metric != HF_EUCLIDEAN)
         return best + 2.5 * error;
@@ -80,14 +82,14 @@ static double difference_cut(const struct job *job, double best, double error) {
     return job->difference == DIFFERENCE_F32 && !(cut < DIFFERENCE_FAR) ? INFINITY : cut;
 }
 
-/* A slot's distances to all centroids but its own have keys from `next` on. Sums that overflow are
- * large, no more. */
+/* Note a bound on the distances of a slot to all centroids but its own: their keys are at least
+ * `next`. A sum that overflowed counts as the largest one that did not. */
 static void difference_others(const struct job *job, struct worker *w, int slot, double next) {
     const double most = job->difference == DIFFERENCE_F32 ? DIFFERENCE_FAR : DIFFERENCE_FAR64;
     w->others[slot] = fmin(next, most) * (1 - job->difference_share) - job->difference_least;
 }
 
-/* At least the square of a distance with this key. */
+/* At least the squared distance of this key. */
 static double difference_upper(const struct job *job, double key) {
     return key * (1 + job->difference_share) + job->difference_least;
 }
@@ -110,8 +112,8 @@ ALWAYS_INLINE vf difference_load_as(const char *x, hf_dtype dtype, int64_t j, in
     return gather_raw(tail, dtype);
 }
 
-/* |x - c|^2 of row i and centroid k in float32. Differences, products and sums are off by at most
- * d / (4 VW) + 12 roundings, see difference_square_share(); what underflows adds up to d DIFFERENCE_LEAST at most. */
+/* |x - c|^2 of row i and centroid k in float32, with at most d / (4 VW) + 12 roundings one after
+ * another; what underflows adds up to d DIFFERENCE_LEAST at most. */
 ALWAYS_INLINE double difference_square_as(const struct job *job, int64_t i, int32_t k,
                                           hf_dtype dtype) {
     const char *x = job_row(job, i);
@@ -226,12 +228,12 @@ static double difference_key64(const struct job *job, const struct worker *w, in
     return difference_key(job, sum, k);
 }
 
-/* At least |x|, and not far above. */
+/* At least |x|, and hardly more. */
 static double difference_norm(const double *x, int64_t d) {
     return sqrt(difference_sum64_as(x, x, d, HF_F64, 0)) * (1 + 0x1p-20);
 }
 
-/* Keys of the candidates of a slot; what they are off beside a share. < 0: there is no bound. */
+/* Keys of the candidates of a slot. Returns their absolute error; < 0: there is no bound. */
 static double difference_keys(const struct job *job, struct worker *w, int slot,
                               const int32_t *list, int count, double *key) {
     if (job->difference == DIFFERENCE_NONE)
@@ -249,7 +251,8 @@ static double difference_keys(const struct job *job, struct worker *w, int slot,
     return difference_bounded(job, norm) ? difference_error(job, norm) : -1;
 }
 
-/* The label of a slot among `count` <= CANDIDATES_MAX candidates: by their keys, else in float64. */
+/* The label of a slot among `count` <= CANDIDATES_MAX candidates: by their keys or, if these do not
+ * decide, in float64 in order. */
 static void difference_list(const struct job *job, struct worker *w, int slot, int32_t *list,
                             int count) {
     double key[CANDIDATES_MAX] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The float64 distances that decide what nothing else could: the reference's operations in the
- * reference's order, CHAINS centroids side by side, one a lane. */
+ * Distances in float64 by the reference's operations in the reference's order, for the few rows
+ * that nothing else decides. CHAINS centroids are computed side by side, one per lane. */
 #ifndef HF_ASSIGN_EXACT_H
 #define HF_ASSIGN_EXACT_H
 
@@ -18,13 +18,13 @@ static void exact_load_row(const struct job *job, struct worker *w, int slot) {
     w->slot64 = slot;
 }
 
-/* The terms of features that distances add up. */
+/* The terms that a distance adds up. */
 ALWAYS_INLINE vd exact_terms(vd x, vd c, int euclidean) {
     const vd diff = vd_sub(x, c);
     return euclidean ? vd_mul(diff, diff) : vd_mul(x, c);
 }
 
-/* CHAINS sums, lane = centroid. Zeros behind the last feature change none: no sum is -0. */
+/* CHAINS sums, lane = centroid. Zeros behind the last feature change no sum, because none is -0. */
 ALWAYS_INLINE vd exact_sums_as(const double *x, const void *const c[CHAINS], int64_t d,
                                hf_dtype dtype, int euclidean) {
     vd sum = vd_set1(0);
@@ -58,7 +58,7 @@ static NOINLINE void exact_sums(const struct job *job, const double *x, const vo
         vd_store(sum, exact_sums_of(job, x, c, HF_F64));
 }
 
-/* Offer the distance of a slot to a centroid; the least wins, then the lowest index. */
+/* Take the distance of a slot to a centroid if it is less, or equal with a lower index. */
 static void exact_offer(const struct job *job, struct worker *w, int slot, int32_t k, double sum) {
     double d = sum;
     if (job->a->metric == HF_DOT)
@@ -71,7 +71,7 @@ static void exact_offer(const struct job *job, struct worker *w, int slot, int32
     }
 }
 
-/* Distances of a slot to some centroids, in any number of calls. */
+/* Distances of a slot to some centroids. Further calls go on with the least so far. */
 static void exact_some(const struct job *job, struct worker *w, int slot, const int32_t *k,
                        int count) {
     if (w->slot64 != slot)
@@ -80,7 +80,7 @@ static void exact_some(const struct job *job, struct worker *w, int slot, const 
         const int more = count - done < CHAINS ? count - done : CHAINS;
         const void *c[CHAINS];
         double sum[CHAINS];
-        for (int i = 0; i < CHAINS; i++) /* chains without a centroid go along */
+        for (int i = 0; i < CHAINS; i++) /* chains that are left over repeat the first centroid */
             c[i] = hf_array_row(&job->a->c, k[done + (i < more ? i : 0)]);
         exact_sums(job, w->x64, c, sum);
         for (int i = 0; i < more; i++)
@@ -91,7 +91,7 @@ static void exact_some(const struct job *job, struct worker *w, int slot, const 
 /* Distances to all of them. */
 static void exact_all(const struct job *job, struct worker *w, int slot) {
     exact_some(job, w, slot, job->live, job->n_live);
-    if (w->least_arg[slot] == INT32_MAX) /* every distance is NaN: cannot be with finite data */
+    if (w->least_arg[slot] == INT32_MAX) /* every distance is NaN: impossible with finite data */
         w->least_arg[slot] = 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From rows of any type to x' = fl((x - shift) * scale) in float32, gathered by number. */
+ * Read rows of any type, by number, as x' = fl((x - shift) * scale) in float32. */
 #ifndef HF_ASSIGN_GATHER_H
 #define HF_ASSIGN_GATHER_H
 
@@ -7,8 +7,8 @@
 #include "ops/assign/host/job.h"
 #include <string.h>
 
-/* A row of any type to float64, exactly. float32, the most common one, not by hf_to_f64(): that is
- * compiled for any machine, and its vectors are short. */
+/* A row of any type to float64, exactly. float32, the most common type, has a loop here, because
+ * hf_to_f64() is compiled for any machine and has short vectors. */
 static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
     if (dtype != HF_F32) {
         hf_to_f64(dst, row, dtype, d);
@@ -22,7 +22,7 @@ static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, i
         dst[j] = (double)x[j];
 }
 
-/* VW elements at p as float32; not for float64 data. */
+/* VW elements at p as float32; any type but float64. */
 ALWAYS_INLINE vf gather_raw(const void *p, hf_dtype dtype) {
     if (dtype == HF_F16)
         return vf_from_f16(p);
@@ -52,8 +52,8 @@ ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shif
     return vf_mul(vf_sub(gather_raw(p, dtype), vf_load(shift)), scale);
 }
 
-/* One row to out [d_pad], zeros behind d; |x'|^2 in VW parts. dtype is a constant where this is
- * inlined. */
+/* One row to out [d_pad], zeros behind d. Returns |x'|^2 in VW parts. Callers pass a constant
+ * dtype. */
 ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dtype, float *out) {
     const size_t size = hf_dtype_bytes(dtype);
     const vf scale = vf_set1(job->scale);
@@ -81,8 +81,8 @@ ALWAYS_INLINE vf gather_row(const struct job *job, const char *row, hf_dtype dty
     return sum;
 }
 
-/* Slots [slot, slot + VW) of the block to rows [VW, d_pad], zeros where there is no row; |x'|^2 of
- * each. */
+/* Slots [slot, slot + VW) of the block to rows [VW, d_pad], zeros for empty slots. |x'|^2 of each
+ * goes to norm2. */
 ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int slot, float *rows,
                                    hf_dtype dtype) {
     const struct block *b = &w->block;

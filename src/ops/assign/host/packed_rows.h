@@ -5,12 +5,13 @@
 
 #include "ops/assign/host/job.h"
 
-/* The form of packed rows: by instruction set and idea. */
+/* The form of packed rows depends on the instruction set and the variant. */
 static int packed_form(const struct job *job) {
     return 1 + 4 * HF_ISA_ID + (job->i8 ? 1 + job->i8 : job->i16 || job->half);
 }
 
-/* Does this call fill or read rows that are kept? Only calls that look at all rows do. */
+/* Does this call pack rows to stay, or read them? Only calls that send all rows through the tiles.
+ */
 static void packed_begin(struct job *job) {
     const struct hf_assign_args *a = job->a;
     struct hf_assign_packed *k = a->packed;

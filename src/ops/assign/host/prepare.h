@@ -15,10 +15,10 @@
 #include <string.h>
 
 #define BLOCK_ROWS_MAX 512
-#define TAKE_ROWS 512                  /* rows a worker takes at once, at most, */
-#define TAKE_SHARE 2                   /* and of this part of its share of those that are left, */
-#define TAKE_LEAST (2 * TILE_ROWS)     /* but not fewer, */
-#define TAKE_CACHE ((size_t)256 << 10) /* nor fewer than at most where centroids take more bytes */
+#define TAKE_ROWS 512                  /* rows that a worker takes at once, at most; */
+#define TAKE_SHARE 2                   /* this part of its share of those that are left, */
+#define TAKE_LEAST (2 * TILE_ROWS)     /* but not fewer; */
+#define TAKE_CACHE ((size_t)256 << 10) /* always the most if centroids take more bytes */
 
 /* Rows of a block: their packed form should stay in half of the L2 cache. */
 static int prepare_block_rows(const struct job *job) {
@@ -35,14 +35,15 @@ static int prepare_block_rows(const struct job *job) {
     return (int)(rows < need ? rows : need);
 }
 
-/* Each block of rows meets all centroids: where these are far they shall pay. */
+/* Each block of rows reads all centroids. If these are not in the L2 cache, many rows shall share
+ * the cost. */
 static int64_t prepare_take_least(const struct job *job) {
     const size_t centroids = tile_group_bytes(job) * (size_t)job->all.groups;
     return centroids > TAKE_CACHE ? TAKE_ROWS : TAKE_LEAST;
 }
 
-/* The end of the rows that a worker takes from `first` on: fewer towards the end, that none waits
- * long for another. */
+/* The end of the rows that a worker takes from `first` on. Towards the end of the data they are
+ * fewer, so that no worker waits long for another. */
 static int64_t take_end(const struct job *job, int64_t first) {
     const int64_t left = job->n - first;
     int64_t rows = left / (TAKE_SHARE * job->n_workers) / TILE_ROWS * TILE_ROWS;
@@ -80,8 +81,8 @@ static void carve_sums(hf_carve *carve, const struct hf_sums *all, struct hf_sum
     s->weight = all->weight ? hf_carve_take(carve, sizeof(int64_t) * k * limbs) : NULL;
 }
 
-/* Open rows that wait: each pass over them reads all centroids. Half jobs have many, and those that
- * meet all centroids have these packed each time. */
+/* How many open rows wait for a pass, which reads all centroids. More of them if there are many
+ * (half jobs), or if each pass packs the centroids again. */
 static int open_most(const struct job *job, const struct block *b) {
     const int most = job->half || job->dense_first ? b->capacity : 2 * TILE_ROWS;
     return most < b->capacity ? most : b->capacity;
@@ -137,7 +138,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
         carve_sums(carve, job->a->sums, &w->sums, own_sums);
 }
 
-/* All workers but the first one have sums of their own: one of them is measured for all. */
+/* All workers but the first have sums of their own. To measure, one of these stands for all. */
 static void carve_workers(hf_carve *carve, struct job *job) {
     job->workers = hf_carve_take(carve, sizeof(struct worker) * (size_t)job->n_workers);
     if (job->workers) {
@@ -156,19 +157,19 @@ static void carve_workers(hf_carve *carve, struct job *job) {
     carve->used = first + (carve->used - first) * (size_t)(job->n_workers - 1);
 }
 
-/* Are rows exact in bf16 once centred? The shift is used in float32: one that does not survive that
- * would leave rows with fractions or beyond 256. */
+/* Are rows exact in bf16 once centred? Not if float32, in which the shift is subtracted, rounds the
+ * shift: rows would have fractions or exceed 256. */
 static int rows_are_whole(const struct hf_assign_args *a) {
     if (!a->filter.whole || !a->filter.shift)
         return a->filter.whole;
     const double *shift = a->filter.shift;
     int inexact = a->metric != HF_EUCLIDEAN;
-    for (int64_t j = 0; j < a->x.cols; j++) /* no way out: it takes vectors */
+    for (int64_t j = 0; j < a->x.cols; j++) /* no early exit, so that the loop becomes vectors */
         inexact |= (double)(float)shift[j] != shift[j];
     return !inexact;
 }
 
-/* What host/basis.h works on. *coarse stands for its coarse job while measuring. */
+/* Memory of host/basis.h. *coarse stands for the coarse job while measuring. */
 static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
     struct basis *b = &job->basis;
     const size_t d = (size_t)job->d_pad;
@@ -189,7 +190,7 @@ static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
     memset(b->coarse_job, 0, sizeof(struct job));
     b->coarse_job->d = b->p + 1;
     b->coarse_job->d_pad = BASIS_ROOM;
-    b->coarse_job->whole = b->coarse_job->single = 1; /* stored as the tiles take them */
+    b->coarse_job->whole = b->coarse_job->single = 1; /* coordinates are rounded already */
     carve_pack(carve, job, &b->directions, b->p);
     carve_pack(carve, b->coarse_job, &b->coarse, job->k);
 }
@@ -205,7 +206,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum va
     job->k = a->c.rows;
     job->d = a->x.cols;
     job->i8 = variant == VARIANT_I8 ? 1 : variant == VARIANT_I8X2 ? 2 : 0;
-    const int64_t pad = job->i8 ? 2 * TILE_PAD : TILE_PAD; /* a tile has more of them */
+    const int64_t pad = job->i8 ? 2 * TILE_PAD : TILE_PAD; /* a tile of bytes has more of them */
     job->d_pad = (job->d + pad - 1) / pad * pad;
     job->row_bytes =
         hf_dtype_bytes(a->x.dtype) * (size_t)(a->x.row_stride ? a->x.row_stride : a->x.cols);
@@ -245,11 +246,11 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum va
 }
 
 #define READ_GRAIN 16                 /* centroids */
-#define HASH_WORD 0x9e3779b1u         /* odd: products lose nothing, */
-#define HASH_LANE 0xff51afd7ed558ccdu /* likewise */
+#define HASH_WORD 0x9e3779b1u         /* odd, so that products lose nothing */
+#define HASH_LANE 0xff51afd7ed558ccdu /* the same */
 
-/* Of whole words of a row; a row has the same bytes as its equal, but for signs of zeros, which
- * make centroids different here. The sum of the words, each times its own odd number. */
+/* Hash of a centroid's bits: the sum of its words, each times an odd number of its own. Equal
+ * centroids that differ in the sign of a zero count as different. */
 static uint64_t hash_words(const char *p, size_t words) {
     int32_t lanes[VW];
     for (uint32_t i = 0; i < VW; i++)
@@ -269,15 +270,14 @@ static uint64_t hash_words(const char *p, size_t words) {
     return h ^ h >> 32;
 }
 
-/* What c less shift is multiplied by. */
+/* c' is c - shift times this. */
 static double centred_factor(const struct job *job, int64_t k) {
     if (job->a->metric == HF_COSINE)
         return job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
     return job->a->metric == HF_EUCLIDEAN ? (double)job->scale : job->c_scale;
 }
 
-/* c' of centroid k to out [d_pad], zeros behind d: one rounding to float32 after those of float64.
- */
+/* c' of centroid k to out [d_pad], zeros behind d; computed in float64, rounded once to float32. */
 static void centred_wide(const struct job *job, struct worker *w, int64_t k, float *out) {
     const vd factor = vd_set1(centred_factor(job, k));
     double *c = w->x64;
@@ -300,8 +300,8 @@ static double centred_square(const float *c, int64_t d_pad) {
     return vd_sum(vd_add(sum[0], sum[1]));
 }
 
-/* c' of centroid k to out [d_pad], zeros behind d; |c'|^2. As rows are read where float32 reaches
- * as far as c less shift. */
+/* c' of centroid k to out [d_pad], zeros behind d. Returns |c'|^2. It is computed as x' is, unless
+ * that overflows. */
 static double centred_row(const struct job *job, struct worker *w, int64_t k, float *out) {
     const char *c = hf_array_row(&job->a->c, k);
     double square = INFINITY;
@@ -327,14 +327,14 @@ static double centred_most(const float *c, int64_t d_pad) {
     return (double)lanes[0];
 }
 
-/* Where c' of centroid k of a pack goes: with directions all are kept. k < 0: none. */
+/* Where c' of centroid k of a pack goes; k < 0: none. Directions need c' of all centroids later. */
 static float *centred_place(const struct job *job, const struct worker *w, const struct pack *p,
                             int64_t k) {
     const int keep = job->project && p == &job->all && k >= 0;
     return keep ? job->basis.c32 + k * job->d_pad : w->rows;
 }
 
-/* Norm (cosine), hash, c' and length of centroid k; |c'|^2. */
+/* Read centroid k: norm (cosine), hash, c' and length. Returns |c'|^2. */
 static double read_centroid(struct job *job, struct worker *w, int64_t k, float *c) {
     const hf_array *centroids = &job->a->c;
     const void *row = hf_array_row(centroids, k);
@@ -352,32 +352,38 @@ static double read_centroid(struct job *job, struct worker *w, int64_t k, float 
     return square;
 }
 
-/* Slot `slot` of a pack, centroid k of c' [d_pad] and |c'|^2; k < 0 behind the last one. Lost
- * ones are packed as zeros. */
+/* A centroid as the filter sees it. */
+struct centred {
+    int64_t k; /* < 0: none, behind the last one */
+    float *c;  /* [d_pad] c' */
+    double square;
+};
+
+/* Pack a centroid into slot `slot`; as zeros if it is excluded. */
 static void pack_centroid(struct job *job, struct worker *w, struct pack *p, int64_t slot,
-                          int64_t k, float *c, double square) {
-    float start = job->a->metric == HF_EUCLIDEAN ? (float)(-square / 2) : 0;
-    if (k < 0 || !(job->c_length[k] < OUT_OF_RANGE)) {
-        memset(c, 0, sizeof(float) * (size_t)job->d_pad);
+                          const struct centred *from) {
+    float start = job->a->metric == HF_EUCLIDEAN ? (float)(-from->square / 2) : 0;
+    if (from->k < 0 || !(job->c_length[from->k] < OUT_OF_RANGE)) {
+        memset(from->c, 0, sizeof(float) * (size_t)job->d_pad);
         start = EXCLUDED;
     }
-    if (c != w->rows) { /* they are kept */
-        job->basis.start[k] = start;
-        job->basis.square[k] = square;
+    if (from->c != w->rows) { /* c' stays in basis.c32 */
+        job->basis.start[from->k] = start;
+        job->basis.square[from->k] = from->square;
     }
-    p->length[slot] = start > EXCLUDED ? (float)(sqrt(square) * (1 + 0x1p-20)) : 0;
-    tile_pack_centroid(job, w, p, slot, c, start);
+    p->length[slot] = start > EXCLUDED ? (float)(sqrt(from->square) * (1 + 0x1p-20)) : 0;
+    tile_pack_centroid(job, w, p, slot, from->c, start);
 }
 
-/* Likewise, from the caller's row. */
+/* Read and pack the centroid of a slot. */
 static void pack_slot(struct job *job, struct worker *w, struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-    float *c = centred_place(job, w, p, k);
-    const double square = k < 0 ? 0 : centred_row(job, w, k, c);
-    pack_centroid(job, w, p, slot, k, c, square);
+    struct centred from = {.k = k, .c = centred_place(job, w, p, k)};
+    from.square = k < 0 ? 0 : centred_row(job, w, k, from.c);
+    pack_centroid(job, w, p, slot, &from);
 }
 
-/* Are centroids packed as they are read? int16 and single bytes want to know the longest one first.
+/* Are centroids packed as they are read? int16 and single bytes need to know the longest one first.
  */
 static int packs_at_once(const struct job *job) { return !job->i16 && job->i8 != 1; }
 
@@ -386,10 +392,10 @@ static void read_range(void *user, int worker, int64_t begin, int64_t end) {
     struct worker *w = &job->workers[worker];
     for (int64_t slot = begin; slot < end; slot++) {
         const int64_t k = slot < job->k ? slot : -1;
-        float *c = centred_place(job, w, &job->all, k);
-        const double square = k < 0 ? 0 : read_centroid(job, w, k, c);
+        struct centred from = {.k = k, .c = centred_place(job, w, &job->all, k)};
+        from.square = k < 0 ? 0 : read_centroid(job, w, k, from.c);
         if (packs_at_once(job))
-            pack_centroid(job, w, &job->all, slot, k, c, square);
+            pack_centroid(job, w, &job->all, slot, &from);
     }
 }
 
@@ -405,8 +411,8 @@ static void pack_moved_range(void *user, int worker, int64_t begin, int64_t end)
         pack_slot(job, &job->workers[worker], &job->moved, slot);
 }
 
-/* A centroid equal to an earlier one never wins a tie: the filter need not see it. Dropping it
- * keeps data with many equal rows from drowning in candidates. */
+/* Exclude centroids that equal an earlier one: they never win a tie. With many equal rows in the
+ * data they would make long lists of candidates. */
 static void drop_equal(struct job *job) {
     const hf_array *c = &job->a->c;
     const size_t bytes = (size_t)job->d * hf_dtype_bytes(c->dtype);
@@ -434,7 +440,7 @@ static void drop_equal(struct job *job) {
     }
 }
 
-/* Power of two that brings the largest value of the centroids to about 1 (dot). */
+/* The power of two that brings the largest component of the centroids to about 1 (dot). */
 static double scale_centroids(const struct hf_assign_args *a) {
     double row[VW];
     double most = 0;
@@ -453,8 +459,8 @@ static double scale_centroids(const struct hf_assign_args *a) {
     return ldexp(1, e < -1000 ? 1000 : e > 1000 ? -1000 : -e);
 }
 
-/* Dot and cosine: do the reference's products and norms stay clear of overflow and underflow, which
- * the scaled filter does not see? */
+/* Dot and cosine: can the reference's products and norms neither overflow nor underflow? The filter
+ * is scaled and would not notice. */
 static int centroids_in_range(const struct job *job) {
     if (job->a->metric == HF_DOT)
         return job->c_scale >= 0x1p-400 && job->c_scale <= 0x1p400;
@@ -464,19 +470,19 @@ static int centroids_in_range(const struct job *job) {
     return 1;
 }
 
-/* Columns from j on, up to VDW. */
+/* Columns from j on, VDW at most. */
 ALWAYS_INLINE int columns_left(int64_t d, int64_t j) { return d - j < VDW ? (int)(d - j) : VDW; }
 
-/* Middles of the ranges of n <= VDW columns: values are at most 128 below and 127 above them where
- * float64 has the sum exactly. */
+/* Middles of the ranges of n <= VDW columns. Values are at most 128 below and 127 above them, if
+ * the sum is exact in float64. */
 ALWAYS_INLINE vd filter_middle(const struct hf_filter *f, int64_t j, int n) {
     const vd sum =
         vd_add(vd_load_as_n(f->least, HF_F64, j, n), vd_load_as_n(f->most, HF_F64, j, n));
     return vd_rint(vd_fma(sum, vd_set1(0.5), vd_set1(0.25)));
 }
 
-/* What x' = (x - shift) * scale takes from columns j and so on. With one byte a centroid's
- * components are the better known the shorter the longest one is. */
+/* The shift of n <= VDW columns from j on. For one byte it is the middle of the range, which makes
+ * centroids short: the step of their components is relative to the longest one. */
 ALWAYS_INLINE vd column_shift(const struct job *job, int64_t j, int n) {
     const struct hf_filter *f = &job->a->filter;
     if (job->i8 == 1)
@@ -495,7 +501,7 @@ static void prepare_shift(struct job *job) {
 }
 
 #if TILE_HAS_HALF
-/* What makes bytes of x'. Returns the most that |x'_j| can be; *all: these added up. */
+/* What turns x' into bytes. Returns the most that |x'_j| can be; *all: the sum of these over j. */
 static double prepare_i8_rows(struct job *job, double *all) {
     const struct hf_filter *f = &job->a->filter;
     vd sum = vd_set1(0);
@@ -516,13 +522,14 @@ static double prepare_i8_rows(struct job *job, double *all) {
     return _mm512_reduce_max_pd(most);
 }
 
-/* How finely bytes tell centroids apart. Two of them have digits to spare: the means of rows are no
- * further from the origin than these. For one all centroids are read. */
+/* The step of centroids in bytes. Two bytes are fine enough for any centroid that is a mean of
+ * rows, so the range of the rows is enough; one byte needs the largest component of the centroids.
+ */
 static void prepare_i8(struct job *job) {
     double all;
     double most = prepare_i8_rows(job, &all);
     if (job->i8 == 2 && most < 1)
-        most = 1; /* columns may be constant, and centroids far from them */
+        most = 1; /* columns may be constant, but centroids far from them */
     for (int64_t k = 0; job->c_most && k < job->k; k++)
         if (k == 0 || job->c_most[k] > most)
             most = job->c_most[k];
@@ -567,7 +574,7 @@ static void prepare(struct job *job, hf_pool *pool) {
         filter_bound_add(&job->bound, job->i8_step * I8_KEY);
 #endif
 #if TILE_HAS_I16
-    /* where float64 corrects nothing, one short centroid is enough */
+    /* if float64 corrects nothing, one short centroid is reason enough */
     job->i16_own = job->i16 && (job->differ || (!job->exact && lengths_below(job, cmax) > 0));
     job->i16_scale = i16_centroid_scale(cmax);
 #endif
@@ -575,7 +582,7 @@ static void prepare(struct job *job, hf_pool *pool) {
         hf_parallel_for(pool, slots, grain, pack_all_range, job);
     hf_parallel_for(pool, job->moved.groups * TILE_K, TILE_K, pack_moved_range, job);
     if (job->all.loss) {
-        /* the stored row is at most a little longer than x', and |x'| may lack what underflows */
+        /* the stored row may be a little longer than x', and |x'| lacks what underflows */
         job->bound.moved = pack_loss_most(&job->all) * (1 + 0x1p-6f);
         job->bound.share = smaller(tile_most_share(job), pack_loss_share(&job->all));
         filter_bound_add(&job->bound, sqrtf((float)job->d) * 0x1p-62f * job->bound.moved);

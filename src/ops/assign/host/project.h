@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows with many features: scores on a few directions first, then only for centroids that these do
- * not rule out (docs/numerics/filter-directions.md). V [d, p] spans most of the centroids; with y
- * near V^T x', z near V^T c' and the lengths of what they leave, |x' - V y| and |c' - V z|,
+ * For rows with many features: bounds of scores from a few directions rule out most centroids, and
+ * only the others are scored (docs/numerics/filter-directions.md). V [d, p] spans most of the
+ * centroids. With y close to V^T x', z close to V^T c' and the lengths of what they leave,
+ * |x' - V y| and |c' - V z|,
  *   x'.c' <= y.z + |x' - V y| |c' - V z| + slack |x'| |c'|
- * so the lengths are one more feature of the coarse rows and centroids, and the tiles compute an
+ * The lengths become one more feature of the coarse rows and centroids, so the tiles compute an
  * upper bound of each score from p + 1 features. */
 #ifndef HF_ASSIGN_PROJECT_H
 #define HF_ASSIGN_PROJECT_H
@@ -12,19 +13,19 @@
 #include "ops/assign/host/settle.h"
 #include <float.h>
 
-#define COMPARE_WORTH 8 /* a look costs about what the tiles need for so many centroids */
-#define PROJECT_LIST 32 /* candidates of a row that wait to be looked at */
+#define COMPARE_WORTH 8 /* one score costs about what the tiles need for so many centroids */
+#define PROJECT_LIST 32 /* centroids of a row that wait to be scored */
 
-/* A tile of rows on its way from upper bounds to the best two scores. */
+/* A tile of rows, from upper bounds to the best two scores. */
 struct project_tile {
     int slot;                              /* first row of the block */
     float cut[TILE_ROWS];                  /* centroids below it are ruled out */
-    float slack[TILE_ROWS];                /* what an upper bound may lack */
+    float slack[TILE_ROWS];                /* error of an upper bound */
     float ruled_out[TILE_ROWS];            /* largest bound of those */
     int32_t old[TILE_ROWS];                /* the label that came in, or -1 */
     int32_t first[TILE_ROWS];              /* centroid with the largest bound */
     float bound[TILE_ROWS];                /* that bound */
-    int32_t list[TILE_ROWS][PROJECT_LIST]; /* centroids to look at */
+    int32_t list[TILE_ROWS][PROJECT_LIST]; /* centroids to score */
     int count[TILE_ROWS];
 };
 
@@ -43,7 +44,7 @@ static void project_rows(const struct job *job, struct worker *w) {
     }
 }
 
-/* VW rows of a tile, from coordinates to packed coarse rows; the slack of each. */
+/* Turn the coordinates of VW rows into packed coarse rows. Also computes the slack of each. */
 static void project_panel(const struct job *job, struct worker *w, int slot, const float *y,
                           float *slack) {
     const struct basis *b = &job->basis;
@@ -71,8 +72,8 @@ static void project_panel(const struct job *job, struct worker *w, int slot, con
                            vf_fma(moved, cmax, vf_mul(norm, vf_set1(b->loss_most)))));
 }
 
-/* Upper bounds of all scores of tile i to w->scores [all slots][TILE_ROWS]; the centroid with the
- * largest of each row. */
+/* Upper bounds of all scores of tile i to w->scores [all slots][TILE_ROWS]. Also finds the centroid
+ * with the largest one of each row. */
 static void project_bounds(const struct job *job, struct worker *w, int i,
                            struct project_tile *to) {
     const struct basis *b = &job->basis;
@@ -95,7 +96,7 @@ static void project_bounds(const struct job *job, struct worker *w, int i,
     vf_store(to->bound + VW, best[1]);
 }
 
-/* The float32 score of a slot and a centroid; d / VW + 8 roundings. */
+/* The float32 score of a slot and a centroid, with d / VW + 8 roundings. */
 static float project_score(const struct job *job, const struct worker *w, int slot, int32_t k) {
     const float *x = w->rows + (int64_t)slot * job->d_pad;
     const float *c = job->basis.c32 + (int64_t)k * job->d_pad;
@@ -124,7 +125,7 @@ static void project_compare(const struct job *job, struct worker *w, int slot, i
     }
 }
 
-/* c' of a centroid that will be looked at. */
+/* Prefetch c' of a centroid that will be scored. */
 static void project_fetch(const struct job *job, int32_t k) {
     const char *c = (const char *)(job->basis.c32 + (int64_t)k * job->d_pad);
     const size_t bytes = sizeof(float) * (size_t)job->d_pad;
@@ -132,7 +133,7 @@ static void project_fetch(const struct job *job, int32_t k) {
         __builtin_prefetch(c + at, 0, 2);
 }
 
-/* Where each row is looked at first: its old label, if the filter knows that; else -1. */
+/* Each row is scored with its old label first. -1: it has none that the filter knows. */
 static void project_begin(const struct job *job, struct worker *w, struct project_tile *t) {
     struct block *b = &w->block;
     for (int i = 0; i < TILE_ROWS; i++) {
@@ -148,8 +149,8 @@ static void project_begin(const struct job *job, struct worker *w, struct projec
     }
 }
 
-/* What the best so far of VW rows rules out. Rows out of the filter's range, and no rows:
- * everything. */
+/* What the best score so far of VW rows rules out. For rows out of the filter's range and for empty
+ * slots that is everything. */
 static NOINLINE void project_cut(const struct job *job, const struct worker *w,
                                  struct project_tile *t, int from) {
     struct verdict v;
@@ -196,7 +197,7 @@ static NOINLINE void project_note(const struct job *job, struct worker *w, struc
     }
 }
 
-/* The centroids that the bounds do not rule out. */
+/* Score the centroids that the bounds do not rule out. */
 static void project_rest(const struct job *job, struct worker *w, struct project_tile *t) {
     const vf low = vf_set1(-FLT_MAX);
     const vf cut[2] = {vf_load(t->cut), vf_load(t->cut + VW)};
@@ -221,7 +222,7 @@ static void project_rest(const struct job *job, struct worker *w, struct project
     }
 }
 
-/* The best two scores of each row of the block, or upper bounds of the second. */
+/* The best score of each row of the block, and the second best or an upper bound of it. */
 static void project_argmax(const struct job *job, struct worker *w) {
     const int64_t slots = job->basis.directions.groups * TILE_K;
     project_rows(job, w);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The vector work on the scores of AMX tiles, which goes on between products. Best scores are found
- * as keys: the last bits of a score give way to the centroid's place in its group, so that one
- * maximum finds both. */
+ * The vector work on the scores of AMX tiles: it finds the best two scores of each row, or lists
+ * candidates. It runs between the tile products of later panels, so that both units are busy. Best
+ * scores are found as keys: the place of the centroid in its group replaces the last bits of the
+ * score, so that one maximum finds both. */
 #ifndef HF_ASSIGN_SCAN_AMX_H
 #define HF_ASSIGN_SCAN_AMX_H
 
@@ -15,28 +16,39 @@ static const int32_t tile_places[TILE_K] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  
                                             11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
                                             22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
 
-/* A panel's scores for a group, that wait for their vector work. */
+/* A pass of the block's rows over a pack. Functions are inlined with most of it constant. */
+struct sweep {
+    struct worker *w;
+    const struct pack *p;
+    int collect;       /* list candidates; else find the best two */
+    int64_t high, low; /* steps (host/tile_amx.h) */
+    int aligned;       /* no tile has features of both parts of a row */
+    int known;         /* high and low are constants */
+    int i8;            /* tiles of bytes */
+};
+
+/* Scores of a panel and a group that wait to be scanned. */
 struct tile_wait {
     const float *scores; /* [TILE_K][VW]; NULL: none */
     int slot;            /* first row of the panel */
     int32_t k;           /* first centroid */
 };
 
-/* The same while it is looked at. The two tiles of a group are looked at side by side, their
- * centroids have the same places until the end. */
+/* The same while it is scanned. Both tiles of a group are scanned side by side; centroids of the
+ * second one have the places of the first until scan_end(). */
 struct tile_scan {
     struct tile_wait wait;
-    int known;             /* place[] are there */
+    int known;             /* place[] is set */
     const int32_t *places; /* [HALF_K] */
-    vi place[HALF_K];      /* in registers, where it is known which one is needed */
-    vf best[2];            /* of a tile: largest keys so far, or the thresholds of candidates */
+    vi place[HALF_K];      /* the same in registers; only if each use knows its index */
+    vf best[2];            /* of each tile: largest keys so far, or the thresholds of candidates */
     vf next[2];            /* second largest */
 };
 
 ALWAYS_INLINE void scan_places(struct tile_scan *l, int known) {
     l->known = known;
     l->places = tile_places;
-    __asm__("" : "+r"(l->places)); /* else the constants are kept on the stack */
+    __asm__("" : "+r"(l->places)); /* else the compiler copies the constants to the stack */
     UNROLL(16)
     for (int i = 0; known && i < HALF_K; i++) {
         l->place[i] = vi_set1(i);
@@ -44,12 +56,12 @@ ALWAYS_INLINE void scan_places(struct tile_scan *l, int known) {
     }
 }
 
-ALWAYS_INLINE void scan_begin(struct tile_scan *l, const struct worker *w, int collect,
+ALWAYS_INLINE void scan_begin(const struct sweep *s, struct tile_scan *l,
                               const struct tile_wait *wait) {
     l->wait = *wait;
     l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
-    if (collect)
-        l->best[0] = vf_load(w->block.best + wait->slot);
+    if (s->collect)
+        l->best[0] = vf_load(s->w->block.best + wait->slot);
 }
 
 /* Scores of 16 rows as keys. */
@@ -58,9 +70,8 @@ ALWAYS_INLINE vf scan_key(vf score, vi place) {
                                                          vi_set1(-TILE_K), place, TERNARY_KEY));
 }
 
-/* Centroids [from, to) of both tiles: best two of each row, or candidates. */
-ALWAYS_INLINE void scan_at(struct worker *w, const struct pack *p, int collect, struct tile_scan *l,
-                           int32_t from, int32_t to) {
+/* Centroids [from, to) of both tiles. */
+ALWAYS_INLINE void scan_at(const struct sweep *s, struct tile_scan *l, int32_t from, int32_t to) {
     if (!l->wait.scores)
         return;
     UNROLL_KNOWN(16)
@@ -69,8 +80,8 @@ ALWAYS_INLINE void scan_at(struct worker *w, const struct pack *p, int collect, 
         UNROLL(2)
         for (int i = 0; i < 2; i++) {
             const float *row = l->wait.scores + (i * HALF_K + t) * VW;
-            if (collect) {
-                candidates_add(w, p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
+            if (s->collect) {
+                candidates_add(s->w, s->p, l->wait.slot, vm_bits(vf_le(l->best[0], vf_load(row))),
                                l->wait.k + i * HALF_K + t);
                 continue;
             }
@@ -79,13 +90,13 @@ ALWAYS_INLINE void scan_at(struct worker *w, const struct pack *p, int collect, 
             l->best[i] = vf_max(l->best[i], key);
         }
     }
-    if (!collect) /* the work stays where it is, between these products */
+    if (!s->collect) /* the compiler must not move this work from between these products */
         __asm__ volatile(""
                          : "+v"(l->best[0]), "+v"(l->best[1]), "+v"(l->next[0]), "+v"(l->next[1]));
 }
 
-/* The best keys of two parts of a group, and the second best of both, become those of its rows
- * where they are better. */
+/* Merge the best keys of two parts of a group, and the second best of both, into the best two of
+ * the rows. */
 ALWAYS_INLINE void scan_merge(struct worker *w, const struct tile_wait *wait, vf one, vf other,
                               vf second) {
     struct best_two b = best_load(&w->block, wait->slot);
@@ -100,25 +111,24 @@ ALWAYS_INLINE void scan_merge(struct worker *w, const struct tile_wait *wait, vf
     best_store(&w->block, wait->slot, &b);
 }
 
-ALWAYS_INLINE void scan_end(struct worker *w, int collect, const struct tile_scan *l) {
-    if (collect || !l->wait.scores)
+ALWAYS_INLINE void scan_end(const struct sweep *s, const struct tile_scan *l) {
+    if (s->collect || !l->wait.scores)
         return;
     const vf other =
         _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(l->best[1]), vi_set1(HALF_K)));
-    scan_merge(w, &l->wait, l->best[0], other, vf_max(l->next[0], l->next[1]));
+    scan_merge(s->w, &l->wait, l->best[0], other, vf_max(l->next[0], l->next[1]));
 }
 
-/* Centroids of both tiles to look at after each of `turns` turns. */
+/* Centroids of each tile to scan after each of `turns` products, so that the last one ends it. */
 ALWAYS_INLINE int32_t scan_share(int64_t turns) { return (int32_t)((HALF_K + turns - 1) / turns); }
 
-/* A panel that nothing is computed beside. */
-ALWAYS_INLINE void tile_finish(struct worker *w, const struct pack *p, int collect,
-                               const struct tile_wait *wait) {
+/* The last panels, without products beside. */
+ALWAYS_INLINE void tile_finish(const struct sweep *s, const struct tile_wait *wait) {
     struct tile_scan l;
     scan_places(&l, 0);
-    scan_begin(&l, w, collect, wait);
-    scan_at(w, p, collect, &l, 0, HALF_K);
-    scan_end(w, collect, &l);
+    scan_begin(s, &l, wait);
+    scan_at(s, &l, 0, HALF_K);
+    scan_end(s, &l);
 }
 
 #endif

@@ -14,30 +14,32 @@
 /* What the filter knows of VW rows (host/bound.h). */
 struct verdict {
     float threshold[VW]; /* a centroid scoring less cannot be the nearest */
-    float upper[VW];     /* distances in units of the data, bounds kept by the caller */
-    float lower[VW];
-    float least[VW];   /* at most the distance to any centroid */
-    uint32_t in_range; /* bit: the row is in the filter's range */
+    /* Distances in units of the data, only if the caller has bounds: */
+    float upper[VW];   /* at least that to the best centroid */
+    float lower[VW];   /* at most that to any other */
+    float least[VW];   /* at most that to any centroid */
+    uint32_t in_range; /* bit i: row i is in the filter's range */
 };
 
-/* Half jobs with Euclidean distances score what is stored: its distances are right, and off from
- * those of x' and c' by how far these were moved. */
+/* Are scores exact for the stored rows and centroids? In half jobs with Euclidean distances they
+ * are. Distances then are off by how far storing moved x' and c'. */
 ALWAYS_INLINE int scores_stored(const struct job *job) {
     return TILE_HAS_HALF && job->half && job->a->metric == HF_EUCLIDEAN;
 }
 
 /* What is known of VW rows and their best scores. */
 struct scored {
-    vf norm;  /* at least |x'| */
-    vf q_up;  /* at least the square of the tiles' row, */
-    vf q_low; /* at most that */
-    vf best;
-    vf loss;        /* how far storing moved the row */
+    vf norm;        /* at least |x'| */
+    vf q_up;        /* at least the squared length of the row that is scored, */
+    vf q_low;       /* at most that */
+    vf best;        /* score */
+    vf loss;        /* how far storing moved the row, */
     vf best_loss;   /* and the best centroid (stored scores) */
     vf best_length; /* at least |c'| of the best */
+    vf reach;       /* at least the distance to the best, and so to the nearest: length_longest() */
 };
 
-ALWAYS_INLINE struct scored scored_rows(const struct job *job, const struct pack *p,
+ALWAYS_INLINE struct scored load_scored(const struct job *job, const struct pack *p,
                                         const struct block *b, int slot) {
     const struct filter_bound *f = &job->bound;
     const vf two = vf_set1(2);
@@ -62,7 +64,7 @@ ALWAYS_INLINE vf storing_error(const struct job *job, vf c) {
     return vf_min(vf_set1(f->moved), vf_mul(vf_set1(f->share), vf_max(c, vf_set1(SHARE_LEAST))));
 }
 
-/* E(C): what scores of centroids with |c'| <= c are off. */
+/* E(C): the error of scores of centroids with |c'| <= c. */
 ALWAYS_INLINE vf score_error(const struct job *job, const struct scored *r, vf c) {
     const struct filter_bound *f = &job->bound;
     const vf half = vf_set1(job->a->metric == HF_EUCLIDEAN ? 0.5f : 0);
@@ -75,7 +77,7 @@ ALWAYS_INLINE vf score_error(const struct job *job, const struct scored *r, vf c
     return vf_add(e, vf_fma(r->loss, c, vf_mul(r->norm, storing_error(job, c))));
 }
 
-/* D(C): what their distances are off. best: in the mean of one and the best one. */
+/* D(C): the error of their distances. best: the mean of that of one and of the best one. */
 ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, vf c, int best) {
     const struct filter_bound *f = &job->bound;
     const vf d = vf_fma(vf_set1(f->delta), vf_add(r->norm, c), vf_set1(f->tiny));
@@ -86,7 +88,8 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
     return vf_add(d, vf_add(r->loss, best ? mean : any));
 }
 
-/* At least how long the nearest centroid and the best are: a distance is at most |x'| + |c'|. */
+/* At least the lengths of the nearest centroid and of the best. The distance to the best is at most
+ * |x'| + |c'|, and the nearest is no farther. */
 ALWAYS_INLINE vf length_first(const struct job *job, const struct scored *r) {
     const struct filter_bound *f = &job->bound;
     const vf cmax = vf_set1(f->cmax);
@@ -96,20 +99,20 @@ ALWAYS_INLINE vf length_first(const struct job *job, const struct scored *r) {
     return vf_min(cmax, vf_fma(twice, vf_set1(1 + 0x1p-3f), vf_set1(8 * f->tiny)));
 }
 
-/* The same after a few rounds, each with the bounds of the one before, for rows near the origin of
- * data with far centroids. *reach: at least the distance to the best, and so to the nearest. */
-ALWAYS_INLINE vf length_longest(const struct job *job, const struct scored *r, vf *reach) {
+/* The same after a few rounds, each with the bounds of the one before. That helps rows close to the
+ * origin if some centroids are far away. Sets r->reach. */
+ALWAYS_INLINE vf length_longest(const struct job *job, struct scored *r) {
     const vf wider = vf_set1(1 + 0x1p-10f);
     vf c = length_first(job, r);
-    vf open = c; /* of rows that go on; 0 where the last round did not halve it */
-    *reach = vf_set1(0);
+    vf open = c; /* of rows that go on; 0 if the last round did not halve it */
+    r->reach = vf_set1(0);
     for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
         const vf e = score_error(job, r, c);
         const vf d = distance_error(job, r, c, 0);
         const vf u = vf_max(vf_sub(r->q_up, vf_mul(vf_set1(2), vf_sub(r->best, e))), vf_set1(0));
         const vf far = vf_fma(vf_set1(4), d, vf_mul(vf_sqrt(u), wider));
         const vm goes_on = vf_lt(vf_set1(0), open);
-        *reach = vf_select(goes_on, far, *reach);
+        r->reach = vf_select(goes_on, far, r->reach);
         if (job->a->metric != HF_EUCLIDEAN)
             break;
         const vf less = vf_min(c, vf_add(r->norm, far));
@@ -119,17 +122,17 @@ ALWAYS_INLINE vf length_longest(const struct job *job, const struct scored *r, v
     return c;
 }
 
-/* Bounds on distances from scores. own: at most |x' - c'| of the best. Centroids that are longer
- * than c are far from the row. */
+/* Bounds on distances from scores. own: at least |x' - c'| of the best. Centroids longer than c are
+ * far from the row because of their length alone. */
 ALWAYS_INLINE void decide_bounds(const struct job *job, const struct block *b, int slot,
-                                 const struct scored *r, vf reach, vf own, struct verdict *out) {
+                                 const struct scored *r, vf own, struct verdict *out) {
     const vf zero = vf_set1(0);
     const vf two = vf_set1(2);
     const vf unit = vf_set1(1 / job->scale);
     const vf low = vf_set1(1 - 0x1p-20f);
     const vf most = vf_set1(FLT_MAX);
     const vf cmax = vf_set1(job->bound.cmax);
-    const vf c = vf_min(cmax, vf_fma(vf_set1(4), reach, r->norm));
+    const vf c = vf_min(cmax, vf_fma(vf_set1(4), r->reach, r->norm));
     const vf e = score_error(job, r, c);
     const vf d = distance_error(job, r, c, 0);
     const vf beyond = vf_mul(vf_sub(c, r->norm), low);
@@ -143,13 +146,13 @@ ALWAYS_INLINE void decide_bounds(const struct job *job, const struct block *b, i
     vf_store(out->least, vf_min(vf_mul(vf_max(any, zero), unit), most));
 }
 
+/* The verdict on VW rows from their best two scores (docs/numerics/filter.md). */
 ALWAYS_INLINE void decide(const struct job *job, const struct pack *p, const struct block *b,
                           int slot, struct verdict *out) {
     const struct filter_bound *f = &job->bound;
-    const struct scored r = scored_rows(job, p, b, slot);
+    struct scored r = load_scored(job, p, b, slot);
     const vf two = vf_set1(2);
-    vf reach;
-    const vf c = length_longest(job, &r, &reach);
+    const vf c = length_longest(job, &r);
     const vf e = score_error(job, &r, c);
     const vf d = distance_error(job, &r, c, 1);
     const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, vf_sub(r.best, e))), vf_set1(0)));
@@ -158,11 +161,12 @@ ALWAYS_INLINE void decide(const struct job *job, const struct pack *p, const str
         margin = vf_mul(two, vf_fma(vf_set1(4 * f->delta), vf_mul(r.norm, c), e));
     vf_store(out->threshold, vf_sub(r.best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
     if (job->a->bounds)
-        decide_bounds(job, b, slot, &r, reach, vf_add(root, d), out);
+        decide_bounds(job, b, slot, &r, vf_add(root, d), out);
     const vf q = vf_load(b->norm2 + slot);
     const vf least = vf_set1(job->a->metric == HF_EUCLIDEAN ? -1 : LEAST_ROW);
-    out->in_range = vm_bits(vf_lt(reach, vf_set1(FAR_ROW))) & vm_bits(vf_lt(q, vf_set1(FAR_ROW))) &
-                    vm_bits(vf_lt(least, q)) & vm_bits(vf_lt(vf_set1(EXCLUDED), r.best));
+    out->in_range = vm_bits(vf_lt(r.reach, vf_set1(FAR_ROW))) &
+                    vm_bits(vf_lt(q, vf_set1(FAR_ROW))) & vm_bits(vf_lt(least, q)) &
+                    vm_bits(vf_lt(vf_set1(EXCLUDED), r.best));
 }
 
 static void settle_weighted(const struct job *job, struct worker *w, const struct move *m) {
@@ -174,7 +178,7 @@ static void settle_weighted(const struct job *job, struct worker *w, const struc
                     m->to);
 }
 
-/* A worker's own sums are 0 when it begins to need them. */
+/* Clear a worker's own sums before their first use. */
 static void settle_begin(const struct job *job, struct worker *w) {
     const struct hf_sums *s = &w->sums;
     w->has_sums = 1;
@@ -186,8 +190,8 @@ static void settle_begin(const struct job *job, struct worker *w) {
         memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
 }
 
-/* Bring the rows that wait into the sums. Sums are asked for a row ahead: many are in the L2 cache
- * at best. */
+/* Bring the rows that wait into the sums. The sums of the next row are prefetched, because few of
+ * them are in the L1 cache. */
 static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     const struct hf_assign_args *a = job->a;
     const struct hf_sums *s = &w->sums;
@@ -206,8 +210,7 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     w->n_moves = 0;
 }
 
-/* A new label. The row may have left the caches, or never been there: it is asked for now and used
- * later. */
+/* A new label. The row may not be in a cache, so it is prefetched now and used later. */
 static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
                                    int32_t label) {
     const struct hf_assign_args *a = job->a;
@@ -231,8 +234,8 @@ ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i
         settle_change(job, w, i, label);
 }
 
-/* The filter does not see the later ones of equal centroids: a row of the first has them at its own
- * distance. */
+/* The filter excludes later ones of equal centroids. A row of the first one has another centroid at
+ * the same distance, so its lower bound is 0. */
 static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper,
                           float lower) {
     if (job->a->bounds) {
@@ -241,13 +244,13 @@ static void settle_bounds(const struct job *job, int64_t i, int32_t label, float
     }
 }
 
-/* A row that stays open until enough of them have come together. */
+/* Leave a row open until enough of them have come together. */
 static void leave_open(struct worker *w, int64_t row, float threshold, float lower) {
     const struct open_row o = {row, threshold, lower};
     w->open[w->n_open++] = o;
 }
 
-/* Are VW rows in sequence? Queues are not sorted: each one counts. */
+/* Are VW rows in sequence? Queues are not sorted, so it compares each one. */
 ALWAYS_INLINE int in_sequence(const struct block *b, int slot) {
     const int64_t *row = b->row + slot;
     int64_t off = 0;
@@ -269,18 +272,17 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
                       b->arg[slot + __builtin_ctz(changed)]);
 }
 
-/* The margin of VW rows by the first bound on lengths, where centroids' lengths differ much. */
+/* The margin of VW rows by length_first(), for centroids whose lengths differ much. */
 ALWAYS_INLINE vf settle_margin(const struct job *job, const struct block *b, int slot, vf *reach) {
-    const struct scored r = scored_rows(job, &job->all, b, slot);
+    const struct scored r = load_scored(job, &job->all, b, slot);
     const vf c = length_first(job, &r);
     const vf d = distance_error(job, &r, c, 0);
     *reach = vf_add(r.norm, c);
     return vf_mul(vf_set1(2), vf_add(score_error(job, &r, c), vf_fma(*reach, d, vf_mul(d, d))));
 }
 
-/* VW rows in sequence that are plainly decided, where nothing else is asked for: decide() with the
- * largest margin there can be, r_b <= |x'| + |c'_b|, of what is stored where that is scored. false:
- * nothing was done. */
+/* The fast path if the caller has no bounds: VW rows in sequence that the largest possible margin
+ * decides, with |x'| + |c'| for the distance to the best. false: nothing was done. */
 ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot) {
     const struct filter_bound *f = &job->bound;
     const struct block *b = &w->block;
@@ -288,11 +290,12 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     const vf cmax = vf_set1(f->cmax);
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + f->qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    const float apart = scores_stored(job) ? f->moved : 0; /* in distances, else in scores */
-    const vf error = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
+    /* how far storing moved centroids is an error of distances or, else, of scores */
+    const float apart = scores_stored(job) ? f->moved : 0;
+    const vf fixed = vf_fma(norm, vf_set1(f->moved - apart), vf_set1(f->eta));
     const vf loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     const vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(f->cmax * 0.5f), cmax, vf_mul(norm, cmax)),
-                        vf_fma(loss, cmax, error));
+                        vf_fma(loss, cmax, fixed));
     vf reach = vf_add(norm, vf_add(cmax, vf_set1(apart)));
     const vf d = vf_fma(vf_set1(f->delta), reach, vf_set1(f->tiny + apart));
     vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
@@ -358,9 +361,10 @@ static void settle_block(const struct job *job, struct worker *w) {
     b->rows = 0;
 }
 
-/* Slot s = slot + i after tile_argmax over the moved centroids. A row whose own one stayed keeps it
- * unless a moved one may have come nearer. The others know how near the moved ones are, their own
- * among them, and their bound how near those are that stayed. false: it must look at all. */
+/* Slot s = slot + i after tile_argmax over the moved centroids. If the row's own centroid stayed,
+ * it remains the nearest unless a moved one may have come nearer. If it moved, the filter knows the
+ * nearest of the moved ones, and the lower bound holds for those that stayed. false: the row must
+ * be compared with all centroids. */
 ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot, int i,
                                const struct verdict *v) {
     const struct block *b = &w->block;
@@ -385,8 +389,8 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     return 1;
 }
 
-/* settle_moved() of VW rows in sequence, all within the filter's range; what becomes of a row is
- * the same in both. false: nothing was done. */
+/* settle_moved() of VW rows in sequence, all in the filter's range, with the same results. false:
+ * nothing was done. */
 ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int slot,
                                    const struct verdict *v) {
     const struct block *b = &w->block;
@@ -421,7 +425,8 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     return 1;
 }
 
-/* After tile_argmax over the moved centroids: rows that must look at all are queued. */
+/* After tile_argmax over the moved centroids: decide the rows of the block, or queue them for all
+ * centroids. */
 static void settle_partial(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
     for (int slot = 0; slot < b->rows; slot += VW) {

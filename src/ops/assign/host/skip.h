@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which rows need distances at all: one upper and one lower bound a row (Hamerly, Making k-means
- * even faster, SDM 2010), moved by how far the centroids went. */
+ * Bounds leave out rows whose label cannot change: each row has an upper and a lower bound
+ * (Hamerly, Making k-means even faster, SDM 2010), which follow the centroids' moves. */
 #ifndef HF_ASSIGN_SKIP_H
 #define HF_ASSIGN_SKIP_H
 
@@ -8,11 +8,11 @@
 #include "ops/assign/host/gather.h"
 #include "ops/assign/host/settle.h"
 
-#define SKIP_UP (1 + 0x1p-22f) /* one rounding of a sum outwards */
+#define SKIP_UP (1 + 0x1p-22f) /* pays for one rounding of a sum */
 #define SKIP_LOW (1 - 0x1p-22f)
 
-/* At least the distance of row i to its own centroid; float64 sums, so 2^-20 covers every rounding.
- */
+/* At least the distance of row i to its own centroid. Sums are in float64, so 2^-20 covers every
+ * rounding. */
 ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32_t label,
                                          hf_dtype dtype, hf_dtype c_dtype) {
     const void *x = job_row(job, i);
@@ -33,7 +33,8 @@ ALWAYS_INLINE float skip_own_distance_as(const struct job *job, int64_t i, int32
     return (float)sqrt(total) * (1 + 0x1p-20f) + 0x1p-126f;
 }
 
-/* The same in float32, for rows and centroids that float32 holds; sqrt(d) 2^-70 is underflow. */
+/* The same in float32, for rows and centroids that are exact in it. sqrt(d) 2^-70 covers underflow.
+ */
 static float skip_own_distance_f32(const struct job *job, int64_t i, int32_t label) {
     const double total = difference_square(job, i, label);
     return (float)(sqrt(total) * (1 + difference_square_share(job)) +
@@ -100,7 +101,7 @@ static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     }
 }
 
-/* The same test on VW rows at once; bits of the rows that need skip_row(). */
+/* The same test for VW rows at once. Returns the bits of rows that need skip_row(). */
 ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
     struct hf_assign_bounds *b = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
@@ -113,17 +114,18 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
     const vf others = vf_select(largest, vf_set1(b->drift_second), vf_set1(b->drift_max));
     const vf upper = vf_load(b->upper + i);
     const vf lower = vf_load(b->lower + i);
-    const vf far = vf_mul(vf_add(upper, drift), vf_set1(SKIP_UP));
-    const vf near = vf_max(vf_mul(vf_sub(lower, others), vf_set1(SKIP_LOW)), zero); /* 0 for NaN */
-    const vf up = vf_select(vf_lt(zero, drift), far, upper);
-    const vf low = vf_select(vf_lt(zero, others), near, lower);
+    const vf raised = vf_mul(vf_add(upper, drift), vf_set1(SKIP_UP));
+    const vf reduced =
+        vf_max(vf_mul(vf_sub(lower, others), vf_set1(SKIP_LOW)), zero); /* 0 for NaN */
+    const vf up = vf_select(vf_lt(zero, drift), raised, upper);
+    const vf low = vf_select(vf_lt(zero, others), reduced, lower);
     const vm skip = vf_lt(up, b->half ? vf_max(low, vf_gather(b->half, label)) : low);
     vf_store(b->upper + i, vf_select(skip, up, upper));
     vf_store(b->lower + i, vf_select(skip, low, lower));
     return ~vm_bits(skip) & all;
 }
 
-/* Look at rows [begin, end). */
+/* Skip or queue rows [begin, end). */
 static void skip_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     int64_t i = begin;
     for (; i + VW <= end; i += VW) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a call begins with, where that depends on the data: some of its rows, from all over them,
- * tell. They are the same whatever the workers are, so the choice depends on nothing but the call.
- */
+ * Choices that depend on the data, made at the start of a call from a sample of its rows. The
+ * sample does not depend on the workers, so the choice depends on nothing but the call. */
 #ifndef HF_ASSIGN_START_H
 #define HF_ASSIGN_START_H
 
@@ -11,13 +10,12 @@
 #include "ops/assign/host/settle.h"
 #include <float.h>
 
-#define START_ROWS 4096 /* calls of fewer begin with the filter, */
-#define START_SAMPLE VW /* of others so many rows tell whether that pays */
-#define HALF_SAMPLE 256 /* one row of so many tells whether half rows pay */
+#define START_ROWS 4096 /* calls with fewer always begin with the filter; */
+#define START_SAMPLE VW /* in others so many rows show whether that pays */
+#define HALF_SAMPLE 256 /* one row of so many shows whether half rows pay */
 #define HALF_REST 6     /* calls on packed rows until a variant that did not pay is tried again */
 
-/* Pack rows block.row[0 .. block.rows) for the tiles; empty lanes up to what these take become
- * zeros. */
+/* Pack the rows of the block for the tiles. Empty lanes up to the end of a tile become zeros. */
 static void load_block(const struct job *job, struct worker *w) {
     for (int slot = 0; slot < w->block.rows || slot % tile_rows_least(job); slot += VW) {
         float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
@@ -34,8 +32,7 @@ static void best_clear(struct block *b) {
     }
 }
 
-/* Do directions pay? One tile of rows from all over the data tells, the same whatever the workers
- * are. */
+/* Do directions pay? One tile of rows from all over the data shows it. */
 static int project_pays(const struct job *job) {
     struct worker *w = &job->workers[0];
     struct block *b = &w->block;
@@ -51,7 +48,7 @@ static int project_pays(const struct job *job) {
     return w->compared <= most;
 }
 
-/* Best two centroids of some rows from all over the data, the same whatever the workers are. */
+/* The best two centroids of some rows from all over the data. */
 static struct block *sample_scores(struct job *job, int64_t rows) {
     struct worker *w = &job->workers[0];
     struct block *b = &w->block;
@@ -65,13 +62,14 @@ static struct block *sample_scores(struct job *job, int64_t rows) {
     return b;
 }
 
-/* One loop for all samples: it is not worth its registers elsewhere. */
+/* A function of its own, so that the loops of samples do not inline decide() again. */
 static NOINLINE void sample_decide(const struct job *job, const struct block *b, int slot,
                                    struct verdict *v) {
     decide(job, &job->all, b, slot, v);
 }
 
-/* The thresholds of the block's rows, INFINITY for those that are decided; how many are not. */
+/* Put the threshold of each open row of the block into best, INFINITY for decided ones. Returns how
+ * many are open. */
 static int sample_open(const struct job *job, struct block *b) {
     int open = 0;
     for (int slot = 0; slot < b->rows; slot += VW) {
@@ -87,8 +85,8 @@ static int sample_open(const struct job *job, struct block *b) {
     return open;
 }
 
-/* Does the filter save more than it costs, or shall all rows meet all centroids at once? Some rows
- * tell, so that the choice depends on nothing but the call. */
+/* Does the filter save more than it costs? If not, all rows are compared with all centroids at
+ * once. */
 static int filter_pays(struct job *job) {
     if (!job->exact || job->project || job->difference == DIFFERENCE_NONE || !job->usable ||
         job->n < START_ROWS)
@@ -130,15 +128,15 @@ static int half_pays(struct job *job) {
     return open * open_row(job->a, row) <= saved;
 }
 
-/* This variant, or what came of it a few calls ago where it did not pay: few rows become decided from
- * one call to the next. */
+/* The variant of this call: the one asked for or, if that did not pay a few calls ago, its
+ * fallback. From one call to the next the share of open rows hardly changes. */
 static enum variant half_variant(const struct hf_assign_args *a, enum variant variant) {
     if (a->packed && a->packed->rest > 0 && a->packed_first == 0)
         a->packed->rest--;
     return a->packed && a->packed->rest > 0 ? (enum variant)a->packed->fallback : variant;
 }
 
-/* The one to take where it leaves too many rows open. */
+/* The variant to use if this one leaves too many rows open. */
 static enum variant half_fallback(const struct job *job) {
     const enum variant variant = job->i8 == 1 ? VARIANT_HALF : VARIANT_PLAIN;
     if (job->a->packed) {
@@ -147,10 +145,7 @@ static enum variant half_fallback(const struct job *job) {
     }
     return variant;
 }
-#endif
-
-#if TILE_HAS_HALF
-/* Is it to be asked whether this idea pays? Where rows are kept for two bytes it did. */
+/* Must half_pays() be asked? Not if rows are packed in two bytes already: then it paid. */
 static int half_in_doubt(const struct job *job) {
     const struct hf_assign_packed *k = job->a->packed;
     const int known = job->i8 == 2 && k && k->form == packed_form(job) && k->filled > 0;

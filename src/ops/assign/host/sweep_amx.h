@@ -6,17 +6,17 @@
 
 #include "ops/assign/host/sweep_i8x2.h"
 
-#define PARTS_SCAN 2 /* centroids whose scores are looked at after a step of long operands */
+#define PARTS_SCAN 2 /* centroids of each tile that are scanned after a step of long operands */
 
-/* Where the operands of a panel and a group lie. */
+/* The operands of a panel times a group. */
 struct tile_group {
     const char *x;      /* the panel */
     const char *c;      /* 16 centroids, then the other 16 */
     const float *start; /* of their scores */
-    int i8;             /* bytes */
 };
 
-/* Turns t of high + low: a step of xh xl with ch, and with cl where there is a low step. */
+/* A panel takes high + low turns. Each multiplies one step of the row's parts [xh | xl] with ch, or
+ * with cl if there is a low step; both turns of a step follow each other. */
 ALWAYS_INLINE int64_t turn_step(int64_t t, int64_t low) { return t < 2 * low ? t / 2 : t - low; }
 
 ALWAYS_INLINE int turn_is_low(int64_t t, int64_t low) { return t < 2 * low && t % 2 != 0; }
@@ -24,7 +24,7 @@ ALWAYS_INLINE int turn_is_low(int64_t t, int64_t low) { return t < 2 * low && t 
 /* What a turn multiplies: xl with ch, xh with ch, xh with cl. */
 enum turn_kind { TURN_XL, TURN_HIGH, TURN_CL };
 
-/* Two accumulators, 0 and 1 of even panels, 2 and 3 of odd ones. */
+/* Even panels add up in tile registers 0 and 1, odd ones in 2 and 3. */
 ALWAYS_INLINE void group_start(int odd, const float *start) {
     if (odd) {
         _tile_loadd(2, start, 64);
@@ -45,71 +45,72 @@ ALWAYS_INLINE void group_store(int odd, float *scores) {
     }
 }
 
-/* Turn t. Twins: no tile has features of both parts, so that the tiles of ch for xl are those for
- * xh, and each tile is loaded once. */
-ALWAYS_INLINE void group_turn(const struct tile_group *o, int odd, int64_t t, int64_t high,
-                              int64_t low, int aligned) {
-    const int64_t step = aligned ? t / 3 : turn_step(t, low);
-    const int kind = aligned ? (int)(t % 3) : turn_is_low(t, low) ? TURN_CL : TURN_HIGH;
-    const int64_t c = (kind == TURN_CL ? high + step : step) * STEP_BYTES;
-    const int64_t x = (kind == TURN_XL ? high / 2 + step : step) * STEP_BYTES;
-    if (kind != TURN_HIGH || !aligned) {
+/* Turn t. If no tile has features of both parts (aligned), xl is multiplied with the same tiles of
+ * ch as xh, so that each tile is loaded once. */
+ALWAYS_INLINE void group_turn(const struct sweep *s, const struct tile_group *o, int odd,
+                              int64_t t) {
+    const int64_t step = s->aligned ? t / 3 : turn_step(t, s->low);
+    const int kind = s->aligned ? (int)(t % 3) : turn_is_low(t, s->low) ? TURN_CL : TURN_HIGH;
+    const int64_t c = (kind == TURN_CL ? s->high + step : step) * STEP_BYTES;
+    const int64_t x = (kind == TURN_XL ? s->high / 2 + step : step) * STEP_BYTES;
+    if (kind != TURN_HIGH || !s->aligned) {
         _tile_loadd(4, o->c + c, 64);
-        _tile_loadd(5, o->c + (high + low) * STEP_BYTES + c, 64);
+        _tile_loadd(5, o->c + (s->high + s->low) * STEP_BYTES + c, 64);
     }
     if (kind != TURN_CL)
         _tile_loadd(6, o->x + x, 64);
     if (odd) {
-        TILE_ADD(o->i8, 2, 4, 6);
-        TILE_ADD(o->i8, 3, 5, 6);
+        TILE_ADD(s->i8, 2, 4, 6);
+        TILE_ADD(s->i8, 3, 5, 6);
     } else {
-        TILE_ADD(o->i8, 0, 4, 6);
-        TILE_ADD(o->i8, 1, 5, 6);
+        TILE_ADD(s->i8, 0, 4, 6);
+        TILE_ADD(s->i8, 1, 5, 6);
     }
 }
 
-/* A panel times a group. The scores of the panel before are stored while this one is multiplied:
- * a store right behind its last product would hold up what follows it until that is done. */
-ALWAYS_INLINE void tile_group(struct worker *w, const struct pack *p, int collect,
-                              struct tile_group o, int odd, int64_t high, int64_t low, int aligned,
-                              float *before, struct tile_scan *scan, const struct tile_wait *wait) {
-    const int64_t turns = high + low;
+/* Multiply a panel with a group and scan the scores in *wait. A store right behind the last product
+ * that it waits for would hold up what follows, so the scores of the panel before are stored (to
+ * `before`) while this one is multiplied. */
+ALWAYS_INLINE void tile_group(const struct sweep *s, struct tile_group o, int odd, float *before,
+                              struct tile_scan *scan, const struct tile_wait *wait) {
+    const int64_t turns = s->high + s->low;
     const int64_t store = turns > 3 ? 1 : 0;
     const int32_t share = scan_share(turns);
-    scan_begin(scan, w, collect, wait);
-    __asm__("" : "+r"(o.x), "+r"(o.c), "+r"(o.start)); /* else each tile's address is kept */
+    scan_begin(s, scan, wait);
+    /* else the compiler holds the address of each tile in a register */
+    __asm__("" : "+r"(o.x), "+r"(o.c), "+r"(o.start));
     group_start(odd, o.start);
-    job_prefetch(w);
+    job_prefetch(s->w);
     UNROLL_KNOWN(16)
     for (int64_t t = 0; t < turns; t++) {
         const int32_t from = (int32_t)t * share;
-        group_turn(&o, odd, t, high, low, aligned);
+        group_turn(s, &o, odd, t);
         if (t == store && before)
             group_store(!odd, before);
-        scan_at(w, p, collect, scan, from < HALF_K ? from : HALF_K,
+        scan_at(s, scan, from < HALF_K ? from : HALF_K,
                 from + share < HALF_K ? from + share : HALF_K);
     }
-    scan_end(w, collect, scan);
+    scan_end(s, scan);
 }
 
-/* A panel meets two groups while it is in the L1 cache, or two panels the last group. The vector
- * work on a panel is done two later: its stores are on their way until then. */
-ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t high, int64_t low, int aligned, int known,
-                              int i8) {
+/* Each panel is multiplied with two groups while it is in the L1 cache; if one group is left, two
+ * panels are. A panel is scanned two panels later, when its stores are done. */
+ALWAYS_INLINE void tile_sweep(const struct job *job, const struct sweep *s) {
+    struct worker *w = s->w;
+    const struct pack *p = s->p;
+    const int64_t high = s->high;
     const int panels = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS * 2;
-    const int64_t group = 2 * (high + low) * STEP_BYTES;
+    const int64_t group = 2 * (high + s->low) * STEP_BYTES;
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_wait wait[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
     struct tile_scan scan;
     float *before = NULL;
     int turn = 0;
-    scan_places(&scan, known);
+    scan_places(&scan, s->known);
     job_prefetch_plan(w, p->groups * panels);
     for (int64_t g = 0; g < p->groups;) {
         const int pair = g + 1 < p->groups;
-        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512,
-                               i8};
+        struct tile_group o = {w->block.x, (const char *)p->tiles + group * g, p->start + g * 512};
         for (int i = 0; i < panels; i += 2 - pair) {
             UNROLL(2)
             for (int odd = 0; odd < 2; odd++) {
@@ -120,7 +121,7 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
                 } else if (odd) {
                     at.x += high * STEP_BYTES;
                 }
-                tile_group(w, p, collect, at, odd, high, low, aligned, before, &scan, &wait[0]);
+                tile_group(s, at, odd, before, &scan, &wait[0]);
                 before = scores + turn * SCORES_STRIDE;
                 turn = turn == 2 ? 0 : turn + 1;
                 wait[0] = wait[1];
@@ -133,20 +134,20 @@ ALWAYS_INLINE void tile_sweep(const struct job *job, struct worker *w, const str
     }
     if (before)
         group_store(1, before);
-    tile_finish(w, p, collect, &wait[0]);
-    tile_finish(w, p, collect, &wait[1]);
+    tile_finish(s, &wait[0]);
+    tile_finish(s, &wait[1]);
 }
 
 /* Steps [begin, end) of 32 rows by 32 centroids. */
 struct tile_part {
     int64_t begin, end;
-    const float *from[2]; /* of a panel each: what its sums start from, */
+    const float *from[2]; /* of each panel: what its sums start from, */
     float *to[2];         /* and where they go */
-    float *before;        /* sums of the second panel of the part before, NULL: none */
+    float *before;        /* sums of the second panel of the part before; NULL: none */
     struct tile_wait wait[2];
 };
 
-/* Centroids that are soon wanted, on their way to the L2 cache. */
+/* Centroids of the next group, prefetched into the L2 cache. */
 struct tile_prefetch {
     const char *at;
     size_t step; /* bytes each time */
@@ -158,8 +159,7 @@ ALWAYS_INLINE void tile_fetch(struct tile_prefetch *next) {
     next->at += next->step;
 }
 
-/* The first step. Sums of a panel are stored behind products of the other one: right behind their
- * own last product the store would hold up what follows until that is done. */
+/* The first step. Sums of a panel are stored behind products of the other one: see tile_group(). */
 ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct tile_part *t) {
     group_start(0, t->from[0]);
     tile_load_centroids(o, t->begin);
@@ -173,55 +173,54 @@ ALWAYS_INLINE void tile_part_begin(const struct tile_operands *o, const struct t
 }
 
 /* Centroids [from, from + PARTS_SCAN) of two panels. */
-ALWAYS_INLINE void scan_two(struct worker *w, const struct pack *p, struct tile_scan scan[2],
-                            int32_t from) {
-    scan_at(w, p, 0, &scan[0], from, from + PARTS_SCAN);
-    scan_at(w, p, 0, &scan[1], from, from + PARTS_SCAN);
+ALWAYS_INLINE void scan_two(const struct sweep *s, struct tile_scan scan[2], int32_t from) {
+    scan_at(s, &scan[0], from, from + PARTS_SCAN);
+    scan_at(s, &scan[1], from, from + PARTS_SCAN);
 }
 
-/* Rows pass by and leave the centroids in the L1 cache. */
-ALWAYS_INLINE void tile_block_part(struct worker *w, const struct pack *p,
-                                   const struct tile_operands *o, const struct tile_part *t,
-                                   struct tile_prefetch *next) {
+/* Rows are loaded as a stream, which leaves the centroids in the L1 cache. */
+ALWAYS_INLINE void tile_block_part(const struct sweep *s, const struct tile_operands *o,
+                                   const struct tile_part *t, struct tile_prefetch *next) {
     struct tile_scan scan[2];
     scan_places(&scan[0], 0);
     scan_places(&scan[1], 0);
-    scan_begin(&scan[0], w, 0, &t->wait[0]);
-    scan_begin(&scan[1], w, 0, &t->wait[1]);
+    scan_begin(s, &scan[0], &t->wait[0]);
+    scan_begin(s, &scan[1], &t->wait[1]);
     int32_t from = 0;
     UNROLL_KNOWN(8)
-    for (int64_t s = t->begin; s < t->end; s++) {
-        if (s == t->begin) {
+    for (int64_t i = t->begin; i < t->end; i++) {
+        if (i == t->begin) {
             tile_part_begin(o, t);
         } else {
-            _tile_stream_loadd(6, o->x + s * STEP_BYTES, 64);
-            _tile_stream_loadd(7, o->y + s * STEP_BYTES, 64);
-            tile_products(o, s);
+            _tile_stream_loadd(6, o->x + i * STEP_BYTES, 64);
+            _tile_stream_loadd(7, o->y + i * STEP_BYTES, 64);
+            tile_products(o, i);
         }
-        if (s < o->low)
-            tile_products(o, o->high + s);
+        if (i < o->low)
+            tile_products(o, o->high + i);
         if (from < HALF_K) {
-            scan_two(w, p, scan, from);
+            scan_two(s, scan, from);
             from += PARTS_SCAN;
         }
-        job_prefetch(w);
+        job_prefetch(s->w);
         tile_fetch(next);
     }
     for (; from < HALF_K; from += PARTS_SCAN)
-        scan_two(w, p, scan, from);
+        scan_two(s, scan, from);
     group_store(0, t->to[0]);
-    scan_end(w, 0, &scan[0]);
-    scan_end(w, 0, &scan[1]);
+    scan_end(s, &scan[0]);
+    scan_end(s, &scan[1]);
 }
 
-/* Two panels from slot `slot` on that have group g behind them. */
+/* Scores of group g wait for two panels from slot `slot` on; g < 0: none do. */
 ALWAYS_INLINE void tile_waits(const float *scores, int slot, int64_t g, struct tile_wait wait[2]) {
     for (int i = 0; i < 2; i++)
         wait[i] = (struct tile_wait){g < 0 ? NULL : scores + i * SCORES_STRIDE, slot + i * VW,
                                      (int32_t)(g * TILE_K)};
 }
 
-/* Sums of both panels of tile i, and where they start: at what the part before has left. */
+/* Where the sums of both panels of tile i go, and where they start: at what the part before left.
+ */
 ALWAYS_INLINE void tile_sums(struct tile_part *t, const struct pack *p, int64_t g, float *scores,
                              int i) {
     for (int panel = 0; panel < 2; panel++) {
@@ -231,12 +230,15 @@ ALWAYS_INLINE void tile_sums(struct tile_part *t, const struct pack *p, int64_t 
     tile_waits(t->to[0], i * TILE_ROWS, t->begin == 0 ? g - 1 : -1, t->wait);
 }
 
-/* The same where a group's centroids do not stay in the L1 cache next to the rows: a part of their
- * steps does while all rows of the block pass by. The sums so far wait in memory. */
-ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, const struct pack *p,
-                                    int64_t high, int64_t low, int64_t parts, int i8) {
+/* The same if the centroids of a group do not fit into the L1 cache next to the rows. Their steps
+ * are split into parts: one part stays in the cache while it is multiplied with all rows of the
+ * block, whose sums so far wait in memory. */
+ALWAYS_INLINE void tile_sweep_parts(const struct job *job, const struct sweep *s, int64_t parts) {
+    struct worker *w = s->w;
+    const struct pack *p = s->p;
+    const int64_t high = s->high;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
-    const size_t group = 2 * (size_t)(high + low) * STEP_BYTES;
+    const size_t group = 2 * (size_t)(high + s->low) * STEP_BYTES;
     const size_t steps = (size_t)(tiles * high);
     float *scores = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
     struct tile_part t = {.before = NULL};
@@ -250,9 +252,9 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
             next.at = (const char *)p->tiles + group * (size_t)(g + 1);
         for (int i = 0; i < tiles; i++) {
             const char *x = (const char *)w->block.x + (size_t)(2 * high * i) * STEP_BYTES;
-            const struct tile_operands o = tile_operands_at(x, p, g, high, low, i8);
+            const struct tile_operands o = tile_operands_at(x, p, g, high, s->low, s->i8);
             tile_sums(&t, p, g, scores, i);
-            tile_block_part(w, p, &o, &t, &next);
+            tile_block_part(s, &o, &t, &next);
             t.before = t.to[1];
         }
     }
@@ -260,18 +262,18 @@ ALWAYS_INLINE void tile_sweep_parts(const struct job *job, struct worker *w, con
         group_store(1, t.before);
     for (int i = 0; t.before && i < tiles; i++) {
         tile_waits(scores + 2 * i * SCORES_STRIDE, i * TILE_ROWS, p->groups - 1, t.wait);
-        tile_finish(w, p, 0, &t.wait[0]);
-        tile_finish(w, p, 0, &t.wait[1]);
+        tile_finish(s, &t.wait[0]);
+        tile_finish(s, &t.wait[1]);
     }
 }
 
-/* No tile has features of both parts. */
+/* Does no tile have features of both parts? */
 static int tile_aligned(const struct job *job) {
     return tile_parts(job) == 2 && job->d % STEP == 0 && tile_low_steps(job) > 0;
 }
 
-/* Numbers of steps, and aligned, that get a loop of their own: without its branches the next panel
- * begins while this one is still at work. */
+/* Numbers of high and low steps, and aligned, with a loop of their own: it has no branches, so the
+ * CPU begins the next panel before this one is done. */
 #define TILE_SHAPES(S)                                                                             \
     S(1, 0, 0)                                                                                     \
     S(1, 1, 0)                                                                                     \
@@ -281,48 +283,51 @@ static int tile_aligned(const struct job *job) {
 #define TILE_SHAPE(h, l, t)                                                                        \
     static NOINLINE void tile_argmax_##h##_##l##_##t(const struct job *job, struct worker *w,      \
                                                      const struct pack *p) {                       \
-        tile_sweep(job, w, p, 0, h, l, t, 1, 0);                                                   \
+        tile_sweep(                                                                                \
+            job, &(struct sweep){.w = w, .p = p, .high = h, .low = l, .aligned = t, .known = 1});  \
     }
 TILE_SHAPES(TILE_SHAPE)
 #undef TILE_SHAPE
 
 static NOINLINE void tile_argmax_any(const struct job *job, struct worker *w,
                                      const struct pack *p) {
-    tile_sweep(job, w, p, 0, tile_steps(job), tile_low_steps(job), 0, 0, 0);
+    tile_sweep(
+        job, &(struct sweep){.w = w, .p = p, .high = tile_steps(job), .low = tile_low_steps(job)});
 }
 
-/* No low steps to ask for: half jobs and whole numbers */
+/* Half jobs and whole numbers: no low steps, which is known here. */
 static NOINLINE void tile_argmax_high(const struct job *job, struct worker *w, const struct pack *p,
                                       int64_t parts) {
-    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 0);
+    tile_sweep_parts(job, &(struct sweep){.w = w, .p = p, .high = tile_steps(job)}, parts);
 }
 
 static NOINLINE void tile_argmax_parts(const struct job *job, struct worker *w,
                                        const struct pack *p, int64_t parts) {
-    tile_sweep_parts(job, w, p, tile_steps(job), tile_low_steps(job), parts, 0);
+    const struct sweep s = {.w = w, .p = p, .high = tile_steps(job), .low = tile_low_steps(job)};
+    tile_sweep_parts(job, &s, parts);
 }
 
-/* Numbers of steps of bytes with a loop of their own */
+/* Numbers of steps of bytes with a loop of their own. */
 #define I8_SHAPES(S) S(2) S(3) S(4)
 #define I8_SHAPE(h)                                                                                \
     static NOINLINE void i8_argmax_##h(const struct job *job, struct worker *w,                    \
                                        const struct pack *p) {                                     \
-        tile_sweep(job, w, p, 0, h, 0, 0, 1, 1);                                                   \
+        tile_sweep(job, &(struct sweep){.w = w, .p = p, .high = h, .known = 1, .i8 = 1});          \
     }
 I8_SHAPES(I8_SHAPE)
 #undef I8_SHAPE
 
 static NOINLINE void i8_argmax_any(const struct job *job, struct worker *w, const struct pack *p) {
-    tile_sweep(job, w, p, 0, tile_steps(job), 0, 0, 0, 1);
+    tile_sweep(job, &(struct sweep){.w = w, .p = p, .high = tile_steps(job), .i8 = 1});
 }
 
 static NOINLINE void i8_argmax_parts(const struct job *job, struct worker *w, const struct pack *p,
                                      int64_t parts) {
-    tile_sweep_parts(job, w, p, tile_steps(job), 0, parts, 1);
+    tile_sweep_parts(job, &(struct sweep){.w = w, .p = p, .high = tile_steps(job), .i8 = 1}, parts);
 }
 
-/* Scores that wait in memory cost more than bytes that rows, passing by, push out of the L1 cache:
- * no more parts than must be. */
+/* Sums that wait in memory cost more than centroids that rows push out of the L1 cache, so there
+ * are as few parts as possible. */
 static void i8_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int64_t steps = tile_steps(job);
 #define I8_SHAPE(h)                                                                                \
@@ -366,9 +371,10 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
 static NOINLINE void i8_collect(const struct job *job, struct worker *w, const struct pack *p) {
     i8_thresholds(job, &w->block);
     if (job->i8 == 2)
-        i8x2_sweep(job, w, p, 1, tile_steps(job));
+        i8x2_sweep(job, &(struct sweep){.w = w, .p = p, .collect = 1, .high = tile_steps(job)});
     else
-        tile_sweep(job, w, p, 1, tile_steps(job), 0, 0, 0, 1);
+        tile_sweep(job,
+                   &(struct sweep){.w = w, .p = p, .collect = 1, .high = tile_steps(job), .i8 = 1});
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
@@ -376,7 +382,10 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
         i8_collect(job, w, p);
         return;
     }
-    tile_sweep(job, w, p, 1, tile_steps(job), tile_low_steps(job), 0, 0, 0);
+    tile_sweep(
+        job,
+        &(struct sweep){
+            .w = w, .p = p, .collect = 1, .high = tile_steps(job), .low = tile_low_steps(job)});
 }
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Panels of 16 rows by halves of groups, 16 centroids of two bytes a component, on AMX. The
- * products with either byte have sums of their own; a score is 256 times the one and the other. */
+ * Panels of 16 rows by halves of groups on AMX: 16 centroids with two bytes per component. Products
+ * with the first and with the second byte have sums of their own; a score is 256 times the first
+ * sum plus the second. */
 #ifndef HF_ASSIGN_SWEEP_I8X2_H
 #define HF_ASSIGN_SWEEP_I8X2_H
 
 #include "ops/assign/host/scan_amx.h"
 
-/* A half's sums: of first bytes, then of second ones, [HALF_K][VW] each. */
+/* Floats in the sums of a half for one of the bytes, [HALF_K][VW]; those of the second byte lie
+ * behind those of the first. */
 #define I8X2_SUMS (HALF_K * VW)
 #define I8X2_GROUP (2 * SCORES_STRIDE)
 
@@ -14,13 +16,15 @@
 struct i8x2_group {
     const char *x, *c;
     const float *start;
-    float *to;     /* where its sums go, those of the halves SCORES_STRIDE apart, */
-    float *before; /* and those of the group before; NULL: none */
+    float *to;     /* its sums; those of the halves lie SCORES_STRIDE apart */
+    float *before; /* those of the group before; NULL: there is none */
 };
 
-/* Best keys of the centroids with even and odd places; thresholds where candidates are wanted. */
+/* A group while it is scanned. */
 struct i8x2_scan {
-    vf best[2], next[2];
+    const struct tile_wait *wait;
+    vf best[2]; /* largest keys of the centroids with even and odd places, or thresholds */
+    vf next[2]; /* second largest */
 };
 
 /* Scores of 16 rows. */
@@ -30,26 +34,27 @@ ALWAYS_INLINE vf i8x2_score(const float *sums) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
 }
 
-ALWAYS_INLINE void i8x2_scan_begin(struct i8x2_scan *l, const struct worker *w, int collect,
+ALWAYS_INLINE void i8x2_scan_begin(const struct sweep *s, struct i8x2_scan *l,
                                    const struct tile_wait *wait) {
+    l->wait = wait;
     l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
-    if (collect && wait->scores)
-        l->best[0] = vf_load(w->block.best + wait->slot);
+    if (s->collect && wait->scores)
+        l->best[0] = vf_load(s->w->block.best + wait->slot);
 }
 
-/* Centroids [from, to) of a half of the group that waits. */
-ALWAYS_INLINE void i8x2_scan_at(struct worker *w, const struct pack *p, int collect,
-                                struct i8x2_scan *l, const struct tile_wait *wait, int half,
-                                int32_t from, int32_t to) {
+/* Centroids [from, to) of a half of the group. */
+ALWAYS_INLINE void i8x2_scan_at(const struct sweep *s, struct i8x2_scan *l, int half, int32_t from,
+                                int32_t to) {
+    const struct tile_wait *wait = l->wait;
     if (!wait->scores)
         return;
     const int32_t *places = tile_places;
-    __asm__("" : "+r"(places)); /* else the constants are kept on the stack */
+    __asm__("" : "+r"(places)); /* else the compiler copies the constants to the stack */
     UNROLL_KNOWN(16)
     for (int32_t t = from; t < to; t++) {
         const vf score = i8x2_score(wait->scores + half * SCORES_STRIDE + t * VW);
-        if (collect) {
-            candidates_add(w, p, wait->slot, vm_bits(vf_le(l->best[0], score)),
+        if (s->collect) {
+            candidates_add(s->w, s->p, wait->slot, vm_bits(vf_le(l->best[0], score)),
                            wait->k + half * HALF_K + t);
             continue;
         }
@@ -58,18 +63,17 @@ ALWAYS_INLINE void i8x2_scan_at(struct worker *w, const struct pack *p, int coll
         l->next[i] = vf_max(l->next[i], vf_min(l->best[i], key));
         l->best[i] = vf_max(l->best[i], key);
     }
-    if (!collect) /* the work stays where it is, between these products */
+    if (!s->collect) /* the compiler must not move this work from between these products */
         __asm__ volatile(""
                          : "+v"(l->best[0]), "+v"(l->best[1]), "+v"(l->next[0]), "+v"(l->next[1]));
 }
 
-ALWAYS_INLINE void i8x2_scan_end(struct worker *w, int collect, const struct i8x2_scan *l,
-                                 const struct tile_wait *wait) {
-    if (!collect && wait->scores)
-        scan_merge(w, wait, l->best[0], l->best[1], vf_max(l->next[0], l->next[1]));
+ALWAYS_INLINE void i8x2_scan_end(const struct sweep *s, const struct i8x2_scan *l) {
+    if (!s->collect && l->wait->scores)
+        scan_merge(s->w, l->wait, l->best[0], l->best[1], vf_max(l->next[0], l->next[1]));
 }
 
-/* Sums of a half: tile registers 0 and 1, of the other one 2 and 3. */
+/* The first half has its sums in tile registers 0 and 1, the second in 2 and 3. */
 ALWAYS_INLINE void i8x2_start(int half, const float *start) {
     if (half) {
         _tile_zero(2);
@@ -80,7 +84,7 @@ ALWAYS_INLINE void i8x2_start(int half, const float *start) {
     }
 }
 
-/* Panels of one or two steps stay in tile registers 6 and 7 while they meet groups. */
+/* Panels of one or two steps stay in tile registers 6 and 7 for all groups. */
 ALWAYS_INLINE int i8x2_stays(int64_t steps) { return steps <= 2; }
 
 ALWAYS_INLINE void i8x2_load_panel(const char *x, int64_t steps) {
@@ -90,7 +94,7 @@ ALWAYS_INLINE void i8x2_load_panel(const char *x, int64_t steps) {
         _tile_loadd(7, x + STEP_BYTES, 64);
 }
 
-/* Products of both bytes with the rows in register `x`; the compiler wants to see its number. */
+/* Products of both bytes with the rows in register `x`, which must be a literal number. */
 #define I8X2_PRODUCTS(half, x)                                                                     \
     do {                                                                                           \
         if (half) {                                                                                \
@@ -115,7 +119,7 @@ ALWAYS_INLINE void i8x2_step(const struct i8x2_group *o, int half, int64_t s, in
         I8X2_PRODUCTS(half, 6);
 }
 
-/* Sums of a half of the group that begins at `sums`; NULL: there is none. */
+/* Store the sums of a half of the group at `sums`; NULL: there is none. */
 ALWAYS_INLINE void i8x2_store(int half, float *sums) {
     if (sums && half) {
         _tile_stored(2, sums + SCORES_STRIDE, 64);
@@ -126,44 +130,46 @@ ALWAYS_INLINE void i8x2_store(int half, float *sums) {
     }
 }
 
-/* The sums of a half are stored behind the first products of the next one, and looked at during
- * those of the one after that: `last`, the group before, waits for it. */
-ALWAYS_INLINE void i8x2_group(struct worker *w, const struct pack *p, int collect,
-                              const struct i8x2_group *o, int64_t steps,
+/* Compute a group and scan `last`, the one before. A store right behind the last product that it
+ * waits for would hold up what follows, so each half is stored behind the first products of the
+ * next one. */
+ALWAYS_INLINE void i8x2_group(const struct sweep *s, const struct i8x2_group *o,
                               const struct tile_wait *last) {
+    const int64_t steps = s->high;
     const int32_t share = (int32_t)((HALF_K + steps - 1) / steps);
     struct i8x2_scan scan;
-    i8x2_scan_begin(&scan, w, collect, last);
+    i8x2_scan_begin(s, &scan, last);
     UNROLL(2)
     for (int half = 0; half < 2; half++) {
         i8x2_start(half, o->start);
-        job_prefetch(w);
+        job_prefetch(s->w);
         UNROLL_KNOWN(4)
-        for (int64_t s = 0; s < steps; s++) {
-            const int32_t from = (int32_t)s * share;
-            i8x2_step(o, half, s, steps);
-            if (s == 0)
+        for (int64_t i = 0; i < steps; i++) {
+            const int32_t from = (int32_t)i * share;
+            i8x2_step(o, half, i, steps);
+            if (i == 0)
                 i8x2_store(!half, half ? o->to : o->before);
-            i8x2_scan_at(w, p, collect, &scan, last, half, from < HALF_K ? from : HALF_K,
+            i8x2_scan_at(s, &scan, half, from < HALF_K ? from : HALF_K,
                          from + share < HALF_K ? from + share : HALF_K);
         }
     }
-    i8x2_scan_end(w, collect, &scan, last);
+    i8x2_scan_end(s, &scan);
 }
 
-/* A group that nothing is computed beside. */
-ALWAYS_INLINE void i8x2_finish(struct worker *w, const struct pack *p, int collect,
-                               const struct tile_wait *last) {
+/* Scan the last group, without products beside. */
+ALWAYS_INLINE void i8x2_finish(const struct sweep *s, const struct tile_wait *last) {
     struct i8x2_scan scan;
-    i8x2_scan_begin(&scan, w, collect, last);
-    i8x2_scan_at(w, p, collect, &scan, last, 0, 0, HALF_K);
-    i8x2_scan_at(w, p, collect, &scan, last, 1, 0, HALF_K);
-    i8x2_scan_end(w, collect, &scan, last);
+    i8x2_scan_begin(s, &scan, last);
+    i8x2_scan_at(s, &scan, 0, 0, HALF_K);
+    i8x2_scan_at(s, &scan, 1, 0, HALF_K);
+    i8x2_scan_end(s, &scan);
 }
 
-/* A panel meets two groups while these are in the L1 cache. */
-ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const struct pack *p,
-                              int collect, int64_t steps) {
+/* Each panel is multiplied with two groups, which stay in the L1 cache for all panels. */
+ALWAYS_INLINE void i8x2_sweep(const struct job *job, const struct sweep *s) {
+    struct worker *w = s->w;
+    const struct pack *p = s->p;
+    const int64_t steps = s->high;
     const int panels = (w->block.rows + VW - 1) / VW;
     const int64_t group = 4 * steps * STEP_BYTES;
     float *sums = (float *)(void *)((char *)w->scratch + tile_parts_bytes(job));
@@ -179,7 +185,7 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
             for (int64_t g = pair; g < end; g++) {
                 const struct i8x2_group o = {x, (const char *)p->tiles + group * g,
                                              p->start + g * 512, sums + turn * I8X2_GROUP, before};
-                i8x2_group(w, p, collect, &o, steps, &last);
+                i8x2_group(s, &o, &last);
                 last = (struct tile_wait){o.to, i * VW, (int32_t)(g * TILE_K)};
                 before = o.to;
                 turn = !turn;
@@ -187,7 +193,7 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
         }
     }
     i8x2_store(1, before);
-    i8x2_finish(w, p, collect, &last);
+    i8x2_finish(s, &last);
 }
 
 /* Each number of steps has a loop of its own. */
@@ -195,7 +201,7 @@ ALWAYS_INLINE void i8x2_sweep(const struct job *job, struct worker *w, const str
 #define I8X2_SHAPE(h)                                                                              \
     static NOINLINE void i8x2_argmax_##h(const struct job *job, struct worker *w,                  \
                                          const struct pack *p) {                                   \
-        i8x2_sweep(job, w, p, 0, h);                                                               \
+        i8x2_sweep(job, &(struct sweep){.w = w, .p = p, .high = h});                               \
     }
 I8X2_SHAPES(I8X2_SHAPE)
 #undef I8X2_SHAPE

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiles on AMX: 32 rows by 32 centroids, float32 split into bf16 parts. x' = xh + xl + rest, the
  * same for c', and x'.c' ~ (xh + xl).ch + xh.cl; data that are whole numbers have no xl. The parts
- * of a row lie end to end, [xh | xl], so that only their end is padded to 32; a tile of 32 of them
- * meets the tiles of [ch | ch] ("high") and, as far as xh reaches, of [cl | cl] ("low"):
+ * of a row lie end to end, [xh | xl], so that only their end is padded to 32. Each tile of 32 of
+ * them is multiplied with the tile of [ch | ch] at the same place ("high") and, as far as xh
+ * reaches, of [cl | cl] ("low"):
  *   packed rows       [panel of 16][step][16 pairs of features][16 rows][2]      bf16
  *   packed centroids  [group][half][high steps, then low steps][16 centroids][32] bf16
  * A result tile is [16 centroids][16 rows], lane = row as in the float32 tiles.
- * Half jobs leave out xl (unless both parts fit one tile) and cl: a third of the work. What that
- * moves rows and centroids is measured, and rows it leaves open are compared in float32. Jobs in
- * bytes (host/tile_i8.h) are half jobs with tiles of twice the features. */
+ * Half jobs leave out cl, and xl unless both parts fit one tile: that is a third of the work. How
+ * far it moves rows and centroids is measured, and rows it leaves open are compared in float32.
+ * Jobs in bytes (host/tile_i8.h) are half jobs with twice the features per tile. */
 #ifndef HF_ASSIGN_TILE_AMX_H
 #define HF_ASSIGN_TILE_AMX_H
 
@@ -29,15 +30,15 @@
 #define TILE_COARSE_UP (1 + 0x1p-7f) /* more than tile_coarse_value() rounds down */
 #define STEP 32                      /* bf16 features of a tile */
 #define STEP_BYTES 1024              /* of a tile */
-#if defined(__clang__)               /* objects where the count is not known */
+#if defined(__clang__)               /* refuses the pragma if the count is not known */
 #define UNROLL_KNOWN(n)
 #else
 #define UNROLL_KNOWN(n) UNROLL(n)
 #endif
-#define SCORES_STRIDE (2 * 256 + 16) /* of 16 rows; not 2 KB apart: stores would hold up loads */
+#define SCORES_STRIDE (2 * 256 + 16) /* floats of 16 rows; loads 2 KB behind a store would wait */
 
-#define SPLIT_BYTES (26 * 1024) /* of centroids that rows, passing by, leave in the L1 cache */
-#define L1_BYTES (32 * 1024)    /* of operands that stay there as they are */
+#define SPLIT_BYTES (26 * 1024) /* of centroids that stay in the L1 cache while rows stream */
+#define L1_BYTES (32 * 1024)    /* of operands that stay there anyway */
 
 /* Tile registers: 0-3 scores, 4-5 centroids, 6-7 rows; all 16 rows of 64 bytes. */
 static const struct {
@@ -47,20 +48,20 @@ static const struct {
 } tile_config __attribute__((aligned(64))) = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Rows that the tiles take at least. */
+/* Rows are packed up to a multiple of this. */
 static int tile_rows_least(const struct job *job) {
     (void)job;
     return TILE_ROWS;
 }
 
-/* Directions for k centroids; with one length more whole steps. */
+/* Directions for k centroids: with the length as one more feature, whole steps. */
 static int tile_directions(int64_t k) { return k < 512 ? 62 : 126; }
 
 static void tile_begin(void) { _tile_loadconfig(&tile_config); }
 
 static void tile_end(void) { _tile_release(); }
 
-/* Parts of a row: its high half, and what that leaves. */
+/* Parts of a row: xh alone, or xh and xl. */
 static int tile_parts(const struct job *job) {
     return job->whole || (job->half && 2 * job->d > STEP) ? 1 : 2;
 }
@@ -80,21 +81,21 @@ static int64_t tile_all_steps(const struct job *job) {
     return tile_steps(job) + tile_low_steps(job);
 }
 
-/* Is it measured for each centroid what storing it leaves out? */
+/* Is the loss of each centroid measured? */
 static int tile_measures(const struct job *job) {
     return job->half || !(job->single || job->project);
 }
 
-/* What that is at most, in shares of |c'|: see tile_rest(). Half jobs have no such bound. */
+/* The most it can be, relative to |c'|: see tile_rest(). Half jobs have no such bound. */
 static float tile_most_share(const struct job *job) {
     return job->half ? FLT_MAX : 2.04f * 0x1p-16f;
 }
 
-/* A bf16 part is off by at most 2^-8 of what it stands for. Left out: rest of c' (2^-16) and, for
- * split rows, xl.cl and rest of x', each at most 2^-16 of |x'||c'|; coarse rows and centroids are
- * bf16 as they are. What is measured is not in it: but for the rest of x' that is all. A step adds
- * 32 products in chains of 16 and one to the total; twice that covers any order. A key
- * (host/sweep_amx.h) differs from its score in the last 5 bits. */
+/* A bf16 part is off by at most 2^-8 of what it stands for. The products leave out the rest of c'
+ * (2^-16) and, for split rows, xl.cl and the rest of x', each at most 2^-16 of |x'||c'|; coarse
+ * rows and centroids are exact in bf16. If losses are measured, only the rest of x' counts here. A
+ * step adds 32 products in chains of 16, and one to the total; twice that covers any order. A key
+ * (host/scan_amx.h) differs from its score in the last 5 bits. */
 static double tile_dot_error(const struct job *job, int measured) {
     if (job->i8)
         return I8_ROUNDINGS * 0x1p-24;
@@ -108,7 +109,7 @@ static size_t tile_row_bytes(const struct job *job) {
     return (size_t)tile_steps(job) * STEP_BYTES / 16;
 }
 
-/* Of a row that is kept. */
+/* Of a row that stays packed. */
 static size_t tile_packed_bytes(const struct job *job) { return tile_row_bytes(job); }
 
 static size_t tile_group_bytes(const struct job *job) {
@@ -121,7 +122,7 @@ static size_t tile_start_bytes(const struct job *job, int64_t groups) {
     return 2 * STEP_BYTES * (size_t)groups;
 }
 
-/* bf16 values of one row of parts: both parts and what the last store of 32 runs over. */
+/* bf16 values of one row of parts, with room behind for the last store of 32. */
 static int64_t tile_parts_stride(const struct job *job) { return (tile_steps(job) + 1) * STEP; }
 
 /* 16 rows of parts */
@@ -129,7 +130,8 @@ static size_t tile_parts_bytes(const struct job *job) {
     return 16 * sizeof(uint16_t) * (size_t)tile_parts_stride(job);
 }
 
-/* Parts that the steps of a block are split into where its operands do not stay in the L1 cache. */
+/* Into how many parts the steps of a group are split if its operands do not fit into the L1 cache.
+ */
 static int64_t tile_splits(int64_t high, int64_t low) {
     const int64_t centroids = 2 * (high + low) * STEP_BYTES;
     if (centroids + 2 * high * STEP_BYTES <= L1_BYTES)
@@ -138,7 +140,8 @@ static int64_t tile_splits(int64_t high, int64_t low) {
     return parts > 2 ? parts : 2;
 }
 
-/* ... and scores of three panels, of two groups of two halves (host/sweep_i8x2.h), or of all. */
+/* Room for parts, and for the scores of three panels, of two groups of two halves
+ * (host/sweep_i8x2.h), or of all panels. */
 static size_t tile_scratch_bytes(const struct job *job) {
     const int panels = job->block_rows / VW;
     const int split = tile_splits(tile_steps(job), tile_low_steps(job)) > 1;
@@ -151,7 +154,7 @@ ALWAYS_INLINE __m512 tile_widen(__m256i bf16) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
 }
 
-/* 32 features as bf16: the high halves, or what they leave. */
+/* 32 features as bf16: the high parts, or the low ones. */
 ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
     const vf a = vf_load(x);
     const vf b = vf_load(x + 16);
@@ -163,20 +166,19 @@ ALWAYS_INLINE __m512i tile_part(const float *x, int low) {
     return (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
 }
 
-/* d of them up to a multiple of 32. */
+/* d features, up to a multiple of 32. */
 ALWAYS_INLINE void tile_part_row(const float *x, int64_t d, int low, uint16_t *out) {
     for (int64_t j = 0; j < d; j += STEP)
         _mm512_storeu_si512(out + j, tile_part(x + j, low));
 }
 
-/* What lies behind the parts of a row up to the end of its last tile must be 0, not what was there
- * before. */
+/* Clear what lies behind the parts of a row, up to the end of its last tile. */
 static void tile_clear_end(const struct job *job, uint16_t *row) {
     const int64_t used = tile_parts(job) * job->d;
     memset(row + used, 0, sizeof(uint16_t) * (size_t)(tile_steps(job) * STEP - used));
 }
 
-/* How far bf16 moves a centroid; *square: of where it moves it. */
+/* How far bf16 moves a centroid; *square: the squared length of the stored one. */
 static float tile_loss(const float *c, int64_t d, double *square) {
     vd loss = vd_set1(0);
     vd stored = vd_set1(0);
@@ -190,8 +192,8 @@ static float tile_loss(const float *c, int64_t d, double *square) {
     return (float)(sqrt(vd_sum(loss)) * (1 + 0x1p-20) + sqrt((double)d) * 0x1p-120);
 }
 
-/* The most that a centroid's score lacks of x'.c', in shares of |x'|: rest of c' and, for split
- * rows, xl.cl. */
+/* The most that a centroid's score leaves out of x'.c', relative to |x'|: the rest of c' and, for
+ * split rows, xl.cl. */
 static float tile_rest(const struct job *job, const float *c) {
     const int split = tile_parts(job) == 2;
     vd low_square = vd_set1(0);
@@ -217,7 +219,7 @@ ALWAYS_INLINE void tile_pack_part(const struct job *job, struct worker *w, const
                                 tile_part(c + (j < job->d_pad ? j : j - job->d), low));
         return;
     }
-    uint16_t *parts = w->scratch; /* xl.cl comes for free on the tile that xh and xl share */
+    uint16_t *parts = w->scratch; /* the tile that xh and xl share computes xl.cl for free */
     tile_part_row(c, job->d, low, parts);
     tile_part_row(c, job->d, low, parts + job->d);
     tile_clear_end(job, parts);
@@ -277,7 +279,7 @@ static void tile_pack_both(const float *rows, int64_t stride, char *dst) {
         vf_store((float *)(void *)dst + i * 16, r[i]);
 }
 
-/* Rows whose parts share a tile: through memory. */
+/* Rows whose parts share a tile are put together in memory. */
 static void tile_pack_shared(const struct job *job, struct worker *w, const float *rows,
                              char *dst) {
     const int64_t stride = tile_parts_stride(job);
@@ -299,8 +301,7 @@ static void tile_pack_shared(const struct job *job, struct worker *w, const floa
     }
 }
 
-/* How far half jobs move 16 rows, to block.loss. Squares below float32's range add up to no more
- * than what is added. */
+/* How far half jobs move 16 rows, to block.loss. `least` covers squares below float32's range. */
 static void tile_note_loss(const struct job *job, struct worker *w, int first, const float *rows) {
     const int both = tile_parts(job) == 2;
     vf r[16];
@@ -371,7 +372,7 @@ struct tile_operands {
     int i8;            /* of bytes */
 };
 
-/* Tile c += tile a times tile b; the compiler wants to see their numbers. */
+/* Tile register c += a times b, which must be literal numbers. */
 #define TILE_ADD(i8, c, a, b)                                                                      \
     do {                                                                                           \
         if (i8)                                                                                    \
@@ -395,7 +396,7 @@ ALWAYS_INLINE void tile_load_start(const struct pack *p, int64_t g) {
     _tile_loadd(3, start + 256, 64);
 }
 
-/* Centroid tile s, and what it is multiplied with: the rows of x, and those of y. */
+/* Load the centroids of step s, then multiply the loaded rows of x, and of y, with them. */
 ALWAYS_INLINE void tile_load_centroids(const struct tile_operands *o, int64_t s) {
     _tile_loadd(4, o->c + s * STEP_BYTES, 64);
     _tile_loadd(5, o->e + s * STEP_BYTES, 64);
@@ -411,14 +412,14 @@ ALWAYS_INLINE void tile_products_y(const struct tile_operands *o) {
     TILE_ADD(o->i8, 3, 5, 7);
 }
 
-/* The products with centroid tile s; the rows are loaded. */
+/* The products of step s; the rows are loaded. */
 ALWAYS_INLINE void tile_products(const struct tile_operands *o, int64_t s) {
     tile_load_centroids(o, s);
     tile_products_x(o);
     tile_products_y(o);
 }
 
-/* One step of a block whose panels are at the same one. */
+/* Step s of both panels. */
 ALWAYS_INLINE void tile_step(const struct tile_operands *o, int64_t s) {
     _tile_loadd(6, o->x + s * STEP_BYTES, 64);
     _tile_loadd(7, o->y + s * STEP_BYTES, 64);
@@ -458,7 +459,7 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
 
 /* ---- cost model: fitted to one core of about 3.3 GHz */
 
-/* Nanoseconds that the tiles need for a row, of half jobs, of those in bytes and of plain ones. */
+/* Nanoseconds that the tiles need for a row: of half jobs, of jobs in bytes and of plain ones. */
 static double high_row(const struct hf_assign_args *a, int features) {
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
     return k * (0.019 * ceil((double)a->x.cols / features) + 0.035);
@@ -468,7 +469,7 @@ static double half_row(const struct hf_assign_args *a) { return high_row(a, STEP
 
 static double i8_row(const struct hf_assign_args *a) { return high_row(a, I8_STEP); }
 
-/* Two bytes for a component of a centroid */
+/* Two bytes per component of a centroid. */
 static double i8x2_row(const struct hf_assign_args *a) {
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
     return k * (0.038 * ceil((double)a->x.cols / I8_STEP) + 0.045);
@@ -486,9 +487,9 @@ static double open_row(const struct hf_assign_args *a, double row) {
     return row + 0.8 * (double)a->x.cols + 220;
 }
 
-/* Nanoseconds that a row costs because plain jobs leave some open. With few features centroids are
- * close to each other beside their lengths: in cities (2 features, 1024 centroids) gaps between the
- * best scores are mostly below 6e-5 of them, with other numbers of both about as k^(-2/d). */
+/* Nanoseconds per row for the rows that plain jobs leave open. With few features, centroids are
+ * close to each other relative to their lengths: in cities (2 features, 1024 centroids) most gaps
+ * between the best scores are below 6e-5 of them. Gaps are about proportional to k^(-2/d). */
 static double plain_open(const struct hf_assign_args *a) {
     const double gap = 0.03 * pow((double)a->c.rows, -2.0 / (double)a->x.cols);
     return fmin(1, 5e-5 / gap) * (plain_row(a) + 250);
@@ -504,13 +505,13 @@ static double half_row_ns(const struct hf_assign_args *a) {
     return 1.1 * half_row(a) + plain_open(a) + 0.4 * (double)a->x.cols + 7;
 }
 
-/* in bytes, which leave a tenth open, */
+/* in bytes, which leave a tenth of the rows open, */
 static double i8_row_ns(const struct hf_assign_args *a) {
     return 1.1 * i8_row(a) + 0.1 * open_row(a, i8_row(a)) + plain_open(a) +
            0.4 * (double)a->x.cols + 7;
 }
 
-/* in two, which leave few, */
+/* in two bytes, which leave few open, */
 static double i8x2_row_ns(const struct hf_assign_args *a) {
     return i8x2_row(a) + 0.003 * open_row(a, i8x2_row(a)) + plain_open(a) +
            0.33 * (double)a->x.cols + 7;
@@ -525,7 +526,7 @@ static double tile_project_ns(const struct hf_assign_args *a) {
     return p * 0.022 * steps + 0.0015 * p * k + 0.1 * k + 0.75 * d + 60;
 }
 
-/* Of this job's tiles. */
+/* Nanoseconds of the tiles of this job for a row. */
 static double tile_call_ns(const struct job *job) {
     return job->half ? half_row(job->a) : plain_row(job->a);
 }

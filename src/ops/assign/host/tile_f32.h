@@ -15,7 +15,7 @@
 #define TILE_PAD VW /* x' and c' are padded with zeros to a multiple of this */
 #define TILE_HAS_HALF 0
 #define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
-#define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound short */
+#define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound small */
 
 #if VREGS == 32
 #define TILE_NAME "f32_32x12"
@@ -26,7 +26,7 @@
 #define TILE_HAS_I16 0
 #endif
 
-/* Is it measured for each centroid what storing it moves? There is no bound of that beside. */
+/* Is the loss of each centroid measured? */
 static int tile_measures(const struct job *job) { return job->i16; }
 
 static float tile_most_share(const struct job *job) {
@@ -47,7 +47,7 @@ static double tile_dot_error(const struct job *job, int measured) {
 
 static size_t tile_row_bytes(const struct job *job) { return sizeof(float) * (size_t)job->d_pad; }
 
-/* Of a row that is kept. */
+/* Of a row that stays packed. */
 static size_t tile_packed_bytes(const struct job *job) {
     return sizeof(float) * (size_t)(job->i16 ? (job->d + 1) / 2 : job->d);
 }
@@ -65,7 +65,7 @@ static size_t tile_scratch_bytes(const struct job *job) {
     return HF_ALIGN;
 }
 
-/* Rows that the tiles take at least. */
+/* Rows are packed up to a multiple of this. */
 static int tile_rows_least(const struct job *job) { return job->i16 ? VW : TILE_ROWS; }
 
 /* Directions for k centroids: whole groups of TILE_K. */
@@ -188,8 +188,7 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
            sizeof(float) * VW * (size_t)job->d);
 }
 
-/* Scores of all rows of the block against all centroids of the pack; keep the best two of each row.
- */
+/* Scores of all rows of the block and all centroids of the pack: the best two of each row. */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
 #if TILE_HAS_I16
     if (job->i16) {
@@ -223,7 +222,7 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
     }
 }
 
-/* The same scores; those that reach the row's threshold (block.best) become candidates. */
+/* The same scores: centroids that reach the row's threshold (block.best) become candidates. */
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
 #if TILE_HAS_I16
     if (job->i16) {
@@ -254,7 +253,7 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
 }
 
 /* Cost model: nanoseconds of a row, fitted to one core at about 3.3 GHz (AVX-512) and one with AVX2
- * at about 3.4 GHz, */
+ * at about 3.4 GHz: in plain tiles, */
 static double tile_row_ns(const struct hf_assign_args *a) {
     const double d = (double)a->x.cols;
     const double k = ceil((double)a->c.rows / TILE_K) * TILE_K;
@@ -265,7 +264,7 @@ static double tile_row_ns(const struct hf_assign_args *a) {
 #endif
 }
 
-/* Of this job's tiles. */
+/* of the tiles of this job, */
 static double tile_call_ns(const struct job *job) {
 #if TILE_HAS_I16
     if (job->i16)

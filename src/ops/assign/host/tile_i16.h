@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles in int16 with AVX-512 VNNI: 2 x VW rows by TILE_K centroids as in host/tile_f32.h, two
- * products a lane and instruction, so twice the rate. Each row is scaled by a power of two of its
- * own to a length of 2^14 to 2^15, centroids by one for all or, where lengths differ much, each by
- * its own; int32 sums are exact and cannot
- * overflow (Cauchy-Schwarz), so rounding to integers is all the error. Features j and j + h,
- * h = ceil(d / 2), share a lane:
+ * Tiles in int16 with AVX-512 VNNI: 2 x VW rows by TILE_K centroids as in host/tile_f32.h, at twice
+ * the rate, because each instruction computes two products per lane. Each row is scaled by a power
+ * of two of its own to a length of 2^14 to 2^15. Centroids share one scale or, if their lengths
+ * differ much, have one each. int32 sums are exact and cannot overflow (Cauchy-Schwarz), so the
+ * only error is that of rounding to integers. Features j and j + h, h = ceil(d / 2), share a lane:
  *   packed rows       [panel][h][VW][2]      int16
  *   packed centroids  [group][h][TILE_K][2]  int16 */
 #ifndef HF_ASSIGN_TILE_I16_H
@@ -16,18 +15,18 @@
 
 #define I16_NAME "i16_32x12"
 #define I16_BITS 14        /* rows and the longest centroid are at least 2^I16_BITS long */
-#define I16_LEAST (-60.0f) /* exponent of the length that shorter rows are taken to have */
-#define I16_MEASURE 32     /* features from which it pays to measure what rounding does to a row */
-#define I16_WHOLE 2048     /* rows of whole numbers with so many features do not change */
+#define I16_LEAST (-60.0f) /* exponent of the length that the scale of shorter rows assumes */
+#define I16_MEASURE 32     /* with so many features it pays to measure the loss of each row */
+#define I16_WHOLE 2048     /* up to so many features rounding does not change whole numbers */
 #define VNNI __attribute__((target("avx512vnni")))
 
 static int64_t i16_pairs(const struct job *job) { return (job->d + 1) / 2; }
 
-/* Conversion and start score of a score: three roundings. What rounding to integers does is not in
- * it: block.loss and bound.moved. */
+/* A score has three roundings: conversion, scale and start. Rounding to integers is not part of it,
+ * but of block.loss and bound.moved. */
 static double i16_dot_error(void) { return 4 * 0x1p-24; }
 
-/* The scale of centroids of length cmax and less. */
+/* The scale of centroids with a length of at most cmax. */
 static float i16_centroid_scale(double cmax) {
     int e = 0;
     if (!(cmax > 0x1p-60))
@@ -36,7 +35,7 @@ static float i16_centroid_scale(double cmax) {
     return (float)ldexp(1, I16_BITS + 1 - e);
 }
 
-/* VW values to integers; *loss += the squares of what that takes from them, in parts. */
+/* VW values to integers; *loss += the squared differences, in parts. */
 ALWAYS_INLINE vi i16_round(vf v, vd *loss) {
     const vi whole = _mm512_cvtps_epi32(v);
     *loss = vd_add_squares(*loss, vf_sub(v, _mm512_cvtepi32_ps(whole)));
@@ -54,7 +53,7 @@ ALWAYS_INLINE vf i16_load(const float *p, int64_t n) {
     return _mm512_maskz_loadu_ps((vm)lanes, p);
 }
 
-/* What scores of a group start from, and behind these what one in each centroid stands for. */
+/* What scores of a group start from, and behind these what 1 in each stored centroid stands for. */
 static float *i16_start(const struct pack *p, int64_t g) { return p->start + g * 2 * TILE_K; }
 
 static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slot, const float *c,
@@ -80,7 +79,7 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
     p->loss[slot] = (float)(sqrt(vd_sum(loss)) / s * (1 + 0x1p-20));
 }
 
-/* Squares of what rounding takes from a row times s, in VW parts. */
+/* Squared differences that rounding makes to a row times s, in VW parts. */
 static void i16_measure(const struct job *job, const float *x, float s, float *parts) {
     vf sum = vf_set1(0);
     for (int64_t j = 0; j < job->d_pad; j += VW) {
@@ -91,8 +90,8 @@ static void i16_measure(const struct job *job, const float *x, float s, float *p
     vf_store(parts, sum);
 }
 
-/* How far rounding moved VW rows: w->parts has sums of squares in units of each row. Or the most
- * that it can be, where measuring costs more than it saves. */
+/* How far rounding moved VW rows, to block.loss. w->parts has sums of squares in units of each row;
+ * with few features, where measuring costs more than it saves, the loss is the most it can be. */
 static void i16_note_loss(const struct job *job, struct worker *w, int first, vf unit) {
     vf most = vf_set1(0.5f * sqrtf((float)job->d) * (1 + 0x1p-20f));
     if (job->whole && job->d <= I16_WHOLE)
@@ -112,7 +111,7 @@ static void i16_note_loss(const struct job *job, struct worker *w, int first, vf
     vf_store(w->block.loss + first, vf_mul(vf_mul(most, unit), vf_set1(1 + 0x1p-7f)));
 }
 
-/* VW rows from slot `first` on; their |x'|^2 is known. Reads up to 2 VW floats behind the last row.
+/* Pack VW rows from slot `first` on; norm2 is known. Reads up to 2 VW floats behind the last row.
  */
 static void i16_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
     const int64_t pairs = i16_pairs(job);
@@ -135,7 +134,7 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
             const float *x = rows + i * job->d_pad + j;
             const vf s = vf_set1(of_row[i]);
             const vi a = _mm512_cvtps_epi32(vf_mul(vf_load(x), s));
-            /* what was just stored is not loaded across two stores */
+            /* a load that spans two recent stores would wait for both */
             const vi b = job->d <= VW ? _mm512_permutexvar_epi32(turn, a)
                                       : _mm512_cvtps_epi32(vf_mul(vf_load(x + pairs), s));
             r[i] = _mm512_castsi512_ps(i16_join(a, b));
@@ -149,15 +148,28 @@ static void i16_pack_panel(const struct job *job, struct worker *w, int first, c
     i16_note_loss(job, w, first, unit);
 }
 
-/* sum += products of pairs. In assembly: for the intrinsic gcc 12 copies every sum to memory. */
+/* sum += products of pairs. In assembly, because gcc 12 copies every sum of the intrinsic to
+ * memory. */
 static inline __attribute__((always_inline)) VNNI void i16_add(vi *sum, vi x, vi c) {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(x), "v"(c));
 }
 
-/* Scores of one panel of rows at x, or with both of the next one too. */
+/* The operands of one panel of rows, or two, and a group. */
+struct i16_operands {
+    const char *x;
+    const int32_t *c;
+    const float *start; /* i16_start() */
+    int64_t pairs;
+    vf unit[2]; /* of each panel: what 1 in a sum stands for; own: of its rows alone */
+};
+
+/* Scores of the first panel, with `both` of two. own: centroids have a scale each. */
 static inline __attribute__((always_inline)) VNNI void
-i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start, int own,
-           const vf unit[2], int64_t pairs, int both) {
+i16_scores(vf f[2][TILE_K], const struct i16_operands *o, int own, int both) {
+    const char *x = o->x;
+    const int32_t *c = o->c;
+    const float *start = o->start;
+    const int64_t pairs = o->pairs;
     const char *y = x + pairs * HF_ALIGN;
     vi s0[TILE_K];
     vi s1[TILE_K];
@@ -184,70 +196,79 @@ i16_scores(vf f[2][TILE_K], const char *x, const int32_t *c, const float *start,
             a = vf_mul(a, vf_set1(start[TILE_K + t]));
             b = vf_mul(b, vf_set1(start[TILE_K + t]));
         }
-        f[0][t] = vf_fma(a, unit[0], vf_set1(start[t]));
+        f[0][t] = vf_fma(a, o->unit[0], vf_set1(start[t]));
         if (both)
-            f[1][t] = vf_fma(b, unit[1], vf_set1(start[t]));
+            f[1][t] = vf_fma(b, o->unit[1], vf_set1(start[t]));
     }
 }
 
-/* Best two of each row of a panel, or candidates. */
-ALWAYS_INLINE void i16_digest(struct worker *w, const struct pack *p, int collect, int slot,
-                              int64_t k, const vf f[TILE_K]) {
+/* A pass of the block's rows over a pack. */
+struct i16_sweep {
+    struct worker *w;
+    const struct pack *p;
+    int collect; /* list candidates; else find the best two */
+    int own;     /* centroids have a scale each */
+};
+
+/* Scores of a panel: the best two of each row, or candidates. */
+ALWAYS_INLINE void i16_scan(const struct i16_sweep *s, int slot, int64_t k, const vf f[TILE_K]) {
+    struct worker *w = s->w;
     struct best_two a = best_load(&w->block, slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
-        if (collect)
-            candidates_add(w, p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
+        if (s->collect)
+            candidates_add(w, s->p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
         else
             best_add(&a, f[t], (int32_t)(k + t));
     }
-    if (!collect)
+    if (!s->collect)
         best_store(&w->block, slot, &a);
 }
 
 /* Group g and the rows from `slot` on, of one panel or both. */
 static inline __attribute__((always_inline)) VNNI void
-i16_tile(const struct job *job, struct worker *w, const struct pack *p, int64_t g, int slot,
-         int collect, int both, int own) {
+i16_tile(const struct job *job, const struct i16_sweep *s, int64_t g, int slot, int both) {
+    const struct block *b = &s->w->block;
     const int64_t pairs = i16_pairs(job);
-    const vf unit = vf_set1(own ? 1 : 1 / job->i16_scale);
-    vf units[2];
+    const vf unit = vf_set1(s->own ? 1 : 1 / job->i16_scale);
+    struct i16_operands o = {.x = (const char *)b->x + (int64_t)slot * pairs * 4,
+                             .c = (const int32_t *)s->p->tiles + g * pairs * TILE_K,
+                             .start = i16_start(s->p, g),
+                             .pairs = pairs};
     vf f[2][TILE_K];
     UNROLL(2)
     for (int i = 0; i <= both; i++)
-        units[i] = vf_mul(vf_load(w->block.unit + slot + i * VW), unit);
-    i16_scores(f, (const char *)w->block.x + (int64_t)slot * pairs * 4,
-               (const int32_t *)p->tiles + g * pairs * TILE_K, i16_start(p, g), own, units, pairs,
-               both);
+        o.unit[i] = vf_mul(vf_load(b->unit + slot + i * VW), unit);
+    i16_scores(f, &o, s->own, both);
     UNROLL(2)
     for (int i = 0; i <= both; i++)
-        i16_digest(w, p, collect, slot + i * VW, g * TILE_K, f[i]);
+        i16_scan(s, slot + i * VW, g * TILE_K, f[i]);
 }
 
-/* tile_argmax(), or with collect tile_collect(). Few rows fill one panel of the last tile. */
-static inline __attribute__((always_inline)) VNNI void
-i16_sweep(const struct job *job, struct worker *w, const struct pack *p, int collect, int own) {
-    const int rows = w->block.rows;
-    job_prefetch_plan(w, p->groups * ((rows + TILE_ROWS - 1) / TILE_ROWS));
-    for (int64_t g = 0; g < p->groups; g++) {
+/* tile_argmax() and tile_collect(). The last tile may have one panel. */
+static inline __attribute__((always_inline)) VNNI void i16_sweep(const struct job *job,
+                                                                 const struct i16_sweep *s) {
+    const int rows = s->w->block.rows;
+    job_prefetch_plan(s->w, s->p->groups * ((rows + TILE_ROWS - 1) / TILE_ROWS));
+    for (int64_t g = 0; g < s->p->groups; g++) {
         for (int slot = 0; slot < rows; slot += TILE_ROWS) {
-            job_prefetch(w);
+            job_prefetch(s->w);
             if (rows - slot > VW)
-                i16_tile(job, w, p, g, slot, collect, 1, own);
+                i16_tile(job, s, g, slot, 1);
             else
-                i16_tile(job, w, p, g, slot, collect, 0, own);
+                i16_tile(job, s, g, slot, 0);
         }
     }
 }
 
 static VNNI NOINLINE void i16_argmax_own(const struct job *job, struct worker *w,
                                          const struct pack *p) {
-    i16_sweep(job, w, p, 0, 1);
+    i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .own = 1});
 }
 
 static VNNI NOINLINE void i16_argmax_all(const struct job *job, struct worker *w,
                                          const struct pack *p) {
-    i16_sweep(job, w, p, 0, 0);
+    i16_sweep(job, &(struct i16_sweep){.w = w, .p = p});
 }
 
 static void i16_argmax(const struct job *job, struct worker *w, const struct pack *p) {
@@ -256,12 +277,12 @@ static void i16_argmax(const struct job *job, struct worker *w, const struct pac
 
 static VNNI NOINLINE void i16_collect_own(const struct job *job, struct worker *w,
                                           const struct pack *p) {
-    i16_sweep(job, w, p, 1, 1);
+    i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .collect = 1, .own = 1});
 }
 
 static VNNI NOINLINE void i16_collect_all(const struct job *job, struct worker *w,
                                           const struct pack *p) {
-    i16_sweep(job, w, p, 1, 0);
+    i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .collect = 1});
 }
 
 static void i16_collect(const struct job *job, struct worker *w, const struct pack *p) {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles of signed bytes on AMX for rows of whole numbers. A row x', less how far the middle of each
- * column's range is from the filter's origin, lies within -128..127 and is stored as it is; c' is
- * rounded to whole multiples q of one step for all centroids, of one byte or of two: 256 qh + ql.
- * A tile has 64 features, twice those of bf16, at the same rate:
+ * Tiles of signed bytes on AMX for rows of whole numbers. A row is shifted to the middle of each
+ * column's range, so that it lies within -128..127 and is stored exactly. Centroids c' are rounded
+ * to multiples q of one step for all of them; q has one byte, or two: 256 qh + ql. A tile has 64
+ * features, twice those of bf16, at the same rate:
  *   packed rows       [panel of 16][step][16][16 rows][4]       int8
  *   packed centroids  [group][half][step][16 centroids][16][4]  int8, two: steps of qh, then of ql
- * with feature 16 t + l of a step in place 4 l + t. A score is x'.q - step |q|^2 / 2, the latter
- * rounded to a whole number, and counts in steps. int32 sums are exact in the end. They begin at
- * I8_ZERO, so that as bits of float32 they are positive, normal, and in the order of the scores: in
- * these bits the code for float32 finds keys, best and second best (host/scan_amx.h). What is
- * measured for each centroid, how far step q is from c', and the key's end is all that decide() has
- * to know. */
+ * with feature 16 t + l of a step in place 4 l + t. A score is x'.q - step |q|^2 / 2 in units of
+ * the step, with the second term rounded to a whole number, so int32 sums are exact. They begin at
+ * I8_ZERO: read as float32, their bits are positive, normal and in the order of the scores, and the
+ * code for float32 finds the best two keys (host/scan_amx.h). The only errors that decide() must
+ * know are the loss of each centroid, which is measured, and the last bits of a key. */
 #ifndef HF_ASSIGN_TILE_I8_H
 #define HF_ASSIGN_TILE_I8_H
 
@@ -22,30 +21,30 @@
 #define TILE_I8_NAME "i8_32x32"
 #define TILE_I8X2_NAME "i8x2_32x32"
 #define I8_STEP 64        /* features of a tile */
-#define I8_FEATURES 4096  /* with no more the scores of one byte fit */
-#define I8X2_STEPS 4      /* of two bytes: two groups of more would not stay in the L1 cache */
+#define I8_FEATURES 4096  /* with more, scores of one byte would overflow */
+#define I8X2_STEPS 4      /* two bytes: two groups of more would not stay in the L1 cache */
 #define I8_MOST 127       /* the largest number in a centroid, one byte */
 #define I8X2_MOST 32639   /* 256 * 127 + 127 */
-#define I8_REACH 508.0    /* components of centroids further away are stored nearer */
+#define I8_REACH 508.0    /* components of centroids are cut off here */
 #define I8_KEY 32         /* a start is off by half a step, a key by 31 */
 #define I8_ZERO (1 << 30) /* where scores begin */
 #define I8_SPAN ((1 << 30) - (1 << 24)) /* scores are nearer to it than that */
-#define I8_EXCLUDED (I8_ZERO - I8_SPAN) /* score of a centroid that is never picked */
+#define I8_EXCLUDED (I8_ZERO - I8_SPAN) /* score of an excluded centroid */
 
-/* A key becomes float32 in two roundings, and six are for decide(); each is of up to four times what
- * it reckons with, as step q may be twice as long as c'. */
+/* A key becomes float32 in two roundings, and decide() makes six; each may be four times what it
+ * assumes, because step q may be twice as long as c'. */
 #define I8_ROUNDINGS 32.0
 
-/* What one in a stored centroid stands for, the largest component of any being `most`. Of two bytes
- * as many of them as scores have room for, where |x'_j| add up to `reach` at most. */
+/* Choose the step. most: the largest component of any centroid; reach: the most that |x'_j| add up
+ * to. Two bytes use as many steps as scores have room for. */
 static void i8_choose_step(struct job *job, double most, double reach) {
     const double room = 0.98 * I8_SPAN / (reach + (double)job->d * most / 2 + 1);
     job->i8_most = job->i8 == 1 ? I8_MOST : (int)fmax(I8_MOST, fmin(room, I8X2_MOST));
     job->i8_step = most > 0 ? (float)fmax(most / job->i8_most, 0x1p-60) : 1;
 }
 
-/* 64 whole numbers of 16 bits, lanes of four vectors: in each lane those of the first and the third
- * one side by side, and those of the others. */
+/* 64 whole numbers of 16 bits from the lanes of four vectors: a lane of `even` has those of vectors
+ * 0 and 2 side by side, a lane of `odd` those of 1 and 3. */
 struct i8_pairs {
     vi even, odd;
 };
@@ -58,7 +57,7 @@ ALWAYS_INLINE struct i8_pairs i8_pair(const vi v[4]) {
     };
 }
 
-/* Their first bytes, of each lane of the four vectors in sequence, or their second ones. */
+/* The low bytes, lane by lane in the order of the four vectors, or the high ones (second). */
 ALWAYS_INLINE vi i8_bytes(struct i8_pairs v, int second) {
     const __mmask64 odd = 0xaaaaaaaaaaaaaaaa;
     return second ? _mm512_mask_blend_epi8(odd, _mm512_srli_epi16(v.even, 8), v.odd)
@@ -74,14 +73,13 @@ ALWAYS_INLINE vi i8_products(struct i8_pairs a, struct i8_pairs b) {
     return _mm512_add_epi32(_mm512_madd_epi16(a.even, b.even), _mm512_madd_epi16(a.odd, b.odd));
 }
 
-/* What x' takes to become bytes, step s. */
+/* What step s of x' needs added to become bytes. */
 ALWAYS_INLINE struct i8_pairs i8_off_at(const struct job *job, int64_t s) {
     const int32_t *off = job->i8_off + s * 2 * VW;
     return (struct i8_pairs){vi_load(off), vi_load(off + VW)};
 }
 
-/* ... from one float32 for each column, up to d_pad. x' has at most 256 and is about as far from
- * the middle of its range. */
+/* Store that, given as one float32 per column up to d_pad. Its magnitude is at most about 256. */
 static void i8_store_off(const struct job *job, const float *off) {
     for (int64_t j = 0; j < job->d_pad; j += I8_STEP) {
         vi v[4];
@@ -94,7 +92,7 @@ static void i8_store_off(const struct job *job, const float *off) {
     }
 }
 
-/* 64 features of a centroid in a tile; two: those of its second byte lie `low` bytes further on. */
+/* 64 features of a centroid to a tile; two bytes: the low ones go `low` bytes further on. */
 ALWAYS_INLINE void i8_store(struct i8_pairs q, char *tile, size_t low) {
     const vi half = _mm512_set1_epi16(128);
     _mm512_storeu_si512(tile + low, i8_bytes(q, 0));
@@ -102,8 +100,8 @@ ALWAYS_INLINE void i8_store(struct i8_pairs q, char *tile, size_t low) {
         _mm512_storeu_si512(tile, i8_bytes(i8_plus(q, (struct i8_pairs){half, half}), 1));
 }
 
-/* Centroid `slot` of a pack: c' [d_pad]. What a row's bytes differ from x' by is taken from its
- * start; sums of that wrap around, as those of the tiles do. */
+/* Centroid `slot` of a pack: c' [d_pad]. Rows in bytes are x' + off, so off.q is subtracted from
+ * the start. Its sum may wrap around, as those of the tiles do. */
 static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot, const float *c,
                              float start) {
     const int64_t steps = job->d_pad / I8_STEP;
@@ -142,7 +140,7 @@ static void i8_pack_centroid(const struct job *job, struct pack *p, int64_t slot
     vf_store(p->start + slot * VW, _mm512_castsi512_ps(vi_set1(begin)));
 }
 
-/* 16 rows starting at slot `first`, x' as [16][d_pad] in rows. Behind d both are zeros. */
+/* 16 rows starting at slot `first`, x' as [16][d_pad] in rows. Behind d, x' and off are zeros. */
 static void i8_pack_panel(const struct job *job, struct worker *w, int first, const float *rows) {
     const int64_t steps = job->d_pad / I8_STEP;
     char *dst = (char *)w->block.x + (size_t)(first / 16 * steps) * 1024;
@@ -182,8 +180,8 @@ static void i8_scores(const struct job *job, struct block *b) {
     }
 }
 
-/* Before the tiles collect: thresholds as bits that no score above them is below. Three roundings
- * of 2^-24 and one of 1 are paid for. */
+/* Before the tiles collect candidates: turn thresholds into bits like those of scores. They are
+ * lowered by more than three roundings of 2^-24 and one of 1. */
 static void i8_thresholds(const struct job *job, struct block *b) {
     const vf up = vf_set1(1 / job->i8_step);
     const vf span = vf_set1(I8_SPAN);
