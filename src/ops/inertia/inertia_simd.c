@@ -72,42 +72,40 @@ static void convert_centers(const struct inertia_job *job) {
                   from->cols);
 }
 
-ALWAYS_INLINE void pair_sums_kind(double *out, hf_metric metric, const void *const *x,
-                                  hf_dtype x_type, const void *const *c, hf_dtype c_type,
-                                  int64_t d) {
+ALWAYS_INLINE void pair_sums_kind(double *out, hf_metric metric, struct chain_rows x,
+                                  struct chain_rows c, int64_t d) {
     if (metric == HF_EUCLIDEAN)
-        chain_sums(out, CHAIN_DIFFERENCE, x, x_type, c, c_type, d);
+        chain_sums(out, CHAIN_DIFFERENCE, x, c, d);
     else
-        chain_sums(out, CHAIN_PRODUCT, x, x_type, c, c_type, d);
+        chain_sums(out, CHAIN_PRODUCT, x, c, d);
 }
 
-ALWAYS_INLINE void pair_sums_type(double *out, hf_metric metric, const void *const *x,
-                                  hf_dtype x_type, const void *const *c, hf_dtype c_type,
-                                  int64_t d) {
-    if (c_type == HF_F64)
-        pair_sums_kind(out, metric, x, x_type, c, HF_F64, d);
+ALWAYS_INLINE void pair_sums_type(double *out, hf_metric metric, struct chain_rows x,
+                                  struct chain_rows c, int64_t d) {
+    if (c.dtype == HF_F64)
+        pair_sums_kind(out, metric, x, (struct chain_rows){c.row, HF_F64}, d);
     else
-        pair_sums_kind(out, metric, x, x_type, c, HF_F32, d);
+        pair_sums_kind(out, metric, x, (struct chain_rows){c.row, HF_F32}, d);
 }
 
 /* out[r] = sum of (x - c)^2, or of x * c for the other metrics */
-static void pair_sums(double out[CHAIN_ROWS], hf_metric metric, const void *const *x,
-                      hf_dtype x_type, const void *const *c, hf_dtype c_type, int64_t d) {
-    switch (x_type) {
+static void pair_sums(double out[CHAIN_ROWS], hf_metric metric, struct chain_rows x,
+                      struct chain_rows c, int64_t d) {
+    switch (x.dtype) {
     case HF_F64:
-        pair_sums_type(out, metric, x, HF_F64, c, c_type, d);
+        pair_sums_type(out, metric, (struct chain_rows){x.row, HF_F64}, c, d);
         break;
     case HF_F16:
-        pair_sums_type(out, metric, x, HF_F16, c, c_type, d);
+        pair_sums_type(out, metric, (struct chain_rows){x.row, HF_F16}, c, d);
         break;
     case HF_BF16:
-        pair_sums_type(out, metric, x, HF_BF16, c, c_type, d);
+        pair_sums_type(out, metric, (struct chain_rows){x.row, HF_BF16}, c, d);
         break;
     case HF_U8:
-        pair_sums_type(out, metric, x, HF_U8, c, c_type, d);
+        pair_sums_type(out, metric, (struct chain_rows){x.row, HF_U8}, c, d);
         break;
     default:
-        pair_sums_type(out, metric, x, HF_F32, c, c_type, d);
+        pair_sums_type(out, metric, (struct chain_rows){x.row, HF_F32}, c, d);
         break;
     }
 }
@@ -150,7 +148,8 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
         x[r] = row_at(&args->x, job->x_bytes, i);
         c[r] = row_at(&job->c, job->c_bytes, args->labels[i]);
     }
-    pair_sums(distance, args->metric, x, args->x.dtype, c, job->c.dtype, args->x.cols);
+    pair_sums(distance, args->metric, (struct chain_rows){x, args->x.dtype},
+              (struct chain_rows){c, job->c.dtype}, args->x.cols);
     if (args->metric == HF_DOT)
         for (int r = 0; r < count; r++)
             distance[r] = -distance[r];

@@ -167,13 +167,17 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
 }
 
 /* What decided the rows depends on the kernel; entries beyond the last are not written. */
-static bool same_history(const struct hf_lloyd_args *a, int64_t p, const hf_kmeans_iteration *ref,
-                         const hf_kmeans_iteration *got, const struct hf_lloyd_state *state,
-                         char *why, size_t why_bytes) {
-    const int made = state->iterations + (state->stop >= HF_LLOYD_EMPTY);
+struct history {
+    const hf_kmeans_iteration *ref, *got; /* of problem `problem` */
+    int64_t problem;
+    const struct hf_lloyd_state *state;
+};
+
+static bool same_history(const struct history *h, char *why, size_t why_bytes) {
+    const int made = h->state->iterations + (h->state->stop >= HF_LLOYD_EMPTY);
     for (int i = 0; i < made; i++) {
-        const hf_kmeans_iteration *r = &ref[p * a->count + i];
-        const hf_kmeans_iteration *g = &got[p * a->count + i];
+        const hf_kmeans_iteration *r = &h->ref[i];
+        const hf_kmeans_iteration *g = &h->got[i];
         const bool same = r->inertia == g->inertia && r->shift == g->shift &&
                           r->changed == g->changed && r->empty == g->empty;
         if (same)
@@ -181,7 +185,7 @@ static bool same_history(const struct hf_lloyd_args *a, int64_t p, const hf_kmea
         (void)snprintf(why, why_bytes,
                        "problem %d, iteration %d: inertia %.17g shift %.17g changed %lld empty "
                        "%lld, not %.17g %.17g %lld %lld",
-                       (int)p, i + 1, g->inertia, g->shift, (long long)g->changed,
+                       (int)h->problem, i + 1, g->inertia, g->shift, (long long)g->changed,
                        (long long)g->empty, r->inertia, r->shift, (long long)r->changed,
                        (long long)r->empty);
         return false;
@@ -214,7 +218,9 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
                            state[p].stop);
             return false;
         }
-        if (!same_history(a, p, ref[0], got[0], &state[p], why, why_bytes))
+        const struct history h = {(const hf_kmeans_iteration *)ref[0] + p * a->count,
+                                  (const hf_kmeans_iteration *)got[0] + p * a->count, p, &state[p]};
+        if (!same_history(&h, why, why_bytes))
             return false;
     }
     const bool moved = state->stop == HF_STOP_NONE || state->stop == HF_STOP_TOL;

@@ -52,9 +52,15 @@ ALWAYS_INLINE void add_limbs(vl sum[2], vd v, vd mult, vd scale) {
     sum[1] = vl_add(sum[1], vd_bits(vd_fma(rest, scale, magic)));
 }
 
-/* Columns j .. j + n - 1 of `count` rows, the first of them at `row` */
+/* Rows that are added up before their sums are. */
+struct row_block {
+    const char *row; /* the first */
+    int64_t count;
+};
+
+/* Columns j .. j + n - 1 of a block. */
 ALWAYS_INLINE void block_columns(const struct moments_job *job, int64_t *sums, hf_dtype dtype,
-                                 const char *row, int64_t count, int64_t j, int n) {
+                                 struct row_block block, int64_t j, int n) {
     const struct hf_moments_args *args = job->args;
     const int64_t d = args->x.cols;
     const bool full = n == VDW;
@@ -64,21 +70,22 @@ ALWAYS_INLINE void block_columns(const struct moments_job *job, int64_t *sums, h
         full ? vd_load(args->mult_square + j) : vd_load_n(args->mult_square + j, n);
     const vd scale = vd_set1((double)(INT64_C(1) << args->bits));
     const size_t row_bytes = job->row_bytes;
-    const vl offset = vl_set1((int64_t)(MAGIC_BITS * (uint64_t)count));
+    const vl offset = vl_set1((int64_t)(MAGIC_BITS * (uint64_t)block.count));
     vl sum[SUMS];
     UNROLL(SUMS) for (int s = 0; s < SUMS; s++) sum[s] = vl_set1(0);
-    for (int64_t i = 0; i < count; i++, row += row_bytes) {
+    const char *row = block.row;
+    for (int64_t i = 0; i < block.count; i++, row += row_bytes) {
         const vd t = vd_sub(vd_load_as_n(row, dtype, j, n), shift);
         add_limbs(sum, t, mult, scale);
         add_limbs(sum + 2, vd_mul(t, t), mult_square, scale);
     }
     UNROLL(SUMS) for (int s = 0; s < SUMS; s++) {
         int64_t *at = sums + s * d + j;
-        const vl block = vl_sub(sum[s], offset);
+        const vl part = vl_sub(sum[s], offset);
         if (full)
-            vl_store(at, vl_add(vl_load(at), block));
+            vl_store(at, vl_add(vl_load(at), part));
         else
-            vl_store_n(at, vl_add(vl_load_n(at, n), block), n);
+            vl_store_n(at, vl_add(vl_load_n(at, n), part), n);
     }
 }
 
@@ -90,12 +97,12 @@ ALWAYS_INLINE void moments_type(const struct moments_job *job, int64_t *sums, hf
     const int64_t block = fit < BLOCK_MIN ? BLOCK_MIN : fit < BLOCK_MAX ? fit : BLOCK_MAX;
     for (int64_t i = begin; i < end; i += block) {
         const int64_t count = end - i < block ? end - i : block;
-        const char *row = (const char *)x->data + (size_t)i * job->row_bytes;
+        const struct row_block part = {(const char *)x->data + (size_t)i * job->row_bytes, count};
         int64_t j = 0;
         for (; j + VDW <= d; j += VDW)
-            block_columns(job, sums, dtype, row, count, j, VDW);
+            block_columns(job, sums, dtype, part, j, VDW);
         if (j < d)
-            block_columns(job, sums, dtype, row, count, j, (int)(d - j));
+            block_columns(job, sums, dtype, part, j, (int)(d - j));
     }
 }
 

@@ -83,9 +83,16 @@ ALWAYS_INLINE void add_values(double *p, vd v, int n) {
         vd_store_n(p, vd_add(vd_load_n(p, n), v), n);
 }
 
-/* Columns j .. j + n - 1 of the rows; returns 0 when all values are whole or nobody asks. */
-ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, int rows,
-                                    hf_dtype dtype, enum asked asked, int64_t d, int64_t j, int n) {
+/* Rows without NaN and infinity. */
+struct good_rows {
+    const void *row[BLOCK];
+    int count;
+    int64_t d;
+};
+
+/* Columns j .. j + n - 1 of the rows. Returns 0 if all values are whole or nobody asks. */
+ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const struct good_rows *rows,
+                                    hf_dtype dtype, enum asked asked, int64_t j, int n) {
     vd min = n == VDW ? vd_load(own->min + j) : vd_load_n(own->min + j, n);
     vd max = n == VDW ? vd_load(own->max + j) : vd_load_n(own->max + j, n);
     const bool sums = asked == ASK_SUMS || asked == ASK_BOTH;
@@ -93,8 +100,8 @@ ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, 
     uint32_t broken = 0;
     vd sum = vd_set1(0);
     vd square = sum;
-    for (int r = 0; r < rows; r++) {
-        const vd v = vd_load_as_n(row[r], dtype, j, n);
+    for (int r = 0; r < rows->count; r++) {
+        const vd v = vd_load_as_n(rows->row[r], dtype, j, n);
         min = vd_min(min, v);
         max = vd_max(max, v);
         if (ask_whole)
@@ -104,7 +111,7 @@ ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, 
     }
     if (sums) {
         add_values(own->sums + j, sum, n);
-        add_values(own->sums + d + j, square, n);
+        add_values(own->sums + rows->d + j, square, n);
     }
     if (n == VDW) {
         vd_store(own->min + j, min);
@@ -116,14 +123,15 @@ ALWAYS_INLINE uint32_t fold_columns(struct worker *own, const void *const *row, 
     return broken;
 }
 
-ALWAYS_INLINE uint32_t fold_rows(struct worker *own, const void *const *row, int rows,
-                                 hf_dtype dtype, enum asked asked, int64_t d) {
+ALWAYS_INLINE uint32_t fold_rows(struct worker *own, const struct good_rows *rows, hf_dtype dtype,
+                                 enum asked asked) {
+    const int64_t d = rows->d;
     uint32_t broken = 0;
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
-        broken |= fold_columns(own, row, rows, dtype, asked, d, j, VDW);
+        broken |= fold_columns(own, rows, dtype, asked, j, VDW);
     if (j < d)
-        broken |= fold_columns(own, row, rows, dtype, asked, d, j, (int)(d - j));
+        broken |= fold_columns(own, rows, dtype, asked, j, (int)(d - j));
     return broken;
 }
 
@@ -132,23 +140,24 @@ ALWAYS_INLINE void range_block(const struct range_job *job, struct worker *own, 
     const struct hf_range_args *args = job->args;
     const int64_t d = args->x.cols;
     const char *row = (const char *)args->x.data + (size_t)first * job->row_bytes;
-    const void *good[BLOCK];
-    int rows = 0;
+    struct good_rows good;
+    good.count = 0;
+    good.d = d;
     for (int r = 0; r < count; r++, row += job->row_bytes) {
         const bool bad = dtype != HF_U8 && !row_is_finite(row, dtype, d);
         args->row_bad[first + r] = bad;
         if (!bad)
-            good[rows++] = row;
+            good.row[good.count++] = row;
     }
-    own->bad_rows += count - rows;
+    own->bad_rows += count - good.count;
     if (dtype == HF_U8 && args->sums)
-        fold_rows(own, good, rows, dtype, ASK_SUMS, d);
+        fold_rows(own, &good, dtype, ASK_SUMS);
     else if (dtype == HF_U8 || !own->whole)
-        fold_rows(own, good, rows, dtype, ASK_NOTHING, d);
+        fold_rows(own, &good, dtype, ASK_NOTHING);
     else if (args->sums)
-        own->whole = fold_rows(own, good, rows, dtype, ASK_BOTH, d) == 0;
+        own->whole = fold_rows(own, &good, dtype, ASK_BOTH) == 0;
     else
-        own->whole = fold_rows(own, good, rows, dtype, ASK_WHOLE, d) == 0;
+        own->whole = fold_rows(own, &good, dtype, ASK_WHOLE) == 0;
 }
 
 ALWAYS_INLINE void range_type(const struct range_job *job, struct worker *own, hf_dtype dtype,

@@ -240,13 +240,20 @@ static bool compare_pairs(struct hf_seed_pair *ref, struct hf_seed_pair *got, in
     return true;
 }
 
-static bool compare_bytes(const char *what, const void *ref, const void *got, int64_t count,
-                          size_t size, char *why, size_t why_bytes) {
-    for (int64_t i = 0; i < count; i++) {
-        const size_t at = (size_t)i * size;
-        if (memcmp((const char *)ref + at, (const char *)got + at, size) == 0)
+/* An array of the outputs. */
+struct output {
+    const char *name;
+    int64_t count;
+    size_t size; /* of an element */
+};
+
+static bool compare_bytes(const struct output *o, const void *ref, const void *got, char *why,
+                          size_t why_bytes) {
+    for (int64_t i = 0; i < o->count; i++) {
+        const size_t at = (size_t)i * o->size;
+        if (memcmp((const char *)ref + at, (const char *)got + at, o->size) == 0)
             continue;
-        snprintf(why, why_bytes, "%s[%lld] differs", what, (long long)i);
+        snprintf(why, why_bytes, "%s[%lld] differs", o->name, (long long)i);
         return false;
     }
     return true;
@@ -258,12 +265,13 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
     const int64_t n = a->x.rows;
     if (a->commit) {
         const int64_t blocks = (a->first + n - 1) / HF_SEED_BLOCK + 1;
-        return compare_bytes("nearest", ref[0], got[0], n, 8, why, why_bytes) &&
-               compare_bytes("label", ref[1], got[1], n, 4, why, why_bytes) &&
-               compare_bytes("block", ref[2], got[2], blocks, 8, why, why_bytes);
+        return compare_bytes(&(struct output){"nearest", n, 8}, ref[0], got[0], why, why_bytes) &&
+               compare_bytes(&(struct output){"label", n, 4}, ref[1], got[1], why, why_bytes) &&
+               compare_bytes(&(struct output){"block", blocks, 8}, ref[2], got[2], why, why_bytes);
     }
-    if (!compare_bytes("gain", ref[0], got[0], a->candidates.rows, 8, why, why_bytes) ||
-        !compare_bytes("pairs_count", ref[1], got[1], 1, 8, why, why_bytes))
+    if (!compare_bytes(&(struct output){"gain", a->candidates.rows, 8}, ref[0], got[0], why,
+                       why_bytes) ||
+        !compare_bytes(&(struct output){"pairs_count", 1, 8}, ref[1], got[1], why, why_bytes))
         return false;
     const int64_t count = *(const int64_t *)ref[1];
     return count > a->pairs_room || compare_pairs(ref[2], got[2], count, why, why_bytes);

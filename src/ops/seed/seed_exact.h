@@ -7,21 +7,22 @@
 
 ALWAYS_INLINE void seed_sums(double *sum, enum chain_kind kind, const void *const *x,
                              hf_dtype dtype, const void *const *c, int64_t d) {
+    const struct chain_rows centres = {c, HF_F64};
     switch (dtype) {
     case HF_F64:
-        chain_sums(sum, kind, x, HF_F64, c, HF_F64, d);
+        chain_sums(sum, kind, (struct chain_rows){x, HF_F64}, centres, d);
         break;
     case HF_F16:
-        chain_sums(sum, kind, x, HF_F16, c, HF_F64, d);
+        chain_sums(sum, kind, (struct chain_rows){x, HF_F16}, centres, d);
         break;
     case HF_BF16:
-        chain_sums(sum, kind, x, HF_BF16, c, HF_F64, d);
+        chain_sums(sum, kind, (struct chain_rows){x, HF_BF16}, centres, d);
         break;
     case HF_U8:
-        chain_sums(sum, kind, x, HF_U8, c, HF_F64, d);
+        chain_sums(sum, kind, (struct chain_rows){x, HF_U8}, centres, d);
         break;
     default:
-        chain_sums(sum, kind, x, HF_F32, c, HF_F64, d);
+        chain_sums(sum, kind, (struct chain_rows){x, HF_F32}, centres, d);
         break;
     }
 }

@@ -18,7 +18,19 @@
 #define UPDATE_FETCH 128 /* sums of a cluster that are asked for; the rest the CPU sees coming */
 #define UPDATE_MAGIC_BITS INT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
 
-/* A row on its way: from and to are the first limbs of its old and new sums, or NULL. */
+/* A row that leaves the sums of cluster `from` for those of `to` (-1: none). */
+struct update_row {
+    const void *row; /* [d] */
+    hf_dtype dtype;
+    double factor; /* r_i of update.h */
+    double weight; /* added to sums.weight, if the sums have weights */
+    int32_t from, to;
+};
+
+/* Which sums a row changes. */
+enum update_sides { UPDATE_FROM = 1, UPDATE_TO = 2, UPDATE_BOTH = 3 };
+
+/* The same as addresses: from and to are the first limbs of its old and new sums, or NULL. */
 struct update_move {
     const void *row;
     const double *mult;
@@ -40,47 +52,47 @@ ALWAYS_INLINE void update_add(int64_t *sum, vl q, bool take, int n) {
 }
 
 /* Features j .. j + n - 1. */
-ALWAYS_INLINE void update_step(const struct update_move *m, hf_dtype dtype, int limbs, bool take,
-                               bool give, int64_t j, int n) {
+ALWAYS_INLINE void update_step(const struct update_move *m, hf_dtype dtype, int limbs,
+                               enum update_sides sides, int64_t j, int n) {
     const vd magic = vd_set1(HF_RINT_MAGIC);
     const vl magic_bits = vl_set1(UPDATE_MAGIC_BITS);
     const vd v = vd_mul(vd_load_as_n(m->row, dtype, j, n), vd_set1(m->factor));
     const vd mult = n == VDW ? vd_load(m->mult + j) : vd_load_n(m->mult + j, n);
     vd sum = vd_fma(v, mult, magic);
     vl q = vl_sub(vd_bits(sum), magic_bits);
-    if (take)
+    if (sides & UPDATE_FROM)
         update_add(m->from + j, q, true, n);
-    if (give)
+    if (sides & UPDATE_TO)
         update_add(m->to + j, q, false, n);
     if (limbs == 1)
         return;
     const vd rest = vd_fma(v, mult, vd_sub(magic, sum));
     sum = vd_fma(rest, vd_set1(m->scale), magic);
     q = vl_sub(vd_bits(sum), magic_bits);
-    if (take)
+    if (sides & UPDATE_FROM)
         update_add(m->from + m->limb_stride + j, q, true, n);
-    if (give)
+    if (sides & UPDATE_TO)
         update_add(m->to + m->limb_stride + j, q, false, n);
 }
 
-ALWAYS_INLINE void update_span(const struct update_move *m, hf_dtype dtype, int limbs, bool take,
-                               bool give, int64_t begin, int64_t end) {
+ALWAYS_INLINE void update_span(const struct update_move *m, hf_dtype dtype, int limbs,
+                               enum update_sides sides, int64_t begin, int64_t end) {
     const struct update_move own = *m; /* the sums cannot alias it */
     int64_t j = begin;
     for (; j + VDW <= end; j += VDW)
-        update_step(&own, dtype, limbs, take, give, j, VDW);
+        update_step(&own, dtype, limbs, sides, j, VDW);
     if (j < end)
-        update_step(&own, dtype, limbs, take, give, j, (int)(end - j));
+        update_step(&own, dtype, limbs, sides, j, (int)(end - j));
 }
 
 ALWAYS_INLINE void update_span_limbs(const struct update_move *m, hf_dtype dtype, int limbs,
                                      int64_t begin, int64_t end) {
     if (m->from && m->to)
-        update_span(m, dtype, limbs, true, true, begin, end);
+        update_span(m, dtype, limbs, UPDATE_BOTH, begin, end);
     else if (m->to)
-        update_span(m, dtype, limbs, false, true, begin, end);
+        update_span(m, dtype, limbs, UPDATE_TO, begin, end);
     else
-        update_span(m, dtype, limbs, true, false, begin, end);
+        update_span(m, dtype, limbs, UPDATE_FROM, begin, end);
 }
 
 ALWAYS_INLINE void update_span_dtype(const struct update_move *m, hf_dtype dtype, int limbs,
@@ -92,17 +104,16 @@ ALWAYS_INLINE void update_span_dtype(const struct update_move *m, hf_dtype dtype
 }
 
 /* Features [begin, end) of update_move_row(), without count and weight. from != to. */
-static inline void update_move_features(const struct hf_sums *s, const void *row, hf_dtype dtype,
-                                        double factor, int32_t from, int32_t to, int64_t begin,
-                                        int64_t end) {
-    const struct update_move m = {.row = row,
+static inline void update_move_features(const struct hf_sums *s, const struct update_row *r,
+                                        int64_t begin, int64_t end) {
+    const struct update_move m = {.row = r->row,
                                   .mult = s->mult,
-                                  .from = from < 0 ? NULL : s->sum + from * s->d,
-                                  .to = to < 0 ? NULL : s->sum + to * s->d,
+                                  .from = r->from < 0 ? NULL : s->sum + r->from * s->d,
+                                  .to = r->to < 0 ? NULL : s->sum + r->to * s->d,
                                   .limb_stride = s->k * s->d,
-                                  .factor = factor,
+                                  .factor = r->factor,
                                   .scale = (double)(INT64_C(1) << s->bits)};
-    switch (dtype) {
+    switch (r->dtype) {
     case HF_F64:
         update_span_dtype(&m, HF_F64, s->limbs, begin, end);
         break;
@@ -142,17 +153,15 @@ static inline void update_move_count(const struct hf_sums *s, double weight, int
     }
 }
 
-/* Move one row of s->d elements from the sums of cluster `from` to those of `to` (-1: none). factor
- * is r_i of update.h; weight is what is added to s->weight where that is kept. */
-static inline void update_move_row(const struct hf_sums *s, const void *row, hf_dtype dtype,
-                                   double factor, double weight, int32_t from, int32_t to) {
-    if (from == to)
+/* Move one row between the sums. */
+static inline void update_move_row(const struct hf_sums *s, const struct update_row *r) {
+    if (r->from == r->to)
         return;
-    update_move_features(s, row, dtype, factor, from, to, 0, s->d);
-    update_move_count(s, weight, from, to);
+    update_move_features(s, r, 0, s->d);
+    update_move_count(s, r->weight, r->from, r->to);
 }
 
-/* Is update_move_light() what moves these rows? */
+/* May update_move_light() move these rows? */
 static inline bool update_is_light(const struct hf_sums *s, hf_dtype dtype, hf_metric metric,
                                    const double *weights) {
     return dtype == HF_F32 && metric != HF_COSINE && s->limbs == 1 && !weights && !s->weight;
@@ -173,7 +182,7 @@ ALWAYS_INLINE void update_move_light(const struct hf_sums *s, const void *row, i
         s->count[to]++;
 }
 
-/* Ask for the first sums of two clusters (-1: none). */
+/* Prefetch the first sums of two clusters (-1: none). */
 static inline void update_fetch(const struct hf_sums *s, int32_t from, int32_t to) {
     const int64_t most = s->d < UPDATE_FETCH ? s->d : UPDATE_FETCH;
     for (int64_t j = 0; j < most; j += HF_ALIGN / 8) {
@@ -184,7 +193,7 @@ static inline void update_fetch(const struct hf_sums *s, int32_t from, int32_t t
     }
 }
 
-/* r_i of update.h for a row of d elements. weight is 1 where there are no weights. */
+/* r_i of update.h for a row of d elements. weight is 1 if there are no weights. */
 static inline double update_row_factor(hf_metric metric, double weight, const void *row,
                                        hf_dtype dtype, int64_t d) {
     if (metric != HF_COSINE)

@@ -149,9 +149,15 @@ static void move_rows(const struct update_job *job, const struct hf_sums *s, con
         return;
     }
     row_factors(factor, job, row, count);
-    for (int r = 0; r < count; r++)
-        update_move_row(s, row_at(job, row[r]), args->x.dtype, factor[r], row_weight(args, row[r]),
-                        old_label(args, row[r]), args->labels[row[r]]);
+    for (int r = 0; r < count; r++) {
+        const struct update_row m = {.row = row_at(job, row[r]),
+                                     .dtype = args->x.dtype,
+                                     .factor = factor[r],
+                                     .weight = row_weight(args, row[r]),
+                                     .from = old_label(args, row[r]),
+                                     .to = args->labels[row[r]]};
+        update_move_row(s, &m);
+    }
 }
 
 /* Copies: rows [begin, end), those that changed gathered CHAIN_ROWS at a time. */
@@ -249,14 +255,17 @@ static void feature_range(void *job_, int worker, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < job->n_changed; i++) {
         const int64_t row = job->first + job->changed[i];
         const double weight = row_weight(args, row);
-        const int32_t from = old_label(args, row);
-        const int32_t to = args->labels[row];
+        const struct update_row m = {.row = row_at(job, row),
+                                     .dtype = args->x.dtype,
+                                     .factor = job->factor ? job->factor[i] : weight,
+                                     .weight = weight,
+                                     .from = old_label(args, row),
+                                     .to = args->labels[row]};
         if (i + ahead < job->n_changed)
             fetch_features(job, i + ahead, begin, end);
-        update_move_features(args->sums, row_at(job, row), args->x.dtype,
-                             job->factor ? job->factor[i] : weight, from, to, begin, end);
+        update_move_features(args->sums, &m, begin, end);
         if (begin == 0)
-            update_move_count(args->sums, weight, from, to);
+            update_move_count(args->sums, weight, m.from, m.to);
     }
 }
 
@@ -270,9 +279,13 @@ static void cluster_range(void *job_, int worker, int64_t begin, int64_t end) {
         const double weight = row_weight(args, row);
         const int32_t from = old_label(args, row);
         const int32_t to = args->labels[row];
-        update_move_row(args->sums, row_at(job, row), args->x.dtype,
-                        job->factor ? job->factor[i] : weight, weight,
-                        from >= begin && from < end ? from : -1, to >= begin && to < end ? to : -1);
+        const struct update_row m = {.row = row_at(job, row),
+                                     .dtype = args->x.dtype,
+                                     .factor = job->factor ? job->factor[i] : weight,
+                                     .weight = weight,
+                                     .from = from >= begin && from < end ? from : -1,
+                                     .to = to >= begin && to < end ? to : -1};
+        update_move_row(args->sums, &m);
     }
 }
 

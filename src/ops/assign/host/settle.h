@@ -173,9 +173,14 @@ static void settle_weighted(const struct job *job, struct worker *w, const struc
     const struct hf_assign_args *a = job->a;
     const double weight = a->weights ? a->weights[m->row] : 1;
     const void *row = job_row(job, m->row);
-    update_move_row(&w->sums, row, a->x.dtype,
-                    update_row_factor(a->metric, weight, row, a->x.dtype, job->d), weight, m->from,
-                    m->to);
+    const struct update_row r = {.row = row,
+                                 .dtype = a->x.dtype,
+                                 .factor =
+                                     update_row_factor(a->metric, weight, row, a->x.dtype, job->d),
+                                 .weight = weight,
+                                 .from = m->from,
+                                 .to = m->to};
+    update_move_row(&w->sums, &r);
 }
 
 /* Clear a worker's own sums before their first use. */
