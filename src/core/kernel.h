@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A kernel row is one implementation of an op. */
+ * A kernel is one implementation of an op. */
 #ifndef HF_KERNEL_H
 #define HF_KERNEL_H
 
@@ -24,10 +24,10 @@ enum hf_trait {
 typedef void hf_step_fn(void *user, int op, const void *args);
 
 struct hf_kernel {
-    const char *name; /* op_dtype_tile_isa[_idea] */
+    const char *name; /* op_dtype_tile_isa[_variant] */
     int device;       /* enum hf_device_id */
     uint32_t dtypes;  /* HF_DT() bits of the data */
-    uint32_t isa;     /* enum hf_isa_id of host rows; least compute capability of CUDA rows: 80 */
+    uint32_t isa; /* enum hf_isa_id on the CPU; on a GPU the least compute capability, such as 80 */
     uint32_t traits;
     uint32_t guards; /* protection schemes fused into the kernel; none so far */
     int tile[3];
@@ -43,13 +43,21 @@ struct hf_kernel {
     void (*steps)(const struct hf_call *call, hf_step_fn *tell, void *user);
 };
 
-/* What a kernel file exports: hf_<op>_rows_<isa>. */
+/* An entry of a table in CUDA C++17, which has no designated initialisers. tile: HF_TILE() or
+ * HF_NO_TILE. Then follow supports, workspace, run, estimate and steps. */
+#define HF_CUDA_KERNEL(name, dtypes, least_capability, traits, tile, ...)                          \
+    { name, HF_DEV_CUDA, dtypes, least_capability, traits, 0, tile, __VA_ARGS__ }
+#define HF_TILE(rows, columns, depth)                                                              \
+    { rows, columns, depth }
+#define HF_NO_TILE HF_TILE(0, 0, 0)
+
+/* What a kernel file exports: hf_<op>_kernels_<isa>. */
 struct hf_kernel_table {
-    const struct hf_kernel *rows;
+    const struct hf_kernel *kernels;
     int count;
 };
 
-/* Row i of an op over all backends and ISAs compiled, also those that this machine cannot run; NULL
+/* Kernel i of an op, of all backends and ISAs compiled, also those that this machine cannot run; NULL
  * past the last. */
 const struct hf_kernel *hf_kernel_at(int op, int i);
 

@@ -4,13 +4,13 @@
 #include "core/op.h"
 #include "device/host/isa.h"
 
-#define OP(NAME, name) extern const struct hf_kernel_table HF_ISA_NAME(hf_##name##_rows);
+#define OP(NAME, name) extern const struct hf_kernel_table HF_ISA_NAME(hf_##name##_kernels);
 #include "ops/ops.def"
 #undef OP
 
 extern const struct hf_kernel_table *const HF_ISA_NAME(hf_isa_tables)[HF_OP_COUNT];
 const struct hf_kernel_table *const HF_ISA_NAME(hf_isa_tables)[HF_OP_COUNT] = {
-#define OP(NAME, name) &HF_ISA_NAME(hf_##name##_rows),
+#define OP(NAME, name) &HF_ISA_NAME(hf_##name##_kernels),
 #include "ops/ops.def"
 #undef OP
 };

@@ -44,10 +44,10 @@ static isa_tables *const tables[HF_ISA_COUNT] = {
 };
 
 /* HF_CUDA_OP_<name> is 1 for ops that have a <op>_cuda.cu in this build. */
-#define CUDA_TABLE_(have, name) PICK(IF_##have &hf_##name##_rows_cuda)
+#define CUDA_TABLE_(have, name) PICK(IF_##have &hf_##name##_kernels_cuda)
 #define CUDA_TABLE(have, name) CUDA_TABLE_(have, name)
 
-#define OP(NAME, name) extern const struct hf_kernel_table hf_##name##_rows_cuda;
+#define OP(NAME, name) extern const struct hf_kernel_table hf_##name##_kernels_cuda;
 #include "ops/ops.def"
 #undef OP
 
@@ -74,11 +74,11 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
             continue;
         const struct hf_kernel_table *table = (*tables[isa])[op];
         if (i < table->count)
-            return &table->rows[i];
+            return &table->kernels[i];
         i -= table->count;
     }
     const struct hf_kernel_table *cuda = cuda_tables[op];
-    return cuda != NULL && i < cuda->count ? &cuda->rows[i] : NULL;
+    return cuda != NULL && i < cuda->count ? &cuda->kernels[i] : NULL;
 }
 
 static bool host_row_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {

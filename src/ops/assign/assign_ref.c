@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-extern const struct hf_kernel_table hf_update_rows_scalar;
+extern const struct hf_kernel_table hf_update_kernels_scalar;
 
 struct ref_job {
     const struct hf_assign_args *args;
@@ -97,7 +97,7 @@ static hf_status ref_run(const struct hf_call *call) {
                                           .old_labels = job.old_labels,
                                           .labels = a->labels,
                                           .sums = a->sums};
-    const struct hf_kernel *row = hf_update_rows_scalar.rows;
+    const struct hf_kernel *row = hf_update_kernels_scalar.kernels;
     return hf_run_part(call, row, &update, NULL);
 }
 
@@ -106,7 +106,7 @@ static double ref_estimate(const struct hf_call *call) {
     return 1.5 * (double)a->x.rows * (double)a->c.rows * (double)a->x.cols;
 }
 
-static const struct hf_kernel rows[] = {{
+static const struct hf_kernel kernels[] = {{
     .name = "assign_ref",
     .device = HF_DEV_HOST,
     .dtypes = HF_DT_DATA,
@@ -118,4 +118,4 @@ static const struct hf_kernel rows[] = {{
     .estimate = ref_estimate,
 }};
 
-const struct hf_kernel_table hf_assign_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_assign_kernels_scalar = {kernels, 1};

@@ -99,20 +99,13 @@ static double distance_estimate(const struct hf_call *call) {
     return compute + 5000 > memory ? compute + 5000 : memory;
 }
 
-static const struct hf_kernel rows[] = {{"distance_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {64, 64, HF_TILE_DEPTH},
-                                         NULL,
-                                         NULL,
-                                         distance_run,
-                                         distance_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("distance_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(64, 64, HF_TILE_DEPTH), NULL, NULL, distance_run, distance_estimate,
+                   NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_distance_rows_cuda;
-const struct hf_kernel_table hf_distance_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_distance_kernels_cuda;
+const struct hf_kernel_table hf_distance_kernels_cuda = {kernels, 1};
 }

@@ -52,13 +52,13 @@ static double distance_estimate(const struct hf_call *call) {
     return hf_estimate_ns(16 * pairs * (double)args->x.cols, 1, 8 * pairs);
 }
 
-static const struct hf_kernel rows[] = {{.name = "distance_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .workspace = distance_workspace,
-                                         .run = distance_run,
-                                         .estimate = distance_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "distance_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .workspace = distance_workspace,
+                                            .run = distance_run,
+                                            .estimate = distance_estimate}};
 
-const struct hf_kernel_table hf_distance_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_distance_kernels_scalar = {kernels, 1};

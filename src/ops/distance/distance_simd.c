@@ -15,7 +15,7 @@
 #include <math.h>
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_distance_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_distance_kernels) = {NULL, 0};
 #else
 
 #define TILE_ROWS 4
@@ -207,15 +207,15 @@ static double distance_estimate(const struct hf_call *call) {
     return hf_estimate_ns(3 * pairs * (double)args->x.cols, VDW, 8 * pairs);
 }
 
-static const struct hf_kernel rows[] = {{.name = "distance_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = distance_workspace,
-                                         .run = distance_run,
-                                         .estimate = distance_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "distance_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = distance_workspace,
+                                            .run = distance_run,
+                                            .estimate = distance_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_distance_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_distance_kernels) = {kernels, 1};
 
 #endif

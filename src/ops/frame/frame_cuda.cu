@@ -106,20 +106,12 @@ static double frame_estimate(const struct hf_call *call) {
     return hf_cuda_pass_ns(100.0 * (double)hf_frame_batch(a) * (double)a->x.cols);
 }
 
-static const struct hf_kernel rows[] = {{"frame_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         NULL,
-                                         NULL,
-                                         frame_run,
-                                         frame_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("frame_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, NULL, NULL,
+                   frame_run, frame_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_frame_rows_cuda;
-const struct hf_kernel_table hf_frame_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_frame_kernels_cuda;
+const struct hf_kernel_table hf_frame_kernels_cuda = {kernels, 1};
 }

@@ -67,12 +67,12 @@ static double frame_estimate(const struct hf_call *call) {
     return 100.0 * (double)(batch * hf_frame_rows(a->x.rows / batch, a->x.cols) * a->x.cols);
 }
 
-static const struct hf_kernel rows[] = {{.name = "frame_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = frame_run,
-                                         .estimate = frame_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "frame_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = frame_run,
+                                            .estimate = frame_estimate}};
 
-const struct hf_kernel_table hf_frame_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_frame_kernels_scalar = {kernels, 1};

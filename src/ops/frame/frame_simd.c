@@ -15,7 +15,7 @@
 #define CHAINS 4 /* rows of the sample that are looked at side by side */
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_frame_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_frame_kernels) = {NULL, 0};
 #else
 
 /* A value from low on and below high, half of the values between them on either side. -0, which
@@ -298,14 +298,14 @@ static double frame_estimate(const struct hf_call *call) {
     return 24.0 / VW * (double)(batch * hf_frame_rows(a->x.rows / batch, a->x.cols) * a->x.cols);
 }
 
-static const struct hf_kernel rows[] = {{.name = "frame_any_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = frame_workspace,
-                                         .run = frame_run,
-                                         .estimate = frame_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "frame_any_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = frame_workspace,
+                                            .run = frame_run,
+                                            .estimate = frame_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_frame_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_frame_kernels) = {kernels, 1};
 #endif

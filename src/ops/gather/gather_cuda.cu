@@ -57,20 +57,12 @@ static double gather_estimate(const struct hf_call *call) {
                            (double)(hf_dtype_bytes(a->x.dtype) + hf_dtype_bytes(a->type)));
 }
 
-static const struct hf_kernel rows[] = {{"gather_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         NULL,
-                                         NULL,
-                                         gather_run,
-                                         gather_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("gather_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, NULL, NULL,
+                   gather_run, gather_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_gather_rows_cuda;
-const struct hf_kernel_table hf_gather_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_gather_kernels_cuda;
+const struct hf_kernel_table hf_gather_kernels_cuda = {kernels, 1};
 }

@@ -23,11 +23,11 @@ static hf_status gather_run(const struct hf_call *call) {
     return HF_OK;
 }
 
-static const struct hf_kernel rows[] = {{.name = "gather_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = gather_run}};
+static const struct hf_kernel kernels[] = {{.name = "gather_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = gather_run}};
 
-const struct hf_kernel_table hf_gather_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_gather_kernels_scalar = {kernels, 1};

@@ -176,32 +176,16 @@ static double few_estimate(const struct hf_call *call) {
     return 20000 + 2 * n * n * (double)a->x.cols / 8000 + 1500 * (double)a->upto;
 }
 
-static const struct hf_kernel rows[] = {{"greedy_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {GREEDY_PASS, GREEDY_N, GREEDY_K},
-                                         NULL,
-                                         greedy_workspace,
-                                         greedy_run,
-                                         greedy_estimate,
-                                         NULL},
-                                        {"greedy_few_sm90",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {HF_GREEDY_FEW_ROWS, 0, 0},
-                                         few_supports,
-                                         few_workspace,
-                                         few_run,
-                                         few_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("greedy_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(GREEDY_PASS, GREEDY_N, GREEDY_K), NULL, greedy_workspace, greedy_run,
+                   greedy_estimate, NULL),
+    HF_CUDA_KERNEL("greedy_few_sm90", HF_DT_DATA, 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(HF_GREEDY_FEW_ROWS, 0, 0), few_supports, few_workspace, few_run,
+                   few_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_greedy_rows_cuda;
-const struct hf_kernel_table hf_greedy_rows_cuda = {rows, 2};
+extern const struct hf_kernel_table hf_greedy_kernels_cuda;
+const struct hf_kernel_table hf_greedy_kernels_cuda = {kernels, 2};
 }

@@ -101,12 +101,12 @@ static hf_status greedy_run(const struct hf_call *call) {
     return HF_OK;
 }
 
-static const struct hf_kernel rows[] = {{.name = "greedy_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .workspace = greedy_workspace,
-                                         .run = greedy_run}};
+static const struct hf_kernel kernels[] = {{.name = "greedy_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .workspace = greedy_workspace,
+                                            .run = greedy_run}};
 
-const struct hf_kernel_table hf_greedy_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_greedy_kernels_scalar = {kernels, 1};

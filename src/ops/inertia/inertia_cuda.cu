@@ -213,20 +213,12 @@ static double inertia_estimate(const struct hf_call *call) {
                            (double)(hf_dtype_bytes(args->x.dtype) + hf_dtype_bytes(args->c.dtype)));
 }
 
-static const struct hf_kernel rows[] = {{"inertia_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         NULL,
-                                         NULL,
-                                         inertia_run,
-                                         inertia_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("inertia_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, NULL, NULL,
+                   inertia_run, inertia_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_inertia_rows_cuda;
-const struct hf_kernel_table hf_inertia_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_inertia_kernels_cuda;
+const struct hf_kernel_table hf_inertia_kernels_cuda = {kernels, 1};
 }

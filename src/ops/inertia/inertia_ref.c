@@ -66,13 +66,13 @@ static double inertia_estimate(const struct hf_call *call) {
     return hf_estimate_ns(16 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "inertia_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .workspace = inertia_workspace,
-                                         .run = inertia_run,
-                                         .estimate = inertia_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "inertia_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .workspace = inertia_workspace,
+                                            .run = inertia_run,
+                                            .estimate = inertia_estimate}};
 
-const struct hf_kernel_table hf_inertia_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_inertia_kernels_scalar = {kernels, 1};

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_inertia_kernels) = {NULL, 0};
 #else
 
 #define GRAIN (CHAIN_ROWS * 32)        /* rows */
@@ -204,15 +204,15 @@ static double inertia_estimate(const struct hf_call *call) {
                           values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "inertia_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = inertia_workspace,
-                                         .run = inertia_run,
-                                         .estimate = inertia_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "inertia_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = inertia_workspace,
+                                            .run = inertia_run,
+                                            .estimate = inertia_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_inertia_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_inertia_kernels) = {kernels, 1};
 
 #endif

@@ -10,7 +10,7 @@
 #include "ops/sums.h"
 #include <string.h>
 
-extern const struct hf_kernel_table hf_assign_rows_scalar, hf_means_rows_scalar;
+extern const struct hf_kernel_table hf_assign_kernels_scalar, hf_means_kernels_scalar;
 
 struct ref {
     const struct hf_lloyd_args *a;
@@ -39,7 +39,7 @@ static struct hf_assign_args assign_args(const struct hf_lloyd_args *a, int64_t 
 /* Labels of problem p for its centroids, and its sums over all ranks. */
 static hf_status assign(const struct ref *ref, int64_t p, struct hf_sums *sums,
                         struct hf_assign_stats *stats) {
-    const struct hf_kernel *row = hf_assign_rows_scalar.rows;
+    const struct hf_kernel *row = hf_assign_kernels_scalar.kernels;
     const struct hf_assign_args args = assign_args(ref->a, p, sums, stats);
     const hf_comm *comm = ref->call->comm;
     hf_sums_begin(comm, sums);
@@ -59,7 +59,7 @@ static hf_status means(const struct ref *ref, int64_t p, const struct hf_sums *s
                                  .shift = &it->shift,
                                  .inertia = &it->inertia};
     args.rule.unit += p * s->d;
-    return hf_run_part(ref->call, hf_means_rows_scalar.rows, &args, NULL);
+    return hf_run_part(ref->call, hf_means_kernels_scalar.kernels, &args, NULL);
 }
 
 /* Whether another iteration follows, or why not. */
@@ -128,7 +128,7 @@ static size_t lloyd_workspace(const struct hf_call *call) {
     const struct hf_assign_args args = assign_args(a, 0, &sums, &stats);
     const size_t centers = (size_t)(sums.k * sums.d) * hf_dtype_bytes(a->rule.type);
     const struct hf_call part = hf_call_part(call, &args);
-    return hf_align_up(hf_assign_rows_scalar.rows->workspace(&part)) + centers;
+    return hf_align_up(hf_assign_kernels_scalar.kernels->workspace(&part)) + centers;
 }
 
 static hf_status lloyd_run(const struct hf_call *call) {
@@ -163,13 +163,13 @@ static double lloyd_estimate(const struct hf_call *call) {
     return 1.5 * (double)a->x.rows * (double)a->sums->k * (double)a->x.cols * a->count;
 }
 
-static const struct hf_kernel rows[] = {{.name = "lloyd_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .workspace = lloyd_workspace,
-                                         .run = lloyd_run,
-                                         .estimate = lloyd_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "lloyd_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .workspace = lloyd_workspace,
+                                            .run = lloyd_run,
+                                            .estimate = lloyd_estimate}};
 
-const struct hf_kernel_table hf_lloyd_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_lloyd_kernels_scalar = {kernels, 1};

@@ -162,20 +162,13 @@ static double means_estimate(const struct hf_call *call) {
     return LAUNCH_NS + hf_cuda_pass_ns(16.0 * (double)s->k * (double)s->d);
 }
 
-static const struct hf_kernel rows[] = {{"means_f64_32_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT(HF_F32) | HF_DT(HF_F64),
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {1, 32, 0},
-                                         means_supports,
-                                         means_workspace,
-                                         means_run,
-                                         means_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("means_f64_32_cuda", HF_DT(HF_F32) | HF_DT(HF_F64), 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(1, 32, 0), means_supports, means_workspace, means_run, means_estimate,
+                   NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_means_rows_cuda;
-const struct hf_kernel_table hf_means_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_means_kernels_cuda;
+const struct hf_kernel_table hf_means_kernels_cuda = {kernels, 1};
 }

@@ -23,12 +23,12 @@ static double means_estimate(const struct hf_call *call) {
     return hf_estimate_ns(20 * values, 1, 16 * values);
 }
 
-static const struct hf_kernel rows[] = {{.name = "means_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT(HF_F32) | HF_DT(HF_F64),
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = means_run,
-                                         .estimate = means_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "means_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT(HF_F32) | HF_DT(HF_F64),
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = means_run,
+                                            .estimate = means_estimate}};
 
-const struct hf_kernel_table hf_means_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_means_kernels_scalar = {kernels, 1};

@@ -8,7 +8,7 @@
 
 #if HF_ISA_TILES
 
-const struct hf_kernel_table HF_ISA_NAME(hf_means_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_means_kernels) = {NULL, 0};
 
 #else
 
@@ -53,14 +53,14 @@ static double means_estimate(const struct hf_call *call) {
     return hf_estimate_ns(20 * values, VDW, 16 * values);
 }
 
-static const struct hf_kernel rows[] = {{.name = "means_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT(HF_F32) | HF_DT(HF_F64),
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .run = means_run,
-                                         .estimate = means_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "means_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT(HF_F32) | HF_DT(HF_F64),
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .run = means_run,
+                                            .estimate = means_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_means_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_means_kernels) = {kernels, 1};
 
 #endif

@@ -44,12 +44,12 @@ static double moments_estimate(const struct hf_call *call) {
     return hf_estimate_ns(40 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "moments_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = moments_run,
-                                         .estimate = moments_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "moments_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = moments_run,
+                                            .estimate = moments_estimate}};
 
-const struct hf_kernel_table hf_moments_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_moments_kernels_scalar = {kernels, 1};

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_moments_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_moments_kernels) = {NULL, 0};
 #else
 
 #define BLOCK_BYTES                                                                                \
@@ -158,15 +158,15 @@ static double moments_estimate(const struct hf_call *call) {
     return hf_estimate_ns(14 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "moments_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = moments_workspace,
-                                         .run = moments_run,
-                                         .estimate = moments_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "moments_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = moments_workspace,
+                                            .run = moments_run,
+                                            .estimate = moments_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_moments_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_moments_kernels) = {kernels, 1};
 
 #endif

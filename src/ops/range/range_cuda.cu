@@ -347,20 +347,12 @@ static double range_estimate(const struct hf_call *call) {
     return hf_cuda_pass_ns(values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{"range_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         range_supports,
-                                         range_workspace,
-                                         range_run,
-                                         range_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("range_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
+                   range_supports, range_workspace, range_run, range_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_range_rows_cuda;
-const struct hf_kernel_table hf_range_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_range_kernels_cuda;
+const struct hf_kernel_table hf_range_kernels_cuda = {kernels, 1};
 }

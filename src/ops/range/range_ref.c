@@ -107,13 +107,13 @@ static double range_estimate(const struct hf_call *call) {
     return hf_estimate_ns(30 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "range_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .workspace = range_workspace,
-                                         .run = range_run,
-                                         .estimate = range_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "range_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .workspace = range_workspace,
+                                            .run = range_run,
+                                            .estimate = range_estimate}};
 
-const struct hf_kernel_table hf_range_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_range_kernels_scalar = {kernels, 1};

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_range_kernels) = {NULL, 0};
 #else
 
 #define BLOCK 8   /* rows */
@@ -305,15 +305,15 @@ static double range_estimate(const struct hf_call *call) {
     return hf_estimate_ns(6 * values, VDW, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "range_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = range_workspace,
-                                         .run = range_run,
-                                         .estimate = range_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "range_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = range_workspace,
+                                            .run = range_run,
+                                            .estimate = range_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_range_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_range_kernels) = {kernels, 1};
 
 #endif

@@ -263,20 +263,12 @@ static double sample_estimate(const struct hf_call *call) {
     return 20000 + hf_cuda_pass_ns(24 * (double)a->x.rows);
 }
 
-static const struct hf_kernel rows[] = {{"sample_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {TILE, 0, 0},
-                                         NULL,
-                                         sample_workspace,
-                                         sample_run,
-                                         sample_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("sample_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, 0, 0),
+                   NULL, sample_workspace, sample_run, sample_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_sample_rows_cuda;
-const struct hf_kernel_table hf_sample_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_sample_kernels_cuda;
+const struct hf_kernel_table hf_sample_kernels_cuda = {kernels, 1};
 }

@@ -47,12 +47,12 @@ static double sample_estimate(const struct hf_call *call) {
     return hf_estimate_ns(24 * (double)a->x.rows, 1, 48 * (double)a->x.rows);
 }
 
-static const struct hf_kernel rows[] = {{.name = "sample_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = sample_run,
-                                         .estimate = sample_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "sample_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = sample_run,
+                                            .estimate = sample_estimate}};
 
-const struct hf_kernel_table hf_sample_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_sample_kernels_scalar = {kernels, 1};

@@ -3,4 +3,4 @@
 #include "core/kernel.h"
 #include "device/host/isa.h"
 
-const struct hf_kernel_table HF_ISA_NAME(hf_sample_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_sample_kernels) = {NULL, 0};

@@ -312,20 +312,12 @@ static double seed_estimate(const struct hf_call *call) {
     return 8000 + 3 * pairs * (double)a->x.cols / 12000.0;
 }
 
-static const struct hf_kernel rows[] = {{"seed_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         0,
-                                         0,
-                                         {64, 64, HF_TILE_DEPTH},
-                                         NULL,
-                                         NULL,
-                                         seed_run,
-                                         seed_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("seed_any_cuda", HF_DT_DATA, 80, 0, HF_TILE(64, 64, HF_TILE_DEPTH), NULL, NULL,
+                   seed_run, seed_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_seed_rows_cuda;
-const struct hf_kernel_table hf_seed_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_seed_kernels_cuda;
+const struct hf_kernel_table hf_seed_kernels_cuda = {kernels, 1};
 }

@@ -49,7 +49,7 @@ static hf_status seed_run(const struct hf_call *call) {
     return HF_OK;
 }
 
-static const struct hf_kernel rows[] = {
+static const struct hf_kernel kernels[] = {
     {.name = "seed_any_scalar",
      .device = HF_DEV_HOST,
      .dtypes = HF_DT_DATA,
@@ -60,4 +60,4 @@ static const struct hf_kernel rows[] = {
      .run = seed_run},
 };
 
-const struct hf_kernel_table hf_seed_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_seed_kernels_scalar = {kernels, 1};

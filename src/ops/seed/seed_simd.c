@@ -177,7 +177,7 @@ static double seed_estimate(const struct hf_call *call) {
                           terms * (double)hf_dtype_bytes(a->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {
+static const struct hf_kernel kernels[] = {
     {.name = "seed_any_" HF_STR(TILE) "x" HF_STR(GROUP) "_" HF_ISA_TEXT,
      .device = HF_DEV_HOST,
      .dtypes = HF_DT_DATA,
@@ -188,10 +188,10 @@ static const struct hf_kernel rows[] = {
      .estimate = seed_estimate},
 };
 
-const struct hf_kernel_table HF_ISA_NAME(hf_seed_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_seed_kernels) = {kernels, 1};
 
 #else
 
-const struct hf_kernel_table HF_ISA_NAME(hf_seed_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_seed_kernels) = {NULL, 0};
 
 #endif

@@ -196,20 +196,12 @@ static double spread_estimate(const struct hf_call *call) {
     return 20000 + hf_cuda_pass_ns(36 * (double)a->x.rows);
 }
 
-static const struct hf_kernel rows[] = {{"spread_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {TILE, 0, 0},
-                                         NULL,
-                                         spread_workspace,
-                                         spread_run,
-                                         spread_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("spread_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, 0, 0),
+                   NULL, spread_workspace, spread_run, spread_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_spread_rows_cuda;
-const struct hf_kernel_table hf_spread_rows_cuda = {rows, 1};
+extern const struct hf_kernel_table hf_spread_kernels_cuda;
+const struct hf_kernel_table hf_spread_kernels_cuda = {kernels, 1};
 }

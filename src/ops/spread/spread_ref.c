@@ -55,12 +55,12 @@ static double spread_estimate(const struct hf_call *call) {
     return hf_estimate_ns(60 * (double)a->x.rows, 1, 36 * (double)a->x.rows);
 }
 
-static const struct hf_kernel rows[] = {{.name = "spread_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = spread_run,
-                                         .estimate = spread_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "spread_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = spread_run,
+                                            .estimate = spread_estimate}};
 
-const struct hf_kernel_table hf_spread_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_spread_kernels_scalar = {kernels, 1};

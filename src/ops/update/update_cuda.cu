@@ -392,44 +392,16 @@ static double cells_estimate(const struct hf_call *call) {
            terms_of(args) * 0.002 + atomics_ns(cells * blocks, cells);
 }
 
-static const struct hf_kernel rows[] = {{"update_any_cuda_sorted",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         update_supports,
-                                         sorted_workspace,
-                                         sorted_run,
-                                         sorted_estimate,
-                                         NULL},
-                                        {"update_any_cuda_direct",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         update_supports,
-                                         direct_workspace,
-                                         direct_run,
-                                         direct_estimate,
-                                         NULL},
-                                        {"update_any_cuda_cells",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         cells_supports,
-                                         direct_workspace,
-                                         cells_run,
-                                         cells_estimate,
-                                         NULL}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("update_any_cuda_sorted", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
+                   update_supports, sorted_workspace, sorted_run, sorted_estimate, NULL),
+    HF_CUDA_KERNEL("update_any_cuda_direct", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
+                   update_supports, direct_workspace, direct_run, direct_estimate, NULL),
+    HF_CUDA_KERNEL("update_any_cuda_cells", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
+                   cells_supports, direct_workspace, cells_run, cells_estimate, NULL),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_update_rows_cuda;
-const struct hf_kernel_table hf_update_rows_cuda = {rows, 3};
+extern const struct hf_kernel_table hf_update_kernels_cuda;
+const struct hf_kernel_table hf_update_kernels_cuda = {kernels, 3};
 }

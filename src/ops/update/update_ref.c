@@ -78,12 +78,12 @@ static double update_estimate(const struct hf_call *call) {
     return hf_estimate_ns(20 * values, 1, values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "update_ref",
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID_scalar,
-                                         .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
-                                         .run = update_run,
-                                         .estimate = update_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "update_ref",
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID_scalar,
+                                            .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+                                            .run = update_run,
+                                            .estimate = update_estimate}};
 
-const struct hf_kernel_table hf_update_rows_scalar = {rows, 1};
+const struct hf_kernel_table hf_update_kernels_scalar = {kernels, 1};

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_update_rows) = {NULL, 0};
+const struct hf_kernel_table HF_ISA_NAME(hf_update_kernels) = {NULL, 0};
 #else
 
 #define COPIES_MAX_BYTES (INT64_C(4) << 20)
@@ -339,15 +339,15 @@ static double update_estimate(const struct hf_call *call) {
                           values * (double)hf_dtype_bytes(args->x.dtype));
 }
 
-static const struct hf_kernel rows[] = {{.name = "update_rows_" HF_ISA_TEXT,
-                                         .device = HF_DEV_HOST,
-                                         .dtypes = HF_DT_DATA,
-                                         .isa = HF_ISA_ID,
-                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                         .workspace = update_workspace,
-                                         .run = update_run,
-                                         .estimate = update_estimate}};
+static const struct hf_kernel kernels[] = {{.name = "update_rows_" HF_ISA_TEXT,
+                                            .device = HF_DEV_HOST,
+                                            .dtypes = HF_DT_DATA,
+                                            .isa = HF_ISA_ID,
+                                            .traits = HF_TRAIT_FIXED_ORDER,
+                                            .workspace = update_workspace,
+                                            .run = update_run,
+                                            .estimate = update_estimate}};
 
-const struct hf_kernel_table HF_ISA_NAME(hf_update_rows) = {rows, 1};
+const struct hf_kernel_table HF_ISA_NAME(hf_update_kernels) = {kernels, 1};
 
 #endif

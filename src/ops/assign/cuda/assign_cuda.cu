@@ -11,7 +11,7 @@
 #include "ops/assign/cuda/i8.h"
 #include "ops/assign/cuda/mma.h"
 
-extern "C" const struct hf_kernel_table hf_update_rows_cuda;
+extern "C" const struct hf_kernel_table hf_update_kernels_cuda;
 
 /* No bounds are kept: these hold for any data. */
 static __global__ void open_bounds(float *upper, float *lower, int64_t n) {
@@ -227,7 +227,7 @@ static bool row_supports(const struct hf_call *call) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
     if (a->sums != NULL) {
         const struct hf_update_args u = update_of(a);
-        const struct hf_kernel *update = hf_update_rows_cuda.rows;
+        const struct hf_kernel *update = hf_update_kernels_cuda.kernels;
         const struct hf_call part = hf_call_part(call, &u);
         if (update->supports != NULL && !update->supports(&part))
             return false;
@@ -282,68 +282,34 @@ static double mma_estimate(const struct hf_call *call) {
            1.1 * hf_mma_estimate_ns(call->device, a->x.rows, (int)a->c.rows, (int)a->x.cols, 1);
 }
 
-static const struct hf_kernel rows[] = {{"assign_f64_32x64_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {HF_SETTLE_TILE, 64, 0},
-                                         row_supports,
-                                         row_workspace,
-                                         dense_run,
-                                         dense_estimate,
-                                         row_steps},
-                                        {"assign_f16_256x128_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {256, 128, 0},
-                                         mma_supports,
-                                         row_workspace,
-                                         mma_run,
-                                         mma_estimate,
-                                         row_steps},
-                                        {"assign_f16_64x128_sm90",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {64, 128, 0},
-                                         tensor_supports,
-                                         row_workspace,
-                                         tensor_run,
-                                         tensor_estimate,
-                                         row_steps},
-                                        {"assign_i8_64x256_sm90",
-                                         HF_DEV_CUDA,
-                                         HF_DT(HF_U8),
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {64, 256, 0},
-                                         i8_supports,
-                                         i8_workspace,
-                                         i8_run,
-                                         i8_estimate,
-                                         row_steps}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("assign_f64_32x64_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(HF_SETTLE_TILE, 64, 0), row_supports, row_workspace, dense_run,
+                   dense_estimate, row_steps),
+    HF_CUDA_KERNEL("assign_f16_256x128_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(256, 128, 0), mma_supports, row_workspace, mma_run, mma_estimate,
+                   row_steps),
+    HF_CUDA_KERNEL("assign_f16_64x128_sm90", HF_DT_DATA, 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(64, 128, 0), tensor_supports, row_workspace, tensor_run, tensor_estimate,
+                   row_steps),
+    HF_CUDA_KERNEL("assign_i8_64x256_sm90", HF_DT(HF_U8), 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(64, 256, 0), i8_supports, i8_workspace, i8_run, i8_estimate, row_steps),
+};
 
-/* In the order of rows[]. */
+/* In the order of kernels[]. */
 static const enum hf_assign_kind kinds[] = {HF_ASSIGN_DENSE, HF_ASSIGN_MMA, HF_ASSIGN_TENSOR,
                                             HF_ASSIGN_I8};
-static_assert(sizeof kinds / sizeof *kinds == sizeof rows / sizeof *rows, "a kind for each row");
+static_assert(sizeof kinds / sizeof *kinds == sizeof kernels / sizeof *kernels,
+              "a kind for each kernel");
 
 enum hf_assign_kind hf_assign_kind_of(const struct hf_kernel *kernel) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (kernel == &rows[i])
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (kernel == &kernels[i])
             return kinds[i];
     return HF_ASSIGN_TENSOR;
 }
 
 extern "C" {
-extern const struct hf_kernel_table hf_assign_rows_cuda;
-const struct hf_kernel_table hf_assign_rows_cuda = {rows, 4};
+extern const struct hf_kernel_table hf_assign_kernels_cuda;
+const struct hf_kernel_table hf_assign_kernels_cuda = {kernels, 4};
 }

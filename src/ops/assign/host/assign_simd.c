@@ -444,5 +444,5 @@ static const struct hf_kernel kernels[] = {
 #endif
 };
 
-const struct hf_kernel_table HF_ISA_NAME(hf_assign_rows) = {kernels,
-                                                            sizeof kernels / sizeof *kernels};
+const struct hf_kernel_table HF_ISA_NAME(hf_assign_kernels) = {kernels,
+                                                               sizeof kernels / sizeof *kernels};

@@ -547,44 +547,18 @@ static double narrow_estimate(const struct hf_call *call) {
     return any_estimate(call) / (few ? 1.5 : 4);
 }
 
-static const struct hf_kernel rows[] = {{"lloyd_any_cuda",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         80,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {0, 0, 0},
-                                         any_supports,
-                                         any_workspace,
-                                         any_run,
-                                         any_estimate,
-                                         any_steps},
-                                        {"lloyd_f16_64x128_sm90_small",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {64, HF_LLOYD_SMALL_K, 0},
-                                         small_supports,
-                                         small_workspace,
-                                         small_run,
-                                         small_estimate,
-                                         small_steps},
-                                        {"lloyd_f16_16x128_sm90_narrow",
-                                         HF_DEV_CUDA,
-                                         HF_DT_DATA,
-                                         90,
-                                         HF_TRAIT_FIXED_ORDER,
-                                         0,
-                                         {16, HF_LLOYD_SMALL_K, 0},
-                                         narrow_supports,
-                                         small_workspace,
-                                         narrow_run,
-                                         narrow_estimate,
-                                         small_steps}};
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("lloyd_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, any_supports,
+                   any_workspace, any_run, any_estimate, any_steps),
+    HF_CUDA_KERNEL("lloyd_f16_64x128_sm90_small", HF_DT_DATA, 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(64, HF_LLOYD_SMALL_K, 0), small_supports, small_workspace, small_run,
+                   small_estimate, small_steps),
+    HF_CUDA_KERNEL("lloyd_f16_16x128_sm90_narrow", HF_DT_DATA, 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(16, HF_LLOYD_SMALL_K, 0), narrow_supports, small_workspace, narrow_run,
+                   narrow_estimate, small_steps),
+};
 
 extern "C" {
-extern const struct hf_kernel_table hf_lloyd_rows_cuda;
-const struct hf_kernel_table hf_lloyd_rows_cuda = {rows, 3};
+extern const struct hf_kernel_table hf_lloyd_kernels_cuda;
+const struct hf_kernel_table hf_lloyd_kernels_cuda = {kernels, 3};
 }
