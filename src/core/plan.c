@@ -395,11 +395,11 @@ static void explain_row(struct call *call, const struct hf_kernel *chosen, const
     else if (c->chosen)
         why = strcmp(source, "model") == 0 ? "least estimate" : "nothing else can";
     else if (chosen == NULL || strcmp(source, "forced") == 0)
-        why = "another row is forced";
+        why = "another kernel is forced";
     else if (!fits(call, c->kernel))
         why = "needs more workspace than the memory limit allows";
     else if (strcmp(source, "tuned") == 0)
-        why = "another row was measured to be faster (tuning file)";
+        why = "another kernel was measured to be faster (tuning file)";
     else if (c->kernel->traits & HF_TRAIT_REFERENCE)
         why = "the reference: taken only when no other can";
     else if (c->estimate_ns >= 0.0)

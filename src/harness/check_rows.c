@@ -54,11 +54,9 @@ static bool case_wanted(const hf_dev_check_opts *opts, const struct hf_op *op, i
 
 static bool is_part(const hf_dev_check_opts *opts) { return opts->shares > 1 || opts->largest > 0; }
 
-static void tell(const struct check *check, const struct hf_subject *subject, const char *kernel,
-                 const char *case_name, hf_dev_verdict verdict, int64_t cases, const char *text) {
-    const hf_dev_check_event event = {subject->op->name, kernel, case_name, verdict, cases, text};
+static void report(const struct check *check, const hf_dev_check_event *event) {
     if (check->each)
-        check->each(check->user, &event);
+        check->each(check->user, event);
 }
 
 static hf_status open_context(hf_context **ctx, const char *device, int workers) {
@@ -125,12 +123,19 @@ static hf_context *context_of(const struct check *check, const struct hf_kernel 
     return row->device == HF_DEV_HOST ? check->host[count] : check->cuda;
 }
 
+/* A kernel, and what it must compute. */
+struct expectation {
+    const struct hf_subject *subject;
+    const struct hf_kernel *kernel;
+    void *const *ref; /* outputs of the reference */
+};
+
 /* All worker counts, and two workers twice. Workspaces start as NaNs, then as something else, so
- * that reading what was never written shows. Every other run finds what the row kept from the one
- * before. */
-static bool check_row(const struct check *check, const struct hf_subject *subject,
-                      const struct hf_kernel *row, struct hf_case *c, void *const *ref, char *why,
-                      size_t why_bytes) {
+ * that a read of what was never written changes a result. Every other run finds what the kernel
+ * left in the case's state from the one before. */
+static bool check_kernel(const struct check *check, const struct expectation *e, struct hf_case *c,
+                         char *why, size_t why_bytes) {
+    const struct hf_kernel *row = e->kernel;
     static const int order[] = {0, 1, 2, 1};
     static const int poison[] = {0xFF, 0x5A, 0xFF, 0x5A};
     const bool fixed = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
@@ -147,7 +152,7 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
             hf_case_forget(c);
         ok = run_once(ctx, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
                       sizeof text) &&
-             compare_outs(subject, c, ref, text, sizeof text);
+             compare_outs(e->subject, c, e->ref, text, sizeof text);
         if (!ok || !fixed)
             continue;
         if (r == 0) {
@@ -165,18 +170,19 @@ static bool check_row(const struct check *check, const struct hf_subject *subjec
     return ok;
 }
 
-bool hf_check_row_once(hf_context *ctx, const struct hf_subject *subject,
-                       const struct hf_kernel *row, const struct hf_kernel *reference,
-                       struct hf_case *c, char *why, size_t why_bytes) {
+bool hf_check_kernel_once(hf_context *ctx, const struct hf_subject *subject,
+                          const struct hf_kernel *kernel, const struct hf_kernel *reference,
+                          struct hf_case *c) {
+    char why[256];
     hf_context *plain = NULL;
     if (open_context(&plain, "cpu", 1) != HF_OK)
         return false;
-    bool ok = run_once(plain, reference, c, 0xFF, why, why_bytes);
+    bool ok = run_once(plain, reference, c, 0xFF, why, sizeof why);
     hf_context_destroy(plain);
     void **ref = ok ? hf_case_copy_outs(c) : NULL;
     hf_case_forget(c);
-    ok = ref && run_once(ctx, row, c, 0xFF, why, why_bytes) &&
-         compare_outs(subject, c, ref, why, why_bytes);
+    ok = ref && run_once(ctx, kernel, c, 0xFF, why, sizeof why) &&
+         compare_outs(subject, c, ref, why, sizeof why);
     hf_case_copies_free(c, ref);
     return ok;
 }
@@ -186,7 +192,8 @@ static void count_failure(const struct check *check, const struct hf_subject *su
     struct row_state *state = &check->rows[i];
     state->failures++;
     if (state->failures <= MAX_FAILURES_SHOWN)
-        tell(check, subject, subject->rows[i]->name, case_name, HF_DEV_FAILED, state->cases, why);
+        report(check, &(hf_dev_check_event){subject->op->name, subject->rows[i]->name, case_name,
+                                            HF_DEV_FAILED, state->cases, why});
 }
 
 /* The row whose results count for this case. */
@@ -228,8 +235,10 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     const struct hf_kernel *reference = reference_for(check, subject, c->args);
     if (!reference || !run_once(check->host[0], reference, c, 0xFF, why, sizeof why)) {
         check->tally->failed++;
-        tell(check, subject, reference ? reference->name : "(reference)", c->name, HF_DEV_FAILED,
-             check->cases, reference ? why : "no reference row takes this case");
+        report(check,
+               &(hf_dev_check_event){subject->op->name, reference ? reference->name : "(reference)",
+                                     c->name, HF_DEV_FAILED, check->cases,
+                                     reference ? why : "no reference kernel takes this case"});
         return HF_OK;
     }
     void **ref = hf_case_copy_outs(c);
@@ -244,7 +253,8 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
         if (!hf_row_takes(subject->rows[i], subject->op, &call))
             continue;
         row->cases++;
-        if (!check_row(check, subject, subject->rows[i], c, ref, why, sizeof why))
+        const struct expectation e = {subject, subject->rows[i], ref};
+        if (!check_kernel(check, &e, c, why, sizeof why))
             count_failure(check, subject, i, c->name, why);
     }
     hf_case_copies_free(c, ref);
@@ -263,19 +273,22 @@ static hf_status end(void *state, const struct hf_subject *subject) {
         const bool no_case = row->cases == 0 && is_part(check->opts);
         if (!row->runs_here || no_case) {
             check->tally->skipped++;
-            tell(check, subject, name, NULL, HF_DEV_SKIPPED, 0,
-                 row->runs_here ? "no case of this part takes it" : row->why_not);
+            const char *why = row->runs_here ? "no case of this part takes it" : row->why_not;
+            report(check,
+                   &(hf_dev_check_event){subject->op->name, name, NULL, HF_DEV_SKIPPED, 0, why});
             continue;
         }
         if (row->cases == 0)
-            snprintf(text, sizeof text, "none of the %lld cases takes this row: it is not tested",
+            snprintf(text, sizeof text,
+                     "none of the %lld cases takes this kernel: it is not tested",
                      (long long)check->cases);
         else if (row->failures > 0)
             snprintf(text, sizeof text, "%lld of %lld cases failed", (long long)row->failures,
                      (long long)row->cases);
         const bool ok = row->cases > 0 && row->failures == 0;
         *(ok ? &check->tally->passed : &check->tally->failed) += 1;
-        tell(check, subject, name, NULL, ok ? HF_DEV_PASSED : HF_DEV_FAILED, row->cases, text);
+        report(check, &(hf_dev_check_event){subject->op->name, name, NULL,
+                                            ok ? HF_DEV_PASSED : HF_DEV_FAILED, row->cases, text});
     }
     hf_free(check->rows);
     check->rows = NULL;

@@ -105,10 +105,10 @@ hf_status hf_walk_ops(const struct hf_walk *walk);
 hf_status hf_check_subject(const struct hf_subject *subject, const hf_dev_check_opts *opts,
                            hf_dev_check_fn each, void *user, hf_dev_tally *tally);
 
-/* Is the row, run on the context's device, right on this very case? Used before a row is timed. */
-bool hf_check_row_once(hf_context *ctx, const struct hf_subject *subject,
-                       const struct hf_kernel *row, const struct hf_kernel *reference,
-                       struct hf_case *c, char *why, size_t why_bytes);
+/* Is the kernel, run on the context's device, right on this case? Asked before it is timed. */
+bool hf_check_kernel_once(hf_context *ctx, const struct hf_subject *subject,
+                          const struct hf_kernel *kernel, const struct hf_kernel *reference,
+                          struct hf_case *c);
 
 /* The benchmark problem of a shape. data: a kind of data of the op, NULL: the usual one. plan_only:
  * as in struct hf_bench. HF_E_ARG when the shape or the kind is none of the op's. */

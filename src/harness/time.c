@@ -84,13 +84,11 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
     const struct hf_problem problem = {
         .shape = &small, .data = job->opts->data, .seed = job->opts->seed};
     struct hf_case c;
-    char why[256];
     if (most < (double)small.dim[0])
         small.dim[0] = most < CHECK_LEAST ? CHECK_LEAST : (int64_t)most;
     HF_TRY(hf_problem_make(job->subject, &problem, &c, &job->ctx->error));
     const struct hf_kernel *reference = reference_of(job->ctx, job->subject, c.args);
-    *ok =
-        reference && hf_check_row_once(job->ctx, job->subject, row, reference, &c, why, sizeof why);
+    *ok = reference && hf_check_kernel_once(job->ctx, job->subject, row, reference, &c);
     hf_case_clear(&c);
     return HF_OK;
 }
@@ -118,7 +116,7 @@ static hf_status choose_rows(struct timing_job *job) {
     if (job->count == 0)
         return hf_ctx_fail(
             job->ctx, HF_E_UNSUPPORTED,
-            "%s: no row%s%s that runs here takes this shape%s; see `holdfast plan %s "
+            "%s: no kernel%s%s that runs here takes this shape%s; see `holdfast plan %s "
             "... --explain`",
             subject->op->name, job->opts->kernel ? " named " : "",
             job->opts->kernel ? job->opts->kernel : "",
