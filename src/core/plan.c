@@ -215,14 +215,15 @@ static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
     double best_ns = 0.0;
     for (int i = 0; i < tune->count; i++) {
         const struct hf_tune_entry *e = &tune->entry[i];
-        const int away = hf_tune_distance(&e->key, &here);
-        if (away > best_distance || (best != NULL && away == best_distance && e->ns >= best_ns))
+        const int distance = hf_tune_distance(&e->key, &here);
+        if (distance > best_distance ||
+            (best != NULL && distance == best_distance && e->ns >= best_ns))
             continue;
         const struct hf_kernel *kernel = find_row(call, e->kernel);
         if (kernel == NULL || !usable(call, kernel, NULL, 0) || !fits(call, kernel))
             continue;
         best = kernel;
-        best_distance = away;
+        best_distance = distance;
         best_ns = e->ns;
     }
     *ns = best_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * All ops and all kernel rows of this build. */
+ * All ops and all kernels of this build. */
 #include "core/kernel.h"
 #include "core/op.h"
 #include "device/host/isa.h"
@@ -33,8 +33,8 @@ typedef const struct hf_kernel_table *const isa_tables[HF_OP_COUNT];
  * the name, so that it becomes the second argument. */
 #define IF_1 0,
 #define SECOND(a, b, ...) b
-#define PICK(junk_and_tables) SECOND(junk_and_tables, NULL, 0)
-#define TABLES_(have, name) PICK(IF_##have &hf_isa_tables_##name)
+#define OR_NULL(junk_and_tables) SECOND(junk_and_tables, NULL, 0)
+#define TABLES_(have, name) OR_NULL(IF_##have &hf_isa_tables_##name)
 #define TABLES(have, name) TABLES_(have, name)
 
 static isa_tables *const tables[HF_ISA_COUNT] = {
@@ -44,7 +44,7 @@ static isa_tables *const tables[HF_ISA_COUNT] = {
 };
 
 /* HF_CUDA_OP_<name> is 1 for ops that have a <op>_cuda.cu in this build. */
-#define CUDA_TABLE_(have, name) PICK(IF_##have &hf_##name##_kernels_cuda)
+#define CUDA_TABLE_(have, name) OR_NULL(IF_##have &hf_##name##_kernels_cuda)
 #define CUDA_TABLE(have, name) CUDA_TABLE_(have, name)
 
 #define OP(NAME, name) extern const struct hf_kernel_table hf_##name##_kernels_cuda;
@@ -81,13 +81,13 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
     return cuda != NULL && i < cuda->count ? &cuda->kernels[i] : NULL;
 }
 
-static bool host_row_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+static bool host_kernel_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
     if ((hf_cpu_isas() >> kernel->isa & 1) != 0)
         return true;
-    const bool there = (hf_cpu_isas_found() >> kernel->isa & 1) != 0;
+    const bool has = (hf_cpu_isas_found() >> kernel->isa & 1) != 0;
     (void)snprintf(why, why_bytes,
-                   there ? "%s is hidden by HF_ISA_MAX"
-                         : "this CPU or its operating system has no %s",
+                   has ? "%s is hidden by HF_ISA_MAX"
+                       : "this CPU or its operating system has no %s",
                    hf_isa_name((int)kernel->isa));
     return false;
 }
@@ -111,7 +111,7 @@ bool hf_kernel_runs_on(const struct hf_kernel *kernel, const struct hf_device_pr
         why_bytes = sizeof unread;
     }
     return kernel->device == HF_DEV_CUDA ? cuda_row_runs(kernel, device->sm, why, why_bytes)
-                                         : host_row_runs(kernel, why, why_bytes);
+                                         : host_kernel_runs(kernel, why, why_bytes);
 }
 
 #if HF_HAVE_CUDA

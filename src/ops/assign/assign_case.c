@@ -57,7 +57,7 @@ struct shape {
     hf_dtype dtype;
 };
 
-static int64_t pick(struct hf_rng *rng, int64_t count) {
+static int64_t draw(struct hf_rng *rng, int64_t count) {
     return (int64_t)(hf_rng_next(rng) % (uint64_t)count);
 }
 
@@ -71,13 +71,13 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return z + 8 * (double)((i * 7 + j) % 5);
     case LATTICE:
     case DUPLICATES:
-        return (double)pick(rng, 4);
+        return (double)draw(rng, 4);
     case OFFSET:
         return 1e4 + z;
     case COLUMNS:
         return z * pow(10, s->d > 1 ? -20 + 40 * (double)j / (double)(s->d - 1) : 0);
     case HUGE_SPREAD:
-        return z * pow(2, (double)pick(rng, 60) - 30);
+        return z * pow(2, (double)draw(rng, 60) - 30);
     case MIXED: /* long rows beside short ones */
         return z * pow(2, -6.0 * (double)(i % 7));
     case EQUAL:
@@ -85,12 +85,12 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
     case BEYOND: /* the scale is out of the filter's range, and float32 would overflow */
         return z * (s->n % 2 ? 1e39 : 1e100);
     case STAMPS: /* whole numbers near each other and far from 0: milliseconds */
-        return 1.6e12 + (double)pick(rng, 251);
+        return 1.6e12 + (double)draw(rng, 251);
     case BYTES: /* 256 values a column, the ends among them; now and then 257 in one */
         return 1000.0 * (double)(j % 3 - 1) +
-               (double)(i % 4 ? pick(rng, 256) : pick(rng, 2) * (s->k == 5 && j == 0 ? 256 : 255));
+               (double)(i % 4 ? draw(rng, 256) : draw(rng, 2) * (s->k == 5 && j == 0 ? 256 : 255));
     case ALMOST:
-        return (double)pick(rng, 9) / 4;
+        return (double)draw(rng, 9) / 4;
     case ZERO_ROWS:
         return i % 3 == 0 ? 0 : z;
     default:
@@ -127,8 +127,8 @@ static bool make_matrix(struct hf_case *c, hf_array *a, hf_dtype dtype, int64_t 
  * float16 only. The nearest of all is not the first. */
 static void send_away(struct hf_rng *rng, struct hf_assign_args *a) {
     static const double lengths[] = {1e30, 1e17, 1e6};
-    const int64_t step = (int64_t[]){INT32_MAX, 2, 1}[pick(rng, 3)];
-    const double length = lengths[pick(rng, 3)];
+    const int64_t step = (int64_t[]){INT32_MAX, 2, 1}[draw(rng, 3)];
+    const double length = lengths[draw(rng, 3)];
     for (int64_t k = 0; k < a->c.rows; k += step)
         for (int64_t j = 0; j < a->c.cols; j++)
             put(&a->c, k, j, (j % 2 ? -length : length) * (1 + (double)((k * 7 + 3) % 5) / 8));
@@ -138,9 +138,9 @@ static void send_away(struct hf_rng *rng, struct hf_assign_args *a) {
  * it in the last bit of a column. */
 static void make_almost_equal(struct hf_rng *rng, struct hf_assign_args *a) {
     for (int64_t k = 1; k < a->c.rows; k += 2) {
-        const int64_t row = pick(rng, a->x.rows);
-        const int64_t column = pick(rng, a->c.cols);
-        const bool mirror = pick(rng, 2);
+        const int64_t row = draw(rng, a->x.rows);
+        const int64_t column = draw(rng, a->c.cols);
+        const bool mirror = draw(rng, 2);
         for (int64_t j = 0; j < a->c.cols; j++) {
             const double v = get(&a->c, k - 1, j);
             const double next =
@@ -156,14 +156,15 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
             put(&a->x, i, j,
                 s->kind == DUPLICATES && i > 4 ? get(&a->x, i % 5, j) : value(rng, s, i, j));
     for (int64_t k = 0; k < s->k; k++) { /* centroids near rows, some on them, some equal */
-        const int64_t row = pick(rng, s->n);
-        const double nudge = s->kind == ALMOST ? 0.25 : pick(rng, 3) ? 0.1 : 0;
-        const bool near = s->kind == OFFSET || s->kind == BYTES;
+        const int64_t row = draw(rng, s->n);
+        const double nudge = s->kind == ALMOST ? 0.25 : draw(rng, 3) ? 0.1 : 0;
+        const bool absolute = s->kind == OFFSET || s->kind == BYTES;
         for (int64_t j = 0; j < s->d; j++) {
             const double x = get(&a->x, row, j);
             const double z = hf_rng_next_normal(rng);
             put(&a->c, k, j,
-                s->kind == ALMOST ? x + nudge * rint(2 * z) : x + nudge * z * (near ? 1 : fabs(x)));
+                s->kind == ALMOST ? x + nudge * rint(2 * z)
+                                  : x + nudge * z * (absolute ? 1 : fabs(x)));
         }
     }
     const double beyond = rint(sqrt(0x1p33 / (double)s->d)); /* half its square passes 2^32 */
@@ -230,7 +231,7 @@ static bool make_sums(struct hf_rng *rng, struct hf_case *c, struct hf_assign_ar
     struct hf_sums *s = hf_case_alloc(c, sizeof *s, false);
     double *mult = hf_case_alloc(c, sizeof(double) * (size_t)d, false);
     double *weights = hf_case_alloc(c, sizeof(double) * (size_t)a->x.rows, false);
-    const int limbs = 1 + (int)pick(rng, 2);
+    const int limbs = 1 + (int)draw(rng, 2);
     int64_t *sum = hf_case_alloc(c, sizeof(int64_t) * (size_t)(k * d * limbs), true);
     int64_t *count = hf_case_alloc(c, sizeof(int64_t) * (size_t)k, true);
     int64_t *weight = hf_case_alloc(c, sizeof(int64_t) * (size_t)(k * limbs), true);
@@ -250,7 +251,7 @@ static bool make_sums(struct hf_rng *rng, struct hf_case *c, struct hf_assign_ar
         most = a->metric == HF_COSINE ? 1 : most;
         mult[j] = hf_fixed_mult(s->bits, hf_fixed_exponent(2 * most));
     }
-    if (pick(rng, 2)) {
+    if (draw(rng, 2)) {
         for (int64_t i = 0; i < a->x.rows; i++)
             weights[i] = hf_rng_next_unit(rng) * 2;
         a->weights = weights;
@@ -332,10 +333,10 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
     a->bounds = b;
     if (!valid)
         return true;
-    b->sweep = pick(rng, 2);
-    const int64_t share = 1 + pick(rng, 5);
+    b->sweep = draw(rng, 2);
+    const int64_t share = 1 + draw(rng, 5);
     for (int64_t j = 0; j < k; j++) {
-        const bool move = pick(rng, share) == 0;
+        const bool move = draw(rng, share) == 0;
         double far = 0;
         for (int64_t t = 0; t < a->c.cols; t++) {
             const double now = get(&a->c, j, t);
@@ -358,7 +359,7 @@ static bool make_bounds(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
 
 /* Room for packed rows, of these alone or of a longer problem that they are part of. */
 static bool make_packed(struct hf_rng *rng, struct hf_case *c, struct hf_assign_args *a) {
-    const int64_t more = pick(rng, 3) * 32;
+    const int64_t more = draw(rng, 3) * 32;
     const size_t bytes = hf_assign_packed_bytes(a->x.rows + more, a->x.cols);
     if (bytes == 0)
         return true;
@@ -369,15 +370,15 @@ static bool make_packed(struct hf_rng *rng, struct hf_case *c, struct hf_assign_
     memset(data, 0xFF, bytes);
     *packed = (struct hf_assign_packed){.data = data, .rows = a->x.rows + more};
     a->packed = packed;
-    a->packed_first = pick(rng, 4) ? 0 : more; /* the rows before are missing: none stay packed */
+    a->packed_first = draw(rng, 4) ? 0 : more; /* the rows before are missing: none stay packed */
     return true;
 }
 
 /* Shape, metric and precision of a case. */
 static struct shape plain_shape(struct hf_rng *rng, int64_t id, struct hf_assign_args *a) {
-    struct shape s = {.n = heights[pick(rng, 8)],
-                      .k = counts[pick(rng, 9)],
-                      .d = depths[pick(rng, 16)],
+    struct shape s = {.n = heights[draw(rng, 8)],
+                      .k = counts[draw(rng, 9)],
+                      .d = depths[draw(rng, 16)],
                       .kind = (enum kind)(id % KINDS),
                       .dtype = dtypes[id / KINDS % 5]};
     a->metric = (hf_metric)(id / 50 % 7 < 5 ? 0 : id / 50 % 7 - 4);
@@ -393,7 +394,7 @@ static struct shape plain_shape(struct hf_rng *rng, int64_t id, struct hf_assign
         s.k = 600;
         s.d = id / 37 % 2 ? 500 : 64;
     }
-    s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
+    s.stride = s.d + (draw(rng, 2) ? draw(rng, 9) : 0);
     if (s.kind == STAMPS || s.kind == EXTREME || s.kind == BEYOND)
         s.dtype = HF_F64;
     const bool float_range = s.kind == COLUMNS || s.kind == WILD_CENTROIDS || s.kind == HUGE_SPREAD;
@@ -408,15 +409,15 @@ static struct shape messy_shape(struct hf_rng *rng, int64_t id, struct hf_assign
     static const double lengths[] = {1e5, 1e8, 1e30};
     const int64_t round = id / MESSY_KINDS;
     const bool many = round == 15;
-    struct shape s = {.n = many ? 5000 : heights[5 + pick(rng, 3)],
-                      .k = many ? 100 : counts[2 + pick(rng, 7)],
-                      .d = many ? 20 : depths[1 + pick(rng, 15)],
+    struct shape s = {.n = many ? 5000 : heights[5 + draw(rng, 3)],
+                      .k = many ? 100 : counts[2 + draw(rng, 7)],
+                      .d = many ? 20 : depths[1 + draw(rng, 15)],
                       .kind = MESSY,
                       .messy = (enum hf_data_kind)(HF_DATA_MESSY + id % MESSY_KINDS),
                       .dtype = dtypes[round % 5]};
-    if (s.messy == HF_DATA_FAR || pick(rng, 4) == 0)
+    if (s.messy == HF_DATA_FAR || draw(rng, 4) == 0)
         s.far = lengths[id % 3];
-    s.stride = s.d + (pick(rng, 2) ? pick(rng, 9) : 0);
+    s.stride = s.d + (draw(rng, 2) ? draw(rng, 9) : 0);
     a->metric = (hf_metric)(round / 5 % 3);
     a->exact = true;
     return s;
@@ -435,16 +436,16 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     a->stats = stats;
     fill(rng, &s, a);
     for (int64_t i = 0; i < s.n; i++)
-        a->labels[i] = (int32_t)pick(rng, s.k + 1) - 1;
-    const int64_t extra = pick(rng, 4);
-    if (!make_filter(c, a, s.kind == MESSY || id % 7 == 3 ? (int)pick(rng, 25) : 0) ||
+        a->labels[i] = (int32_t)draw(rng, s.k + 1) - 1;
+    const int64_t extra = draw(rng, 4);
+    if (!make_filter(c, a, s.kind == MESSY || id % 7 == 3 ? (int)draw(rng, 25) : 0) ||
         (extra & 1 && !make_sums(rng, c, a)))
         return false;
-    if (extra & 2 && a->metric == HF_EUCLIDEAN && !make_bounds(rng, c, a, pick(rng, 4) > 0))
+    if (extra & 2 && a->metric == HF_EUCLIDEAN && !make_bounds(rng, c, a, draw(rng, 4) > 0))
         return false;
-    if (pick(rng, 2))
+    if (draw(rng, 2))
         a->old_labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
-    if (pick(rng, 3) && !make_packed(rng, c, a))
+    if (draw(rng, 3) && !make_packed(rng, c, a))
         return false;
     snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s%s",
              s.kind == MESSY ? hf_data_kind_name(s.messy) : kind_names[s.kind], (int)s.n, (int)s.k,
@@ -578,7 +579,7 @@ static bool assign_make_bench(struct hf_rng *rng, const struct hf_bench *bench, 
         for (int64_t j = 0; j < s.d; j++)
             put(&a->c, k, j, 20 * hf_rng_next_unit(rng));
     for (int64_t i = 0; i < s.n; i++) {
-        const int64_t k = pick(rng, s.k);
+        const int64_t k = draw(rng, s.k);
         for (int64_t j = 0; j < s.d; j++) {
             const double noise =
                 hf_rng_next_unit(rng) + hf_rng_next_unit(rng) + hf_rng_next_unit(rng) - 1.5;

@@ -165,8 +165,8 @@ ALWAYS_INLINE float seed_row_limit(const struct seed_job *job, double nearest, f
             return NAN;
         limit = sqrt((double)nx) * (1 - nearest - job->slack);
     } else {
-        const double near = nearest * job->scale * job->scale * (1 + 0x1p-20) + job->floor;
-        limit = 0.5 * ((double)nx * (1 - job->slack) - near);
+        const double squared = nearest * job->scale * job->scale * (1 + 0x1p-20) + job->floor;
+        limit = 0.5 * ((double)nx * (1 - job->slack) - squared);
     }
     return (float)(limit - fabs(limit) * 0x1p-22);
 }

@@ -107,14 +107,14 @@ static void seed_compare(const struct seed_job *job, struct seed_worker *w, int6
     }
 }
 
-/* The first group of candidates, while the rows of the next strip (`soon` of them) are fetched. */
+/* The first group of candidates, while the rows of the next strip (`ahead_rows` of them) are fetched. */
 static void seed_first_group(const struct seed_job *job, struct seed_worker *w, int64_t begin,
-                             const int32_t *picked, int rows, int soon) {
+                             const int32_t *picked, int rows, int ahead_rows) {
     const int64_t step = (int64_t)hf_dtype_bytes(job->args->x.dtype) * VW;
     for (int r = 0; r < rows; r += TILE) {
         const char *next[TILE];
         for (int i = 0; i < TILE; i++) {
-            const int ahead = r + i < soon ? rows + r + i : 0;
+            const int ahead = r + i < ahead_rows ? rows + r + i : 0;
             next[i] = seed_row(job, begin + picked[ahead]);
         }
         seed_tile(w->x + r * job->dp, job->c, job->dp, next, step, w->dots + r * GROUP);
@@ -122,9 +122,9 @@ static void seed_first_group(const struct seed_job *job, struct seed_worker *w, 
 }
 
 static void seed_strip(const struct seed_job *job, struct seed_worker *w, int64_t begin,
-                       const int32_t *picked, int rows, int soon) {
+                       const int32_t *picked, int rows, int ahead_rows) {
     seed_convert(job, w, begin, picked, rows);
-    seed_first_group(job, w, begin, picked, rows, soon);
+    seed_first_group(job, w, begin, picked, rows, ahead_rows);
     seed_compare(job, w, begin, picked, rows, 0);
     for (int64_t g = 1; g < job->lp / GROUP; g++) {
         const float *c = job->c + g * GROUP * job->dp;
@@ -161,7 +161,7 @@ static hf_status seed_run(const struct hf_call *call) {
     struct seed_job job;
     const int workers = hf_pool_workers(call->stream);
     seed_layout(&job, call->args, call->ws, workers);
-    /* rows of a strip that are not filled are multiplied too: they must not be wild */
+    /* rows of a strip that are not filled are multiplied too: they must hold finite numbers */
     memset(job.workers, 0, job.worker_bytes * (size_t)workers);
     seed_filter_terms(&job);
     seed_filter_shift(&job);
