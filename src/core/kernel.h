@@ -57,8 +57,8 @@ struct hf_kernel_table {
     int count;
 };
 
-/* Kernel i of an op, of all backends and ISAs compiled, also those that this machine cannot run; NULL
- * past the last. */
+/* Kernel i of an op, of all backends and ISAs compiled, also those that this machine cannot run;
+ * NULL past the last. */
 const struct hf_kernel *hf_kernel_at(int op, int i);
 
 /* Can a device of the kernel's kind with these properties run it? Writes the reason when not; why

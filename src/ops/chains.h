@@ -78,8 +78,9 @@ NOINLINE static void chain_gather(double *dst, const void *const *x, hf_dtype dt
     }
 }
 
-/* Add the terms of the last features j .. d - 1, fewer than VDW, to out. One copy of this code serves
- * all pairs of types. A missing feature adds +0, which changes no sum, because none is ever -0. */
+/* Add the terms of the last features j .. d - 1, fewer than VDW, to out. One copy of this code
+ * serves all pairs of types. A missing feature adds +0, which changes no sum, because none is ever
+ * -0. */
 NOINLINE static void chain_tail(double out[CHAIN_ROWS], enum chain_kind kind, struct chain_rows x,
                                 struct chain_rows c, int64_t j, int64_t d) {
     double x_buffer[CHAIN_ROWS * VDW];

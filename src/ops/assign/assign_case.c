@@ -298,12 +298,10 @@ static bool bound_rows(struct hf_assign_args *a, const hf_array *last) {
         double second = INFINITY;
         for (int64_t k = 0; k < last->rows; k++) {
             const double d = hf_reference_distance(a->metric, x + i * cols, c + k * cols, cols);
+            second = fmin(second, fmax(d, least));
             if (d < least) {
-                second = least;
                 least = d;
                 a->labels[i] = (int32_t)k;
-            } else {
-                second = fmin(second, d);
             }
         }
         a->bounds->upper[i] = (float)sqrt(least) * (1 + 0x1p-20f) + 0x1p-126f;

@@ -107,7 +107,8 @@ static void seed_compare(const struct seed_job *job, struct seed_worker *w, int6
     }
 }
 
-/* The first group of candidates, while the rows of the next strip (`ahead_rows` of them) are fetched. */
+/* The first group of candidates, while the rows of the next strip (`ahead_rows` of them) are
+ * fetched. */
 static void seed_first_group(const struct seed_job *job, struct seed_worker *w, int64_t begin,
                              const int32_t *picked, int rows, int ahead_rows) {
     const int64_t step = (int64_t)hf_dtype_bytes(job->args->x.dtype) * VW;
