@@ -320,26 +320,28 @@ filter_stream_step(const struct filter_args &a, const struct filter_stream_share
 template <class S, bool MEASURE>
 static __device__ __forceinline__ void
 filter_stream_scores_bf16(const struct filter_args &a, const struct filter_stream_shared<S> &m,
-                          struct filter_stream_consumer *c, struct filter_stream_squares *squares,
-                          float (&d)[S::NT / 2]) {
+                          struct filter_stream_consumer *consumer,
+                          struct filter_stream_squares *squares, float (&d)[S::NT / 2]) {
     const int slabs = (a.rows.d + FILTER_STREAM_DP - 1) / FILTER_STREAM_DP;
+    /* A copy: worked on in place, it cost rows of a list 8 bytes of spills a thread. */
+    struct filter_stream_consumer c = {consumer->wg, consumer->at, -1};
     uint32_t even[4][4], odd[4][4];
-    c->before = -1;
-    hf_mbar_wait(m.full(c->at.stage), c->at.parity);
-    filter_begin_bias<S::NT, false>(d, m.bias(c->at.stage));
-    filter_stream_halve<S>(m, *c, even);
+    hf_mbar_wait(m.full(c.at.stage), c.at.parity);
+    filter_begin_bias<S::NT, false>(d, m.bias(c.at.stage));
+    filter_stream_halve<S>(m, c, even);
     for (int slab = 0; slab < slabs; slab += 2) {
-        filter_stream_step<S, MEASURE>(a, m, even, c, squares, d);
+        filter_stream_step<S, MEASURE>(a, m, even, &c, squares, d);
         if (slab + 1 >= slabs)
             break;
-        filter_stream_halve<S>(m, *c, odd);
-        filter_stream_step<S, MEASURE>(a, m, odd, c, squares, d);
+        filter_stream_halve<S>(m, c, odd);
+        filter_stream_step<S, MEASURE>(a, m, odd, &c, squares, d);
         if (slab + 2 < slabs)
-            filter_stream_halve<S>(m, *c, even);
+            filter_stream_halve<S>(m, c, even);
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(d);
-    filter_stream_release(m, c->before, 0);
+    filter_stream_release(m, c.before, 0);
+    consumer->at = c.at;
 }
 
 template <class S, bool LIST, bool MEASURE>
