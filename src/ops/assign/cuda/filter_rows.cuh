@@ -387,8 +387,8 @@ struct filter_entry {
     int problem, place;
 };
 
-/* The end of a row: all lanes of a warp, the first LANES of four write, each a row. BEST: error is filter_worth(); rows where it is Inf, and those
- * without a finite score, are open. */
+/* The end of a row: all lanes of a warp; the first LANES of four write a row each. BEST: error is
+ * filter_worth(); open are rows where it is Inf, and those without a finite score. */
 template <class S, int MODE, int LANES = 1>
 static __device__ __forceinline__ void
 filter_finish(const struct filter_args &a, const struct filter_entry &entry, float error,

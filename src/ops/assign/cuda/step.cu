@@ -138,8 +138,8 @@ static hf_status score_u8(struct hf_cuda *cuda, const struct hf_assign_rows *row
     return hf_filter_top2(cuda, &some, out);
 }
 
-/* Labels by the filter alone; differences for the rows of which it knows nothing: those with an infinite norm and,
- * where a centroid is too far out for 16 bits, all. */
+/* Labels by the filter alone; float64 for rows of which it knows nothing: those with an infinite
+ * norm and, where a centroid is too far out for 16 bits, all. */
 static hf_status step_fast(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                            const struct hf_assign_step *step, const struct hf_settle *s,
                            const struct hf_filter_call *filter, const struct hf_filter_out *out) {

@@ -26,7 +26,7 @@ struct pair_columns {
     int d, first, shift;
 };
 
-/* Those columns of the pairs of the first lanes; behind d: the last one again, which nobody uses. */
+/* Those columns of the pairs of the first lanes; from d on: the last one again, unused. */
 template <hf_dtype X, bool C_F64, int N>
 __device__ __forceinline__ void load_piece(const char *x, const char *c,
                                            const struct pair_columns &columns, int pairs,
