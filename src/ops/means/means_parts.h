@@ -41,14 +41,21 @@ static double sum_at(const struct hf_center_rule *rule, const struct hf_sums *s,
     return hf_fixed_value(limb, s->limbs, s->bits, s->mult[f]);
 }
 
-/* Those of columns [f, f + count). */
-ALWAYS_INLINE void sums_at(const struct hf_center_rule *rule, const struct hf_sums *s, bool plain,
-                           int64_t j, int64_t f, int count, double out[BLOCK]) {
-    const int64_t *sum = s->sum + j * s->d + f;
-    const double *unit = rule->unit + f;
-    for (int i = 0; !plain && i < count; i++)
-        out[i] = sum_at(rule, s, j, f + i);
-    if (!plain)
+/* Cluster j of the sums. plain: sums_are_plain(). */
+struct means_cluster {
+    const struct hf_center_rule *rule;
+    const struct hf_sums *s;
+    bool plain;
+    int64_t j;
+};
+
+/* Its sums of columns [f, f + count). */
+ALWAYS_INLINE void sums_at(const struct means_cluster *c, int64_t f, int count, double out[BLOCK]) {
+    const int64_t *sum = c->s->sum + c->j * c->s->d + f;
+    const double *unit = c->rule->unit + f;
+    for (int i = 0; !c->plain && i < count; i++)
+        out[i] = sum_at(c->rule, c->s, c->j, f + i);
+    if (!c->plain)
         return;
     for (int i = 0; i < count; i++)
         out[i] = (double)sum[i];
@@ -78,14 +85,14 @@ static double sum_length(const struct hf_center_rule *rule, const struct hf_sums
     return sqrt(hf_tree_fold(lane, HF_TREE_COLUMNS));
 }
 
-/* Columns [f, f + count) of the mean of cluster j. */
-ALWAYS_INLINE void next_block(const struct hf_center_rule *rule, const struct hf_sums *s,
-                              bool plain, void *next, int64_t j, int64_t f, int count,
+/* Columns [f, f + count) of the mean of a cluster. */
+ALWAYS_INLINE void next_block(const struct means_cluster *c, void *next, int64_t f, int count,
                               double divisor) {
     double v[BLOCK];
-    const int64_t at = j * s->d + f;
+    const struct hf_center_rule *rule = c->rule;
+    const int64_t at = c->j * c->s->d + f;
     float *single = (float *)next + at;
-    sums_at(rule, s, plain, j, f, count, v);
+    sums_at(c, f, count, v);
     for (int i = 0; i < count; i++)
         v[i] /= divisor;
     if (rule->type == HF_F32 && rule->store == HF_F32) {
@@ -113,10 +120,11 @@ static inline void next_some(const struct hf_center_rule *rule, const struct hf_
                        bytes);
             continue;
         }
+        const struct means_cluster cluster = {rule, s, plain, j};
         int64_t f = 0;
         for (; f + BLOCK <= s->d; f += BLOCK)
-            next_block(rule, s, plain, next, j, f, BLOCK, divisor);
-        next_block(rule, s, plain, next, j, f, (int)(s->d - f), divisor);
+            next_block(&cluster, next, f, BLOCK, divisor);
+        next_block(&cluster, next, f, (int)(s->d - f), divisor);
     }
 }
 
@@ -143,14 +151,13 @@ static inline double center_moved(hf_dtype type, const void *a, const void *b, i
     return fold_columns(lane, d);
 }
 
-ALWAYS_INLINE void euclidean_block(const struct hf_center_rule *rule, const struct hf_sums *s,
-                                   bool plain, const void *centers, int64_t j, int64_t f, int count,
-                                   double weight, double lane[BLOCK]) {
+ALWAYS_INLINE void euclidean_block(const struct means_cluster *cluster, const void *centers,
+                                   int64_t f, int count, double weight, double lane[BLOCK]) {
     double sum[BLOCK];
     double center[BLOCK];
-    const double *shift = rule->shift + f;
-    sums_at(rule, s, plain, j, f, count, sum);
-    centers_at(centers, rule->type, j * s->d + f, count, center);
+    const double *shift = cluster->rule->shift + f;
+    sums_at(cluster, f, count, sum);
+    centers_at(centers, cluster->rule->type, cluster->j * cluster->s->d + f, count, center);
     for (int i = 0; i < count; i++) {
         const double c = center[i] - shift[i];
         lane[i] += c * (weight * c - 2 * (sum[i] - weight * shift[i]));
@@ -159,14 +166,15 @@ ALWAYS_INLINE void euclidean_block(const struct hf_center_rule *rule, const stru
 
 /* Sum of w |x - c|^2 over a cluster, less its part of total_square: with s the shift of the filter,
  * sum w |x - s|^2 - 2 (S - W s).(c - s) + W |c - s|^2. */
-static double euclidean_part(const struct hf_center_rule *rule, const struct hf_sums *s, bool plain,
-                             const void *centers, int64_t j, double weight) {
+static double euclidean_part(const struct means_cluster *cluster, const void *centers,
+                             double weight) {
     double lane[BLOCK] = {0};
+    const int64_t d = cluster->s->d;
     int64_t f = 0;
-    for (; f + BLOCK <= s->d; f += BLOCK)
-        euclidean_block(rule, s, plain, centers, j, f, BLOCK, weight, lane);
-    euclidean_block(rule, s, plain, centers, j, f, (int)(s->d - f), weight, lane);
-    return fold_columns(lane, s->d);
+    for (; f + BLOCK <= d; f += BLOCK)
+        euclidean_block(cluster, centers, f, BLOCK, weight, lane);
+    euclidean_block(cluster, centers, f, (int)(d - f), weight, lane);
+    return fold_columns(lane, d);
 }
 
 /* Sum of the distances of a cluster: W - S.c / |c| for cosine (S sums directions), -S.c for dot. */
@@ -192,28 +200,33 @@ static inline double score_of(const struct hf_center_rule *rule, const struct hf
     const double weight = hf_sums_weight(s, j);
     if (!(weight > 0))
         return 0;
-    return rule->metric == HF_EUCLIDEAN ? euclidean_part(rule, s, plain, c, j, weight)
+    const struct means_cluster cluster = {rule, s, plain, j};
+    return rule->metric == HF_EUCLIDEAN ? euclidean_part(&cluster, c, weight)
                                         : product_part(rule, s, c, j, weight);
 }
 
-/* Columns [f, f + count) of all that an iteration makes of the sums of cluster j, Euclidean:
+/* The lanes of a cluster's part of the inertia and of its squared move. */
+struct means_lanes {
+    double score[BLOCK], moved[BLOCK];
+};
+
+/* Columns [f, f + count) of all that an iteration makes of the sums of a cluster, Euclidean:
  * euclidean_block(), next_block() and moved_block() at once. */
-ALWAYS_INLINE void step_block(const struct hf_center_rule *rule, const struct hf_sums *s,
-                              bool plain, const float *now, float *restrict next, int64_t j,
-                              int64_t f, int count, double weight, double score[BLOCK],
-                              double moved[BLOCK]) {
+ALWAYS_INLINE void step_block(const struct means_cluster *cluster, const struct hf_means_args *a,
+                              int64_t f, int count, double weight, struct means_lanes *lanes) {
     double sum[BLOCK];
-    const double *shift = rule->shift + f;
-    const float *from = now + j * s->d + f;
-    float *restrict to = next + j * s->d + f;
-    sums_at(rule, s, plain, j, f, count, sum);
+    const double *shift = cluster->rule->shift + f;
+    const int64_t at = cluster->j * cluster->s->d + f;
+    const float *from = (const float *)a->now + at;
+    float *restrict to = (float *)a->next + at;
+    sums_at(cluster, f, count, sum);
     for (int i = 0; i < count; i++) {
         const double old = (double)from[i];
         const double c = old - shift[i];
         const float mean = (float)(sum[i] / weight);
         const double move = (double)mean - old;
-        score[i] += c * (weight * c - 2 * (sum[i] - weight * shift[i]));
-        moved[i] += move * move;
+        lanes->score[i] += c * (weight * c - 2 * (sum[i] - weight * shift[i]));
+        lanes->moved[i] += move * move;
         to[i] = mean;
     }
 }
@@ -223,14 +236,14 @@ ALWAYS_INLINE void step_center(const struct hf_means_args *a, bool plain, int64_
                                double *moved) {
     const struct hf_sums *s = a->sums;
     const double weight = hf_sums_weight(s, j);
-    double scores[BLOCK] = {0};
-    double moves[BLOCK] = {0};
+    const struct means_cluster cluster = {&a->rule, s, plain, j};
+    struct means_lanes lanes = {{0}, {0}};
     int64_t f = 0;
     for (; f + BLOCK <= s->d; f += BLOCK)
-        step_block(&a->rule, s, plain, a->now, a->next, j, f, BLOCK, weight, scores, moves);
-    step_block(&a->rule, s, plain, a->now, a->next, j, f, (int)(s->d - f), weight, scores, moves);
-    *score = fold_columns(scores, s->d);
-    *moved = fold_columns(moves, s->d);
+        step_block(&cluster, a, f, BLOCK, weight, &lanes);
+    step_block(&cluster, a, f, (int)(s->d - f), weight, &lanes);
+    *score = fold_columns(lanes.score, s->d);
+    *moved = fold_columns(lanes.moved, s->d);
 }
 
 /* Can step_center() make these clusters? */
