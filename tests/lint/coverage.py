@@ -32,7 +32,7 @@ def closure(op):
             continue
         seen.add(path)
         todo += ["src/" + name for name in INCLUDE.findall(text(path))]
-        other = re.match(r"src/ops/(\w+)/\w+_cuda\.h$", path)
+        other = re.match(r"src/ops/(\w+)/(?:cuda/)?\w+_cuda\.h$", path)
         if other:  # a header of launch functions stands for what they launch
             todo += files(".cu", ".cuh", under=(f"src/ops/{other.group(1)}/",))
     return sorted(seen)
