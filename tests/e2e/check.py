@@ -49,7 +49,8 @@ def each_test_has_a_folder():
     done = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True)
     for found in json.loads(done.stdout)["tests"]:
         labels = next((p["value"] for p in found["properties"] if p["name"] == "LABELS"), [])
-        check("lint" in labels or any(re.match(r"(src|include|tools|cmake|scripts)\b", label) for label in labels),
+        sources = re.compile(r"(src|include|tools|python|cmake|scripts)\b")
+        check("lint" in labels or any(sources.match(label) for label in labels),
               f"HF_FOLDERS in tests/CMakeLists.txt names no folder of sources for {found['name']}")
 
 

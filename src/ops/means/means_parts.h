@@ -265,7 +265,8 @@ static inline void means_apart(const struct hf_means_args *a, int64_t begin, int
         score[j - begin] = score_of(rule, a->sums, plain, a->now, j);
     if (a->next && !a->given)
         next_some(rule, a->sums, a->now, a->next, begin, end);
-    for (int64_t j = begin; (a->moved || a->shift) && j < end; j++)
+    const bool moves = a->next && (a->moved || a->shift);
+    for (int64_t j = begin; moves && j < end; j++)
         moved[j - begin] = center_moved(rule->type, a->now, a->next, j, a->sums->d);
 }
 
