@@ -27,8 +27,9 @@ pip download --no-deps -d "$out/probe" scikit-build-core >/dev/null 2>&1 ||
 pip wheel "$root" --no-deps -w "$out/wheel" -C build-dir="$out/build" \
     -C cmake.define.HF_CUDA="${HF_CUDA:-AUTO}" -C cmake.define.HF_WERROR=ON
 wheel=$(ls "$out"/wheel/*.whl)
-pip install "$wheel" numpy scikit-learn pandas pyarrow ml_dtypes matplotlib tqdm pytest \
-    pytest-timeout
+pip install numpy scikit-learn pandas pyarrow ml_dtypes matplotlib tqdm pytest pytest-timeout ||
+    skip "the package index does not give what the tests need"
+pip install "$wheel"
 
 # From elsewhere, so that the package is the one installed.
 cd "$out"
