@@ -96,16 +96,7 @@ ALWAYS_INLINE void gather_panel_as(const struct job *job, struct worker *w, int 
         memset(w->parts + count * VW, 0, sizeof(float) * VW * empty);
         memset(rows + count * job->d_pad, 0, sizeof(float) * (size_t)job->d_pad * empty);
     }
-    vf r[VW];
-    UNROLL(16)
-    for (int i = 0; i < VW; i++)
-        r[i] = vf_load(w->parts + i * VW);
-    vf_transpose(r);
-    vf sum = r[0];
-    UNROLL(16)
-    for (int i = 1; i < VW; i++)
-        sum = vf_add(sum, r[i]);
-    vf_store(b->norm2 + slot, sum);
+    vf_store(b->norm2 + slot, sum_parts(w));
 }
 
 static void gather_panel(const struct job *job, struct worker *w, int slot, float *rows) {

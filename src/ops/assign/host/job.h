@@ -253,4 +253,18 @@ static inline int64_t lengths_below(const struct job *job, double cmax) {
     return count;
 }
 
+/* Lane i: the sum of the lanes of part i of w->parts [VW, VW]. */
+ALWAYS_INLINE vf sum_parts(const struct worker *w) {
+    vf r[VW];
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        r[i] = vf_load(w->parts + i * VW);
+    vf_transpose(r);
+    vf sum = r[0];
+    UNROLL(16)
+    for (int i = 1; i < VW; i++)
+        sum = vf_add(sum, r[i]);
+    return sum;
+}
+
 #endif

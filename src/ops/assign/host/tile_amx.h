@@ -304,7 +304,6 @@ static void tile_pack_shared(const struct job *job, struct worker *w, const floa
 /* How far half jobs move 16 rows, to block.loss. `least` covers squares below float32's range. */
 static void tile_note_loss(const struct job *job, struct worker *w, int first, const float *rows) {
     const int both = tile_parts(job) == 2;
-    vf r[16];
     for (int i = 0; i < 16; i++) {
         const float *x = rows + i * job->d_pad;
         vf sum = vf_set1(0);
@@ -317,16 +316,9 @@ static void tile_note_loss(const struct job *job, struct worker *w, int first, c
         }
         vf_store(w->parts + i * VW, sum);
     }
-    UNROLL(16)
-    for (int i = 0; i < 16; i++)
-        r[i] = vf_load(w->parts + i * VW);
-    vf_transpose(r);
-    vf sum = r[0];
-    UNROLL(16)
-    for (int i = 1; i < 16; i++)
-        sum = vf_add(sum, r[i]);
     const vf least = vf_set1(sqrtf((float)job->d) * 0x1p-62f);
-    vf_store(w->block.loss + first, vf_fma(vf_sqrt(sum), vf_set1(1 + 0x1p-8f), least));
+    const vf moved = vf_sqrt(sum_parts(w));
+    vf_store(w->block.loss + first, vf_fma(moved, vf_set1(1 + 0x1p-8f), least));
 }
 
 /* 16 rows starting at slot `first`, x' as [16][d_pad] in rows, zeros behind d. */

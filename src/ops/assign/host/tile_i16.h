@@ -97,16 +97,7 @@ static void i16_note_loss(const struct job *job, struct worker *w, int first, vf
     if (job->whole && job->d <= I16_WHOLE)
         most = vf_set1(0);
     else if (job->d >= I16_MEASURE) {
-        vf r[VW];
-        UNROLL(16)
-        for (int i = 0; i < VW; i++)
-            r[i] = vf_load(w->parts + i * VW);
-        vf_transpose(r);
-        vf sum = r[0];
-        UNROLL(16)
-        for (int i = 1; i < VW; i++)
-            sum = vf_add(sum, r[i]);
-        most = vf_min(most, vf_mul(vf_sqrt(sum), vf_set1(1 + 0x1p-8f)));
+        most = vf_min(most, vf_mul(vf_sqrt(sum_parts(w)), vf_set1(1 + 0x1p-8f)));
     }
     vf_store(w->block.loss + first, vf_mul(vf_mul(most, unit), vf_set1(1 + 0x1p-7f)));
 }
