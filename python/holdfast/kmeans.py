@@ -309,7 +309,10 @@ class KMeans(Estimator):
                 errors.convergence_warning(),
                 stacklevel=3,
             )
-        self.cluster_centers_ = best.centers() if like is None else like(best.centers())
+        centers = best.centers()
+        self.cluster_centers_ = centers if like is None else like(centers)
+        version = getattr(self.cluster_centers_, "_version", None)
+        self._centers_host = None if version is None else (self.cluster_centers_, version, centers)
         self._n_features_out = self.n_clusters
         self.labels_ = best.labels() if like is None else like(best.labels())
         self.inertia_ = r.inertia
@@ -348,6 +351,15 @@ class KMeans(Estimator):
 
     # ---- what a fit is used for
 
+    def _centers(self) -> Any:
+        """The centroids for a call: of a tensor that nobody changed since, what the fit had on the
+        host, since fetching a tensor waits for the device."""
+        centers = self.cluster_centers_
+        kept = self.__dict__.get("_centers_host")
+        if kept is not None and kept[0] is centers and kept[1] == centers._version:
+            return kept[2]
+        return centers
+
     def _ready(self, X: Any) -> tuple[_rows.Rows, tuple[int, int], tuple[str, int]]:
         """Rows, metric and precision, device and memory limit of a call on fitted centroids."""
         if "cluster_centers_" not in self.__dict__:
@@ -380,7 +392,7 @@ class KMeans(Estimator):
             int32; a tensor for tensors with ``output='like'``.
         """
         rows, how, place = self._ready(X)
-        labels, _ = _call.predict(rows, self.cluster_centers_, how, place)
+        labels, _ = _call.predict(rows, self._centers(), how, place)
         if _log.enabled:
             _log.line(f"{type(self).__name__}.predict: {rows.n} x {rows.d}")
         like = self._like(rows)
@@ -420,7 +432,7 @@ class KMeans(Estimator):
         """
         rows, how, place = self._ready(X)
         dtype = np.float64 if rows.code == 2 else np.float32
-        out = _call.transform(rows, self.cluster_centers_, how, place, dtype)
+        out = _call.transform(rows, self._centers(), how, place, dtype)
         like = self._like(rows)
         return out if like is None else like(out)
 
@@ -463,7 +475,7 @@ class KMeans(Estimator):
         rows, how, place = self._ready(X)
         weights = _rows.weights(sample_weight, rows.n)
         _, inertia = _call.predict(
-            rows, self.cluster_centers_, how, place, weights, want_inertia=True
+            rows, self._centers(), how, place, weights, want_inertia=True
         )
         return -inertia
 
@@ -478,6 +490,7 @@ class KMeans(Estimator):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("_planned", None)
+        state.pop("_centers_host", None)
         if state.pop("_fit", None) is not None:
             state["_report"] = self.report_
         return state

@@ -3,6 +3,7 @@
 
 import ctypes as C
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -423,6 +424,13 @@ def test_torch(rows):
     assert isinstance(km.labels_, torch.Tensor)
     assert isinstance(km.predict(t), torch.Tensor)
     assert np.array_equal(km.labels_.numpy(), KMeans(3, init=x[:3]).fit(x).labels_)
+    km.cluster_centers_ = torch.from_numpy(x[:3].copy())  # another tensor, and one that was changed
+    first = km.predict(t)
+    assert first[:3].tolist() == [0, 1, 2]
+    km.fit(t)
+    assert torch.equal(pickle.loads(pickle.dumps(km)).predict(t), km.predict(t))
+    km.cluster_centers_.copy_(torch.from_numpy(x[:3].copy()))
+    assert torch.equal(km.predict(t), first)
     half = t.detach().bfloat16()
     assert _rows.take(half, "KMeans").code == 4
     a = KMeans(3, init=x[:3]).fit(half)
