@@ -9,5 +9,6 @@
 #include <holdfast/io.h>
 #include <holdfast/kmeans.h>
 #include <holdfast/prep.h>
+#include <holdfast/relax.h>
 
 #endif
