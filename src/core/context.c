@@ -64,8 +64,8 @@ static void name_context(hf_context *ctx, int index) {
 static void choose_memory(hf_context *ctx, uint64_t asked) {
     ctx->memory_bytes = asked;
     if (asked == 0) {
-        const uint64_t there = ctx->device->memory(ctx->stream);
-        ctx->memory_bytes = hf_ctx_is_host(ctx) ? there / 2 : there / 10 * 9;
+        const uint64_t total = ctx->device->memory(ctx->stream);
+        ctx->memory_bytes = hf_ctx_is_host(ctx) ? total / 2 : total / 10 * 9;
     }
     if (ctx->memory_bytes < MIN_MEMORY)
         ctx->memory_bytes = MIN_MEMORY;

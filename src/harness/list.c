@@ -95,8 +95,8 @@ int hf_dev_device_at(int i, hf_dev_device *info) {
     const struct hf_device *device = NULL;
     memset(info, 0, sizeof *info);
     for (int b = 0; i >= 0 && (device = hf_device_at(b)) != NULL; b++) {
-        const int there = device->count();
-        const int shown = there > 0 ? there : 1; /* one line says why there is none */
+        const int count = device->count();
+        const int shown = count > 0 ? count : 1; /* one line says why there is none */
         if (i < shown) {
             if (device->id == HF_DEV_HOST)
                 snprintf(info->name, sizeof info->name, "%s", device->name);

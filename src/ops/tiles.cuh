@@ -35,8 +35,8 @@ __device__ __forceinline__ void hf_tile_fetch(double (&v)[PER], const struct hf_
 #pragma unroll
     for (int i = 0; i < PER; i++) {
         const int64_t row = first + (threadIdx.x + i * HF_TILE_THREADS) / HF_TILE_DEPTH;
-        const int64_t there = row < side.rows ? row : side.rows - 1;
-        v[i] = j < d ? hf_device_load_any(side.data + there * side.row_bytes, side.dtype, j) : 0;
+        const int64_t row_read = row < side.rows ? row : side.rows - 1;
+        v[i] = j < d ? hf_device_load_any(side.data + row_read * side.row_bytes, side.dtype, j) : 0;
     }
 }
 

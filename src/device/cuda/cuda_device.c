@@ -110,12 +110,12 @@ static _Atomic(struct hf_cuda_own *) idle[IDLE_DEVICES];
 
 /* False if the caller reset the device since: then nothing of it exists any more. */
 static bool is_alive(const struct hf_cuda_own *own) {
-    struct cudaPointerAttributes here, there;
-    const bool known = cudaPointerGetAttributes(&here, own->slab_host) == cudaSuccess &&
-                       cudaPointerGetAttributes(&there, own->slab_device) == cudaSuccess;
+    struct cudaPointerAttributes host_side, device_side;
+    const bool known = cudaPointerGetAttributes(&host_side, own->slab_host) == cudaSuccess &&
+                       cudaPointerGetAttributes(&device_side, own->slab_device) == cudaSuccess;
     (void)cudaGetLastError();
-    return known && here.type == cudaMemoryTypeHost && there.type == cudaMemoryTypeDevice &&
-           there.device == own->cuda.device;
+    return known && host_side.type == cudaMemoryTypeHost &&
+           device_side.type == cudaMemoryTypeDevice && device_side.device == own->cuda.device;
 }
 
 static struct hf_cuda_own *take_idle(int device) {

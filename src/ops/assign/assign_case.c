@@ -307,10 +307,10 @@ static bool bound_rows(struct hf_assign_args *a, const hf_array *last) {
         a->bounds->upper[i] = (float)sqrt(least) * (1 + 0x1p-20f) + 0x1p-126f;
         a->bounds->lower[i] = (float)fmin(sqrt(second), FLT_MAX) * (1 - 0x1p-20f);
     }
-    const bool there = x && c;
+    const bool given = x && c;
     hf_free(x);
     hf_free(c);
-    return there;
+    return given;
 }
 
 /* Bounds as they stand after some centroids moved a little. */

@@ -56,9 +56,9 @@ static __device__ __forceinline__ void few_stage(const struct greedy_job &job, i
                                                  double (&to)[PAIR_COLS][PAIR_TILE + 1]) {
     for (int e = (int)threadIdx.x; e < PAIR_TILE * PAIR_COLS; e += PAIR_SIDE * PAIR_SIDE) {
         const int row = e / PAIR_COLS, column = e % PAIR_COLS;
-        const bool there = first + row < job.n && from + column < job.d;
+        const bool valid = first + row < job.n && from + column < job.d;
         to[column][row] =
-            there ? hf_device_load<T>(job.x + (first + row) * job.row_bytes, from + column) : 0;
+            valid ? hf_device_load<T>(job.x + (first + row) * job.row_bytes, from + column) : 0;
     }
 }
 

@@ -128,9 +128,9 @@ static __device__ __forceinline__ void look_at_rows(const struct greedy_job &job
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         const int64_t i = first + e * GREEDY_THREADS + threadIdx.x;
-        const bool there = i < job.n && i < stop;
-        nearest[e] = there ? __ldcg(&job.nearest[i]) : 0;
-        size[e] = there ? job.size[i] : make_float2(0, 0);
+        const bool valid = i < job.n && i < stop;
+        nearest[e] = valid ? __ldcg(&job.nearest[i]) : 0;
+        size[e] = valid ? job.size[i] : make_float2(0, 0);
     }
 #pragma unroll
     for (int e = 0; e < EACH; e++) {

@@ -126,9 +126,9 @@ static __device__ __forceinline__ void draw_row(const struct greedy_job &job,
     double v[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
-        const bool there = first + e < job.n;
-        v[e] = there ? nearest_now(job, run, first + e) : 0;
-        size[e] = there ? job.size[first + e] : make_float2(0, 0);
+        const bool valid = first + e < job.n;
+        v[e] = valid ? nearest_now(job, run, first + e) : 0;
+        size[e] = valid ? job.size[first + e] : make_float2(0, 0);
     }
 #pragma unroll
     for (int e = 0; e < EACH; e++) {

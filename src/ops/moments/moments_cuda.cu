@@ -116,11 +116,11 @@ sum_any(const struct moments_job &job, const struct hf_lanes at, struct moments_
         to->terms += UNROLL;
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-            const bool there = base + u * at.rows + at.row < job.n;
+            const bool valid = base + u * at.rows + at.row < job.n;
 #pragma unroll
             for (int e = 0; e < N; e++) {
                 const double x = (double)hf_widen<T>(v[u].e[e]);
-                const double t = there ? __dsub_rn(x, shift[e]) : 0;
+                const double t = valid ? __dsub_rn(x, shift[e]) : 0;
                 add_limbs(t, mult[e], job.limb, to->sum[e]);
                 add_limbs(__dmul_rn(t, t), mult_square[e], job.limb, to->sum[e] + 2);
             }
@@ -165,14 +165,14 @@ put_away(const struct moments_job &job, const struct hf_lanes at, struct moments
 /* Terms of a turn. TAIL: rows may be behind the last one, bits of `there` say which are not. */
 template <hf_dtype T, int N, bool TAIL, int UNROLL>
 static __device__ __forceinline__ void add_exact(const hf_pack<T, N> (&v)[UNROLL],
-                                                 const unsigned there, struct moments_exact<N> *own,
+                                                 const unsigned valid, struct moments_exact<N> *own,
                                                  struct moments_sums<N> *to) {
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
 #pragma unroll
         for (int e = 0; e < N; e++) {
             const double off = __dsub_rn((double)hf_widen<T>(v[u].e[e]), own->shift[e]);
-            const double t = !TAIL || (there >> u & 1) ? off : 0;
+            const double t = !TAIL || (valid >> u & 1) ? off : 0;
             const double s = __dmul_rn(t, t);
             const double high = __fma_rn(s, own->mult_square[e], HF_RINT_MAGIC);
             const double whole = __dsub_rn(high, HF_RINT_MAGIC);
@@ -223,12 +223,12 @@ sum_exact(const struct moments_job &job, const struct hf_lanes at, struct moment
     put_away<N>(job, at, &own, to);
     if (!at.active || base >= job.n)
         return;
-    unsigned there = 0;
+    unsigned valid = 0;
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
-        there |= (unsigned)(base + u * at.rows + at.row < job.n) << u;
+        valid |= (unsigned)(base + u * at.rows + at.row < job.n) << u;
     load_rows<T, N, UNROLL>(job, at, base, v[0]);
-    add_exact<T, N, true, UNROLL>(v[0], there, &own, to);
+    add_exact<T, N, true, UNROLL>(v[0], valid, &own, to);
     to->terms += UNROLL;
     put_away<N>(job, at, &own, to);
 }

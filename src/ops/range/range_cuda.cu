@@ -161,10 +161,10 @@ static __global__ void __launch_bounds__(THREADS) range_columns(const struct ran
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             const int64_t row = base + u * at.rows + at.row;
-            const bool there = at.active && row < job.n;
-            out |= (unsigned)!there << u;
-            v[u] = *(const hf_pack<T, N> *)(own + (there ? row : base) * job.row_bytes);
-            if (KNOWN && there)
+            const bool valid = at.active && row < job.n;
+            out |= (unsigned)!valid << u;
+            v[u] = *(const hf_pack<T, N> *)(own + (valid ? row : base) * job.row_bytes);
+            if (KNOWN && valid)
                 bad_rows |= (unsigned)job.row_bad[row] << u;
         }
         if constexpr (!KNOWN && !ALL_FINITE) {

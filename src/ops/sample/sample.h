@@ -18,8 +18,8 @@ struct hf_sample_args {
     const double *distance; /* [n] >= 0 */
     int64_t count;          /* draws of a half, 1 to 2^31 */
     uint64_t seed, stream;
-    int64_t *index; /* [2, count] out: the rows drawn, ascending in each half */
-    double *near;   /* [2, count] out: their distances; NULL when not wanted */
+    int64_t *index;         /* [2, count] out: the rows drawn, ascending in each half */
+    double *drawn_distance; /* [2, count] out: their distances; NULL when not wanted */
     double *weight; /* [2, count] out: what makes sums over them unbiased, hf_sample_weight(); NULL
                        when not wanted */
     double *sums;   /* [2] out: total / unit of both halves: the sums of the weights, and of
@@ -27,10 +27,10 @@ struct hf_sample_args {
     void *rows;     /* [2, count, d] out: these rows of x; NULL when not wanted */
 };
 
-/* Row i is drawn rows * (w / sums[0] + w near / sums[1]) / 2 times on average; w over that. */
-static inline double hf_sample_weight(const double *sums, double near, double rows) {
-    const double far = sums[1] > 0 ? near / sums[1] : 1 / sums[0];
-    return 2 / (rows * (1 / sums[0] + far));
+/* Row i is drawn rows * (w / sums[0] + w drawn_distance / sums[1]) / 2 times on average; w over that. */
+static inline double hf_sample_weight(const double *sums, double drawn_distance, double rows) {
+    const double by_distance = sums[1] > 0 ? drawn_distance / sums[1] : 1 / sums[0];
+    return 2 / (rows * (1 / sums[0] + by_distance));
 }
 
 static inline hf_status hf_sample(hf_context *ctx, const struct hf_sample_args *args) {

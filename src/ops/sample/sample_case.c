@@ -19,12 +19,12 @@ static void make_distances(struct hf_rng *rng, struct hf_case *c, struct hf_samp
         distance[i] *= 0x1p-1070; /* no unit makes whole numbers of these */
 }
 
-/* wanted: bit 0 rows, 1 near, 2 weight. */
+/* wanted: bit 0 rows, 1 drawn_distance, 2 weight. */
 static void make_outputs(struct hf_case *c, struct hf_sample_args *a, int wanted) {
     const size_t draws = 2 * (size_t)a->count;
     a->index = hf_case_alloc(c, draws * sizeof *a->index, true);
     if (wanted & 2)
-        a->near = hf_case_alloc(c, draws * sizeof *a->near, true);
+        a->drawn_distance = hf_case_alloc(c, draws * sizeof *a->drawn_distance, true);
     if (wanted & 4)
         a->weight = hf_case_alloc(c, draws * sizeof *a->weight, true);
     a->sums = hf_case_alloc(c, 2 * sizeof *a->sums, true);

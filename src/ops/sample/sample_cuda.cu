@@ -25,7 +25,7 @@ struct sample_job {
     hf_u64 *total; /* [2] */
     hf_u64 *sum;   /* [2, tiles] of each tile, then of all tiles before it */
     int64_t *index;
-    double *near, *weight, *sums; /* near, weight: NULL when not wanted */
+    double *drawn_distance, *weight, *sums; /* drawn_distance, weight: NULL when not wanted */
 };
 
 static __device__ __forceinline__ double weight_of(const struct sample_job &job, int64_t i) {
@@ -121,10 +121,10 @@ static __device__ int64_t draw_at(const struct sample_job &job, int number, hf_u
 }
 
 /* hf_sample_weight() */
-static __device__ double weight_of_draw(const struct sample_job &job, double near) {
+static __device__ double weight_of_draw(const struct sample_job &job, double drawn_distance) {
     const double even = __ddiv_rn(1, job.sums[0]);
-    const double far = job.sums[1] > 0 ? __ddiv_rn(near, job.sums[1]) : even;
-    return __ddiv_rn(2, __dmul_rn(2 * (double)job.count, __dadd_rn(even, far)));
+    const double by_distance = job.sums[1] > 0 ? __ddiv_rn(drawn_distance, job.sums[1]) : even;
+    return __ddiv_rn(2, __dmul_rn(2 * (double)job.count, __dadd_rn(even, by_distance)));
 }
 
 /* Block (tile, half): strata round down, so a draw may lie one further than its stratum. */
@@ -163,11 +163,11 @@ static __global__ void sample_draw(const struct sample_job job) {
                 left = middle + 1;
         }
         job.index[number * job.count + j] = first + left;
-        const double near = job.distance[first + left];
-        if (job.near)
-            job.near[number * job.count + j] = near;
+        const double drawn_distance = job.distance[first + left];
+        if (job.drawn_distance)
+            job.drawn_distance[number * job.count + j] = drawn_distance;
         if (job.weight)
-            job.weight[number * job.count + j] = weight_of_draw(job, near);
+            job.weight[number * job.count + j] = weight_of_draw(job, drawn_distance);
     }
 }
 
@@ -241,7 +241,8 @@ static hf_status sample_run(const struct hf_call *call) {
     job.total = job.most + HALVES;
     job.sum = job.total + HALVES;
     job.index = (int64_t *)hf_stage_out(&stage, a->index, draws * sizeof *a->index);
-    job.near = (double *)hf_stage_out(&stage, a->near, draws * sizeof *a->near);
+    job.drawn_distance =
+        (double *)hf_stage_out(&stage, a->drawn_distance, draws * sizeof *a->drawn_distance);
     job.weight = (double *)hf_stage_out(&stage, a->weight, draws * sizeof *a->weight);
     job.sums = (double *)hf_stage_out(&stage, a->sums, HALVES * sizeof *a->sums);
     void *rows = hf_stage_out(&stage, a->rows, draws * (size_t)x.cols * hf_dtype_bytes(x.dtype));

@@ -11,8 +11,8 @@
 static void put(const struct hf_sample_args *a, int64_t at, int64_t i) {
     const size_t row_bytes = (size_t)a->x.cols * hf_dtype_bytes(a->x.dtype);
     a->index[at] = i;
-    if (a->near)
-        a->near[at] = a->distance[i];
+    if (a->drawn_distance)
+        a->drawn_distance[at] = a->distance[i];
     if (a->weight)
         a->weight[at] = a->distance[i]; /* until both sums are known */
     if (a->rows)

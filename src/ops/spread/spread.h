@@ -19,9 +19,9 @@ struct hf_spread_args {
     hf_array x;            /* [n, d] its shape alone counts */
     const double *weights; /* [n] finite, >= 0; NULL means 1 */
     const double *far;     /* [n] distance to the nearest of the last candidates; NULL: none */
-    const int32_t *near;   /* [n] which of them that is */
-    int32_t first_label;   /* of the first of them */
-    int64_t wanted;        /* 0: none are drawn; at most 2^62 */
+    const int32_t *nearest_candidate; /* [n] which of them that is */
+    int32_t first_label;              /* of the first of them */
+    int64_t wanted;                   /* 0: none are drawn; at most 2^62 */
     uint64_t seed, stream;
     double limit;    /* 2^hf_fixed_bits(n) */
     double *unit;    /* [1] in and out: 0 or a power of two */

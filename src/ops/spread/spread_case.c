@@ -25,10 +25,10 @@ static double *make_distances(struct hf_rng *rng, struct hf_case *c, int64_t n, 
 static void make_last(struct hf_rng *rng, struct hf_case *c, struct hf_spread_args *a,
                       int64_t kind) {
     const int64_t n = a->x.rows;
-    int32_t *near = hf_case_alloc(c, (size_t)n * sizeof *near, false);
-    for (int64_t i = 0; near && i < n; i++)
-        near[i] = (int32_t)(i % 100);
-    a->near = near;
+    int32_t *nearest_candidate = hf_case_alloc(c, (size_t)n * sizeof *nearest_candidate, false);
+    for (int64_t i = 0; nearest_candidate && i < n; i++)
+        nearest_candidate[i] = (int32_t)(i % 100);
+    a->nearest_candidate = nearest_candidate;
     a->far = make_distances(rng, c, n, kind, kind == 1 ? 0x1p-9 : 1);
     a->first_label = 1000;
 }

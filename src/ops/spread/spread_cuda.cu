@@ -24,7 +24,7 @@ struct spread_job {
     int64_t n, tiles;
     int bits;
     const double *weights, *far;
-    const int32_t *near;
+    const int32_t *nearest_candidate;
     int32_t first_label;
     uint64_t wanted, seed, stream;
     double limit;
@@ -64,7 +64,7 @@ static __global__ void spread_take(const struct spread_job job) {
             continue;
         if (job.far && job.far[i] < job.nearest[i]) {
             job.nearest[i] = job.far[i];
-            job.label[i] = job.first_label + job.near[i];
+            job.label[i] = job.first_label + job.nearest_candidate[i];
         }
         const double weight = weight_of(job, i);
         if (weight > 0)
@@ -156,7 +156,8 @@ static void view(struct hf_stage *stage, const struct hf_spread_args *a, struct 
     job->bits = hf_fixed_bits(job->n);
     job->weights = (const double *)hf_stage_in(stage, a->weights, column);
     job->far = (const double *)hf_stage_in(stage, a->far, column);
-    job->near = (const int32_t *)hf_stage_in(stage, a->near, n * sizeof(int32_t));
+    job->nearest_candidate =
+        (const int32_t *)hf_stage_in(stage, a->nearest_candidate, n * sizeof(int32_t));
     job->first_label = a->first_label;
     job->wanted = (uint64_t)a->wanted;
     job->seed = a->seed;

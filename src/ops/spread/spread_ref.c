@@ -25,7 +25,7 @@ static void take(const struct hf_spread_args *a) {
         if (!(a->far[i] < a->nearest[i]))
             continue;
         a->nearest[i] = a->far[i];
-        a->label[i] = a->first_label + a->near[i];
+        a->label[i] = a->first_label + a->nearest_candidate[i];
     }
 }
 

@@ -15,8 +15,8 @@ struct rounds {
     /* [n] each, one piece of the device's memory that begins with nearest: */
     double *nearest, *far; /* distance to the nearest candidate, and to that of the last round */
     int64_t *index;        /* the candidates */
-    int32_t *label, *near; /* which candidate is nearest; which of the last round */
-    int64_t count;         /* candidates */
+    int32_t *label, *nearest_candidate; /* of all candidates so far; of the last round */
+    int64_t count;                      /* candidates */
 };
 
 /* Bytes of a row in these. */
@@ -38,7 +38,7 @@ static hf_status rounds_alloc(struct rounds *r) {
         r->far = hf_carve_take(&carve, n * sizeof *r->far);
         r->index = hf_carve_take(&carve, n * sizeof *r->index);
         r->label = hf_carve_take(&carve, n * sizeof *r->label);
-        r->near = hf_carve_take(&carve, n * sizeof *r->near);
+        r->nearest_candidate = hf_carve_take(&carve, n * sizeof *r->nearest_candidate);
         if (pass == 0 && !(carve.base = hf_ctx_alloc(s->rows->ctx, carve.used)))
             return hf_ctx_fail(s->rows->ctx, HF_E_NOMEM,
                                "%s has no memory for the distances of %" PRId64 " rows: %zu bytes",
@@ -64,7 +64,7 @@ static hf_status draw(struct rounds *r, int round, int64_t wanted, int64_t *adde
     const struct hf_spread_args args = {.x = hf_array_view(NULL, s->rows->dtype, s->n, s->d),
                                         .weights = hf_init_weights(s),
                                         .far = last ? r->far : NULL,
-                                        .near = last ? r->near : NULL,
+                                        .nearest_candidate = last ? r->nearest_candidate : NULL,
                                         .first_label = (int32_t)(r->count - *added),
                                         .wanted = wanted,
                                         .seed = s->args->seed,
@@ -100,17 +100,18 @@ static hf_status measure(struct rounds *r, int64_t added) {
                                            .metric = HF_EUCLIDEAN,
                                            .exact = true,
                                            .filter = s->args->filter,
-                                           .labels = r->near,
+                                           .labels = r->nearest_candidate,
                                            .stats = &stats};
     const struct hf_inertia_args far = {.x = *s->rows->array,
                                         .c = candidates,
                                         .metric = HF_EUCLIDEAN,
-                                        .labels = r->near,
+                                        .labels = r->nearest_candidate,
                                         .distances = r->far,
                                         .sum = &unused};
     hf_status status = hf_init_gather(s, r->index + r->count - added, added, c);
     if (status == HF_OK)
-        status = hf_ctx_fill(ctx, r->near, 0xff, (size_t)s->n * sizeof *r->near); /* -1 */
+        status = hf_ctx_fill(ctx, r->nearest_candidate, 0xff,
+                             (size_t)s->n * sizeof *r->nearest_candidate); /* -1 */
     if (status == HF_OK)
         status = hf_assign(ctx, &nearest);
     if (status == HF_OK)

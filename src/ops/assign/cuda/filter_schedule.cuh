@@ -254,14 +254,14 @@ static __device__ __forceinline__ bool filter_segment_at(const struct filter_arg
 template <class S, bool LIST>
 static __device__ __forceinline__ bool filter_segment_agreed(const struct filter_args &a, int i,
                                                              struct filter_segment *s) {
-    const bool there = filter_segment_at<S, LIST>(a, i, s);
+    const bool valid = filter_segment_at<S, LIST>(a, i, s);
     s->problem = __reduce_max_sync(~0u, s->problem);
     s->group = __reduce_max_sync(~0u, s->group);
     s->rounds = __reduce_max_sync(~0u, s->rounds);
     s->t0 = __reduce_max_sync(~0u, s->t0);
     s->t1 = __reduce_max_sync(~0u, s->t1);
     s->tail = __reduce_max_sync(~0u, s->tail);
-    return __any_sync(~0u, there);
+    return __any_sync(~0u, valid);
 }
 
 #endif

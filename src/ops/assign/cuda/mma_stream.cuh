@@ -37,9 +37,9 @@ static __device__ __forceinline__ void mma_stream_fetch(const struct filter_args
             const int row = mma_row(a, w.problem, w.unit * MMA_ROWS + at);
             const uint16_t *x =
                 (const uint16_t *)a.rows.x16 + (w.problem * a.rows.n + row) * a.rows.ld;
-            const bool there = row >= 0 && bytes > 0;
+            const bool valid = row >= 0 && bytes > 0;
             mma_copy(stage + (uint32_t)(at * 128 + ((piece ^ (at & 7)) << 4)),
-                     there ? (const void *)(x + column) : (const void *)tile, there ? bytes : 0);
+                     valid ? (const void *)(x + column) : (const void *)tile, valid ? bytes : 0);
         }
         for (int at = (int)threadIdx.x * 16; at < S::SLAB; at += MMA_THREADS * 16)
             mma_copy(stage + (uint32_t)(S::ROWS + at), tile + (int64_t)p->c * S::SLAB + at, 16);

@@ -316,17 +316,17 @@ static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                             const struct rows_memory *m) {
     const struct hf_assign_problem *p = &rows->problem;
     const int64_t d = p->x.cols;
-    const bool there = !shift_dropped(p);
+    const bool with_shift = !shift_dropped(p);
     /* one shift for rows and centroids: the float32 one, unless the rows are float64 */
     const bool both = p->x.dtype != HF_F64;
-    if (there)
+    if (with_shift)
         HF_TRY(hf_cuda_check(cuda,
                              cudaMemcpyAsync(m->shift, p->shift, sizeof(double) * (size_t)d,
                                              cudaMemcpyDefault, cuda->stream),
                              "assign: copy the shift"));
-    rows->shift = there ? m->shift : NULL;
+    rows->shift = with_shift ? m->shift : NULL;
     rows->shift32 = m->shift32;
-    if (!there)
+    if (!with_shift)
         return HF_OK;
     round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(m->shift, m->shift32, d,
                                                                        both);

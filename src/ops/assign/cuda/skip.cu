@@ -236,16 +236,16 @@ __device__ static void sort_chunk(const struct skip_job &job, int64_t b, int64_t
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         const int at = e * THREADS + static_cast<int>(threadIdx.x);
-        const bool there = base + at < job.n;
+        const bool valid = base + at < job.n;
         const struct row_bounds now = move_bounds(job, b, most, sh->table, r[e]);
-        if (there && !now.open)
+        if (valid && !now.open)
             keep_row(job, b * job.n + base + at, now.label, now.upper, now.lower, now.drift > 0);
-        const int place = append(&sh->wanted_count, there && now.wanted);
-        if (there && now.wanted) {
+        const int place = append(&sh->wanted_count, valid && now.wanted);
+        if (valid && now.wanted) {
             const struct entry entry = {at, now.label, now.upper, now.lower};
             sh->wanted[place] = entry;
         }
-        const bool open = there && now.open && !now.wanted;
+        const bool open = valid && now.open && !now.wanted;
         const int last = append(&sh->open_count, open);
         if (open)
             sh->open[last] = at;

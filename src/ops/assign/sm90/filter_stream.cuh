@@ -51,7 +51,7 @@ template <class S> struct filter_stream_shared {
  * same columns of FILTER_STREAM_ROWS rows, eight neighbouring lanes a slab of one. */
 struct filter_stream_listed {
     const uint16_t *x[FILTER_STREAM_ROWS]; /* column 0; rows lie 16 apart in this thread block */
-    int there;                             /* bit r: is there a row r? */
+    int valid;                             /* bit r: is there a row r? */
 };
 
 template <class S>
@@ -64,13 +64,13 @@ filter_stream_listed_rows(const struct filter_args &a, const struct filter_segme
         (int)(threadIdx.x & 127) / 8;
     const int64_t list = a.split ? s.problem * a.out.open.cap : s.problem * a.rows.n;
     const int count = filter_rows_of<true>(a, s.problem);
-    rows->there = 0;
+    rows->valid = 0;
 #pragma unroll
     for (int r = 0; r < FILTER_STREAM_ROWS; r++) {
         const int i = first + 16 * r;
         const int row = i < count ? a.rows.list[list + i] : 0;
         rows->x[r] = (const uint16_t *)a.rows.x16 + (s.problem * a.rows.n + row) * a.rows.ld;
-        rows->there |= (i < count) << r;
+        rows->valid |= (i < count) << r;
     }
 }
 
@@ -89,7 +89,7 @@ filter_stream_gather(const struct filter_args &a, const struct filter_stream_sha
 #pragma unroll
     for (int r = 0; r < FILTER_STREAM_ROWS; r++)
         hf_copy_async(to + (uint32_t)(r * 16 * S::SWIZZLE), rows.x[r] + (left > 0 ? column : 0),
-                      rows.there >> r & 1 ? bytes : 0);
+                      rows.valid >> r & 1 ? bytes : 0);
     hf_copy_arrive(m.full(stage));
 }
 

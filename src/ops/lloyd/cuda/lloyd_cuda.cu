@@ -28,7 +28,7 @@ struct ahead {
 };
 
 /* The rows of the op. */
-enum way { ANY, SMALL, NARROW };
+enum variant { ANY, SMALL, NARROW };
 
 /* Everything that a run holds. */
 struct run {
@@ -47,7 +47,7 @@ struct run {
     void *step_memory;             /* likewise */
     void *bounds;                  /* likewise; NULL: none are kept */
     struct hf_assign_guide *guide; /* with bounds */
-    enum way way;                  /* other than ANY: one launch is to make all iterations */
+    enum variant variant;          /* other than ANY: one launch is to make all iterations */
     void *small_memory;            /* of that */
 };
 
@@ -157,15 +157,15 @@ static size_t carve_run(struct run *run, void *base) {
         run->guide = (struct hf_assign_guide *)take(&c, sizeof *run->guide);
         job->drift = (float *)take(&c, clusters * sizeof(float));
     }
-    run->small_memory = run->way != ANY ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
+    run->small_memory = run->variant != ANY ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
 }
 
-static size_t workspace(const struct hf_call *call, enum way way) {
+static size_t workspace(const struct hf_call *call, enum variant variant) {
     struct run run;
-    run.way = way;
+    run.variant = variant;
     run.call = call;
     run.args = (const struct hf_lloyd_args *)call->args;
     run.cuda = NULL;
@@ -460,9 +460,9 @@ static hf_status iterate_narrow(struct run *run) {
 
 static hf_status run_all(struct run *run, bool *cancelled) {
     HF_TRY(begin(run));
-    const bool once = run->way != ANY && run->args->progress == NULL &&
+    const bool once = run->variant != ANY && run->args->progress == NULL &&
                       hf_lloyd_small_takes(run->cuda, &run->rows);
-    if (once && run->way == SMALL)
+    if (once && run->variant == SMALL)
         HF_TRY(hf_lloyd_small_run(run->cuda, &run->job, &run->rows, run->small_memory));
     else if (once)
         HF_TRY(iterate_narrow(run));
@@ -473,9 +473,9 @@ static hf_status run_all(struct run *run, bool *cancelled) {
     return end(run);
 }
 
-static hf_status lloyd_run(const struct hf_call *call, enum way way) {
+static hf_status lloyd_run(const struct hf_call *call, enum variant variant) {
     struct run run;
-    run.way = way;
+    run.variant = variant;
     run.call = call;
     run.args = (const struct hf_lloyd_args *)call->args;
     run.cuda = (struct hf_cuda *)call->stream;

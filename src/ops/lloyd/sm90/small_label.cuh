@@ -236,10 +236,10 @@ static __device__ __forceinline__ struct small_facts small_know(const struct sma
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int at = lane / 4 + 8 * r;
-        const bool there = at < rows.left;
-        facts.norm[r] = there ? a.norm[rows.first + at] : 0;
-        facts.loss[r] = there && a.loss != NULL ? a.loss[rows.first + at] : 0;
-        facts.label[r] = there ? a.job.labels[0][rows.first + at] : 0;
+        const bool valid = at < rows.left;
+        facts.norm[r] = valid ? a.norm[rows.first + at] : 0;
+        facts.loss[r] = valid && a.loss != NULL ? a.loss[rows.first + at] : 0;
+        facts.label[r] = valid ? a.job.labels[0][rows.first + at] : 0;
     }
     return facts;
 }

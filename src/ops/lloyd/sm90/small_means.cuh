@@ -198,23 +198,23 @@ template <class S>
 static __device__ void small_gather(const struct small_args &a, struct small_memory<S> *m, int p) {
     const int j = (int)threadIdx.x;
     struct small_cluster own = {};
-    const bool there = j < (int)a.job.update.k;
-    if (there)
+    const bool valid = j < (int)a.job.update.k;
+    if (valid)
         own = a.clusters[p * S::NT + j];
     if (j == 0)
         m->totals.known.fault = own.fault;
     m->lane[0][j] = __dadd_rn(0, own.inertia);
     m->lane[1][j] = __dadd_rn(0, own.shift);
     struct small_part part;
-    const bool held = there && own.lost == 0;
+    const bool held = valid && own.lost == 0;
     const float length = fminf(own.fact.length, FLT_MAX);
     const float low = own.fact.length >= 0 ? length * (1 - 0x1p-18f) : 0;
     small_levels(own.fact, held ? filter_level(a.filter.inverse, own.fact.length) : -1,
                  m->part[j / 32].most);
     part.least = small_least(held ? own.fact.length : INFINITY);
-    part.lost = small_least(there && !held ? low : INFINITY);
+    part.lost = small_least(valid && !held ? low : INFINITY);
     part.count = (int64_t)hf_warp_sum((hf_u64)own.count);
-    part.empty = __popc(__ballot_sync(~0u, there && own.empty != 0));
+    part.empty = __popc(__ballot_sync(~0u, valid && own.empty != 0));
     part.negative = __popc(__ballot_sync(~0u, own.count < 0));
     if (j % 32 == 0) {
         struct small_part *const to = &m->part[j / 32];

@@ -70,16 +70,16 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
         const int before = __shfl_up_sync(~0u, sum, step);
         sum += lane >= step ? before : 0;
     }
-    const bool there = first + lane < end && sum <= PAIR_MOST;
-    sm.rows = __popc(__ballot_sync(~0u, there)); /* the same for all lanes */
+    const bool valid = first + lane < end && sum <= PAIR_MOST;
+    sm.rows = __popc(__ballot_sync(~0u, valid)); /* the same for all lanes */
     /* a row of zeros is at the same distance from all, unless lengths matter */
     const bool zero =
         job.metric != HF_EUCLIDEAN && job.norm_x && job.norm_x[b * job.n + r.row] == 0;
-    if (there && zero)
+    if (valid && zero)
         job.labels[b * job.n + r.row] = 0;
-    else if (there && listed)
+    else if (valid && listed)
         r.count = emitted;
-    else if (there)
+    else if (valid)
         job.s.rest[b * job.n + atomicAdd(job.s.rest_count + b, 1)] = r.row;
     sm.entry[lane] = static_cast<int32_t>(own);
     sm.row[lane] = r.row;
@@ -411,8 +411,8 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
     job.stop = step->stop;
     const int64_t turn = COMPARE_THREADS * COMPARE_EACH;
     const int64_t wave = batch * rows->n / (turn * cuda->sms * COMPARE_BLOCKS) + 1;
-    const int64_t there = (rows->n + turn - 1) / turn;
-    const int64_t turns = wave < there ? wave : there;
+    const int64_t enough = (rows->n + turn - 1) / turn;
+    const int64_t turns = wave < enough ? wave : enough;
     static_assert(COMPARE_EACH * COMPARE_TURNS == 32, "as many as a word has bits");
     job.turns = static_cast<int>(turns < COMPARE_TURNS ? turns : COMPARE_TURNS);
     const int64_t each = turn * job.turns;

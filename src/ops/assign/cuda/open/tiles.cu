@@ -186,10 +186,10 @@ __device__ __forceinline__ void near_rows(const struct tiles_job &job, struct ti
     const int listed = static_cast<int>(job.k < HF_NEIGHBORS ? job.k : HF_NEIGHBORS);
     const struct tile_source source = source_of<X, C>(job, 0);
     sm.row[thread] = neighbors.row[tile.first + min(thread, tile.count - 1)];
-    const bool there = tile_own() < tile.count;
+    const bool valid = tile_own() < tile.count;
     struct tile_found<S> found = tile_nothing<S>();
     double own = 0, beyond = 0; /* at least how far its label's centroid, at most how far others */
-    bool done = false, wants = there;
+    bool done = false, wants = valid;
     for (int first = 0; __syncthreads_or(wants && first < listed); first += TILE_K) {
         if (thread < TILE_K)
             sm.arg[thread] = list[min(first + thread, listed - 1)];
@@ -209,7 +209,7 @@ __device__ __forceinline__ void near_rows(const struct tiles_job &job, struct ti
         beyond = next - own;
     }
     const int32_t row = sm.row[tile_own()];
-    const bool decided = there && done && tile_decides(job, found), left = there && !decided;
+    const bool decided = valid && done && tile_decides(job, found), left = valid && !decided;
     if (decided)
         job.labels[row] = found.id;
     if (decided && bounded)
@@ -255,10 +255,10 @@ __device__ __forceinline__ void listed_rows(const struct tiles_job &job, struct 
         __syncthreads();
     }
     const int32_t row = sm.row[tile_own()];
-    const bool there = tile_own() < count, decided = there && tile_decides(job, found);
+    const bool valid = tile_own() < count, decided = valid && tile_decides(job, found);
     if (decided)
         job.labels[b * job.n + row] = found.id;
-    leave_row(there && !decided, row, 0, job.s.open.row + b * job.s.open.cap, NULL,
+    leave_row(valid && !decided, row, 0, job.s.open.row + b * job.s.open.cap, NULL,
               job.s.last_count + b);
 }
 
