@@ -338,7 +338,7 @@ static void alone(void **state) {
         sum_and_gather(comm, ctx->stream);
         hf_context_destroy(ctx);
     }
-    assert_string_equal(hf_scheme_name(HF_SCHEME_NONE), "none");
+    assert_string_equal(hf_scheme_name(HF_SCHEME_OFF), "off");
     assert_null(hf_scheme_name(HF_SCHEME_COUNT));
     assert_null(hf_scheme_name(-1));
 }

@@ -7,6 +7,7 @@
 #include <holdfast/array.h>
 #include <holdfast/base.h>
 #include <holdfast/context.h>
+#include <holdfast/guard.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -120,6 +121,9 @@ typedef struct hf_kmeans_opts {
     void *progress_user;         /* its first argument */
     hf_kmeans_warning warn;      /* NULL means none */
     void *warn_user;             /* its first argument */
+    hf_guard guard;              /* what is done about wrong arithmetic */
+    hf_on_fault on_fault;        /* told of it; NULL means nobody */
+    void *on_fault_user;         /* its first argument */
 } hf_kmeans_opts;
 
 /* The column whose values are spread most: where it dwarfs the others, distances are its own. */
@@ -158,10 +162,9 @@ typedef struct hf_kmeans_result {
     int64_t chunk_rows;       /* rows worked on at once */
     char kernel_assign[64];   /* kernel row that assigned, for the record */
     char kernel_update[64];   /* kernel row that summed */
-    char guard[16];           /* protection scheme: "none" */
-    int64_t faults_detected;  /* by the protection scheme */
-    int64_t faults_corrected; /* in place */
-    int64_t reruns;           /* of a kernel, after a fault */
+    char guard[16];           /* the scheme in force; "off" where the kernels have no checks */
+    uint32_t checks;          /* bit i: check hf_guard_check_name(i) was made, in all iterations */
+    hf_guard_counts faults;   /* what they looked at and found */
 } hf_kmeans_result;
 
 /* Cluster the rows of x into opts->k groups with Lloyd's algorithm.
@@ -226,6 +229,10 @@ typedef struct hf_predict_opts {
     const hf_array *weights;   /* predict: [n, 1] of any type, >= 0, not all 0; NULL means 1 */
     hf_rows_progress progress; /* NULL means none */
     void *user;                /* first argument of progress, and of the sink of transform */
+    hf_guard guard;            /* what is done about wrong arithmetic */
+    hf_on_fault on_fault;      /* told of it; NULL means nobody */
+    void *on_fault_user;       /* its first argument */
+    hf_guard_counts *faults;   /* out, what the checks looked at and found; NULL: not wanted */
 } hf_predict_opts;
 
 /* Where hf_kmeans_predict_with() writes; what is NULL is not wanted, but labels must be. */

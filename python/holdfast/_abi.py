@@ -63,6 +63,19 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_STOP_MAX_ITER": 3,
         "HF_STOP_CANCELLED": 4,
     },
+    "hf_guard": {
+        "HF_GUARD_DEFAULT": 0,
+        "HF_GUARD_OFF": 1,
+        "HF_GUARD_DETECT": 2,
+        "HF_GUARD_CORRECT": 3,
+        "HF_GUARD_SAMPLED": 4,
+    },
+    "hf_fault_kind": {
+        "HF_FAULT_KIND_UNKNOWN": 0,
+        "HF_FAULT_TRANSIENT": 1,
+        "HF_FAULT_INTERMITTENT": 2,
+        "HF_FAULT_PERMANENT": 3,
+    },
 }
 
 Status = C.c_int
@@ -152,6 +165,35 @@ class OpenOpts(C.Structure):
     ]
 
 
+class GuardCounts(C.Structure):
+    """hf_guard_counts."""
+
+    _fields_ = [
+        ("checked", C.c_int64),
+        ("suspected", C.c_int64),
+        ("confirmed", C.c_int64),
+        ("repaired", C.c_int64),
+        ("rolled_back", C.c_int64),
+        ("beyond", C.c_int64),
+    ]
+
+
+class FaultNote(C.Structure):
+    """hf_fault_note."""
+
+    _fields_ = [
+        ("check", C.c_char_p),
+        ("kernel", C.c_char_p),
+        ("text", C.c_char_p),
+        ("row", C.c_int64),
+        ("column", C.c_int64),
+        ("iteration", C.c_int),
+        ("unit", C.c_int),
+        ("kind", C.c_int),
+        ("repaired", C.c_int),
+    ]
+
+
 class Iteration(C.Structure):
     """hf_kmeans_iteration."""
 
@@ -170,6 +212,7 @@ class Iteration(C.Structure):
 
 Progress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, _P(Iteration), C.c_int64, C.c_int64)
 Warn = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
+OnFault = C.CFUNCTYPE(None, C.c_void_p, _P(FaultNote))
 RowsProgress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64)
 # distances is an address, from which whole chunks are copied.
 TransformSink = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p)
@@ -200,6 +243,9 @@ class KMeansOpts(C.Structure):
         ("progress_user", C.c_void_p),
         ("warn", Warn),
         ("warn_user", C.c_void_p),
+        ("guard", C.c_int),
+        ("on_fault", OnFault),
+        ("on_fault_user", C.c_void_p),
     ]
 
 
@@ -244,9 +290,8 @@ class KMeansResult(C.Structure):
         ("kernel_assign", C.c_char * 64),
         ("kernel_update", C.c_char * 64),
         ("guard", C.c_char * 16),
-        ("faults_detected", C.c_int64),
-        ("faults_corrected", C.c_int64),
-        ("reruns", C.c_int64),
+        ("checks", C.c_uint32),
+        ("faults", GuardCounts),
     ]
 
 
@@ -260,6 +305,10 @@ class PredictOpts(C.Structure):
         ("weights", _P(Array)),
         ("progress", RowsProgress),
         ("user", C.c_void_p),
+        ("guard", C.c_int),
+        ("on_fault", OnFault),
+        ("on_fault_user", C.c_void_p),
+        ("faults", _P(GuardCounts)),
     ]
 
 
@@ -283,6 +332,8 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_scaling": Scaling,
     "hf_prep_opts": PrepOpts,
     "hf_open_opts": OpenOpts,
+    "hf_guard_counts": GuardCounts,
+    "hf_fault_note": FaultNote,
     "hf_kmeans_iteration": Iteration,
     "hf_kmeans_opts": KMeansOpts,
     "hf_column_note": ColumnNote,
@@ -293,6 +344,7 @@ STRUCTS: dict[str, type[C.Structure]] = {
 CALLBACKS = {
     "hf_kmeans_progress": Progress,
     "hf_kmeans_warning": Warn,
+    "hf_on_fault": OnFault,
     "hf_rows_progress": RowsProgress,
     "hf_transform_sink": TransformSink,
 }
@@ -333,6 +385,9 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_file_set_end": (Status, [_a]),
     "hf_file_set_at": (C.c_int, [_a, C.c_int, _a, _a]),
     "hf_file_set_commit": (Status, [_a, _a]),
+    "hf_guard_name": (C.c_char_p, [C.c_int]),
+    "hf_guard_check_name": (C.c_char_p, [C.c_int]),
+    "hf_fault_kind_text": (C.c_char_p, [C.c_int]),
     "hf_kmeans_fit": (Status, [_a, _a, _a, _a]),
     "hf_kmeans_fit_source": (Status, [_a, _a, _a, _a]),
     "hf_kmeans_fit_batch": (Status, [_a, _a, C.c_int64, _a, _a]),

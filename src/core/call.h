@@ -4,6 +4,7 @@
 #define HF_CALL_H
 
 #include "comm/comm.h"
+#include "core/scheme.h"
 #include "device/device.h"
 #include <stddef.h>
 
@@ -25,8 +26,15 @@ struct hf_call {
     void *ws;             /* workspace: memory of the device, aligned to HF_ALIGN, not cleared */
     struct hf_slot *slot; /* in memory of the device: where the kernel tells what went wrong, */
     uint32_t kernel;      /* and as whose finding */
+    uint32_t scheme;      /* enum hf_scheme: a kernel without checks ignores it, */
+    uint32_t checks;      /* and the checks wanted of a kernel, HF_CHECK_BIT()s; 0 when off */
     const struct hf_kernel *step[HF_MAX_STEPS]; /* those planned for what hf_kernel.steps told */
 };
+
+/* Is a check wanted of the kernel? */
+static inline bool hf_call_checks(const struct hf_call *call, enum hf_fault fault) {
+    return (call->checks & HF_CHECK_BIT(fault)) != 0;
+}
 
 /* The same call with other arguments, to ask about a part of it. */
 static inline struct hf_call hf_call_part(const struct hf_call *call, const void *args) {

@@ -142,6 +142,8 @@ hf_status hf_ctx_leave(hf_context *ctx, hf_status status) {
         status = hf_verify(ctx);
     else
         (void)hf_guard_forget(ctx);
+    ctx->guard.scheme = HF_SCHEME_OFF;
+    ctx->guard.checks = 0;
     __atomic_store_n(&ctx->busy, 0, __ATOMIC_RELEASE);
     return status;
 }

@@ -6,16 +6,25 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "core/scheme.h"
 #include "core/tune.h"
 #include "device/device.h"
 #include <holdfast/array.h>
 #include <holdfast/context.h>
+#include <holdfast/guard.h>
 #include <stdbool.h>
 
 #define HF_GUARD_KERNELS 32
 
 /* The guard slot, and who may have written to it. */
-struct hf_guard {
+struct hf_guard_state {
+    uint32_t scheme;        /* enum hf_scheme of the calls, and */
+    uint32_t checks;        /* which checks they make: 0 when off */
+    uint32_t covered;       /* those that kernels made */
+    hf_guard_counts counts; /* of the call at work, beside what the slot counts */
+    hf_on_fault on_fault;   /* NULL: nobody is told */
+    void *on_fault_user;
+    int iteration;        /* for what is told */
     struct hf_slot *slot; /* in memory of the device */
     uint32_t *told;       /* the word that hf_verify() reads: 0, or enum hf_fault */
     const struct hf_kernel *kernel[HF_GUARD_KERNELS]; /* that ran since it was last cleared, by */
@@ -41,7 +50,7 @@ struct hf_context {
     const struct hf_kernel *last_kernel[HF_MAX_OPS]; /* which row ran last, by op id */
     struct hf_tune tune; /* the user's tuning file, read when the first plan is made */
     bool tune_loaded;
-    struct hf_guard guard;
+    struct hf_guard_state guard;
 };
 
 /* The beginning and the end of a public call that computes; the end returns status or, where that

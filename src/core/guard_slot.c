@@ -3,7 +3,7 @@
 #include "core/run.h"
 
 hf_status hf_guard_clear(hf_context *ctx) {
-    struct hf_guard *guard = &ctx->guard;
+    struct hf_guard_state *guard = &ctx->guard;
     const struct hf_slot empty = {.told = guard->told};
     *guard->told = HF_FAULT_NONE;
     guard->kernels = 0;
@@ -15,7 +15,7 @@ hf_status hf_guard_forget(hf_context *ctx) {
 }
 
 hf_status hf_guard_open(hf_context *ctx) {
-    struct hf_guard *guard = &ctx->guard;
+    struct hf_guard_state *guard = &ctx->guard;
     guard->slot = &guard->of_host;
     guard->told = &guard->word;
     if (ctx->device->slot != NULL)

@@ -29,7 +29,7 @@ struct hf_kernel {
     uint32_t dtypes;  /* HF_DT() bits of the data */
     uint32_t isa; /* enum hf_isa_id on the CPU; on a GPU the least compute capability, such as 80 */
     uint32_t traits;
-    uint32_t guards; /* protection schemes fused into the kernel; none so far */
+    uint32_t guards; /* the checks that it makes by itself, HF_CHECK_BIT()s */
     int tile[3];
     bool (*supports)(const struct hf_call *call);    /* NULL: every call of these dtypes */
     size_t (*workspace)(const struct hf_call *call); /* bytes; NULL: 0 */

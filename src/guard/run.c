@@ -4,16 +4,6 @@
 #include "core/plan.h"
 #include "guard/guard.h"
 
-static const char *const scheme_names[HF_SCHEME_COUNT] = {
-#define SCHEME(NAME, name) #name,
-#include "guard/scheme.def"
-#undef SCHEME
-};
-
-const char *hf_scheme_name(int id) {
-    return id >= 0 && id < HF_SCHEME_COUNT ? scheme_names[id] : NULL;
-}
-
 hf_status hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void *args,
                      struct hf_call *call) {
     *call = (struct hf_call){.device = &ctx->props,
@@ -21,6 +11,8 @@ hf_status hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void
                              .args = args,
                              .stream = ctx->stream,
                              .slot = ctx->guard.slot,
+                             .scheme = ctx->guard.scheme,
+                             .checks = ctx->guard.checks,
                              .kernel = hf_guard_number(ctx, kernel)};
     return hf_plan_steps(ctx, kernel, call);
 }
@@ -32,6 +24,7 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
     if (bytes > 0)
         HF_TRY(hf_workspace(ctx, bytes, &call.ws));
     ctx->last_kernel[op] = kernel;
+    ctx->guard.covered |= kernel->guards & call.checks;
     hf_status status = kernel->run(&call);
     if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);

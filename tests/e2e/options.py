@@ -36,7 +36,8 @@ def defaults():
     equal(report["result"]["centroids_dtype"], "f32")
     equal(report["result"]["centroids_shape"], [6, 5])
     check(report["result"]["converged"] and report["result"]["stop"] in ("labels", "tol"), "stop")
-    equal(report["guard"], {"scheme": "none", "detected": 0, "corrected": 0, "reruns": 0})
+    equal(report["guard"]["scheme"], "correct")
+    equal(report["guard"]["confirmed"], 0)
     check(report["memory"]["peak_bytes"] > 0 and report["plan"]["assign"], "memory and plan")
     for name in ("load", "init", "iterate", "finish", "write", "total"):
         check(0 <= report["seconds"][name] < 60, name)

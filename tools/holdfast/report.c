@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
+#include "guard_report.h"
 #include "labels_format.h"
 #include "cluster_spread.h"
 #include <math.h>
@@ -192,18 +193,16 @@ json_t *report_json(struct report *r) {
     json_t *files = r->files ? r->files : json_null();
     r->files = NULL;
     return json_pack(
-        "{s:{s:s, s:s}, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:{s:s, s:I, s:I, s:I}, s:o, s:o, "
+        "{s:{s:s, s:s}, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:I}, s:o, s:o, s:o, "
         "s:{s:I, s:I, s:I}, s:o, s:o}",
         "holdfast", "version", hf_version(), "command", "kmeans", "data", json_data(r),
         "preparation", preparation_json(&r->options->preparation, r->data), "options",
         json_options(r), "result", json_result(r), "plan", "assign", fit->kernel_assign, "update",
-        fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard", "scheme",
-        fit->guard, "detected", (json_int_t)fit->faults_detected, "corrected",
-        (json_int_t)fit->faults_corrected, "reruns", (json_int_t)fit->reruns, "work",
-        json_work(fit), "seconds", json_costs(r), "memory", "peak_bytes",
-        (json_int_t)tool_peak_memory(), "workspace_bytes", (json_int_t)fit->workspace_bytes,
-        "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "history", json_history(fit), "files",
-        files);
+        fit->kernel_update, "chunk_rows", (json_int_t)fit->chunk_rows, "guard",
+        guard_json(fit->guard, fit->checks, &fit->faults), "work", json_work(fit), "seconds",
+        json_costs(r), "memory", "peak_bytes", (json_int_t)tool_peak_memory(), "workspace_bytes",
+        (json_int_t)fit->workspace_bytes, "limit_bytes", (json_int_t)hf_context_memory(r->ctx),
+        "history", json_history(fit), "files", files);
 }
 
 static void summary_work(const struct report *r, FILE *out) {
@@ -279,6 +278,7 @@ void report_summary(const struct report *r, FILE *out) {
     fprintf(out, "  kernels   %s, %s; %d thread%s on %s\n", fit->kernel_assign, fit->kernel_update,
             hf_context_threads(r->ctx), hf_context_threads(r->ctx) == 1 ? "" : "s",
             hf_context_device(r->ctx));
+    guard_summary(fit->guard, &fit->faults, out);
     fprintf(out, "  time      load %s, init %s, iterate %s, finish %s, write %s; total %s\n",
             tool_seconds_text(r->seconds_load), tool_seconds_text(fit->seconds_init),
             tool_seconds_text(fit->seconds_iterate), tool_seconds_text(fit->seconds_finish),

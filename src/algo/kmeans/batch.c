@@ -8,6 +8,7 @@
 #include "algo/kmeans/together.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "guard/guard.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ struct batch {
 static void fit_one(const struct batch *b, int worker, int64_t i) {
     hf_kmeans_opts opts = *b->opts;
     opts.seed += (uint64_t)i;
-    opts.warn = NULL; /* it is for the caller's thread */
+    opts.warn = NULL;     /* it is for the caller's thread, */
+    opts.on_fault = NULL; /* and so is this */
     b->status[i] = hf_fit_rows(b->ctx[worker], &b->x[i], NULL, &opts, &b->fits[i]);
     if (b->status[i] != HF_OK && (b->failed[worker] < 0 || i < b->failed[worker])) {
         b->failed[worker] = i;
@@ -122,7 +124,8 @@ static hf_status check_batch(hf_context *ctx, const hf_array *x, int64_t batch,
     struct hf_shape shape;
     hf_kmeans_opts full;
     HF_TRY(hf_check_rows(ctx, &x[0], NULL, &shape));
-    return hf_check_opts(ctx, opts, &shape, &full);
+    HF_TRY(hf_check_opts(ctx, opts, &shape, &full));
+    return hf_guard_begin(ctx, opts->guard, NULL, NULL);
 }
 
 /* Arguments are checked and can be read by the host. */

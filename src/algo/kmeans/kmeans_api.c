@@ -15,7 +15,9 @@
 #include "base/mem.h"
 #include "core/array.h"
 #include "rows/resident.h"
+#include "guard/guard.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +77,9 @@ void hf_fit_move_result(struct hf_fit *fit, struct hf_restart *best, hf_kmeans_r
                            .seconds_finish = fit->outcome.seconds_finish,
                            .workspace_bytes = fit->memory.held_bytes + problem->ctx->workspace_peak,
                            .chunk_rows = hf_min64(fit->data.rows.chunk_rows, problem->n),
-                           .guard = "none"};
+                           .checks = problem->ctx->guard.covered};
     memcpy(result->kernel_assign, fit->outcome.kernel_assign, sizeof(result->kernel_assign));
+    snprintf(result->guard, sizeof result->guard, "%s", hf_guard_in_force(problem->ctx));
     memcpy(result->kernel_update, fit->outcome.kernel_update, sizeof(result->kernel_update));
     fit->centers.best = NULL;
     fit->labels.host = NULL;
@@ -113,8 +116,12 @@ static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
     hf_status status = hf_fit_begin(fit);
     if (status == HF_OK)
         status = hf_restarts(fit, &best);
+    hf_guard_counts faults = {0};
+    if (status == HF_OK)
+        status = hf_guard_read(fit->problem.ctx, &faults);
     if (status == HF_OK) {
         hf_fit_move_result(fit, &best, result);
+        result->faults = faults;
         warn_of_empty(&fit->problem, result);
         result->seconds_total = hf_now_s() - begin;
     }
@@ -158,6 +165,8 @@ static hf_status run_fit(hf_context *ctx, const hf_array *x, const hf_source *so
         status = hf_host_args_open(ctx, &seen.centroids, &seen.weights, &on_host);
     if (status == HF_OK)
         status = hf_check_opts(ctx, opts ? &seen : NULL, &shape, &fit.problem.opts);
+    if (status == HF_OK)
+        status = hf_guard_begin(ctx, seen.guard, seen.on_fault, seen.on_fault_user);
     if (status == HF_OK) {
         fit.problem.n_all = shape.n;
         fit.problem.d = shape.d;
@@ -248,6 +257,7 @@ static hf_status check_predict(hf_context *ctx, const struct hf_predict_args *ar
     const hf_predict_opts *o = &args->opts;
     HF_TRY(hf_check_rows(ctx, args->x, args->source, shape));
     HF_TRY(hf_check_metric(ctx, o->metric, o->precision));
+    HF_TRY(hf_guard_begin(ctx, o->guard, o->on_fault, o->on_fault_user));
     if ((unsigned)o->nan > HF_NAN_DROP)
         return hf_ctx_fail(ctx, HF_E_ARG, "unknown policy for NaN %u: the header lists 0 to %u",
                            (unsigned)o->nan, (unsigned)HF_NAN_DROP);
@@ -280,6 +290,8 @@ static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *
         args.centroids = *centroids;
         status = sink ? hf_transform(ctx, &args, sink) : predict_outputs(ctx, &args);
     }
+    if (status == HF_OK && args.opts.faults)
+        status = hf_guard_read(ctx, args.opts.faults);
     hf_resident_clear(ctx, &resident);
     hf_host_args_close(&on_host);
     return status;
