@@ -119,6 +119,7 @@ static void every_type_to_f64(void **state) {
     const uint16_t f16[] = {0x3c00, 0x0001, 0xfbff}, bf16[] = {0x3f80, 0x0001, 0xff7f};
     const uint8_t u8[] = {0, 128, 255};
     const int32_t i32[] = {INT32_MIN, 0, INT32_MAX};
+    const int8_t i8[] = {-128, 0, 127};
     const struct {
         const void *data;
         hf_dtype dtype;
@@ -130,6 +131,7 @@ static void every_type_to_f64(void **state) {
         {bf16, HF_BF16, {1.0, 0x1p-133, -0x1.fep127}},
         {u8, HF_U8, {0.0, 128.0, 255.0}},
         {i32, HF_I32, {-2147483648.0, 0.0, 2147483647.0}},
+        {i8, HF_I8, {-128.0, 0.0, 127.0}},
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         double got[3];
@@ -142,9 +144,10 @@ static void every_type_to_f64(void **state) {
 
 static void names(void **state) {
     (void)state;
-    static const char *const want[] = {"none", "f32", "f64", "f16", "bf16", "u8", "i32", "none"};
-    static const size_t bytes[] = {0, 4, 8, 2, 2, 1, 4, 0};
-    for (int t = 0; t < 8; t++) {
+    static const char *const want[] = {"none", "f32", "f64", "f16", "bf16",
+                                       "u8",   "i32", "i8",  "none"};
+    static const size_t bytes[] = {0, 4, 8, 2, 2, 1, 4, 1, 0};
+    for (int t = 0; t < 9; t++) {
         assert_string_equal(hf_dtype_name((hf_dtype)t), want[t]);
         assert_int_equal(hf_dtype_bytes((hf_dtype)t), bytes[t]);
     }

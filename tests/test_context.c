@@ -157,7 +157,7 @@ static void arrays(void **state) {
     } bad[] = {
         {{NULL, HF_F32, 3, 4, 4}, "NULL"},
         {{&err, HF_DTYPE_NONE, 3, 4, 4}, "dtype 0"},
-        {{&err, (hf_dtype)7, 3, 4, 4}, "dtype 7"},
+        {{&err, (hf_dtype)8, 3, 4, 4}, "dtype 8"},
         {{&err, HF_F32, 0, 4, 4}, "0 x 4"},
         {{&err, HF_F32, 3, -1, 4}, "3 x -1"},
         {{&err, HF_F32, 3, 4, 3}, "row_stride of 3"},

@@ -42,13 +42,14 @@ typedef enum hf_dtype {
     HF_F16 = 3,  /* IEEE binary16 */
     HF_BF16 = 4, /* the upper half of a binary32 */
     HF_U8 = 5,   /* unsigned byte */
-    HF_I32 = 6   /* two's complement, labels and integer weights */
+    HF_I32 = 6,  /* two's complement, labels and integer weights */
+    HF_I8 = 7    /* two's complement, products of matrices alone */
 } hf_dtype;
 
 /* A short English phrase for a status ("out of memory"); never NULL. */
 HF_API const char *hf_status_text(hf_status status);
 
-/* "f32", "f64", "f16", "bf16", "u8", "i32"; "none" for anything else. */
+/* "f32", "f64", "f16", "bf16", "u8", "i32", "i8"; "none" for anything else. */
 HF_API const char *hf_dtype_name(hf_dtype dtype);
 
 /* Bytes of one element; 0 for HF_DTYPE_NONE. */

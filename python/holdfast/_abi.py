@@ -31,6 +31,7 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_BF16": 4,
         "HF_U8": 5,
         "HF_I32": 6,
+        "HF_I8": 7,
     },
     "hf_header": {"HF_HEADER_AUTO": 0, "HF_HEADER_YES": 1, "HF_HEADER_NO": 2},
     "hf_scale": {
@@ -56,6 +57,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "hf_centroids": {"HF_CENTROIDS_WIDE": 0, "HF_CENTROIDS_SAME": 1},
     "hf_skipping": {"HF_SKIP_AUTO": 0, "HF_SKIP_OFF": 1, "HF_SKIP_ON": 2},
     "hf_nan": {"HF_NAN_ERROR": 0, "HF_NAN_DROP": 1},
+    "hf_order": {"HF_ROW_MAJOR": 0, "HF_COL_MAJOR": 1},
     "hf_stop": {
         "HF_STOP_NONE": 0,
         "HF_STOP_LABELS": 1,
@@ -325,6 +327,46 @@ class Prediction(C.Structure):
     ]
 
 
+class GemmArgs(C.Structure):
+    """hf_gemm_args."""
+
+    _fields_ = [
+        ("order", C.c_int),
+        ("trans_a", C.c_int),
+        ("trans_b", C.c_int),
+        ("m", C.c_int64),
+        ("n", C.c_int64),
+        ("k", C.c_int64),
+        ("dtype", C.c_int),
+        ("dtype_c", C.c_int),
+        ("alpha", C.c_double),
+        ("beta", C.c_double),
+        ("a", C.c_void_p),
+        ("b", C.c_void_p),
+        ("c", C.c_void_p),
+        ("lda", C.c_int64),
+        ("ldb", C.c_int64),
+        ("ldc", C.c_int64),
+        ("batch", C.c_int64),
+        ("stride_a", C.c_int64),
+        ("stride_b", C.c_int64),
+        ("stride_c", C.c_int64),
+    ]
+
+
+class GemmReport(C.Structure):
+    """hf_gemm_report."""
+
+    _fields_ = [
+        ("arithmetic", C.c_char * 48),
+        ("kernel", C.c_char * 64),
+        ("seconds", C.c_double),
+        ("error", C.c_double),
+        ("tiny", C.c_double),
+        ("workspace_bytes", C.c_uint64),
+    ]
+
+
 STRUCTS: dict[str, type[C.Structure]] = {
     "hf_array": Array,
     "hf_source": Source,
@@ -340,6 +382,8 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_kmeans_result": KMeansResult,
     "hf_predict_opts": PredictOpts,
     "hf_prediction": Prediction,
+    "hf_gemm_args": GemmArgs,
+    "hf_gemm_report": GemmReport,
 }
 CALLBACKS = {
     "hf_kmeans_progress": Progress,
@@ -363,6 +407,7 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_context_device": (C.c_char_p, [_a]),
     "hf_context_threads": (C.c_int, [_a]),
     "hf_context_memory": (C.c_uint64, [_a]),
+    "hf_gemm": (Status, [_a, _a, _a]),
     "hf_dataset_open": (Status, [_a, C.c_char_p, _a, _a]),
     "hf_dataset_close": (None, [_a]),
     "hf_dataset_array": (_P(Array), [_a]),

@@ -21,6 +21,8 @@ const char *hf_dtype_name(hf_dtype dtype) {
         return "u8";
     case HF_I32:
         return "i32";
+    case HF_I8:
+        return "i8";
     case HF_DTYPE_NONE:
         break;
     }
@@ -38,6 +40,7 @@ size_t hf_dtype_bytes(hf_dtype dtype) {
     case HF_BF16:
         return 2;
     case HF_U8:
+    case HF_I8:
         return 1;
     case HF_DTYPE_NONE:
         break;
@@ -106,6 +109,8 @@ double hf_load_f64(const void *data, hf_dtype dtype, int64_t i) {
         return (double)((const uint8_t *)data)[i];
     case HF_I32:
         return (double)((const int32_t *)data)[i];
+    case HF_I8:
+        return (double)((const int8_t *)data)[i];
     case HF_DTYPE_NONE:
         break;
     }
@@ -192,6 +197,9 @@ void hf_store_f64(void *data, hf_dtype dtype, int64_t i, double v) {
         break;
     case HF_I32:
         ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    case HF_I8:
+        ((int8_t *)data)[i] = (int8_t)v;
         break;
     default:
         break;

@@ -85,7 +85,7 @@ bool hf_tune_path(char *path, size_t bytes) {
 }
 
 static hf_dtype dtype_find(const char *name) {
-    for (int dtype = HF_F32; dtype <= HF_I32; dtype++)
+    for (int dtype = HF_F32; dtype <= HF_I8; dtype++)
         if (strcmp(hf_dtype_name((hf_dtype)dtype), name) == 0)
             return (hf_dtype)dtype;
     return HF_DTYPE_NONE;

@@ -40,7 +40,7 @@ int hf_dev_op_find(const char *name, hf_dev_op *info) {
 static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = '\0';
-    for (int t = HF_F32; t <= HF_I32; t++)
+    for (int t = HF_F32; t <= HF_I8; t++)
         if ((dtypes & HF_DT(t)) && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? " " : "",
                                      hf_dtype_name((hf_dtype)t));

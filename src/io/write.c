@@ -49,6 +49,8 @@ static const char *type_code(hf_dtype dtype) {
         return "u1";
     case HF_I32:
         return "i4";
+    case HF_I8:
+        return "i1";
     case HF_DTYPE_NONE:
         break;
     }
@@ -61,7 +63,7 @@ static void make_header(char header[HEADER_BYTES], const hf_array *a, bool vecto
     const uint16_t one = 1;
     unsigned char low;
     memcpy(&low, &one, 1);
-    const char order = a->dtype == HF_U8 ? '|' : low == 1 ? '<' : '>';
+    const char order = hf_dtype_bytes(a->dtype) == 1 ? '|' : low == 1 ? '<' : '>';
     char text[HEADER_BYTES];
     char second[24] = "";
     if (!vector)

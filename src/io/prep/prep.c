@@ -21,7 +21,7 @@ static hf_status check_source(const hf_array *x, const hf_source *source, hf_err
         HF_TRY(hf_array_check(x, "x", err));
     else if (source->rows < 1 || source->cols < 1 || source->read == NULL)
         return hf_fail(err, HF_E_ARG, "hf_prep_create: source needs rows, columns and read");
-    if (dtype == HF_I32 || hf_dtype_bytes(dtype) == 0)
+    if (dtype == HF_I32 || dtype == HF_I8 || hf_dtype_bytes(dtype) == 0)
         return hf_fail(err, HF_E_ARG, "hf_prep_create: rows of type %s cannot be clustered",
                        hf_dtype_name(dtype));
     return HF_OK;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products of matrices whose bits do not depend on what is computed beside them. */
+#ifndef HF_GEMM_H
+#define HF_GEMM_H
+
+#include <holdfast/base.h>
+#include <holdfast/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a matrix lies in memory. */
+typedef enum hf_order {
+    HF_ROW_MAJOR = 0, /* element (i, j) is element i * ld + j */
+    HF_COL_MAJOR = 1  /* element (i, j) is element i + j * ld */
+} hf_order;
+
+/* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory.
+ *
+ * op(A) is m x k, op(B) is k x n, C is m x n; op(X) is X or, with trans_x, its transpose, so that A
+ * as stored is m x k or k x m. A and B have one type, C may have another:
+ *
+ *   A and B     C             computed in
+ *   F32         F32           float32
+ *   F64         F64           float64
+ *   F16, BF16   the same,     float32; a C of 16 bits is rounded once, at the end
+ *               or F32
+ *   I8          I32           int32 modulo 2^32: exact up to k = 131071
+ *
+ * As in BLAS, A and B are not read if alpha or k is 0, C is not read if beta is 0, and C is left as
+ * it is if beta is 1 as well. alpha and beta are rounded to the type computed in; for I8 they must
+ * be whole numbers that fit into int32. C shares no memory with A and B.
+ *
+ * An element of C depends on its row of op(A), its column of op(B), its own value before, k, alpha,
+ * beta and the types alone: not on m, n, batch, order, leading dimensions, addresses, threads or
+ * the instruction set. With s_b the sum of products p = 256 b .. 256 b + 255 as a chain of fused
+ * multiply-adds in that order, from 0, and t = ((s_0 + s_1) + s_2) + ..., it is
+ * fma(alpha, t, beta C), or alpha t if beta is 0. Each NaN is the positive quiet NaN without a
+ * payload. The rounding mode and flush-to-zero mode of the caller are not looked at. */
+typedef struct hf_gemm_args {
+    hf_order order;   /* of A, B and C */
+    int trans_a;      /* A is stored as its transpose */
+    int trans_b;      /* B is stored as its transpose */
+    int64_t m;        /* rows of C, at least 0 */
+    int64_t n;        /* columns of C, at least 0 */
+    int64_t k;        /* products of a sum, at least 0 */
+    hf_dtype dtype;   /* of A and B */
+    hf_dtype dtype_c; /* of C; 0 means that of A and B, I32 for I8 */
+    double alpha;     /* factor of the product */
+    double beta;      /* factor of C as it was */
+    const void *a;    /* NULL is allowed where it is not read */
+    const void *b;    /* the same */
+    void *c;          /* NULL is allowed where m or n is 0 */
+    int64_t lda;      /* elements from one row of A as stored to the next, from one column to the
+                         next with HF_COL_MAJOR; 0 means no gaps */
+    int64_t ldb;      /* the same of B */
+    int64_t ldc;      /* the same of C */
+    int64_t batch;    /* 0 means 1 */
+    int64_t stride_a; /* elements from one A to the next; 0 means the same A for all */
+    int64_t stride_b; /* the same of B */
+    int64_t stride_c; /* at least a whole C if batch is above 1, since no two may overlap */
+} hf_gemm_args;
+
+/* What a product was computed with. */
+typedef struct hf_gemm_report {
+    char arithmetic[48]; /* "f32 FMA chain, blocks of 256": equal names, equal bits; "none" where
+                            nothing was multiplied */
+    char kernel[64];     /* the kernel that ran */
+    double seconds;      /* of the call */
+    double error;        /* |C - exact C| <= error * (|alpha| |A| |B| + |beta C|) + tiny for each
+                            element, unless the calculation overflows */
+    double tiny;         /* from products that underflow, and from the type of C */
+    uint64_t workspace_bytes; /* held beside the matrices */
+} hf_gemm_report;
+
+/* Compute. report may be NULL; it is written on HF_OK only.
+ * HF_E_ARG    a dimension below 0, a leading dimension or stride that is too small, a type or pair
+ *             of types that is not in the table, NULL for a matrix that is needed
+ * HF_E_NOMEM  the workspace does not fit the context's memory limit
+ * HF_E_BUSY   the context is at work for another call */
+HF_API hf_status hf_gemm(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

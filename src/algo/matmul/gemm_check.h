@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The arguments of hf_gemm(). */
+#ifndef HF_GEMM_CHECK_H
+#define HF_GEMM_CHECK_H
+
+#include "core/context.h"
+#include <holdfast/gemm.h>
+
+/* Check args; *full: the same product as op gemm wants it, row-major and complete. */
+hf_status hf_gemm_check(hf_context *ctx, const hf_gemm_args *args, hf_gemm_args *full);
+
+#endif
