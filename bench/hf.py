@@ -28,11 +28,14 @@ class ContextOpts(C.Structure):
 
 
 def members(name, known):
-    """Of a struct of kmeans.h, as ctypes wants them; `known`: types that are not C's own."""
-    with open(os.path.join(HERE, "..", "include", "holdfast", "kmeans.h")) as f:
-        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    """Of a struct of a public header, as ctypes wants them; `known`: types that are not C's own."""
+    text = ""
+    for header in ("guard.h", "kmeans.h"):
+        with open(os.path.join(HERE, "..", "include", "holdfast", header)) as f:
+            text += re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
     types = dict({"double": C.c_double, "int": C.c_int, "int32_t": C.c_int32, "int64_t": C.c_int64,
-                  "uint64_t": C.c_uint64, "char": C.c_char, "void": None}, **known)
+                  "uint32_t": C.c_uint32, "uint64_t": C.c_uint64, "char": C.c_char, "void": None},
+                 **known)
     types.update(dict.fromkeys(re.findall(r"typedef enum (\w+)", text), C.c_int))
     types.update(dict.fromkeys(re.findall(r"typedef \w+ \(\*(\w+)\)\(", text), C.c_void_p))
     fields = []
@@ -44,6 +47,10 @@ def members(name, known):
             kind = {"char": C.c_char_p, "void": C.c_void_p}.get(of) or C.POINTER(kind)
         fields.append((field, kind * int(count) if count else kind))
     return fields
+
+
+class GuardCounts(C.Structure):
+    _fields_ = members("hf_guard_counts", {})
 
 
 class Iteration(C.Structure):
@@ -60,7 +67,7 @@ class ColumnNote(C.Structure):
 
 class Result(C.Structure):
     _fields_ = members("hf_kmeans_result", {"hf_array": Array, "hf_kmeans_iteration": Iteration,
-                                            "hf_column_note": ColumnNote})
+                                            "hf_column_note": ColumnNote, "hf_guard_counts": GuardCounts})
 
 
 class Kernel(C.Structure):
