@@ -27,7 +27,8 @@ struct hf_sample_args {
     void *rows;     /* [2, count, d] out: these rows of x; NULL when not wanted */
 };
 
-/* Row i is drawn rows * (w / sums[0] + w drawn_distance / sums[1]) / 2 times on average; w over that. */
+/* Row i is drawn rows * (w / sums[0] + w drawn_distance / sums[1]) / 2 times on average; w over
+ * that. */
 static inline double hf_sample_weight(const double *sums, double drawn_distance, double rows) {
     const double by_distance = sums[1] > 0 ? drawn_distance / sums[1] : 1 / sums[0];
     return 2 / (rows * (1 / sums[0] + by_distance));
