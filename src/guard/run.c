@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run.h"
 
+#include "core/inject.h"
 #include "core/plan.h"
 #include "guard/guard.h"
 
@@ -25,7 +26,7 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
         HF_TRY(hf_workspace(ctx, bytes, &call.ws));
     ctx->last_kernel[op] = kernel;
     ctx->guard.covered |= kernel->guards & call.checks;
-    hf_status status = kernel->run(&call);
+    hf_status status = HF_RUN_KERNEL(kernel, &call);
     if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);
     if (status == HF_OK)
@@ -51,7 +52,7 @@ hf_status hf_run_part(const struct hf_call *call, const struct hf_kernel *kernel
                       void *ws) {
     struct hf_call part = hf_call_part(call, args);
     part.ws = ws;
-    return kernel->run(&part);
+    return HF_RUN_KERNEL(kernel, &part);
 }
 
 hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,

@@ -25,8 +25,12 @@ int hf_isa_find(const char *name);
 #if defined(HF_ISA)
 #define HF_PASTE_(a, b) a##_##b
 #define HF_PASTE(a, b) HF_PASTE_(a, b)
-/* name_<isa>: external names of per-ISA objects */
+/* name_<isa>: external names of per-ISA objects; of those with planted faults name_<isa>_inject */
+#ifdef HF_INJECT
+#define HF_ISA_NAME(name) HF_PASTE(HF_PASTE(name, HF_ISA), inject)
+#else
 #define HF_ISA_NAME(name) HF_PASTE(name, HF_ISA)
+#endif
 #define HF_ISA_ID HF_PASTE(HF_ISA_ID, HF_ISA)
 #define HF_STR_(x) #x
 #define HF_STR(x) HF_STR_(x)

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "core/kernel.h"
+#include "core/inject.h"
 #include "device/host/isa.h"
 #include "ops/chains.h"
 #include "ops/estimate.h"
@@ -137,6 +137,25 @@ static void fetch_rows(const struct inertia_job *job, int64_t first) {
         __builtin_prefetch(x + at, 0, 2);
 }
 
+#ifdef HF_INJECT
+/* A planted fault in the distances of rows first .. first + count - 1 (core/inject.h). */
+static inline void strike_distances(int worker, int64_t first, int count, double *distance) {
+    const struct hf_strike s = {.where = HF_REGISTER_DISTANCE,
+                                .worker = worker,
+                                .lanes = count,
+                                .columns = 1,
+                                .first_row = first,
+                                .step = -1,
+                                .value = distance};
+    if (hf_strikes(HF_REGISTER_DISTANCE))
+        hf_strike(&s);
+}
+#define STRIKE_DISTANCES(worker, first, count, distance)                                           \
+    strike_distances(worker, first, count, distance)
+#else
+#define STRIKE_DISTANCES(worker, first, count, distance) ((void)0)
+#endif
+
 /* Distances of rows first .. first + count - 1 */
 static void block_distances(double distance[CHAIN_ROWS], const struct inertia_job *job,
                             int64_t first, int count) {
@@ -171,6 +190,7 @@ static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {
         const int count = (int)(end - first < CHAIN_ROWS ? end - first : CHAIN_ROWS);
         fetch_rows(job, first + CHAIN_ROWS);
         block_distances(distance, job, first, count);
+        STRIKE_DISTANCES(worker, first, count, distance);
         for (int r = 0; r < count; r++) {
             if (args->distances)
                 args->distances[first + r] = distance[r];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * means on vectors, compiled once per instruction set: where all is wanted of clusters that have
  * rows, in one pass over their sums. */
-#include "core/kernel.h"
+#include "core/inject.h"
 #include "device/host/isa.h"
 #include "ops/estimate.h"
 #include "ops/means/means_parts.h"
@@ -20,6 +20,29 @@ const struct hf_kernel_table HF_ISA_NAME(hf_means_kernels) = {NULL, 0};
 #include "ops/means/means_avx512.h"
 #endif
 
+#ifdef HF_INJECT
+/* A planted fault in what the clusters [begin, end) add to the inertia and to the shift
+ * (core/inject.h): rows are clusters. */
+static inline void strike_parts(struct means_job *job, int worker, int64_t begin, int64_t end) {
+    struct hf_strike s = {.where = HF_REGISTER_PART,
+                          .worker = worker,
+                          .lanes = (int)(end - begin),
+                          .columns = 1,
+                          .first_row = job->first + begin,
+                          .step = -1,
+                          .value = job->score + begin};
+    if (hf_strikes(HF_REGISTER_PART) && job->a->inertia)
+        hf_strike(&s);
+    s.where = HF_REGISTER_MOVED;
+    s.value = job->moved + begin;
+    if (hf_strikes(HF_REGISTER_MOVED) && (job->a->moved || job->a->shift))
+        hf_strike(&s);
+}
+#define STRIKE_PARTS(job, worker, begin, end) strike_parts(job, worker, begin, end)
+#else
+#define STRIKE_PARTS(job, worker, begin, end) ((void)0)
+#endif
+
 static void means_range(void *user, int worker, int64_t begin, int64_t end) {
     struct means_job *job = user;
     const struct hf_means_args *a = job->a;
@@ -27,18 +50,21 @@ static void means_range(void *user, int worker, int64_t begin, int64_t end) {
     (void)worker;
     if (!step_is_whole(a, first + begin, first + end)) {
         means_apart(a, first + begin, first + end, job->score + begin, job->moved + begin);
+        STRIKE_PARTS(job, worker, begin, end);
         return;
     }
 #if VDW == 8
     if (step_is_safe(a, first + begin, first + end)) {
         for (int64_t i = begin; i < end; i++)
             step_vectors(a, first + i, job->score + i, job->moved + i);
+        STRIKE_PARTS(job, worker, begin, end);
         return;
     }
 #endif
     const bool plain = sums_are_plain(&a->rule, a->sums);
     for (int64_t i = begin; i < end; i++)
         step_center(a, plain, first + i, job->score + i, job->moved + i);
+    STRIKE_PARTS(job, worker, begin, end);
 }
 
 static hf_status means_run(const struct hf_call *call) {

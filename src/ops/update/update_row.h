@@ -10,6 +10,7 @@
 #define HF_UPDATE_ROW_H
 
 #include "base/dtype.h"
+#include "core/inject.h"
 #include "device/host/isa.h"
 #include "device/host/isa_load.h"
 #include "ops/update/update.h"
@@ -51,6 +52,27 @@ ALWAYS_INLINE void update_add(int64_t *sum, vl q, bool take, int n) {
         vl_store_n(sum, now, n);
 }
 
+#ifdef HF_INJECT
+/* A planted fault in what a row adds to n sums from feature j on (core/inject.h). */
+static inline void strike_term(const void *row, int64_t j, int n, vl *q) {
+    const struct hf_strike s = {.where = HF_REGISTER_TERM,
+                                .worker = -1,
+                                .lanes = 1,
+                                .columns = n,
+                                .stride = 1,
+                                .row_at = row,
+                                .first_row = -1,
+                                .first_column = j,
+                                .step = -1,
+                                .value = q};
+    if (hf_strikes(HF_REGISTER_TERM))
+        hf_strike(&s);
+}
+#define STRIKE_TERM(row, j, n, q) strike_term(row, j, n, q)
+#else
+#define STRIKE_TERM(row, j, n, q) ((void)0)
+#endif
+
 /* Features j .. j + n - 1. */
 ALWAYS_INLINE void update_step(const struct update_move *m, hf_dtype dtype, int limbs,
                                enum update_sides sides, int64_t j, int n) {
@@ -60,6 +82,7 @@ ALWAYS_INLINE void update_step(const struct update_move *m, hf_dtype dtype, int 
     const vd mult = n == VDW ? vd_load(m->mult + j) : vd_load_n(m->mult + j, n);
     vd sum = vd_fma(v, mult, magic);
     vl q = vl_sub(vd_bits(sum), magic_bits);
+    STRIKE_TERM(m->row, j, n, &q);
     if (sides & UPDATE_FROM)
         update_add(m->from + j, q, true, n);
     if (sides & UPDATE_TO)

@@ -48,6 +48,7 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
         return;
     }
     project_argmax(job, w);
+    STRIKE_BLOCK_BEST(w);
 }
 
 /* The label of each open row of the block: from its list of candidates, or from all centroids if it
@@ -200,6 +201,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
     (void)worker;
     for (int64_t id = begin; id < end; id++) {
         struct worker *w = &job->workers[id];
+        STRIKE_BEGIN(id);
         tile_begin();
         int64_t first = take_rows(job, w);
         while (first < job->n) {
@@ -285,6 +287,7 @@ static hf_status run(const struct hf_call *call, enum variant variant) {
 #endif
     job.begin_dense = !filter_pays(&job);
     packed_begin(&job);
+    STRIKE_PACK(&job, &job.all);
     hf_parallel_for(pool, job.n_workers, 1, work, &job);
     packed_end(&job);
     merge(&job, pool);

@@ -5,6 +5,7 @@
 #define HF_ASSIGN_CANDIDATES_H
 
 #include "ops/assign/host/job.h"
+#include "ops/assign/host/strike.h"
 
 /* Best, second best and argument of VW rows. Ties keep the first. */
 struct best_two {
@@ -39,8 +40,11 @@ static NOINLINE void candidates_add_some(struct worker *w, const struct pack *p,
         const int lane = slot + __builtin_ctzll(bits);
         if (lane >= w->block.rows)
             return;
-        if (w->listed[lane] < CANDIDATES_MAX)
+        if (w->listed[lane] < CANDIDATES_MAX) {
             w->list[lane * CANDIDATES_MAX + w->listed[lane]] = centroid;
+            STRIKE_ONE(CANDIDATE, block_row(&w->block, lane), centroid,
+                       &w->list[lane * CANDIDATES_MAX + w->listed[lane]], NULL);
+        }
         w->listed[lane] += w->listed[lane] <= CANDIDATES_MAX;
     }
 }

@@ -257,6 +257,7 @@ static void difference_list(const struct job *job, struct worker *w, int slot, i
                             int count) {
     double key[CANDIDATES_MAX] = {0};
     const double error = difference_keys(job, w, slot, list, count, key);
+    STRIKE_KEYS(w, slot, list, count, key);
     w->stats.pairs += count;
     int left = count;
     if (error >= 0) {

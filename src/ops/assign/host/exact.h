@@ -8,6 +8,7 @@
 #include "device/host/isa_load.h"
 #include "ops/assign/host/gather.h"
 #include "ops/assign/host/job.h"
+#include "ops/assign/host/strike.h"
 #include <math.h>
 
 static void exact_load_row(const struct job *job, struct worker *w, int slot) {
@@ -65,6 +66,7 @@ static void exact_offer(const struct job *job, struct worker *w, int slot, int32
         d = -sum;
     else if (job->a->metric == HF_COSINE)
         d = hf_cosine_distance(sum, w->norm64, job->c_norm[k]);
+    STRIKE_ONE(EXACT, block_row(&w->block, slot), k, &d, NULL);
     if (d < w->least[slot] || (d == w->least[slot] && k < w->least_arg[slot])) {
         w->least[slot] = d;
         w->least_arg[slot] = k;

@@ -6,6 +6,7 @@
 #ifndef HF_ASSIGN_SCAN_AMX_H
 #define HF_ASSIGN_SCAN_AMX_H
 
+#include "ops/assign/host/strike.h"
 #include "ops/assign/host/tile_amx.h"
 #include <float.h>
 
@@ -62,6 +63,7 @@ ALWAYS_INLINE void scan_begin(const struct sweep *s, struct tile_scan *l,
     l->best[0] = l->best[1] = l->next[0] = l->next[1] = vf_set1(-FLT_MAX);
     if (s->collect)
         l->best[0] = vf_load(s->w->block.best + wait->slot);
+    STRIKE_SCORES(s->w, s->p, wait->slot, wait->k, wait->scores, TILE_K);
 }
 
 /* Scores of 16 rows as keys. */
@@ -109,6 +111,7 @@ ALWAYS_INLINE void scan_merge(struct worker *w, const struct tile_wait *wait, vf
     b.best = vf_max(b.best, best);
     b.arg = vi_select(better, arg, b.arg);
     best_store(&w->block, wait->slot, &b);
+    STRIKE_BEST(w, wait->slot, wait->k / TILE_K);
 }
 
 ALWAYS_INLINE void scan_end(const struct sweep *s, const struct tile_scan *l) {

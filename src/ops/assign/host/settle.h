@@ -5,6 +5,7 @@
 #define HF_ASSIGN_SETTLE_H
 
 #include "ops/assign/host/differences.h"
+#include "ops/assign/host/strike.h"
 #include "ops/update/update_row.h"
 #include <float.h>
 
@@ -221,6 +222,7 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     const struct hf_assign_args *a = job->a;
     const int32_t old = a->labels[i];
     a->labels[i] = label;
+    STRIKE_ONE(LABEL, i, -1, &a->labels[i], &old);
     w->stats.changed++;
     if (!a->sums)
         return;
@@ -229,6 +231,7 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
         __builtin_prefetch(row + at);
     w->moves[w->n_moves++] = (struct move){i, old, label};
+    STRIKE_ONE(MOVE, i, -1, &w->moves[w->n_moves - 1].to, NULL);
     if (w->n_moves == MOVES_MAX)
         settle_moves(job, w);
 }
@@ -253,6 +256,8 @@ static void settle_bounds(const struct job *job, int64_t i, int32_t label, float
 static void leave_open(struct worker *w, int64_t row, float threshold, float lower) {
     const struct open_row o = {row, threshold, lower};
     w->open[w->n_open++] = o;
+    STRIKE_ONE(THRESHOLD, row, -1, &w->open[w->n_open - 1].threshold, NULL);
+    STRIKE_ONE(OPEN, row, -1, &w->open[w->n_open - 1].row, NULL);
 }
 
 /* Are VW rows in sequence? Queues are not sorted, so it compares each one. */

@@ -8,6 +8,7 @@
 #include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/project.h"
 #include "ops/assign/host/settle.h"
+#include "ops/assign/host/strike.h"
 #include <float.h>
 
 #define START_ROWS 4096 /* calls with fewer always begin with the filter; */
@@ -22,6 +23,7 @@ static void load_block(const struct job *job, struct worker *w) {
         gather_panel(job, w, slot, rows);
         tile_pack_panel(job, w, slot, rows);
     }
+    STRIKE_BLOCK(job, w);
 }
 
 static void best_clear(struct block *b) {

@@ -7,6 +7,7 @@
 
 #include "ops/assign/host/job.h"
 #include "ops/assign/host/candidates.h"
+#include "ops/assign/host/strike.h"
 #include <math.h>
 #include <string.h>
 
@@ -128,12 +129,14 @@ ALWAYS_INLINE void tile_chain(vf *s0, vf *s1, const float *x, const float *y, co
     for (int64_t j = 0; j < depth; j++) {
         const vf v = vf_load(x + j * VW);
         const vf w = vf_load(y + j * VW);
+        STRIKE_STEP_BEGIN(s0, s1, TILE_K);
         UNROLL(12)
         for (int t = 0; t < TILE_K; t++) {
             const vf q = vf_set1(c[j * TILE_K + t]);
             s0[t] = vf_fma(v, q, s0[t]);
             s1[t] = vf_fma(w, q, s1[t]);
         }
+        STRIKE_STEP_END(s0, s1, TILE_K, 0);
     }
 }
 
@@ -206,18 +209,24 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
             job_prefetch(w);
             vf s0[TILE_K];
             vf s1[TILE_K];
+            STRIKE_TILE(w, p, i * TILE_ROWS, g * TILE_K);
             tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
                         p->start + g * TILE_K, d);
+            STRIKE_TILE_END();
+            STRIKE_SCORES(w, p, i * TILE_ROWS, g * TILE_K, s0, TILE_K);
+            STRIKE_SCORES(w, p, i * TILE_ROWS + VW, g * TILE_K, s1, TILE_K);
             struct best_two a = best_load(&w->block, i * TILE_ROWS);
             UNROLL(12)
             for (int t = 0; t < TILE_K; t++)
                 best_add(&a, s0[t], (int32_t)(g * TILE_K + t));
             best_store(&w->block, i * TILE_ROWS, &a);
+            STRIKE_BEST(w, i * TILE_ROWS, g);
             struct best_two b = best_load(&w->block, i * TILE_ROWS + VW);
             UNROLL(12)
             for (int t = 0; t < TILE_K; t++)
                 best_add(&b, s1[t], (int32_t)(g * TILE_K + t));
             best_store(&w->block, i * TILE_ROWS + VW, &b);
+            STRIKE_BEST(w, i * TILE_ROWS + VW, g);
         }
     }
 }
@@ -238,8 +247,12 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
         for (int i = 0; i < tiles; i++) {
             vf s0[TILE_K];
             vf s1[TILE_K];
+            STRIKE_TILE(w, p, i * TILE_ROWS, g * TILE_K);
             tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
                         p->start + g * TILE_K, d);
+            STRIKE_TILE_END();
+            STRIKE_SCORES(w, p, i * TILE_ROWS, g * TILE_K, s0, TILE_K);
+            STRIKE_SCORES(w, p, i * TILE_ROWS + VW, g * TILE_K, s1, TILE_K);
             const vf low0 = vf_load(w->block.best + i * TILE_ROWS);
             const vf low1 = vf_load(w->block.best + i * TILE_ROWS + VW);
             UNROLL(12)

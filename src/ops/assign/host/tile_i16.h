@@ -11,6 +11,7 @@
 
 #include "ops/assign/host/job.h"
 #include "ops/assign/host/candidates.h"
+#include "ops/assign/host/strike.h"
 #include <math.h>
 
 #define I16_NAME "i16_32x12"
@@ -171,6 +172,7 @@ i16_scores(vf f[2][TILE_K], const struct i16_operands *o, int own, int both) {
     do { /* pairs > 0 */
         const vi v = _mm512_loadu_si512(x + j * HF_ALIGN);
         const vi w = both ? _mm512_loadu_si512(y + j * HF_ALIGN) : v;
+        STRIKE_STEP_BEGIN(s0, both ? s1 : NULL, TILE_K);
         UNROLL(12)
         for (int t = 0; t < TILE_K; t++) {
             const vi q = vi_set1(c[j * TILE_K + t]);
@@ -178,6 +180,7 @@ i16_scores(vf f[2][TILE_K], const struct i16_operands *o, int own, int both) {
             if (both)
                 i16_add(&s1[t], w, q);
         }
+        STRIKE_STEP_END(s0, both ? s1 : NULL, TILE_K, 1);
     } while (++j < pairs);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
@@ -212,8 +215,10 @@ ALWAYS_INLINE void i16_scan(const struct i16_sweep *s, int slot, int64_t k, cons
         else
             best_add(&a, f[t], (int32_t)(k + t));
     }
-    if (!s->collect)
+    if (!s->collect) {
         best_store(&w->block, slot, &a);
+        STRIKE_BEST(w, slot, k / TILE_K);
+    }
 }
 
 /* Group g and the rows from `slot` on, of one panel or both. */
@@ -230,10 +235,14 @@ i16_tile(const struct job *job, const struct i16_sweep *s, int64_t g, int slot, 
     UNROLL(2)
     for (int i = 0; i <= both; i++)
         o.unit[i] = vf_mul(vf_load(b->unit + slot + i * VW), unit);
+    STRIKE_TILE(s->w, s->p, slot, g * TILE_K);
     i16_scores(f, &o, s->own, both);
+    STRIKE_TILE_END();
     UNROLL(2)
-    for (int i = 0; i <= both; i++)
+    for (int i = 0; i <= both; i++) {
+        STRIKE_SCORES(s->w, s->p, slot + i * VW, g * TILE_K, f[i], TILE_K);
         i16_scan(s, slot + i * VW, g * TILE_K, f[i]);
+    }
 }
 
 /* tile_argmax() and tile_collect(). The last tile may have one panel. */
