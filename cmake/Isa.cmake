@@ -40,6 +40,7 @@ string(REPLACE ";" "," left_out "${left_out}")
 list(APPEND HF_ISA_DEFINITIONS "HF_ISAS_LEFT_OUT=\"${left_out}\"")
 
 # Compile the SIMD bodies and the tables once per instruction set; append the objects to ${objects}.
+# A further argument, such as _inject, is appended to the names of the targets: a second set.
 function(hf_add_isa_objects objects simd_sources table_source)
   set(all ${${objects}})
   foreach(isa IN LISTS HF_ISAS)
@@ -50,16 +51,20 @@ function(hf_add_isa_objects objects simd_sources table_source)
     if(NOT sources)
       continue()
     endif()
-    add_library(hf_isa_${isa} OBJECT ${sources})
-    target_link_libraries(hf_isa_${isa} PRIVATE hf_flags)
-    target_compile_definitions(hf_isa_${isa} PRIVATE HF_ISA=${isa})
+    set(target hf_isa_${isa}${ARGN})
+    add_library(${target} OBJECT ${sources})
+    target_link_libraries(${target} PRIVATE hf_flags)
+    target_compile_definitions(${target} PRIVATE HF_ISA=${isa})
     if(HF_ISA_FLAGS_${isa})
-      target_compile_definitions(hf_isa_${isa}
+      target_compile_definitions(${target}
                                  PRIVATE "HF_ISA_HEADER=\"device/host/isa_${isa}.h\"")
-      target_compile_options(hf_isa_${isa} PRIVATE ${HF_ISA_FLAGS_${isa}}
-                                                   $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+      target_compile_options(${target} PRIVATE ${HF_ISA_FLAGS_${isa}}
+                                               $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
     endif()
-    list(APPEND all $<TARGET_OBJECTS:hf_isa_${isa}>)
+    if(ARGN)
+      target_compile_definitions(${target} PRIVATE HF_INJECT=1)
+    endif()
+    list(APPEND all $<TARGET_OBJECTS:${target}>)
   endforeach()
   set(${objects} ${all} PARENT_SCOPE)
 endfunction()

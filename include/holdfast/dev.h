@@ -218,6 +218,34 @@ typedef struct hf_dev_rounds {
 HF_API hf_status hf_dev_time_assign(hf_context *ctx, const hf_array *x, const hf_array *centroids,
                                     int metric, int exact, int32_t *labels, hf_dev_rounds *timed);
 
+/* Faults. */
+
+/* Plant the fault that a line of text describes (docs/fault-injection.md), such as "op=assign
+ * where=score iteration=3 row=120 column=7 mask=0x400 do=flip", in place of an earlier one: this
+ * process computes wrongly until it is removed. No call may be at work meanwhile. HF_E_ARG, and
+ * what is wrong in `why`, when the line describes none. */
+HF_API hf_status hf_dev_fault_plant(const char *line, char *why, size_t why_bytes);
+
+/* What a planted fault met. */
+typedef struct hf_dev_fault_proof {
+    int64_t visits;  /* of its place, as far as they match the line */
+    int64_t struck;  /* those of them that it was due for, */
+    int64_t altered; /* and those whose value it altered */
+} hf_dev_fault_proof;
+
+HF_API void hf_dev_fault_remove(hf_dev_fault_proof *proof); /* proof may be NULL */
+
+typedef struct hf_dev_place {
+    const char *op, *name, *text;
+    const char *kind; /* "register", "call", "array" */
+    int bits;         /* of a value; 0: those of an element */
+    int acts;         /* bit i: hf_dev_act_at(i) makes sense there */
+} hf_dev_place;
+
+/* Place i where faults can strike, and act i; 0 past the last, else 1. */
+HF_API int hf_dev_place_at(int i, hf_dev_place *place);
+HF_API int hf_dev_act_at(int i, const char **name, const char **text);
+
 /* Where the planner looks for a tuning file: $HF_TUNE_FILE, else holdfast/cpu.tune in
  * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */
 HF_API int hf_dev_tune_path(char *path, size_t bytes);

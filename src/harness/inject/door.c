@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels on their way through the door while a fault is planted: arrays are struck before or
+ * after, registers in the kernel that was compiled for it. */
+#include "base/mem.h"
+#include "device/host/isa.h"
+#include "harness/inject/fault.h"
+#include <string.h>
+
+typedef const struct hf_kernel_table *const isa_tables[HF_OP_COUNT];
+
+#define ISA(name, flags, test)                                                                     \
+    extern isa_tables hf_isa_tables_##name, hf_struck_tables_##name##_inject;
+#include "device/host/isa.def"
+#undef ISA
+
+/* As in ops/registry.c: sets that this build left out get NULL. */
+#define IF_1 0,
+#define SECOND(a, b, ...) b
+#define OR_NULL(junk_and_tables) SECOND(junk_and_tables, NULL, 0)
+#define TABLES_(have, name) OR_NULL(IF_##have &name)
+#define TABLES(have, name) TABLES_(have, name)
+
+static isa_tables *const shipped[HF_ISA_COUNT] = {
+#define ISA(name, flags, test) TABLES(HF_HAVE_ISA_##name, hf_isa_tables_##name),
+#include "device/host/isa.def"
+#undef ISA
+};
+
+static isa_tables *const struck[HF_ISA_COUNT] = {
+#define ISA(name, flags, test) TABLES(HF_HAVE_ISA_##name, hf_struck_tables_##name##_inject),
+#include "device/host/isa.def"
+#undef ISA
+};
+
+const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op) {
+    for (int isa = 0; isa < HF_ISA_COUNT; isa++)
+        for (int o = 0; shipped[isa] && o < HF_OP_COUNT; o++) {
+            const struct hf_kernel_table *table = (*shipped[isa])[o];
+            for (int i = 0; i < table->count; i++) {
+                if (&table->kernels[i] != kernel)
+                    continue;
+                const struct hf_kernel_table *same = (*struck[isa])[o];
+                *op = o;
+                return same ? &same->kernels[i] : kernel;
+            }
+        }
+    *op = -1;
+    return kernel;
+}
+
+/* A fault in an array that is at work now. */
+struct in_array {
+    struct hf_place_array array;
+    int64_t word;
+    uint64_t element; /* the word from before the call, */
+    void *saved;      /* or the array; NULL: not needed */
+};
+
+static bool matches(const struct hf_kernel *kernel, int op, int64_t call) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    const size_t length = strlen(site->kernel);
+    if (site->op != op || (site->iteration > 0 && site->iteration != call))
+        return false;
+    if (length > 0 && site->kernel[length - 1] == '*')
+        return strncmp(site->kernel, kernel->name, length - 1) == 0;
+    return length == 0 || strcmp(site->kernel, kernel->name) == 0;
+}
+
+static void find_array(struct in_array *f, const void *args) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    struct hf_place_array all[HF_PLACE_ARRAYS];
+    memset(all, 0, sizeof all);
+    hf_op_places_at(site->op)->arrays(args, all);
+    f->array = all[site->place];
+    f->word = site->word;
+    f->saved = NULL;
+    if (f->array.data && site->word >= (int64_t)(f->array.bytes / (size_t)f->array.word))
+        f->array.data = NULL;
+}
+
+static void strike_word(const struct in_array *f, const void *before) {
+    if (hf_inject_hits())
+        hf_inject_alter((char *)f->array.data + f->word * f->array.word, before, f->array.word,
+                        f->array.floats);
+}
+
+static void array_before(struct in_array *f, const void *args) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    find_array(f, args);
+    if (!f->array.data)
+        return;
+    if (site->act == HF_ACT_STALE) {
+        f->saved = hf_alloc(f->array.bytes);
+        if (f->saved)
+            memcpy(f->saved, f->array.data, f->array.bytes);
+    } else if (site->act == HF_ACT_SKIP) {
+        memcpy(&f->element, (const char *)f->array.data + f->word * f->array.word,
+               (size_t)f->array.word);
+    } else if (!site->after) {
+        strike_word(f, NULL);
+    }
+}
+
+static void array_after(const struct in_array *f) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    if (!f->array.data)
+        return;
+    if (site->act == HF_ACT_SKIP) {
+        strike_word(f, &f->element);
+    } else if (site->act != HF_ACT_STALE && site->after) {
+        strike_word(f, NULL);
+    } else if (f->saved && hf_inject_hits()) {
+        if (memcmp(f->array.data, f->saved, f->array.bytes) != 0)
+            atomic_fetch_add(&hf_injector.altered, 1);
+        memcpy(f->array.data, f->saved, f->array.bytes);
+    }
+    hf_free(f->saved);
+}
+
+static hf_status run_call(const struct hf_kernel *kernel, const struct hf_call *call) {
+    if (!hf_inject_hits())
+        return kernel->run(call);
+    atomic_fetch_add(&hf_injector.altered, 1);
+    if (hf_injector.site.act == HF_ACT_SKIP)
+        return HF_OK;
+    HF_TRY(kernel->run(call));
+    return kernel->run(call);
+}
+
+/* With the registers of `wanted`. */
+static hf_status run_struck(const struct hf_kernel *kernel, const struct hf_call *call, int op,
+                            uint32_t wanted) {
+    hf_injector.rows = hf_place_rows(op, call->args);
+    hf_strike_wanted = wanted;
+    const hf_status status = kernel->run(call);
+    hf_strike_wanted = 0;
+    hf_injector.rows = NULL;
+    return status;
+}
+
+static hf_status run_planted(const struct hf_kernel *kernel, const struct hf_kernel *twin,
+                             const struct hf_call *call, int op) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    struct in_array f;
+    if (site->kind == HF_PLACE_CALL)
+        return run_call(kernel, call);
+    if (site->kind == HF_PLACE_REGISTER)
+        return run_struck(twin, call, op, UINT32_C(1) << site->place);
+    array_before(&f, call->args);
+    const hf_status status = kernel->run(call);
+    array_after(&f);
+    return status;
+}
+
+static void count_arrays(int op, const void *args) {
+    const struct hf_op_places *p = hf_op_places_at(op);
+    struct hf_place_array all[HF_PLACE_ARRAYS];
+    memset(all, 0, sizeof all);
+    if (!p->arrays)
+        return;
+    p->arrays(args, all);
+    for (int i = 0; i < HF_PLACE_ARRAYS; i++) {
+        const int64_t words = all[i].data ? (int64_t)(all[i].bytes / (size_t)all[i].word) : 0;
+        int64_t *most = &hf_injector.counted->of_array[op][i];
+        *most = words > *most ? words : *most;
+    }
+}
+
+hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *call) {
+    struct hf_injector *in = &hf_injector;
+    const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
+    int op;
+    if (mode == HF_INJECT_OFF)
+        return kernel->run(call);
+    const struct hf_kernel *twin = hf_struck_kernel(kernel, &op);
+    if (op < 0)
+        return kernel->run(call);
+    const int64_t number = atomic_fetch_add(&in->calls[op], 1) + 1;
+    if (mode == HF_INJECT_PLANTED)
+        return matches(kernel, op, number) ? run_planted(kernel, twin, call, op)
+                                           : kernel->run(call);
+    in->call = number < HF_COUNTED_CALLS ? number : HF_COUNTED_CALLS;
+    in->counted->calls[op] = number;
+    count_arrays(op, call->args);
+    return run_struck(twin, call, op, UINT32_MAX);
+}
