@@ -74,6 +74,8 @@ ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const void *)p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((void *)p, a); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+/* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
+ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm256_movemask_ps(_mm256_castsi256_ps(a)) != 0; }
@@ -219,6 +221,13 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
     r[1] = _mm256_permute2f128_pd(b, d, 0x20);
     r[2] = _mm256_permute2f128_pd(a, c, 0x31);
     r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+/* 2 x VW bytes as int16. */
+ALWAYS_INLINE vf vf_from_i8_pairs(const int8_t *p) {
+    return _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)p)));
+}
+ALWAYS_INLINE void vf_to_f16(uint16_t *p, vf a) {
+    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 ALWAYS_INLINE vf vf_rint(vf a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

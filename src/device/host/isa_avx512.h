@@ -77,6 +77,8 @@ ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+/* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
+ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_mov_ps(b, m, a); } /* m ? a : b */
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm512_movepi32_mask(a) != 0; } /* any lane */
@@ -206,6 +208,14 @@ ALWAYS_INLINE void vd_transpose(vd r[VDW]) {
         r[i] = _mm512_shuffle_f64x2(b[i], b[i + 4], 0x88);
         r[i + 4] = _mm512_shuffle_f64x2(b[i], b[i + 4], 0xdd);
     }
+}
+/* 2 x VW bytes as int16. */
+ALWAYS_INLINE vf vf_from_i8_pairs(const int8_t *p) {
+    return _mm512_castsi512_ps(_mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)p)));
+}
+ALWAYS_INLINE void vf_to_f16(uint16_t *p, vf a) {
+    _mm256_storeu_si256((void *)p,
+                        _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 ALWAYS_INLINE vf vf_rint(vf a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

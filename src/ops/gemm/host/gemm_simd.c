@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gemm in SIMD. Groups of rows and columns of C are worked on one after the other. For each, a range
+ * of products is packed into panels, by all workers, then the tiles of the group are summed, then
+ * the next range; after the last one the tiles are stored. What is packed stays in the caches: a
+ * panel of B, as deep as a block, in the first, a band of panels of A in the second (Goto and van de
+ * Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS,
+ * 2015). Which group, tile or worker an element is in never changes the order of its sum. */
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "ops/estimate.h"
+#include "ops/gemm/gemm.h"
+
+#if HF_ISA_TILES
+const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {NULL, 0};
+#else
+
+#include "ops/gemm/host/pack.h"
+#include "ops/gemm/host/store.h"
+#include "ops/gemm/host/tile.h"
+
+#define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
+#define MANY_WORKERS 8
+#define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
+#define SLICE 4                /* tiles of columns of one range of a loop */
+#define ALONE_FLOPS 4e6        /* a product of less is not worth waking other threads */
+#define TOGETHER_FLOPS 1e9     /* products of a batch of more are computed one after the other */
+
+/* The widest group of a product, and how it is cut up. */
+struct cut {
+    int64_t rows, cols, depth; /* of a group: whole tiles, whole blocks */
+    size_t a_bytes, b_bytes, total_bytes;
+};
+
+static struct gemm_job make_job(const hf_gemm_args *args) {
+    struct gemm_job job = {.args = args, .in = hf_gemm_compute(args->dtype)};
+    job.tile_n = job.in == HF_F64 ? TILE_N64 : TILE_N32;
+    return job;
+}
+
+static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/* As deep as makes the panels of small matrices as large as those of large ones. */
+static struct cut make_cut(const struct gemm_job *job, int workers) {
+    const hf_gemm_args *const args = job->args;
+    const int64_t group = workers > MANY_WORKERS ? 2 * GROUP : GROUP;
+    struct cut cut;
+    cut.rows = round_up(hf_min64(args->m, group), TILE_M);
+    cut.cols = round_up(hf_min64(args->n, group), job->tile_n);
+    const int64_t k = hf_gemm_reads_ab(args) ? args->k : 0;
+    const int64_t blocks =
+        hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / (cut.rows + cut.cols));
+    cut.depth = hf_min64(blocks * HF_GEMM_BLOCK, k);
+    const int64_t units = units_of(job, cut.depth) * unit_bytes(job);
+    cut.a_bytes = hf_align_up((size_t)(cut.rows * units));
+    cut.b_bytes = hf_align_up((size_t)(cut.cols * units));
+    cut.total_bytes =
+        k > HF_GEMM_BLOCK ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
+    return cut;
+}
+
+static size_t cut_bytes(const struct cut *cut) {
+    return cut->a_bytes + cut->b_bytes + cut->total_bytes;
+}
+
+/* The control word of the caller's thread says how to round and what to flush: not here. */
+static unsigned enter(void) {
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(0x1f80);
+    return before;
+}
+
+static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct gemm_job *const job = job_;
+    const int64_t down = tiles_down(job);
+    const unsigned before = enter();
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        pack_panel(job, i < down, i < down ? i : i - down);
+    _mm_setcsr(before);
+}
+
+/* Tile (i, j) of the group. */
+static void tile(const struct gemm_job *job, int64_t i, int64_t j) {
+    _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
+    const int64_t bytes = TILE_M * job->tile_n * unit_bytes(job);
+    char *const total =
+        job->totals != NULL ? job->totals + (i * tiles_across(job) + j) * bytes : small;
+    if (job->depth > 0)
+        tile_blocks(job, job->pack_a + i * panel_bytes(job, TILE_M),
+                    job->pack_b + j * panel_bytes(job, job->tile_n), total);
+    else
+        memset(total, 0, (size_t)bytes);
+    const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
+    if (job->first + job->depth == k)
+        store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
+}
+
+/* Ranges are slices of columns of a band of rows. */
+static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct gemm_job *const job = job_;
+    const int64_t slices = ceil_div(tiles_across(job), SLICE);
+    const unsigned before = enter();
+    (void)worker;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s / slices * job->band;
+        const int64_t last = hf_min64(first + job->band, tiles_down(job));
+        const int64_t left = s % slices * SLICE;
+        const int64_t right = hf_min64(left + SLICE, tiles_across(job));
+        for (int64_t j = left; j < right; j++)
+            for (int64_t i = first; i < last; i++)
+                tile(job, i, j);
+    }
+    _mm_setcsr(before);
+}
+
+static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
+    const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
+    job->first = 0;
+    do {
+        job->depth = hf_min64(cut->depth, k - job->first);
+        const int64_t panels = tiles_down(job) + tiles_across(job);
+        const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
+        job->band = BAND_BYTES / block;
+        if (job->depth > 0)
+            hf_parallel_for(pool, panels, 1, pack_range, job);
+        hf_parallel_for(pool,
+                        ceil_div(tiles_down(job), job->band) * ceil_div(tiles_across(job), SLICE),
+                        1, tile_range, job);
+        job->first += job->depth;
+    } while (job->first < k);
+}
+
+/* Product b of the batch, in this workspace. */
+static void product(const hf_gemm_args *args, int64_t b, const struct cut *cut, char *ws,
+                    hf_pool *pool) {
+    struct gemm_job job = make_job(args);
+    job.a = hf_gemm_view_a(args, b);
+    job.b = hf_gemm_view_b(args, b);
+    job.c = (char *)args->c + b * args->stride_c * (int64_t)hf_dtype_bytes(args->dtype_c);
+    job.pack_a = ws;
+    job.pack_b = ws + cut->a_bytes;
+    job.totals = cut->total_bytes > 0 ? job.pack_b + cut->b_bytes : NULL;
+    for (job.col = 0; job.col < args->n; job.col += job.cols) {
+        job.cols = hf_min64(cut->cols, args->n - job.col);
+        for (job.row = 0; job.row < args->m; job.row += job.rows) {
+            job.rows = hf_min64(cut->rows, args->m - job.row);
+            group(&job, cut, pool);
+        }
+    }
+}
+
+/* Is every product of the batch one worker's? */
+static bool is_one_each(const hf_gemm_args *args) {
+    return args->batch > 1 &&
+           2 * (double)args->m * (double)args->n * (double)args->k < TOGETHER_FLOPS;
+}
+
+struct batch {
+    const hf_gemm_args *args;
+    struct cut cut;
+    char *ws;
+};
+
+static void batch_range(void *batch_, int worker, int64_t begin, int64_t end) {
+    const struct batch *const batch = batch_;
+    for (int64_t b = begin; b < end; b++)
+        product(batch->args, b, &batch->cut, batch->ws + (size_t)worker * cut_bytes(&batch->cut),
+                NULL);
+}
+
+static size_t gemm_workspace(const struct hf_call *call) {
+    const struct gemm_job job = make_job(call->args);
+    const int workers = call->device->workers;
+    if (is_one_each(job.args)) {
+        const struct cut cut = make_cut(&job, 1);
+        return cut_bytes(&cut) * (size_t)workers;
+    }
+    const struct cut cut = make_cut(&job, workers);
+    return cut_bytes(&cut);
+}
+
+static hf_status gemm_run(const struct hf_call *call) {
+    const hf_gemm_args *const args = call->args;
+    const struct gemm_job job = make_job(args);
+    const int workers = call->device->workers;
+    if (args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1))
+        return HF_OK;
+    struct batch batch = {args, make_cut(&job, is_one_each(args) ? 1 : workers), call->ws};
+    if (is_one_each(args)) {
+        hf_parallel_for(call->stream, args->batch, 1, batch_range, &batch);
+        return HF_OK;
+    }
+    const double flops = 2 * (double)args->m * (double)args->n * (double)args->k;
+    for (int64_t b = 0; b < args->batch; b++)
+        product(args, b, &batch.cut, batch.ws, flops < ALONE_FLOPS ? NULL : call->stream);
+    return HF_OK;
+}
+
+static double gemm_estimate(const struct hf_call *call) {
+    const hf_gemm_args *const args = call->args;
+    const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    const int lanes = args->dtype == HF_F64 ? VDW : VW;
+    return hf_estimate_ns((double)args->batch * m * n * k, lanes,
+                          (double)args->batch * 4 * (m * k + k * n + m * n));
+}
+
+#define KERNEL(text, types)                                                                        \
+    {                                                                                              \
+        .name = text HF_ISA_TEXT, .device = HF_DEV_HOST, .dtypes = types, .isa = HF_ISA_ID,        \
+        .traits = HF_TRAIT_FIXED_ORDER, .workspace = gemm_workspace, .run = gemm_run,              \
+        .estimate = gemm_estimate                                                                  \
+    }
+
+static const struct hf_kernel kernels[] = {
+    KERNEL("gemm_f32_" TILE_32 "_", HF_DT(HF_F32) | HF_DT(HF_F16) | HF_DT(HF_BF16)),
+    KERNEL("gemm_f64_" TILE_64 "_", HF_DT(HF_F64)),
+    KERNEL("gemm_i8_" TILE_32 "_", HF_DT(HF_I8)),
+};
+
+const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {kernels, 3};
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One product, or the part of it that is worked on: a group of rows and columns of C, and a range
+ * of products of each sum ("depth"). What is packed counts depth in units of 32 or 64 bits: one
+ * float32 or float64, or two int16 of an I8 product. */
+#ifndef HF_GEMM_JOB_H
+#define HF_GEMM_JOB_H
+
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "device/host/isa.h"
+#include "ops/gemm/gemm.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* A tile of C in registers: TILE_M rows, two vectors wide; what is left holds its row of B and an
+ * element of A. */
+#define TILE_M (VREGS == 32 ? 14 : 6)
+#define TILE_N32 (2 * VW)
+#define TILE_N64 (2 * VDW)
+#if VREGS == 32
+#define TILE_32 "14x32"
+#define TILE_64 "14x16"
+#else
+#define TILE_32 "6x16"
+#define TILE_64 "6x8"
+#endif
+
+struct gemm_job {
+    const hf_gemm_args *args;
+    hf_dtype in;           /* computed in: F32, F64, I32 */
+    int tile_n;            /* columns of a tile */
+    struct hf_gemm_view a; /* op(A) of this product */
+    struct hf_gemm_view b; /* op(B) */
+    char *c;               /* and its C */
+    int64_t row, rows;     /* the group: first row and their number */
+    int64_t col, cols;     /* and of columns */
+    int64_t first, depth;  /* products; first is a multiple of HF_GEMM_BLOCK */
+    int64_t band;          /* tiles of rows that one worker takes */
+    char *pack_a;          /* [tile][depth units][TILE_M] */
+    char *pack_b;          /* [tile][depth units][tile_n] */
+    char *totals;          /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
+                                NULL where k is one block */
+};
+
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Bytes of an element of a tile, which are those of a unit. */
+static inline int64_t unit_bytes(const struct gemm_job *job) { return job->in == HF_F64 ? 8 : 4; }
+
+/* Units of so many products. */
+static inline int64_t units_of(const struct gemm_job *job, int64_t depth) {
+    return job->in == HF_I32 ? (depth + 1) / 2 : depth;
+}
+
+static inline int64_t tiles_down(const struct gemm_job *job) { return ceil_div(job->rows, TILE_M); }
+
+static inline int64_t tiles_across(const struct gemm_job *job) {
+    return ceil_div(job->cols, job->tile_n);
+}
+
+/* Bytes of the packed panel of a tile that is `width` wide. */
+static inline int64_t panel_bytes(const struct gemm_job *job, int64_t width) {
+    return units_of(job, job->depth) * width * unit_bytes(job);
+}
+
+#endif
