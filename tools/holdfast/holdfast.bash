@@ -21,6 +21,8 @@ _holdfast_values() {
     kmeans:--scale) echo none standard robust minmax ;;
     kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;
+    gemm:--type) echo auto f32 f64 i8 ;;
+    gemm:--out-type) echo auto f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;

@@ -24,7 +24,7 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out) {
     fputs("Usage: holdfast VERB [OPTION...] [ARGUMENT...]\n"
-          "Exact and repeatable k-means.\n\nVerbs:\n",
+          "Exact and repeatable k-means, and products of matrices.\n\nVerbs:\n",
           out);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
@@ -42,7 +42,8 @@ static void print_help(FILE *out) {
           "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"
-          "  holdfast predict more.npy --from result -o labels.npy\n",
+          "  holdfast predict more.npy --from result -o labels.npy\n"
+          "  holdfast gemm a.npy b.npy -o product.npy\n",
           out);
 }
 

@@ -17,6 +17,10 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_gemm_rep
     hf_gemm_args full;
     if (args == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "gemm: there are no arguments (args is NULL)");
+    if (!hf_ctx_is_host(ctx))
+        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
+                           "gemm: there is no kernel for %s: make a context for the device cpu",
+                           hf_context_device(ctx));
     HF_TRY(hf_gemm_check(ctx, args, &full));
     const bool empty = is_empty(&full);
     if (!empty) {
