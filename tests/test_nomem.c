@@ -259,6 +259,19 @@ static hf_status open_packed_npz(hf_context *ctx) {
     return open_file(ctx, "io/numpy_savez_compressed.npz:b.npy", 0);
 }
 
+static hf_status open_sparse(hf_context *ctx, const char *name) {
+    char path[512];
+    snprintf(path, sizeof(path), "%s/io/%s", HF_TEST_DATA, name);
+    hf_sparse *matrix = NULL;
+    const hf_status status = hf_sparse_open(ctx, path, 0, &matrix);
+    assert_true((status == HF_OK) == (matrix != NULL));
+    hf_sparse_close(matrix);
+    return status;
+}
+static hf_status open_mtx(hf_context *ctx) { return open_sparse(ctx, "small.mtx"); }
+static hf_status open_csr(hf_context *ctx) { return open_sparse(ctx, "scipy_csr.npz"); }
+static hf_status open_coo(hf_context *ctx) { return open_sparse(ctx, "scipy_coo.npz"); }
+
 static hf_status open_prepared(hf_context *ctx) {
     const hf_open_opts opts = {.columns = "2,1", .missing = "0", .scale = HF_SCALE_ROBUST};
     return open_with(ctx, "geo-cities/latlon_f32.npy", &opts);
@@ -281,7 +294,8 @@ static void all_calls(void **state) {
         transform,     write_and_open,      write_text,        write_set,
         open_npy,      open_fvecs,          open_idx,          open_csv,
         open_prepared, open_prepared_bytes, open_prepared_csv, predict_dropping,
-        open_npz,      open_packed_npz};
+        open_npz,      open_packed_npz,     open_mtx,          open_csr,
+        open_coo};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (int threads = 1; threads <= 2; threads++)
             refuse_each(calls[i], threads);

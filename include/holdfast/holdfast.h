@@ -12,5 +12,6 @@
 #include <holdfast/kmeans.h>
 #include <holdfast/prep.h>
 #include <holdfast/relax.h>
+#include <holdfast/sparse.h>
 
 #endif

@@ -284,8 +284,8 @@ static hf_status open_plainly(hf_dataset *d, const char *path, struct plan *plan
     return status;
 }
 
-/* Rows are loaded into the host's memory, of which the limit of another device knows nothing. */
-static uint64_t default_limit(const hf_context *ctx) {
+/* The limit of another device knows nothing of the host's memory. */
+uint64_t hf_io_limit(const hf_context *ctx) {
     const uint64_t half = hf_ctx_is_host(ctx) ? UINT64_MAX : hf_mem_available() / 2;
     return ctx->memory_bytes < half ? ctx->memory_bytes : half;
 }
@@ -307,7 +307,7 @@ hf_status hf_dataset_open(hf_context *ctx, const char *path, const hf_open_opts 
     if (d == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to open %.200s", path);
     d->in.fd = -1;
-    struct plan plan = {.limit = opts->memory_bytes > 0 ? opts->memory_bytes : default_limit(ctx),
+    struct plan plan = {.limit = opts->memory_bytes > 0 ? opts->memory_bytes : hf_io_limit(ctx),
                         .opts = opts};
     hf_status status = hf_input_open(&d->in, path, plan.limit, &ctx->error);
     if (status == HF_OK)

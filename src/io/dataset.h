@@ -58,4 +58,7 @@ struct hf_format {
 hf_status hf_format_detect(const struct hf_input *in, const char *path,
                            const struct hf_format **format, hf_error *err);
 
+/* What is loaded into the host's memory may take, where the caller says nothing. */
+uint64_t hf_io_limit(const hf_context *ctx);
+
 #endif
