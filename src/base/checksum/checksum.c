@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The catalogue: fast forms, changes, and the table. */
+#include "base/checksum/checksum.h"
+
+#include "base/checksum/step.h"
+
+#include <zlib.h>
+
+/* A sum modulo 2^32 - 1. */
+static uint64_t add_ones(uint64_t a, uint64_t b) { return (a % HF_ONES + b % HF_ONES) % HF_ONES; }
+static uint64_t negative_ones(uint64_t a) { return (HF_ONES - a % HF_ONES) % HF_ONES; }
+static uint64_t multiply_ones(uint64_t a, uint64_t b) {
+    return a % HF_ONES * (b % HF_ONES) % HF_ONES;
+}
+
+static void words_xor(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum ^= w[i];
+    s->a ^= sum;
+}
+
+static void words_twos(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += w[i];
+    s->a = (uint32_t)s->a + sum;
+}
+
+/* 2^32 is 1 modulo 2^32 - 1, so carries may wait: the sum of fewer than 2^32 words cannot overflow.
+ */
+static uint64_t sum_words(const uint32_t *w, int64_t count, int64_t stride) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i += stride)
+        sum += w[i];
+    return sum % HF_ONES;
+}
+
+static void words_ones_sum(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    s->a = add_ones(s->a, sum_words(w, count, 1));
+}
+
+/* The complement is the negative: each word is subtracted where an even number follow, else added.
+ */
+static void words_ones(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    if (count < 1)
+        return;
+    const bool odd = count % 2 != 0;
+    const uint64_t even_places = sum_words(w, count, 2);
+    const uint64_t odd_places = count > 1 ? sum_words(w + 1, count - 1, 2) : 0;
+    const uint64_t sum = add_ones(even_places, negative_ones(odd_places));
+    s->a = odd ? negative_ones(add_ones(s->a, sum)) : add_ones(s->a, sum);
+}
+
+#define FLETCHER_LANES 8
+#define FLETCHER_STEPS 32768 /* words of a lane: its sum of sums stays below 2^62 */
+
+/* Eight lanes sum without a modulo: with A_l and B_l the sums of lane l, the words before count
+ * - i others count that often, which is 8 B_l - l A_l. */
+static void fletcher_block(struct hf_checksum *s, const uint32_t *w, int64_t steps) {
+    uint64_t a[FLETCHER_LANES] = {0}, b[FLETCHER_LANES] = {0};
+    for (int64_t t = 0; t < steps; t++)
+        for (int l = 0; l < FLETCHER_LANES; l++) {
+            a[l] += w[t * FLETCHER_LANES + l];
+            b[l] += a[l];
+        }
+    s->b = add_ones(s->b, multiply_ones((uint64_t)steps * FLETCHER_LANES, s->a));
+    for (uint64_t l = 0; l < FLETCHER_LANES; l++) {
+        s->b = add_ones(s->b, multiply_ones(FLETCHER_LANES, b[l]));
+        s->b = add_ones(s->b, negative_ones(multiply_ones(l, a[l])));
+        s->a = add_ones(s->a, a[l]);
+    }
+}
+
+static void words_fletcher(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    for (int64_t steps = count / FLETCHER_LANES; steps > 0; steps = count / FLETCHER_LANES) {
+        steps = steps < FLETCHER_STEPS ? steps : FLETCHER_STEPS;
+        fletcher_block(s, w, steps);
+        w += steps * FLETCHER_LANES;
+        count -= steps * FLETCHER_LANES;
+    }
+    for (int64_t i = 0; i < count; i++)
+        hf_step_fletcher(s, w[i]);
+}
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static void words_crc32(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    const uLong crc = (uint32_t)~s->a;
+    s->a = (uint32_t) ~(uint32_t)crc32_z(crc, (const Bytef *)w, (size_t)count * sizeof *w);
+}
+#else
+static void words_crc32(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        hf_step_crc32(s, w[i]);
+}
+#endif
+
+static void words_crc32c(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    s->a = hf_crc32c_words((uint32_t)s->a, w, count);
+}
+
+/* A shift of all lanes by a row of words. */
+static void shift_columns(struct hf_checksum *s, const uint32_t *w) {
+    const uint64_t shifts = s->words / HF_CRC_LANES;
+    uint32_t *r31 = hf_crc_row(s, shifts, 31), *r0 = hf_crc_row(s, shifts, 0);
+    uint32_t *r1 = hf_crc_row(s, shifts, 1), *r21 = hf_crc_row(s, shifts, 21);
+    for (int l = 0; l < HF_CRC_LANES; l++) {
+        const uint32_t out = r31[l];
+        r31[l] = out ^ w[l];
+        r0[l] ^= out;
+        r1[l] ^= out;
+        r21[l] ^= out;
+    }
+    s->words += HF_CRC_LANES;
+}
+
+static void words_crc_columns(struct hf_checksum *s, const uint32_t *w, int64_t count) {
+    for (; count > 0 && s->words % HF_CRC_LANES != 0; count--)
+        hf_step_crc_columns(s, *w++);
+    for (; count >= HF_CRC_LANES; count -= HF_CRC_LANES, w += HF_CRC_LANES)
+        shift_columns(s, w);
+    for (; count > 0; count--)
+        hf_step_crc_columns(s, *w++);
+}
+
+uint64_t hf_value_crc_columns(const struct hf_checksum *s) {
+    uint32_t crc = hf_crc32c_words(0, &s->column[0][0], HF_CRC_DEGREE * HF_CRC_LANES);
+    const uint32_t words[2] = {(uint32_t)s->words, (uint32_t)(s->words >> 32)};
+    return hf_crc32c_words(crc, words, 2);
+}
+
+/* Changes, as hf_checksum_info::change. */
+
+static uint64_t change_xor(uint64_t after, uint32_t old, uint32_t now) {
+    (void)after;
+    return old ^ now;
+}
+static uint64_t join_xor(uint64_t a, uint64_t b) { return a ^ b; }
+
+static uint64_t change_twos(uint64_t after, uint32_t old, uint32_t now) {
+    (void)after;
+    return (uint32_t)(now - old);
+}
+static uint64_t join_twos(uint64_t a, uint64_t b) { return (uint32_t)(a + b); }
+
+static uint64_t change_ones_sum(uint64_t after, uint32_t old, uint32_t now) {
+    (void)after;
+    return add_ones(now, negative_ones(old));
+}
+static uint64_t change_ones(uint64_t after, uint32_t old, uint32_t now) {
+    return after % 2 == 0 ? change_ones_sum(after, now, old) : change_ones_sum(after, old, now);
+}
+
+static uint64_t change_fletcher(uint64_t after, uint32_t old, uint32_t now) {
+    const uint64_t a = change_ones_sum(0, old, now);
+    return multiply_ones(after + 1, a) << 32 | a;
+}
+static uint64_t join_fletcher(uint64_t x, uint64_t y) {
+    return add_ones(x >> 32, y >> 32) << 32 | add_ones((uint32_t)x, (uint32_t)y);
+}
+
+static uint64_t change_crc32(uint64_t after, uint32_t old, uint32_t now) {
+    return hf_crc32_multiply(hf_crc32_power(after + 1), old ^ now);
+}
+
+/* Those of ours are counted by signing again. */
+#define change_crc32c NULL
+#define join_crc32c NULL
+#define change_crc_columns NULL
+#define join_crc_columns NULL
+#define join_ones add_ones
+#define join_ones_sum add_ones
+#define join_crc32 join_xor
+
+/* step.h has functions that may be inline; a table wants addresses. */
+#define CHECKSUM(NAME, name, bits, traits, text)                                                   \
+    static void begin_##name(struct hf_checksum *s) { hf_begin_##name(s); }                        \
+    static void step_##name(struct hf_checksum *s, uint32_t w) { hf_step_##name(s, w); }           \
+    static uint64_t value_##name(const struct hf_checksum *s) { return hf_value_##name(s); }
+#include "base/checksum/checksum.def"
+#undef CHECKSUM
+
+#define PAPER HF_CHECKSUM_PAPER
+#define FREE HF_CHECKSUM_FREE
+static const struct hf_checksum_info catalogue[HF_CHECKSUM_COUNT] = {
+#define CHECKSUM(NAME, name, bits, traits, text)                                                   \
+    {#name,       text,         bits,         (traits),      begin_##name,                         \
+     step_##name, words_##name, value_##name, change_##name, join_##name},
+#include "base/checksum/checksum.def"
+#undef CHECKSUM
+};
+
+const struct hf_checksum_info *hf_checksum_at(int id) {
+    return id >= 0 && id < HF_CHECKSUM_COUNT ? &catalogue[id] : NULL;
+}
+
+int hf_checksum_find(const char *name) {
+    for (int id = 0; id < HF_CHECKSUM_COUNT; id++)
+        if (strcmp(catalogue[id].name, name) == 0)
+            return id;
+    return -1;
+}
+
+uint64_t hf_checksum_of(int id, const uint32_t *words, int64_t count) {
+    struct hf_checksum state;
+    catalogue[id].begin(&state);
+    catalogue[id].words(&state, words, count);
+    return catalogue[id].value(&state);
+}
