@@ -112,7 +112,8 @@ static void test_single_bits(void **state) {
             assert_int_not_equal(hf_checksum_of(id, words, COUNT), good);
             if (info->change)
                 assert_int_not_equal(
-                    info->change((uint64_t)(COUNT - 1 - i / 32), old, words[i / 32]), 0);
+                    info->change(info->weight((uint64_t)(COUNT - 1 - i / 32)), old, words[i / 32]),
+                    0);
             words[i / 32] = old;
         }
     }
@@ -137,8 +138,8 @@ static void test_changes(void **state) {
             for (int f = 0; f < flips; f++) {
                 const int at = (trial + f * (1 + trial % 3)) % COUNT;
                 changed[at] = words[at] ^ 1u << bit;
-                change = info->join(
-                    change, info->change((uint64_t)(COUNT - 1 - at), words[at], changed[at]));
+                change = info->join(change, info->change(info->weight((uint64_t)(COUNT - 1 - at)),
+                                                         words[at], changed[at]));
             }
             const bool same =
                 hf_checksum_of(id, changed, COUNT) == hf_checksum_of(id, words, COUNT);

@@ -129,48 +129,56 @@ uint64_t hf_value_crc_columns(const struct hf_checksum *s) {
     return hf_crc32c_words(crc, words, 2);
 }
 
-/* Changes, as hf_checksum_info::change. */
+/* Weights and changes, as in hf_checksum_info. */
 
-static uint64_t change_xor(uint64_t after, uint32_t old, uint32_t now) {
+static uint64_t weight_one(uint64_t after) {
     (void)after;
-    return old ^ now;
+    return 1;
+}
+static uint64_t weight_ones(uint64_t after) { return after % 2 == 0 ? HF_ONES - 1 : 1; }
+static uint64_t weight_fletcher(uint64_t after) { return (after + 1) % HF_ONES << 32 | 1; }
+static uint64_t weight_crc32(uint64_t after) { return hf_crc32_power(after + 1); }
+
+static uint64_t change_xor(uint64_t weight, uint32_t old, uint32_t now) {
+    return weight & 1 ? old ^ now : 0;
 }
 static uint64_t join_xor(uint64_t a, uint64_t b) { return a ^ b; }
 
-static uint64_t change_twos(uint64_t after, uint32_t old, uint32_t now) {
-    (void)after;
-    return (uint32_t)(now - old);
+static uint64_t change_twos(uint64_t weight, uint32_t old, uint32_t now) {
+    return (uint32_t)((uint32_t)weight * (now - old));
 }
 static uint64_t join_twos(uint64_t a, uint64_t b) { return (uint32_t)(a + b); }
 
-static uint64_t change_ones_sum(uint64_t after, uint32_t old, uint32_t now) {
-    (void)after;
-    return add_ones(now, negative_ones(old));
-}
-static uint64_t change_ones(uint64_t after, uint32_t old, uint32_t now) {
-    return after % 2 == 0 ? change_ones_sum(after, now, old) : change_ones_sum(after, old, now);
+static uint64_t change_ones(uint64_t weight, uint32_t old, uint32_t now) {
+    return multiply_ones(weight, add_ones(now, negative_ones(old)));
 }
 
-static uint64_t change_fletcher(uint64_t after, uint32_t old, uint32_t now) {
-    const uint64_t a = change_ones_sum(0, old, now);
-    return multiply_ones(after + 1, a) << 32 | a;
+static uint64_t change_fletcher(uint64_t weight, uint32_t old, uint32_t now) {
+    const uint64_t a = add_ones(now, negative_ones(old));
+    return multiply_ones(weight >> 32, a) << 32 | multiply_ones((uint32_t)weight, a);
 }
 static uint64_t join_fletcher(uint64_t x, uint64_t y) {
     return add_ones(x >> 32, y >> 32) << 32 | add_ones((uint32_t)x, (uint32_t)y);
 }
 
-static uint64_t change_crc32(uint64_t after, uint32_t old, uint32_t now) {
-    return hf_crc32_multiply(hf_crc32_power(after + 1), old ^ now);
+static uint64_t change_crc32(uint64_t weight, uint32_t old, uint32_t now) {
+    return hf_crc32_multiply((uint32_t)weight, old ^ now);
 }
 
-/* Those of ours are counted by signing again. */
-#define change_crc32c NULL
-#define join_crc32c NULL
-#define change_crc_columns NULL
-#define join_crc_columns NULL
+#define weight_xor weight_one
+#define weight_twos weight_one
+#define weight_ones_sum weight_one
+#define change_ones_sum change_ones
 #define join_ones add_ones
 #define join_ones_sum add_ones
 #define join_crc32 join_xor
+/* Those of ours are counted by signing again. */
+#define weight_crc32c NULL
+#define change_crc32c NULL
+#define join_crc32c NULL
+#define weight_crc_columns NULL
+#define change_crc_columns NULL
+#define join_crc_columns NULL
 
 /* step.h has functions that may be inline; a table wants addresses. */
 #define CHECKSUM(NAME, name, bits, traits, text)                                                   \
@@ -184,8 +192,8 @@ static uint64_t change_crc32(uint64_t after, uint32_t old, uint32_t now) {
 #define FREE HF_CHECKSUM_FREE
 static const struct hf_checksum_info catalogue[HF_CHECKSUM_COUNT] = {
 #define CHECKSUM(NAME, name, bits, traits, text)                                                   \
-    {#name,       text,         bits,         (traits),      begin_##name,                         \
-     step_##name, words_##name, value_##name, change_##name, join_##name},
+    {#name,        text,         bits,          (traits),      begin_##name, step_##name,          \
+     words_##name, value_##name, weight_##name, change_##name, join_##name},
 #include "base/checksum/checksum.def"
 #undef CHECKSUM
 };

@@ -42,10 +42,12 @@ struct hf_checksum_info {
     void (*words)(struct hf_checksum *state, const uint32_t *words, int64_t count);
     uint64_t (*value)(const struct hf_checksum *state);
     /* The value of a sequence is the sum, in a group, of a contribution of each word that depends
-     * on the word and on how many follow. change: what becomes of the sum when a word before
-     * `after` others is `now` instead of `old`; join: the sum of two changes. The value stays as it
-     * is just if the changes join to 0. NULL for those that faults are not counted for so. */
-    uint64_t (*change)(uint64_t after, uint32_t old, uint32_t now);
+     * on the word and on how many follow. weight: what stands for being followed by `after` words;
+     * change: what becomes of the sum when a word of this weight is `now` instead of `old`, 0:
+     * nothing; join: the sum of two changes, or of a value and a change, or the weight of a word
+     * that is taken at both places. NULL for those whose faults are counted by signing again. */
+    uint64_t (*weight)(uint64_t after);
+    uint64_t (*change)(uint64_t weight, uint32_t old, uint32_t now);
     uint64_t (*join)(uint64_t left, uint64_t right);
 };
 

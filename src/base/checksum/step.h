@@ -40,10 +40,13 @@ static inline void hf_step_ones_sum(struct hf_checksum *s, uint32_t w) {
 }
 static inline uint64_t hf_value_ones_sum(const struct hf_checksum *s) { return s->a % HF_ONES; }
 
+/* x modulo 2^32 - 1 for x below twice that: of the two modulos of each word no division is left. */
+static inline uint64_t hf_modulo_ones(uint64_t x) { return x >= HF_ONES ? x - HF_ONES : x; }
+
 static inline void hf_begin_fletcher(struct hf_checksum *s) { s->words = s->a = s->b = 0; }
 static inline void hf_step_fletcher(struct hf_checksum *s, uint32_t w) {
-    s->a = (s->a + w) % HF_ONES;
-    s->b = (s->b + s->a) % HF_ONES;
+    s->a = hf_modulo_ones(s->a + w);
+    s->b = hf_modulo_ones(s->b + s->a);
 }
 static inline uint64_t hf_value_fletcher(const struct hf_checksum *s) { return s->b << 32 | s->a; }
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * For the command: campaigns of faults against products with execution signatures over their
+ * operands (Fernandez et al. 2022), and what the signatures cost. Found in libholdfast_dev only.
+ * Unstable: may change in any release. */
+#ifndef HF_DEV_CAMPAIGN_H
+#define HF_DEV_CAMPAIGN_H
+
+#include <holdfast/base.h>
+#include <holdfast/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hf_dev_es_level {
+    HF_DEV_ES_NONE = 0, /* unprotected */
+    HF_DEV_ES_E = 1,    /* external loop */
+    HF_DEV_ES_M = 2,    /* intermediate loop */
+    HF_DEV_ES_I = 3,    /* internal loop */
+    HF_DEV_ES_PAIR = 4  /* one checksum in the internal, another in the intermediate loop */
+} hf_dev_es_level;
+
+/* A protected product. */
+typedef struct hf_dev_es {
+    int avx; /* the form with eight lanes; else sequential */
+    hf_dev_es_level level;
+    int checksum; /* of a pair that of the internal loop */
+    int outer;    /* of a pair that of the intermediate loop */
+} hf_dev_es;
+
+typedef struct hf_dev_dims {
+    int64_t m, n, k; /* A is m x k, B is k x n */
+} hf_dev_dims;
+
+/* The checksums of the catalogue that products take: "xor", ...; NULL for other ids. */
+HF_API const char *hf_dev_checksum(int id);
+/* What it is, in words. */
+HF_API const char *hf_dev_checksum_text(int id);
+
+/* Scheme i of those of the paper (every checksum at every level, then every pair), and its name:
+ * "xor_e", "xor+fletcher". 0 past the last, else 1. */
+HF_API int hf_dev_es_at(int i, hf_dev_es *es, char name[32]);
+
+typedef struct hf_dev_es_count {
+    int64_t faults;   /* bits of A and B, each flipped once */
+    int64_t detected; /* of them: another signature */
+    int64_t computed; /* of a random sample, for which the product was really computed, */
+    int64_t differed; /* and did not agree with what was counted */
+} hf_dev_es_count;
+
+/* The exhaustive campaign over single bits of A and B in memory. How a signature changes follows
+ * from the places at which a word is signed, so that the product is computed for `sample` faults
+ * only, to verify that. HF_E_ARG: dimensions below 1; HF_E_UNSUPPORTED: no kernel of this form. */
+HF_API hf_status hf_dev_es_count_bits(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
+                                      uint64_t seed, int64_t sample, hf_dev_es_count *count);
+
+/* Faults while the product is computed; see hf_dev_es_fault_name(). */
+typedef struct hf_dev_es_faults {
+    int64_t faults;
+    int64_t changed;  /* of them: C is not as it should be */
+    int64_t detected; /* of those: the signature differs */
+    int64_t latent;   /* C is right all the same, but the signature differs */
+} hf_dev_es_faults;
+
+/* Class i of faults: its name and what it is; 0 past the last, else 1. */
+HF_API int hf_dev_es_fault_at(int i, const char **name, const char **text);
+
+/* `trials` random faults of class `fault`, each in a product of its own. */
+HF_API hf_status hf_dev_es_inject(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims, int fault,
+                                  uint64_t seed, int64_t trials, hf_dev_es_faults *faults);
+
+typedef struct hf_dev_es_timing {
+    double plain_s; /* median time of the unprotected product of the same form */
+    double ratio;   /* median of the ratios to it, in turns */
+} hf_dev_es_timing;
+
+/* Time a protected product, one thread; at least 3 rounds, then until budget_s has passed. */
+HF_API hf_status hf_dev_es_time(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
+                                double budget_s, hf_dev_es_timing *timing);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the campaigns against products with execution signatures share. */
+#ifndef HF_ES_H
+#define HF_ES_H
+
+#include "core/context.h"
+#include "ops/gemm_es/gemm_es.h"
+
+#include <holdfast/dev_campaign.h>
+
+/* A product with its arrays, which are random; es_problem_clear() frees. */
+struct es_problem {
+    struct hf_gemm_es_args args;
+    uint64_t signature[HF_ES_ENTRIES];
+    float *a, *b, *c;
+};
+hf_status hf_es_problem(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims, uint64_t seed,
+                        struct es_problem *p);
+void hf_es_problem_clear(struct es_problem *p);
+
+/* The entry of the array of signatures that takes an operand in row i of C, and how many words it
+ * takes after it; false if it does not. In a pair, those of the inner checksum within (i, q), q
+ * being the operand's index along k. */
+struct es_place {
+    int entry;
+    uint64_t after;
+};
+bool hf_es_place_a(const struct hf_gemm_es_args *p, int64_t i, int64_t q, struct es_place *place);
+bool hf_es_place_b(const struct hf_gemm_es_args *p, int64_t i, int64_t q, int64_t j,
+                   struct es_place *place);
+
+#endif
