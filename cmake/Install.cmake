@@ -12,10 +12,10 @@ install(CODE "
                     \"-DPREFIX=\${CMAKE_INSTALL_PREFIX}\" \"-DLIBDIR=${CMAKE_INSTALL_LIBDIR}\"
                     -P \"${PROJECT_SOURCE_DIR}/cmake/Ldconfig.cmake\")
   endif()")
-# dev.h belongs to libholdfast_dev, which is not installed.
+# dev.h and dev_*.h belong to libholdfast_dev, which is not installed.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h"
-        PATTERN "dev.h" EXCLUDE)
+        PATTERN "dev*.h" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/tuning/" DESTINATION "${HF_TUNING_DIR}"
         FILES_MATCHING PATTERN "*.tune")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE"

@@ -54,8 +54,8 @@ def check_source(path):
             problem = check_internal(path, internal, layer)
             if problem:
                 yield f"{path}: {problem}"
-        elif system == "holdfast/dev.h" and not developer:
-            yield f"{path}: <holdfast/dev.h> is for libholdfast_dev only"
+        elif (system or "").startswith("holdfast/dev") and not developer:
+            yield f"{path}: <{system}> is for libholdfast_dev only"
 
 
 def check_outside(path):
@@ -69,8 +69,9 @@ def check_outside(path):
         if system and system.startswith("holdfast/"):
             if not os.path.isfile(os.path.join(ROOT, "include", system)):
                 yield f"{path}: <{system}> does not exist"
-            elif path.startswith("include/") and system == "holdfast/dev.h":
-                yield f"{path}: <holdfast/dev.h> is not installed"
+            elif (path.startswith("include/") and system.startswith("holdfast/dev")
+                  and not path.startswith("include/holdfast/dev")):
+                yield f"{path}: <{system}> is not installed"
 
 
 def main():
