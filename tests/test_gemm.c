@@ -102,7 +102,7 @@ static const char *at(const void *data, hf_dtype dtype, int64_t i) {
     return (const char *)data + i * (int64_t)hf_dtype_bytes(dtype);
 }
 
-/* Rows [r, r + rows) and columns [c, c + cols) by themselves: the bits that they have in `whole`. */
+/* Rows [r, r + rows) and columns [c, c + cols) by themselves have the bits of `whole`. */
 static void check_part(const hf_gemm_args *args, const int64_t rows[2], const int64_t cols[2]) {
     hf_gemm_args p = *args;
     const size_t bytes = hf_dtype_bytes(args->dtype_c);

@@ -18,7 +18,8 @@ struct matrix {
 int matrix_open(struct matrix *m, hf_context *ctx, uint64_t memory, const char *name);
 
 /* Change the type of all elements: f32 and f64 (rounded where that is narrower), or i8 and i32,
- * where numbers that are not whole or too large are refused. Failures are reported; an exit code. */
+ * where numbers that are not whole or too large are refused. Failures are reported; an exit code.
+ */
 int matrix_convert(struct matrix *m, hf_context *ctx, hf_dtype dtype);
 
 void matrix_close(struct matrix *m); /* all 0 is allowed */

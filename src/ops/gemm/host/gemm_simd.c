@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gemm in SIMD. Groups of rows and columns of C are worked on one after the other. For each, a range
- * of products is packed into panels, by all workers, then the tiles of the group are summed, then
- * the next range; after the last one the tiles are stored. What is packed stays in the caches: a
- * panel of B, as deep as a block, in the first, a band of panels of A in the second (Goto and van de
- * Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS,
- * 2015). Which group, tile or worker an element is in never changes the order of its sum. */
+ * gemm in SIMD. Groups of rows and columns of C are worked on one after the other. For each, a
+ * range of products is packed into panels, by all workers, then the tiles of the group are summed,
+ * then the next range; after the last one the tiles are stored. What is packed stays in the caches:
+ * a panel of B, as deep as a block, in the first, a band of panels of A in the second (Goto and van
+ * de Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn,
+ * BLIS, 2015). Which group, tile or worker an element is in never changes the order of its sum. */
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "core/kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Panels: the lines (rows of op(A), columns of op(B)) of one tile, unit by unit side by side, in the
- * type computed in, zeros where there is no line. */
+ * Panels: the lines (rows of op(A), columns of op(B)) of one tile, unit by unit side by side, in
+ * the type computed in, zeros where there is no line. */
 #ifndef HF_GEMM_PACK_H
 #define HF_GEMM_PACK_H
 
