@@ -5,6 +5,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS holdfast_shared holdfast_static EXPORT holdfast-targets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET holdfast_blas)
+  install(TARGETS holdfast_blas LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 # The loader looks a new library up in its cache. A staged installation is not for this machine.
 install(CODE "
   if(\"\$ENV{DESTDIR}\" STREQUAL \"\")

@@ -5,7 +5,8 @@
 # their like. Does nothing, and needs no network, when all is there. --list prints what is missing.
 set -eu
 
-# package  probe: c:COMMAND found in PATH, h:HEADER found, p:MODULE that some python3 can import
+# package  probe: c:COMMAND found in PATH, h:HEADER found, l:FILE found below /usr/lib, p:MODULE that some
+# python3 can import
 build_packages="
 gcc c:gcc
 libc6-dev h:stdio.h
@@ -24,7 +25,8 @@ g++ c:g++
 clang c:clang
 clang-format-14 c:clang-format-14
 clang-tidy-14 c:clang-tidy-14
-binutils c:objdump"
+binutils c:objdump
+libblas-test l:blas/xblat3d"
 docs_packages="
 doxygen c:doxygen"
 
@@ -35,6 +37,12 @@ present() {
     h:*)
         for folder in /usr/include /usr/include/*-linux-gnu* /usr/local/include; do
             [ -e "$folder/${1#h:}" ] && return 0
+        done
+        return 1
+        ;;
+    l:*)
+        for folder in /usr/lib /usr/lib/*-linux-gnu*; do
+            [ -e "$folder/${1#l:}" ] && return 0
         done
         return 1
         ;;

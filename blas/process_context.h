@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contexts for a library without a place to keep them in: calls come from any thread, several at a
+ * time, and from children of a fork. */
+#ifndef BLAS_CONTEXT_H
+#define BLAS_CONTEXT_H
+
+#include <holdfast/context.h>
+
+/* A context for one call: the process's own, with HF_BLAS_THREADS threads, or if another thread is
+ * using that, one of the calling thread with no others. Which it is makes no difference to results.
+ * Ends the process with a message if there is no memory. Give it back. */
+hf_context *blas_borrow(void);
+void blas_return(hf_context *ctx);
+
+#endif
