@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * drift: async-(k) in which blocks do not wait for one another. Each is relaxed `epochs` times with
+ * whatever x the others have by then, so results are not repeatable; they converge where the
+ * spectral radius of |I - damping D^-1 A| is below 1 (Chazan and Miranker 1969).
+ *
+ * Blocks belong to workers. A block whose epoch has fallen `lag` behind that of a worker is relaxed
+ * by that worker too: so a worker that the system has put to sleep, or that is lost, holds nobody
+ * up. None runs more than 2 lag epochs ahead of the slowest block, for the theory wants x of
+ * bounded age. */
+#ifndef HF_DRIFT_H
+#define HF_DRIFT_H
+
+#include "core/run.h"
+#include "ops/sparse.h"
+#include <stdbool.h>
+
+/* What a call did. */
+struct hf_drift_report {
+    double square;       /* sum of the squared residuals that blocks had when last relaxed */
+    int64_t relaxations; /* of blocks */
+    int64_t takeovers;   /* those of them made for another worker */
+    int64_t slowest;     /* least epoch of a block */
+};
+
+struct hf_drift_args {
+    struct hf_sparse a;         /* [n, n], columns of each row in ascending order */
+    const double *inverse;      /* [n] 1 / diagonal */
+    const int64_t *block_start; /* [blocks + 1], ascending from 0 to n */
+    int64_t blocks;
+    int64_t largest;      /* rows of the largest block */
+    const int32_t *inner; /* [n, 2] as in ops/sweep/sweep.h, whatever k is */
+    int k;                /* sweeps inside a block, at least 1 */
+    double damping;
+    int64_t epochs; /* at least 1 */
+    int64_t lag;    /* 0: nobody takes over */
+    double target;  /* all stop when the sum of squares is at most this; 0: never */
+    const uint8_t
+        *lost; /* [blocks] not 0: its worker falls silent at epoch lost_from; NULL: none */
+    int64_t lost_from;
+    const double *b;                /* [n] */
+    double *x;                      /* [n] in, out; output 0 of the op's bound */
+    struct hf_drift_report *report; /* out */
+};
+
+static inline hf_status hf_drift(hf_context *ctx, const struct hf_drift_args *args) {
+    return hf_run(ctx, HF_OP_DRIFT, args);
+}
+
+#endif

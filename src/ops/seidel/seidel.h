@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * seidel: one sweep of Gauss-Seidel in place. Blocks of one colour share no element of the matrix,
+ * so they may run at once; colours follow one another, and so do the rows of a block. One block is
+ * the plain method; blocks of one row are the multicolour one.
+ *
+ * x_i + damping * (inverse_i * r_i) is the new value, r_i = b_i - sum of the row in the order of
+ * its elements. */
+#ifndef HF_SEIDEL_H
+#define HF_SEIDEL_H
+
+#include "core/run.h"
+#include "ops/sparse.h"
+#include <stdbool.h>
+
+struct hf_seidel_args {
+    struct hf_sparse a;         /* [n, n] */
+    const double *inverse;      /* [n] 1 / diagonal */
+    const int64_t *block_start; /* [blocks + 1], ascending from 0 to n */
+    int64_t blocks;
+    const int64_t *colour_start; /* [colours + 1] into colour_block, from 0 to blocks */
+    const int32_t *colour_block; /* [blocks] those of each colour */
+    int64_t colours;
+    bool backward; /* the last colour first, and the last row of each block */
+    double damping;
+    const double *b; /* [n] */
+    double *x;       /* [n] in, out */
+    double *square;  /* out: sum of r_i^2, which is about |b - A x|^2; blocks in the order of
+                        colour_block, in each one row after the other */
+};
+
+static inline hf_status hf_seidel(hf_context *ctx, const struct hf_seidel_args *args) {
+    return hf_run(ctx, HF_OP_SEIDEL, args);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/cases/sparse_case.h"
+#include "ops/seidel/seidel.h"
+
+/* The block of a row. */
+static int64_t block_of(const struct hf_sparse_blocks *blocks, int64_t row) {
+    int64_t low = 0, high = blocks->count;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        *(blocks->start[middle] <= row ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* One colour after another gets the blocks that none of its blocks is connected with. taken: the
+ * colour of each block, 0: none yet. */
+static void colour_blocks(struct hf_seidel_args *args, const struct hf_sparse_blocks *blocks,
+                          int64_t *start, int32_t *order, int64_t *taken) {
+    int64_t placed = 0;
+    for (int64_t colour = 1; placed < blocks->count; colour++) {
+        for (int64_t block = 0; block < blocks->count; block++) {
+            bool is_free = taken[block] == 0;
+            for (int64_t e = args->a.row_start[blocks->start[block]];
+                 is_free && e < args->a.row_start[blocks->start[block + 1]]; e++)
+                is_free = taken[block_of(blocks, args->a.column[e])] != colour;
+            for (int64_t other = start[colour - 1]; is_free && other < placed; other++)
+                for (int64_t e = args->a.row_start[blocks->start[order[other]]];
+                     is_free && e < args->a.row_start[blocks->start[order[other] + 1]]; e++)
+                    is_free = block_of(blocks, args->a.column[e]) != block;
+            if (!is_free)
+                continue;
+            taken[block] = colour;
+            order[placed++] = (int32_t)block;
+        }
+        start[colour] = placed;
+        args->colours = colour;
+    }
+}
+
+static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
+                 int64_t most) {
+    struct hf_seidel_args *args = c->args;
+    if (!hf_sparse_make(rng, c, shape, &args->a))
+        return;
+    const struct hf_sparse_blocks blocks = hf_sparse_blocks(rng, c, shape->n, most);
+    const size_t count = (size_t)blocks.count;
+    int64_t *start = hf_case_alloc(c, (count + 1) * sizeof *start, false);
+    int32_t *order = hf_case_alloc(c, count * sizeof *order, false);
+    int64_t *taken = hf_case_alloc(c, count * sizeof *taken, false);
+    args->inverse = hf_sparse_inverse(c, &args->a);
+    args->b = hf_sparse_vector(rng, c, shape->n, false);
+    args->x = hf_sparse_vector(rng, c, shape->n, true);
+    args->square = hf_case_alloc(c, sizeof(double), true);
+    if (c->failed)
+        return;
+    colour_blocks(args, &blocks, start, order, taken);
+    args->block_start = blocks.start;
+    args->blocks = blocks.count;
+    args->colour_start = start;
+    args->colour_block = order;
+}
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    static const int64_t most[] = {9, 128, 5000};
+    struct hf_seidel_args *args = c->args;
+    struct hf_sparse_shape shape;
+    if (!hf_sparse_case(id, &shape))
+        return false;
+    args->damping = id % 4 == 1 ? 1.3 : 1;
+    args->backward = id % 3 == 1;
+    fill(rng, c, &shape, shape.n > 1000 ? 1000 : most[id / 3 % 3]);
+    hf_sparse_name(c, &shape, " blocks=%d colours=%d damping=%g%s", (int)args->blocks,
+                   (int)args->colours, args->damping, args->backward ? " backward" : "");
+    return true;
+}
+
+const struct hf_op_cases hf_seidel_cases = {.make_case = make_case};

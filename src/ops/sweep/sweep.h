@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * sweep: one global iteration of async-(k) (Anzt, Tomov, Dongarra, Heuveline 2012) in which all
+ * blocks of rows see the x of the iteration before: each makes k Jacobi sweeps of its own, what
+ * lies outside it stays. k = 1 is Jacobi's method whatever the blocks are.
+ *
+ * The residual of row i is b_i - sum if k is 1, else (b_i - sum over the columns outside the block)
+ * - sum over those inside; each sum runs in the order of the elements. x_i + damping * (inverse_i *
+ * residual_i) is the new value. */
+#ifndef HF_SWEEP_H
+#define HF_SWEEP_H
+
+#include "core/run.h"
+#include "ops/sparse.h"
+#include <stdbool.h>
+
+struct hf_sweep_args {
+    struct hf_sparse a;         /* [n, n], columns of each row in ascending order */
+    const double *inverse;      /* [n] 1 / diagonal */
+    const int64_t *block_start; /* [blocks + 1], ascending from 0 to n */
+    int64_t blocks;
+    int64_t largest;      /* rows of the largest block */
+    const int32_t *inner; /* [n, 2] of each row the number of elements left of its block's columns,
+                             and of those inside; NULL if k is 1 */
+    int k;                /* sweeps inside a block, at least 1 */
+    double damping;
+    const uint8_t *frozen; /* [blocks] not 0: nobody works on the block, its x stays; NULL: none */
+    const double *b;       /* [n] */
+    const double *x;       /* [n]; NULL means 0 */
+    double *x_new;         /* [n] out, shares no memory with x */
+    double *square;        /* out: sum of the squared residuals of x, blocks in order, each with
+                              lanes as a part of ops/sparse.h */
+};
+
+static inline hf_status hf_sweep(hf_context *ctx, const struct hf_sweep_args *args) {
+    return hf_run(ctx, HF_OP_SWEEP, args);
+}
+
+#endif

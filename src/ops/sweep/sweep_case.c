@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/cases/sparse_case.h"
+#include "ops/sweep/sweep.h"
+
+static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
+                 int64_t most) {
+    struct hf_sweep_args *args = c->args;
+    if (!hf_sparse_make(rng, c, shape, &args->a))
+        return;
+    const struct hf_sparse_blocks blocks = hf_sparse_blocks(rng, c, shape->n, most);
+    if (c->failed)
+        return;
+    args->inverse = hf_sparse_inverse(c, &args->a);
+    args->block_start = blocks.start;
+    args->blocks = blocks.count;
+    args->largest = blocks.largest;
+    args->inner = args->k > 1 ? hf_sparse_inner(c, &args->a, &blocks) : NULL;
+    args->b = hf_sparse_vector(rng, c, shape->n, false);
+    args->x_new = hf_sparse_vector(rng, c, shape->n, true);
+    args->square = hf_case_alloc(c, sizeof(double), true);
+}
+
+static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
+    static const int64_t most[] = {1, 7, 128, 5000};
+    static const int sweeps[] = {1, 2, 5};
+    struct hf_sweep_args *args = c->args;
+    struct hf_sparse_shape shape;
+    if (!hf_sparse_case(id, &shape))
+        return false;
+    const bool frozen = id % 5 == 3;
+    args->k = sweeps[id % 3];
+    args->damping = id % 4 == 1 ? 0.85 : 1;
+    fill(rng, c, &shape, most[id / 3 % 4]);
+    if (!c->failed && id % 7 != 6)
+        args->x = hf_sparse_vector(rng, c, shape.n, false);
+    uint8_t *lost = frozen ? hf_case_alloc(c, (size_t)shape.n, false) : NULL;
+    for (int64_t block = 0; lost != NULL && block < args->blocks; block++)
+        lost[block] = hf_rng_next(rng) % 4 == 0;
+    args->frozen = lost;
+    hf_sparse_name(c, &shape, " blocks=%d k=%d damping=%g%s%s", (int)args->blocks, args->k,
+                   args->damping, args->x ? "" : " from 0", frozen ? " frozen" : "");
+    return true;
+}
+
+const struct hf_op_cases hf_sweep_cases = {.make_case = make_case};
