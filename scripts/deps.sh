@@ -18,6 +18,7 @@ libpng-dev h:png.h
 libjansson-dev h:jansson.h"
 test_packages="
 libcmocka-dev h:cmocka.h
+libmetis-dev h:metis.h
 python3 c:python3
 python3-numpy p:numpy
 python3-venv p:ensurepip

@@ -68,7 +68,7 @@ typedef enum hf_relax_stop {
     HF_RELAX_STOP_NONE = 0,      /* not yet */
     HF_RELAX_STOP_TOL = 1,       /* the true residual, from the caller's matrix, is within tol */
     HF_RELAX_STOP_STALL = 2,     /* the residual no longer falls */
-    HF_RELAX_STOP_DIVERGED = 3,  /* it grew beyond bounds or is no number; x is the best seen */
+    HF_RELAX_STOP_DIVERGED = 3,  /* it grew beyond bounds or is no number */
     HF_RELAX_STOP_TIME = 4,      /* max_seconds went by */
     HF_RELAX_STOP_MAX_ITER = 5,  /* max_iter iterations were made */
     HF_RELAX_STOP_CANCELLED = 6, /* by the progress callback */
@@ -159,7 +159,8 @@ typedef struct hf_relax_result {
  *   b       [n, m] HF_F64 or HF_F32 in host memory: m right-hand sides, element (i, j) is row i of
  *           column j; a vector is [n, 1]
  *   x       [n, m] HF_F64 in host memory. In: where to start (zeros are a good start). Out: the
- *           solution, the best that was seen where it did not converge. Shares no memory with b
+ *           solution; where it did not converge, the best of those whose true residual was looked
+ *           at. Shares no memory with b
  *   opts    may be NULL
  *   result  written on HF_OK only; free with hf_relax_result_clear(). May be NULL
  * HF_E_ARG   a is not square, shapes that do not fit, options out of range
@@ -213,9 +214,9 @@ HF_API hf_status hf_relax_solve_with(hf_relax *relax, const hf_array *b, const h
  *   b, x        [n, m] as for hf_relax_solve(), HF_F64
  *   guess_zero  not 0: x is taken for 0 and only written, which saves a pass
  * With HF_TIMING_TAGGED and any method but HF_RELAX_CG the new x is a fixed linear function of b
- * and the old x, with the same bits whenever it is called; with opts->symmetric and guess_zero it is
- * a symmetric one of b (Jacobi, async and Chebyshev are that anyway where A is symmetric). b and x
- * are not searched for NaN. HF_E_ARG for HF_RELAX_CG, which is no linear function. */
+ * and the old x, with the same bits whenever it is called; with opts->symmetric and guess_zero it
+ * is a symmetric one of b (Jacobi, async and Chebyshev are that anyway where A is symmetric). b and
+ * x are not searched for NaN. HF_E_ARG for HF_RELAX_CG, which is no linear function. */
 HF_API hf_status hf_relax_apply(hf_relax *relax, const hf_array *b, const hf_array *x, int sweeps,
                                 int guess_zero);
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Checksums of what iterations read and never write: the copy of the matrix by block, factors by
+ * patch, the coarse inverse. What was damaged is built again from the caller's matrix. */
+#include "algo/relax/setup.h"
+
+#include "base/dtype.h"
+#include "base/file.h"
+
+/* Blocks of the matrix first, then patches, then coarse. */
+static int64_t sums_of(const hf_relax *relax) {
+    return relax->blocks.count + (relax->patched ? relax->patches.count : 0) +
+           (relax->coarse != NULL ? 1 : 0);
+}
+
+static uint32_t add_sum(uint32_t sum, const void *data, int64_t count, size_t size) {
+    return hf_crc32c(sum, data, (size_t)count * size);
+}
+
+static uint32_t sum_block(const hf_relax *relax, int64_t block) {
+    const struct hf_relax_matrix *m = &relax->m;
+    const int64_t begin = relax->blocks.start[block], rows = relax->blocks.start[block + 1] - begin;
+    const size_t size = hf_dtype_bytes(m->dtype);
+    uint32_t sum = add_sum(0, m->row_start + begin, rows + 1, sizeof *m->row_start);
+    sum = add_sum(sum, m->inverse + begin, rows, sizeof *m->inverse);
+    if (m->inner != NULL)
+        sum = add_sum(sum, m->inner + 2 * begin, 2 * rows, sizeof *m->inner);
+    /* Where row numbers are damaged they must not lead out of the arrays. */
+    const int64_t first = m->row_start[begin], last = m->row_start[begin + rows];
+    if (first < 0 || last < first || last > relax->a.row_start[relax->a.rows])
+        return ~sum;
+    sum = add_sum(sum, m->column + first, last - first, sizeof *m->column);
+    return add_sum(sum, (const char *)m->value + (size_t)first * size, last - first, size);
+}
+
+static uint32_t sum_patch(const hf_relax *relax, int64_t patch) {
+    const struct hf_relax_patches *p = &relax->patches;
+    const size_t size = hf_dtype_bytes(relax->opts.inside);
+    const int64_t first = p->envelope[p->start[patch]], last = p->envelope[p->start[patch + 1]];
+    return add_sum(0, (const char *)p->factor + (size_t)first * size, last - first, size);
+}
+
+static uint32_t sum_at(const hf_relax *relax, int64_t i) {
+    if (i < relax->blocks.count)
+        return sum_block(relax, i);
+    i -= relax->blocks.count;
+    if (relax->patched && i < relax->patches.count)
+        return sum_patch(relax, i);
+    return add_sum(0, relax->coarse, relax->blocks.count * relax->blocks.count,
+                   sizeof *relax->coarse);
+}
+
+hf_status hf_relax_make_sums(hf_relax *relax) {
+    relax->sums_count = sums_of(relax);
+    if (relax->sums == NULL)
+        relax->sums = hf_relax_take(relax, relax->sums_count, sizeof *relax->sums);
+    if (relax->sums == NULL)
+        return hf_relax_no_memory(relax, "checksums");
+    for (int64_t i = 0; i < relax->sums_count; i++)
+        relax->sums[i] = sum_at(relax, i);
+    return HF_OK;
+}
+
+static hf_status build_again(hf_relax *relax, int64_t i) {
+    if (i < relax->blocks.count)
+        return hf_relax_reload_block(relax, i);
+    i -= relax->blocks.count;
+    if (relax->patched && i < relax->patches.count)
+        return hf_relax_factor_patch(relax, i);
+    return hf_relax_make_coarse(relax);
+}
+
+hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
+    for (int64_t i = 0; i < relax->sums_count; i++) {
+        if (sum_at(relax, i) == relax->sums[i])
+            continue;
+        ++*reloads;
+        HF_TRY(build_again(relax, i));
+        if (sum_at(relax, i) != relax->sums[i])
+            return hf_ctx_fail(relax->ctx, HF_E_CORRUPT,
+                               "block %lld of the matrix inside was damaged, and building it again "
+                               "gave something else than before: the caller's matrix has changed, "
+                               "or the memory is faulty",
+                               (long long)i);
+    }
+    return HF_OK;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rule of HF_RELAX_AUTO, and what the other methods leave to the matrix. docs/relaxation.md
+ * gives the measurements behind it. */
+#include "algo/relax/setup.h"
+
+#include <stdio.h>
+
+#define ASYNC_ROWS 128   /* of a block, as in the paper */
+#define SCHWARZ_ROWS 512 /* of a block whose factor is an envelope: few rows fill it little */
+#define INVERSE_ROWS 128 /* of one whose factor is an inverse, which grows with the square */
+#define SEIDEL_BLOCKS                                                                              \
+    64                   /* about; enough for threads to share, few enough to be near the method
+                               in order */
+#define SEIDEL_ROWS 256  /* of a block at least */
+#define COARSE_LEAST 4   /* blocks; fewer gain nothing */
+#define COARSE_MOST 2048 /* blocks: the inverse has their square */
+#define SCHWARZ_OVERLAP 2
+#define PRECOND_OVERLAP 1
+
+static bool needs_symmetry(const hf_relax *relax) {
+    return relax->opts.method == HF_RELAX_CG || relax->opts.method == HF_RELAX_CHEBYSHEV;
+}
+
+static hf_status demand_symmetry(const hf_relax *relax) {
+    const char *method = hf_relax_method_name(relax->opts.method);
+    if (!relax->symmetric)
+        return hf_ctx_fail(relax->ctx, HF_E_DATA,
+                           "method %s needs a symmetric matrix; elements (%lld, %lld) and (%lld, "
+                           "%lld) differ: use gauss-seidel, async or schwarz",
+                           method, (long long)relax->odd_row, (long long)relax->odd_column,
+                           (long long)relax->odd_column, (long long)relax->odd_row);
+    if (!relax->positive)
+        return hf_ctx_fail(
+            relax->ctx, HF_E_DATA,
+            "method %s needs a positive definite matrix, and this one has a negative "
+            "diagonal element: use gauss-seidel, async or schwarz",
+            method);
+    return HF_OK;
+}
+
+/* HF_RELAX_AUTO. small: every component of the graph fits into a block, which is then solved in one
+ * iteration. */
+static void choose_method(hf_relax *relax, bool small) {
+    char *advice = relax->advice;
+    const size_t room = sizeof relax->advice;
+    if (small) {
+        relax->opts.method = HF_RELAX_SCHWARZ;
+        (void)snprintf(
+            advice, room,
+            "schwarz: every connected component fits into a block and is solved exactly");
+    } else if (relax->symmetric && relax->positive) {
+        relax->opts.method = HF_RELAX_CG;
+        (void)snprintf(
+            advice, room,
+            "cg: the matrix is symmetric, and conjugate gradients need the fewest passes");
+    } else if (relax->dominance < 1) {
+        relax->opts.method = HF_RELAX_GAUSS_SEIDEL;
+        (void)snprintf(advice, room,
+                       "gauss-seidel: not symmetric, but diagonally dominant (factor %.3g): it "
+                       "converges for certain",
+                       relax->dominance);
+    } else {
+        relax->opts.method = HF_RELAX_SCHWARZ;
+        (void)snprintf(
+            advice, room,
+            "schwarz: neither symmetric and positive nor diagonally dominant (factor "
+            "%.3g), so no relaxation is sure to converge; GMRES or a direct solver may be "
+            "the better tool",
+            relax->dominance);
+    }
+}
+
+static int64_t seidel_rows(int64_t n) {
+    const int64_t rows = (n + SEIDEL_BLOCKS - 1) / SEIDEL_BLOCKS;
+    return rows < SEIDEL_ROWS ? SEIDEL_ROWS : rows;
+}
+
+static bool uses_patches(const hf_relax *relax) {
+    return relax->opts.method == HF_RELAX_SCHWARZ ||
+           (needs_symmetry(relax) && relax->opts.precond == HF_PRECOND_BLOCKS);
+}
+
+/* Zeros of the options that depend on method and matrix. */
+static void resolve(hf_relax *relax) {
+    hf_relax_opts *o = &relax->opts;
+    const bool patches = uses_patches(relax);
+    const bool cholesky = relax->symmetric && relax->positive;
+    if (o->precond == HF_PRECOND_AUTO && needs_symmetry(relax))
+        o->precond = HF_PRECOND_JACOBI;
+    if (!needs_symmetry(relax))
+        o->precond = HF_PRECOND_AUTO;
+    if (o->partition == HF_PARTITION_AUTO)
+        o->partition = patches ? HF_PARTITION_GRAPH : HF_PARTITION_STRIPS;
+    if (o->block_rows == 0)
+        o->block_rows = patches ? (cholesky ? SCHWARZ_ROWS : INVERSE_ROWS)
+                        : o->method == HF_RELAX_GAUSS_SEIDEL ? seidel_rows(relax->m.n)
+                                                             : ASYNC_ROWS;
+    relax->overlap_asked = o->overlap > 0;
+    if (o->overlap == 0)
+        o->overlap = o->method == HF_RELAX_SCHWARZ ? SCHWARZ_OVERLAP : PRECOND_OVERLAP;
+    if (o->overlap < 0 || !patches)
+        o->overlap = 0;
+    if (patches && needs_symmetry(relax))
+        o->symmetric = 1;
+}
+
+hf_status hf_relax_choose(hf_relax *relax) {
+    if (relax->opts.method == HF_RELAX_AUTO) {
+        const bool asked = relax->opts.block_rows > 0;
+        const int64_t rows = asked ? relax->opts.block_rows : SCHWARZ_ROWS;
+        bool small = false;
+        if (relax->symmetric)
+            HF_TRY(hf_relax_components_fit(relax, rows, &small));
+        choose_method(relax, small);
+    }
+    if (needs_symmetry(relax))
+        HF_TRY(demand_symmetry(relax));
+    resolve(relax);
+    return HF_OK;
+}
+
+/* Blocks, factors, coarse unknowns of the method chosen; the copy is in the caller's order before
+ * and in that of the blocks after. */
+hf_status hf_relax_build(hf_relax *relax) {
+    const hf_relax_opts *o = &relax->opts;
+    const bool patches = uses_patches(relax);
+    if (o->partition == HF_PARTITION_GRAPH)
+        HF_TRY(hf_relax_make_graph_blocks(relax, o->block_rows));
+    else
+        HF_TRY(hf_relax_make_strips(relax, o->block_rows));
+    if (relax->perm != NULL || relax->m.dtype != o->inside) {
+        relax->bytes -= hf_relax_matrix_bytes(&relax->m);
+        hf_relax_matrix_clear(&relax->m);
+        HF_TRY(hf_relax_copy_matrix(relax, relax->perm, o->inside, &relax->m));
+    }
+    if (o->method == HF_RELAX_ASYNC)
+        HF_TRY(hf_relax_make_inner(relax));
+    if (o->method == HF_RELAX_GAUSS_SEIDEL)
+        HF_TRY(hf_relax_make_colours(relax));
+    const int64_t blocks = relax->blocks.count;
+    const bool coarse =
+        o->coarse == HF_SWITCH_ON ||
+        (o->coarse == HF_SWITCH_AUTO && relax->symmetric && blocks >= COARSE_LEAST &&
+         blocks <= COARSE_MOST && relax->partition[0] != 'c');
+    if (patches && coarse)
+        HF_TRY(hf_relax_make_coarse(relax));
+    return patches ? hf_relax_make_patches(relax) : HF_OK;
+}
+
+#define DAMPING_STEPS                                                                              \
+    20 /* of Lanczos' method: its largest eigenvalue is then good to a percent or
+                              so, for which the one of damping is made smaller */
+#define CHEBYSHEV_STEPS 300
+#define MARGIN 1.02
+
+/* Damping and spectrum, which change with the values. */
+hf_status hf_relax_tune(hf_relax *relax) {
+    const hf_relax_opts *o = &relax->opts;
+    relax->damping = o->damping > 0 ? o->damping : 1;
+    relax->lambda_min = 0;
+    relax->lambda_max = 0;
+    if (o->method == HF_RELAX_CHEBYSHEV)
+        return hf_relax_make_spectrum(relax, CHEBYSHEV_STEPS);
+    const bool by_spectrum =
+        o->damping == 0 && relax->symmetric && relax->positive &&
+        (o->method == HF_RELAX_JACOBI || (o->method == HF_RELAX_SCHWARZ && o->symmetric));
+    if (!by_spectrum)
+        return HF_OK;
+    const hf_relax_precond precond = o->precond;
+    relax->opts.precond = o->method == HF_RELAX_SCHWARZ ? HF_PRECOND_BLOCKS : HF_PRECOND_JACOBI;
+    const hf_status status = hf_relax_make_spectrum(relax, DAMPING_STEPS);
+    relax->opts.precond = precond;
+    HF_TRY(status);
+    relax->damping = 2 / (relax->lambda_min + MARGIN * relax->lambda_max);
+    return HF_OK;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Many right-hand sides, one after another: to be solved, or smoothed. */
+#include "algo/relax/solve.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/array.h"
+#include "core/run.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Column j of an array; perm: row perm[p] goes to place p. */
+static void get_column(const hf_array *a, int64_t j, const int32_t *perm, double *v) {
+    const int64_t stride = hf_array_stride(a);
+    for (int64_t p = 0; p < a->rows; p++)
+        v[p] = sparse_value(a->data, a->dtype, (perm != NULL ? perm[p] : p) * stride + j);
+}
+
+static void put_column(const hf_array *a, int64_t j, const int32_t *perm, const double *v) {
+    const int64_t stride = hf_array_stride(a);
+    for (int64_t p = 0; p < a->rows; p++)
+        ((double *)a->data)[(perm != NULL ? perm[p] : p) * stride + j] = v[p];
+}
+
+/* What is needed beside the set-up. */
+struct columns {
+    hf_relax_column *column; /* [count] */
+    double *b, *x, *spare;   /* [n]; solutions go to the caller when all is done */
+    double *solution;        /* [n, count] */
+};
+
+static void drop_columns(struct columns *c, int64_t count) {
+    for (int64_t j = 0; c->column != NULL && j < count; j++)
+        hf_free(c->column[j].history);
+    hf_free(c->column);
+    c->column = NULL;
+}
+
+/* Give back the room that a history does not need. */
+static void trim_history(hf_relax_column *column) {
+    const size_t bytes = (size_t)column->history_count * sizeof(double);
+    double *kept = hf_alloc(bytes);
+    if (kept == NULL)
+        return;
+    memcpy(kept, column->history, bytes);
+    hf_free(column->history);
+    column->history = kept;
+}
+
+static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b, const hf_array *x,
+                           const struct hf_relax_request *request) {
+    hf_relax_column *column = request->column;
+    column->history = hf_alloc(HF_RELAX_HISTORY * sizeof(double));
+    if (column->history == NULL)
+        return hf_relax_no_memory(relax, "the history of residuals");
+    get_column(b, request->number, NULL, c->b);
+    get_column(x, request->number, NULL, c->x);
+    HF_TRY(hf_relax_solve_column(relax, request));
+    trim_history(column);
+    const hf_array all = hf_array_view(c->solution, HF_F64, x->rows, x->cols);
+    put_column(&all, request->number, NULL, c->x);
+    return HF_OK;
+}
+
+static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b, const hf_array *x,
+                           hf_relax_result *result) {
+    const int64_t n = x->rows, count = x->cols;
+    const double begin = hf_now_s(), seconds = relax->opts.max_seconds;
+    size_t bytes, histories;
+    if (!hf_mul3_size(n, count, sizeof(double), &bytes) ||
+        !hf_mul_size(count, sizeof *c->column, &histories))
+        return hf_relax_no_memory(relax, "the solutions");
+    c->column = hf_alloc_zero(histories);
+    c->b = hf_alloc((size_t)n * sizeof(double));
+    c->x = hf_alloc((size_t)n * sizeof(double));
+    c->spare = hf_alloc((size_t)n * sizeof(double));
+    c->solution = hf_alloc(bytes);
+    if (!c->column || !c->b || !c->x || !c->spare || !c->solution)
+        return hf_relax_no_memory(relax, "the solutions");
+    for (int64_t j = 0; j < count; j++) {
+        const struct hf_relax_request request = {.b = c->b,
+                                                 .x = c->x,
+                                                 .spare = c->spare,
+                                                 .number = j,
+                                                 .deadline = seconds > 0 ? begin + seconds : 0,
+                                                 .column = &c->column[j],
+                                                 .faults = &result->faults};
+        HF_TRY(solve_one(relax, c, b, x, &request));
+    }
+    const hf_array all = hf_array_view(c->solution, HF_F64, n, count);
+    for (int64_t j = 0; j < count; j++) {
+        get_column(&all, j, NULL, c->x);
+        put_column(x, j, NULL, c->x);
+    }
+    result->seconds_solve = hf_now_s() - begin;
+    return HF_OK;
+}
+
+/* Words that only the solution gives reason to. */
+static void advise(const hf_relax *relax, hf_relax_result *result) {
+    const size_t used = strlen(result->advice), room = sizeof result->advice - used;
+    const char *gap = used > 0 ? "; " : "";
+    if (result->method == HF_RELAX_CG && result->lambda_max > 2)
+        (void)snprintf(
+            result->advice + used, room,
+            "%srelaxation is the wrong tool here: the spectrum of D^-1 A reaches %.3g, so "
+            "Jacobi diverges undamped, and no asynchronous method is sure to converge",
+            gap, result->lambda_max);
+    else if (!result->converged && result->method != HF_RELAX_CG && relax->symmetric &&
+             relax->positive)
+        (void)snprintf(result->advice + used, room,
+                       "%s%s did not get there; the matrix is symmetric: try cg", gap,
+                       hf_relax_method_name(result->method));
+    else if (!result->converged)
+        (void)snprintf(result->advice + used, room,
+                       "%snot solved: GMRES or a direct solver may be the better tool", gap);
+}
+
+static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
+                        hf_relax_result *result) {
+    result->n = relax->m.n;
+    result->rhs = count;
+    result->columns = c->column;
+    result->converged = 1;
+    for (int64_t j = 0; j < count; j++) {
+        const hf_relax_column *column = &c->column[j];
+        if (j == 0 || column->residual > result->residual) {
+            result->residual = column->residual;
+            result->stop = column->stop;
+        }
+        result->converged = result->converged && column->stop == HF_RELAX_STOP_TOL;
+        if (column->iterations > result->iterations)
+            result->iterations = column->iterations;
+    }
+    const bool blocks = relax->opts.method == HF_RELAX_ASYNC ||
+                        relax->opts.method == HF_RELAX_GAUSS_SEIDEL || relax->patched;
+    result->method = relax->opts.method;
+    result->precond = relax->opts.precond;
+    result->repeatable =
+        relax->opts.method != HF_RELAX_ASYNC || relax->opts.timing == HF_TIMING_TAGGED;
+    result->lambda_min = relax->lambda_min;
+    result->lambda_max = relax->lambda_max;
+    result->damping = relax->damping;
+    result->blocks = blocks ? relax->blocks.count : 0;
+    result->overlap = relax->opts.overlap;
+    result->coarse = relax->coarse != NULL;
+    (void)snprintf(result->partition, sizeof result->partition, "%s",
+                   blocks ? relax->partition : "");
+    (void)snprintf(result->advice, sizeof result->advice, "%s", relax->advice);
+    advise(relax, result);
+    result->seconds_setup = relax->seconds_setup;
+    result->setup_bytes = relax->bytes;
+    c->column = NULL;
+}
+
+hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_array *x,
+                                 hf_relax_result *result) {
+    struct columns c = {NULL};
+    hf_relax_result filled = {0};
+    const hf_status status = solve_all(relax, &c, b, x, &filled);
+    if (status == HF_OK && result != NULL) {
+        fill_result(relax, &c, x->cols, &filled);
+        *result = filled;
+    }
+    drop_columns(&c, x->cols);
+    hf_free(c.b);
+    hf_free(c.x);
+    hf_free(c.spare);
+    hf_free(c.solution);
+    return status;
+}
+
+/* Chebyshev's polynomial for smoothing: the upper part of the spectrum, as multigrid wants. */
+#define SMOOTH_HIGH 1.05
+#define SMOOTH_LOW 0.1
+
+static hf_status smooth_column(hf_relax *relax, const hf_array *b, const hf_array *x, int64_t j,
+                               const struct hf_relax_sweeps *sweeps) {
+    struct hf_relax_work w = {.b = relax->vector[6], .zero = sweeps->guess_zero};
+    hf_relax_begin(&w, relax);
+    get_column(b, j, relax->perm, relax->vector[6]);
+    if (!w.zero)
+        get_column(x, j, relax->perm, w.x);
+    w.low = fmax(w.low, SMOOTH_LOW * w.high);
+    w.high *= SMOOTH_HIGH;
+    while (w.made < sweeps->count) {
+        double unused;
+        w.most = sweeps->count - w.made;
+        HF_TRY(hf_relax_step(&w, -1, &unused));
+    }
+    put_column(x, j, relax->perm, w.x);
+    return hf_verify(relax->ctx);
+}
+
+hf_status hf_relax_smooth(hf_relax *relax, const hf_array *b, const hf_array *x,
+                          const struct hf_relax_sweeps *sweeps) {
+    for (int64_t j = 0; j < x->cols; j++)
+        HF_TRY(smooth_column(relax, b, x, j, sweeps));
+    return HF_OK;
+}

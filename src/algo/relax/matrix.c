@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The copy of the matrix that methods work on: rows in the order of the blocks, columns ascending,
+ * repeated ones added up. */
+#include "algo/relax/setup.h"
+
+#include "base/mem.h"
+#include <math.h>
+#include <string.h>
+
+/* A row while it is sorted. */
+struct row {
+    int32_t *column;
+    double *value;
+    int64_t count;
+};
+
+struct copy {
+    const hf_csr *a;
+    const int32_t *perm;  /* NULL: rows keep their places */
+    const int32_t *place; /* [n] of each row, NULL likewise */
+    struct row row;       /* room for the longest */
+};
+
+void hf_relax_matrix_clear(struct hf_relax_matrix *m) {
+    hf_free(m->row_start);
+    hf_free(m->column);
+    hf_free(m->value);
+    hf_free(m->inverse);
+    hf_free(m->inner);
+    *m = (struct hf_relax_matrix){0};
+}
+
+struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m) {
+    return (struct hf_sparse){.rows = m->n,
+                              .cols = m->n,
+                              .row_start = m->row_start,
+                              .column = m->column,
+                              .dtype = m->dtype,
+                              .value = m->value};
+}
+
+/* Shell sort: in place, and fast where little is out of order. Equal columns come next to each
+ * other in an order that depends on the row alone. */
+static void sort_row(struct row *row) {
+    static const int64_t gaps[] = {29524, 9841, 3280, 1093, 364, 121, 40, 13, 4, 1};
+    for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
+        for (int64_t i = gaps[g]; i < row->count; i++) {
+            const int32_t column = row->column[i];
+            const double value = row->value[i];
+            int64_t at = i;
+            for (; at >= gaps[g] && row->column[at - gaps[g]] > column; at -= gaps[g]) {
+                row->column[at] = row->column[at - gaps[g]];
+                row->value[at] = row->value[at - gaps[g]];
+            }
+            row->column[at] = column;
+            row->value[at] = value;
+        }
+}
+
+/* Row of the copy: in c->row, ascending, without repetitions. */
+static void gather_row(struct copy *c, int64_t place) {
+    const hf_csr *a = c->a;
+    const int64_t i = c->perm != NULL ? c->perm[place] : place;
+    struct row *row = &c->row;
+    bool ascending = true;
+    row->count = 0;
+    for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
+        const int32_t column = c->place != NULL ? c->place[a->column[e]] : a->column[e];
+        ascending = ascending && (row->count == 0 || row->column[row->count - 1] < column);
+        row->column[row->count] = column;
+        row->value[row->count++] = sparse_value(a->value, a->dtype, e);
+    }
+    if (ascending)
+        return;
+    sort_row(row);
+    int64_t kept = 0;
+    for (int64_t e = 0; e < row->count; e++) {
+        if (kept > 0 && row->column[kept - 1] == row->column[e]) {
+            row->value[kept - 1] += row->value[e];
+            continue;
+        }
+        row->column[kept] = row->column[e];
+        row->value[kept++] = row->value[e];
+    }
+    row->count = kept;
+}
+
+static void store_row(const struct copy *c, struct hf_relax_matrix *m, int64_t place) {
+    const int64_t first = m->row_start[place];
+    for (int64_t t = 0; t < c->row.count; t++) {
+        m->column[first + t] = c->row.column[t];
+        if (m->dtype == HF_F32)
+            ((float *)m->value)[first + t] = (float)c->row.value[t];
+        else
+            ((double *)m->value)[first + t] = c->row.value[t];
+        if (c->row.column[t] == place)
+            m->inverse[place] = 1 / c->row.value[t];
+    }
+}
+
+/* The largest row of |I - D^-1 A|, and the sign of the diagonal. */
+static void note_row(hf_relax *relax, const struct copy *c, int64_t place, double inverse) {
+    double sum = 0;
+    for (int64_t t = 0; t < c->row.count; t++)
+        sum += c->row.column[t] == place ? 0 : fabs(c->row.value[t]);
+    relax->dominance = fmax(relax->dominance, sum * fabs(inverse));
+    relax->positive = relax->positive && inverse > 0;
+}
+
+static bool open_copy(struct copy *c, const hf_csr *a, const int32_t *perm) {
+    int64_t longest = 0;
+    *c = (struct copy){.a = a, .perm = perm};
+    for (int64_t i = 0; i < a->rows; i++)
+        longest = a->row_start[i + 1] - a->row_start[i] > longest
+                      ? a->row_start[i + 1] - a->row_start[i]
+                      : longest;
+    c->row.column = hf_alloc((size_t)longest * sizeof *c->row.column);
+    c->row.value = hf_alloc((size_t)longest * sizeof *c->row.value);
+    int32_t *place = perm != NULL ? hf_alloc((size_t)a->rows * sizeof *place) : NULL;
+    for (int64_t p = 0; place != NULL && p < a->rows; p++)
+        place[perm[p]] = (int32_t)p;
+    c->place = place;
+    return c->row.column != NULL && c->row.value != NULL && (perm == NULL || place != NULL);
+}
+
+static void close_copy(struct copy *c) {
+    hf_free(c->row.column);
+    hf_free(c->row.value);
+    hf_free((void *)c->place);
+}
+
+static bool take_matrix(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix *m) {
+    const int64_t n = relax->a.rows, elements = relax->a.row_start[n];
+    if (m->row_start != NULL)
+        return true;
+    m->n = n;
+    m->dtype = dtype;
+    m->row_start = hf_relax_take(relax, n + 1, sizeof *m->row_start);
+    m->column = hf_relax_take(relax, elements, sizeof *m->column);
+    m->value = hf_relax_take(relax, elements, hf_dtype_bytes(dtype));
+    m->inverse = hf_relax_take(relax, n, sizeof *m->inverse);
+    return m->row_start != NULL && m->column != NULL && m->value != NULL && m->inverse != NULL;
+}
+
+hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dtype,
+                               struct hf_relax_matrix *into) {
+    struct copy c;
+    const bool there = open_copy(&c, &relax->a, perm) && take_matrix(relax, dtype, into);
+    relax->dominance = 0;
+    relax->positive = true;
+    if (there)
+        into->row_start[0] = 0;
+    for (int64_t p = 0; there && p < into->n; p++) {
+        gather_row(&c, p);
+        store_row(&c, into, p);
+        into->row_start[p + 1] = into->row_start[p] + c.row.count;
+        note_row(relax, &c, p, into->inverse[p]);
+    }
+    close_copy(&c);
+    return there ? HF_OK : hf_relax_no_memory(relax, "a copy of the matrix");
+}
+
+/* Elements left of the block's columns, and inside, of each of its rows. */
+static void count_inner(struct hf_relax_matrix *m, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+        int32_t left = 0, inside = 0;
+        for (int64_t e = m->row_start[i]; e < m->row_start[i + 1]; e++) {
+            left += m->column[e] < begin;
+            inside += m->column[e] >= begin && m->column[e] < end;
+        }
+        m->inner[2 * i] = left;
+        m->inner[2 * i + 1] = inside;
+    }
+}
+
+hf_status hf_relax_make_inner(hf_relax *relax) {
+    struct hf_relax_matrix *m = &relax->m;
+    if (m->inner == NULL)
+        m->inner = hf_relax_take(relax, 2 * m->n, sizeof *m->inner);
+    if (m->inner == NULL)
+        return hf_relax_no_memory(relax, "the blocks of rows");
+    for (int64_t block = 0; block < relax->blocks.count; block++)
+        count_inner(m, relax->blocks.start[block], relax->blocks.start[block + 1]);
+    return HF_OK;
+}
+
+hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
+    struct copy c;
+    if (!open_copy(&c, &relax->a, relax->perm)) {
+        close_copy(&c);
+        return hf_relax_no_memory(relax, "a block of the matrix that is built again");
+    }
+    int64_t at = relax->m.row_start[relax->blocks.start[block]];
+    for (int64_t p = relax->blocks.start[block]; p < relax->blocks.start[block + 1]; p++) {
+        gather_row(&c, p);
+        relax->m.row_start[p] = at;
+        store_row(&c, &relax->m, p);
+        at += c.row.count;
+    }
+    if (relax->m.inner != NULL)
+        count_inner(&relax->m, relax->blocks.start[block], relax->blocks.start[block + 1]);
+    close_copy(&c);
+    return HF_OK;
+}
+
+/* Is the element e of row i, or the difference of two of place (i, j), nothing but rounding? */
+static bool is_rounding(const struct hf_relax_matrix *m, double value, int64_t i, int64_t j) {
+    return fabs(value) <= 1e-12 / sqrt(fabs(m->inverse[i] * m->inverse[j]));
+}
+
+/* Rows in order meet the elements below the diagonal of any row j in order, too: at[j] is the next.
+ * False: that of place (row, column) has no like. */
+static bool meet_row(const struct hf_relax_matrix *m, int64_t *at, int64_t i, hf_relax *relax) {
+    for (int64_t e = m->row_start[i]; e < m->row_start[i + 1]; e++) {
+        const int64_t j = m->column[e];
+        if (j <= i)
+            continue;
+        const double value = sparse_value(m->value, m->dtype, e);
+        relax->odd_row = i;
+        relax->odd_column = j;
+        while (at[j] < m->row_start[j + 1] && m->column[at[j]] < i)
+            if (!is_rounding(m, sparse_value(m->value, m->dtype, at[j]++), i, j))
+                return false;
+        const bool there = at[j] < m->row_start[j + 1] && m->column[at[j]] == i;
+        const double other = there ? sparse_value(m->value, m->dtype, at[j]++) : 0;
+        if (!is_rounding(m, value - other, i, j))
+            return false;
+    }
+    return true;
+}
+
+hf_status hf_relax_test_symmetry(hf_relax *relax) {
+    const struct hf_relax_matrix *m = &relax->m;
+    int64_t *at = hf_alloc((size_t)m->n * sizeof *at);
+    if (at == NULL)
+        return hf_relax_no_memory(relax, "the test for symmetry");
+    for (int64_t j = 0; j < m->n; j++)
+        at[j] = m->row_start[j];
+    relax->symmetric = true;
+    for (int64_t i = 0; i < m->n && relax->symmetric; i++)
+        relax->symmetric = meet_row(m, at, i, relax);
+    for (int64_t j = 0; j < m->n && relax->symmetric; j++)
+        for (; at[j] < m->row_start[j + 1] && m->column[at[j]] < j && relax->symmetric; at[j]++) {
+            relax->odd_row = j;
+            relax->odd_column = m->column[at[j]];
+            relax->symmetric =
+                is_rounding(m, sparse_value(m->value, m->dtype, at[j]), j, m->column[at[j]]);
+        }
+    hf_free(at);
+    return HF_OK;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Set up a matrix, take new values, let go. */
+#include "algo/relax/setup.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include <string.h>
+
+static bool take_vectors(hf_relax *relax) {
+    for (int i = 0; i < HF_RELAX_VECTORS; i++) {
+        relax->vector[i] = hf_relax_take(relax, relax->a.rows, sizeof(double));
+        if (relax->vector[i] == NULL)
+            return false;
+        memset(relax->vector[i], 0, (size_t)relax->a.rows * sizeof(double));
+    }
+    return true;
+}
+
+static hf_status make(hf_relax *relax) {
+    const double begin = hf_now_s();
+    if (!take_vectors(relax))
+        return hf_relax_no_memory(relax, "vectors");
+    HF_TRY(hf_relax_copy_matrix(relax, NULL, relax->opts.inside, &relax->m));
+    HF_TRY(hf_relax_test_symmetry(relax));
+    HF_TRY(hf_relax_choose(relax));
+    HF_TRY(hf_relax_build(relax));
+    HF_TRY(hf_relax_tune(relax));
+    HF_TRY(hf_relax_make_sums(relax));
+    relax->seconds_setup = hf_now_s() - begin;
+    return HF_OK;
+}
+
+void hf_relax_destroy(hf_relax *relax) {
+    if (relax == NULL)
+        return;
+    hf_relax_matrix_clear(&relax->m);
+    hf_relax_forget_blocks(relax);
+    hf_relax_clear_patches(relax);
+    hf_free(relax->colours.start);
+    hf_free(relax->colours.block);
+    hf_free(relax->coarse);
+    hf_free(relax->sums);
+    for (int i = 0; i < HF_RELAX_VECTORS; i++)
+        hf_free(relax->vector[i]);
+    hf_free(relax);
+}
+
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+                        hf_relax **out) {
+    if (hf_ctx_pool(ctx) == NULL)
+        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
+                           "there is no relaxation on device %s yet; open a context on the cpu",
+                           hf_context_device(ctx));
+    hf_relax_opts full;
+    HF_TRY(hf_relax_check_opts(ctx, opts, &full));
+    HF_TRY(hf_relax_check_matrix(ctx, a));
+    hf_relax *relax = hf_alloc_zero(sizeof *relax);
+    if (relax == NULL)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to set up a matrix");
+    relax->ctx = ctx;
+    relax->opts = full;
+    relax->a = *a;
+    const hf_status status = make(relax);
+    if (status != HF_OK) {
+        hf_relax_destroy(relax);
+        return status;
+    }
+    *out = relax;
+    return HF_OK;
+}
+
+static hf_status check_pattern(const hf_relax *relax, const hf_csr *a) {
+    const hf_csr *old = &relax->a;
+    const size_t rows = (size_t)old->rows + 1, elements = (size_t)old->row_start[old->rows];
+    const bool same = a->rows == old->rows &&
+                      memcmp(a->row_start, old->row_start, rows * sizeof *a->row_start) == 0 &&
+                      memcmp(a->column, old->column, elements * sizeof *a->column) == 0;
+    return same
+               ? HF_OK
+               : hf_ctx_fail(relax->ctx, HF_E_ARG,
+                             "the new matrix has another pattern than the one that was set up; set "
+                             "it up anew");
+}
+
+hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
+    HF_TRY(hf_relax_check_matrix(relax->ctx, a));
+    HF_TRY(check_pattern(relax, a));
+    const double begin = hf_now_s();
+    const bool symmetric = relax->symmetric, positive = relax->positive;
+    const hf_csr before = relax->a;
+    relax->a = *a;
+    hf_status status = hf_relax_copy_matrix(relax, relax->perm, relax->opts.inside, &relax->m);
+    if (status == HF_OK)
+        status = hf_relax_test_symmetry(relax);
+    if (status == HF_OK && ((symmetric && !relax->symmetric) || (positive && !relax->positive)))
+        status =
+            hf_ctx_fail(relax->ctx, HF_E_DATA,
+                        "the matrix that was set up is symmetric with a positive diagonal, the "
+                        "new one is not; set it up anew");
+    if (status == HF_OK && relax->patched)
+        status = hf_relax_factor_patches(relax);
+    if (status == HF_OK && relax->coarse != NULL)
+        status = hf_relax_make_coarse(relax);
+    if (status == HF_OK)
+        status = hf_relax_tune(relax);
+    if (status == HF_OK)
+        status = hf_relax_make_sums(relax);
+    relax->seconds_setup = hf_now_s() - begin;
+    if (status == HF_E_DATA) { /* back to what it was: these values were good before */
+        const hf_error why = relax->ctx->error;
+        relax->a = before;
+        if (hf_relax_renew(relax, &before) == HF_OK)
+            relax->ctx->error = why;
+    }
+    return status;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What hf_relax_setup() makes, and the steps by which it does. "Place" is a row of the matrix
+ * inside, in the order of the blocks; perm gives the caller's row. */
+#ifndef HF_RELAX_SETUP_H
+#define HF_RELAX_SETUP_H
+
+#include "core/context.h"
+#include "ops/sparse.h"
+#include <holdfast/relax.h>
+#include <stdbool.h>
+
+struct hf_kernel;
+
+/* Rows in blocks; places are numbered through them. */
+struct hf_relax_blocks {
+    int64_t count, largest;
+    int64_t *start; /* [count + 1] */
+};
+
+/* Blocks in colours for Gauss-Seidel (ops/seidel/seidel.h). */
+struct hf_relax_colours {
+    int64_t count;
+    int64_t *start; /* [count + 1] */
+    int32_t *block; /* [blocks] */
+};
+
+/* Factors of blocks with overlap (ops/patches/patches.h). */
+struct hf_relax_patches {
+    int64_t count, largest;
+    int64_t *start;
+    int32_t *row;
+    int64_t *envelope;
+    uint8_t *inverse;
+    void *factor;
+    int64_t *own_start, *own;
+};
+
+/* A copy of the matrix that methods work on, in the order of the blocks. */
+struct hf_relax_matrix {
+    int64_t n;
+    int64_t *row_start;
+    int32_t *column; /* ascending in each row */
+    void *value;
+    hf_dtype dtype;
+    double *inverse; /* [n] 1 / diagonal */
+    int32_t *inner;  /* [n, 2] ops/sweep/sweep.h; NULL: not made */
+};
+
+/* Calls of one kind keep their kernel. */
+enum hf_relax_call {
+    HF_CALL_TRUE, /* residual from the caller's matrix */
+    HF_CALL_SPMV,
+    HF_CALL_AXPY,
+    HF_CALL_SWEEP,
+    HF_CALL_DRIFT,
+    HF_CALL_SEIDEL,
+    HF_CALL_PATCHES,
+    HF_CALL_COARSE,
+    HF_CALLS
+};
+
+#define HF_RELAX_VECTORS 10
+
+/* For experiments: called before each iteration of a solution, may change what the matrix, the
+ * factors and x hold, and says whose blocks nobody works on. */
+struct hf_relax_probe {
+    void (*before)(void *user, hf_relax *relax, double *x, int64_t iteration);
+    void *user;
+    const uint8_t *frozen;  /* [blocks] now; NULL: none */
+    int64_t taken_over;     /* blocks that others have adopted so far */
+    const uint8_t *lost;    /* [blocks] of HF_TIMING_FREE (ops/drift/drift.h); NULL: none */
+    int64_t lost_from, lag; /* of those; lag 0: nobody takes over */
+};
+
+struct hf_relax {
+    hf_context *ctx;
+    hf_relax_opts opts;          /* zeros resolved */
+    hf_csr a;                    /* the caller's */
+    bool symmetric;              /* its values */
+    bool positive;               /* its diagonal */
+    double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
+    int64_t odd_row, odd_column; /* where it is not symmetric */
+    struct hf_relax_matrix m;
+    int32_t *perm; /* [n] NULL: places are rows */
+    struct hf_relax_blocks blocks;
+    struct hf_relax_colours colours;
+    struct hf_relax_patches patches;
+    bool overlap_asked; /* by the caller; else it is kept within bounds */
+    bool patched;       /* there are patches */
+    double *coarse;     /* [blocks, blocks] inverse; NULL: none */
+    double lambda_min, lambda_max;
+    double damping;
+    char partition[16];
+    char advice[256];
+    uint32_t *sums; /* [sums_count] checksums of the matrix by block, of patches, of coarse */
+    int64_t sums_count;
+    double *vector[HF_RELAX_VECTORS]; /* [n] each */
+    const struct hf_kernel *kernel[HF_CALLS];
+    double seconds_setup;
+    uint64_t bytes; /* held by all this */
+    struct hf_relax_probe *probe;
+};
+
+/* relax_memory.c: memory of the set-up, counted; NULL when there is none: the caller says so. */
+void *hf_relax_take(hf_relax *relax, int64_t count, size_t size);
+hf_status hf_relax_no_memory(hf_relax *relax, const char *what);
+void hf_relax_forget_blocks(hf_relax *relax);
+uint64_t hf_relax_matrix_bytes(const struct hf_relax_matrix *m);
+
+/* relax_check.c: the caller's arguments; opts with zeros resolved but for what the matrix decides.
+ * */
+hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a);
+hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_relax_opts *opts);
+hf_status hf_relax_check_vectors(hf_context *ctx, int64_t n, const hf_array *b, const hf_array *x,
+                                 bool finite);
+
+/* matrix.c: copy the caller's matrix in the order of perm (NULL: its own). `into` is empty, or has
+ * arrays of the same pattern, whose values are written. */
+hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dtype,
+                               struct hf_relax_matrix *into);
+hf_status hf_relax_make_inner(hf_relax *relax);
+void hf_relax_matrix_clear(struct hf_relax_matrix *m);
+/* One block of the copy again, from the caller's matrix. */
+hf_status hf_relax_reload_block(hf_relax *relax, int64_t block);
+struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m);
+/* Does A = A^T hold, as far as float64 can tell? */
+hf_status hf_relax_test_symmetry(hf_relax *relax);
+
+/* partition.c: perm and blocks. */
+hf_status hf_relax_make_strips(hf_relax *relax, int64_t rows);
+hf_status hf_relax_make_graph_blocks(hf_relax *relax, int64_t rows);
+/* Has every component of a symmetric matrix at most `rows` rows? */
+hf_status hf_relax_components_fit(hf_relax *relax, int64_t rows, bool *fit);
+/* colour.c */
+hf_status hf_relax_make_colours(hf_relax *relax);
+/* patches.c, coarse.c: of the copy as it is; again after its values changed. */
+hf_status hf_relax_make_patches(hf_relax *relax);
+void hf_relax_clear_patches(hf_relax *relax);
+hf_status hf_relax_factor_patches(hf_relax *relax);
+hf_status hf_relax_factor_patch(hf_relax *relax, int64_t patch);
+hf_status hf_relax_make_coarse(hf_relax *relax);
+/* spectrum.c: lambda_min, lambda_max of M^-1 A by `steps` Lanczos steps, fewer once they settle. */
+hf_status hf_relax_make_spectrum(hf_relax *relax, int steps);
+/* Extreme eigenvalues of a symmetric tridiagonal matrix. */
+void hf_relax_extremes(const double *diagonal, const double *beside, int n, double *least,
+                       double *most);
+/* choose.c: the method of HF_RELAX_AUTO, and options that the method and the matrix decide; what
+ * the method needs of blocks and factors; what of them depends on the spectrum. */
+hf_status hf_relax_choose(hf_relax *relax);
+hf_status hf_relax_build(hf_relax *relax);
+hf_status hf_relax_tune(hf_relax *relax);
+/* checksum.c */
+hf_status hf_relax_make_sums(hf_relax *relax);
+/* Build again what has another checksum than it had; *reloads counts. HF_E_CORRUPT if that does not
+ * help. */
+hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
+
+/* setup.c */
+/* hf_relax_update_values() inside a public call. */
+hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a);
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+                        hf_relax **out);
+/* columns.c: the right-hand sides, arguments checked. result may be NULL. */
+hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_array *x,
+                                 hf_relax_result *result);
+/* relax_api.c: hf_relax_solve() inside a public call. */
+struct hf_relax_system {
+    const hf_csr *a;
+    const hf_array *b, *x;
+};
+hf_status hf_relax_solve_inside(hf_context *ctx, const struct hf_relax_system *system,
+                                const hf_relax_opts *opts, hf_relax_result *result);
+
+struct hf_relax_sweeps {
+    int count;
+    bool guess_zero;
+};
+hf_status hf_relax_smooth(hf_relax *relax, const hf_array *b, const hf_array *x,
+                          const struct hf_relax_sweeps *sweeps);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A solution: rounds of A e = b - A x, each with the residual of the caller's own matrix on its
+ * right side (iterative refinement), until that residual is small. What an iteration believes of
+ * its residual only says when to look. x is what was last looked at, so a round that went wrong
+ * costs nothing but time. */
+#include "algo/relax/solve.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/array.h"
+#include "core/run.h"
+#include "ops/axpy/axpy.h"
+#include "ops/spmv/spmv.h"
+#include <math.h>
+#include <string.h>
+
+#define STALL_WINDOW 1000 /* iterations in which the residual must fall */
+#define STALL_FACTOR 0.99 /* by so much */
+#define STALL_GAIN 0.01   /* of a round that is followed by another */
+#define DIVERGED 1e8      /* times the residual at the start of the round */
+#define SURPRISE 1e3     /* times the least residual so far: no method but CG does that by itself */
+#define FLOAT_ROUND 1e-4 /* a round with a float32 matrix gains no more */
+#define TOO_OPTIMISTIC 4 /* times what an iteration believed: something else is wrong */
+#define MOST_STAGNANT 3  /* rounds that gain less than a tenth */
+#define MOST_BAD 3       /* rounds that went wrong */
+
+enum event { GOES_ON, CANDIDATE, ENDED, SURPRISED, WRECKED };
+
+struct hf_relax_run {
+    hf_relax *relax;
+    struct hf_relax_work w;
+    hf_relax_column *column;
+    hf_relax_faults *faults;
+    double *b, *x, *trial; /* [n] of this column, in the caller's order */
+    double *rest, *next;   /* [n] b - A x of x and of trial */
+    double scale;          /* |b| */
+    double norm;           /* |b - A x| */
+    double limit;          /* that iterations work towards */
+    double least, window;  /* estimates: the least so far, and that at the window's start */
+    int64_t window_start;
+    int64_t before;  /* iterations of earlier rounds */
+    double begin;    /* of the column */
+    double deadline; /* 0: none */
+    int64_t number;  /* of the column */
+    int stagnant, bad;
+};
+
+/* r = b - A v from the caller's matrix, and its norm */
+static hf_status true_residual(struct hf_relax_run *run, const double *v, double *r, double *norm) {
+    const hf_csr *a = &run->relax->a;
+    double square = 0;
+    const struct hf_spmv_args args = {.a = {.rows = a->rows,
+                                            .cols = a->cols,
+                                            .row_start = a->row_start,
+                                            .column = a->column,
+                                            .dtype = a->dtype,
+                                            .value = a->value},
+                                      .x = v,
+                                      .b = run->b,
+                                      .y = r,
+                                      .square = &square};
+    HF_TRY(hf_queue(run->relax->ctx, HF_OP_SPMV, &args, &run->relax->kernel[HF_CALL_TRUE]));
+    *norm = sqrt(square);
+    return hf_verify(run->relax->ctx);
+}
+
+static hf_status norm_of(hf_relax *relax, const double *v, double *norm) {
+    double square = 0;
+    const struct hf_axpy_args args = {.n = relax->m.n, .y = (double *)v, .w = v, .dot = &square};
+    HF_TRY(hf_queue(relax->ctx, HF_OP_AXPY, &args, &relax->kernel[HF_CALL_AXPY]));
+    *norm = sqrt(square);
+    return HF_OK;
+}
+
+/* Keep every history_step-th estimate; when the room is full, every other one of those goes. */
+static void note_estimate(struct hf_relax_run *run, double estimate) {
+    hf_relax_column *c = run->column;
+    const int64_t iteration = run->before + run->w.made;
+    if (iteration < c->history_count * c->history_step)
+        return;
+    if (c->history_count == HF_RELAX_HISTORY) {
+        for (int64_t i = 0; i < HF_RELAX_HISTORY / 2; i++)
+            c->history[i] = c->history[2 * i];
+        c->history_count = HF_RELAX_HISTORY / 2;
+        c->history_step *= 2;
+    }
+    while (c->history_count < HF_RELAX_HISTORY && c->history_count * c->history_step <= iteration)
+        c->history[c->history_count++] = estimate / run->scale;
+}
+
+/* What an estimate says. */
+static enum event judge(struct hf_relax_run *run, double estimate) {
+    const hf_relax_opts *o = &run->relax->opts;
+    const int64_t made = run->w.made;
+    if (!isfinite(estimate))
+        return WRECKED;
+    if (o->tol >= 0 && estimate <= run->limit)
+        return CANDIDATE;
+    if (estimate > DIVERGED * run->norm)
+        return WRECKED;
+    const bool surprise = o->method != HF_RELAX_CG && estimate > SURPRISE * run->least;
+    run->least = fmin(run->least, estimate);
+    if (surprise && o->tol >= 0)
+        return SURPRISED;
+    if (made - run->window_start >= STALL_WINDOW && o->tol >= 0) {
+        const bool stalls = run->least > STALL_FACTOR * run->window;
+        run->window = run->least;
+        run->window_start = made;
+        if (stalls) {
+            run->column->stop = HF_RELAX_STOP_STALL;
+            return ENDED;
+        }
+    }
+    return GOES_ON;
+}
+
+/* Is there anything else that ends the solution? */
+static enum event look_around(struct hf_relax_run *run, double estimate) {
+    const hf_relax_opts *o = &run->relax->opts;
+    const int64_t iterations = run->before + run->w.made;
+    hf_relax_stop stop = HF_RELAX_STOP_NONE;
+    if (run->w.broke)
+        stop = estimate > 0 ? HF_RELAX_STOP_BROKE_DOWN : HF_RELAX_STOP_STALL;
+    else if (iterations >= o->max_iter)
+        stop = HF_RELAX_STOP_MAX_ITER;
+    else if (run->deadline > 0 && hf_now_s() >= run->deadline)
+        stop = HF_RELAX_STOP_TIME;
+    else if (o->progress != NULL &&
+             o->progress(o->progress_user, run->number, iterations, estimate / run->scale) != 0)
+        stop = HF_RELAX_STOP_CANCELLED;
+    if (stop == HF_RELAX_STOP_NONE)
+        return GOES_ON;
+    run->column->stop = stop;
+    return ENDED;
+}
+
+/* Iterations until something happens. The x of the event is w.x, *estimate what it believes. */
+static hf_status iterate(struct hf_relax_run *run, enum event *event, double *estimate) {
+    const hf_relax_opts *o = &run->relax->opts;
+    struct hf_relax_probe *probe = run->relax->probe;
+    for (;;) {
+        const double limit = o->tol >= 0 ? run->limit * run->limit : -1;
+        const int64_t made = run->w.made;
+        double square = 0;
+        run->w.most = o->max_iter - run->before - made;
+        if (probe != NULL && probe->before != NULL)
+            probe->before(probe->user, run->relax, run->w.x, run->before + made);
+        /* The last estimate is that of the x that max_iter iterations made. */
+        HF_TRY(hf_relax_step(&run->w, run->w.most <= 0 ? INFINITY : limit, &square));
+        HF_TRY(hf_verify(run->relax->ctx));
+        const int64_t after = run->w.made;
+        run->w.made = made; /* the estimate is of the x before */
+        *estimate = sqrt(square);
+        note_estimate(run, *estimate);
+        *event = judge(run, *estimate);
+        if (*event == GOES_ON)
+            *event = look_around(run, *estimate);
+        if (*event == ENDED && run->w.most > 0 && after > made)
+            run->w.made = after; /* x has moved on, which is as good */
+        if (*event != GOES_ON)
+            return HF_OK;
+        run->w.made = after;
+    }
+}
+
+/* trial = x + e in the caller's order, and its true residual */
+static hf_status try_x(struct hf_relax_run *run, double *norm) {
+    const hf_relax *relax = run->relax;
+    const int64_t n = relax->m.n;
+    for (int64_t p = 0; p < n; p++) {
+        const int64_t i = relax->perm != NULL ? relax->perm[p] : p;
+        run->trial[i] = run->x[i] + (run->w.zero ? 0 : run->w.x[p]);
+    }
+    run->column->checks++;
+    return true_residual(run, run->trial, run->next, norm);
+}
+
+static void accept(struct hf_relax_run *run, double norm) {
+    double *const x = run->x, *const rest = run->rest;
+    run->x = run->trial;
+    run->trial = x;
+    run->rest = run->next;
+    run->next = rest;
+    run->norm = norm;
+}
+
+static double goal(const struct hf_relax_run *run) { return run->relax->opts.tol * run->scale; }
+
+/* The right-hand side of a round: what is left of b. */
+static void begin_round(struct hf_relax_run *run) {
+    const hf_relax *relax = run->relax;
+    double *b = relax->vector[6];
+    for (int64_t p = 0; p < relax->m.n; p++)
+        b[p] = run->rest[relax->perm != NULL ? relax->perm[p] : p];
+    run->before += run->w.made;
+    hf_relax_begin(&run->w, run->relax);
+    run->w.b = b;
+    run->w.zero = true;
+    run->w.square = run->norm * run->norm;
+    run->w.recording = relax->opts.method == HF_RELAX_CG;
+    run->w.faults = run->faults;
+    run->least = run->norm;
+    run->window = INFINITY;
+    run->window_start = 0;
+    run->limit = goal(run);
+    if (relax->opts.inside == HF_F32 && FLOAT_ROUND * run->norm > run->limit)
+        run->limit = FLOAT_ROUND * run->norm;
+}
+
+/* A round after which x is no better: three of those end the solution. */
+static void count_gain(struct hf_relax_run *run, double norm) {
+    run->stagnant = norm < 0.9 * run->norm ? 0 : run->stagnant + 1;
+    if (run->stagnant >= MOST_STAGNANT)
+        run->column->stop = HF_RELAX_STOP_STALL;
+}
+
+static void count_bad(struct hf_relax_run *run) {
+    run->faults->rollbacks++;
+    if (++run->bad >= MOST_BAD)
+        run->column->stop = HF_RELAX_STOP_DIVERGED;
+}
+
+/* The iteration believes to be there. *again: the round goes on, a little further. */
+static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool *again) {
+    double norm = 0;
+    HF_TRY(try_x(run, &norm));
+    if (norm <= goal(run)) {
+        accept(run, norm);
+        run->column->stop = HF_RELAX_STOP_TOL;
+        return HF_OK;
+    }
+    run->column->refused++;
+    const bool plain = run->relax->opts.inside == HF_F64;
+    if (plain && norm <= TOO_OPTIMISTIC * estimate && run->limit > 0.1 * goal(run)) {
+        run->limit = fmin(run->limit, 0.9 * run->limit * goal(run) / norm);
+        *again = true;
+        return HF_OK;
+    }
+    if (plain && norm > TOO_OPTIMISTIC * estimate)
+        HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
+    count_gain(run, norm);
+    if (norm < run->norm)
+        accept(run, norm);
+    return HF_OK;
+}
+
+/* The residual jumped up: x or the matrix may be damaged, or the method does that. */
+static hf_status weigh_surprise(struct hf_relax_run *run) {
+    double norm = 0;
+    run->faults->missed_forecasts++;
+    HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
+    HF_TRY(try_x(run, &norm));
+    if (norm < run->norm)
+        accept(run, norm);
+    else
+        count_bad(run);
+    return HF_OK;
+}
+
+/* Time, iterations or the caller ended it: the better of both x stays. After a stall that came late
+ * a new round may go on from there: it sees smaller numbers, which rounding disturbs less. */
+static hf_status weigh_end(struct hf_relax_run *run) {
+    double norm = 0;
+    HF_TRY(try_x(run, &norm));
+    if (run->column->stop == HF_RELAX_STOP_STALL && norm < STALL_GAIN * run->norm)
+        run->column->stop = HF_RELAX_STOP_NONE;
+    if (norm < run->norm)
+        accept(run, norm);
+    if (run->relax->opts.tol >= 0 && run->norm <= goal(run))
+        run->column->stop = HF_RELAX_STOP_TOL;
+    return HF_OK;
+}
+
+/* What CG tells of the spectrum of D^-1 A by the way. */
+static void learn_spectrum(const struct hf_relax_run *run) {
+    hf_relax *relax = run->relax;
+    double least = 0, most = 0;
+    hf_relax_read_spectrum(&run->w, &least, &most);
+    if (relax->lambda_max == 0 || least < relax->lambda_min)
+        relax->lambda_min = least;
+    relax->lambda_max = fmax(relax->lambda_max, most);
+}
+
+static hf_status make_round(struct hf_relax_run *run) {
+    bool again = true;
+    begin_round(run);
+    while (again) {
+        enum event event = GOES_ON;
+        double estimate = 0;
+        again = false;
+        HF_TRY(iterate(run, &event, &estimate));
+        switch (event) {
+        case CANDIDATE:
+            HF_TRY(weigh_candidate(run, estimate, &again));
+            break;
+        case SURPRISED:
+            HF_TRY(weigh_surprise(run));
+            break;
+        case WRECKED:
+            HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
+            count_bad(run);
+            break;
+        default:
+            HF_TRY(weigh_end(run));
+            break;
+        }
+    }
+    if (run->relax->opts.method == HF_RELAX_CG && run->relax->opts.precond == HF_PRECOND_JACOBI)
+        learn_spectrum(run);
+    if (run->column->stop == HF_RELAX_STOP_NONE &&
+        run->before + run->w.made >= run->relax->opts.max_iter)
+        run->column->stop = HF_RELAX_STOP_MAX_ITER;
+    return HF_OK;
+}
+
+/* b = 0 has the solution 0; a start that is there already is one, too. */
+static hf_status begin_column(struct hf_relax_run *run) {
+    const int64_t n = run->relax->m.n;
+    double square = 0;
+    for (int64_t i = 0; i < n; i++)
+        square = fmax(square, fabs(run->b[i]));
+    if (square == 0 && run->relax->opts.tol >= 0)
+        memset(run->x, 0, (size_t)n * sizeof(double));
+    HF_TRY(norm_of(run->relax, run->b, &run->scale));
+    if (!isfinite(run->scale) || (square > 0 && run->scale < 1e-150))
+        return hf_ctx_fail(run->relax->ctx, HF_E_DATA,
+                           "column %lld of b has norm %g; scale it so that its square can be "
+                           "computed",
+                           (long long)run->number, run->scale);
+    run->scale = run->scale > 0 ? run->scale : 1;
+    HF_TRY(true_residual(run, run->x, run->rest, &run->norm));
+    if (!isfinite(run->norm))
+        return hf_ctx_fail(run->relax->ctx, HF_E_DATA,
+                           "the residual of the start is %g in column %lld; begin with smaller "
+                           "values of x",
+                           run->norm, (long long)run->number);
+    if (run->relax->opts.tol >= 0 && run->norm <= goal(run))
+        run->column->stop = HF_RELAX_STOP_TOL;
+    return HF_OK;
+}
+
+hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *request) {
+    hf_relax_column *column = request->column;
+    struct hf_relax_run run = {.relax = relax,
+                               .column = column,
+                               .faults = request->faults,
+                               .b = request->b,
+                               .x = relax->vector[7],
+                               .trial = relax->vector[8],
+                               .rest = relax->vector[9],
+                               .next = request->spare,
+                               .number = request->number,
+                               .deadline = request->deadline,
+                               .begin = hf_now_s()};
+    memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));
+    column->history_step = 1;
+    HF_TRY(begin_column(&run));
+    if (column->stop == HF_RELAX_STOP_TOL)
+        note_estimate(&run, run.norm);
+    while (column->stop == HF_RELAX_STOP_NONE)
+        HF_TRY(make_round(&run));
+    memcpy(request->x, run.x, (size_t)relax->m.n * sizeof(double));
+    column->iterations = run.before + run.w.made;
+    column->residual = run.norm / run.scale;
+    column->seconds = hf_now_s() - run.begin;
+    return HF_OK;
+}

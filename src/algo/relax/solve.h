@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One right-hand side. */
+#ifndef HF_RELAX_SOLVE_H
+#define HF_RELAX_SOLVE_H
+
+#include "algo/relax/step.h"
+
+#define HF_RELAX_HISTORY 65536 /* estimates that are kept */
+
+struct hf_relax_request {
+    double *b, *x;           /* [n] in the caller's order; x in, out */
+    double *spare;           /* [n] */
+    int64_t number;          /* of the column */
+    double deadline;         /* on the clock of hf_now_s(); 0: none */
+    hf_relax_column *column; /* zeroed, with room for HF_RELAX_HISTORY estimates */
+    hf_relax_faults *faults;
+};
+
+hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *request);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Iterations: async-(k) and Jacobi (Anzt, Tomov, Dongarra, Heuveline 2012), Gauss-Seidel,
+ * restricted and additive Schwarz (Cai, Sarkis 1999), conjugate gradients and Chebyshev's method
+ * (Saad, Iterative methods for sparse linear systems, 2003). */
+#include "algo/relax/step.h"
+
+#include "core/run.h"
+#include "ops/axpy/axpy.h"
+#include "ops/coarse/coarse.h"
+#include "ops/drift/drift.h"
+#include "ops/patches/patches.h"
+#include "ops/seidel/seidel.h"
+#include "ops/spmv/spmv.h"
+#include "ops/sweep/sweep.h"
+#include <math.h>
+#include <string.h>
+
+#define FREE_LAG 4     /* epochs until a block is taken over */
+#define FREE_EPOCHS 64 /* that blocks drift between two looks at them */
+
+static hf_status queue(hf_relax *relax, enum hf_relax_call call, enum hf_op_id op,
+                       const void *args) {
+    return hf_queue(relax->ctx, op, args, &relax->kernel[call]);
+}
+
+/* r = b - A x, where x may count as 0 */
+static hf_status residual(struct hf_relax_work *w, double *square) {
+    const struct hf_spmv_args args = {
+        .a = hf_relax_sparse(&w->relax->m), .x = w->x, .b = w->b, .y = w->r, .square = square};
+    const struct hf_axpy_args copy = {
+        .n = args.a.rows, .alpha = 1, .x = w->b, .y = w->r, .w = w->r, .dot = square};
+    if (w->zero)
+        return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &copy);
+    return queue(w->relax, HF_CALL_SPMV, HF_OP_SPMV, &args);
+}
+
+/* y = beta y + alpha x */
+static hf_status combine(struct hf_relax_work *w, double alpha, const double *x, double beta,
+                         double *y) {
+    const struct hf_axpy_args args = {
+        .n = w->relax->m.n, .alpha = alpha, .x = x, .beta = beta, .y = y};
+    return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &args);
+}
+
+/* x += alpha y, where x may count as 0 */
+static hf_status move(struct hf_relax_work *w, double alpha, const double *y) {
+    HF_TRY(combine(w, alpha, y, w->zero ? 0 : 1, w->x));
+    w->zero = false;
+    return HF_OK;
+}
+
+static hf_status solve_patches(struct hf_relax_work *w, const double *r, double scale, bool add,
+                               double *z) {
+    const hf_relax *relax = w->relax;
+    const struct hf_relax_patches *p = &relax->patches;
+    const struct hf_patches_args args = {.n = relax->m.n,
+                                         .patches = p->count,
+                                         .largest = p->largest,
+                                         .patch_start = p->start,
+                                         .patch_row = p->row,
+                                         .envelope = p->envelope,
+                                         .inverse = p->inverse,
+                                         .dtype = relax->opts.inside,
+                                         .factor = p->factor,
+                                         .own_start = p->own_start,
+                                         .own = p->own,
+                                         .r = r,
+                                         .scale = scale,
+                                         .add = add,
+                                         .z = z};
+    return queue(w->relax, HF_CALL_PATCHES, HF_OP_PATCHES, &args);
+}
+
+static hf_status add_coarse(struct hf_relax_work *w, const double *r, double scale, double *z) {
+    const hf_relax *relax = w->relax;
+    const struct hf_coarse_args args = {.n = relax->m.n,
+                                        .blocks = relax->blocks.count,
+                                        .block_start = relax->blocks.start,
+                                        .inverse = relax->coarse,
+                                        .r = r,
+                                        .scale = scale,
+                                        .z = z};
+    return queue(w->relax, HF_CALL_COARSE, HF_OP_COARSE, &args);
+}
+
+hf_status hf_relax_precondition(struct hf_relax_work *w, const double *r, double *z) {
+    const hf_relax *relax = w->relax;
+    if (relax->opts.precond == HF_PRECOND_BLOCKS) {
+        HF_TRY(solve_patches(w, r, 1, false, z));
+        return relax->coarse != NULL ? add_coarse(w, r, 1, z) : HF_OK;
+    }
+    const struct hf_axpy_args args = {
+        .n = relax->m.n, .alpha = 1, .x = r, .scale = relax->m.inverse, .y = z};
+    return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &args);
+}
+
+static void swap_x(struct hf_relax_work *w) {
+    double *const other = w->x;
+    w->x = w->other;
+    w->other = other;
+    w->zero = false;
+}
+
+static hf_status step_sweep(struct hf_relax_work *w, double limit, double *square) {
+    const hf_relax *relax = w->relax;
+    const int k = relax->opts.method == HF_RELAX_JACOBI ? 1 : relax->opts.local_sweeps;
+    const struct hf_sweep_args args = {.a = hf_relax_sparse(&relax->m),
+                                       .inverse = relax->m.inverse,
+                                       .block_start = relax->blocks.start,
+                                       .blocks = relax->blocks.count,
+                                       .largest = relax->blocks.largest,
+                                       .inner = relax->m.inner,
+                                       .k = k,
+                                       .damping = relax->damping,
+                                       .frozen = relax->probe != NULL ? relax->probe->frozen : NULL,
+                                       .b = w->b,
+                                       .x = w->zero ? NULL : w->x,
+                                       .x_new = w->other,
+                                       .square = square};
+    HF_TRY(queue(w->relax, HF_CALL_SWEEP, HF_OP_SWEEP, &args));
+    if (*square <= limit)
+        return HF_OK;
+    swap_x(w);
+    w->made++;
+    return HF_OK;
+}
+
+static hf_status step_free(struct hf_relax_work *w, double limit, double *square) {
+    const hf_relax *relax = w->relax;
+    const struct hf_relax_probe *probe = relax->probe;
+    const bool lost = probe != NULL && probe->lost != NULL;
+    struct hf_drift_report report;
+    *square = w->square;
+    if (w->square <= limit)
+        return HF_OK;
+    if (w->zero)
+        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+    const struct hf_drift_args args = {
+        .a = hf_relax_sparse(&relax->m),
+        .inverse = relax->m.inverse,
+        .block_start = relax->blocks.start,
+        .blocks = relax->blocks.count,
+        .largest = relax->blocks.largest,
+        .inner = relax->m.inner,
+        .k = relax->opts.local_sweeps,
+        .damping = relax->damping,
+        .epochs = w->most < FREE_EPOCHS ? w->most : FREE_EPOCHS,
+        .lag = lost ? probe->lag : FREE_LAG,
+        .target = limit > 0 ? limit : 0,
+        .lost = lost ? probe->lost : NULL,
+        .lost_from = lost && w->made < probe->lost_from ? probe->lost_from - w->made : 0,
+        .b = w->b,
+        .x = w->x,
+        .report = &report};
+    HF_TRY(queue(w->relax, HF_CALL_DRIFT, HF_OP_DRIFT, &args));
+    w->zero = false;
+    w->square = report.square;
+    w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
+    if (w->faults != NULL)
+        w->faults->takeovers += lost ? report.takeovers : 0;
+    return HF_OK;
+}
+
+static hf_status step_seidel(struct hf_relax_work *w, double limit, double *square) {
+    const hf_relax *relax = w->relax;
+    *square = w->square;
+    if (w->square <= limit)
+        return HF_OK;
+    if (w->zero)
+        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+    w->zero = false;
+    struct hf_seidel_args args = {.a = hf_relax_sparse(&relax->m),
+                                  .inverse = relax->m.inverse,
+                                  .block_start = relax->blocks.start,
+                                  .blocks = relax->blocks.count,
+                                  .colour_start = relax->colours.start,
+                                  .colour_block = relax->colours.block,
+                                  .colours = relax->colours.count,
+                                  .damping = relax->damping,
+                                  .b = w->b,
+                                  .x = w->x,
+                                  .square = &w->square};
+    HF_TRY(queue(w->relax, HF_CALL_SEIDEL, HF_OP_SEIDEL, &args));
+    args.backward = true;
+    if (relax->opts.symmetric)
+        HF_TRY(queue(w->relax, HF_CALL_SEIDEL, HF_OP_SEIDEL, &args));
+    w->made++;
+    return HF_OK;
+}
+
+/* Restricted additive Schwarz after the coarse correction; the symmetric form adds both up. */
+static hf_status step_schwarz(struct hf_relax_work *w, double limit, double *square) {
+    const hf_relax *relax = w->relax;
+    HF_TRY(residual(w, square));
+    if (*square <= limit)
+        return HF_OK;
+    if (w->zero)
+        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+    w->zero = false;
+    w->made++;
+    if (relax->coarse != NULL) {
+        HF_TRY(add_coarse(w, w->r, relax->opts.symmetric ? relax->damping : 1, w->x));
+        double unused;
+        if (!relax->opts.symmetric)
+            HF_TRY(residual(w, &unused));
+    }
+    return solve_patches(w, w->r, relax->damping, true, w->x);
+}
+
+/* The next direction: p = z + beta p for z = M^-1 r. */
+static hf_status turn(struct hf_relax_work *w) {
+    double product = 0;
+    HF_TRY(hf_relax_precondition(w, w->r, w->z));
+    const struct hf_axpy_args args = {.n = w->relax->m.n, .y = w->z, .w = w->r, .dot = &product};
+    HF_TRY(queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &args));
+    const double beta = w->made == 0 ? 0 : product / w->product;
+    if (w->recording && w->recorded > 0)
+        w->beta[w->recorded - 1] = beta;
+    w->product = product;
+    return combine(w, 1, w->z, beta, w->p);
+}
+
+static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) {
+    double curvature = 0;
+    if (w->made == 0)
+        HF_TRY(residual(w, &w->square));
+    *square = w->square;
+    if (w->square <= limit || w->broke)
+        return HF_OK;
+    HF_TRY(turn(w));
+    const struct hf_spmv_args multiply = {
+        .a = hf_relax_sparse(&w->relax->m), .x = w->p, .y = w->q, .dot = &curvature};
+    HF_TRY(queue(w->relax, HF_CALL_SPMV, HF_OP_SPMV, &multiply));
+    w->broke = !(curvature > 0 && w->product > 0) && isfinite(w->square);
+    if (w->broke)
+        return HF_OK;
+    const double alpha = w->product / curvature;
+    w->recording = w->recording && w->recorded < HF_RELAX_RECORD;
+    if (w->recording)
+        w->alpha[w->recorded++] = alpha;
+    HF_TRY(move(w, alpha, w->p));
+    const struct hf_axpy_args reduce = {.n = w->relax->m.n,
+                                        .alpha = -alpha,
+                                        .x = w->q,
+                                        .beta = 1,
+                                        .y = w->r,
+                                        .w = w->r,
+                                        .dot = &w->square};
+    w->made++;
+    return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &reduce);
+}
+
+static hf_status step_chebyshev(struct hf_relax_work *w, double limit, double *square) {
+    const double middle = (w->high + w->low) / 2, half = (w->high - w->low) / 2;
+    HF_TRY(residual(w, square));
+    if (*square <= limit)
+        return HF_OK;
+    HF_TRY(hf_relax_precondition(w, w->r, w->z));
+    double beta = 0, alpha = 1 / middle;
+    if (w->made > 0 && half > 0) {
+        const double before = w->factor;
+        w->factor = 1 / (2 * middle / half - before);
+        beta = w->factor * before;
+        alpha = 2 * w->factor / half;
+    } else {
+        w->factor = half / middle;
+    }
+    w->made++;
+    HF_TRY(combine(w, alpha, w->z, beta, w->p));
+    return move(w, 1, w->p);
+}
+
+void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
+    w->relax = relax;
+    w->x = relax->vector[0];
+    w->other = relax->vector[1];
+    w->r = relax->vector[2];
+    w->p = relax->vector[3];
+    w->q = relax->vector[4];
+    w->z = relax->vector[5];
+    w->made = 0;
+    w->most = INT64_MAX;
+    w->low = relax->lambda_min;
+    w->high = relax->lambda_max;
+    w->broke = false;
+    w->recorded = 0;
+    w->recording = false;
+}
+
+hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square) {
+    switch (w->relax->opts.method) {
+    case HF_RELAX_GAUSS_SEIDEL:
+        return step_seidel(w, limit, square);
+    case HF_RELAX_SCHWARZ:
+        return step_schwarz(w, limit, square);
+    case HF_RELAX_CG:
+        return step_cg(w, limit, square);
+    case HF_RELAX_CHEBYSHEV:
+        return step_chebyshev(w, limit, square);
+    case HF_RELAX_ASYNC:
+        return w->relax->opts.timing == HF_TIMING_FREE ? step_free(w, limit, square)
+                                                       : step_sweep(w, limit, square);
+    default:
+        return step_sweep(w, limit, square);
+    }
+}
