@@ -158,7 +158,8 @@ static void fit_fails(void **state) {
     const struct toy_args wrong = {.n = 10, .wrong = 4};
     assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &fit[0]), HF_OK);
     run_toy(ctx, toy, &wrong);
-    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &fit[1]), HF_E_CORRUPT);
+    const hf_kmeans_opts detect = {.k = 5, .seed = 1, .guard = HF_GUARD_DETECT};
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &detect, &fit[1]), HF_E_CORRUPT);
     assert_non_null(strstr(hf_last_error(ctx), toy->name));
     assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &fit[1]), HF_OK);
     assert_memory_equal(fit[0].labels, fit[1].labels, 300 * sizeof(int32_t));

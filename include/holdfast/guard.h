@@ -46,8 +46,8 @@ typedef struct hf_fault_note {
     int64_t column;     /* of the data, or the centroid */
     int iteration;      /* from 1; 0 outside iterations */
     int unit;           /* worker of the CPU, multiprocessor of a GPU */
-    hf_fault_kind kind;
-    int repaired; /* 0: the call ends with HF_E_CORRUPT */
+    hf_fault_kind kind; /* what doing the work again showed */
+    int repaired;       /* 0: the call ends with HF_E_CORRUPT */
 } hf_fault_note;
 
 /* Called for confirmed faults, from the calling thread, when the step that they happened in is

@@ -31,6 +31,7 @@ struct worker {
     hf_pool *pool;
     pthread_t thread;
     int number;
+    bool excluded;
 };
 
 struct hf_pool {
@@ -61,7 +62,7 @@ static void cpu_pause(void) {
 }
 
 static void run_ranges(hf_pool *pool, int number) {
-    for (;;) {
+    while (!pool->worker[number].excluded) {
         const int64_t i = atomic_fetch_add_explicit(&pool->ticket, 1, memory_order_relaxed);
         if (i >= pool->ranges)
             return;
@@ -152,9 +153,29 @@ static void run_inline(int64_t n, int64_t grain, hf_range_fn *fn, void *job) {
     }
 }
 
+/* A caller that takes no ranges waits until others have taken them all. */
+static void await_ranges(hf_pool *pool) {
+    while (atomic_load(&pool->ticket) < pool->ranges)
+        (void)sched_yield();
+}
+
+bool hf_pool_exclude(hf_pool *pool, int worker, bool excluded) {
+    int left = 0;
+    if (pool == NULL || worker < 0 || worker >= pool->workers)
+        return false;
+    for (int i = 0; i < pool->workers; i++)
+        left += i != worker && !pool->worker[i].excluded;
+    if (excluded && left == 0)
+        return false;
+    pool->worker[worker].excluded = excluded;
+    return true;
+}
+
 void hf_parallel_for(hf_pool *pool, int64_t n, int64_t grain, hf_range_fn *fn, void *job) {
     assert(grain > 0);
-    if (pool == NULL || pool->workers == 1 || n <= grain) {
+    if (n <= 0)
+        return;
+    if (pool == NULL || pool->workers == 1 || (n <= grain && !pool->worker[0].excluded)) {
         run_inline(n, grain, fn, job);
         return;
     }
@@ -173,6 +194,8 @@ void hf_parallel_for(hf_pool *pool, int64_t n, int64_t grain, hf_range_fn *fn, v
         (void)pthread_mutex_unlock(&pool->mutex);
     }
     run_ranges(pool, 0);
+    if (pool->worker[0].excluded)
+        await_ranges(pool);
     atomic_store(&pool->open, 0);
     await_empty(pool);
 }

@@ -4,6 +4,7 @@
 #ifndef HF_PARALLEL_H
 #define HF_PARALLEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct hf_pool hf_pool;
@@ -15,6 +16,10 @@ typedef void hf_range_fn(void *job, int worker, int64_t begin, int64_t end);
 hf_pool *hf_pool_create(int workers);
 void hf_pool_destroy(hf_pool *pool);
 int hf_pool_workers(const hf_pool *pool); /* pool NULL: 1 */
+
+/* Give a worker no ranges any more, or again: one that computes wrongly. Between loops. False, and
+ * nothing is done: it would be the last one, or there is no such worker. pool may be NULL. */
+bool hf_pool_exclude(hf_pool *pool, int worker, bool excluded);
 
 /* Call fn over [0, n) in ranges of at most `grain` items that start at multiples of grain; return
  * when all are done. pool NULL runs everything on the caller. Not to be nested on one pool. */

@@ -24,9 +24,11 @@ struct hf_guard_state {
     hf_guard_counts counts; /* of the call at work, beside what the slot counts */
     hf_on_fault on_fault;   /* NULL: nobody is told */
     void *on_fault_user;
-    int iteration;        /* for what is told */
-    struct hf_slot *slot; /* in memory of the device */
-    uint32_t *told;       /* the word that hf_verify() reads: 0, or enum hf_fault */
+    int iteration;           /* for what is told, */
+    struct hf_finding found; /* and what a check of the loop saw last, */
+    const char *found_by;    /* by which kernel, NULL: none */
+    struct hf_slot *slot;    /* in memory of the device */
+    uint32_t *told;          /* the word that hf_verify() reads: 0, or enum hf_fault */
     const struct hf_kernel *kernel[HF_GUARD_KERNELS]; /* that ran since it was last cleared, by */
     uint32_t kernels;                                 /* number */
     struct hf_slot of_host; /* the slot and the word of devices that have none of their own */

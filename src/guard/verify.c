@@ -90,7 +90,9 @@ hf_status hf_verify_told(hf_context *ctx) {
     char place[120];
     describe_place(ctx, f, place, sizeof place);
     const char *what = f->fault < HF_FAULT_COUNT ? fault_text[f->fault] : "status word is damaged";
+    ctx->guard.found = *f;
     const char *who = kernel_name(guard, f->kernel);
+    ctx->guard.found_by = who;
     HF_TRY(hf_ctx_check(ctx, hf_guard_clear(ctx)));
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
                        "kernel %s: %s%s: the machine computes wrongly; run it again, and if "

@@ -85,6 +85,33 @@ struct hf_centers {
     struct hf_sums sums;
 };
 
+/* What the iterations are checked against, on the CPU: a second book of the labels and sums, and a
+ * copy of the centroids that were found right last. */
+struct hf_ledger {
+    void *block;                    /* owns the rest; NULL: there is none */
+    uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
+    uint64_t *hash;                 /* [n] by op rowhash */
+    bool hashed;                    /* they are there, */
+    bool proven;                    /* and the sums have agreed with them: */
+    uint64_t sign;                  /* their signature */
+    uint64_t best_sign;             /* of the best centroids, */
+    bool best_signed;               /* if there are such */
+    int32_t *labels;                /* [n] that the next two are of; -1: in no cluster */
+    uint64_t *word;                 /* [k] sum of the hashes of a cluster's rows */
+    int64_t *count;                 /* [k] of its rows */
+    void *current, *previous;       /* [k, d] copies of the centroids after the last iteration, */
+    uint64_t signs[2];              /* their signatures, */
+    struct hf_moved_row *relocated; /* [k] and of the rows moved in it */
+    int64_t relocated_count;
+    uint64_t bounds_sign;  /* of the bounds of the rows, */
+    bool bounds_signed;    /* if there were such */
+    uint64_t facts;        /* signature of what holds for all iterations: */
+    double *columns;       /* [HF_COLUMN_ARRAYS, d] a copy of it */
+    struct hf_frame frame; /* likewise, */
+    double weight_mult;    /* and likewise */
+    bool kept;             /* there are copies */
+};
+
 /* Scratch of the passes over the rows, and what was decided about them. */
 struct hf_work {
     double *nearest;                 /* [n] of the initialisation, over the bounds; NULL: none */
@@ -93,7 +120,8 @@ struct hf_work {
     double *panel_distances;         /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
     bool fused;                      /* sums are updated while rows are assigned */
     bool settles;                    /* op lloyd can end with the labels of the last centroids */
-    const struct hf_kernel *means;   /* of op means, planned when it is first called */
+    const struct hf_kernel *means;   /* of op means, planned when it is first called, */
+    const struct hf_kernel *twin;    /* and another one, for checks */
 };
 
 /* A row that was taken out of its cluster to found another. */
@@ -172,6 +200,7 @@ struct hf_fit {
     struct hf_frame frame;
     struct hf_memory memory;
     struct hf_centers centers;
+    struct hf_ledger ledger;
     struct hf_work work;
     struct hf_skip skip;
     struct hf_refill refill;

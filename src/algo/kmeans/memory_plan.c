@@ -3,6 +3,7 @@
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/init/init.h"
 #include "algo/kmeans/loop/calls.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/panel_rows.h"
 #include "base/mem.h"
 #include "core/plan.h"
@@ -210,6 +211,10 @@ hf_status hf_memory_plan(struct hf_fit *fit, size_t carved, struct hf_memory_pla
         left -= plan->nearest;
     }
     plan->keep_bounds = wants_bounds(problem) && plan->nearest > 0;
+    plan->ledger = hf_ledger_bytes(fit);
+    if (!affords(problem, &fit->data, plan->ledger, left - least))
+        plan->ledger = 0;
+    left -= plan->ledger;
     plan->packed = packed_bytes(problem, &fit->data, left);
     const uint64_t all = (uint64_t)problem->n * row;
     plan->chunk = left < CHUNK_BYTES ? left : CHUNK_BYTES;

@@ -10,6 +10,7 @@ struct hf_memory_plan {
     uint64_t nearest; /* bytes of two float32 or one float64 a row; 0: there are none */
     uint64_t chunk;   /* bytes of rows that are read at once; 0: rows are used where they lie */
     bool keep_bounds;
+    uint64_t ledger; /* bytes of the second book of the checks; 0: there is none */
     uint64_t packed; /* bytes of packed rows; 0: rows are packed anew */
 };
 

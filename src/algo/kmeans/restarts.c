@@ -6,11 +6,15 @@
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/lloyd_loop.h"
+#include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "core/run.h"
+#include "guard/guard.h"
 #include "ops/reference.h"
 #include <math.h>
 #include <string.h>
@@ -122,6 +126,39 @@ static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
     return status;
 }
 
+/* hf_finish() of a restart, made again where a check of it fails. */
+struct finishing {
+    struct hf_fit *fit;
+    enum hf_finish_labels labels;
+    bool verify;
+    double *inertia;
+};
+
+static hf_status run_finish(void *user) {
+    const struct finishing *f = user;
+    return hf_finish(f->fit, f->labels, f->verify, f->inertia);
+}
+
+/* Did bounds decide rows in the last iteration? */
+static bool skipped_last(const struct hf_restart *run) {
+    const struct hf_history *h = &run->history;
+    return h->count > 0 && h->it[h->count - 1].rows_skipped + h->it[h->count - 1].rows_partial > 0;
+}
+
+static hf_status finish(struct hf_fit *fit, struct hf_restart *run, bool verify, double *inertia) {
+    const bool fresh = run->stop == HF_STOP_LABELS || run->settled;
+    const bool confirm = fit->ledger.block && fresh && skipped_last(run) &&
+                         hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH);
+    struct finishing f = {.fit = fit, .verify = verify, .inertia = inertia};
+    f.labels = confirm ? HF_LABELS_CONFIRM : fresh ? HF_LABELS_FRESH : HF_LABELS_OLD;
+    const struct hf_protected work = {.run = run_finish,
+                                      .user = &f,
+                                      .stop = run->stop,
+                                      .clear = hf_lloyd_clear,
+                                      .rebuild = hf_lloyd_rebuild};
+    return hf_protect(fit, run, &work);
+}
+
 static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
                          const struct hf_restart *best) {
     const double begin = hf_now_s();
@@ -135,16 +172,39 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
     HF_TRY(hf_lloyd(fit, run, best));
     const double stopped = hf_now_s();
     fit->outcome.seconds_iterate += stopped - started;
-    HF_TRY(hf_finish(fit, run->stop == HF_STOP_LABELS || run->settled, true, &run->inertia));
+    HF_TRY(finish(fit, run, true, &run->inertia));
     fit->outcome.seconds_finish += hf_now_s() - stopped;
     return HF_OK;
+}
+
+/* A check failed, and going back an iteration did not help: what is behind it may be older, such as
+ * bounds that were wrong all along. Once more from the first centroids, without skipping rows. */
+static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
+                            const struct hf_restart *best) {
+    hf_context *ctx = fit->problem.ctx;
+    hf_kmeans_opts *o = &fit->problem.opts;
+    const hf_skipping skipping = o->skipping;
+    hf_status status = run_one(fit, run, best);
+    if (status != HF_E_CORRUPT || !hf_protects(fit))
+        return status;
+    const int iterations = run->iteration;
+    HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
+    run->iteration = run->history.count = 0;
+    run->stop = HF_STOP_NONE;
+    run->cancelled = false;
+    o->skipping = HF_SKIP_OFF;
+    status = run_one(fit, run, best);
+    o->skipping = skipping;
+    if (status == HF_OK)
+        hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
+    return status;
 }
 
 /* All restarts that are left; *fresh: the labels are those of the best centroids. */
 static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_restart *best,
                          bool *fresh) {
     while (run->number < fit->problem.opts.n_init) {
-        const hf_status status = run_one(fit, run, best);
+        const hf_status status = run_safely(fit, run, best);
         if (status == HF_E_CANCELLED && best->number >= 0) {
             best->stop = HF_STOP_CANCELLED; /* while seeding: what is finished stands, but for */
             *fresh = false;                 /* the labels, which the seeding wrote over */
@@ -156,6 +216,8 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
         const hf_stop stop = run->stop;
         const int number = run->number;
         *fresh = keep_if_better(&fit->problem, &fit->centers, run, best);
+        if (*fresh)
+            hf_ledger_keep_best(fit);
         run->number = number + 1;
         run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
@@ -176,9 +238,10 @@ static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
     const double begin = hf_now_s();
     memcpy(fit->centers.current, fit->centers.best,
            (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
-    HF_TRY(hf_labels_clear(problem, &fit->labels));
-    hf_skip_reset(&fit->skip);
-    HF_TRY(hf_finish(fit, false, false, &best->inertia));
+    struct hf_restart run = {0};
+    HF_TRY(hf_lloyd_clear(fit));
+    hf_ledger_keep_state(fit);
+    HF_TRY(finish(fit, &run, false, &best->inertia));
     fit->outcome.seconds_finish += hf_now_s() - begin;
     return HF_OK;
 }
@@ -196,6 +259,10 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
         status = revisit_best(fit, best);
     if (status == HF_OK)
         status = hf_labels_fetch(&fit->problem, &fit->labels, false);
+    if (status == HF_OK)
+        status = hf_ledger_check_result(fit);
+    if (status == HF_E_CORRUPT && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)
+        hf_guard_lost(fit->problem.ctx, HF_FAULT_KIND_UNKNOWN);
     hf_free(run.history.it);
     return status;
 }

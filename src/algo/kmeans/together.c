@@ -12,6 +12,7 @@
 #include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/loop/mirror.h"

@@ -3,6 +3,7 @@
  * set of centroids become the result's and are not counted. */
 #include "algo/kmeans/workspace.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/mem.h"
@@ -135,11 +136,13 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
         fit->data.rows.buffer = hf_carve_take(&carve, (size_t)(plan.chunk / row * row));
     }
     carve_packed(problem, &fit->work, &carve, (size_t)plan.packed);
+    if (plan.ledger > 0)
+        HF_TRY(hf_ledger_open(fit));
     fit->skip.allocated = plan.keep_bounds;
     fit->skip.bounds.upper = (float *)fit->work.nearest;
     fit->skip.bounds.lower = fit->work.nearest ? (float *)fit->work.nearest + problem->n : NULL;
     fit->memory.held_bytes =
-        fixed.used + total + hf_prepared_bytes(problem, &fit->weights, &fit->data);
+        fixed.used + total + plan.ledger + hf_prepared_bytes(problem, &fit->weights, &fit->data);
     return HF_OK;
 }
 
@@ -154,6 +157,7 @@ void hf_fit_free(struct hf_fit *fit) {
     hf_free(fit->weights.directed);
     hf_free(fit->saves.log.entry);
     hf_free(fit->columns.block);
+    hf_ledger_close(&fit->ledger);
     hf_free(fit->memory.fixed);
     hf_free(fit->memory.block);
     hf_free(fit->labels.host);

@@ -19,7 +19,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_rowhash_kernels) = {NULL, 0};
 #define GRAIN 256 /* rows */
 #define BLOCK 64  /* features */
 
-/* A whole number of at most 2^51 as an integer, times `factor`: AVX2 has no conversion of its own. */
+/* A whole number of at most 2^51 as an integer, times `factor`; AVX2 cannot convert it. */
 ALWAYS_INLINE uint64_t weigh(double whole, uint64_t factor) {
     const double moved = whole + HF_RINT_MAGIC;
     const double magic = HF_RINT_MAGIC;

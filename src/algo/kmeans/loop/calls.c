@@ -31,3 +31,11 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
     }
     return args;
 }
+
+const char *hf_suspects(const struct hf_fit_problem *problem) {
+    return problem->source
+               ? "the source gave other rows than before, or the machine or a kernel "
+                 "computes wrongly"
+               : "the rows in memory were changed meanwhile, or the machine or a kernel "
+                 "computes wrongly";
+}

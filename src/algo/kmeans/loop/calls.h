@@ -10,6 +10,8 @@
 struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *panel, int64_t first,
                                     const struct hf_assign_bounds *bounds,
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
+/* What may be behind arithmetic that contradicts itself: the end of a message. */
+const char *hf_suspects(const struct hf_fit_problem *problem);
 /* Record which kernel row last served an op, unless one is recorded. */
 void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]);
 

@@ -3,6 +3,7 @@
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "core/plan.h"
+#include "guard/guard.h"
 #include <string.h>
 
 /* Of the sums as they are, the centroids that the labels were found for, and those to come. */
@@ -13,12 +14,45 @@ static struct hf_means_args means_args(const struct hf_fit *fit) {
                                   .now = fit->centers.current};
 }
 
+/* A call of op means, which gives the same bits each time. */
+struct twice {
+    struct hf_fit *fit;
+    const struct hf_means_args *args;
+};
+
+static hf_status run_kernel(void *user, int turn) {
+    const struct twice *t = user;
+    const struct hf_work *work = &t->fit->work;
+    return hf_run_kernel(t->fit->problem.ctx, HF_OP_MEANS, turn % 2 ? work->twin : work->means,
+                         t->args);
+}
+
+static uint64_t sign_outputs(const void *user) {
+    const struct twice *t = user;
+    const struct hf_means_args *a = t->args;
+    const size_t k = (size_t)t->fit->problem.k;
+    const size_t values = k * (size_t)t->fit->problem.d;
+    uint64_t sign = 0;
+    if (a->next && !a->given)
+        sign += hf_guard_sign(a->next, values * hf_dtype_bytes(t->fit->problem.center_type));
+    sign = 3 * sign + (a->moved ? hf_guard_sign(a->moved, k * sizeof(double)) : 0);
+    sign = 3 * sign + (a->shift ? hf_guard_sign(a->shift, sizeof(double)) : 0);
+    return 3 * sign + (a->inertia ? hf_guard_sign(a->inertia, sizeof(double)) : 0);
+}
+
 /* All calls of a fit have one shape. They are planned once: small fits have little else to do. */
 static hf_status run_means(struct hf_fit *fit, const struct hf_means_args *args) {
     hf_context *ctx = fit->problem.ctx;
-    if (!fit->work.means)
+    if (!fit->work.means) {
         HF_TRY(hf_plan(ctx, HF_OP_MEANS, args, &fit->work.means, NULL));
-    return hf_run_kernel(ctx, HF_OP_MEANS, fit->work.means, args);
+        fit->work.twin = hf_guard_twin(ctx, HF_OP_MEANS, fit->work.means, args);
+    }
+    struct twice twice = {fit, args};
+    const struct hf_repeated work = {.fault = HF_FAULT_MEANS,
+                                     .run = run_kernel,
+                                     .sign = sign_outputs,
+                                     .what = "the centroids, their moves or the inertia"};
+    return hf_ctx_is_host(ctx) ? hf_guard_repeat(ctx, &work, &twice) : run_kernel(&twice, 0);
 }
 
 void hf_center_put(const struct hf_fit_problem *problem, const struct hf_columns *columns,

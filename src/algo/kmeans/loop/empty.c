@@ -4,6 +4,7 @@
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/prepare.h"
 #include "base/mem.h"
@@ -162,7 +163,7 @@ hf_status hf_move_rows(struct hf_fit *fit, const struct hf_moved_row *moves, int
     const int64_t room = fit->refill.movers.room;
     for (int64_t i = 0; i < count; i += room)
         HF_TRY(move_some(fit, moves + i, hf_min64(room, count - i)));
-    return HF_OK;
+    return count > 0 ? hf_ledger_move(fit, moves, count) : HF_OK;
 }
 
 /* As scikit-learn: the i-th empty cluster takes the i-th farthest row of those that may leave. A

@@ -2,12 +2,14 @@
  * The end of a restart: labels, centroids and inertia that belong together, in one pass over the
  * data. */
 #include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/sizes.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/dtype.h"
+#include "guard/guard.h"
 #include "ops/inertia/inertia.h"
 #include <math.h>
 #include <string.h>
@@ -15,11 +17,13 @@
 struct finish {
     struct hf_fit *fit;
     bool fresh, verify;
+    bool twice; /* the inertia, by two kernels */
     bool joint; /* the calls for a panel share what they bring to the device */
     int32_t *labels;
     struct hf_assign_bounds *bounds;
     struct hf_assign_stats stats;
     hf_wide sum;
+    hf_wide second; /* the same by the other kernel */
 };
 
 /* One of the calls below: joint calls are not waited for. */
@@ -55,7 +59,15 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
                                              fit->weights.given ? fit->weights.given + first : NULL,
                                          .labels = f->labels + first,
                                          .sum = &f->sum};
-    return call(f, HF_OP_INERTIA, &args);
+    HF_TRY(call(f, HF_OP_INERTIA, &args));
+    if (!f->twice)
+        return HF_OK;
+    hf_context *ctx = fit->problem.ctx;
+    struct hf_inertia_args again = args;
+    again.sum = &f->second;
+    return hf_run_kernel(ctx, HF_OP_INERTIA,
+                         hf_guard_twin(ctx, HF_OP_INERTIA, ctx->last_kernel[HF_OP_INERTIA], &args),
+                         &again);
 }
 
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
@@ -89,14 +101,6 @@ static void owe_sums(const struct hf_centers *centers) {
             piece[p].at[i] = (int64_t)(0 - (uint64_t)piece[p].at[i]);
 }
 
-const char *hf_suspects(const struct hf_fit_problem *problem) {
-    return problem->source
-               ? "the source gave other rows than before, or the machine or a kernel "
-                 "computes wrongly"
-               : "the rows in memory were changed meanwhile, or the machine or a kernel "
-                 "computes wrongly";
-}
-
 hf_status hf_sums_are_wrong(const struct hf_fit_problem *problem) {
     return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "the sums of the clusters are not those of their rows: %s",
@@ -114,9 +118,47 @@ static hf_status check_nothing_left(const struct hf_fit_problem *problem,
     return left == 0 ? HF_OK : hf_sums_are_wrong(problem);
 }
 
-hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia) {
-    struct finish f = {.fit = fit, .fresh = fresh, .verify = verify};
-    if (!fresh)
+static hf_status check_inertia(const struct finish *f) {
+    hf_context *ctx = f->fit->problem.ctx;
+    const double first = hf_wide_value(&f->sum);
+    const double second = hf_wide_value(&f->second);
+    if (!f->twice)
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_INERTIA, f->fit->problem.n);
+    if (memcmp(&first, &second, sizeof first) == 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_INERTIA, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "the inertia of the last labels is %.17g by one kernel, %.17g by another: "
+                       "the machine or a kernel computes wrongly",
+                       first, second);
+}
+
+/* Bounds had decided rows, and all rows were looked at once more. */
+static hf_status check_confirmed(const struct finish *f, enum hf_finish_labels labels) {
+    hf_context *ctx = f->fit->problem.ctx;
+    if (labels != HF_LABELS_CONFIRM)
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_FINISH, f->fit->problem.n);
+    if (f->stats.changed == 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_FINISH, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "%lld of the last labels are not the nearest, though bounds said so: the "
+                       "machine or a kernel computes wrongly",
+                       (long long)f->stats.changed);
+}
+
+hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verify,
+                    double *inertia) {
+    const bool fresh = labels == HF_LABELS_FRESH;
+    const hf_context *ctx = fit->problem.ctx;
+    const bool guarded = fit->ledger.block != NULL;
+    struct finish f = {.fit = fit,
+                       .fresh = fresh,
+                       .verify = verify,
+                       .twice = guarded && hf_guard_checks(ctx, HF_FAULT_INERTIA)};
+    if (!fresh && !(guarded && hf_guard_checks(ctx, HF_FAULT_FINISH)))
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     if (f.bounds && !f.bounds->valid)
         f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
@@ -136,6 +178,10 @@ hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia
         HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
         HF_TRY(hf_count_labels(&fit->problem, &fit->labels, &fit->outcome));
     }
+    HF_TRY(hf_verify(fit->problem.ctx));
+    HF_TRY(check_confirmed(&f, labels));
+    HF_TRY(hf_ledger_last(fit, f.stats.changed));
+    HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
 }

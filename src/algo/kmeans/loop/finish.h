@@ -5,12 +5,17 @@
 
 #include "algo/kmeans/fit.h"
 
-/* Labels (unless fresh), sizes and exact inertia of fit->centers.current; verify: also check that
- * the sums are those of the labels that came in. */
-hf_status hf_finish(struct hf_fit *fit, bool fresh, bool verify, double *inertia);
+/* Whose the labels that come in are. */
+enum hf_finish_labels {
+    HF_LABELS_OLD,    /* those of other centroids */
+    HF_LABELS_FRESH,  /* those of fit->centers.current */
+    HF_LABELS_CONFIRM /* the same; as bounds decided some of them, all rows are looked at again */
+};
 
-/* What may be behind arithmetic that contradicts itself: the end of a message. */
-const char *hf_suspects(const struct hf_fit_problem *problem);
+/* Labels, unless they are fresh, sizes and exact inertia of fit->centers.current; verify: also
+ * check that the sums are those of the labels that came in. HF_E_CORRUPT */
+hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verify, double *inertia);
+
 /* Says that sums from which all rows were taken are not 0; gives HF_E_CORRUPT. */
 hf_status hf_sums_are_wrong(const struct hf_fit_problem *problem);
 /* Labels of the rows that take part -> labels of all rows, -1 for dropped ones. */

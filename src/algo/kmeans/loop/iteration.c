@@ -3,7 +3,7 @@
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/empty.h"
-#include "algo/kmeans/loop/finish.h"
+#include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/prepare.h"
 #include "base/clock.h"

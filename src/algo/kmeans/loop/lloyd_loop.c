@@ -11,8 +11,10 @@
 #include "algo/kmeans/loop/empty.h"
 #include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
+#include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -46,6 +48,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     hf_note_kernel(problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
     if (!p->mirror)
         HF_TRY(hf_labels_check(problem, &fit->labels, first, panel->rows));
+    HF_TRY(hf_ledger_panel(fit, panel, first));
     if (fit->work.fused)
         return HF_OK;
     const struct hf_update_args update = {.x = *panel,
@@ -77,6 +80,7 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
     if (bounds_pay(&fit->problem, &fit->data))
         HF_TRY(hf_skip_arm(fit, &p.bounds));
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, assign_panel, &p));
+    HF_TRY(hf_ledger_hashed(fit));
     if (p.mirror)
         HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
@@ -85,20 +89,22 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
         ctx, hf_sums_reduce(&ctx->comm, ctx->stream, &fit->centers.sums, &stats->changed));
 }
 
-static hf_status clear_state(struct hf_fit *fit) {
+hf_status hf_lloyd_clear(struct hf_fit *fit) {
     hf_sums_clear(&fit->centers.sums);
     hf_skip_reset(&fit->skip);
+    hf_ledger_clear(fit);
     return hf_labels_clear(&fit->problem, &fit->labels);
 }
 
 hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     void *now = fit->centers.current;
     struct hf_assign_stats stats;
-    HF_TRY(clear_state(fit));
+    HF_TRY(hf_lloyd_clear(fit));
     fit->centers.current = fit->centers.previous;
     const hf_status status = assign_all(fit, NULL, &stats);
     fit->centers.current = now;
     HF_TRY(status);
+    HF_TRY(hf_ledger_turn(fit, -1));
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
@@ -123,9 +129,11 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     const double begin = hf_now_s();
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
+    HF_TRY(hf_ledger_check_state(fit));
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
+    HF_TRY(hf_ledger_turn(fit, stats.changed));
     const bool light = hf_light_mark(fit);
     if (light) {
         HF_TRY(fetch_labels(&fit->problem, &fit->labels));
@@ -146,7 +154,20 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
         HF_TRY(
             fetch_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
     HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
-    return hf_iteration_record(&fit->problem, run, begin, &it);
+    HF_TRY(hf_iteration_record(&fit->problem, run, begin, &it));
+    hf_ledger_keep_state(fit);
+    return HF_OK;
+}
+
+struct iteration {
+    struct hf_fit *fit;
+    struct hf_restart *run;
+    struct hf_mirror *mirror;
+};
+
+static hf_status run_iteration(void *user) {
+    const struct iteration *i = user;
+    return iterate(i->fit, i->run, i->mirror);
 }
 
 static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
@@ -155,8 +176,24 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
         HF_TRY(hf_mirror_begin(fit, mirror));
         HF_TRY(hf_device_cache_panels(fit));
     }
-    HF_TRY(iterate(fit, run, mirror));
+    struct iteration i = {fit, run, mirror};
+    const struct hf_protected work = {.run = run_iteration,
+                                      .user = &i,
+                                      .stop = run->stop,
+                                      .clear = hf_lloyd_clear,
+                                      .rebuild = hf_lloyd_rebuild};
+    fit->problem.ctx->guard.iteration = run->iteration + 1;
+    HF_TRY(hf_protect(fit, run, &work));
     return hf_iteration_report(&fit->problem, &fit->weights, run);
+}
+
+/* A file must not vouch for centroids that changed in memory. */
+static hf_status save(struct hf_fit *fit, const struct hf_restart *run,
+                      const struct hf_restart *best) {
+    if (fit->problem.opts.checkpoint)
+        HF_TRY(hf_ledger_check_state(fit));
+    hf_checkpoint_write(fit, run, best);
+    return HF_OK;
 }
 
 static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best,
@@ -165,9 +202,10 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
     if (!fit->data.rows.reader) /* else panels may need the memory */
         hf_labels_open(&fit->problem, &fit->labels);
     if (run->iteration == 0) {
-        HF_TRY(clear_state(fit));
+        HF_TRY(hf_lloyd_clear(fit));
         fit->refill.relocated_count = 0;
     }
+    hf_ledger_keep_state(fit);
     bool serves = run->iteration < o->max_iter && hf_device_loop_serves(fit, run);
     while (run->stop == HF_STOP_NONE) {
         if (run->iteration >= o->max_iter) {
@@ -182,10 +220,10 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
             run->stop = HF_STOP_CANCELLED;
         else if (run->stop == HF_STOP_NONE && run->iteration > 0 &&
                  run->iteration % o->checkpoint_every == 0)
-            hf_checkpoint_write(fit, run, best);
+            HF_TRY(save(fit, run, best));
     }
     if (run->stop == HF_STOP_CANCELLED || run->stop == HF_STOP_MAX_ITER)
-        hf_checkpoint_write(fit, run, best);
+        HF_TRY(save(fit, run, best));
     return HF_OK;
 }
 

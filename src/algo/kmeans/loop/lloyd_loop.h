@@ -8,6 +8,8 @@
 /* Iterate from the centroids in fit->centers.current; run->iteration > 0: go on after
  * hf_lloyd_rebuild(). */
 hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_restart *best);
+/* All rows are in no cluster, the sums are empty. */
+hf_status hf_lloyd_clear(struct hf_fit *fit);
 /* Labels and sums as they were after iteration run->iteration, from fit->centers.previous. */
 hf_status hf_lloyd_rebuild(struct hf_fit *fit);
 

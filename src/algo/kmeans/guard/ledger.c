@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/skip.h"
+#include "algo/kmeans/loop/calls.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "guard/guard.h"
+#include "ops/rowhash/rowhash.h"
+#include <stdatomic.h>
+#include <string.h>
+
+#define GRAIN 16384 /* labels that one worker looks at, */
+#define BLOCK 64    /* so many at a time, for the compiler to take vectors */
+#define FACTOR_SEED UINT64_C(0x6c6564676572)
+#define CHECKS                                                                                     \
+    (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
+     HF_CHECK_BIT(HF_FAULT_CHANGES) | HF_CHECK_BIT(HF_FAULT_RANGE) |                               \
+     HF_CHECK_BIT(HF_FAULT_COUNTS) | HF_CHECK_BIT(HF_FAULT_STATE))
+
+static size_t center_bytes(const struct hf_fit_problem *problem) {
+    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
+}
+
+static size_t factors(const struct hf_sums *sums) { return (size_t)(sums->limbs * (sums->d + 1)); }
+
+/* carve->base NULL: measure. */
+static void carve_ledger(const struct hf_fit *fit, hf_carve *carve, struct hf_ledger *l) {
+    const size_t n = (size_t)fit->problem.n;
+    const size_t k = (size_t)fit->problem.k;
+    l->factor = hf_carve_take(carve, factors(&fit->centers.sums) * sizeof(uint64_t));
+    l->hash = hf_carve_take(carve, n * sizeof(uint64_t));
+    l->labels = hf_carve_take(carve, n * sizeof(int32_t));
+    l->word = hf_carve_take(carve, k * sizeof(uint64_t));
+    l->count = hf_carve_take(carve, k * sizeof(int64_t));
+    l->current = hf_carve_take(carve, center_bytes(&fit->problem));
+    l->previous = hf_carve_take(carve, center_bytes(&fit->problem));
+    l->columns = hf_carve_take(carve, (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
+    l->relocated = fit->refill.relocated ? hf_carve_take(carve, k * sizeof *l->relocated) : NULL;
+}
+
+uint64_t hf_ledger_bytes(const struct hf_fit *fit) {
+    const hf_context *ctx = fit->problem.ctx;
+    struct hf_ledger measured;
+    hf_carve carve = {0};
+    if (!hf_ctx_is_host(ctx) || !(ctx->guard.checks & CHECKS) || ctx->comm.size(&ctx->comm) > 1)
+        return 0;
+    carve_ledger(fit, &carve, &measured);
+    return carve.used;
+}
+
+/* What holds for all iterations: columns and scales. */
+static uint64_t sign_facts(const struct hf_fit_problem *problem, const double *columns,
+                           const struct hf_frame *frame, double weight_mult) {
+    const double numbers[] = {frame->tol,          frame->total_square,  frame->slack,
+                              frame->filter.scale, frame->filter.length, weight_mult};
+    return hf_guard_sign(columns, (size_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double)) +
+           3 * hf_guard_sign(numbers, sizeof numbers);
+}
+
+static uint64_t sign_own_facts(const struct hf_fit *fit) {
+    return sign_facts(&fit->problem, fit->columns.block, &fit->frame,
+                      fit->centers.sums.weight_mult);
+}
+
+hf_status hf_ledger_open(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    hf_carve carve = {.base = hf_alloc((size_t)hf_ledger_bytes(fit))};
+    if (!carve.base)
+        return hf_ctx_fail(fit->problem.ctx, HF_E_NOMEM,
+                           "the system gave no memory for the checks of %lld rows: guard off needs "
+                           "none",
+                           (long long)fit->problem.n);
+    void *block = carve.base;
+    carve_ledger(fit, &carve, l);
+    l->block = block;
+    l->hashed = l->proven = l->kept = l->best_signed = false;
+    for (size_t i = 0; i < factors(&fit->centers.sums); i++)
+        l->factor[i] = hf_rng_bits(FACTOR_SEED, 0, i) | 1;
+    l->facts = sign_own_facts(fit);
+    memcpy(l->columns, fit->columns.block,
+           (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
+    l->frame = fit->frame;
+    l->weight_mult = fit->centers.sums.weight_mult;
+    return HF_OK;
+}
+
+void hf_ledger_close(struct hf_ledger *ledger) {
+    hf_free(ledger->block);
+    ledger->block = NULL;
+}
+
+void hf_ledger_clear(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    if (!l->block)
+        return;
+    memset(l->labels, 0xff, (size_t)fit->problem.n * sizeof *l->labels);
+    memset(l->word, 0, (size_t)fit->problem.k * sizeof *l->word);
+    memset(l->count, 0, (size_t)fit->problem.k * sizeof *l->count);
+}
+
+hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
+    const struct hf_ledger *l = &fit->ledger;
+    if (!l->block || l->hashed)
+        return HF_OK;
+    const struct hf_rowhash_args args = {
+        .x = *panel,
+        .metric = fit->problem.opts.metric,
+        .weights = fit->weights.scaled ? fit->weights.scaled + first : NULL,
+        .sums = &fit->centers.sums,
+        .factor = l->factor,
+        .hash = l->hash + first};
+    return hf_rowhash(fit->problem.ctx, &args);
+}
+
+hf_status hf_ledger_hashed(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    const struct hf_fit_problem *problem = &fit->problem;
+    if (!l->block || l->hashed)
+        return HF_OK;
+    const uint64_t sign = hf_guard_sign(l->hash, (size_t)problem->n * sizeof *l->hash);
+    l->hashed = !l->proven || sign == l->sign;
+    if (l->proven && sign != l->sign) {
+        hf_guard_found(problem->ctx, HF_FAULT_SUMS, -1, -1);
+        return hf_ctx_fail(problem->ctx, HF_E_CORRUPT, "rows are not what they were: %s",
+                           hf_suspects(problem));
+    }
+    l->sign = sign;
+    return HF_OK;
+}
+
+/* ---- booking rows */
+
+struct booking {
+    const struct hf_fit *fit;
+    _Atomic int64_t changed;
+    _Atomic int64_t outside; /* a row whose label is none, -1: no such row */
+};
+
+/* Sums of words wrap, in any order. */
+static void book_row(struct booking *b, int64_t i) {
+    const struct hf_ledger *l = &b->fit->ledger;
+    const int32_t from = l->labels[i];
+    const int32_t to = b->fit->labels.host[i];
+    if ((uint32_t)to >= (uint32_t)b->fit->problem.k) {
+        b->outside = i;
+        return;
+    }
+    if (from >= 0) {
+        __atomic_sub_fetch(&l->word[from], l->hash[i], __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&l->count[from], 1, __ATOMIC_RELAXED);
+    }
+    __atomic_add_fetch(&l->word[to], l->hash[i], __ATOMIC_RELAXED);
+    __atomic_add_fetch(&l->count[to], 1, __ATOMIC_RELAXED);
+    l->labels[i] = to;
+}
+
+static bool same_block(const int32_t *a, const int32_t *b) {
+    uint32_t differ = 0;
+    for (int i = 0; i < BLOCK; i++)
+        differ |= (uint32_t)(a[i] ^ b[i]);
+    return differ == 0;
+}
+
+static void book_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct booking *b = user;
+    const int32_t *old = b->fit->ledger.labels;
+    const int32_t *now = b->fit->labels.host;
+    int64_t changed = 0;
+    (void)worker;
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int64_t stop = end - at < BLOCK ? end : at + BLOCK;
+        if (stop - at == BLOCK && same_block(old + at, now + at))
+            continue;
+        for (int64_t i = at; i < stop; i++)
+            if (old[i] != now[i]) {
+                book_row(b, i);
+                changed++;
+            }
+    }
+    atomic_fetch_add_explicit(&b->changed, changed, memory_order_relaxed);
+}
+
+/* ---- comparing */
+
+struct comparison {
+    const struct hf_fit *fit;
+    _Atomic int64_t wrong; /* a cluster whose sums are not those of its rows, -1: none */
+};
+
+static uint64_t fold(const uint64_t *factor, const int64_t *value, int64_t count) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += factor[i] * (uint64_t)value[i];
+    return sum;
+}
+
+static void compare_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct comparison *c = user;
+    const struct hf_ledger *l = &c->fit->ledger;
+    const struct hf_sums *s = &c->fit->centers.sums;
+    (void)worker;
+    for (int64_t j = begin; j < end; j++) {
+        uint64_t word = 0;
+        for (int limb = 0; limb < s->limbs; limb++) {
+            const uint64_t *factor = l->factor + limb * (s->d + 1);
+            word += fold(factor, s->sum + (limb * s->k + j) * s->d, s->d);
+            if (s->weight)
+                word += fold(factor + s->d, s->weight + limb * s->k + j, 1);
+        }
+        if (word != l->word[j])
+            atomic_store_explicit(&c->wrong, j, memory_order_relaxed);
+    }
+}
+
+static hf_status check_sizes(struct hf_fit *fit, const int64_t *count) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    hf_context *ctx = problem->ctx;
+    if (!hf_guard_checks(ctx, HF_FAULT_COUNTS))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_COUNTS, problem->k);
+    int64_t j = 0;
+    while (j < problem->k && fit->ledger.count[j] == count[j])
+        j++;
+    if (j == problem->k)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_COUNTS, -1, j);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "cluster %lld holds %lld rows by its labels, not %lld: %s", (long long)j,
+                       (long long)fit->ledger.count[j], (long long)count[j], hf_suspects(problem));
+}
+
+static hf_status check_sums(struct hf_fit *fit) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    hf_context *ctx = problem->ctx;
+    struct comparison c = {.fit = fit, .wrong = -1};
+    if (!hf_guard_checks(ctx, HF_FAULT_SUMS))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_SUMS, problem->n);
+    hf_for_clusters(problem, problem->k, compare_range, &c);
+    if (c.wrong < 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_SUMS, -1, c.wrong);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT, "the sums of cluster %lld are not those of its rows: %s",
+                       (long long)c.wrong, hf_suspects(problem));
+}
+
+static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int64_t changed) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    hf_context *ctx = problem->ctx;
+    hf_guard_checked(ctx, HF_FAULT_RANGE, problem->n);
+    if (b->outside >= 0) {
+        hf_guard_found(ctx, HF_FAULT_RANGE, b->outside, -1);
+        return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                           "the label of row %lld lies outside 0..%lld: the machine or a kernel "
+                           "computes wrongly",
+                           (long long)b->outside, (long long)problem->k - 1);
+    }
+    if (changed < 0 || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_CHANGES, 1);
+    if (b->changed == changed)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_CHANGES, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "%lld labels changed where the kernels count %lld: the machine or a kernel "
+                       "computes wrongly",
+                       (long long)b->changed, (long long)changed);
+}
+
+hf_status hf_ledger_turn(struct hf_fit *fit, int64_t changed) {
+    struct booking b = {.fit = fit, .outside = -1};
+    if (!fit->ledger.block)
+        return HF_OK;
+    hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
+    HF_TRY(check_booking(fit, &b, changed));
+    HF_TRY(check_sizes(fit, fit->centers.sums.count));
+    HF_TRY(check_sums(fit));
+    fit->ledger.proven = true;
+    return HF_OK;
+}
+
+hf_status hf_ledger_last(struct hf_fit *fit, int64_t changed) {
+    struct booking b = {.fit = fit, .outside = -1};
+    if (!fit->ledger.block)
+        return HF_OK;
+    hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
+    HF_TRY(check_booking(fit, &b, changed));
+    return check_sizes(fit, fit->outcome.sizes);
+}
+
+/* The result's labels must be those that were booked last, and its centroids those of the best
+ * restart. */
+hf_status hf_ledger_check_result(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    if (!l->block)
+        return HF_OK;
+    if (hf_guard_checks(ctx, HF_FAULT_LABELS)) {
+        const size_t bytes = (size_t)fit->problem.n * sizeof *l->labels;
+        hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
+        if (memcmp(l->labels, fit->labels.host, bytes) != 0) {
+            hf_guard_found(ctx, HF_FAULT_LABELS, -1, -1);
+            return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                               "labels changed in memory after they were found: the machine or a "
+                               "program writes where it must not");
+        }
+    }
+    if (!l->best_signed || !hf_guard_checks(ctx, HF_FAULT_STATE) ||
+        hf_guard_sign(fit->centers.best, center_bytes(&fit->problem)) == l->best_sign)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "the best centroids changed in memory: the machine or a program writes "
+                       "where it must not");
+}
+
+void hf_ledger_keep_best(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    if (!l->block || !hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE))
+        return;
+    l->best_sign = hf_guard_sign(fit->centers.current, center_bytes(&fit->problem));
+    l->best_signed = true;
+}
+
+hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count) {
+    struct booking b = {.fit = fit, .outside = -1};
+    if (!fit->ledger.block)
+        return HF_OK;
+    for (int64_t i = 0; i < count; i++)
+        book_row(&b, moves[i].row);
+    HF_TRY(check_booking(fit, &b, -1));
+    HF_TRY(check_sizes(fit, fit->centers.sums.count));
+    return check_sums(fit);
+}
+
+/* ---- the state between two iterations */
+
+static hf_status check_centers(struct hf_fit *fit, void *now, const void *kept, uint64_t sign,
+                               const char *which) {
+    hf_context *ctx = fit->problem.ctx;
+    const size_t bytes = center_bytes(&fit->problem);
+    if (hf_guard_sign(now, bytes) == sign)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    const hf_status status = hf_ctx_fail(
+        ctx, HF_E_CORRUPT,
+        "the %s centroids changed in memory between two iterations: the machine or a program "
+        "writes where it must not",
+        which);
+    if (!hf_guard_retries(ctx, status) || hf_guard_sign(kept, bytes) != sign)
+        return status;
+    memcpy(now, kept, bytes);
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
+}
+
+/* Sums whose scale is another are those of nobody: who finds that makes the iteration again. */
+static hf_status check_facts(struct hf_fit *fit) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = problem->ctx;
+    if (sign_own_facts(fit) == l->facts)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    const hf_status status = hf_ctx_fail(
+        ctx, HF_E_CORRUPT,
+        "scales or limits of the fit changed in memory between two iterations: the machine or a "
+        "program writes where it must not");
+    if (!hf_guard_retries(ctx, status) ||
+        sign_facts(problem, l->columns, &l->frame, l->weight_mult) != l->facts)
+        return status;
+    memcpy(fit->columns.block, l->columns, (size_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
+    fit->frame = l->frame;
+    fit->centers.sums.weight_mult = l->weight_mult;
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
+}
+
+static uint64_t sign_bounds(const struct hf_fit *fit) {
+    hf_pool *pool = hf_ctx_pool(fit->problem.ctx);
+    const size_t bytes = (size_t)fit->problem.n * sizeof(float);
+    return hf_guard_sign_by(pool, fit->skip.bounds.upper, bytes) +
+           3 * hf_guard_sign_by(pool, fit->skip.bounds.lower, bytes);
+}
+
+/* Bounds only save work: without them all rows are looked at. */
+static hf_status check_bounds(struct hf_fit *fit) {
+    hf_context *ctx = fit->problem.ctx;
+    if (!fit->ledger.bounds_signed || !fit->skip.have || !hf_guard_checks(ctx, HF_FAULT_BOUNDS))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_BOUNDS, fit->problem.n);
+    if (sign_bounds(fit) == fit->ledger.bounds_sign)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_BOUNDS, -1, -1);
+    const hf_status status = hf_ctx_fail(
+        ctx, HF_E_CORRUPT,
+        "bounds of the rows changed in memory between two iterations: the machine or a program "
+        "writes where it must not");
+    if (!hf_guard_retries(ctx, status))
+        return status;
+    hf_skip_reset(&fit->skip);
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
+}
+
+hf_status hf_ledger_check_state(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    if (!l->block || !l->kept)
+        return HF_OK;
+    HF_TRY(check_bounds(fit));
+    if (!hf_guard_checks(ctx, HF_FAULT_STATE))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_STATE, 2 * fit->problem.k);
+    HF_TRY(check_centers(fit, fit->centers.current, l->current, l->signs[0], "new"));
+    HF_TRY(check_centers(fit, fit->centers.previous, l->previous, l->signs[1], "old"));
+    return check_facts(fit);
+}
+
+void hf_ledger_keep_state(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    const size_t bytes = center_bytes(&fit->problem);
+    if (!l->block)
+        return;
+    l->bounds_signed = fit->skip.have && hf_guard_checks(fit->problem.ctx, HF_FAULT_BOUNDS);
+    if (l->bounds_signed)
+        l->bounds_sign = sign_bounds(fit);
+    memcpy(l->current, fit->centers.current, bytes);
+    memcpy(l->previous, fit->centers.previous, bytes);
+    l->signs[0] = hf_guard_sign(l->current, bytes);
+    l->signs[1] = hf_guard_sign(l->previous, bytes);
+    l->relocated_count = l->relocated ? fit->refill.relocated_count : 0;
+    for (int64_t i = 0; i < l->relocated_count; i++)
+        l->relocated[i] = fit->refill.relocated[i];
+    l->kept = true;
+}
+
+bool hf_ledger_restore_state(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
+    const size_t bytes = center_bytes(&fit->problem);
+    if (!l->block || !l->kept || hf_guard_sign(l->current, bytes) != l->signs[0] ||
+        hf_guard_sign(l->previous, bytes) != l->signs[1])
+        return false;
+    memcpy(fit->centers.current, l->current, bytes);
+    memcpy(fit->centers.previous, l->previous, bytes);
+    fit->refill.relocated_count = l->relocated_count;
+    for (int64_t i = 0; i < l->relocated_count; i++)
+        fit->refill.relocated[i] = l->relocated[i];
+    return true;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A second book of a fit's labels and sums: labels, a hash of the sums, and sizes of the clusters,
+ * kept by other code than that of the kernels. The sums are integers, so the books agree to the
+ * last bit or something is wrong. docs/fault-model.md says what each check sees. */
+#ifndef HF_LEDGER_H
+#define HF_LEDGER_H
+
+#include "algo/kmeans/fit.h"
+
+/* Bytes of a ledger; 0: none is wanted, because the call makes no such checks, the device is not
+ * the CPU or there are other ranks. */
+uint64_t hf_ledger_bytes(const struct hf_fit *fit);
+/* Take them. HF_E_NOMEM */
+hf_status hf_ledger_open(struct hf_fit *fit);
+void hf_ledger_close(struct hf_ledger *ledger);
+
+/* All rows are in no cluster. */
+void hf_ledger_clear(struct hf_fit *fit);
+/* While rows are at hand: their hashes, if they are not there yet. */
+hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first);
+/* All rows have been at hand. HF_E_CORRUPT: hashes that were computed again are others, so the rows
+ * have changed. */
+hf_status hf_ledger_hashed(struct hf_fit *fit);
+/* The labels of the host are new: book the rows that moved, then compare labels, count of changes
+ * (unless -1), sizes and sums. HF_E_CORRUPT */
+hf_status hf_ledger_turn(struct hf_fit *fit, int64_t changed);
+/* The same where only the labels of these rows are new. */
+hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
+/* The labels of the host are those of the last centroids: the same with fit->outcome.sizes, without
+ * the sums, which are of others. */
+hf_status hf_ledger_last(struct hf_fit *fit, int64_t changed);
+/* Before they become the result: labels are those booked last, fit->centers.best those that
+ * hf_ledger_keep_best() saw. HF_E_CORRUPT */
+hf_status hf_ledger_check_result(struct hf_fit *fit);
+/* fit->centers.current become the best ones. */
+void hf_ledger_keep_best(struct hf_fit *fit);
+
+/* Before an iteration: are the centroids those that were kept, and the facts of the fit the same?
+ * Centroids that are not are put back from their copies, where the scheme is to correct.
+ * HF_E_CORRUPT */
+hf_status hf_ledger_check_state(struct hf_fit *fit);
+/* After it, when all is checked: keep the centroids. */
+void hf_ledger_keep_state(struct hf_fit *fit);
+/* The centroids as they were kept last; false: none were. */
+bool hf_ledger_restore_state(struct hf_fit *fit);
+
+#endif

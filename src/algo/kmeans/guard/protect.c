@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/kmeans/guard/protect.h"
+#include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/loop/skip.h"
+#include "core/run.h"
+#include "guard/guard.h"
+#include <stdio.h>
+
+#define ATTEMPTS 3 /* with all workers: more are not worth it where a worker is the cause */
+
+bool hf_protects(const struct hf_fit *fit) {
+    return fit->ledger.block && hf_guard_retries(fit->problem.ctx, HF_E_CORRUPT);
+}
+
+/* Labels, sums and centroids as they were after the last iteration, from its centroids alone:
+ * whatever else is in memory may be wrong. */
+static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
+                           const struct hf_protected *work) {
+    HF_TRY(hf_ctx_check(fit->problem.ctx, hf_guard_forget(fit->problem.ctx)));
+    fit->ledger.hashed = false;
+    run->stop = work->stop;
+    if (!hf_ledger_restore_state(fit))
+        return HF_E_CORRUPT;
+    hf_skip_reset(&fit->skip);
+    if (run->iteration > 0)
+        return work->rebuild(fit);
+    fit->refill.relocated_count = 0;
+    return work->clear(fit);
+}
+
+static hf_status again(struct hf_fit *fit, struct hf_restart *run,
+                       const struct hf_protected *work) {
+    HF_TRY(roll_back(fit, run, work));
+    return work->run(work->user);
+}
+
+static void exclude(const struct hf_fit *fit, int begin, int end, bool excluded) {
+    for (int w = begin; w < end; w++)
+        (void)hf_pool_exclude(hf_ctx_pool(fit->problem.ctx), w, excluded);
+}
+
+/* Which worker computes wrongly: the work is right without it. Halves are left out in turn. The
+ * worker stays excluded; *worker: its number. */
+static hf_status search_worker(struct hf_fit *fit, struct hf_restart *run,
+                               const struct hf_protected *work, int *worker) {
+    int begin = 0;
+    int end = hf_pool_workers(hf_ctx_pool(fit->problem.ctx));
+    hf_status status = HF_E_CORRUPT;
+    while (end - begin > 1) {
+        const int middle = begin + (end - begin) / 2;
+        exclude(fit, begin, middle, true);
+        status = again(fit, run, work);
+        exclude(fit, begin, middle, false);
+        if (status != HF_OK && status != HF_E_CORRUPT)
+            return status;
+        begin = status == HF_OK ? begin : middle;
+        end = status == HF_OK ? middle : end;
+        if (end - begin > 1)
+            continue;
+        *worker = begin;
+        exclude(fit, begin, end, true);
+        if (status != HF_OK)
+            status = again(fit, run, work);
+    }
+    if (status != HF_OK && end - begin == 1)
+        exclude(fit, begin, end, false);
+    return status;
+}
+
+/* Done, after `attempts` that failed. worker: the one that was left out, -1: none was. */
+static void conclude(struct hf_fit *fit, int attempts, int worker) {
+    hf_context *ctx = fit->problem.ctx;
+    hf_fault_kind kind = attempts > 1 ? HF_FAULT_INTERMITTENT : HF_FAULT_TRANSIENT;
+    if (worker >= 0) {
+        const hf_error why = ctx->error;
+        kind = HF_FAULT_PERMANENT;
+        ctx->guard.found.unit = worker;
+        (void)hf_ctx_fail(ctx, HF_OK, "%.800s; worker %d is left out from here on", why.text,
+                          worker);
+    }
+    hf_guard_repaired(ctx, kind, attempts);
+}
+
+hf_status hf_protect(struct hf_fit *fit, struct hf_restart *run, const struct hf_protected *work) {
+    hf_context *ctx = fit->problem.ctx;
+    int worker = -1;
+    int failed = 0;
+    hf_status status = work->run(work->user);
+    if (!hf_protects(fit) || ctx->guard.found.fault == HF_FAULT_FINISH)
+        return status;
+    while (status == HF_E_CORRUPT && failed < ATTEMPTS) {
+        failed++;
+        status = again(fit, run, work);
+    }
+    if (status == HF_E_CORRUPT) {
+        failed++;
+        status = search_worker(fit, run, work, &worker);
+    }
+    if (status == HF_OK && failed > 0)
+        conclude(fit, failed, worker);
+    return status;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Words of a fit's memory that flip between two iterations: the result is bit for bit that of a fit
+ * without a fault, or, with detect, the fit ends. Each place has its own flips. */
+#include "algo/kmeans/check.h"
+#include "algo/kmeans/fit.h"
+#include "algo/kmeans/kmeans_api.h"
+#include "algo/kmeans/restarts.h"
+#include "algo/kmeans/workspace.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "core/run.h"
+#include "guard/guard.h"
+#include <holdfast/holdfast.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define N 3000
+#define D 12
+#define K 20
+
+enum place {
+    SUM,
+    COUNT,
+    LABEL,
+    LABEL_BEYOND,
+    CURRENT,
+    PREVIOUS,
+    SCALE,
+    UPPER,
+    LOWER,
+    BOOK_LABEL,
+    BOOK_HASH,
+    BOOK_WORD,
+    BOOK_COUNT,
+    PLACES
+};
+
+static const char *const place_names[PLACES] = {"sum",
+                                                "count",
+                                                "label",
+                                                "label beyond all",
+                                                "centroid",
+                                                "old centroid",
+                                                "scale",
+                                                "upper bound",
+                                                "lower bound",
+                                                "label of the ledger",
+                                                "hash of the ledger",
+                                                "word of the ledger",
+                                                "count of the ledger"};
+
+struct plan {
+    struct hf_fit *fit;
+    enum place place;
+    int iteration; /* after which the word flips */
+    uint64_t lot;
+    int flipped, told;
+};
+
+static float values[N * D];
+
+static void make_rows(void) {
+    struct hf_rng rng = {.seed = 5};
+    for (int i = 0; i < N; i++)
+        for (int f = 0; f < D; f++)
+            values[i * D + f] = (float)(hf_rng_next_normal(&rng) + (double)((i * 7 + f * 3) % 13));
+}
+
+static void flip32(void *words, uint64_t count, uint64_t lot, int bits) {
+    ((uint32_t *)words)[lot % count] ^= UINT32_C(1) << (lot / count % (uint64_t)bits);
+}
+
+static void flip64(void *words, uint64_t count, uint64_t lot) {
+    ((uint64_t *)words)[lot % count] ^= UINT64_C(1) << (lot / count % 64);
+}
+
+static void strike(struct plan *p) {
+    struct hf_fit *fit = p->fit;
+    struct hf_ledger *l = &fit->ledger;
+    const uint64_t lot = p->lot;
+    switch (p->place) {
+    case SUM:
+        flip64(fit->centers.sums.sum, K * D, lot);
+        break;
+    case COUNT:
+        flip64(fit->centers.sums.count, K, lot);
+        break;
+    case LABEL:
+        fit->labels.host[lot % N] = (fit->labels.host[lot % N] + 1 + (int32_t)(lot / N % 15)) % K;
+        break;
+    case LABEL_BEYOND: /* a kernel may read memory of nobody by it */
+        fit->labels.host[lot % N] = -1;
+        break;
+    case CURRENT:
+        flip32(fit->centers.current, K * D, lot, 32);
+        break;
+    case PREVIOUS:
+        flip32(fit->centers.previous, K * D, lot, 32);
+        break;
+    case SCALE:
+        flip64(fit->columns.mult, D, lot);
+        break;
+    case UPPER:
+        flip32(fit->skip.bounds.upper, N, lot, 31);
+        break;
+    case LOWER:
+        flip32(fit->skip.bounds.lower, N, lot, 31);
+        break;
+    case BOOK_LABEL:
+        l->labels[lot % N] = (l->labels[lot % N] + 1 + (int32_t)(lot / N % 15)) % K;
+        break;
+    case BOOK_HASH:
+        flip64(l->hash, N, lot);
+        break;
+    case BOOK_WORD:
+        flip64(l->word, K, lot);
+        break;
+    case BOOK_COUNT:
+        flip64(l->count, K, lot);
+        break;
+    case PLACES:
+        break;
+    }
+    p->flipped++;
+}
+
+static int progress(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                    int64_t done, int64_t total) {
+    struct plan *p = user;
+    (void)restart;
+    (void)it;
+    (void)done;
+    (void)total;
+    if (iteration == p->iteration && p->flipped == 0)
+        strike(p);
+    return 0;
+}
+
+static void told(void *user, const hf_fault_note *note) {
+    struct plan *p = user;
+    assert_non_null(note->check);
+    assert_non_null(note->kernel);
+    assert_true(note->text[0] != '\0');
+    p->told++;
+}
+
+/* A fit whose inside the plan can reach. */
+static hf_status fit_with(hf_context *ctx, struct plan *p, hf_guard guard, hf_kmeans_result *r) {
+    struct hf_fit fit = {.problem = {.ctx = ctx}};
+    const hf_array x = hf_array_view(values, HF_F32, N, D);
+    const hf_kmeans_opts o = {.k = K,
+                              .seed = 3,
+                              .init = HF_INIT_RANDOM,
+                              .tol = -1,
+                              .max_iter = 40,
+                              .skipping = HF_SKIP_ON,
+                              .progress = progress,
+                              .progress_user = p};
+    const struct hf_shape shape = {.n = N, .d = D, .dtype = HF_F32};
+    struct hf_restart best = {.number = -1};
+    hf_guard_counts faults = {0};
+    p->fit = &fit;
+    p->told = p->flipped = 0;
+    fit.problem.x = &x;
+    assert_true(hf_ctx_enter(ctx));
+    assert_int_equal(hf_check_opts(ctx, &o, &shape, &fit.problem.opts), HF_OK);
+    assert_int_equal(hf_guard_begin(ctx, guard, told, p), HF_OK);
+    fit.problem.n_all = N;
+    fit.problem.d = D;
+    fit.problem.k = K;
+    fit.problem.dtype = fit.problem.center_type = HF_F32;
+    hf_status status = hf_fit_begin(&fit);
+    if (status == HF_OK)
+        status = hf_restarts(&fit, &best);
+    if (status == HF_OK)
+        status = hf_guard_read(ctx, &faults);
+    if (status == HF_OK) {
+        hf_fit_move_result(&fit, &best, r);
+        r->faults = faults;
+    }
+    hf_free(best.history.it);
+    hf_fit_free(&fit);
+    return hf_ctx_leave(ctx, status);
+}
+
+static bool same(const hf_kmeans_result *a, const hf_kmeans_result *b) {
+    return memcmp(a->labels, b->labels, N * sizeof(int32_t)) == 0 &&
+           memcmp(a->centroids.data, b->centroids.data, K * D * sizeof(float)) == 0 &&
+           memcmp(&a->inertia, &b->inertia, sizeof(double)) == 0 &&
+           memcmp(a->sizes, b->sizes, K * sizeof(int64_t)) == 0 && a->iterations == b->iterations;
+}
+
+/* Without protection such a flip may go through: else the test would show nothing. */
+static int strike_all(hf_context *ctx, hf_guard guard, enum place place, int flips,
+                      const hf_kmeans_result *want) {
+    int wrong = 0;
+    for (int i = 0; i < flips; i++) {
+        struct plan p = {.place = place,
+                         .iteration = 1 + i % 9,
+                         .lot = hf_rng_bits(9, (uint64_t)place, (uint64_t)i)};
+        hf_kmeans_result got = {0};
+        const hf_status status = fit_with(ctx, &p, guard, &got);
+        assert_int_equal(p.flipped, 1);
+        if (guard == HF_GUARD_DETECT) {
+            assert_true(status == HF_OK ? same(&got, want) : status == HF_E_CORRUPT);
+            assert_int_equal(p.told, status == HF_OK ? 0 : 1);
+        } else if (guard == HF_GUARD_CORRECT) {
+            if (status != HF_OK)
+                fail_msg("%s, flip %d: %s", place_names[place], i, hf_last_error(ctx));
+            if (!same(&got, want))
+                fail_msg("%s, flip %d: another result without a word", place_names[place], i);
+            assert_int_equal(got.faults.repaired > 0, p.told > 0);
+            assert_int_equal(got.faults.repaired, got.faults.confirmed);
+        }
+        wrong += status != HF_OK || !same(&got, want);
+        hf_kmeans_result_clear(&got);
+    }
+    return wrong;
+}
+
+static void words_flip(void **state) {
+    (void)state;
+    const hf_context_opts opts = {.device = "cpu", .threads = 2};
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    make_rows();
+    struct plan none = {.iteration = -1};
+    hf_kmeans_result want = {0};
+    hf_kmeans_result off = {0};
+    assert_int_equal(fit_with(ctx, &none, HF_GUARD_CORRECT, &want), HF_OK);
+    assert_int_equal(fit_with(ctx, &none, HF_GUARD_OFF, &off), HF_OK);
+    assert_true(same(&want, &off));
+    assert_true(want.iterations > 11);
+    assert_int_equal(want.faults.suspected, 0);
+    assert_true(want.faults.checked > 10 * N);
+    assert_int_equal(off.faults.checked, 0);
+    for (int place = 0; place < PLACES; place++) {
+        const int flips = place == UPPER || place == LOWER ? 6 : 12;
+        const int detected = strike_all(ctx, HF_GUARD_DETECT, (enum place)place, flips, &want);
+        strike_all(ctx, HF_GUARD_CORRECT, (enum place)place, flips, &want);
+        const bool of_book = place >= BOOK_LABEL;
+        const bool safe = place == LABEL_BEYOND || place == LABEL || place == COUNT;
+        const int wrong =
+            of_book || !safe ? 0 : strike_all(ctx, HF_GUARD_OFF, (enum place)place, flips, &want);
+        print_message("%-20s %d flips: %d ended the fit, with off %d\n", place_names[place], flips,
+                      detected, wrong);
+        assert_true(detected > 0);
+    }
+    hf_kmeans_result_clear(&want);
+    hf_kmeans_result_clear(&off);
+    hf_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(words_flip)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
