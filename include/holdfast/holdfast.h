@@ -6,6 +6,7 @@
 #include <holdfast/array.h>
 #include <holdfast/base.h>
 #include <holdfast/context.h>
+#include <holdfast/diagnose.h>
 #include <holdfast/gemm.h>
 #include <holdfast/guard.h>
 #include <holdfast/io.h>

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The periodic test: every kernel that computes products here, on each pattern and core. */
+#include "algo/diagnose/pattern.h"
+#include "base/affinity.h"
+#include "base/clock.h"
+#include <holdfast/diagnose.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_CORES 4096
+
+struct diagnosis {
+    const hf_diagnose_opts *opts;
+    hf_context *ctx;
+    int core[MOST_CORES];
+    int cores;
+    double start_s;
+};
+
+const char *hf_verdict_text(hf_verdict verdict) {
+    return verdict == HF_VERDICT_PASS ? "pass" : verdict == HF_VERDICT_FAIL ? "fail" : "not run";
+}
+
+/* A part that is not passed. Only the first is described, but a failure rather than what did not
+ * run. */
+static void note(hf_diagnosis *test, hf_verdict verdict, int core, const char *kernel,
+                 const char *text) {
+    const bool worse = verdict == HF_VERDICT_FAIL && test->failed == 0;
+    test->failed += verdict == HF_VERDICT_FAIL;
+    if (test->text[0] != '\0' && !worse)
+        return;
+    test->core = core;
+    (void)snprintf(test->kernel, sizeof test->kernel, "%s", kernel);
+    (void)snprintf(test->text, sizeof test->text, "%s", text);
+}
+
+static void run_part(struct diagnosis *d, hf_diagnosis *test, const struct hf_kernel *kernel,
+                     int probe, int pattern, int core) {
+    struct hf_probe_value got = {0, 0};
+    char text[200];
+    const struct hf_probe_value want = hf_probe_golden(probe, pattern);
+    const bool plant = d->opts->plant - 1 == core && probe == 0 && pattern == 0;
+    test->parts++;
+    if (hf_probe_run(d->ctx, probe, pattern, kernel, plant, &got) != HF_OK) {
+        (void)snprintf(text, sizeof text, "kernel %s did not run on core %d: %.100s", kernel->name,
+                       core, hf_last_error(d->ctx));
+        note(test, HF_VERDICT_NOT_RUN, core, kernel->name, text);
+    } else if (got.c != want.c || got.signature != want.signature) {
+        (void)snprintf(
+            text, sizeof text,
+            "core %d computes wrongly: kernel %s, pattern %d: signature %08x of %s, %08x "
+            "was to come; take the core out of service",
+            core, kernel->name, pattern, got.c != want.c ? got.c : got.signature,
+            got.c != want.c ? "the product" : "its operands",
+            got.c != want.c ? want.c : want.signature);
+        note(test, HF_VERDICT_FAIL, core, kernel->name, text);
+    } else {
+        test->passed++;
+    }
+}
+
+/* All kernels of the machine on all patterns. */
+static void run_core(struct diagnosis *d, hf_diagnosis *test, int core) {
+    for (int probe = 0; probe < HF_PROBES; probe++) {
+        const struct hf_kernel *kernel;
+        for (int i = 0; (kernel = hf_kernel_at((int)hf_probe_op(probe), i)) != NULL; i++) {
+            if (kernel->device != HF_DEV_HOST || !hf_kernel_runs_here(kernel, NULL, 0) ||
+                !hf_probe_takes(probe, kernel))
+                continue;
+            for (int pattern = 0; pattern < HF_PATTERNS; pattern++)
+                run_part(d, test, kernel, probe, pattern, core);
+        }
+    }
+}
+
+static void run_test(struct diagnosis *d, hf_diagnosis *test) {
+    const double begin = hf_now_s();
+    test->begin_s = begin - d->start_s;
+    test->core = -1;
+    test->verdict = HF_VERDICT_NOT_RUN;
+    for (int c = 0; c < d->cores; c++) {
+        struct hf_affinity before;
+        if (hf_affinity_enter(d->core[c], &before)) {
+            run_core(d, test, d->core[c]);
+            test->cores++;
+            hf_affinity_leave(&before);
+        } else {
+            char text[100];
+            (void)snprintf(text, sizeof text,
+                           "core %d was not tested: this process cannot be moved to it",
+                           d->core[c]);
+            test->parts++;
+            note(test, HF_VERDICT_NOT_RUN, d->core[c], "", text);
+        }
+    }
+    test->seconds = hf_now_s() - begin;
+    if (test->failed > 0)
+        test->verdict = HF_VERDICT_FAIL;
+    else if (test->parts > 0 && test->passed == test->parts)
+        test->verdict = HF_VERDICT_PASS;
+}
+
+/* A test that is not done when the next is due proves nothing for this interval. */
+static void judge_time(const hf_diagnose_opts *opts, hf_diagnosis *test, double due_s) {
+    const double end = test->begin_s + test->seconds - due_s;
+    if (opts->interval_s <= 0 || end <= opts->interval_s || test->verdict != HF_VERDICT_PASS)
+        return;
+    test->verdict = HF_VERDICT_NOT_RUN;
+    (void)snprintf(test->text, sizeof test->text,
+                   "the test ended %.3g s after it was due, which is later than the interval of "
+                   "%.3g s: test less often, or give the test more time",
+                   end, opts->interval_s);
+}
+
+static void wait_until(double when_s) {
+    const double left = when_s - hf_now_s();
+    if (left <= 0)
+        return;
+    struct timespec t = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        ;
+}
+
+static hf_status status_of(const hf_diagnosis *last) {
+    return last->verdict == HF_VERDICT_PASS   ? HF_OK
+           : last->verdict == HF_VERDICT_FAIL ? HF_E_CORRUPT
+                                              : HF_E_CANCELLED;
+}
+
+static hf_status test_all(struct diagnosis *d, hf_diagnosis *last) {
+    const hf_diagnose_opts *opts = d->opts;
+    const int64_t tests = opts->tests > 0 || opts->interval_s > 0 ? opts->tests : 1;
+    hf_diagnosis bad = {.verdict = HF_VERDICT_PASS};
+    bool end = false;
+    d->start_s = hf_now_s();
+    for (int64_t number = 1; !end && (tests == 0 || number <= tests); number++) {
+        const double due = (double)(number - 1) * opts->interval_s;
+        wait_until(d->start_s + due);
+        *last = (hf_diagnosis){.number = number};
+        run_test(d, last);
+        judge_time(opts, last, due);
+        if (last->verdict != HF_VERDICT_PASS) {
+            bad = *last;
+            end = opts->safe_state != NULL && opts->safe_state(opts->user, last) != 0;
+            end = end || !opts->go_on;
+        }
+        if (opts->report != NULL && opts->report(opts->user, last) != 0)
+            end = true;
+    }
+    if (bad.verdict != HF_VERDICT_PASS)
+        *last = bad;
+    return status_of(last);
+}
+
+static hf_status choose_cores(struct diagnosis *d, hf_diagnosis *last) {
+    const hf_diagnose_opts *opts = d->opts;
+    if (opts->cores != NULL) {
+        d->cores = opts->core_count;
+        if (d->cores < 1 || d->cores > MOST_CORES) {
+            (void)snprintf(last->text, sizeof last->text,
+                           "nothing was tested: a list of 1 to %d cores is needed", MOST_CORES);
+            return HF_E_ARG;
+        }
+        memcpy(d->core, opts->cores, (size_t)d->cores * sizeof *d->core);
+        return HF_OK;
+    }
+    d->cores = hf_affinity_cores(d->core, MOST_CORES);
+    d->cores = d->cores < MOST_CORES ? d->cores : MOST_CORES;
+    if (d->cores < 1) {
+        (void)snprintf(last->text, sizeof last->text,
+                       "nothing was tested: the system does not say which cores there are");
+        return HF_E_UNSUPPORTED;
+    }
+    return HF_OK;
+}
+
+hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last) {
+    static const hf_diagnose_opts defaults = {.tests = 1};
+    struct diagnosis d = {.opts = opts != NULL ? opts : &defaults};
+    *last = (hf_diagnosis){.verdict = HF_VERDICT_NOT_RUN, .core = -1};
+    if (!(d.opts->interval_s >= 0) || d.opts->interval_s > 1e9 || d.opts->tests < 0) {
+        (void)snprintf(last->text, sizeof last->text,
+                       "nothing was tested: interval and number of tests must not be negative");
+        return HF_E_ARG;
+    }
+    HF_TRY(choose_cores(&d, last));
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    hf_status status = hf_context_create(&d.ctx, &one);
+    if (status != HF_OK) {
+        (void)snprintf(last->text, sizeof last->text, "nothing was tested: %.150s",
+                       hf_last_error(NULL));
+        return status;
+    }
+    status = test_all(&d, last);
+    hf_context_destroy(d.ctx);
+    return status;
+}

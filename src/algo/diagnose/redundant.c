@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A product by several replicas and a vote. Each replica copies its operands, computes by a path of
+ * its own and signs what it read and wrote, in the order of the caller's matrices. */
+#include "algo/diagnose/pattern.h"
+#include "base/affinity.h"
+#include "base/checksum/checksum.h"
+#include "base/mem.h"
+#include "ops/gemm/gemm.h"
+#include <holdfast/diagnose.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum path { PATH_PLAIN, PATH_REVERSED, PATH_TRANSPOSED };
+
+struct replica {
+    const hf_redundant_args *args;
+    int number, core;       /* core -1: where the caller is */
+    float *a, *b, *raw, *c; /* copies, C as computed, C in the caller's order */
+    hf_status status;
+    hf_replica *out;
+    pthread_t thread;
+};
+
+static size_t words(int64_t rows, int64_t cols) { return (size_t)rows * (size_t)cols; }
+
+static bool allocate(struct replica *r) {
+    const hf_redundant_args *p = r->args;
+    size_t a, b, c;
+    if (!hf_mul3_size(p->m, p->k, sizeof(float), &a) ||
+        !hf_mul3_size(p->k, p->n, sizeof(float), &b) ||
+        !hf_mul3_size(p->m, p->n, sizeof(float), &c))
+        return false;
+    r->a = hf_alloc(a);
+    r->b = hf_alloc(b);
+    r->raw = hf_alloc(c);
+    r->c = hf_alloc(c);
+    return r->a && r->b && r->raw && r->c;
+}
+
+static void release(struct replica *r) {
+    hf_free(r->a);
+    hf_free(r->b);
+    hf_free(r->raw);
+    hf_free(r->c);
+}
+
+static void copy_operands(struct replica *r) {
+    const hf_redundant_args *p = r->args;
+    memcpy(r->b, p->b, words(p->k, p->n) * sizeof *r->b);
+    for (int64_t i = 0; i < p->m; i++) {
+        const int64_t from = r->number == PATH_REVERSED ? p->m - 1 - i : i;
+        memcpy(r->a + i * p->k, p->a + from * p->k, (size_t)p->k * sizeof *r->a);
+    }
+}
+
+static hf_gemm_args product_of(const struct replica *r) {
+    const hf_redundant_args *p = r->args;
+    hf_gemm_args g = {.order = HF_ROW_MAJOR,
+                      .m = p->m,
+                      .n = p->n,
+                      .k = p->k,
+                      .dtype = HF_F32,
+                      .alpha = 1,
+                      .a = r->a,
+                      .b = r->b,
+                      .c = r->raw};
+    if (r->number == PATH_TRANSPOSED) { /* C' = B' A', of the matrices as they are stored */
+        g.m = p->n;
+        g.n = p->m;
+        g.a = r->b;
+        g.b = r->a;
+        g.trans_a = 1;
+        g.trans_b = 1;
+    }
+    return g;
+}
+
+/* The result in the caller's order. */
+static void put_in_order(struct replica *r) {
+    const hf_redundant_args *p = r->args;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++)
+            r->c[i * p->n + j] = r->number == PATH_TRANSPOSED ? r->raw[j * p->m + i]
+                                 : r->number == PATH_REVERSED ? r->raw[(p->m - 1 - i) * p->n + j]
+                                                              : r->raw[i * p->n + j];
+    if (p->plant == r->number + 1)
+        ((unsigned char *)r->c)[words(p->m, p->n) / 2 * sizeof *r->c] ^= 1;
+}
+
+static void sign(struct hf_checksum *s, const struct hf_checksum_info *info, const float *x,
+                 int64_t count) {
+    uint32_t block[256];
+    for (int64_t done = 0; done < count; done += 256) {
+        const int64_t part = hf_min64(256, count - done);
+        memcpy(block, x + done, (size_t)part * sizeof *block);
+        info->words(s, block, part);
+    }
+}
+
+static void sign_all(struct replica *r) {
+    const hf_redundant_args *p = r->args;
+    const struct hf_checksum_info *info = hf_checksum_at(HF_CHECKSUM_FLETCHER);
+    struct hf_checksum s;
+    info->begin(&s);
+    for (int64_t i = 0; i < p->m; i++)
+        sign(&s, info, r->a + (r->number == PATH_REVERSED ? p->m - 1 - i : i) * p->k, p->k);
+    sign(&s, info, r->b, p->k * p->n);
+    r->out->operands = info->value(&s);
+    info->begin(&s);
+    sign(&s, info, r->c, p->m * p->n);
+    r->out->result = info->value(&s);
+}
+
+static void *compute(void *replica) {
+    struct replica *r = replica;
+    struct hf_affinity before;
+    const hf_context_opts opts = {.device = "cpu", .threads = 1};
+    hf_context *ctx = NULL;
+    hf_gemm_report report;
+    if (r->core >= 0 && !hf_affinity_enter(r->core, &before)) {
+        r->status = HF_E_UNSUPPORTED;
+        return NULL;
+    }
+    copy_operands(r);
+    r->status = hf_context_create(&ctx, &opts);
+    if (r->status == HF_OK) {
+        const hf_gemm_args product = product_of(r);
+        r->status = hf_gemm(ctx, &product, &report);
+    }
+    hf_context_destroy(ctx);
+    if (r->status != HF_OK)
+        return NULL;
+    (void)snprintf(r->out->kernel, sizeof r->out->kernel, "%s", report.kernel);
+    put_in_order(r);
+    sign_all(r);
+    return NULL;
+}
+
+static void compute_all(struct replica *r, int count) {
+    int started = 0;
+    for (int i = 0; i < count; i++) {
+        if (r[i].core < 0)
+            (void)compute(&r[i]);
+        else if (pthread_create(&r[i].thread, NULL, compute, &r[i]) != 0)
+            r[i].status = HF_E_NOMEM;
+        else
+            started |= 1 << i;
+    }
+    for (int i = 0; i < count; i++)
+        if (started >> i & 1)
+            (void)pthread_join(r[i].thread, NULL);
+}
+
+static bool agree(const struct replica *x, const struct replica *y) {
+    const hf_redundant_args *p = x->args;
+    return x->status == HF_OK && y->status == HF_OK && x->out->operands == y->out->operands &&
+           x->out->result == y->out->result &&
+           memcmp(x->c, y->c, words(p->m, p->n) * sizeof *x->c) == 0;
+}
+
+/* The replica that most agree with; how many. */
+static int majority_of(const struct replica *r, int count, int *best) {
+    int most = 0;
+    for (int i = 0; i < count; i++) {
+        int with = 0;
+        for (int j = 0; j < count; j++)
+            with += i == j ? r[i].status == HF_OK : agree(&r[i], &r[j]);
+        if (with > most) {
+            most = with;
+            *best = i;
+        }
+    }
+    return most;
+}
+
+static void say_difference(const struct replica *r, const struct replica *good) {
+    const hf_redundant_args *p = r->args;
+    for (int64_t i = 0; i < p->m * p->n; i++)
+        if (memcmp(&r->c[i], &good->c[i], sizeof *r->c) != 0) {
+            r->out->row = i / p->n;
+            r->out->column = i % p->n;
+            return;
+        }
+}
+
+static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
+    int best = 0, ran = 0;
+    for (int i = 0; i < count; i++)
+        ran += r[i].status == HF_OK;
+    const int most = majority_of(r, count, &best);
+    vote->majority = most >= 2 ? most : 0;
+    for (int i = 0; i < count; i++) {
+        const bool with = vote->majority > 0 && (i == best || agree(&r[i], &r[best]));
+        r[i].out->verdict = r[i].status != HF_OK ? HF_VERDICT_NOT_RUN
+                            : with               ? HF_VERDICT_PASS
+                                                 : HF_VERDICT_FAIL;
+        if (vote->majority > 0 && r[i].status == HF_OK && !with) {
+            vote->outvoted = i;
+            say_difference(&r[i], &r[best]);
+        }
+    }
+    if (vote->majority > 0)
+        memcpy(r->args->c, r[best].c, words(r->args->m, r->args->n) * sizeof *r->c);
+    if (ran < count) {
+        vote->verdict = HF_VERDICT_NOT_RUN;
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "%d of %d replicas did not run: the result is not as redundant as was asked",
+                       count - ran, count);
+        return vote->majority > 0 ? HF_E_CANCELLED : HF_E_CORRUPT;
+    }
+    if (vote->majority == count) {
+        vote->verdict = HF_VERDICT_PASS;
+        return HF_OK;
+    }
+    vote->verdict = HF_VERDICT_FAIL;
+    if (vote->majority == 0)
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "no two replicas agree: there is no result; go to a safe state%s",
+                       count == 2 ? ", or use three replicas to tell which is wrong" : "");
+    else
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "replica %d on core %d was outvoted: isolate it", vote->outvoted,
+                       r[vote->outvoted].core);
+    return vote->majority > 0 ? HF_OK : HF_E_CORRUPT;
+}
+
+static hf_status check(const hf_redundant_args *p, hf_vote *vote, int *count) {
+    *count = p->replicas != 0 ? p->replicas : HF_MAX_REPLICAS;
+    const char *wrong = *count < 2 || *count > HF_MAX_REPLICAS ? "replicas must be 2 or 3"
+                        : p->m < 1 || p->n < 1 || p->k < 1     ? "dimensions must be at least 1"
+                        : !p->a || !p->b || !p->c              ? "a, b and c are needed"
+                                                               : NULL;
+    if (wrong == NULL)
+        return HF_OK;
+    (void)snprintf(vote->text, sizeof vote->text, "nothing was computed: %s", wrong);
+    return HF_E_ARG;
+}
+
+hf_status hf_redundant(const hf_redundant_args *args, hf_vote *vote) {
+    struct replica r[HF_MAX_REPLICAS] = {{0}};
+    int core[HF_MAX_REPLICAS], count = 0;
+    *vote = (hf_vote){.verdict = HF_VERDICT_NOT_RUN, .outvoted = -1};
+    HF_TRY(check(args, vote, &count));
+    vote->replicas = count;
+    const int cores = hf_affinity_cores(core, HF_MAX_REPLICAS);
+    if (!args->same_core && cores < count) {
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "nothing was computed: %d replicas need as many cores, there are %d; run "
+                       "them one after the other, on one core",
+                       count, cores);
+        return HF_E_UNSUPPORTED;
+    }
+    bool room = true;
+    for (int i = 0; i < count; i++) {
+        vote->replica[i] =
+            (hf_replica){.core = args->same_core ? -1 : core[i], .row = -1, .column = -1};
+        r[i] = (struct replica){.args = args,
+                                .number = i,
+                                .core = vote->replica[i].core,
+                                .status = HF_E_INTERNAL,
+                                .out = &vote->replica[i]};
+        room = allocate(&r[i]) && room;
+    }
+    hf_status status = HF_E_NOMEM;
+    if (room) {
+        compute_all(r, count);
+        status = vote_on(r, count, vote);
+    } else {
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "nothing was computed: no memory for the replicas' copies");
+    }
+    for (int i = 0; i < count; i++)
+        release(&r[i]);
+    return status;
+}
