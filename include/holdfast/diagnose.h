@@ -37,6 +37,9 @@ typedef struct hf_diagnosis {
 /* Called after each test. Return non-zero to end the diagnosis. */
 typedef int (*hf_diagnose_report)(void *user, const hf_diagnosis *test);
 
+/* Asked ten times a second between two tests. Return non-zero to end the diagnosis. */
+typedef int (*hf_diagnose_wait)(void *user);
+
 /* All zero means default. */
 typedef struct hf_diagnose_opts {
     double interval_s; /* diagnostic time interval: each test begins so long after the one before;
@@ -48,7 +51,8 @@ typedef struct hf_diagnose_opts {
     hf_diagnose_report report;     /* after each test; NULL: none */
     hf_diagnose_report safe_state; /* at once for a test that is not passed, before report; it ends
                                       the diagnosis if it returns non-zero. NULL: none */
-    void *user;                    /* first argument of both */
+    hf_diagnose_wait waiting;      /* NULL: none */
+    void *user;                    /* first argument of all three */
     int plant;                     /* flip a bit of a result on core plant - 1, to prove that the
                                       system reacts; 0: none */
 } hf_diagnose_opts;

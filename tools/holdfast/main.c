@@ -39,6 +39,7 @@ static void print_help(FILE *out) {
           "data\n"
           "  4    out of resources: memory, disk space, threads, a device\n"
           "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
+          "  6    a test did not run, or not wholly: it has neither passed nor failed\n"
           "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include <holdfast/diagnose.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -115,13 +114,16 @@ static void judge_time(const hf_diagnose_opts *opts, hf_diagnosis *test, double 
                    end, opts->interval_s);
 }
 
-static void wait_until(double when_s) {
-    const double left = when_s - hf_now_s();
-    if (left <= 0)
-        return;
-    struct timespec t = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
+/* False if told to end. */
+static bool wait_until(const hf_diagnose_opts *opts, double when_s) {
+    for (double left = when_s - hf_now_s(); left > 0; left = when_s - hf_now_s()) {
+        const double nap = left < 0.1 ? left : 0.1;
+        const struct timespec t = {0, (long)(nap * 1e9)};
+        (void)nanosleep(&t, NULL);
+        if (opts->waiting != NULL && opts->waiting(opts->user) != 0)
+            return false;
+    }
+    return true;
 }
 
 static hf_status status_of(const hf_diagnosis *last) {
@@ -138,7 +140,8 @@ static hf_status test_all(struct diagnosis *d, hf_diagnosis *last) {
     d->start_s = hf_now_s();
     for (int64_t number = 1; !end && (tests == 0 || number <= tests); number++) {
         const double due = (double)(number - 1) * opts->interval_s;
-        wait_until(d->start_s + due);
+        if (!wait_until(opts, d->start_s + due))
+            break;
         *last = (hf_diagnosis){.number = number};
         run_test(d, last);
         judge_time(opts, last, due);

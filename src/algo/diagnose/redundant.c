@@ -219,10 +219,12 @@ static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
         (void)snprintf(vote->text, sizeof vote->text,
                        "no two replicas agree: there is no result; go to a safe state%s",
                        count == 2 ? ", or use three replicas to tell which is wrong" : "");
-    else
+    else if (r[vote->outvoted].core >= 0)
         (void)snprintf(vote->text, sizeof vote->text,
                        "replica %d on core %d was outvoted: isolate it", vote->outvoted,
                        r[vote->outvoted].core);
+    else
+        (void)snprintf(vote->text, sizeof vote->text, "replica %d was outvoted", vote->outvoted);
     return vote->majority > 0 ? HF_OK : HF_E_CORRUPT;
 }
 
