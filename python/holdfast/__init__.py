@@ -3,7 +3,7 @@
 
 ``KMeans`` is scikit-learn's estimator; ``k_means`` and ``kmeans_plusplus`` are its functions.
 ``patch_sklearn()`` puts them in the place of scikit-learn's own. ``source()`` and ``load()`` read
-data files, in memory or beyond it.
+data files, in memory or beyond it. ``matmul()`` multiplies matrices.
 """
 
 from typing import Any
@@ -17,6 +17,7 @@ from .files import load, source
 from .functions import k_means, kmeans_plusplus
 from .kmeans import KMeans
 from .patch import patch_sklearn, unpatch_sklearn
+from .products import matmul
 
 __all__ = [
     "Event",
@@ -28,6 +29,7 @@ __all__ = [
     "k_means",
     "kmeans_plusplus",
     "load",
+    "matmul",
     "patch_sklearn",
     "source",
     "unpatch_sklearn",

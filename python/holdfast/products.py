@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices whose bits do not depend on what is computed beside them."""
+
+from __future__ import annotations
+
+import ctypes as C
+import math
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _library, errors
+from ._library import lib
+
+# Types of matrices: code, and the code of what a product of them is.
+_CODES = {
+    "float32": (1, 1),
+    "float64": (2, 2),
+    "float16": (3, 3),
+    "bfloat16": (4, 4),
+    "int8": (7, 6),
+}
+_SUMS = {1: np.dtype("f4"), 6: np.dtype("i4")}
+_Array = np.ndarray[Any, Any]
+
+
+def _matrices(a: Any, b: Any) -> tuple[_Array, _Array]:
+    """Both operands as arrays of one type that can be multiplied."""
+    x, y = np.asarray(a), np.asarray(b)
+    if x.dtype != y.dtype:
+        wide = np.promote_types(x.dtype, y.dtype)
+        x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
+    if x.dtype.name not in _CODES:
+        raise errors.InvalidArgumentError(
+            f"matrices of {x.dtype} cannot be multiplied: give float32, float64, float16, bfloat16 "
+            "or int8"
+        )
+    if x.ndim == 0 or y.ndim == 0:
+        raise errors.InvalidArgumentError("matmul needs arrays of at least one dimension")
+    native = x.dtype.newbyteorder("=")
+    return np.require(x, native, "A"), np.require(y, native, "A")
+
+
+class _Operand:
+    """The last two dimensions as BLAS sees them, and the batch before them."""
+
+    __slots__ = ("array", "ld", "stride", "trans")
+
+    def __init__(self, a: _Array, batch: tuple[int, ...]) -> None:
+        size = a.itemsize
+        rows, cols = a.shape[-2:]
+        down, across = (s // size if s % size == 0 else -1 for s in a.strides[-2:])
+        if across == 1 and down >= max(1, cols):
+            self.trans, self.ld = 0, down
+        elif down == 1 and across >= max(1, rows):
+            self.trans, self.ld = 1, across
+        else:
+            a, self.trans, self.ld = np.ascontiguousarray(a), 0, max(1, cols)
+        self.array = a
+        self.stride = self._spread(batch)
+
+    def _spread(self, batch: tuple[int, ...]) -> int:
+        """Elements between matrices of the batch; those that have no regular places are copied."""
+        lead = self.array.shape[:-2]
+        if math.prod(lead) == 1:
+            return 0
+        step, odd = divmod(self.array.strides[-3], self.array.itemsize)
+        if lead == batch and len(lead) == 1 and step >= 0 and odd == 0:
+            return int(step)
+        whole = np.broadcast_to(self.array, batch + self.array.shape[-2:])
+        self.array, self.trans = np.ascontiguousarray(whole), 0
+        self.ld = max(1, self.array.shape[-1])
+        return int(self.array.shape[-2] * self.ld)
+
+
+def _shapes(x: _Array, y: _Array) -> tuple[int, ...]:
+    """The batch, and a message that names both shapes where they do not fit."""
+    if x.shape[-1] != y.shape[-2]:
+        raise errors.InvalidArgumentError(
+            f"matmul: a has shape {x.shape} and b has shape {y.shape}: the {x.shape[-1]} columns "
+            f"of a must be as many as the {y.shape[-2]} rows of b"
+        )
+    try:
+        return np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    except ValueError:
+        raise errors.InvalidArgumentError(
+            f"matmul: the batches of a, of shape {x.shape}, and b, of shape {y.shape}, cannot be "
+            "broadcast to each other"
+        ) from None
+
+
+def _result(x: _Array, shape: tuple[int, ...], dtype: Any) -> tuple[_Array, int]:
+    """The array to be written, and the code of its type."""
+    code = _CODES[x.dtype.name][1]
+    kind = _SUMS.get(code, x.dtype)
+    if dtype is not None and np.dtype(dtype) != kind:
+        if code not in (3, 4) or np.dtype(dtype) != np.float32:
+            raise errors.InvalidArgumentError(
+                f"dtype={np.dtype(dtype)}: a product of {x.dtype} is {kind}"
+                + (" or float32" if code in (3, 4) else "")
+            )
+        code, kind = 1, np.dtype("f4")
+    return np.empty(shape, kind), code
+
+
+def matmul(
+    a: Any, b: Any, *, dtype: Any = None, return_report: bool = False
+) -> _Array | tuple[_Array, dict[str, Any]]:
+    """Multiply matrices as ``numpy.matmul`` does.
+
+    An element of the product has bits that depend on its row of `a` and its column of `b` alone: a
+    row gives the same bits alone and in any batch, with any number of threads, on AVX2 and AVX-512.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (..., m, k) and (..., k, n)
+        Matrices, or stacks of them that are broadcast to each other, of float32, float64, float16,
+        bfloat16 or int8. A vector is a row in `a`, a column in `b`.
+    dtype : dtype, default=None
+        Type of the product: that of the matrices, int32 for int8; float32 is possible for float16
+        and bfloat16, too, which are summed in float32.
+    return_report : bool, default=False
+        Return a dict too: the `arithmetic` (equal names, equal bits), the `kernel`, `seconds`, and
+        the bound of the error of an element: `error` times (|a| @ |b|), plus `tiny`.
+
+    Returns
+    -------
+    product : ndarray of shape (..., m, n)
+        The product.
+    report : dict
+        Only with `return_report`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import matmul
+    >>> a, b = np.arange(6.0).reshape(2, 3), np.ones((3, 2))
+    >>> matmul(a, b)
+    array([[ 3.,  3.],
+           [12., 12.]])
+    >>> x = np.random.default_rng(0).normal(size=(1000, 300)).astype("f4")
+    >>> y = np.random.default_rng(1).normal(size=(300, 50)).astype("f4")
+    >>> bool((matmul(x[7:8], y) == matmul(x, y)[7:8]).all())
+    True
+    """
+    x, y = _matrices(a, b)
+    row, column = x.ndim == 1, y.ndim == 1
+    x = x[np.newaxis, :] if row else x
+    y = y[:, np.newaxis] if column else y
+    batch = _shapes(x, y)
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    out, code = _result(x, (*batch, m, n), dtype)
+    report = _abi.GemmReport(arithmetic=b"none", kernel=b"none")
+    if out.size:
+        left, right = _Operand(x, batch), _Operand(y, batch)
+        args = _abi.GemmArgs(
+            trans_a=left.trans,
+            trans_b=right.trans,
+            m=m,
+            n=n,
+            k=k,
+            dtype=_CODES[x.dtype.name][0],
+            dtype_c=code,
+            alpha=1.0,
+            a=left.array.ctypes.data,
+            b=right.array.ctypes.data,
+            c=out.ctypes.data,
+            lda=left.ld,
+            ldb=right.ld,
+            ldc=n,
+            batch=math.prod(batch),
+            stride_a=left.stride,
+            stride_b=right.stride,
+            stride_c=m * n,
+        )
+        with _library.Lease(b"cpu", 0, 0) as context:
+            status = lib.hf_gemm(context, C.addressof(args), C.addressof(report))
+            if status:
+                raise _library.fail(status, context)
+    if row:
+        out = out[..., 0, :]
+    if column:
+        out = out[..., 0]
+    if not return_report:
+        return out
+    fields = {field[0]: getattr(report, field[0]) for field in report._fields_}
+    texts = {name: v.decode() if isinstance(v, bytes) else v for name, v in fields.items()}
+    return out, texts
