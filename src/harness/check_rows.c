@@ -64,9 +64,8 @@ static hf_status open_context(hf_context **ctx, const char *device, int workers)
     return hf_context_create(ctx, &opts);
 }
 
-/* One run on fresh outputs and a workspace full of `poison`. */
-static bool run_once(hf_context *ctx, const struct hf_kernel *row, struct hf_case *c, int poison,
-                     char *why, size_t why_bytes) {
+bool hf_case_run(hf_context *ctx, const struct hf_kernel *row, struct hf_case *c, int poison,
+                 char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
     const struct hf_device *device = ctx->device;
     struct hf_call call;
@@ -106,9 +105,8 @@ static bool run_once(hf_context *ctx, const struct hf_kernel *row, struct hf_cas
     return broken == 0;
 }
 
-/* Are the outputs right, given those of the reference? */
-static bool compare_outs(const struct hf_subject *subject, const struct hf_case *c,
-                         void *const *ref, char *why, size_t why_bytes) {
+bool hf_case_right(const struct hf_subject *subject, const struct hf_case *c, void *const *ref,
+                   char *why, size_t why_bytes) {
     const struct hf_op *op = subject->op;
     const bool near = op->bound && op->unanimous && !op->unanimous(c->args);
     if (!subject->cases->compare)
@@ -150,9 +148,9 @@ static bool check_kernel(const struct check *check, const struct expectation *e,
         workers = ctx->props.workers;
         if (r % 2 == 0)
             hf_case_forget(c);
-        ok = run_once(ctx, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
-                      sizeof text) &&
-             compare_outs(e->subject, c, e->ref, text, sizeof text);
+        ok = hf_case_run(ctx, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
+                         sizeof text) &&
+             hf_case_right(e->subject, c, e->ref, text, sizeof text);
         if (!ok || !fixed)
             continue;
         if (r == 0) {
@@ -177,12 +175,12 @@ bool hf_check_kernel_once(hf_context *ctx, const struct hf_subject *subject,
     hf_context *plain = NULL;
     if (open_context(&plain, "cpu", 1) != HF_OK)
         return false;
-    bool ok = run_once(plain, reference, c, 0xFF, why, sizeof why);
+    bool ok = hf_case_run(plain, reference, c, 0xFF, why, sizeof why);
     hf_context_destroy(plain);
     void **ref = ok ? hf_case_copy_outs(c) : NULL;
     hf_case_forget(c);
-    ok = ref && run_once(ctx, kernel, c, 0xFF, why, sizeof why) &&
-         compare_outs(subject, c, ref, why, sizeof why);
+    ok = ref && hf_case_run(ctx, kernel, c, 0xFF, why, sizeof why) &&
+         hf_case_right(subject, c, ref, why, sizeof why);
     hf_case_copies_free(c, ref);
     return ok;
 }
@@ -233,7 +231,7 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     if (!case_wanted(check->opts, subject->op, check->cases++, c->args))
         return HF_OK;
     const struct hf_kernel *reference = reference_for(check, subject, c->args);
-    if (!reference || !run_once(check->host[0], reference, c, 0xFF, why, sizeof why)) {
+    if (!reference || !hf_case_run(check->host[0], reference, c, 0xFF, why, sizeof why)) {
         check->tally->failed++;
         report(check,
                &(hf_dev_check_event){subject->op->name, reference ? reference->name : "(reference)",

@@ -40,6 +40,7 @@ static void print_help(FILE *out) {
           "  4    out of resources: memory, disk space, threads, a device\n"
           "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
           "  6    a test did not run, or not wholly: it has neither passed nor failed\n"
+          "  7    nothing wrong, but the cores were busy with other programs (screen)\n"
           "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The phases: each core woken from idle, each in bursts, all together until they are hot. */
+#include "base/affinity.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "harness/screen/screen.h"
+
+#include <string.h>
+#include <time.h>
+
+#define IDLE_S 0.02      /* a core sleeps before it is asked */
+#define BURST_S 0.03     /* it works, then sleeps as long */
+#define TURN_SHARE 0.4   /* most of the time that the phases in turn may take */
+#define MOST_FINDINGS 20 /* of a core: it is known to be bad then */
+
+bool hf_screen_over(const struct screen *s) {
+    return hf_now_s() >= s->end_s || (s->opts->stop && s->opts->stop(s->opts->user));
+}
+
+static void nap(double seconds) {
+    const struct timespec t = {0, (long)(seconds * 1e9)};
+    (void)nanosleep(&t, NULL);
+}
+
+static void begin_phase(struct screen *s, const char *phase) {
+    s->phase = phase;
+    if (s->opts->phase)
+        s->opts->phase(s->opts->user, phase, hf_now_s() - s->start_s);
+}
+
+struct worker {
+    struct screen *s;
+    hf_context *ctx;
+    int at; /* number of its core */
+    int findings;
+    double worked_s, wall_s;
+    pthread_t thread;
+    bool started;
+};
+
+/* All kernels that take a problem. unvisited: only those that this core has not run. */
+static void ask_problem(struct worker *w, const struct screen_problem *problem, bool unvisited) {
+    struct screen *s = w->s;
+    struct hf_case c;
+    char why[256];
+    bool made = false;
+    for (int k = 0; k < s->kernels; k++) {
+        struct screen_kernel *kernel = &s->kernel[k];
+        if (!hf_screen_takes(kernel, problem) || (unvisited && kernel->visits[w->at] > 0))
+            continue;
+        if (!made && !hf_screen_make(s, problem, &c))
+            return;
+        made = true;
+        const bool right = hf_screen_run(s, w->ctx, w->at, kernel, problem, &c, why, sizeof why);
+        __atomic_fetch_add(&kernel->visits[w->at], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&s->result->runs, 1, __ATOMIC_RELAXED);
+        if (!right && w->findings++ < MOST_FINDINGS)
+            hf_screen_triage(s, w->ctx, w->at, kernel, problem, why);
+    }
+    if (made)
+        hf_case_clear(&c);
+}
+
+static void idle_core(struct worker *w) {
+    nap(IDLE_S);
+    for (int p = 0; p < w->s->problems && !hf_screen_over(w->s); p++)
+        ask_problem(w, &w->s->problem[p], true);
+}
+
+static void burst_core(struct worker *w) {
+    const struct screen *s = w->s;
+    for (int p = 0; p < s->problems && !hf_screen_over(s); nap(BURST_S)) {
+        const double until = hf_now_s() + BURST_S;
+        for (; p < s->problems && hf_now_s() < until; p++)
+            ask_problem(w, &s->problem[p], false);
+    }
+}
+
+/* Each core after the other, as long as the turn may take. */
+static void in_turn(struct screen *s, hf_context *ctx, const char *phase, double share,
+                    void (*work)(struct worker *w)) {
+    const double until = s->start_s + share * (s->end_s - s->start_s);
+    begin_phase(s, phase);
+    for (int c = 0; c < s->cores && hf_now_s() < until && !hf_screen_over(s); c++) {
+        struct hf_affinity before;
+        struct worker w = {.s = s, .ctx = ctx, .at = c};
+        if (!hf_affinity_enter(s->core[c], &before))
+            continue;
+        s->entered[c] = true;
+        work(&w);
+        hf_affinity_leave(&before);
+    }
+}
+
+static double thread_s(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Workers begin at different problems, so that units that cores share meet different work. */
+static void *hot_core(void *worker) {
+    struct worker *w = worker;
+    struct screen *s = w->s;
+    struct hf_affinity before;
+    const double begin = hf_now_s(), begin_thread = thread_s();
+    if (!hf_affinity_enter(s->core[w->at], &before))
+        return NULL;
+    s->entered[w->at] = true;
+    for (int64_t p = w->at; s->problems > 0 && !hf_screen_over(s); p++)
+        ask_problem(w, &s->problem[p % s->problems], false);
+    w->wall_s = hf_now_s() - begin;
+    w->worked_s = thread_s() - begin_thread;
+    return NULL;
+}
+
+static hf_status together(struct screen *s) {
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    struct worker *w = hf_alloc_zero((size_t)s->cores * sizeof *w);
+    double worked = 0, wall = 0;
+    if (!w)
+        return HF_E_NOMEM;
+    begin_phase(s, "hot");
+    for (int c = 0; c < s->cores; c++) {
+        w[c] = (struct worker){.s = s, .at = c};
+        w[c].started = hf_context_create(&w[c].ctx, &one) == HF_OK &&
+                       pthread_create(&w[c].thread, NULL, hot_core, &w[c]) == 0;
+    }
+    for (int c = 0; c < s->cores; c++) {
+        if (w[c].started)
+            (void)pthread_join(w[c].thread, NULL);
+        hf_context_destroy(w[c].ctx);
+        worked += w[c].worked_s;
+        wall += w[c].wall_s;
+    }
+    s->result->share = wall > 0 ? worked / wall : 0;
+    hf_free(w);
+    return HF_OK;
+}
+
+static void tell_part(struct screen *s, const struct screen_kernel *k, int core, int at) {
+    hf_dev_screen_part part = {
+        .op = k->subject->op->name, .kernel = k->kernel->name, .core = core, .text = ""};
+    char why[160] = "";
+    if (!k->here) {
+        part.verdict = HF_DEV_NOT_HERE;
+        (void)hf_kernel_runs_here(k->kernel, why, sizeof why);
+        part.text = why;
+        s->result->not_here++;
+    } else {
+        part.visits = k->visits[at];
+        part.wrong = k->wrong[at];
+        part.verdict = part.wrong > 0    ? HF_DEV_WRONG
+                       : part.visits > 0 ? HF_DEV_RIGHT
+                                         : HF_DEV_NOT_RUN;
+        if (part.verdict == HF_DEV_NOT_RUN)
+            part.text = s->entered[at] ? "the time was up before its turn, or no problem takes it"
+                                       : "this process could not be moved to the core";
+        s->result->right += part.verdict == HF_DEV_RIGHT;
+        s->result->wrong += part.verdict == HF_DEV_WRONG;
+        s->result->not_run += part.verdict == HF_DEV_NOT_RUN;
+    }
+    if (s->opts->part)
+        s->opts->part(s->opts->user, &part);
+}
+
+static void tell_parts(struct screen *s) {
+    for (int c = 0; c < s->cores; c++) {
+        s->result->cores += s->entered[c];
+        for (int k = 0; k < s->kernels; k++)
+            if (s->kernel[k].here)
+                tell_part(s, &s->kernel[k], s->core[c], c);
+    }
+    for (int k = 0; k < s->kernels; k++)
+        if (!s->kernel[k].here)
+            tell_part(s, &s->kernel[k], -1, 0);
+}
+
+static hf_status screen_all(struct screen *s) {
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    hf_context *ctx = NULL;
+    begin_phase(s, "answers");
+    HF_TRY(hf_screen_prepare(s));
+    HF_TRY(hf_context_create(&ctx, &one));
+    in_turn(s, ctx, "idle", TURN_SHARE, idle_core);
+    in_turn(s, ctx, "burst", TURN_SHARE + 0.1, burst_core);
+    hf_context_destroy(ctx);
+    HF_TRY(together(s));
+    s->result->seconds = hf_now_s() - s->start_s;
+    tell_parts(s);
+    return HF_OK;
+}
+
+static hf_status choose_cores(struct screen *s) {
+    if (s->opts->cores) {
+        s->cores = s->opts->core_count;
+        if (s->cores < 1 || s->cores > SCREEN_CORES)
+            return HF_E_ARG;
+        memcpy(s->core, s->opts->cores, (size_t)s->cores * sizeof *s->core);
+        return HF_OK;
+    }
+    s->cores = hf_affinity_cores(s->core, SCREEN_CORES);
+    s->cores = s->cores < SCREEN_CORES ? s->cores : SCREEN_CORES;
+    return s->cores > 0 ? HF_OK : HF_E_ARG;
+}
+
+hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *result) {
+    hf_dev_screen_opts full = opts ? *opts : (hf_dev_screen_opts){0};
+    full.seconds = full.seconds > 0 ? full.seconds : 10;
+    *result = (hf_dev_screen_result){0};
+    if (full.op && hf_op_find(full.op) < 0)
+        return HF_E_ARG;
+    struct screen *s = hf_alloc_zero(sizeof *s);
+    if (!s)
+        return HF_E_NOMEM;
+    s->opts = &full;
+    s->result = result;
+    s->start_s = hf_now_s();
+    s->end_s = s->start_s + full.seconds;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    hf_status status = choose_cores(s);
+    if (status == HF_OK)
+        status = screen_all(s);
+    hf_screen_clear(s);
+    (void)pthread_mutex_destroy(&s->lock);
+    hf_free(s);
+    return status;
+}

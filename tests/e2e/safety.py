@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""holdfast inject gemm, diagnose and screen: exit codes, files, planted faults."""
+import json
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+
+HOLDFAST = os.environ["HOLDFAST"]
+
+
+def run(*words, code=0):
+    done = subprocess.run([HOLDFAST, *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def inject(folder):
+    run("inject", "gemm", "--scheme", "twos_i", "--form", "seq", "--trials", "5", "--sample", "3",
+        "--budget", "0", "--quiet", "-o", folder)
+    report = json.load(open(os.path.join(folder, "report.json")))
+    bits = {b["shape"]: b for b in report["schemes"][0]["single_bits"]}
+    assert bits["20"]["faults"] == 800 * 32 and abs(bits["20"]["coverage_percent"] - 96.9) < 0.1
+    assert bits["80"]["computed_sample"] == 3
+    rows = [line.split("\t") for line in open(os.path.join(folder, "coverage.tsv"))]
+    assert len(rows) == 7 and len({len(r) for r in rows}) == 1
+    assert "twos_i" in open(os.path.join(folder, "report.md")).read()
+    run("inject", code=2)
+    run("inject", "nothing", code=2)
+    run("inject", "gemm", "--scheme", "md5_i", code=2)
+    assert "gemm" in run("inject", "--help").stdout
+
+
+def periodic():
+    assert run("diagnose").stdout.startswith("PASS test 1")
+    done = run("diagnose", "--plant", "0", "--safe-state", "echo state $HOLDFAST_VERDICT",
+               "--cores", "0", code=5)
+    assert "state fail" in done.stdout and "FAIL test 1" in done.stdout
+    tests = run("diagnose", "--interval", "5", "--tests", "1", "--json").stdout.splitlines()
+    assert [json.loads(t)["verdict"] for t in tests] == ["pass"]
+    assert "NOT RUN" in run("diagnose", "--cores", "4000", code=6).stdout
+    run("diagnose", "--cores", "0-", code=2)
+    run("diagnose", "--replicas", "2", code=2)
+
+
+def redundant(folder):
+    a, b, c = (os.path.join(folder, name + ".npy") for name in "abc")
+    rng = np.random.default_rng(1)
+    np.save(a, rng.integers(-8, 8, (31, 40)).astype(np.float32))
+    np.save(b, rng.integers(-8, 8, (40, 23)).astype(np.float32))
+    done = run("diagnose", a, b, "--same-core", "--plant", "2", "--json", "-o", c)
+    vote = json.loads(done.stdout)
+    assert vote["outvoted"] == 2 and vote["majority"] == 2
+    assert np.array_equal(np.load(c), np.load(a) @ np.load(b))
+    run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "0", code=5)
+    run("diagnose", a, a, "--same-core", code=3)
+
+
+def screen():
+    done = run("screen", "--seconds", "1", "--op", "gemm_es", "--busy-ok", "--format", "json", "-q")
+    found = json.loads(done.stdout)
+    assert found["wrong"] == 0 and found["not_run"] == 0 and found["right"] > 0
+    done = run("screen", "--seconds", "1", "--op", "gemm_es", "--format", "tap", "--plant", "0", "-q",
+               code=5)
+    lines = done.stdout.splitlines()
+    wrong = [s for s in lines if s.startswith("not ok")]
+    assert lines[0] == "TAP version 13" and wrong and all(s.endswith("on core 0") for s in wrong)
+    assert any(s.startswith("1..") for s in lines)
+    run("screen", "--level", "endless", code=2)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        inject(os.path.join(folder, "campaign"))
+        redundant(folder)
+    periodic()
+    screen()
+
+
+main()

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The screen of a machine, and the campaigns against products with execution signatures. */
+#include "unit.h"
+
+#include "base/affinity.h"
+#include <holdfast/dev_campaign.h>
+#include <holdfast/dev_screen.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct seen {
+    int findings, core, blamed_core;
+    int parts, wrong_elsewhere, not_run;
+};
+
+static void on_finding(void *user, const hf_dev_screen_finding *f) {
+    struct seen *s = user;
+    s->findings++;
+    s->core = f->core;
+    s->blamed_core += f->blame == HF_DEV_BLAME_CORE && f->repeats_wrong == f->repeats;
+}
+
+static void on_part(void *user, const hf_dev_screen_part *part) {
+    struct seen *s = user;
+    s->parts++;
+    s->wrong_elsewhere += part->verdict == HF_DEV_WRONG &&
+                          (part->core != s->core || strcmp(part->kernel, "gemm_es_ref") != 0);
+    s->not_run += part->verdict == HF_DEV_NOT_RUN;
+}
+
+static void test_right(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    const hf_dev_screen_opts opts = {
+        .seconds = 0.5, .op = "gemm_es", .finding = on_finding, .part = on_part, .user = &s};
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_int_equal(r.wrong, 0);
+    assert_int_equal(r.not_run, 0);
+    assert_int_equal(s.findings, 0);
+    assert_true(r.right > 0 && r.runs >= r.right && s.parts == r.right + r.not_here);
+}
+
+/* A spoilt core is named, and no other. */
+static void test_planted(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    int core[2] = {0};
+    const int cores = hf_affinity_cores(core, 2) < 2 ? 1 : 2;
+    const hf_dev_screen_opts opts = {.seconds = 0.5,
+                                     .op = "gemm_es",
+                                     .cores = core,
+                                     .core_count = cores,
+                                     .plant = core[cores - 1] + 1,
+                                     .plant_kernel = "gemm_es_ref",
+                                     .finding = on_finding,
+                                     .part = on_part,
+                                     .user = &s};
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_int_equal(r.wrong, 1);
+    assert_true(s.findings > 0);
+    assert_int_equal(s.core, core[cores - 1]);
+    assert_int_equal(s.wrong_elsewhere, 0);
+    assert_int_equal(s.blamed_core, cores == 2 ? s.findings : 0);
+}
+
+/* What did not run is not right: a core that is not there, no time. */
+static void test_not_run(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    const int nowhere[] = {32000};
+    hf_dev_screen_opts opts = {.seconds = 0.2,
+                               .op = "gemm_es",
+                               .cores = nowhere,
+                               .core_count = 1,
+                               .part = on_part,
+                               .user = &s};
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_int_equal(r.right + r.wrong, 0);
+    assert_true(r.not_run > 0 && s.not_run == r.not_run);
+    assert_int_equal(r.cores, 0);
+    opts.op = "no_such_op";
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_E_ARG);
+}
+
+/* Every scheme: what is counted agrees with computed products. */
+static void test_campaign(void **state) {
+    (void)state;
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    static const hf_dev_dims dims[] = {{3, 19, 5}, {4, 8, 3}, {2, 5, 4}};
+    hf_context *ctx = NULL;
+    hf_dev_es es;
+    char name[32];
+    int schemes = 0;
+    assert_int_equal(hf_context_create(&ctx, &one), HF_OK);
+    for (; hf_dev_es_at(schemes, &es, name); schemes++)
+        for (int shape = 0; shape < 3; shape++)
+            for (es.avx = 0; es.avx < 2; es.avx++) {
+                hf_dev_es_count count;
+                const hf_status status = hf_dev_es_count_bits(ctx, &es, dims[shape], 7, 60, &count);
+                if (status == HF_E_UNSUPPORTED)
+                    continue;
+                assert_int_equal(status, HF_OK);
+                assert_int_equal(count.computed, 60);
+                assert_int_equal(count.differed, 0);
+                assert_int_equal(count.faults, 32 * (dims[shape].m * dims[shape].k +
+                                                     dims[shape].k * dims[shape].n));
+            }
+    assert_int_equal(schemes, 35);
+    hf_context_destroy(ctx);
+}
+
+/* 20 x 20: what the paper prints for the sequential form, where it agrees with itself. */
+static void test_paper(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double percent;
+    } printed[] = {{"xor_e", 2.5},      {"xor_m", 50.0},      {"xor_i", 50.0},
+                   {"twos_m", 52.3},    {"twos_i", 96.9},     {"ones_m", 52.5},
+                   {"fletcher_e", 2.6}, {"fletcher_m", 52.2}, {"fletcher_i", 100.0},
+                   {"crc32_e", 2.6},    {"crc32_m", 52.5},    {"crc32_i", 100.0}};
+    hf_context *ctx = NULL;
+    hf_dev_es es;
+    char name[32];
+    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    for (int i = 0; hf_dev_es_at(i, &es, name); i++)
+        for (size_t p = 0; p < sizeof printed / sizeof *printed; p++) {
+            hf_dev_es_count count;
+            if (strcmp(printed[p].name, name) != 0)
+                continue;
+            assert_int_equal(
+                hf_dev_es_count_bits(ctx, &es, (hf_dev_dims){20, 20, 20}, 1, 0, &count), HF_OK);
+            const double percent = 100.0 * (double)count.detected / (double)count.faults;
+            if (percent < printed[p].percent - 0.5 || percent > printed[p].percent + 0.5)
+                fail_msg("%s: %.2f %%, the paper has %.1f", name, percent, printed[p].percent);
+        }
+    hf_context_destroy(ctx);
+}
+
+/* Operands are signed: faults in results are not seen, faults in operands that are used are. */
+static void test_faults(void **state) {
+    (void)state;
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    const hf_dev_dims dims = {6, 16, 6};
+    hf_context *ctx = NULL;
+    hf_dev_es es;
+    const char *class, *text;
+    char name[32];
+    int i = 0;
+    while (hf_dev_es_at(i, &es, name) && strcmp(name, "crc32_i") != 0)
+        i++;
+    assert_int_equal(hf_context_create(&ctx, &one), HF_OK);
+    for (int f = 0; hf_dev_es_fault_at(f, &class, &text); f++) {
+        hf_dev_es_faults found;
+        assert_int_equal(hf_dev_es_inject(ctx, &es, dims, f, 3, 100, &found), HF_OK);
+        assert_int_equal(found.faults, 100);
+        assert_true(found.changed > 0);
+        if (strcmp(class, "accumulator") == 0 || strcmp(class, "product") == 0 ||
+            strcmp(class, "carry") == 0)
+            assert_int_equal(found.detected, 0);
+        if (strcmp(class, "address") == 0 || strcmp(class, "stuck") == 0 ||
+            strcmp(class, "dropped") == 0)
+            assert_int_equal(found.detected, found.changed);
+    }
+    hf_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right),   cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_not_run), cmocka_unit_test(test_campaign),
+        cmocka_unit_test(test_paper),   cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
