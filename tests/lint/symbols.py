@@ -41,7 +41,7 @@ def plain(symbol):
 def declared():
     names = set()
     for path in files(".h", under=("include/",)):
-        if not path.endswith("/dev.h"):
+        if not path.startswith("include/holdfast/dev"):
             names |= set(re.findall(r"\bHF_API\b[^;{]*?\b(hf_\w+)\s*\(", text(path)))
     return names
 

@@ -51,6 +51,7 @@ const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op
 /* A fault in an array that is at work now. */
 struct in_array {
     struct hf_place_array array;
+    const hf_array *rows; /* of the call, if it has rows */
     int64_t word;
     uint64_t element; /* the word from before the call, */
     void *saved;      /* or the array; NULL: not needed */
@@ -73,15 +74,28 @@ static void find_array(struct in_array *f, const void *args) {
     hf_op_places_at(site->op)->arrays(args, all);
     f->array = all[site->place];
     f->word = site->word;
+    f->rows = hf_place_rows(site->op, args);
     f->saved = NULL;
     if (f->array.data && site->word >= (int64_t)(f->array.bytes / (size_t)f->array.word))
         f->array.data = NULL;
 }
 
+/* The row that the word belongs to, where the array has an element for each row, or is the rows. */
+static int64_t row_of_word(const struct in_array *f) {
+    const hf_array *x = f->rows;
+    if (!x)
+        return -1;
+    if (f->array.data == x->data)
+        return f->word / (x->row_stride ? x->row_stride : x->cols);
+    return (int64_t)(f->array.bytes / (size_t)f->array.word) == x->rows ? f->word : -1;
+}
+
 static void strike_word(const struct in_array *f, const void *before) {
-    if (hf_inject_hits())
-        hf_inject_alter((char *)f->array.data + f->word * f->array.word, before, f->array.word,
-                        f->array.floats);
+    if (!hf_inject_hits())
+        return;
+    hf_injector.row = row_of_word(f);
+    hf_inject_alter((char *)f->array.data + f->word * f->array.word, before, f->array.word,
+                    f->array.floats);
 }
 
 static void array_before(struct in_array *f, const void *args) {
@@ -163,6 +177,10 @@ static void count_arrays(int op, const void *args) {
         const int64_t words = all[i].data ? (int64_t)(all[i].bytes / (size_t)all[i].word) : 0;
         int64_t *most = &hf_injector.counted->of_array[op][i];
         *most = words > *most ? words : *most;
+        if (words == 0)
+            continue;
+        hf_injector.counted->word[op][i] = all[i].word;
+        hf_injector.counted->floats[op][i] = all[i].floats;
     }
 }
 
@@ -176,6 +194,13 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
     if (op < 0)
         return kernel->run(call);
     const int64_t number = atomic_fetch_add(&in->calls[op], 1) + 1;
+    if (mode == HF_INJECT_STREAM) {
+        if (!in->stream.plant(op, number))
+            return kernel->run(call);
+        const hf_status status = run_planted(kernel, twin, call, op);
+        in->stream.done();
+        return status;
+    }
     if (mode == HF_INJECT_PLANTED)
         return matches(kernel, op, number) ? run_planted(kernel, twin, call, op)
                                            : kernel->run(call);

@@ -83,13 +83,21 @@ const hf_array *hf_place_rows(int op, const void *args);
  * none. *op: of the kernel; -1: it is in no table. (door.c) */
 const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op);
 
-enum hf_inject_mode { HF_INJECT_OFF, HF_INJECT_PLANTED, HF_INJECT_COUNTING };
+enum hf_inject_mode { HF_INJECT_OFF, HF_INJECT_PLANTED, HF_INJECT_COUNTING, HF_INJECT_STREAM };
+
+/* Faults that are chosen while calls run. */
+struct hf_fault_stream {
+    bool (*plant)(int op, int64_t call); /* hf_inject_choose() for this call; false: none */
+    void (*done)(void);                  /* that call is over */
+};
 
 /* Visits of a place in each of the first calls of its op. */
 struct hf_visits {
     int64_t calls[HF_OP_COUNT];
     int64_t of_register[HF_REGISTER_COUNT][HF_COUNTED_CALLS];
-    int64_t of_array[HF_OP_COUNT][HF_PLACE_ARRAYS]; /* elements, the most of a call */
+    int64_t of_array[HF_OP_COUNT][HF_PLACE_ARRAYS]; /* elements, the most of a call, */
+    int word[HF_OP_COUNT][HF_PLACE_ARRAYS];         /* of so many bytes */
+    bool floats[HF_OP_COUNT][HF_PLACE_ARRAYS];
 };
 
 /* The state of the injector: one fault at a time in the process, planted and removed while no call
@@ -102,15 +110,21 @@ struct hf_injector {
     _Atomic int64_t visits;             /* that match, */
     _Atomic int64_t struck;             /* those of them that it struck, */
     _Atomic int64_t altered;            /* and those whose value it altered */
+    _Atomic int64_t row;                /* of the last of them; -1: not known */
     const hf_array *rows;               /* of the call at work, or NULL */
     int64_t call;                       /* its number */
     struct hf_visits *counted;
+    struct hf_fault_stream stream;
 };
 extern struct hf_injector hf_injector;
 
 void hf_inject_plant(const struct hf_fault_site *site);
-void hf_inject_count(struct hf_visits *visits); /* counts instead; visits is cleared */
+void hf_inject_count(struct hf_visits *visits);              /* counts instead; visits is cleared */
+void hf_inject_stream(const struct hf_fault_stream *stream); /* many, one after the other */
 void hf_inject_remove(void);
+
+/* The fault to be struck from now on; its visits are counted from 0. */
+void hf_inject_choose(const struct hf_fault_site *site);
 
 /* Is the next of the visits that match struck? */
 bool hf_inject_hits(void);

@@ -12,20 +12,25 @@ _Atomic uint32_t hf_strike_wanted;
 _Static_assert(HF_REGISTER_COUNT <= 32, "hf_strike_wanted has 32 bits");
 
 static void begin(enum hf_inject_mode mode) {
-    struct hf_injector *in = &hf_injector;
     for (int op = 0; op < HF_OP_COUNT; op++)
-        in->calls[op] = 0;
+        hf_injector.calls[op] = 0;
+    hf_injector.mode = (int)mode;
+}
+
+void hf_inject_choose(const struct hf_fault_site *site) {
+    struct hf_injector *in = &hf_injector;
     in->visits = in->struck = in->altered = 0;
-    in->mode = (int)mode;
+    in->row = -1;
+    in->site = *site;
+    for (int i = 0; hf_place_at(site->op, i, &in->place); i++)
+        if (in->place.kind == site->kind &&
+            (site->kind == HF_PLACE_CALL || in->place.place == site->place))
+            break;
 }
 
 void hf_inject_plant(const struct hf_fault_site *site) {
     hf_inject_remove();
-    hf_injector.site = *site;
-    for (int i = 0; hf_place_at(site->op, i, &hf_injector.place); i++)
-        if (hf_injector.place.kind == site->kind &&
-            (site->kind == HF_PLACE_CALL || hf_injector.place.place == site->place))
-            break;
+    hf_inject_choose(site);
     begin(HF_INJECT_PLANTED);
 }
 
@@ -34,6 +39,12 @@ void hf_inject_count(struct hf_visits *visits) {
     memset(visits, 0, sizeof *visits);
     hf_injector.counted = visits;
     begin(HF_INJECT_COUNTING);
+}
+
+void hf_inject_stream(const struct hf_fault_stream *stream) {
+    hf_inject_remove();
+    hf_injector.stream = *stream;
+    begin(HF_INJECT_STREAM);
 }
 
 void hf_inject_remove(void) {
@@ -172,9 +183,11 @@ void hf_strike(const struct hf_strike *s) {
             continue;
         for (int l = 0; l < s->lanes; l++) {
             const ptrdiff_t at = ((ptrdiff_t)c * s->stride + l) * bytes;
-            if (lane_matches(s, l) && hf_inject_hits())
-                hf_inject_alter((char *)s->value + at,
-                                s->before ? (const char *)s->before + at : NULL, bytes, floats);
+            if (!lane_matches(s, l) || !hf_inject_hits())
+                continue;
+            in->row = row_of(s, l);
+            hf_inject_alter((char *)s->value + at, s->before ? (const char *)s->before + at : NULL,
+                            bytes, floats);
         }
     }
 }
