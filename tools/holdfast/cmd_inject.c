@@ -9,6 +9,7 @@ static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } campaigns[] = {
+    {"kmeans", "fits of k-means, with and without protection", inject_kmeans},
     {"gemm", "products with execution signatures over their operands", inject_gemm},
 };
 

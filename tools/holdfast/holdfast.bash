@@ -13,18 +13,21 @@ _holdfast_options() {
 # What may follow an option of a verb: words, or file names.
 _holdfast_values() {
     case $1:$2 in
-    kmeans:--init) echo kmeans++ kmeans-parallel random ;;
+    inject:--init | kmeans:--init) echo kmeans++ kmeans-parallel random ;;
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
     *:--nan) echo error drop ;;
     *:--labels-format) echo npy csv ;;
     kmeans:--scale) echo none standard robust minmax ;;
-    kmeans:--skipping) echo auto off on ;;
+    inject:--skipping | kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;
     gemm:--type) echo auto f32 f64 i8 ;;
     gemm:--out-type) echo auto f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;
+    inject:--guard) echo correct detect sampled off ;;
+    inject:--synthetic) echo normal blobs whole offset scales exponents zeros outlier-1e4 outlier-1e8 \
+        sentinels lognormal cauchy column decades nested copies spikes far-centroid ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;
     *:--data) echo blobs normal ;;
     *:--op) "$3" info 2>/dev/null | sed -n 's/^kernels of \([a-z]*\).*/\1/p' ;;

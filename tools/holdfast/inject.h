@@ -4,5 +4,6 @@
 #define INJECT_H
 
 int inject_gemm(int argc, char **argv);
+int inject_kmeans(int argc, char **argv);
 
 #endif

@@ -66,7 +66,7 @@ static bool read_op(struct reader *r, const char *text) {
         return refuse(r, "op=%s: there is no such op; 'holdfast info' lists them", text);
     if (!hf_op_places_at(r->site->op)->arrays)
         return refuse(r,
-                      "op=%s: no places of it are known to strike; 'holdfast inject --list' "
+                      "op=%s: no places of it are known to strike; 'holdfast inject kmeans --list' "
                       "lists them",
                       text);
     return true;
@@ -176,8 +176,9 @@ static bool conclude(struct reader *r) {
         return refuse(r, "op=, where= and do= are needed, such as op=assign where=score mask=0x400 "
                          "do=flip");
     if (!hf_place_find(site->op, r->where, &place))
-        return refuse(r, "where=%s: op %s has no such place; 'holdfast inject --list' lists them",
-                      r->where, hf_op_at(site->op)->name);
+        return refuse(
+            r, "where=%s: op %s has no such place; 'holdfast inject kmeans --list' lists them",
+            r->where, hf_op_at(site->op)->name);
     if (!hf_place_takes(&place, site->act))
         return refuse(r, "do=%s makes no sense for where=%s of op %s", acts[site->act].name,
                       r->where, hf_op_at(site->op)->name);

@@ -147,7 +147,7 @@ bool hf_strata_make(const hf_dev_campaign *campaign, struct hf_strata *strata, c
     if (strata->count == 0)
         (void)snprintf(why, why_bytes,
                        "the fit passes no place of '%s' that faults like '%s' can strike: see "
-                       "'holdfast inject --list'",
+                       "'holdfast inject kmeans --list'",
                        campaign->places ? campaign->places : "*",
                        campaign->models ? campaign->models : "*");
     return strata->count > 0;
