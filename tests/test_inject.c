@@ -135,8 +135,12 @@ static hf_array make_rows(void) {
     return hf_array_view(rows, HF_F32, ROWS, COLUMNS);
 }
 
-static const hf_kmeans_opts fit_opts = {
-    .k = CLUSTERS, .n_init = 1, .max_iter = 8, .init = HF_INIT_RANDOM, .seed = 3};
+static const hf_kmeans_opts fit_opts = {.k = CLUSTERS,
+                                        .n_init = 1,
+                                        .max_iter = 8,
+                                        .init = HF_INIT_RANDOM,
+                                        .seed = 3,
+                                        .guard = HF_GUARD_OFF};
 
 static void expect_same(const hf_kmeans_result *a, const hf_kmeans_result *b) {
     assert_int_equal(a->iterations, b->iterations);
