@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run.h"
 
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "core/plan.h"
 #include "guard/guard.h"
 

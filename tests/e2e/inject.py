@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""holdfast inject kmeans: campaigns end with one table however they are cut, single faults, rates, and what is refused."""
+"""holdfast inject kmeans: campaigns end with one table however they are cut, one fault, rates, what is refused."""
 import os
 import re
 import signal

@@ -4,9 +4,9 @@
 #define HF_FAULT_H
 
 #ifndef HF_INJECT
-#define HF_INJECT 1 /* what core/inject.h then declares is in the development library */
+#define HF_INJECT 1 /* what core/inject_hooks.h then declares is in the development library */
 #endif
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "core/op.h"
 #include <stdbool.h>
 #include <stdint.h>

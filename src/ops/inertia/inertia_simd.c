@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "device/host/isa.h"
 #include "ops/chains.h"
 #include "ops/estimate.h"
@@ -138,7 +138,7 @@ static void fetch_rows(const struct inertia_job *job, int64_t first) {
 }
 
 #ifdef HF_INJECT
-/* A planted fault in the distances of rows first .. first + count - 1 (core/inject.h). */
+/* A planted fault in the distances of rows first .. first + count - 1 (core/inject_hooks.h). */
 static inline void strike_distances(int worker, int64_t first, int count, double *distance) {
     const struct hf_strike s = {.where = HF_REGISTER_DISTANCE,
                                 .worker = worker,

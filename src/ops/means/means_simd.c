@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * means on vectors, compiled once per instruction set: where all is wanted of clusters that have
  * rows, in one pass over their sums. */
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "device/host/isa.h"
 #include "ops/estimate.h"
 #include "ops/means/means_parts.h"
@@ -22,7 +22,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_means_kernels) = {NULL, 0};
 
 #ifdef HF_INJECT
 /* A planted fault in what the clusters [begin, end) add to the inertia and to the shift
- * (core/inject.h): rows are clusters. */
+ * (core/inject_hooks.h): rows are clusters. */
 static inline void strike_parts(struct means_job *job, int worker, int64_t begin, int64_t end) {
     struct hf_strike s = {.where = HF_REGISTER_PART,
                           .worker = worker,

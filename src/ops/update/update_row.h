@@ -10,7 +10,7 @@
 #define HF_UPDATE_ROW_H
 
 #include "base/dtype.h"
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "device/host/isa.h"
 #include "device/host/isa_load.h"
 #include "ops/update/update.h"
@@ -53,7 +53,7 @@ ALWAYS_INLINE void update_add(int64_t *sum, vl q, bool take, int n) {
 }
 
 #ifdef HF_INJECT
-/* A planted fault in what a row adds to n sums from feature j on (core/inject.h). */
+/* A planted fault in what a row adds to n sums from feature j on (core/inject_hooks.h). */
 static inline void strike_term(const void *row, int64_t j, int n, vl *q) {
     const struct hf_strike s = {.where = HF_REGISTER_TERM,
                                 .worker = -1,

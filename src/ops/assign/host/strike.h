@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where planted faults strike in op assign (core/inject.h); nothing without HF_INJECT. */
+ * Where planted faults strike in op assign (core/inject_hooks.h); nothing without HF_INJECT. */
 #ifndef HF_ASSIGN_STRIKE_H
 #define HF_ASSIGN_STRIKE_H
 
-#include "core/inject.h"
+#include "core/inject_hooks.h"
 #include "ops/assign/host/job.h"
 
 #ifdef HF_INJECT

@@ -2,8 +2,8 @@
  * Where planted faults strike. Everything here is empty unless HF_INJECT is defined, which only
  * objects of the development library are compiled with: the door a second time, and a second set
  * of kernels that runs while a fault in a register is planted (harness/inject). */
-#ifndef HF_CORE_INJECT_H
-#define HF_CORE_INJECT_H
+#ifndef HF_CORE_INJECT_HOOKS_H
+#define HF_CORE_INJECT_HOOKS_H
 
 #include "core/kernel.h"
 
