@@ -15,7 +15,8 @@ extern "C" {
 /* A sparse matrix in compressed rows, in host memory. A view never owns its memory. Columns of a
  * row may come in any order and more than once: then their values add up. A zero may be stored. */
 typedef struct hf_csr {
-    int64_t rows, cols;       /* at least 1, at most 2^31 - 2 */
+    int64_t rows;             /* at least 1, at most 2^31 - 2 */
+    int64_t cols;             /* likewise */
     hf_dtype dtype;           /* of value: HF_F64 or HF_F32 */
     const int64_t *row_start; /* [rows + 1]: row i is elements row_start[i] .. row_start[i + 1] - 1;
                                  row_start[0] is 0, row_start[rows] the number of elements */
@@ -107,16 +108,17 @@ typedef struct hf_relax_opts {
 
 /* How one right-hand side went. */
 typedef struct hf_relax_column {
-    hf_relax_stop stop;      /* why it ended */
-    int64_t iterations;      /* global ones made */
-    double residual;         /* |b - A x| / |b| of the x returned, from the caller's matrix in
+    hf_relax_stop stop;    /* why it ended */
+    int64_t iterations;    /* global ones made */
+    double residual;       /* |b - A x| / |b| of the x returned, from the caller's matrix in
                                 float64 (|b - A x| where b is 0) */
-    double *history;         /* [history_count] estimates: before the first iteration, then after
+    double *history;       /* [history_count] estimates: before the first iteration, then after
                                 each, every history_step-th of them */
-    int64_t history_count;   /* at most 65,536 */
-    int64_t history_step;    /* 1, or a power of two where there were more */
-    int64_t checks, refused; /* tests with the true residual, and those of them that went on */
-    double seconds;          /* that it took */
+    int64_t history_count; /* at most 65,536 */
+    int64_t history_step;  /* 1, or a power of two where there were more */
+    int64_t checks;        /* tests with the true residual, */
+    int64_t refused;       /* and those of them that went on */
+    double seconds;        /* that it took */
 } hf_relax_column;
 
 /* What protection saw and did. */
@@ -129,23 +131,25 @@ typedef struct hf_relax_faults {
 
 /* A solution. */
 typedef struct hf_relax_result {
-    int64_t n;                     /* unknowns */
-    int64_t rhs;                   /* right-hand sides */
-    hf_relax_column *columns;      /* [rhs] */
-    hf_relax_stop stop;            /* of the column with the largest residual */
-    int converged;                 /* every column stopped by HF_RELAX_STOP_TOL */
-    double residual;               /* the largest of the columns */
-    int64_t iterations;            /* the most of the columns */
-    hf_relax_method method;        /* that was used */
-    hf_relax_precond precond;      /* that was used; HF_PRECOND_AUTO: none */
-    int repeatable;                /* 0: HF_TIMING_FREE was used */
-    double lambda_min, lambda_max; /* estimates of the spectrum of D^-1 A by Lanczos steps; 0 where
-                                      they were not needed */
-    double damping;                /* that was used */
-    int64_t blocks;                /* of rows, without overlap; 0 where the method has none */
-    int64_t overlap;               /* layers */
-    int coarse;                    /* a coarse unknown per block was used */
-    char partition[16];            /* "strips", "metis", "rcm"; "" where there are no blocks */
+    int64_t n;                /* unknowns */
+    int64_t rhs;              /* right-hand sides */
+    hf_relax_column *columns; /* [rhs] */
+    hf_relax_stop stop;       /* of the column with the largest residual */
+    int converged;            /* every column stopped by HF_RELAX_STOP_TOL */
+    double residual;          /* the largest of the columns */
+    int64_t iterations;       /* the most of the columns */
+    hf_relax_method method;   /* that was used */
+    hf_relax_precond precond; /* that was used; HF_PRECOND_AUTO: none */
+    int repeatable;           /* 0: HF_TIMING_FREE was used */
+    double
+        lambda_min; /* estimate of the least eigenvalue of D^-1 A by Lanczos steps (with blocks: of
+                          M^-1 A); 0 where it was not needed */
+    double lambda_max;      /* of the largest */
+    double damping;         /* that was used */
+    int64_t blocks;         /* of rows, without overlap; 0 where the method has none */
+    int64_t overlap;        /* layers */
+    int coarse;             /* a coarse unknown per block was used */
+    char partition[16];     /* "strips", "metis", "rcm"; "" where there are no blocks */
     char advice[256];       /* what auto chose and why, or why relaxation is the wrong tool here;
                                  "" where there is nothing to say */
     hf_relax_faults faults; /* of all columns */

@@ -37,7 +37,7 @@ hf_status hf_relax_make_coarse(hf_relax *relax) {
     if (!done)
         return hf_ctx_fail(relax->ctx, HF_E_DATA,
                            "the coarse matrix of %lld blocks is singular, as the matrix itself may "
-                           "be; set coarse to HF_SWITCH_OFF",
+                           "be; switch coarse off",
                            (long long)blocks);
     return HF_OK;
 }
