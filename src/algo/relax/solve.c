@@ -194,6 +194,7 @@ static void begin_round(struct hf_relax_run *run) {
         b[p] = run->rest[relax->perm != NULL ? relax->perm[p] : p];
     run->before += run->w.made;
     hf_relax_begin(&run->w, run->relax);
+    run->w.earlier = run->before;
     run->w.b = b;
     run->w.zero = true;
     run->w.square = run->norm * run->norm;
@@ -220,6 +221,19 @@ static void count_bad(struct hf_relax_run *run) {
         run->column->stop = HF_RELAX_STOP_DIVERGED;
 }
 
+/* Build again what is damaged; *found: something was. */
+static hf_status repair(struct hf_relax_run *run, bool *found) {
+    const int64_t before = run->faults->reloads;
+    HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
+    *found = run->faults->reloads > before;
+    if (*found) { /* all that went wrong before had a reason */
+        run->bad = 0;
+        run->stagnant = 0;
+        run->column->stop = HF_RELAX_STOP_NONE;
+    }
+    return HF_OK;
+}
+
 /* The iteration believes to be there. *again: the round goes on, a little further. */
 static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool *again) {
     double norm = 0;
@@ -236,33 +250,42 @@ static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool
         *again = true;
         return HF_OK;
     }
-    if (plain && norm > TOO_OPTIMISTIC * estimate)
-        HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
-    count_gain(run, norm);
+    bool found = false;
+    if (norm > TOO_OPTIMISTIC * estimate)
+        HF_TRY(repair(run, &found));
+    if (!found)
+        count_gain(run, norm);
     if (norm < run->norm)
         accept(run, norm);
+    else
+        run->faults->rollbacks++;
     return HF_OK;
 }
 
 /* The residual jumped up: x or the matrix may be damaged, or the method does that. */
 static hf_status weigh_surprise(struct hf_relax_run *run) {
     double norm = 0;
+    bool found = false;
     run->faults->missed_forecasts++;
-    HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
     HF_TRY(try_x(run, &norm));
     if (norm < run->norm)
         accept(run, norm);
     else
         count_bad(run);
-    return HF_OK;
+    return repair(run, &found);
 }
 
-/* Time, iterations or the caller ended it: the better of both x stays. After a stall that came late
- * a new round may go on from there: it sees smaller numbers, which rounding disturbs less. */
+/* Time, iterations, the caller or a stall ended it: the better of both x stays. After a stall that
+ * came late, or for which there was a reason, another round follows: it sees smaller numbers, which
+ * rounding disturbs less. */
 static hf_status weigh_end(struct hf_relax_run *run) {
     double norm = 0;
+    bool found = false;
     HF_TRY(try_x(run, &norm));
-    if (run->column->stop == HF_RELAX_STOP_STALL && norm < STALL_GAIN * run->norm)
+    const hf_relax_stop stop = run->column->stop;
+    if (stop == HF_RELAX_STOP_STALL || stop == HF_RELAX_STOP_BROKE_DOWN)
+        HF_TRY(repair(run, &found));
+    if (stop == HF_RELAX_STOP_STALL && norm < STALL_GAIN * run->norm)
         run->column->stop = HF_RELAX_STOP_NONE;
     if (norm < run->norm)
         accept(run, norm);
@@ -287,6 +310,7 @@ static hf_status make_round(struct hf_relax_run *run) {
     while (again) {
         enum event event = GOES_ON;
         double estimate = 0;
+        bool found = false;
         again = false;
         HF_TRY(iterate(run, &event, &estimate));
         switch (event) {
@@ -297,8 +321,8 @@ static hf_status make_round(struct hf_relax_run *run) {
             HF_TRY(weigh_surprise(run));
             break;
         case WRECKED:
-            HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
             count_bad(run);
+            HF_TRY(repair(run, &found));
             break;
         default:
             HF_TRY(weigh_end(run));

@@ -129,6 +129,7 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
     const hf_relax *relax = w->relax;
     const struct hf_relax_probe *probe = relax->probe;
     const bool lost = probe != NULL && probe->lost != NULL;
+    const int64_t made = w->earlier + w->made;
     struct hf_drift_report report;
     *square = w->square;
     if (w->square <= limit)
@@ -148,17 +149,16 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
         .lag = lost ? probe->lag : FREE_LAG,
         .target = limit > 0 ? limit : 0,
         .lost = lost ? probe->lost : NULL,
-        .lost_from = lost && w->made < probe->lost_from ? probe->lost_from - w->made : 0,
+        .lost_from = lost && made < probe->lost_from ? probe->lost_from - made : 0,
         .b = w->b,
         .x = w->x,
         .report = &report};
     HF_TRY(queue(w->relax, HF_CALL_DRIFT, HF_OP_DRIFT, &args));
     w->zero = false;
-    w->square = report.square;
     w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
     if (w->faults != NULL)
         w->faults->takeovers += lost ? report.takeovers : 0;
-    return HF_OK;
+    return residual(w, &w->square); /* not what blocks had at different times */
 }
 
 static hf_status step_seidel(struct hf_relax_work *w, double limit, double *square) {

@@ -14,6 +14,7 @@ struct hf_relax_work {
     double *other, *r, *p, *q, *z;
     bool zero;        /* x counts as 0, whatever is in it */
     int64_t made;     /* iterations */
+    int64_t earlier;  /* that were made before these */
     int64_t most;     /* that a step may make, where it makes several */
     double square;    /* |b - A x|^2 where the method knows it before a step */
     double low, high; /* the spectrum that Chebyshev expects */
