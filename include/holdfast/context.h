@@ -14,15 +14,18 @@ typedef struct hf_context hf_context;
 
 /* All zero means default. */
 typedef struct hf_context_opts {
-    const char *device;    /* "cpu", "cuda" (the first GPU), "cuda:1" or "auto"; NULL means auto
-                              (the fastest device there is) */
+    const char *device;    /* "cpu", "cuda" (the first GPU), "cuda:1", "opencl" (the first OpenCL
+                              device), "opencl:1", "opencl:TEXT" (the first whose name or platform
+                              has this text) or "auto"; NULL means auto (the fastest device there
+                              is; never one of OpenCL) */
     int threads;           /* workers, the caller's thread included; 0 means one per usable core */
     uint64_t memory_bytes; /* of the device, that a call may hold beside the arrays that go in and
                               out of it: workspace, and rows that are read in chunks. What only
                               saves time is taken where data in memory leave room for it too. On a
                               GPU rows that are brought there count. 0 means half of what is free,
                               on a GPU nine tenths */
-    void *stream;          /* work on this stream of the caller (cudaStream_t) of that very device;
+    void *stream;          /* work on this stream of the caller (cudaStream_t, or cl_command_queue
+                              in order, whose cl_context then serves) of that very device;
                               borrowed until the context goes. NULL means one of its own, which
                               waits for no other: device arrays must be complete before a call */
 } hf_context_opts;
@@ -45,7 +48,7 @@ HF_API void hf_context_destroy(hf_context *ctx);
  * belongs to the context and lives until its next call. NULL asks about hf_context_create(). */
 HF_API const char *hf_last_error(const hf_context *ctx);
 
-/* "cpu", "cuda:0"; belongs to the context. */
+/* "cpu", "cuda:0", "opencl:0"; belongs to the context. */
 HF_API const char *hf_context_device(const hf_context *ctx);
 
 /* Worker threads in use, at least 1. */

@@ -45,7 +45,7 @@ HF_API int hf_dev_op_find(const char *name, hf_dev_op *info);
 typedef struct hf_dev_kernel {
     const char *op;
     const char *name;
-    const char *device; /* "cpu", "cuda" */
+    const char *device; /* "cpu", "cuda", "opencl" */
     const char *isa;    /* "scalar", "avx2", ..., "sm_90" */
     char dtypes[48];    /* "f32 f64 u8" */
     int tile[3];        /* 0 where it means nothing */
@@ -127,7 +127,7 @@ typedef struct hf_dev_check_opts {
     uint64_t seed;
     int64_t max_cases; /* of each op; 0: all */
     /* For slow tools, which can take a part at a time: */
-    const char *device;  /* rows of this device, "cpu" or "cuda"; NULL: all */
+    const char *device;  /* rows of this device, such as "cpu"; NULL: all */
     int share, shares;   /* cases whose number is `share` modulo `shares`; shares 0: all */
     int64_t largest;     /* leave out cases whose dimensions multiply to more; 0: none */
     int once;            /* run each row once on a case instead of three or four times */

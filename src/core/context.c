@@ -60,12 +60,13 @@ static void name_context(hf_context *ctx, int index) {
         (void)snprintf(ctx->name, sizeof ctx->name, "%s:%d", ctx->device->name, index);
 }
 
-/* Half of the host's memory, which others need too; most of a device's own. */
+/* Half of the host's memory, which others need too, also as that of an OpenCL device; most of a
+ * device's own. */
 static void choose_memory(hf_context *ctx, uint64_t asked) {
     ctx->memory_bytes = asked;
     if (asked == 0) {
         const uint64_t total = ctx->device->memory(ctx->stream);
-        ctx->memory_bytes = hf_ctx_is_host(ctx) ? total / 2 : total / 10 * 9;
+        ctx->memory_bytes = hf_ctx_is_host(ctx) || ctx->props.wide ? total / 2 : total / 10 * 9;
     }
     if (ctx->memory_bytes < MIN_MEMORY)
         ctx->memory_bytes = MIN_MEMORY;

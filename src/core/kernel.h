@@ -27,7 +27,8 @@ struct hf_kernel {
     const char *name; /* op_dtype_tile_isa[_variant] */
     int device;       /* enum hf_device_id */
     uint32_t dtypes;  /* HF_DT() bits of the data */
-    uint32_t isa; /* enum hf_isa_id on the CPU; on a GPU the least compute capability, such as 80 */
+    uint32_t isa; /* enum hf_isa_id on the CPU; with CUDA the least compute capability, such as 80;
+                     with OpenCL 0 or HF_OPENCL_WIDE */
     uint32_t traits;
     uint32_t guards; /* the checks that it makes by itself, HF_CHECK_BIT()s */
     int tile[3];
@@ -50,6 +51,8 @@ struct hf_kernel {
 #define HF_TILE(rows, columns, depth)                                                              \
     { rows, columns, depth }
 #define HF_NO_TILE HF_TILE(0, 0, 0)
+
+#define HF_OPENCL_WIDE 1u /* bit of isa: only for a CPU under OpenCL, which works on vectors */
 
 /* What a kernel file exports: hf_<op>_kernels_<isa>. */
 struct hf_kernel_table {

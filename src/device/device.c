@@ -45,15 +45,18 @@ const struct hf_device *hf_device_of(int id) {
     return NULL;
 }
 
+extern const struct hf_pipe_table hf_opencl_pipe;
 #if HF_HAVE_CUDA
 extern const struct hf_pipe_table hf_cuda_pipe;
-const struct hf_pipe_table *hf_pipe_of(int id) { return id == HF_DEV_CUDA ? &hf_cuda_pipe : NULL; }
-#else
-const struct hf_pipe_table *hf_pipe_of(int id) {
-    (void)id;
-    return NULL;
-}
 #endif
+
+const struct hf_pipe_table *hf_pipe_of(int id) {
+#if HF_HAVE_CUDA
+    if (id == HF_DEV_CUDA)
+        return &hf_cuda_pipe;
+#endif
+    return id == HF_DEV_OPENCL ? &hf_opencl_pipe : NULL;
+}
 
 /* The number in "name:number"; -1 when there is something else. */
 static int parse_index(const char *text) {
@@ -77,6 +80,8 @@ const struct hf_device *hf_device_find(const char *name, int *index) {
             return devices[i];
         } else if (strncmp(name, devices[i]->name, len) == 0 && name[len] == ':') {
             *index = parse_index(name + len + 1);
+            if (*index < 0 && devices[i]->find != NULL)
+                *index = devices[i]->find(name + len + 1);
             return *index >= 0 ? devices[i] : NULL;
         }
     }

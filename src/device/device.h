@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum hf_device_id { HF_DEV_HOST = 0, HF_DEV_CUDA, HF_DEV_COUNT };
+enum hf_device_id { HF_DEV_HOST = 0, HF_DEV_CUDA, HF_DEV_OPENCL, HF_DEV_COUNT };
 
 struct hf_device_opts {
     int index;    /* which of the backend's devices */
@@ -26,6 +26,8 @@ struct hf_device_props {
     int workers; /* threads of the host; 1 elsewhere */
     int sm;      /* compute capability of a CUDA device: 90 for 9.0; 0 elsewhere */
     int sms;     /* its multiprocessors; 0 elsewhere */
+    int units;   /* compute units of an OpenCL device; 0 elsewhere */
+    bool wide;   /* it is a CPU, where a work-item works on vectors */
 };
 
 /* Rows to copy: `rows` of row_bytes each, whose beginnings lie dst_step and src_step bytes apart.
@@ -38,12 +40,14 @@ struct hf_row_copy {
 };
 
 struct hf_device {
-    const char *name; /* "cpu", "cuda" */
+    const char *name; /* "cpu", "cuda", "opencl" */
     int id;
     /* How many there are; at least 1 for the CPU. */
     int (*count)(void);
     /* Is device `index` there? Writes one line about it, or why not. */
     hf_status (*probe)(int index, char *text, size_t text_bytes);
+    /* The device whose name contains `text`, -1 if none does. NULL: they have no names. */
+    int (*find)(const char *text);
     hf_status (*open)(const struct hf_device_opts *opts, void **stream, hf_error *err);
     void (*close)(void *stream);
     struct hf_device_props (*props)(const void *stream);
@@ -89,8 +93,9 @@ struct hf_device {
     const char *(*error_text)(const void *stream);
 };
 
-/* The device called name ("cpu", "cuda", "cuda:1"), or the best one that is there for "auto" and
- * NULL; NULL if the name is unknown. *index is the number behind the colon, 0 without one. */
+/* The device called name ("cpu", "cuda", "cuda:1", "opencl:NAME"), or the best one that is there
+ * for "auto" and NULL; NULL if the name is unknown. *index is the number of the device, 0 without a
+ * colon. */
 const struct hf_device *hf_device_find(const char *name, int *index);
 /* Backend i in the order of device.def, NULL past the last. */
 const struct hf_device *hf_device_at(int i);

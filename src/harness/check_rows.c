@@ -22,9 +22,9 @@ struct check {
     hf_dev_check_fn each;
     void *user;
     hf_dev_tally *tally;
-    hf_context *host[WORKER_COUNTS]; /* where rows run, by number of workers */
-    hf_context *cuda;                /* NULL without a GPU */
-    struct row_state *rows;          /* [subject->count] */
+    hf_context *host[WORKER_COUNTS];  /* where rows run, by number of workers */
+    hf_context *device[HF_DEV_COUNT]; /* where those of devices run; NULL: there is none */
+    struct row_state *rows;           /* [subject->count] */
     int64_t cases;
 };
 
@@ -118,7 +118,7 @@ bool hf_case_right(const struct hf_subject *subject, const struct hf_case *c, vo
 }
 
 static hf_context *context_of(const struct check *check, const struct hf_kernel *row, int count) {
-    return row->device == HF_DEV_HOST ? check->host[count] : check->cuda;
+    return row->device == HF_DEV_HOST ? check->host[count] : check->device[row->device];
 }
 
 /* A kernel, and what it must compute. */
@@ -296,18 +296,26 @@ static hf_status end(void *state, const struct hf_subject *subject) {
 static void close_contexts(struct check *check) {
     for (int i = 0; i < WORKER_COUNTS; i++)
         hf_context_destroy(check->host[i]);
-    hf_context_destroy(check->cuda);
+    for (int i = 0; i < HF_DEV_COUNT; i++)
+        hf_context_destroy(check->device[i]);
+}
+
+static bool device_wanted(const hf_dev_check_opts *opts, const struct hf_device *device) {
+    return !opts->device || strcmp(opts->device, device->name) == 0;
 }
 
 /* A GPU that is not there is no failure: its rows are skipped with the reason. */
 static hf_status open_contexts(struct check *check) {
     char text[200];
     hf_status status = HF_OK;
-    const struct hf_device *cuda = hf_device_of(HF_DEV_CUDA);
     for (int i = 0; status == HF_OK && i < WORKER_COUNTS; i++)
         status = open_context(&check->host[i], "cpu", worker_counts[i]);
-    if (status == HF_OK && cuda && cuda->probe(0, text, sizeof text) == HF_OK)
-        status = open_context(&check->cuda, cuda->name, 1);
+    for (int i = HF_DEV_HOST + 1; status == HF_OK && i < HF_DEV_COUNT; i++) {
+        const struct hf_device *device = hf_device_of(i);
+        if (device && device_wanted(check->opts, device) &&
+            device->probe(0, text, sizeof text) == HF_OK)
+            status = open_context(&check->device[i], device->name, 1);
+    }
     if (status != HF_OK)
         close_contexts(check);
     return status;

@@ -49,6 +49,12 @@ static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
 /* The compute capabilities that rows are written for. */
 static const char *sm_name(uint32_t sm) { return sm == 90 ? "sm_90" : sm == 80 ? "sm_80" : "sm"; }
 
+static const char *isa_name(const struct hf_kernel *row) {
+    if (row->device == HF_DEV_OPENCL)
+        return (row->isa & HF_OPENCL_WIDE) ? "cl12_cpu" : "cl12";
+    return row->device == HF_DEV_HOST ? isa_rows[row->isa].name : sm_name(row->isa);
+}
+
 int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
     const int id = hf_op_find(op);
     const struct hf_kernel *row = id < 0 || i < 0 ? NULL : hf_kernel_at(id, i);
@@ -58,7 +64,7 @@ int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
     info->op = hf_op_at(id)->name;
     info->name = row->name;
     info->device = hf_device_of(row->device)->name;
-    info->isa = row->device == HF_DEV_HOST ? isa_rows[row->isa].name : sm_name(row->isa);
+    info->isa = isa_name(row);
     list_dtypes(row->dtypes, info->dtypes, sizeof info->dtypes);
     memcpy(info->tile, row->tile, sizeof info->tile);
     info->reference = (row->traits & HF_TRAIT_REFERENCE) != 0;

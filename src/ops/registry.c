@@ -3,6 +3,7 @@
 #include "core/kernel.h"
 #include "core/op.h"
 #include "device/host/isa.h"
+#include "device/opencl/opencl.h"
 #if HF_HAVE_CUDA
 #include "device/cuda/cuda.h"
 #endif
@@ -57,6 +58,20 @@ static const struct hf_kernel_table *const cuda_tables[HF_OP_COUNT] = {
 #undef OP
 };
 
+/* HF_OPENCL_OP_<name> is 1 for ops that have a <op>_opencl.c. */
+#define OPENCL_TABLE_(have, name) OR_NULL(IF_##have &hf_##name##_kernels_opencl)
+#define OPENCL_TABLE(have, name) OPENCL_TABLE_(have, name)
+
+#define OP(NAME, name) extern const struct hf_kernel_table hf_##name##_kernels_opencl;
+#include "ops/ops.def"
+#undef OP
+
+static const struct hf_kernel_table *const opencl_tables[HF_OP_COUNT] = {
+#define OP(NAME, name) OPENCL_TABLE(HF_OPENCL_OP_##name, name),
+#include "ops/ops.def"
+#undef OP
+};
+
 const struct hf_op *hf_op_at(int id) { return id >= 0 && id < HF_OP_COUNT ? ops[id] : NULL; }
 
 int hf_op_find(const char *name) {
@@ -78,7 +93,13 @@ const struct hf_kernel *hf_kernel_at(int op, int i) {
         i -= table->count;
     }
     const struct hf_kernel_table *cuda = cuda_tables[op];
-    return cuda != NULL && i < cuda->count ? &cuda->kernels[i] : NULL;
+    if (cuda != NULL) {
+        if (i < cuda->count)
+            return &cuda->kernels[i];
+        i -= cuda->count;
+    }
+    const struct hf_kernel_table *opencl = opencl_tables[op];
+    return opencl != NULL && i < opencl->count ? &opencl->kernels[i] : NULL;
 }
 
 static bool host_kernel_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
@@ -103,6 +124,15 @@ static bool cuda_row_runs(const struct hf_kernel *kernel, int sm, char *why, siz
     return false;
 }
 
+/* Kernels for vectors are for CPUs. */
+static bool opencl_kernel_runs(const struct hf_kernel *kernel, const struct hf_device_props *device,
+                               char *why, size_t why_bytes) {
+    if (device->units > 0 && (kernel->isa & HF_OPENCL_WIDE) <= (device->wide ? 1 : 0))
+        return true;
+    (void)snprintf(why, why_bytes, device->units > 0 ? "is for a CPU" : "needs an OpenCL device");
+    return false;
+}
+
 bool hf_kernel_runs_on(const struct hf_kernel *kernel, const struct hf_device_props *device,
                        char *why, size_t why_bytes) {
     char unread[160];
@@ -110,6 +140,8 @@ bool hf_kernel_runs_on(const struct hf_kernel *kernel, const struct hf_device_pr
         why = unread;
         why_bytes = sizeof unread;
     }
+    if (kernel->device == HF_DEV_OPENCL)
+        return opencl_kernel_runs(kernel, device, why, why_bytes);
     return kernel->device == HF_DEV_CUDA ? cuda_row_runs(kernel, device->sm, why, why_bytes)
                                          : host_kernel_runs(kernel, why, why_bytes);
 }
@@ -130,7 +162,25 @@ static bool some_gpu_runs(const struct hf_kernel *kernel, char *why, size_t why_
 }
 #endif
 
+/* On the first device that can be used. */
+static bool some_opencl_runs(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+    const struct hf_device *opencl = hf_device_of(HF_DEV_OPENCL);
+    char text[200];
+    const int count = opencl->count();
+    for (int i = 0; i < count; i++) {
+        const struct hf_device_props device = hf_opencl_props(i);
+        if (opencl->probe(i, text, sizeof text) == HF_OK &&
+            hf_kernel_runs_on(kernel, &device, why, why_bytes))
+            return true;
+    }
+    if (count == 0 && why != NULL)
+        (void)opencl->probe(0, why, why_bytes);
+    return false;
+}
+
 bool hf_kernel_runs_here(const struct hf_kernel *kernel, char *why, size_t why_bytes) {
+    if (kernel->device == HF_DEV_OPENCL)
+        return some_opencl_runs(kernel, why, why_bytes);
 #if HF_HAVE_CUDA
     if (kernel->device == HF_DEV_CUDA)
         return some_gpu_runs(kernel, why, why_bytes);

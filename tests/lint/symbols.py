@@ -18,8 +18,9 @@ rand srand random srandom strtok localtime gmtime ctime asctime setlocale
 signal sigaction longjmp
 """.split())
 ALLOCATING = set("malloc calloc realloc free posix_memalign aligned_alloc".split())
-# Where the user's own tuning file lies (XDG Base Directory Specification).
-ENVIRONMENT = {"src/core/tune.c": ("XDG_CONFIG_HOME", "HOME")}
+# Where the user's own tuning file and compiled kernels lie (XDG Base Directory Specification).
+ENVIRONMENT = {"src/core/tune.c": ("XDG_CONFIG_HOME", "HOME"),
+               "src/device/opencl/cl_cache.c": ("XDG_CACHE_HOME", "HOME")}
 # C names, and those of C++ functions in CUDA sources; inline and generated ones of nvcc are local.
 OURS = re.compile(r"hf_|_Z\w*?\d+hf_")
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(\s*([^)]*)\)")

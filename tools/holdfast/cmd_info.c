@@ -15,6 +15,7 @@ static const struct variable {
         VARIABLE("UPDATE", "forces a kernel row of update")
 #undef VARIABLE
             {"HF_TUNE_FILE", "tuning file to read instead of the user's own"},
+    {"HF_OPENCL_CACHE", "folder of compiled OpenCL kernels; empty: they are not kept"},
     {"NO_COLOR", "no colours in the progress bar"},
 };
 
@@ -24,7 +25,6 @@ enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
 static const struct part {
     const char *name, *why_not;
 } missing_parts[] = {
-    {"opencl", "OpenCL kernels are not part of this version"},
     {"mpi", "running on several machines is not part of this version"},
 };
 

@@ -93,7 +93,8 @@ int tool_choice(struct argp_state *state, const char *option, const char *text,
 const char *tool_path(struct argp_state *state, const char *option, const char *text);
 
 /* Help of --device and --memory, the same for every verb. */
-#define TOOL_DEVICE_HELP "cpu, cuda, cuda:N or auto (default: the fastest; see 'holdfast info')"
+#define TOOL_DEVICE_HELP                                                                           \
+    "cpu, cuda, cuda:N, opencl, opencl:N or auto (default: the fastest; see 'holdfast info')"
 #define TOOL_MEMORY_HELP                                                                           \
     "Most that data may take, and workspace beside them and the results, such as 512M or 2GiB "    \
     "(default: half of what is free); larger files are read in chunks"

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * OpenCL is found with dlopen() when somebody asks for it first: neither the build nor the start of
+ * the library depends on it. */
+#include "device/opencl/cl_load.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLATFORMS 16
+#define TEXT 8192 /* of a device's own words: extensions are many */
+
+static struct {
+    struct hf_cl_api api;
+    bool loaded;
+    int count;
+    struct hf_cl_info device[HF_CL_DEVICES];
+    char why[200];
+} found;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const char *const libraries[] = {"libOpenCL.so.1", "libOpenCL.so"};
+
+/* The address of a function as a function: ISO C has no cast for it. */
+static bool take(void *library, const char *name, void *function, size_t bytes) {
+    void *address = dlsym(library, name);
+    memcpy(function, &address, bytes);
+    if (address == NULL)
+        (void)snprintf(found.why, sizeof found.why,
+                       "the OpenCL loader has no %s: it is older than OpenCL 1.2", name);
+    return address != NULL;
+}
+
+static bool load(void) {
+    void *library = NULL;
+    for (size_t i = 0; library == NULL && i < sizeof libraries / sizeof *libraries; i++)
+        library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        (void)snprintf(found.why, sizeof found.why,
+                       "there is no OpenCL loader (libOpenCL.so.1); Debian has it in "
+                       "ocl-icd-libopencl1");
+        return false;
+    }
+    bool all = true;
+#define FUNCTION(result, name, arguments)                                                          \
+    all = all && take(library, "cl" #name, &found.api.name, sizeof found.api.name);
+#include "device/opencl/cl_functions.def"
+#undef FUNCTION
+    return all;
+}
+
+/* Cut to fit. */
+static void text_of(hf_cl_device device, hf_cl_uint what, char *text, size_t bytes) {
+    char whole[TEXT] = "";
+    if (found.api.GetDeviceInfo(device, what, sizeof whole - 1, whole, NULL) != HF_CL_SUCCESS)
+        whole[0] = '\0';
+    const size_t length = strlen(whole);
+    const size_t kept = length < bytes ? length : bytes - 1;
+    memcpy(text, whole, kept);
+    text[kept] = '\0';
+}
+
+static hf_cl_ulong number_of(hf_cl_device device, hf_cl_uint what, size_t bytes) {
+    union {
+        hf_cl_uint narrow;
+        hf_cl_ulong wide;
+    } value = {.wide = 0};
+    if (found.api.GetDeviceInfo(device, what, bytes, &value, NULL) != HF_CL_SUCCESS)
+        return 0;
+    return bytes == sizeof value.narrow ? value.narrow : value.wide;
+}
+
+static bool has(const char *extensions, const char *name) {
+    const size_t len = strlen(name);
+    for (const char *at = extensions; (at = strstr(at, name)) != NULL; at += len)
+        if ((at == extensions || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+static void read_extensions(struct hf_cl_info *info) {
+    char text[TEXT];
+    text_of(info->device, HF_CL_DEVICE_EXTENSIONS, text, sizeof text);
+    info->atomics64 = has(text, "cl_khr_int64_base_atomics");
+    info->sub_groups = has(text, "cl_khr_subgroups") || has(text, "cl_intel_subgroups");
+    info->dot8 = has(text, "cl_khr_integer_dot_product");
+    info->matrix = has(text, "cl_intel_subgroup_matrix_multiply_accumulate");
+    info->nvidia = has(text, "cl_nv_device_attribute_query");
+}
+
+static void need(struct hf_cl_info *info, bool there, const char *what) {
+    const size_t used = strlen(info->missing);
+    if (!there)
+        (void)snprintf(info->missing + used, sizeof info->missing - used, "%s%s",
+                       used > 0 ? ", " : "", what);
+}
+
+/* Labels, sums and inertia are those of float64 in IEEE arithmetic: a device that has none gives
+ * other results, so that it is not used. */
+static void judge(struct hf_cl_info *info) {
+    int major = 0, minor = 0;
+    const bool known = sscanf(info->version, "OpenCL %d.%d", &major, &minor) == 2;
+    need(info, known && major * 10 + minor >= 12, "OpenCL 1.2");
+    need(info, number_of(info->device, HF_CL_DEVICE_AVAILABLE, 4) != 0, "to be available");
+    need(info, number_of(info->device, HF_CL_DEVICE_COMPILER_AVAILABLE, 4) != 0, "a compiler");
+    need(info, info->fp64, "float64 (cl_khr_fp64) with denormals");
+    need(info, info->denormals, "denormals in float32");
+}
+
+static void describe(struct hf_cl_info *info) {
+    const hf_cl_ulong ieee = HF_CL_FP_DENORM | HF_CL_FP_INF_NAN | HF_CL_FP_ROUND_TO_NEAREST;
+    hf_cl_device d = info->device;
+    size_t group = 0;
+    text_of(d, HF_CL_DEVICE_NAME, info->name, sizeof info->name);
+    text_of(d, HF_CL_DRIVER_VERSION, info->driver, sizeof info->driver);
+    text_of(d, HF_CL_DEVICE_VERSION, info->version, sizeof info->version);
+    info->type = number_of(d, HF_CL_DEVICE_TYPE, 8);
+    info->units = (uint32_t)number_of(d, HF_CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    info->memory = number_of(d, HF_CL_DEVICE_GLOBAL_MEM_SIZE, 8);
+    info->alloc_most = number_of(d, HF_CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+    info->local = number_of(d, HF_CL_DEVICE_LOCAL_MEM_SIZE, 8);
+    info->unified = number_of(d, HF_CL_DEVICE_HOST_UNIFIED_MEMORY, 4) != 0;
+    if (found.api.GetDeviceInfo(d, HF_CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL) ==
+        HF_CL_SUCCESS)
+        info->group_most = group;
+    const hf_cl_ulong single = number_of(d, HF_CL_DEVICE_SINGLE_FP_CONFIG, 8);
+    info->fp64 = (number_of(d, HF_CL_DEVICE_DOUBLE_FP_CONFIG, 8) & ieee) == ieee;
+    info->denormals = (single & HF_CL_FP_DENORM) != 0;
+    info->fma = (single & HF_CL_FP_FMA) != 0;
+    read_extensions(info);
+    judge(info);
+}
+
+static void list_devices(hf_cl_platform platform) {
+    hf_cl_device device[HF_CL_DEVICES];
+    hf_cl_uint count = 0;
+    if (found.api.GetDeviceIDs(platform, HF_CL_DEVICE_TYPE_ALL, HF_CL_DEVICES, device, &count) !=
+        HF_CL_SUCCESS)
+        return;
+    for (hf_cl_uint i = 0; i < count && i < HF_CL_DEVICES && found.count < HF_CL_DEVICES; i++) {
+        struct hf_cl_info *info = &found.device[found.count++];
+        info->platform = platform;
+        info->device = device[i];
+        if (found.api.GetPlatformInfo(platform, HF_CL_PLATFORM_NAME, sizeof info->platform_name,
+                                      info->platform_name, NULL) != HF_CL_SUCCESS)
+            info->platform_name[0] = '\0';
+        describe(info);
+    }
+}
+
+static void look(void) {
+    hf_cl_platform platform[PLATFORMS];
+    hf_cl_uint count = 0;
+    if (!load())
+        return;
+    found.loaded = true;
+    const hf_cl_int error = found.api.GetPlatformIDs(PLATFORMS, platform, &count);
+    if (error != HF_CL_SUCCESS || count == 0) {
+        (void)snprintf(found.why, sizeof found.why,
+                       "the OpenCL loader finds no platform: install a driver such as "
+                       "pocl-opencl-icd, or name its library in OCL_ICD_VENDORS");
+        return;
+    }
+    for (hf_cl_uint i = 0; i < count && i < PLATFORMS; i++)
+        list_devices(platform[i]);
+    if (found.count == 0)
+        (void)snprintf(found.why, sizeof found.why,
+                       "no OpenCL platform (%u looked at) has a device", (unsigned)count);
+}
+
+const struct hf_cl_api *hf_cl_api(char *why, size_t why_bytes) {
+    (void)pthread_once(&once, look);
+    if (why != NULL)
+        (void)snprintf(why, why_bytes, "%s", found.why);
+    return found.loaded ? &found.api : NULL;
+}
+
+int hf_cl_count(char *why, size_t why_bytes) {
+    return hf_cl_api(why, why_bytes) != NULL ? found.count : 0;
+}
+
+const struct hf_cl_info *hf_cl_at(int i) {
+    return i >= 0 && i < hf_cl_count(NULL, 0) ? &found.device[i] : NULL;
+}
+
+static bool contains(const char *text, const char *part) {
+    for (; *text != '\0'; text++) {
+        size_t i = 0;
+        while (part[i] != '\0' &&
+               tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (part[i] == '\0')
+            return true;
+    }
+    return false;
+}
+
+int hf_cl_find(const char *text) {
+    const int count = *text != '\0' ? hf_cl_count(NULL, 0) : 0;
+    for (int i = 0; i < count; i++)
+        if (contains(found.device[i].name, text) || contains(found.device[i].platform_name, text))
+            return i;
+    return -1;
+}
+
+const char *hf_cl_error_name(hf_cl_int error, char *text, size_t bytes) {
+    static const struct {
+        hf_cl_int error;
+        const char *name;
+    } names[] = {{HF_CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE"},
+                 {HF_CL_COMPILER_NOT_AVAILABLE, "CL_COMPILER_NOT_AVAILABLE"},
+                 {HF_CL_MEM_OBJECT_ALLOCATION_FAILURE, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+                 {HF_CL_OUT_OF_RESOURCES, "CL_OUT_OF_RESOURCES"},
+                 {HF_CL_OUT_OF_HOST_MEMORY, "CL_OUT_OF_HOST_MEMORY"},
+                 {HF_CL_BUILD_PROGRAM_FAILURE, "CL_BUILD_PROGRAM_FAILURE"},
+                 {HF_CL_INVALID_BUFFER_SIZE, "CL_INVALID_BUFFER_SIZE"}};
+    const char *name = "OpenCL error";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].error == error)
+            name = names[i].name;
+    (void)snprintf(text, bytes, "%s (%d)", name, (int)error);
+    return text;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From text to kernels. A program is a source with options; it is built when a context needs it
+ * first, from the binary on disk if there is one. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "device/opencl/cl_cache.h"
+#include "device/opencl/cl_sources.h"
+#include "device/opencl/opencl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OPTIONS 256
+#define KEY 2048
+#define KERNELS 16 /* of a program */
+
+struct hf_cl_built {
+    struct hf_cl_built *next;
+    const char *source;
+    char options[OPTIONS];
+    hf_cl_program program;
+    int count;
+    struct {
+        char name[48];
+        hf_cl_kernel kernel;
+    } kernel[KERNELS];
+};
+
+static const struct hf_cl_source *source_of(const char *name) {
+    const struct hf_cl_source *s = hf_cl_sources;
+    while (s->name != NULL && strcmp(s->name, name) != 0)
+        s++;
+    return s->name != NULL ? s : NULL;
+}
+
+static void all_options(const struct hf_opencl *cl, const char *own, char text[OPTIONS]) {
+    const struct hf_cl_info *info = cl->info;
+    (void)snprintf(text, OPTIONS, "-cl-std=CL1.2 -DHF_WIDE=%d -DHF_ATOMIC64=%d -DHF_FMA=%d %s",
+                   hf_opencl_is_cpu(cl), info->atomics64, info->fma, own != NULL ? own : "");
+}
+
+/* All that decides what the compiler makes. */
+static void key_of(const struct hf_opencl *cl, const struct hf_cl_source *source,
+                   const char *options, char key[KEY]) {
+    const struct hf_cl_source *prelude = source_of(HF_CL_PRELUDE);
+    const struct hf_cl_info *info = cl->info;
+    (void)snprintf(key, KEY, "%s\n%s\n%s\n%s\n%s\n%s\n%zu %08x %zu %08x\n%s\n", HF_VERSION,
+                   info->platform_name, info->name, info->version, info->driver, source->name,
+                   prelude->bytes, (unsigned)hf_crc32c(0, prelude->text, prelude->bytes),
+                   source->bytes, (unsigned)hf_crc32c(0, source->text, source->bytes), options);
+}
+
+/* The last lines that the compiler wrote are behind the error. */
+static void add_log(struct hf_opencl *cl, hf_cl_program program) {
+    size_t bytes = 0;
+    if (cl->api->GetProgramBuildInfo(program, cl->info->device, HF_CL_PROGRAM_BUILD_LOG, 0, NULL,
+                                     &bytes) != HF_CL_SUCCESS)
+        return;
+    char *log = hf_alloc_zero(bytes + 1);
+    if (log != NULL &&
+        cl->api->GetProgramBuildInfo(program, cl->info->device, HF_CL_PROGRAM_BUILD_LOG, bytes, log,
+                                     NULL) == HF_CL_SUCCESS) {
+        const size_t used = strlen(cl->error);
+        (void)snprintf(cl->error + used, sizeof cl->error - used, ": %.300s", log);
+    }
+    hf_free(log);
+}
+
+static hf_status build(struct hf_opencl *cl, hf_cl_program program, const char *options,
+                       const char *name) {
+    char what[96];
+    (void)snprintf(what, sizeof what, "compiling %s.cl", name);
+    const hf_status status = hf_opencl_check(
+        cl, cl->api->BuildProgram(program, 1, &cl->info->device, options, NULL, NULL), what);
+    if (status != HF_OK)
+        add_log(cl, program);
+    return status;
+}
+
+/* From the file at path; NULL: there is none that this driver takes. */
+static hf_cl_program from_disk(struct hf_opencl *cl, const char *path, const char *key,
+                               const char *options, const char *name) {
+    size_t bytes = 0;
+    hf_cl_int error = HF_CL_SUCCESS, taken = HF_CL_SUCCESS;
+    unsigned char *binary = hf_cl_cache_load(path, key, &bytes);
+    if (binary == NULL)
+        return NULL;
+    const unsigned char *view = binary;
+    hf_cl_program program = cl->api->CreateProgramWithBinary(cl->context, 1, &cl->info->device,
+                                                             &bytes, &view, &taken, &error);
+    hf_free(binary);
+    if (error != HF_CL_SUCCESS || taken != HF_CL_SUCCESS || program == NULL)
+        return NULL;
+    if (build(cl, program, options, name) == HF_OK)
+        return program;
+    (void)cl->api->ReleaseProgram(program);
+    return NULL;
+}
+
+static void to_disk(struct hf_opencl *cl, const char *path, const char *key,
+                    hf_cl_program program) {
+    size_t bytes = 0;
+    if (cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+            HF_CL_SUCCESS ||
+        bytes == 0)
+        return;
+    unsigned char *binary = hf_alloc(bytes);
+    if (binary != NULL && cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARIES, sizeof binary,
+                                                  &binary, NULL) == HF_CL_SUCCESS)
+        hf_cl_cache_store(path, key, binary, bytes);
+    hf_free(binary);
+}
+
+static hf_status from_text(struct hf_opencl *cl, const struct hf_cl_source *source,
+                           const char *options, hf_cl_program *program) {
+    const struct hf_cl_source *prelude = source_of(HF_CL_PRELUDE);
+    const char *text[2] = {prelude->text, source->text};
+    const size_t bytes[2] = {prelude->bytes, source->bytes};
+    hf_cl_int error = HF_CL_SUCCESS;
+    hf_cl_program made = cl->api->CreateProgramWithSource(cl->context, 2, text, bytes, &error);
+    HF_TRY(hf_opencl_check(cl, error, "program"));
+    const hf_status status = build(cl, made, options, source->name);
+    if (status != HF_OK)
+        (void)cl->api->ReleaseProgram(made);
+    else
+        *program = made;
+    return status;
+}
+
+/* The note is there while the driver compiles, which may crash. */
+static hf_status compile(struct hf_opencl *cl, const struct hf_cl_source *source,
+                         const char *options, hf_cl_program *program) {
+    char key[KEY], path[HF_CL_PATH], note[HF_CL_PATH];
+    key_of(cl, source, options, key);
+    const bool keeps = hf_cl_cache_path(key, path);
+    *program = keeps ? from_disk(cl, path, key, options, source->name) : NULL;
+    if (*program != NULL)
+        return HF_OK;
+    if (keeps && !hf_cl_cache_begin(path, note)) {
+        (void)snprintf(cl->error, sizeof cl->error,
+                       "the driver %s %s crashed twice when it compiled %s.cl: use another device "
+                       "or driver; to try again remove %.300s",
+                       cl->info->platform_name, cl->info->driver, source->name, note);
+        return HF_E_DEVICE;
+    }
+    const hf_status status = from_text(cl, source, options, program);
+    if (keeps && status == HF_OK)
+        to_disk(cl, path, key, *program);
+    if (keeps)
+        hf_cl_cache_end(note);
+    return status;
+}
+
+static struct hf_cl_built *known(struct hf_opencl *cl, const char *source, const char *options) {
+    struct hf_cl_built *b = cl->built;
+    while (b != NULL && (strcmp(b->source, source) != 0 || strcmp(b->options, options) != 0))
+        b = b->next;
+    return b;
+}
+
+static hf_status program_of(struct hf_opencl *cl, const struct hf_cl_job *job,
+                            struct hf_cl_built **built) {
+    char options[OPTIONS];
+    all_options(cl, job->options, options);
+    *built = known(cl, job->source, options);
+    if (*built != NULL)
+        return HF_OK;
+    const struct hf_cl_source *source = source_of(job->source);
+    struct hf_cl_built *b = source != NULL ? hf_alloc_zero(sizeof *b) : NULL;
+    if (b == NULL) {
+        (void)snprintf(cl->error, sizeof cl->error, "no memory, or no source, for %s.cl",
+                       job->source);
+        return HF_E_NOMEM;
+    }
+    const hf_status status = compile(cl, source, options, &b->program);
+    if (status != HF_OK) {
+        hf_free(b);
+        return status;
+    }
+    b->source = source->name;
+    memcpy(b->options, options, sizeof options);
+    b->next = cl->built;
+    cl->built = b;
+    *built = b;
+    return HF_OK;
+}
+
+hf_status hf_opencl_kernel(struct hf_opencl *cl, const struct hf_cl_job *job,
+                           hf_cl_kernel *kernel) {
+    struct hf_cl_built *b = NULL;
+    hf_cl_int error = HF_CL_SUCCESS;
+    HF_TRY(program_of(cl, job, &b));
+    for (int i = 0; i < b->count; i++)
+        if (strcmp(b->kernel[i].name, job->kernel) == 0) {
+            *kernel = b->kernel[i].kernel;
+            return HF_OK;
+        }
+    if (b->count == KERNELS) {
+        (void)snprintf(cl->error, sizeof cl->error, "%s.cl has more than %d kernels", job->source,
+                       KERNELS);
+        return HF_E_DEVICE;
+    }
+    hf_cl_kernel made = cl->api->CreateKernel(b->program, job->kernel, &error);
+    HF_TRY(hf_opencl_check(cl, error, job->kernel));
+    (void)snprintf(b->kernel[b->count].name, sizeof b->kernel[0].name, "%s", job->kernel);
+    b->kernel[b->count++].kernel = made;
+    *kernel = made;
+    return HF_OK;
+}
+
+void hf_opencl_forget(struct hf_opencl *cl) {
+    for (struct hf_cl_built *b = cl->built, *next; b != NULL; b = next) {
+        next = b->next;
+        for (int i = 0; i < b->count; i++)
+            (void)cl->api->ReleaseKernel(b->kernel[i].kernel);
+        (void)cl->api->ReleaseProgram(b->program);
+        hf_free(b);
+    }
+    cl->built = NULL;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Centroids as float64 in panels of 8, [panels, d, 8], so that a work-item compares a row with 8 at
+ * once; |c| of each. Slots behind the last centroid repeat it. */
+
+__kernel void panels_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(panels),
+                          GLOBAL(norms)) {
+    __global const uchar *centers = VIEW(const uchar, c);
+    __global double *panel = VIEW(double, panels);
+    FOR_MINE(slot, (k + 7) / 8 * 8) {
+        __global const uchar *row = row_of(centers, slot < k ? slot : k - 1, stride, type);
+        for (long j = 0; j < d; j++)
+            panel[(slot / 8 * d + j) * 8 + slot % 8] = load(row, j, type);
+        VIEW(double, norms)[slot] = norm_of(row, type, d);
+    }
+}
