@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign, the parts that no tile has: rows that bounds decide, rows that are compared with all
+ * centroids in float64, and what is needed to know of the centroids. */
+
+/* struct hf_assign_stats */
+enum { CHANGED, SKIPPED, PARTIAL, RECHECKED, WIDE, PAIRS };
+
+#define UP (1 + 0x1p-22f) /* pays for one rounding of a sum */
+#define LOW (1 - 0x1p-22f)
+
+/* Rows that bounds leave open, into list: their number is added to count[0].
+ * docs/numerics/bounds.md */
+__kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c_type,
+                          long c_stride, long n, long d, GLOBAL(labels), GLOBAL(upper),
+                          GLOBAL(lower), GLOBAL(drift), GLOBAL(half), int most_index, float most,
+                          float second, GLOBAL(list), GLOBAL(count), GLOBAL(stats)) {
+    __global const int *label_of = VIEW(const int, labels);
+    __global const float *drift_of = VIEW(const float, drift);
+    __global const float *half_of = VIEW(const float, half);
+    long skipped = 0;
+    FOR_MINE(i, n) {
+        const int label = label_of[i];
+        int open = label < 0;
+        if (!open) {
+            const float moved = drift_of[label];
+            const float others = label == most_index ? second : most;
+            float up = VIEW(float, upper)[i], low = VIEW(float, lower)[i];
+            low = others > 0 ? fmax((low - others) * LOW, 0.0f) : low;
+            up = moved > 0 ? (up + moved) * UP : up;
+            const float reach = half_of ? fmax(low, half_of[label]) : low;
+            if (!(up < reach) && moved > 0) {
+                const double own = reference_distance(
+                    EUCLIDEAN, row_of(VIEW(const uchar, x), i, x_stride, x_type), x_type,
+                    row_of(VIEW(const uchar, c), label, c_stride, c_type), c_type, d);
+                up = fmin(up, (float)sqrt(own) * (1 + 0x1p-20f) + 0x1p-126f);
+            }
+            open = !(up < reach);
+            if (!open) {
+                VIEW(float, upper)[i] = up;
+                VIEW(float, lower)[i] = low;
+            }
+        }
+        if (open)
+            VIEW(int, list)[next_number(VIEW(long, count))] = (int)i;
+        skipped += !open;
+    }
+    if (skipped > 0)
+        add_long(VIEW(long, stats) + SKIPPED, skipped);
+}
+
+/* Rows of `list` (NULL: all), count[0] of them (NULL: n), against all centroids in float64. */
+__kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLOBAL(norms), long n,
+                           long k, long d, int metric, GLOBAL(list), GLOBAL(count), GLOBAL(labels),
+                           GLOBAL(upper), GLOBAL(lower), GLOBAL(stats)) {
+    __global const int *row_number = VIEW(const int, list);
+    __global const long *some = VIEW(const long, count);
+    const long rows = some ? *some : n;
+    long changed = 0, done = 0;
+    FOR_MINE(slot, rows) {
+        const long i = row_number ? row_number[slot] : slot;
+        __global const uchar *row = row_of(VIEW(const uchar, x), i, stride, type);
+        const double norm = metric == COSINE ? norm_of(row, type, d) : 0;
+        double least = INFINITY, next = INFINITY;
+        int label = 0;
+        for (long g = 0; g < (k + 7) / 8; g++) {
+            double own[8];
+            vstore8(distances8(metric, row, type, norm, VIEW(const double, panels) + g * 8 * d,
+                               VIEW(const double, norms) + g * 8, d),
+                    0, own);
+            for (int l = 0; l < 8 && g * 8 + l < k; l++) {
+                if (own[l] < least) {
+                    next = least;
+                    least = own[l];
+                    label = (int)(g * 8 + l);
+                } else if (own[l] < next) {
+                    next = own[l];
+                }
+            }
+        }
+        changed += VIEW(int, labels)[i] != label;
+        VIEW(int, labels)[i] = label;
+        done++;
+        if (upper_offset == ULONG_MAX)
+            continue;
+        const double slack = (double)(d + 4) * 0x1p-52;
+        VIEW(float, upper)[i] =
+            (float)(sqrt(least) * (1 + slack)) * (1 + 0x1p-20f) + 0x1p-126f;
+        VIEW(float, lower)[i] =
+            fmin((float)(sqrt(next) * (1 - slack)) * (1 - 0x1p-20f), FLT_MAX);
+    }
+    if (changed > 0)
+        add_long(VIEW(long, stats) + CHANGED, changed);
+    if (done > 0) {
+        add_long(VIEW(long, stats) + RECHECKED, done);
+        add_long(VIEW(long, stats) + WIDE, done);
+        add_long(VIEW(long, stats) + PAIRS, done * k);
+    }
+}
+
+/* For each centroid |c|, the length of (c - shift) * scale, and the largest |component|, all in
+ * float64: [3, k]. shift: float, NULL means 0. */
+__kernel void assign_lengths(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
+                             double scale, GLOBAL(lengths)) {
+    __global const float *off = VIEW(const float, shift);
+    __global double *length = VIEW(double, lengths);
+    FOR_MINE(i, k) {
+        __global const uchar *row = row_of(VIEW(const uchar, c), i, stride, type);
+        double sum = 0, most = 0;
+        for (long j = 0; j < d; j++) {
+            const double v = load(row, j, type);
+            const double t = (v - (off ? (double)off[j] : 0)) * scale;
+            sum += t * t;
+            most = fmax(most, fabs(v));
+        }
+        length[i] = norm_of(row, type, d);
+        length[k + i] = sqrt(sum);
+        length[2 * k + i] = most;
+    }
+}
