@@ -5,7 +5,7 @@
 # their like. Does nothing, and needs no network, when all is there. --list prints what is missing.
 set -eu
 
-# package  probe: c:COMMAND found in PATH, h:HEADER found, l:FILE found below /usr/lib, p:MODULE that some
+# package  probe: c:COMMAND found in PATH, h:HEADER found, l:FILE found below /usr/lib, f:FILE, p:MODULE that some
 # python3 can import
 build_packages="
 gcc c:gcc
@@ -27,7 +27,10 @@ clang c:clang
 clang-format-14 c:clang-format-14
 clang-tidy-14 c:clang-tidy-14
 binutils c:objdump
-libblas-test l:blas/xblat3d"
+libblas-test l:blas/xblat3d
+ocl-icd-libopencl1 l:libOpenCL.so.1
+pocl-opencl-icd f:/etc/OpenCL/vendors/pocl.icd
+opencl-c-headers h:CL/cl.h"
 docs_packages="
 doxygen c:doxygen"
 
@@ -47,6 +50,7 @@ present() {
         done
         return 1
         ;;
+    f:*) [ -e "${1#f:}" ] ;;
     p:*)
         for python in python3 /usr/bin/python3; do
             "$python" -c "import ${1#p:}" 2>/dev/null && return 0

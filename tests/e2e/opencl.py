@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command on an OpenCL device writes the bytes that it writes on the CPU, and says what is wrong with
+devices, caches and memory. Skipped where there is no platform."""
+import glob
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from cli import (CITIES, DIGITS, FAILED, RESOURCES, SIFT, USAGE, Skip, check, content, equal, fit,  # noqa: E402
+                 holdfast, loads, main, same_files, scratch, start, test)
+
+NONE = {"OCL_ICD_VENDORS": "/nonexistent"}
+
+
+def need_device():
+    devices = loads(holdfast("info", "--json").out)["devices"]
+    ours = [d for d in devices if d["name"].startswith("opencl")]
+    if not any(d["available"] for d in ours):
+        raise Skip("; ".join(d["text"] for d in ours))
+    return [d for d in ours if d["available"]][0]
+
+
+def both(data, *args):
+    """Reports of the same fit on the CPU and with OpenCL; their files are equal."""
+    cpu, cl = scratch("cpu"), scratch("cl")
+    reports = [fit(data, *args, "--device", d, out=o) for d, o in (("cpu", cpu), ("opencl", cl))]
+    same_files(cpu, cl)
+    equal(*[r["result"] for r in reports], what="results")
+    return reports
+
+
+@test
+def same_bytes():
+    need_device()
+    reports = both(SIFT, "-k", 20, "--max-iter", 6)
+    equal([r["options"]["device"] for r in reports], ["cpu", "opencl:0"])
+    both(DIGITS, "-k", 12, "--metric", "cosine", "--init", "kmeans-parallel", "--max-iter", 5)
+    both(CITIES, "-k", 40, "--max-iter", 5, "--n-init", 2, "--empty", "split")
+
+
+@test
+def predictions():
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 4, "--device", "cpu", out=scratch("fitted"))
+    for verb in ("predict", "transform"):
+        for device in ("cpu", "opencl"):
+            holdfast(verb, SIFT, "--from", scratch("fitted"), "--device", device, "-o",
+                     scratch(f"{verb}-{device}.npy"))
+        equal(content(scratch(f"{verb}-cpu.npy")), content(scratch(f"{verb}-opencl.npy")), what=verb)
+
+
+@test
+def streamed_and_resumed():
+    """With less memory than the rows need they pass through the device; a checkpoint moves to the CPU."""
+    need_device()
+    args = [SIFT, "-k", 10, "--tol", 0, "--max-iter", 8]
+    whole, part, end, less = scratch("whole"), scratch("part"), scratch("end"), scratch("less")
+    fit(*args, "--device", "cpu", out=whole)
+    fit(*args, "--device", "opencl", "--memory", "1500K", out=less)
+    same_files(whole, less)
+    checkpoint = scratch("half.hfc")
+    fit(*args[:-1], 3, "--device", "opencl", "--checkpoint", checkpoint, "--every", 1, out=part)
+    fit(*args, "--device", "cpu", "--resume", checkpoint, out=end)
+    same_files(whole, end)
+
+
+@test
+def names():
+    device = need_device()
+    word = device["text"].split()[0]
+    for name in ("opencl:0", "opencl:" + word, "opencl:" + word.upper()):
+        equal(fit(DIGITS, "-k", 3, "--max-iter", 2, "--device", name)["options"]["device"], "opencl:0")
+    for name in ("opencl:no such device", "opencl:", "openclx"):
+        result = holdfast("kmeans", DIGITS, "-k", 3, "--device", name, code=USAGE)
+        check("no device is called" in result.err, result)
+    result = holdfast("kmeans", DIGITS, "-k", 3, "--device", "opencl:99", code=RESOURCES)
+    check("numbered from 0" in result.err, result)
+
+
+@test
+def no_platform():
+    result = holdfast("kmeans", DIGITS, "-k", 3, "--device", "opencl", code=RESOURCES, env=NONE)
+    check("opencl" in result.err and ("finds no platform" in result.err or "no OpenCL loader" in result.err),
+          result)
+    devices = loads(holdfast("info", "--json", env=NONE).out)["devices"]
+    equal([d["available"] for d in devices if d["name"].startswith("opencl")], [False])
+    fit(DIGITS, "-k", 3, "--max-iter", 2, env=NONE)  # auto goes on with the CPU
+
+
+@test
+def what_devices_have():
+    text = need_device()["text"]
+    for word in ("units", "GiB", "fp64", "64-bit atomics", "sub-groups", "matrix"):
+        check(word in text, text)
+
+
+def label(cache, out, code=0, **env):
+    return holdfast("predict", SIFT, "--from", scratch("fitted"), "--device", "opencl", "-o", out,
+                    env={"HF_OPENCL_CACHE": cache, **env}, code=code)
+
+
+@test
+def damaged_cache():
+    """Binaries that are cut, changed, empty or of something else are compiled anew and replaced."""
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
+    cache, good, out = scratch("cache"), scratch("good.npy"), scratch("out.npy")
+    label(cache, good)
+    files = sorted(glob.glob(os.path.join(cache, "*.bin")))
+    check(len(files) >= 3, f"{files}")
+    sizes = [os.path.getsize(f) for f in files]
+    lot = random.Random(7)
+    for number, path in enumerate(files):
+        data = bytearray(content(path))
+        if number % 3 == 0:
+            data = data[:len(data) // 2]
+        elif number % 3 == 1:
+            data[lot.randrange(len(data))] ^= 0x10
+        else:
+            data = bytearray()
+        with open(path, "wb") as f:
+            f.write(data)
+    os.rename(files[0], files[0] + ".was")
+    os.rename(files[1], files[0])
+    label(cache, out)
+    equal(content(good), content(out), what="labels")
+    equal([os.path.getsize(f) for f in files], sizes, what="sizes of binaries")
+    equal(glob.glob(os.path.join(cache, "*.note")), [], what="notes")
+
+
+@test
+def no_cache():
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
+    with open(scratch("file"), "w"):
+        pass
+    for cache in ("", scratch("file"), "relative"):  # none, not a folder, not a path that is used
+        label(cache, scratch("out.npy"))
+    check(not os.path.exists("relative"), "a relative path was used")
+
+
+@test
+def two_processes():
+    """Both compile, both write the same files."""
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
+    cache = scratch("shared")
+    os.environ["HF_OPENCL_CACHE"] = cache
+    outs = [scratch(f"two-{i}.npy") for i in range(2)]
+    both_run = [start("predict", SIFT, "--from", scratch("fitted"), "--device", "opencl", "-o", out)
+                for out in outs]
+    for process in both_run:
+        _, err = process.communicate(timeout=300)
+        equal(process.returncode, 0, what=err.decode())
+    equal(*map(content, outs), what="labels")
+    before = {f: content(f) for f in glob.glob(os.path.join(cache, "*.bin"))}
+    label(cache, scratch("third.npy"))
+    equal({f: content(f) for f in glob.glob(os.path.join(cache, "*"))}, before, what="files")
+
+
+@test
+def a_compiler_that_crashes():
+    """What a process leaves that died while it compiled is known to the next, which tries once more."""
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
+    cache, out = scratch("crash"), scratch("out.npy")
+    label(cache, out)
+    path = sorted(glob.glob(os.path.join(cache, "*.bin")))[0]
+    gone = start("version")  # a process that is no more
+    gone.communicate()
+    for deaths, code in ((0, 0), (1, FAILED)):
+        os.remove(path)
+        note = path + ".note"
+        with open(note, "w") as f:
+            f.write(f"{gone.pid} {deaths}\n")
+        result = label(cache, out, code=code)
+        if code:
+            check("crashed twice" in result.err and note in result.err, result)
+            os.remove(note)
+            label(cache, out)
+        else:
+            check(not os.path.exists(note), "the note stays")
+
+
+if __name__ == "__main__":
+    main()
