@@ -14,7 +14,7 @@ VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/c
 # What a verb needs before it looks at others, or to be done soon.
 NEEDED = {"kmeans": ["x.npy", "-k", "2"], "predict": ["x.npy", "--centroids", "c.npy", "-o", "l.npy"],
           "transform": ["x.npy", "--centroids", "c.npy", "-o", "d.npy"], "score": ["x.npy", "--centroids", "c.npy"],
-          "gemm": ["a.npy", "b.npy", "-o", "c.npy"],
+          "gemm": ["a.npy", "b.npy", "-o", "c.npy"], "solve": ["A.mtx"],
           "plan": ["assign", "1", "1", "1"], "bench": ["--shape", "1,1,1", "--budget", "0.001"],
           "tune": ["--shape", "1,1,1", "--budget", "0.001", "-o", "t.tune"]}
 

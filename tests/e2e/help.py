@@ -15,7 +15,7 @@ def top_level():
     text = holdfast("--help").out
     for verb in VERBS:
         check(re.search(rf"^  {verb} ", text, re.M), f"--help does not list {verb}")
-    for code in ("0", "1", "2", "3", "4", "5", "130"):
+    for code in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
         check(re.search(rf"^  {code} ", text, re.M), f"--help does not explain exit code {code}")
     equal(holdfast("help").out, text)
     check(re.fullmatch(r"holdfast \d+\.\d+\.\d+\n", holdfast("--version").out), "version")

@@ -23,6 +23,12 @@ _holdfast_values() {
     *:--header) echo auto yes no ;;
     gemm:--type) echo auto f32 f64 i8 ;;
     gemm:--out-type) echo auto f32 ;;
+    solve:--method) echo auto jacobi gauss-seidel async schwarz cg chebyshev ;;
+    solve:--precond) echo auto jacobi blocks ;;
+    solve:--partition) echo auto strips graph ;;
+    solve:--timing) echo tagged free ;;
+    solve:--coarse) echo auto on off ;;
+    solve:--inside) echo f64 f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;
     inject:--guard) echo correct detect sampled off ;;

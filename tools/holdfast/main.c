@@ -24,7 +24,7 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out) {
     fputs("Usage: holdfast VERB [OPTION...] [ARGUMENT...]\n"
-          "Exact and repeatable k-means, and products of matrices.\n\nVerbs:\n",
+          "Exact and repeatable k-means, products of matrices, sparse linear systems.\n\nVerbs:\n",
           out);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
@@ -41,11 +41,13 @@ static void print_help(FILE *out) {
           "  5    corrupted: a damaged checkpoint, or arithmetic that went wrong\n"
           "  6    a test did not run, or not wholly: it has neither passed nor failed\n"
           "  7    nothing wrong, but the cores were busy with other programs (screen)\n"
+          "  8    not converged: solve stopped before the tolerance; its best x was written\n"
           "  130  interrupted: SIGINT, SIGTERM or SIGHUP; results so far, if any, were written\n"
           "\nFirst steps:\n"
           "  holdfast kmeans data.npy -k 10 -o result\n"
           "  holdfast predict more.npy --from result -o labels.npy\n"
-          "  holdfast gemm a.npy b.npy -o product.npy\n",
+          "  holdfast gemm a.npy b.npy -o product.npy\n"
+          "  holdfast solve A.mtx -b b.npy -o x.npy\n",
           out);
 }
 

@@ -65,8 +65,7 @@ static int terminal_width(void) {
     return columns && atoi(columns) > 0 ? atoi(columns) : 80;
 }
 
-/* "label [=====     ] text", as much of it as the line holds. */
-static void draw(struct progress *p, const char *label, double part, const char *text) {
+void progress_draw(struct progress *p, const char *label, double part, const char *text) {
     enum { LONG = 20, SHORT = 10, ROOMY = 100 };
     const int width = terminal_width() - 1;
     const int length = width < ROOMY ? SHORT : LONG;
@@ -100,7 +99,7 @@ static void seeding(struct progress *p, int restart, int64_t done, int64_t total
              tool_count_text(total));
     const bool finished = done >= total;
     if (p->terminal && (now - p->last_drawn >= REDRAW_SECONDS)) {
-        draw(p, label, total > 0 ? (double)done / (double)total : 0, text);
+        progress_draw(p, label, total > 0 ? (double)done / (double)total : 0, text);
     } else if (!p->terminal && (finished || now - p->last_drawn >= SLOW_SECONDS)) {
         fprintf(stderr, "%s: %s, %s\n", label, text, tool_seconds_text(now - p->run_started));
         p->last_drawn = now;
@@ -134,7 +133,7 @@ static void iterating(struct progress *p, int restart, int iteration,
     snprintf(text, sizeof text,
              "at most %s left  %.3g M rows/s  inertia %.6g  shift %.2g  changed %.2f %%",
              tool_seconds_text(left), rate * 1e-6, it->inertia, it->shift, changed);
-    draw(p, label, spent / (spent + left), text);
+    progress_draw(p, label, spent / (spent + left), text);
 }
 
 int progress_step(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
@@ -155,7 +154,7 @@ static void passing(struct progress *p, double part) {
     snprintf(text, sizeof text, "%.0f %%, about %s left", 100 * part,
              tool_seconds_text(part > 0 ? spent * (1 - part) / part : INFINITY));
     if (p->terminal) {
-        draw(p, p->what, part, text);
+        progress_draw(p, p->what, part, text);
     } else {
         fprintf(stderr, "%s: %s\n", p->what, text);
         p->last_drawn = tool_now();

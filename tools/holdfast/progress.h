@@ -37,6 +37,10 @@ int progress_rows(struct progress *p, int64_t done, int64_t total);
 /* A hf_kmeans_warning; user is a struct progress: keeps the text and, unless quiet, prints it. */
 void progress_warn(void *user, const char *text);
 
+/* "label [=====     ] text" on the terminal, as much of it as the line holds; `part` of the bar is
+ * full. */
+void progress_draw(struct progress *p, const char *label, double part, const char *text);
+
 /* Take the bar off the terminal. */
 void progress_close(struct progress *p);
 

@@ -18,6 +18,7 @@ enum exit_code {
     EXIT_CORRUPT = 5,   /* a damaged checkpoint, or wrong arithmetic that could not be repaired */
     EXIT_NOT_RUN = 6,   /* a test, or a part of one, did not run: neither passed nor failed */
     EXIT_BUSY = 7,      /* nothing wrong, but other programs kept the cores from being tested hot */
+    EXIT_NOT_CONVERGED = 8, /* solve: the best x so far was written */
     EXIT_INTERRUPTED = 130
 };
 

@@ -23,7 +23,7 @@ SIFT = os.path.join(DATA, "sift5k-128d", "sift5k_base.fvecs")
 FASHION = os.path.join(DATA, "fashion-mnist", "t10k-images-idx3-ubyte.gz")
 
 # Exit codes as documented.
-DONE, FAILED, USAGE, INPUT, RESOURCES, CORRUPT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+DONE, FAILED, USAGE, INPUT, RESOURCES, CORRUPT, UNCONVERGED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 8, 130
 
 _tests = []
 _scratch = None
