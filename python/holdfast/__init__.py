@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""k-means, exact and repeatable, on CPUs and NVIDIA GPUs.
+"""k-means, exact and repeatable, on CPUs and NVIDIA GPUs; sparse linear systems by relaxation.
 
 ``KMeans`` is scikit-learn's estimator; ``k_means`` and ``kmeans_plusplus`` are its functions.
 ``patch_sklearn()`` puts them in the place of scikit-learn's own. ``source()`` and ``load()`` read
-data files, in memory or beyond it. ``matmul()`` multiplies matrices.
+data files, in memory or beyond it. ``matmul()`` multiplies matrices; ``solve`` and ``Smoother`` take
+sparse ones.
 """
 
 from typing import Any
@@ -18,12 +19,15 @@ from .functions import k_means, kmeans_plusplus
 from .kmeans import KMeans
 from .patch import patch_sklearn, unpatch_sklearn
 from .products import matmul
+from .relaxation import Smoother, Solution, solve
 
 __all__ = [
     "Event",
     "HoldfastError",
     "KMeans",
     "RowSource",
+    "Smoother",
+    "Solution",
     "__version__",
     "errors",
     "k_means",
@@ -31,6 +35,7 @@ __all__ = [
     "load",
     "matmul",
     "patch_sklearn",
+    "solve",
     "source",
     "unpatch_sklearn",
 ]

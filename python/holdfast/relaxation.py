@@ -1,0 +1,510 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse linear systems: solve them, or smooth them inside somebody else's solver."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _call, _library, _log, errors
+from ._library import lib
+from ._progress import Interrupts, deliver
+
+__all__ = ["Smoother", "Solution", "solve"]
+
+_addressof = C.addressof
+_F32, _F64 = np.dtype("f4"), np.dtype("f8")
+_METHODS = ("auto", "jacobi", "gauss-seidel", "async", "schwarz", "cg", "chebyshev")
+_PRECONDS = ("auto", "jacobi", "blocks")
+_PARTITIONS = ("auto", "strips", "graph")
+_TIMINGS = ("tagged", "free")
+_SWITCH = {None: 0, True: 1, False: 2}
+_STOPS = ("none", "tol", "stall", "diverged", "time", "max_iter", "cancelled", "broke_down")
+
+
+def _choice(name: str, value: Any, names: tuple[str, ...]) -> int:
+    if value not in names:
+        raise errors.InvalidArgumentError(f"{name}={value!r}: must be one of {', '.join(names)}")
+    return names.index(value)
+
+
+class _Matrix:
+    """A sparse matrix as hf_csr, and the arrays that it borrows: those of SciPy where they fit."""
+
+    __slots__ = ("columns", "dtype", "shape", "starts", "struct", "values")
+
+    def __init__(self, A: Any) -> None:
+        if not all(hasattr(A, part) for part in ("indptr", "indices", "data")) or (
+            getattr(A, "format", "csr") != "csr"
+        ):
+            if not hasattr(A, "tocsr"):
+                raise errors.InvalidArgumentError(
+                    f"A is a {type(A).__name__}: a sparse matrix is needed, as "
+                    "scipy.sparse.csr_array(A) makes one"
+                )
+            A = A.tocsr()
+        if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
+            raise errors.InvalidArgumentError(f"A has shape {A.shape}: it must be square")
+        if A.data.dtype.kind not in "biuf":
+            raise errors.DataError(f"A holds {A.data.dtype}: only real matrices are solved")
+        kind = _F32 if A.data.dtype == _F32 else _F64
+        self.shape = (int(A.shape[0]), int(A.shape[1]))
+        self.dtype = kind
+        self.starts = np.ascontiguousarray(A.indptr, np.int64)
+        self.columns = np.ascontiguousarray(A.indices, np.int32)
+        self.values = np.ascontiguousarray(A.data, kind)
+        n, elements = self.shape[0], self.starts[-1]
+        if len(self.starts) != n + 1 or elements > min(len(self.columns), len(self.values)):
+            raise errors.DataError("A is damaged: its indptr does not fit its indices and data")
+        self.struct = _abi.Csr(
+            n,
+            n,
+            1 if kind is _F32 else 2,
+            self.starts.ctypes.data,
+            self.columns.ctypes.data,
+            self.values.ctypes.data,
+        )
+
+
+def _options(
+    *,
+    method: str = "auto",
+    precond: str = "auto",
+    partition: str = "auto",
+    timing: str = "tagged",
+    tol: float = 1e-10,
+    maxiter: int | None = None,
+    max_seconds: float | None = None,
+    block: int | None = None,
+    sweeps: int | None = None,
+    overlap: int | None = None,
+    damping: float | None = None,
+    coarse: bool | None = None,
+    symmetric: bool = False,
+    inside: Any = np.float64,
+    memory_bytes: int | None = None,
+) -> _abi.RelaxOpts:
+    if np.dtype(inside) not in (_F32, _F64):
+        raise errors.InvalidArgumentError(f"inside={inside!r}: must be float32 or float64")
+    return _abi.RelaxOpts(
+        method=_choice("method", method, _METHODS),
+        precond=_choice("precond", precond, _PRECONDS),
+        partition=_choice("partition", partition, _PARTITIONS),
+        timing=_choice("timing", timing, _TIMINGS),
+        tol=tol if tol > 0 else -1.0,
+        max_iter=maxiter or 0,
+        max_seconds=max_seconds or 0.0,
+        block_rows=block or 0,
+        local_sweeps=sweeps or 0,
+        overlap=0 if overlap is None else overlap or -1,
+        damping=damping or 0.0,
+        coarse=_SWITCH[coarse],
+        symmetric=int(symmetric),
+        inside=1 if np.dtype(inside) == _F32 else 2,
+        memory_bytes=memory_bytes or 0,
+    )
+
+
+def _dense(name: str, value: Any, n: int) -> np.ndarray[Any, Any]:
+    """A right-hand side or start as contiguous float64, one-dimensional or not."""
+    a = np.ascontiguousarray(value, _F64)
+    if a.ndim not in (1, 2) or a.shape[0] != n:
+        raise errors.InvalidArgumentError(
+            f"{name} has shape {a.shape}: it must be ({n},) or ({n}, columns), as A is {n} x {n}"
+        )
+    return a
+
+
+def _view(a: np.ndarray[Any, Any]) -> _abi.Array:
+    cols = 1 if a.ndim == 1 else a.shape[1]
+    return _abi.Array(a.ctypes.data, 2, a.shape[0], cols, cols)
+
+
+class _Result(_abi.RelaxResult):
+    """A result that frees what the library holds for it."""
+
+    def __del__(self, _clear: Any = lib.hf_relax_result_clear, _at: Any = _addressof) -> None:
+        _clear(_at(self))
+
+
+class Solution:
+    """What :func:`solve` found.
+
+    Attributes
+    ----------
+    x : ndarray of the shape of b
+        The solution; the best one seen where it did not converge.
+    converged : bool
+        Every column is within the tolerance, by a residual computed anew from A at the end.
+    stop : str
+        Why it ended: "tol", "stall", "diverged", "time", "max_iter", "cancelled" or "broke_down".
+    residual : float
+        The true \\|b - A x\\| / \\|b\\|, of the worst column.
+    iterations : int
+        Of the column that took most.
+    method : str
+        The method that was used.
+    advice : str
+        What `auto` chose and why, or why relaxation is the wrong tool here; "" for nothing to say.
+    history : list of ndarray
+        For each column the residual before the first iteration and after each (every
+        ``columns[j]["history_step"]``-th) one.
+    columns : list of dict
+        For each column: stop, iterations, residual, checks, refused, history_step, seconds.
+    report : dict
+        What else there is to know: preconditioner, blocks, spectrum, faults, times, memory.
+    """
+
+    def __init__(self, x: np.ndarray[Any, Any], r: _Result) -> None:
+        self.x = x
+        self.converged = bool(r.converged)
+        self.stop = _STOPS[r.stop]
+        self.residual = r.residual
+        self.iterations = r.iterations
+        self.method = _METHODS[r.method]
+        self.advice = r.advice.decode("utf-8", "replace")
+        found = [r.columns[j] for j in range(r.rhs)]
+        self.history = [_call.copy_of(c.history, c.history_count, "f8") for c in found]
+        self.columns = [
+            {
+                "stop": _STOPS[c.stop],
+                "iterations": c.iterations,
+                "residual": c.residual,
+                "checks": c.checks,
+                "refused": c.refused,
+                "history_step": c.history_step,
+                "seconds": c.seconds,
+            }
+            for c in found
+        ]
+        self.report = {
+            "precond": _PRECONDS[r.precond] if r.precond else None,
+            "repeatable": bool(r.repeatable),
+            "lambda_min": r.lambda_min,
+            "lambda_max": r.lambda_max,
+            "damping": r.damping,
+            "blocks": r.blocks,
+            "partition": r.partition.decode(),
+            "overlap": r.overlap,
+            "coarse": bool(r.coarse),
+            "faults": {name: getattr(r.faults, name) for name, _ in r.faults._fields_},
+            "seconds": {"setup": r.seconds_setup, "solve": r.seconds_solve},
+            "setup_bytes": r.setup_bytes,
+        }
+
+    def __repr__(self) -> str:
+        state = "solved" if self.converged else f"not converged ({self.stop})"
+        return (
+            f"<Solution: {state}, {self.method}, residual {self.residual:.3g} after "
+            f"{self.iterations} iterations>"
+        )
+
+
+def _watch(
+    opts: _abi.RelaxOpts, callback: Callable[[int, float], Any] | None
+) -> list[BaseException]:
+    """Let Ctrl-C and `callback` stop the call; what was raised comes back in the list."""
+    failure: list[BaseException] = []
+
+    def progress(_: Any, rhs: int, iteration: int, residual: float) -> int:
+        try:
+            deliver()
+            return int(bool(callback(iteration, residual))) if callback is not None else 0
+        except BaseException as error:  # raised again where C returns
+            failure.append(error)
+            return 1
+
+    if callback is not None or threading.current_thread() is threading.main_thread():
+        opts.progress = _abi.RelaxProgress(progress)
+    return failure
+
+
+def _finish(x: np.ndarray[Any, Any], result: _Result, warn: bool) -> Solution:
+    solution = Solution(x, result)
+    if warn and not solution.converged and solution.stop != "cancelled":
+        advice = f" {solution.advice}" if solution.advice else ""
+        warnings.warn(
+            f"not converged: {lib.hf_relax_stop_text(result.stop).decode()}; the residual is "
+            f"{solution.residual:.3g} after {solution.iterations} iterations.{advice}",
+            errors.convergence_warning(),
+            stacklevel=3,
+        )
+    return solution
+
+
+def solve(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    callback: Callable[[int, float], Any] | None = None,
+    device: str = "cpu",
+    threads: int = 0,
+    warn: bool = True,
+    **options: Any,
+) -> Solution:
+    """Solve A x = b for a sparse square matrix.
+
+    Parameters
+    ----------
+    A : sparse matrix or array of shape (n, n)
+        Of SciPy, or anything with `indptr`, `indices` and `data`, or with `tocsr()`. CSR of float64
+        or float32 with int32 indices is used where it lies, but for `indptr`.
+    b : array-like of shape (n,) or (n, columns)
+        One or more right-hand sides.
+    x0 : array-like of the shape of b, default=None
+        Where to start; None: zeros.
+    callback : callable, default=None
+        Called with iteration and estimated residual; what is true ends the solution. Exceptions
+        pass through.
+    device : str, default="cpu"
+        The device; none but the CPU solves yet.
+    threads : int, default=0
+        Threads; 0: one for each usable core. The bits of x do not depend on it.
+    warn : bool, default=True
+        Warn if the solution did not converge.
+    method : {"auto", "jacobi", "gauss-seidel", "async", "schwarz", "cg", "chebyshev"}
+        How x is improved.
+    precond : {"auto", "jacobi", "blocks"}
+        Of "cg" and "chebyshev".
+    tol : float, default=1e-10
+        \\|b - A x\\| <= tol \\|b\\|; 0: `maxiter` iterations without a test.
+    maxiter : int, default=100000
+        Iterations at most.
+    max_seconds : float, default=None
+        Time at most.
+    block, sweeps, overlap, damping : numbers, default=None
+        Rows of a block, sweeps inside a block for each iteration of "async", layers of overlap of
+        "schwarz", factor of each correction; None: the method's own.
+    partition : {"auto", "strips", "graph"}
+        How rows are put into blocks.
+    coarse : bool, default=None
+        A coarse unknown per block of "schwarz"; None: the library decides.
+    timing : {"tagged", "free"}
+        Blocks of "async" see values of the iteration before, which is repeatable, or whatever is
+        there.
+    inside : dtype, default=float64
+        Type of the matrix inside sweeps: float32 takes half the bytes; x and residuals stay float64.
+    memory_bytes : int, default=None
+        That factors of blocks may take; None: 1 GiB.
+
+    Returns
+    -------
+    Solution
+        x, whether it converged, and how it went.
+
+    Examples
+    --------
+    >>> import numpy as np, holdfast
+    >>> class Laplace:  # scipy.sparse.diags_array([-1, 2.5, -1], offsets=[-1, 0, 1], shape=(3, 3))
+    ...     shape = (3, 3)
+    ...     indptr = np.array([0, 2, 5, 7])
+    ...     indices = np.array([0, 1, 0, 1, 2, 1, 2], np.int32)
+    ...     data = np.array([2.5, -1, -1, 2.5, -1, -1, 2.5])
+    >>> holdfast.solve(Laplace, [1.0, 0.5, 1.0]).x.round(6)
+    array([0.705882, 0.764706, 0.705882])
+    """
+    matrix = _Matrix(A)
+    rhs = _dense("b", b, matrix.shape[0])
+    x = np.zeros(rhs.shape) if x0 is None else _dense("x0", x0, matrix.shape[0]).copy()
+    if x.shape != rhs.shape:
+        raise errors.InvalidArgumentError(f"x0 has shape {x.shape}, but b has {rhs.shape}")
+    opts = _options(**options)
+    failure = _watch(opts, callback)
+    result = _Result()
+    views = (_view(rhs), _view(x))
+    context = _library.context_create(device.encode(), 0, 0, threads)
+    try:
+        with Interrupts(True) as interrupts:
+            status = lib.hf_relax_solve(
+                context,
+                _addressof(matrix.struct),
+                _addressof(views[0]),
+                _addressof(views[1]),
+                _addressof(opts),
+                _addressof(result),
+            )
+        if failure:
+            raise failure[0]
+        if status:
+            raise _library.fail(status, context)
+    finally:
+        lib.hf_context_destroy(context)
+    interrupts.deliver()
+    solution = _finish(x, result, warn)
+    _log.line(f"solve: {matrix.shape[0]} unknowns, {solution!r}")
+    return solution
+
+
+class Smoother:
+    """A matrix set up once, for many sweeps or solutions.
+
+    It is a linear operator on vectors, x = (some sweeps on A x = b from zero), so it can be the `M`
+    of SciPy's Krylov methods (``Smoother(A).operator()``), and a smoother of pyamg's levels (it is
+    called as ``smoother(A, x, b)``).
+
+    Parameters
+    ----------
+    A : sparse matrix or array of shape (n, n)
+        As for :func:`solve`. Its arrays are borrowed as long as the smoother lives.
+    method : str, default="async"
+        As for :func:`solve`; "cg" is no linear operator and can only solve.
+    iterations : int, default=1
+        Iterations of the method that an application makes.
+    device, threads
+        As for :func:`solve`.
+    **options
+        Other options of :func:`solve`; `symmetric=True` makes a symmetric operator, which SciPy's cg
+        needs.
+
+    Examples
+    --------
+    >>> import numpy as np, holdfast
+    >>> class Diagonal:
+    ...     shape = (2, 2)
+    ...     indptr, indices, data = np.array([0, 1, 2]), np.array([0, 1]), np.array([2.0, 4.0])
+    >>> smoother = holdfast.Smoother(Diagonal, method="jacobi", damping=1.0)
+    >>> smoother.apply(np.array([2.0, 2.0]))
+    array([1. , 0.5])
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        method: str = "async",
+        *,
+        iterations: int = 1,
+        device: str = "cpu",
+        threads: int = 0,
+        **options: Any,
+    ) -> None:
+        self._context = self._relax = 0
+        self._process = os.getpid()
+        self.matrix = _Matrix(A)
+        self.shape = self.matrix.shape
+        self.dtype = _F64
+        self.iterations = iterations
+        opts = _options(method=method, **options)
+        self._context = _library.context_create(device.encode(), 0, 0, threads)
+        handle = C.c_void_p()
+        status = lib.hf_relax_setup(
+            self._context, _addressof(self.matrix.struct), _addressof(opts), _addressof(handle)
+        )
+        if status:
+            raise _library.fail(status, self._context)
+        self._relax = handle.value or 0
+
+    def close(self) -> None:
+        """Free what the library holds."""
+        if self._process == os.getpid():  # a context does not pass a fork
+            lib.hf_relax_destroy(self._relax)
+            lib.hf_context_destroy(self._context)
+        self._relax = self._context = 0
+
+    def __del__(self) -> None:
+        if getattr(self, "_context", 0):
+            self.close()
+
+    def _open(self) -> int:
+        if not self._relax:
+            raise errors.InvalidArgumentError("the smoother was closed")
+        if self._process != os.getpid():
+            raise errors.UnsupportedError("a smoother does not pass a fork: make one in the child")
+        return self._relax
+
+    def apply(self, b: Any, x: Any = None, iterations: int | None = None) -> Any:
+        """Improve x by some iterations on A x = b.
+
+        Parameters
+        ----------
+        b : array-like of shape (n,) or (n, columns)
+            Right-hand sides.
+        x : ndarray of that shape, float64 and C-contiguous, default=None
+            Changed in place; None: zeros, in an array of its own.
+        iterations : int, default=None
+            None: those of the smoother.
+
+        Returns
+        -------
+        ndarray
+            x.
+        """
+        relax = self._open()
+        b = _dense("b", b, self.shape[0])
+        fresh = x is None
+        if fresh:
+            x = np.empty(b.shape)
+        elif (
+            type(x) is not np.ndarray
+            or x.dtype != _F64
+            or x.shape != b.shape
+            or not x.flags.c_contiguous
+            or not x.flags.writeable
+        ):
+            raise errors.InvalidArgumentError(
+                f"x must be a contiguous float64 array of shape {b.shape} that can be written to"
+            )
+        views = (_view(b), _view(x))
+        steps = self.iterations if iterations is None else iterations
+        status = lib.hf_relax_apply(
+            relax, _addressof(views[0]), _addressof(views[1]), steps, int(fresh)
+        )
+        if status:
+            raise _library.fail(status, self._context)
+        return x
+
+    def solve(self, b: Any, x0: Any = None, *, warn: bool = True) -> Solution:
+        """Solve with what is set up; otherwise as :func:`solve`."""
+        relax = self._open()
+        rhs = _dense("b", b, self.shape[0])
+        x = np.zeros(rhs.shape) if x0 is None else _dense("x0", x0, self.shape[0]).copy()
+        if x.shape != rhs.shape:
+            raise errors.InvalidArgumentError(f"x0 has shape {x.shape}, but b has {rhs.shape}")
+        result = _Result()
+        views = (_view(rhs), _view(x))
+        status = lib.hf_relax_solve_with(
+            relax, _addressof(views[0]), _addressof(views[1]), _addressof(result)
+        )
+        if status:
+            raise _library.fail(status, self._context)
+        return _finish(x, result, warn)
+
+    def update(self, A: Any) -> Smoother:
+        """Take the values of a matrix of the same pattern; blocks and method stay."""
+        relax = self._open()
+        matrix = _Matrix(A)
+        same = (
+            matrix.shape == self.shape
+            and np.array_equal(matrix.starts, self.matrix.starts)
+            and np.array_equal(matrix.columns, self.matrix.columns)
+        )
+        if not same:
+            raise errors.InvalidArgumentError(
+                "A has another pattern than the matrix before: make a new smoother"
+            )
+        status = lib.hf_relax_update_values(relax, _addressof(matrix.struct))
+        if status:
+            raise _library.fail(status, self._context)
+        self.matrix = matrix
+        return self
+
+    def matvec(self, b: Any) -> Any:
+        """The operator: iterations from zero."""
+        b = np.asarray(b)
+        return self.apply(b.reshape(-1)).reshape(b.shape)
+
+    def operator(self) -> Any:
+        """The operator as a `scipy.sparse.linalg.LinearOperator`, for `M` of SciPy's methods."""
+        from scipy.sparse.linalg import LinearOperator
+
+        return LinearOperator(self.shape, matvec=self.matvec, matmat=self.apply, dtype=self.dtype)
+
+    def __call__(self, A: Any, x: Any, b: Any) -> None:
+        """Improve x in place, as pyamg's levels call a smoother. A is the matrix that was set up."""
+        self.apply(b, x)
