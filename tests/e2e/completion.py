@@ -33,7 +33,7 @@ def complete(*words, cwd=None):
 
 def options(verb):
     """Long options of a verb; whether a value follows."""
-    found = re.findall(r"^ +(?:-\S, )?--([a-z][a-z-]*)(\[?=)?", holdfast(verb, "--help").out, re.M)
+    found = re.findall(r"^ +(?:-\S, )?--([a-z][a-z0-9-]*)(\[?=)?", holdfast(verb, "--help").out, re.M)
     return {"--" + name: bool(equals) for name, equals in found}
 
 

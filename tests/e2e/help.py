@@ -69,7 +69,7 @@ def manual_is_complete():
         manual = f.read().replace("\\-", "-")
     for verb in VERBS:
         check(re.search(rf"holdfast {verb}\b", manual), f"the manual does not mention {verb}")
-        for option in re.findall(r"^ .*?(--[a-z][a-z-]*)", holdfast(verb, "--help").out, re.M):
+        for option in re.findall(r"^ .*?(--[a-z][a-z0-9-]*)", holdfast(verb, "--help").out, re.M):
             check(option in manual, f"the manual does not mention {option} of {verb}")
 
 

@@ -249,7 +249,7 @@ def refused():
             ([easy(), "--method", "sor"], USAGE, ["--method", "must be one of"]),
             ([easy(), "--precond", "blocks"], USAGE, ["--precond goes with"]),
             ([easy(), "--sweeps", "3", "--method", "cg"], USAGE, ["--sweeps goes with"]),
-            ([easy(), "--memory", "1M"], RESOURCES, ["--memory"])):
+            ([write_mtx("large.mtx", 10000, grid(100, 4.0)), "--memory", "1M"], RESOURCES, ["--memory"])):
         result = holdfast("solve", *args, code=code)
         for word in words:
             check(word in result.err, f"{word} is not said\n{result}")
