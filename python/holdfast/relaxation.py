@@ -290,7 +290,8 @@ def solve(
         Blocks of "async" see values of the iteration before, which is repeatable, or whatever is
         there.
     inside : dtype, default=float64
-        Type of the matrix inside sweeps: float32 takes half the bytes; x and residuals stay float64.
+        Type of the matrix inside sweeps: float32 takes half the bytes; x and residuals stay as they
+        are.
     memory_bytes : int, default=None
         That factors of blocks may take; None: 1 GiB.
 
@@ -360,8 +361,8 @@ class Smoother:
     device, threads
         As for :func:`solve`.
     **options
-        Other options of :func:`solve`; `symmetric=True` makes a symmetric operator, which SciPy's cg
-        needs.
+        Other options of :func:`solve`; `symmetric=True` makes a symmetric operator, which SciPy's
+        cg needs.
 
     Examples
     --------
@@ -506,5 +507,5 @@ class Smoother:
         return LinearOperator(self.shape, matvec=self.matvec, matmat=self.apply, dtype=self.dtype)
 
     def __call__(self, A: Any, x: Any, b: Any) -> None:
-        """Improve x in place, as pyamg's levels call a smoother. A is the matrix that was set up."""
+        """Improve x in place, as pyamg's levels call a smoother; A is the one that was set up."""
         self.apply(b, x)
