@@ -31,6 +31,7 @@ libblas-test l:blas/xblat3d
 ocl-icd-libopencl1 l:libOpenCL.so.1
 pocl-opencl-icd f:/etc/OpenCL/vendors/pocl.icd
 opencl-c-headers h:CL/cl.h"
+libpetsc-real-dev h:petsc"
 docs_packages="
 doxygen c:doxygen"
 
@@ -106,8 +107,9 @@ fi
 echo "Installing: $missing"
 export DEBIAN_FRONTEND=noninteractive
 as_root apt-get -qq -o Acquire::Retries=3 update
-# Tools of one version may be gone from a newer release: what needs them is then skipped, with a reason.
-for package in clang-format-14 clang-tidy-14; do
+# Tools of one version may be gone from a newer release, and PETSc is not everywhere: what needs them is
+# then skipped, with a reason.
+for package in clang-format-14 clang-tidy-14 libpetsc-real-dev; do
     case " $missing " in
     *" $package "*)
         apt-cache show "$package" >/dev/null 2>&1 ||
