@@ -78,6 +78,28 @@ typedef struct hf_dev_es_timing {
 HF_API hf_status hf_dev_es_time(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
                                 double budget_s, hf_dev_es_timing *timing);
 
+/* A product of op gemm with signatures of its own (include/holdfast/gemm.h). */
+typedef struct hf_dev_signed_count {
+    int64_t operand_faults;   /* bits of A and B, each flipped once */
+    int64_t operand_detected; /* of them: another signature */
+    int64_t staged_faults;   /* bits of A, flipped after they were staged and signed; 0 without L */
+    int64_t staged_detected; /* of them: the call ended with HF_E_CORRUPT */
+    int64_t sum_faults;      /* bits of the sums, before they are stored */
+    int64_t sum_detected;    /* of them: another signature */
+    int64_t changed;         /* of operand_faults: C differs */
+    int same;                /* C has the same bits with and without signatures */
+} hf_dev_signed_count;
+
+/* The exhaustive campaign over single bits, float32, each fault in a product that is computed. every:
+ * only each so-many-th bit; 1: all. release: L+O instead of T+O. */
+HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,
+                                          hf_dev_dims dims, int64_t every,
+                                          hf_dev_signed_count *count);
+
+/* As hf_dev_es_time(), against op gemm without signatures. */
+HF_API hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int release,
+                                    hf_dev_dims dims, double budget_s, hf_dev_es_timing *timing);
+
 #ifdef __cplusplus
 }
 #endif

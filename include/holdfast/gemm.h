@@ -16,6 +16,30 @@ typedef enum hf_order {
     HF_COL_MAJOR = 1  /* element (i, j) is element i + j * ld */
 } hf_order;
 
+/* A fault that a signed product makes on purpose, so that it can be proved that it is seen. */
+typedef enum hf_gemm_plant {
+    HF_GEMM_PLANT_NONE = 0,
+    HF_GEMM_PLANT_A = 1,  /* a staged word of op(A) changes after it was signed */
+    HF_GEMM_PLANT_SUM = 2 /* a sum changes before it is signed */
+} hf_gemm_plant;
+
+/* Execution signatures of a product: of every word of op(A) and op(B) as it is staged for the
+ * arithmetic (T), and of every sum before alpha and beta (O). Runs with equal arguments, kernel and
+ * number of threads (up to 8, or above) have equal signatures; a bit that differs in an operand or
+ * a sum gives others. C has the same bits as without them. */
+typedef struct hf_gemm_signatures {
+    const char *checksum; /* in: a name that hf_gemm_checksum() gives; NULL means "crc32c" */
+    int release;          /* in: sign what is staged once more when it was used, too (L): if the two
+                             differ the call gives HF_E_CORRUPT */
+    hf_gemm_plant plant;  /* in */
+    int64_t plant_at;     /* in: bit of element plant_at / 32 of op(A) or C, counted by rows */
+    uint64_t a;           /* out: of op(A), */
+    uint64_t b;           /* of op(B), */
+    uint64_t c;           /* of the sums */
+    int64_t panels;       /* out: parts of operands that were staged and signed */
+    int64_t tiles;        /* out: parts of C whose sums were signed */
+} hf_gemm_signatures;
+
 /* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory.
  *
  * op(A) is m x k, op(B) is k x n, C is m x n; op(X) is X or, with trans_x, its transpose, so that A
@@ -60,6 +84,7 @@ typedef struct hf_gemm_args {
     int64_t stride_a; /* elements from one A to the next; 0 means the same A for all */
     int64_t stride_b; /* the same of B */
     int64_t stride_c; /* at least a whole C if batch is above 1, since no two may overlap */
+    hf_gemm_signatures *signatures; /* written on HF_OK and HF_E_CORRUPT; NULL: none */
 } hf_gemm_args;
 
 /* What a product was computed with. */
@@ -77,9 +102,17 @@ typedef struct hf_gemm_report {
 /* Compute. report may be NULL; it is written on HF_OK only.
  * HF_E_ARG    a dimension below 0, a leading dimension or stride that is too small, a type or pair
  *             of types that is not in the table, NULL for a matrix that is needed
+ * HF_E_CORRUPT  signatures: what was staged changed before it was used
+ * HF_E_UNSUPPORTED  signatures: no kernel of this machine makes them
  * HF_E_NOMEM  the workspace does not fit the context's memory limit
  * HF_E_BUSY   the context is at work for another call */
 HF_API hf_status hf_gemm(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *report);
+
+/* The name of checksum i of those that signatures can be made of; NULL past the last. */
+HF_API const char *hf_gemm_checksum(int i);
+
+/* What it is. */
+HF_API const char *hf_gemm_checksum_text(int i);
 
 #ifdef __cplusplus
 }

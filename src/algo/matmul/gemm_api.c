@@ -26,6 +26,7 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_gemm_rep
     if (!empty) {
         hf_workspace_trim(ctx, hf_workspace_room(ctx));
         HF_TRY(hf_gemm_run(ctx, &full));
+        HF_TRY(hf_verify(ctx));
     }
     if (report == NULL)
         return HF_OK;

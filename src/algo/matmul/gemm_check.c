@@ -17,6 +17,20 @@ static hf_status check_sizes(hf_context *ctx, const hf_gemm_args *args) {
     return HF_OK;
 }
 
+static hf_status check_signatures(hf_context *ctx, const hf_gemm_args *args) {
+    hf_gemm_signatures *s = args->signatures;
+    if (s == NULL)
+        return HF_OK;
+    if (hf_gemm_checksum_id(args) < 0)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "gemm: there is no checksum '%s' to make signatures of: give crc32c, "
+                           "fletcher or another that hf_gemm_checksum() names",
+                           s->checksum);
+    s->a = s->b = s->c = 0;
+    s->panels = s->tiles = 0;
+    return HF_OK;
+}
+
 static bool is_factor(hf_dtype dtype) {
     return dtype == HF_F32 || dtype == HF_F64 || dtype == HF_F16 || dtype == HF_BF16 ||
            dtype == HF_I8;
@@ -163,6 +177,7 @@ hf_status hf_gemm_check(hf_context *ctx, const hf_gemm_args *args, hf_gemm_args 
     full->trans_a = args->trans_a != 0;
     full->trans_b = args->trans_b != 0;
     HF_TRY(check_sizes(ctx, full));
+    HF_TRY(check_signatures(ctx, full));
     HF_TRY(check_types(ctx, full));
     HF_TRY(check_factors(ctx, full));
     HF_TRY(check_matrices(ctx, full));

@@ -2,16 +2,10 @@
  * The catalogue: fast forms, changes, and the table. */
 #include "base/checksum/checksum.h"
 
+#include "base/checksum/fletcher.h"
 #include "base/checksum/step.h"
 
 #include <zlib.h>
-
-/* A sum modulo 2^32 - 1. */
-static uint64_t add_ones(uint64_t a, uint64_t b) { return (a % HF_ONES + b % HF_ONES) % HF_ONES; }
-static uint64_t negative_ones(uint64_t a) { return (HF_ONES - a % HF_ONES) % HF_ONES; }
-static uint64_t multiply_ones(uint64_t a, uint64_t b) {
-    return a % HF_ONES * (b % HF_ONES) % HF_ONES;
-}
 
 static void words_xor(struct hf_checksum *s, const uint32_t *w, int64_t count) {
     uint32_t sum = 0;
@@ -37,7 +31,7 @@ static uint64_t sum_words(const uint32_t *w, int64_t count, int64_t stride) {
 }
 
 static void words_ones_sum(struct hf_checksum *s, const uint32_t *w, int64_t count) {
-    s->a = add_ones(s->a, sum_words(w, count, 1));
+    s->a = hf_add_ones(s->a, sum_words(w, count, 1));
 }
 
 /* The complement is the negative: each word is subtracted where an even number follow, else added.
@@ -48,39 +42,12 @@ static void words_ones(struct hf_checksum *s, const uint32_t *w, int64_t count) 
     const bool odd = count % 2 != 0;
     const uint64_t even_places = sum_words(w, count, 2);
     const uint64_t odd_places = count > 1 ? sum_words(w + 1, count - 1, 2) : 0;
-    const uint64_t sum = add_ones(even_places, negative_ones(odd_places));
-    s->a = odd ? negative_ones(add_ones(s->a, sum)) : add_ones(s->a, sum);
-}
-
-#define FLETCHER_LANES 8
-#define FLETCHER_STEPS 32768 /* words of a lane: its sum of sums stays below 2^62 */
-
-/* Eight lanes sum without a modulo: with A_l and B_l the sums of lane l, the words before count
- * - i others count that often, which is 8 B_l - l A_l. */
-static void fletcher_block(struct hf_checksum *s, const uint32_t *w, int64_t steps) {
-    uint64_t a[FLETCHER_LANES] = {0}, b[FLETCHER_LANES] = {0};
-    for (int64_t t = 0; t < steps; t++)
-        for (int l = 0; l < FLETCHER_LANES; l++) {
-            a[l] += w[t * FLETCHER_LANES + l];
-            b[l] += a[l];
-        }
-    s->b = add_ones(s->b, multiply_ones((uint64_t)steps * FLETCHER_LANES, s->a));
-    for (uint64_t l = 0; l < FLETCHER_LANES; l++) {
-        s->b = add_ones(s->b, multiply_ones(FLETCHER_LANES, b[l]));
-        s->b = add_ones(s->b, negative_ones(multiply_ones(l, a[l])));
-        s->a = add_ones(s->a, a[l]);
-    }
+    const uint64_t sum = hf_add_ones(even_places, hf_negative_ones(odd_places));
+    s->a = odd ? hf_negative_ones(hf_add_ones(s->a, sum)) : hf_add_ones(s->a, sum);
 }
 
 static void words_fletcher(struct hf_checksum *s, const uint32_t *w, int64_t count) {
-    for (int64_t steps = count / FLETCHER_LANES; steps > 0; steps = count / FLETCHER_LANES) {
-        steps = steps < FLETCHER_STEPS ? steps : FLETCHER_STEPS;
-        fletcher_block(s, w, steps);
-        w += steps * FLETCHER_LANES;
-        count -= steps * FLETCHER_LANES;
-    }
-    for (int64_t i = 0; i < count; i++)
-        hf_step_fletcher(s, w[i]);
+    hf_fletcher_words(s, w, count);
 }
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -150,15 +117,15 @@ static uint64_t change_twos(uint64_t weight, uint32_t old, uint32_t now) {
 static uint64_t join_twos(uint64_t a, uint64_t b) { return (uint32_t)(a + b); }
 
 static uint64_t change_ones(uint64_t weight, uint32_t old, uint32_t now) {
-    return multiply_ones(weight, add_ones(now, negative_ones(old)));
+    return hf_multiply_ones(weight, hf_add_ones(now, hf_negative_ones(old)));
 }
 
 static uint64_t change_fletcher(uint64_t weight, uint32_t old, uint32_t now) {
-    const uint64_t a = add_ones(now, negative_ones(old));
-    return multiply_ones(weight >> 32, a) << 32 | multiply_ones((uint32_t)weight, a);
+    const uint64_t a = hf_add_ones(now, hf_negative_ones(old));
+    return hf_multiply_ones(weight >> 32, a) << 32 | hf_multiply_ones((uint32_t)weight, a);
 }
 static uint64_t join_fletcher(uint64_t x, uint64_t y) {
-    return add_ones(x >> 32, y >> 32) << 32 | add_ones((uint32_t)x, (uint32_t)y);
+    return hf_add_ones(x >> 32, y >> 32) << 32 | hf_add_ones((uint32_t)x, (uint32_t)y);
 }
 
 static uint64_t change_crc32(uint64_t weight, uint32_t old, uint32_t now) {
@@ -169,8 +136,8 @@ static uint64_t change_crc32(uint64_t weight, uint32_t old, uint32_t now) {
 #define weight_twos weight_one
 #define weight_ones_sum weight_one
 #define change_ones_sum change_ones
-#define join_ones add_ones
-#define join_ones_sum add_ones
+#define join_ones hf_add_ones
+#define join_ones_sum hf_add_ones
 #define join_crc32 join_xor
 /* Those of ours are counted by signing again. */
 #define weight_crc32c NULL

@@ -9,11 +9,13 @@
 
 #define CRC32_POLYNOMIAL 0xedb88320u
 #define CRC32C_POLYNOMIAL 0x82f63b78u
-#define PART_WORDS 512 /* of each of the three sequences */
+#define LONG_WORDS 512 /* of each of the three sequences, */
+#define SHORT_WORDS 32 /* where there are no more */
 
 uint32_t hf_crc32_table[256];
 static uint32_t crc32_square[64]; /* x^(32 2^i) modulo zlib's polynomial */
-static uint32_t part_power[2];    /* x^(32 PART_WORDS), and its square, modulo Castagnoli's */
+static uint32_t shift_long[2];    /* move a register on by LONG_WORDS, and by twice as many, */
+static uint32_t shift_short[2];   /* by SHORT_WORDS */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Bit 31 of these words is the coefficient of 1, bit 0 that of x^31. */
@@ -26,12 +28,11 @@ static uint32_t multiply(uint32_t a, uint32_t b, uint32_t polynomial) {
     return product;
 }
 
-/* x^(32 words) */
-static uint32_t power(uint64_t words, uint32_t polynomial) {
-    uint32_t result = 1u << 31, base = 1; /* 1; x^31, then x^32 */
-    base = multiply(base, 1u << 30, polynomial);
-    for (; words > 0; words >>= 1, base = multiply(base, base, polynomial))
-        if (words & 1)
+/* x^exponent */
+static uint32_t power(uint64_t exponent, uint32_t polynomial) {
+    uint32_t result = 1u << 31, base = 1u << 30; /* 1 and x */
+    for (; exponent > 0; exponent >>= 1, base = multiply(base, base, polynomial))
+        if (exponent & 1)
             result = multiply(result, base, polynomial);
     return result;
 }
@@ -43,11 +44,13 @@ static void fill(void) {
             crc = crc >> 1 ^ (crc & 1 ? CRC32_POLYNOMIAL : 0);
         hf_crc32_table[b] = crc;
     }
-    crc32_square[0] = power(1, CRC32_POLYNOMIAL);
+    crc32_square[0] = power(32, CRC32_POLYNOMIAL);
     for (int i = 1; i < 64; i++)
         crc32_square[i] = multiply(crc32_square[i - 1], crc32_square[i - 1], CRC32_POLYNOMIAL);
-    part_power[0] = power(PART_WORDS, CRC32C_POLYNOMIAL);
-    part_power[1] = power((uint64_t)2 * PART_WORDS, CRC32C_POLYNOMIAL);
+    for (uint64_t i = 0; i < 2; i++) { /* 33: what moved() multiplies by besides */
+        shift_long[i] = power(32 * (i + 1) * LONG_WORDS - 33, CRC32C_POLYNOMIAL);
+        shift_short[i] = power(32 * (i + 1) * SHORT_WORDS - 33, CRC32C_POLYNOMIAL);
+    }
 }
 
 void hf_crc32_fill(void) { (void)pthread_once(&once, fill); }
@@ -72,41 +75,55 @@ static uint32_t crc32c_plain(uint32_t crc, const uint32_t *words, int64_t count)
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
+#include <wmmintrin.h>
 
-__attribute__((target("sse4.2"))) static uint64_t load_pair(const uint32_t *words) {
+#define CRC_TARGET __attribute__((target("sse4.2,pclmul")))
+
+CRC_TARGET static inline uint64_t load_pair(const uint32_t *words) {
     uint64_t pair;
     memcpy(&pair, words, sizeof pair);
     return pair;
 }
 
-/* Three parts side by side; registers are as they come, not complemented. */
-__attribute__((target("sse4.2"))) static uint32_t three_parts(uint32_t crc, const uint32_t *w) {
-    uint64_t c0 = crc, c1 = 0, c2 = 0;
-    for (int i = 0; i < PART_WORDS; i += 2) {
-        c0 = _mm_crc32_u64(c0, load_pair(w + i));
-        c1 = _mm_crc32_u64(c1, load_pair(w + PART_WORDS + i));
-        c2 = _mm_crc32_u64(c2, load_pair(w + 2 * PART_WORDS + i));
-    }
-    return multiply((uint32_t)c0, part_power[1], CRC32C_POLYNOMIAL) ^
-           multiply((uint32_t)c1, part_power[0], CRC32C_POLYNOMIAL) ^ (uint32_t)c2;
+/* A register times a power of x: a product without carries, whose 64 bits the instruction reduces
+ * as it would a pair of words, which multiplies by x^33 as well. */
+CRC_TARGET static inline uint64_t moved(uint64_t crc, uint32_t shift) {
+    const __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi32_si128((int)shift), 0);
+    return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2"))) static uint32_t
-crc32c_instruction(uint32_t crc, const uint32_t *w, int64_t count) {
-    crc = ~crc;
-    for (; count >= 3 * PART_WORDS; count -= 3 * PART_WORDS, w += 3 * PART_WORDS)
-        crc = three_parts(crc, w);
-    uint64_t wide = crc;
+/* Three parts side by side; registers are as they come, not complemented. */
+CRC_TARGET static inline uint64_t three_parts(uint64_t crc, const uint32_t *w, int part,
+                                              const uint32_t shift[2]) {
+    uint64_t c0 = crc, c1 = 0, c2 = 0;
+    for (int i = 0; i < part; i += 2) {
+        c0 = _mm_crc32_u64(c0, load_pair(w + i));
+        c1 = _mm_crc32_u64(c1, load_pair(w + part + i));
+        c2 = _mm_crc32_u64(c2, load_pair(w + 2 * part + i));
+    }
+    return moved(c0, shift[1]) ^ moved(c1, shift[0]) ^ c2;
+}
+
+CRC_TARGET static uint32_t crc32c_instruction(uint32_t before, const uint32_t *w, int64_t count) {
+    uint64_t crc = ~before;
+    for (; count >= 3 * LONG_WORDS; count -= 3 * LONG_WORDS, w += 3 * LONG_WORDS)
+        crc = three_parts(crc, w, LONG_WORDS, shift_long);
+    for (; count >= 3 * SHORT_WORDS; count -= 3 * SHORT_WORDS, w += 3 * SHORT_WORDS)
+        crc = three_parts(crc, w, SHORT_WORDS, shift_short);
     for (; count >= 2; count -= 2, w += 2)
-        wide = _mm_crc32_u64(wide, load_pair(w));
-    crc = (uint32_t)wide;
-    return ~(count > 0 ? _mm_crc32_u32(crc, *w) : crc);
+        crc = _mm_crc32_u64(crc, load_pair(w));
+    return ~(count > 0 ? _mm_crc32_u32((uint32_t)crc, *w) : (uint32_t)crc);
+}
+
+static bool has_instructions(void) {
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
 uint32_t hf_crc32c_words(uint32_t crc, const uint32_t *words, int64_t count) {
     hf_crc32_fill();
-    return __builtin_cpu_supports("sse4.2") ? crc32c_instruction(crc, words, count)
-                                            : crc32c_plain(crc, words, count);
+    return has_instructions() ? crc32c_instruction(crc, words, count)
+                              : crc32c_plain(crc, words, count);
 }
 #else
 uint32_t hf_crc32c_words(uint32_t crc, const uint32_t *words, int64_t count) {

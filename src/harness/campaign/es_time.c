@@ -28,28 +28,25 @@ static double thread_s(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static hf_status seconds_of(hf_context *ctx, struct hf_gemm_es_args *args, enum hf_es_level level,
-                            int calls, double *seconds) {
-    args->level = level;
+static hf_status seconds_of(hf_es_call *call, void *user, bool protected, int calls,
+                            double *seconds) {
     const double start = thread_s();
     for (int i = 0; i < calls; i++)
-        HF_TRY(hf_gemm_es(ctx, args));
+        HF_TRY(call(user, protected));
     *seconds = (thread_s() - start) / calls;
     return HF_OK;
 }
 
-static hf_status take_turns(hf_context *ctx, struct hf_gemm_es_args *args, double budget_s,
-                            hf_dev_es_timing *timing) {
-    const enum hf_es_level level = args->level;
+hf_status hf_es_turns(hf_es_call *call, void *user, double budget_s, hf_dev_es_timing *timing) {
     const double start = hf_now_s();
     double plain[MAX_ROUNDS], ratio[MAX_ROUNDS], warm, with;
-    HF_TRY(seconds_of(ctx, args, HF_ES_NONE, 1, &warm));
-    HF_TRY(seconds_of(ctx, args, HF_ES_NONE, 1, &warm));
+    HF_TRY(seconds_of(call, user, false, 1, &warm));
+    HF_TRY(seconds_of(call, user, false, 1, &warm));
     const int calls = warm < SAMPLE_S ? 1 + (int)(SAMPLE_S / (warm + 1e-9)) : 1;
     int rounds = 0;
     while (rounds < MIN_ROUNDS || (rounds < MAX_ROUNDS && hf_now_s() - start < budget_s)) {
-        HF_TRY(seconds_of(ctx, args, HF_ES_NONE, calls, &plain[rounds]));
-        HF_TRY(seconds_of(ctx, args, level, calls, &with));
+        HF_TRY(seconds_of(call, user, false, calls, &plain[rounds]));
+        HF_TRY(seconds_of(call, user, true, calls, &with));
         ratio[rounds] = with / plain[rounds];
         rounds++;
     }
@@ -58,11 +55,24 @@ static hf_status take_turns(hf_context *ctx, struct hf_gemm_es_args *args, doubl
     return HF_OK;
 }
 
+struct timed {
+    hf_context *ctx;
+    struct es_problem p;
+    enum hf_es_level level;
+};
+
+static hf_status call_es(void *user, bool protected) {
+    struct timed *t = user;
+    t->p.args.level = protected ? t->level : HF_ES_NONE;
+    return hf_gemm_es(t->ctx, &t->p.args);
+}
+
 hf_status hf_dev_es_time(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims, double budget_s,
                          hf_dev_es_timing *timing) {
-    struct es_problem p;
-    HF_TRY(hf_es_problem(ctx, es, dims, 1, &p));
-    const hf_status status = take_turns(ctx, &p.args, budget_s, timing);
-    hf_es_problem_clear(&p);
+    struct timed t = {.ctx = ctx, .level = (enum hf_es_level)es->level};
+    HF_TRY(hf_es_problem(ctx, es, dims, 1, &t.p));
+    t.p.args.signature = t.p.signature;
+    const hf_status status = hf_es_turns(call_es, &t, budget_s, timing);
+    hf_es_problem_clear(&t.p);
     return status;
 }

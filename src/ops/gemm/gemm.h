@@ -33,6 +33,9 @@ const char *hf_gemm_arithmetic(const hf_gemm_args *args);
  * nothing overflows on the way. */
 void hf_gemm_error(const hf_gemm_args *args, double *relative, double *tiny);
 
+/* The id of the checksum of the signatures; -1: there is none of that name. */
+int hf_gemm_checksum_id(const hf_gemm_args *args);
+
 /* Are A and B read? */
 static inline int hf_gemm_reads_ab(const hf_gemm_args *args) {
     return args->k > 0 && args->alpha != 0;

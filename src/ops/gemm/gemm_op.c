@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/gemm/gemm.h"
 
+#include "base/checksum/checksum.h"
 #include "base/dtype.h"
 
 #include <math.h>
@@ -35,6 +36,21 @@ const char *hf_gemm_arithmetic(const hf_gemm_args *args) {
     default:
         return "f32 FMA chain, blocks of 256";
     }
+}
+
+const char *hf_gemm_checksum(int i) {
+    const struct hf_checksum_info *info = hf_checksum_at(i);
+    return info != NULL ? info->name : NULL;
+}
+
+const char *hf_gemm_checksum_text(int i) {
+    const struct hf_checksum_info *info = hf_checksum_at(i);
+    return info != NULL ? info->text : NULL;
+}
+
+int hf_gemm_checksum_id(const hf_gemm_args *args) {
+    const char *name = args->signatures->checksum;
+    return name != NULL ? hf_checksum_find(name) : HF_CHECKSUM_CRC32C;
 }
 
 static struct hf_gemm_view view(const void *data, hf_dtype dtype, int64_t first, int64_t ld,

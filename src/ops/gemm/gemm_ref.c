@@ -102,6 +102,12 @@ static hf_status gemm_run(const struct hf_call *call) {
     return HF_OK;
 }
 
+/* It stages nothing that could be signed. */
+static bool gemm_supports(const struct hf_call *call) {
+    const hf_gemm_args *const args = call->args;
+    return args->signatures == NULL;
+}
+
 static double gemm_estimate(const struct hf_call *call) {
     const hf_gemm_args *const args = call->args;
     const double elements = (double)args->batch * (double)args->m * (double)args->n;
@@ -114,6 +120,7 @@ static const struct hf_kernel kernels[] = {
      .dtypes = HF_DT(HF_F32) | HF_DT(HF_F64) | HF_DT(HF_F16) | HF_DT(HF_BF16) | HF_DT(HF_I8),
      .isa = HF_ISA_ID_scalar,
      .traits = HF_TRAIT_REFERENCE | HF_TRAIT_FIXED_ORDER,
+     .supports = gemm_supports,
      .run = gemm_run,
      .estimate = gemm_estimate}};
 

@@ -17,6 +17,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {NULL, 0};
 #else
 
 #include "ops/gemm/host/pack.h"
+#include "ops/gemm/host/sign.h"
 #include "ops/gemm/host/store.h"
 #include "ops/gemm/host/tile.h"
 
@@ -30,12 +31,14 @@ const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {NULL, 0};
 /* The widest group of a product, and how it is cut up. */
 struct cut {
     int64_t rows, cols, depth; /* of a group: whole tiles, whole blocks */
-    size_t a_bytes, b_bytes, total_bytes;
+    size_t a_bytes, b_bytes, total_bytes, sign_bytes;
 };
 
 static struct gemm_job make_job(const hf_gemm_args *args) {
     struct gemm_job job = {.args = args, .in = hf_gemm_compute(args->dtype)};
     job.tile_n = job.in == HF_F64 ? TILE_N64 : TILE_N32;
+    if (args->signatures != NULL)
+        job.checksum = hf_gemm_checksum_id(args);
     return job;
 }
 
@@ -57,11 +60,14 @@ static struct cut make_cut(const struct gemm_job *job, int workers) {
     cut.b_bytes = hf_align_up((size_t)(cut.cols * units));
     cut.total_bytes =
         k > HF_GEMM_BLOCK ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
+    const bool signs = args->signatures != NULL && args->signatures->release;
+    cut.sign_bytes =
+        signs ? hf_align_up((size_t)(cut.rows / TILE_M + cut.cols / job->tile_n) * 8) : 0;
     return cut;
 }
 
 static size_t cut_bytes(const struct cut *cut) {
-    return cut->a_bytes + cut->b_bytes + cut->total_bytes;
+    return cut->a_bytes + cut->b_bytes + cut->total_bytes + cut->sign_bytes;
 }
 
 /* The control word of the caller's thread says how to round and what to flush: not here. */
@@ -76,9 +82,18 @@ static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
     const int64_t down = tiles_down(job);
     const unsigned before = enter();
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end; i++) {
         pack_panel(job, i < down, i < down ? i : i - down);
+        sign_panel(job, i < down, i < down ? i : i - down, i);
+    }
     _mm_setcsr(before);
+}
+
+static void release_range(void *job_, int worker, int64_t begin, int64_t end) {
+    const struct gemm_job *const job = job_;
+    const int64_t down = tiles_down(job);
+    for (int64_t i = begin; i < end; i++)
+        release_panel(job, i < down, i < down ? i : i - down, i, worker);
 }
 
 /* Tile (i, j) of the group. */
@@ -93,8 +108,10 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j) {
     else
         memset(total, 0, (size_t)bytes);
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
-    if (job->first + job->depth == k)
+    if (job->first + job->depth == k) {
+        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
         store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
+    }
 }
 
 /* Ranges are slices of columns of a band of rows. */
@@ -128,20 +145,28 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
         hf_parallel_for(pool,
                         ceil_div(tiles_down(job), job->band) * ceil_div(tiles_across(job), SLICE),
                         1, tile_range, job);
+        if (job->staged != NULL && job->depth > 0)
+            hf_parallel_for(pool, panels, 1, release_range, job);
         job->first += job->depth;
     } while (job->first < k);
 }
 
 /* Product b of the batch, in this workspace. */
-static void product(const hf_gemm_args *args, int64_t b, const struct cut *cut, char *ws,
+static void product(const struct hf_call *call, int64_t b, const struct cut *cut, char *ws,
                     hf_pool *pool) {
+    const hf_gemm_args *const args = call->args;
     struct gemm_job job = make_job(args);
+    job.slot = call->slot;
+    job.kernel = call->kernel;
+    job.batch = b;
     job.a = hf_gemm_view_a(args, b);
     job.b = hf_gemm_view_b(args, b);
     job.c = (char *)args->c + b * args->stride_c * (int64_t)hf_dtype_bytes(args->dtype_c);
     job.pack_a = ws;
     job.pack_b = ws + cut->a_bytes;
     job.totals = cut->total_bytes > 0 ? job.pack_b + cut->b_bytes : NULL;
+    char *const staged = job.pack_b + cut->b_bytes + cut->total_bytes;
+    job.staged = cut->sign_bytes > 0 ? (uint64_t *)(void *)staged : NULL;
     for (job.col = 0; job.col < args->n; job.col += job.cols) {
         job.cols = hf_min64(cut->cols, args->n - job.col);
         for (job.row = 0; job.row < args->m; job.row += job.rows) {
@@ -158,16 +183,15 @@ static bool is_one_each(const hf_gemm_args *args) {
 }
 
 struct batch {
-    const hf_gemm_args *args;
+    const struct hf_call *call;
     struct cut cut;
-    char *ws;
 };
 
 static void batch_range(void *batch_, int worker, int64_t begin, int64_t end) {
     const struct batch *const batch = batch_;
     for (int64_t b = begin; b < end; b++)
-        product(batch->args, b, &batch->cut, batch->ws + (size_t)worker * cut_bytes(&batch->cut),
-                NULL);
+        product(batch->call, b, &batch->cut,
+                (char *)batch->call->ws + (size_t)worker * cut_bytes(&batch->cut), NULL);
 }
 
 static size_t gemm_workspace(const struct hf_call *call) {
@@ -187,14 +211,14 @@ static hf_status gemm_run(const struct hf_call *call) {
     const int workers = call->device->workers;
     if (args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1))
         return HF_OK;
-    struct batch batch = {args, make_cut(&job, is_one_each(args) ? 1 : workers), call->ws};
+    struct batch batch = {call, make_cut(&job, is_one_each(args) ? 1 : workers)};
     if (is_one_each(args)) {
         hf_parallel_for(call->stream, args->batch, 1, batch_range, &batch);
         return HF_OK;
     }
     const double flops = 2 * (double)args->m * (double)args->n * (double)args->k;
     for (int64_t b = 0; b < args->batch; b++)
-        product(args, b, &batch.cut, batch.ws, flops < ALONE_FLOPS ? NULL : call->stream);
+        product(call, b, &batch.cut, call->ws, flops < ALONE_FLOPS ? NULL : call->stream);
     return HF_OK;
 }
 

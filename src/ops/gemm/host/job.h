@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "device/slot.h"
 #include "device/host/isa.h"
 #include "ops/gemm/gemm.h"
 
@@ -39,6 +40,11 @@ struct gemm_job {
     int64_t band;          /* tiles of rows that one worker takes */
     char *pack_a;          /* [tile][depth units][TILE_M] */
     char *pack_b;          /* [tile][depth units][tile_n] */
+    struct hf_slot *slot;  /* where a changed panel is told, */
+    uint32_t kernel;       /* as whose finding */
+    int checksum;          /* id, where args->signatures is not NULL */
+    int64_t batch;         /* number of this product */
+    uint64_t *staged;      /* [panels of the group] their signatures; NULL: not to be compared */
     char *totals;          /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
                                 NULL where k is one block */
 };

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Execution signatures of a product. Each panel and each tile has a checksum of its words, which is
+ * mixed with its place, and the sum of these modulo 2^64 is the signature: it does not depend on
+ * which worker was first, but a panel that is left out, repeated or exchanged changes it. */
+#ifndef HF_GEMM_SIGN_H
+#define HF_GEMM_SIGN_H
+
+#include "base/checksum/fletcher.h"
+#include "ops/gemm/host/job.h"
+
+/* Steele, Lea and Flood: Fast splittable pseudorandom number generators (2014). */
+static inline uint64_t mixed(uint64_t x, uint64_t place) {
+    x += 0x9e3779b97f4a7c15u * (place + 1);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A checksum with where it belongs: the product, its group, the range of products, the line. */
+static inline uint64_t placed(const struct gemm_job *job, uint64_t value, int64_t line) {
+    value = mixed(value, (uint64_t)line);
+    value = mixed(value, (uint64_t)job->first);
+    value = mixed(value, (uint64_t)job->row);
+    value = mixed(value, (uint64_t)job->col);
+    return mixed(value, (uint64_t)job->batch);
+}
+
+static inline const uint32_t *panel_words(const struct gemm_job *job, bool of_a, int64_t tile,
+                                          int64_t *words) {
+    const int width = of_a ? TILE_M : job->tile_n;
+    const int64_t bytes = panel_bytes(job, width);
+    *words = bytes / 4;
+    return (const uint32_t *)(const void *)((of_a ? job->pack_a : job->pack_b) + tile * bytes);
+}
+
+/* The checksum of whole words; Fletcher in the vectors of this instruction set. */
+static inline uint64_t words_checksum(const struct gemm_job *job, const uint32_t *words,
+                                      int64_t count) {
+    if (job->checksum != HF_CHECKSUM_FLETCHER)
+        return hf_checksum_of(job->checksum, words, count);
+    struct hf_checksum s;
+    hf_begin_fletcher(&s);
+    hf_fletcher_words(&s, words, count);
+    return hf_value_fletcher(&s);
+}
+
+static inline uint64_t panel_checksum(const struct gemm_job *job, bool of_a, int64_t tile) {
+    int64_t words;
+    const uint32_t *const at = panel_words(job, of_a, tile, &words);
+    return words_checksum(job, at, words);
+}
+
+/* Flip a bit of element `at` of op(A), if it is in this panel. */
+static inline void plant_in_panel(const struct gemm_job *job, int64_t tile, int64_t at) {
+    const int64_t element = at / 32, row = element / job->args->k, p = element % job->args->k;
+    const int64_t line = row - job->row - tile * TILE_M, q = p - job->first;
+    if (line < 0 || line >= TILE_M || row >= job->row + job->rows || q < 0 || q >= job->depth)
+        return;
+    int64_t words;
+    uint32_t *const panel = (uint32_t *)(uintptr_t)panel_words(job, true, tile, &words);
+    const int64_t unit = job->in == HF_I32 ? q / 2 : q;
+    panel[(unit * TILE_M + line) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
+}
+
+/* Panel `tile` of A or B was packed; its number in the group is `panel`. */
+static inline void sign_panel(const struct gemm_job *job, bool of_a, int64_t tile, int64_t panel) {
+    hf_gemm_signatures *const s = job->args->signatures;
+    if (s == NULL)
+        return;
+    const uint64_t value = panel_checksum(job, of_a, tile);
+    const int64_t line = of_a ? job->row + tile * TILE_M : job->col + tile * (int64_t)job->tile_n;
+    __atomic_fetch_add(of_a ? &s->a : &s->b, placed(job, value, line), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->panels, 1, __ATOMIC_RELAXED);
+    if (job->staged != NULL)
+        job->staged[panel] = value;
+    if (of_a && s->plant == HF_GEMM_PLANT_A)
+        plant_in_panel(job, tile, s->plant_at);
+}
+
+/* The tiles of the group are done with it: is it as it was? */
+static inline void release_panel(const struct gemm_job *job, bool of_a, int64_t tile, int64_t panel,
+                                 int worker) {
+    if (panel_checksum(job, of_a, tile) == job->staged[panel])
+        return;
+    const struct hf_finding finding = {.fault = HF_FAULT_CHECK,
+                                       .kernel = job->kernel,
+                                       .unit = worker,
+                                       .column = of_a ? -1 : (int32_t)(job->col + tile),
+                                       .row = of_a ? job->row + tile * TILE_M : -1};
+    hf_slot_tell(job->slot, &finding);
+}
+
+/* The sums of the tile at (row, col) of C, before they are stored. */
+static inline void sign_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col) {
+    hf_gemm_signatures *const s = job->args->signatures;
+    if (s == NULL)
+        return;
+    const int64_t words = TILE_M * job->tile_n * unit_bytes(job) / 4;
+    const int64_t element = s->plant_at / 32, i = element / job->args->n - row;
+    const int64_t j = element % job->args->n - col;
+    uint32_t *const at = (uint32_t *)(void *)total;
+    if (s->plant == HF_GEMM_PLANT_SUM && i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
+        at[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << s->plant_at % 32;
+    const uint64_t value = mixed(words_checksum(job, at, words), (uint64_t)row);
+    __atomic_fetch_add(&s->c, placed(job, value, col), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->tiles, 1, __ATOMIC_RELAXED);
+}
+
+#endif
