@@ -135,6 +135,7 @@ static hf_array make_rows(void) {
     return hf_array_view(rows, HF_F32, ROWS, COLUMNS);
 }
 
+/* Without checks, which make calls again. */
 static const hf_kmeans_opts fit_opts = {.k = CLUSTERS,
                                         .n_init = 1,
                                         .max_iter = 8,

@@ -233,6 +233,8 @@ typedef struct hf_predict_opts {
     hf_on_fault on_fault;      /* told of it; NULL means nobody */
     void *on_fault_user;       /* its first argument */
     hf_guard_counts *faults;   /* out, what the checks looked at and found; NULL: not wanted */
+    char *scheme;              /* [16] out, as guard of hf_kmeans_result; NULL: not wanted */
+    uint32_t *checks;          /* out, as checks of it; NULL: not wanted */
 } hf_predict_opts;
 
 /* Where hf_kmeans_predict_with() writes; what is NULL is not wanted, but labels must be. */

@@ -351,6 +351,8 @@ class PredictOpts(C.Structure):
         ("on_fault", OnFault),
         ("on_fault_user", C.c_void_p),
         ("faults", _P(GuardCounts)),
+        ("scheme", C.c_void_p),
+        ("checks", _P(C.c_uint32)),
     ]
 
 

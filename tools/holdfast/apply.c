@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
+#include "guard_report.h"
 #include "interrupt.h"
 #include "kmeans_options.h"
 #include "place.h"
@@ -15,6 +16,7 @@ enum option_key {
     KEY_JSON,
     KEY_MEMORY,
     KEY_DEVICE,
+    KEY_GUARD,
     KEY_WEIGHTS,
     KEY_PRECISION
 };
@@ -34,6 +36,7 @@ static const struct argp_option table[] = {
     {"json", KEY_JSON, NULL, 0, "Print a summary as JSON on standard output", 1},
     {"quiet", 'q', NULL, 0, "No progress and no summary", 1},
     {NULL, 0, NULL, 0, "How to compute:", 4},
+    {"guard", KEY_GUARD, "NAME", 0, KMEANS_GUARD_HELP, 4},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0, TOOL_MEMORY_HELP, 4},
     {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 4},
@@ -64,6 +67,9 @@ static bool set_choice(struct apply *a, struct argp_state *state, int key, const
     case KEY_NAN:
         a->nan = (hf_nan)tool_choice(state, "--nan", arg, kmeans_nan_names);
         a->nan_given = true;
+        return true;
+    case KEY_GUARD:
+        a->guard = kmeans_guard(state, arg);
         return true;
     case 't':
         a->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
@@ -273,7 +279,13 @@ hf_predict_opts apply_options(struct apply *a) {
                              .nan = a->nan,
                              .weights = a->weights ? hf_dataset_array(a->weights) : NULL,
                              .progress = step,
-                             .user = a};
+                             .user = a,
+                             .guard = a->guard,
+                             .on_fault = progress_fault,
+                             .on_fault_user = &a->progress,
+                             .faults = &a->faults,
+                             .scheme = a->scheme,
+                             .checks = &a->checks};
 }
 
 int apply_predict(struct apply *a, const hf_prediction *out) {
@@ -318,7 +330,7 @@ static json_t *report(const struct apply *a, const char *command) {
     const hf_array *c = hf_dataset_array(a->centroids);
     return json_pack(
         "{s:s, s:s, s:{s:o, s:s, s:s, s:I, s:I, s:b}, s:{s:o, s:I, s:s}, s:o, s:o, s:s, s:s, s:o, "
-        "s:s, s:i, s:s, s:{s:I, s:I}}",
+        "s:s, s:i, s:s, s:o, s:{s:I, s:I}}",
         "holdfast", hf_version(), "command", command, "data", "path", tool_json_name(a->data_file),
         "format", hf_dataset_format(a->data), "dtype", hf_dtype_name(a->dtype), "rows",
         (json_int_t)a->rows, "columns", (json_int_t)a->cols, "streamed",
@@ -327,9 +339,9 @@ static json_t *report(const struct apply *a, const char *command) {
         tool_json_name(a->model.report), "preparation", preparation_json(&a->preparation, a->data),
         "metric", kmeans_metric_names[a->metric], "nan", kmeans_nan_names[a->nan], "weights",
         tool_json_name(a->weights_file), "precision", kmeans_precision_names[a->precision],
-        "threads", hf_context_threads(a->ctx), "device", hf_context_device(a->ctx), "memory",
-        "peak_bytes", (json_int_t)tool_peak_memory(), "limit_bytes",
-        (json_int_t)hf_context_memory(a->ctx));
+        "threads", hf_context_threads(a->ctx), "device", hf_context_device(a->ctx), "guard",
+        guard_json(a->scheme, a->checks, &a->faults), "memory", "peak_bytes",
+        (json_int_t)tool_peak_memory(), "limit_bytes", (json_int_t)hf_context_memory(a->ctx));
 }
 
 int apply_print_json(const struct apply *a, const char *command, json_t *more) {
@@ -350,6 +362,7 @@ void apply_summary(const struct apply *a, int64_t dropped, FILE *out) {
         fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(dropped));
     fprintf(out, "  centroids %s, %s distance, %s\n", tool_count_text(a->k),
             kmeans_metric_names[a->metric], tool_name_text(a->model.centroids));
+    guard_summary(a->scheme, &a->faults, out);
 }
 
 void apply_close(struct apply *a) {

@@ -18,6 +18,7 @@ struct apply {
     hf_metric metric;
     hf_nan nan;
     hf_precision precision;
+    hf_guard guard;
     hf_context_opts context;
     struct preparation preparation;
     /* open */
@@ -27,6 +28,9 @@ struct apply {
     int64_t rows, cols, k;
     hf_dtype dtype;
     struct progress progress;
+    hf_guard_counts faults;
+    char scheme[16];                /* in force, */
+    uint32_t checks;                /* and the checks that were made */
     double begun, loaded, computed; /* tool_now() at these moments */
 };
 

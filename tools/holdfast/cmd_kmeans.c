@@ -224,6 +224,8 @@ static int fit(struct job *job, int argc, char **argv) {
     o->fit.progress_user = progress;
     o->fit.warn = progress_warn;
     o->fit.warn_user = progress;
+    o->fit.on_fault = progress_fault;
+    o->fit.on_fault_user = progress;
     interrupt_watch();
     const hf_array *x = hf_dataset_array(job->data);
     errno = 0;

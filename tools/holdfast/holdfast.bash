@@ -17,6 +17,7 @@ _holdfast_values() {
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
     *:--nan) echo error drop ;;
+    *:--guard) echo off detect correct sampled ;;
     *:--labels-format) echo npy csv ;;
     kmeans:--scale) echo none standard robust minmax ;;
     inject:--skipping | kmeans:--skipping) echo auto off on ;;

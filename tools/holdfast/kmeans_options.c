@@ -11,6 +11,7 @@ const char *const kmeans_precision_names[] = {"exact", "fast", NULL};
 const char *const kmeans_centroids_names[] = {"f32", "same", NULL};
 const char *const kmeans_skipping_names[] = {"auto", "off", "on", NULL};
 const char *const kmeans_nan_names[] = {"error", "drop", NULL};
+const char *const kmeans_guard_names[] = {"off", "detect", "correct", "sampled", NULL};
 
 enum option_key {
     KEY_INIT = 256,
@@ -25,6 +26,7 @@ enum option_key {
     KEY_CENTROIDS,
     KEY_SKIPPING,
     KEY_NAN,
+    KEY_GUARD,
     KEY_MEMORY,
     KEY_DEVICE,
     KEY_CHECKPOINT,
@@ -79,6 +81,7 @@ static const struct argp_option table[] = {
      "f32 (default; f64 for f64 data), or same: rounded to the data's own 16-bit type", 4},
     {"skipping", KEY_SKIPPING, "NAME", 0,
      "Leave out work that cannot change the result: auto (default), off or on", 4},
+    {"guard", KEY_GUARD, "NAME", 0, KMEANS_GUARD_HELP, 4},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0, TOOL_MEMORY_HELP, 4},
     {"device", KEY_DEVICE, "NAME", 0, TOOL_DEVICE_HELP, 4},
@@ -87,6 +90,10 @@ static const struct argp_option table[] = {
      "minmax, or none (default); centroids.npy is in the data's own units",
      5},
     {0}};
+
+hf_guard kmeans_guard(struct argp_state *state, const char *text) {
+    return (hf_guard)(HF_GUARD_OFF + tool_choice(state, "--guard", text, kmeans_guard_names));
+}
 
 /* A name that means a file even where there is none, so that it is told as missing. */
 static bool names_file(const char *text) {
@@ -159,6 +166,9 @@ static bool set_choice(struct kmeans_options *o, struct argp_state *state, int k
         return true;
     case KEY_NAN:
         o->fit.nan = (hf_nan)tool_choice(state, "--nan", arg, kmeans_nan_names);
+        return true;
+    case KEY_GUARD:
+        o->fit.guard = kmeans_guard(state, arg);
         return true;
     default:
         return false;

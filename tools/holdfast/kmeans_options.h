@@ -33,5 +33,13 @@ extern const char *const kmeans_precision_names[];
 extern const char *const kmeans_centroids_names[];
 extern const char *const kmeans_skipping_names[];
 extern const char *const kmeans_nan_names[];
+extern const char *const kmeans_guard_names[];
+
+#define KMEANS_GUARD_HELP                                                                          \
+    "Wrong arithmetic: correct (default: it is repaired), sampled (likewise; of the scores a "     \
+    "share is checked), detect (the command stops) or off"
+
+/* The value of --guard. */
+hf_guard kmeans_guard(struct argp_state *state, const char *text);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define REDRAW_SECONDS 0.1
+#define MOST_FAULTS 5     /* told of a run */
 #define SLOW_SECONDS 10.0 /* between lines about a slow initialisation, off a terminal */
 
 void progress_open(struct progress *p) {
@@ -168,6 +169,20 @@ int progress_rows(struct progress *p, int64_t done, int64_t total) {
         passing(p, (double)done / (double)total);
     errno = os_error;
     return interrupt_seen();
+}
+
+void progress_fault(void *user, const hf_fault_note *note) {
+    struct progress *p = user;
+    const int os_error = errno;
+    if (p->faults++ < MOST_FAULTS && note->repaired && !p->quiet) {
+        progress_close(p);
+        if (note->iteration > 0)
+            tool_error("fault in iteration %d, %s, repaired: %s", note->iteration,
+                       hf_fault_kind_text(note->kind), note->text);
+        else
+            tool_error("fault, %s, repaired: %s", hf_fault_kind_text(note->kind), note->text);
+    }
+    errno = os_error;
 }
 
 void progress_warn(void *user, const char *text) {

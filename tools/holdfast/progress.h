@@ -21,6 +21,7 @@ struct progress {
     double inertia_bound;
     double shifts[PROGRESS_TREND];
     int line_shown;
+    int faults;         /* told so far */
     char warning[1024]; /* the first one, or "" */
 };
 
@@ -40,6 +41,10 @@ void progress_warn(void *user, const char *text);
 /* "label [=====     ] text" on the terminal, as much of it as the line holds; `part` of the bar is
  * full. */
 void progress_draw(struct progress *p, const char *label, double part, const char *text);
+
+/* A hf_on_fault; user is a struct progress: prints the first few that were repaired, unless
+ * quiet. */
+void progress_fault(void *user, const hf_fault_note *note);
 
 /* Take the bar off the terminal. */
 void progress_close(struct progress *p);

@@ -50,19 +50,19 @@ static json_t *json_options(const struct report *r) {
     json_t *every =
         periodic ? json_integer(f->checkpoint_every ? f->checkpoint_every : 10) : json_null();
     return json_pack(
-        "{s:I, s:s, s:o, s:i, s:o, s:i, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:s, "
-        "s:o, "
-        "s:o, s:o, s:s}",
+        "{s:I, s:s, s:o, s:i, s:o, s:i, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, "
+        "s:s, s:o, s:o, s:o, s:s}",
         "k", (json_int_t)r->fit->k, "init", init_name(o), "init_file", tool_json_name(o->init_file),
         "n_init", f->n_init, "seed", seed, "max_iter", f->max_iter, "tol",
         tool_json_real(f->tol < 0 ? 0 : f->tol), "metric", kmeans_metric_names[f->metric],
         "weights", tool_json_name(o->weights_file), "empty", kmeans_empty_names[f->empty],
         "precision", kmeans_precision_names[f->precision], "centroids",
         kmeans_centroids_names[f->store], "skipping", kmeans_skipping_names[f->skipping], "nan",
-        kmeans_nan_names[f->nan], "threads", hf_context_threads(r->ctx), "memory_bytes",
-        (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx), "checkpoint",
-        tool_json_name(o->checkpoint), "every", every, "resume", tool_json_name(f->resume),
-        "labels_format", labels_format_names[o->labels_format]);
+        kmeans_nan_names[f->nan], "guard", hf_guard_name(f->guard), "threads",
+        hf_context_threads(r->ctx), "memory_bytes", (json_int_t)hf_context_memory(r->ctx), "device",
+        hf_context_device(r->ctx), "checkpoint", tool_json_name(o->checkpoint), "every", every,
+        "resume", tool_json_name(f->resume), "labels_format",
+        labels_format_names[o->labels_format]);
 }
 
 static json_t *json_history(const hf_kmeans_result *fit) {

@@ -264,6 +264,19 @@ static hf_status check_predict(hf_context *ctx, const struct hf_predict_args *ar
     return HF_OK;
 }
 
+/* What the checks of a call found. */
+static hf_status tell_guard(hf_context *ctx, const hf_predict_opts *o) {
+    hf_guard_counts faults;
+    HF_TRY(hf_guard_read(ctx, &faults));
+    if (o->faults)
+        *o->faults = faults;
+    if (o->scheme)
+        snprintf(o->scheme, 16, "%s", hf_guard_in_force(ctx));
+    if (o->checks)
+        *o->checks = ctx->guard.covered;
+    return HF_OK;
+}
+
 /* Check and stage what predict and transform have in common, then run one of them. */
 static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *given,
                                  const hf_array *centroids, hf_transform_sink sink) {
@@ -290,8 +303,8 @@ static hf_status predict_checked(hf_context *ctx, const struct hf_predict_args *
         args.centroids = *centroids;
         status = sink ? hf_transform(ctx, &args, sink) : predict_outputs(ctx, &args);
     }
-    if (status == HF_OK && args.opts.faults)
-        status = hf_guard_read(ctx, args.opts.faults);
+    if (status == HF_OK)
+        status = tell_guard(ctx, &args.opts);
     hf_resident_clear(ctx, &resident);
     hf_host_args_close(&on_host);
     return status;

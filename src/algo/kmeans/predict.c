@@ -6,6 +6,7 @@
 #include "algo/kmeans/prepare_frame.h"
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "guard/guard.h"
 #include "ops/distance/distance.h"
 #include "ops/inertia/inertia.h"
 #include "ops/range/range.h"
@@ -265,6 +266,48 @@ static hf_status count(struct predict *p, const int32_t *labels, int64_t rows) {
     return HF_OK;
 }
 
+/* A call of op inertia, which gives the same bits by each kernel. */
+struct measuring {
+    struct predict *p;
+    const struct hf_inertia_args *args;
+    const struct hf_kernel *twin;
+    hf_wide sum; /* of this panel */
+};
+
+static hf_status run_inertia(void *user, int turn) {
+    struct measuring *m = user;
+    hf_context *ctx = m->p->ctx;
+    struct hf_inertia_args args = *m->args;
+    args.sum = &m->sum;
+    m->sum = (hf_wide){.special = 0};
+    if (turn == 1)
+        m->twin = hf_guard_twin(ctx, HF_OP_INERTIA, ctx->last_kernel[HF_OP_INERTIA], &args);
+    return turn % 2 ? hf_run_kernel(ctx, HF_OP_INERTIA, m->twin, &args) : hf_inertia(ctx, &args);
+}
+
+static uint64_t sign_inertia(const void *user) {
+    const struct measuring *m = user;
+    const struct hf_inertia_args *a = m->args;
+    const double sum = hf_wide_value(&m->sum);
+    const size_t bytes = (size_t)a->x.rows * sizeof(double);
+    return hf_guard_sign(&sum, sizeof sum) +
+           (a->distances ? 3 * hf_guard_sign_by(hf_ctx_pool(m->p->ctx), a->distances, bytes) : 0);
+}
+
+/* Distances of a panel, and their sum added to that of all: twice where the call makes the check. */
+static hf_status measure(struct predict *p, const struct hf_inertia_args *args) {
+    struct measuring m = {.p = p, .args = args};
+    const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,
+                                     .run = run_inertia,
+                                     .sign = sign_inertia,
+                                     .what = "the distances of rows to their centroids"};
+    if (!hf_ctx_is_host(p->ctx))
+        return hf_inertia(p->ctx, args);
+    HF_TRY(hf_guard_repeat(p->ctx, &work, &m));
+    hf_wide_merge(args->sum, &m.sum);
+    return HF_OK;
+}
+
 static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) {
     struct predict *p = job;
     const struct hf_predict_args *a = p->args;
@@ -294,7 +337,7 @@ static hf_status predict_panel(void *job, const hf_array *panel, int64_t first) 
                                             .distances =
                                                 out->distances ? out->distances + first : NULL,
                                             .sum = &p->sum};
-    HF_TRY(hf_inertia(p->ctx, &inertia));
+    HF_TRY(measure(p, &inertia));
     return report(p, panel->rows);
 }
 
