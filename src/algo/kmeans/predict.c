@@ -2,6 +2,7 @@
 #include "algo/kmeans/predict.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/guard/distances.h"
 #include "algo/kmeans/panel_rows.h"
 #include "algo/kmeans/prepare_frame.h"
 #include "base/dtype.h"
@@ -42,6 +43,7 @@ struct predict {
     hf_wide sum;
     double weight; /* of the rows so far, where rows have weights */
     hf_transform_sink sink;
+    struct hf_distance_book book; /* that distances are checked with */
 };
 
 static void carve(struct predict *p, hf_carve *c, bool transform) {
@@ -411,6 +413,13 @@ static hf_status transform_panel(void *job, const hf_array *panel, int64_t first
                                           .root = a->opts.metric == HF_EUCLIDEAN,
                                           .out = p->out};
     HF_TRY(hf_distance(p->ctx, &args));
+    const struct hf_distance_check check = {.x = panel,
+                                            .c = &a->centroids,
+                                            .metric = a->opts.metric,
+                                            .out = p->out,
+                                            .bad = some ? p->bad : NULL,
+                                            .first = first};
+    HF_TRY(hf_distance_book_check(p->ctx, &p->book, &check));
     for (int64_t i = 0; some && i < panel->rows; i++)
         for (int64_t j = 0; p->bad[i] && j < k; j++)
             p->out[i * k + j] = NAN;
@@ -424,10 +433,13 @@ hf_status hf_transform(hf_context *ctx, const struct hf_predict_args *args,
                        hf_transform_sink sink) {
     struct predict p = {.ctx = ctx, .args = args, .visits_all = args->n, .sink = sink};
     hf_status status = take_memory(&p, true);
+    if (status == HF_OK)
+        status = hf_distance_book_open(ctx, &args->centroids, args->opts.metric, &p.book);
     if (status == HF_OK) {
         no_range(&p);
         status = hf_panels_each(&p.rows, p.panel, transform_panel, &p);
     }
+    hf_distance_book_close(&p.book);
     give_memory_back(&p);
     return status;
 }

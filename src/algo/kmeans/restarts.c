@@ -246,6 +246,19 @@ static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
     return HF_OK;
 }
 
+/* Labels and centroids, just before they are handed over. */
+static hf_status check_result(struct hf_fit *fit, struct hf_restart *best) {
+    hf_context *ctx = fit->problem.ctx;
+    HF_TRY(hf_ledger_check_best(fit));
+    const hf_status status = hf_ledger_check_labels(fit);
+    if (!hf_guard_retries(ctx, status))
+        return status;
+    HF_TRY(revisit_best(fit, best));
+    HF_TRY(hf_ledger_check_labels(fit));
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
+}
+
 hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     struct hf_restart run = {0};
     bool fresh = false;
@@ -260,7 +273,7 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     if (status == HF_OK)
         status = hf_labels_fetch(&fit->problem, &fit->labels, false);
     if (status == HF_OK)
-        status = hf_ledger_check_result(fit);
+        status = check_result(fit, best);
     if (status == HF_E_CORRUPT && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)
         hf_guard_lost(fit->problem.ctx, HF_FAULT_KIND_UNKNOWN);
     hf_free(run.history.it);

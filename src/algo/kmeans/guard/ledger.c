@@ -269,51 +269,64 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
                        (long long)b->changed, (long long)changed);
 }
 
-hf_status hf_ledger_turn(struct hf_fit *fit, int64_t changed) {
+hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
     struct booking b = {.fit = fit, .outside = -1};
     if (!fit->ledger.block)
         return HF_OK;
     hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
     HF_TRY(check_booking(fit, &b, changed));
+    return check_sizes(fit, fit->centers.sums.count);
+}
+
+hf_status hf_ledger_compare(struct hf_fit *fit) {
+    if (!fit->ledger.block)
+        return HF_OK;
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     HF_TRY(check_sums(fit));
     fit->ledger.proven = true;
     return HF_OK;
 }
 
-hf_status hf_ledger_last(struct hf_fit *fit, int64_t changed) {
-    struct booking b = {.fit = fit, .outside = -1};
-    if (!fit->ledger.block)
-        return HF_OK;
-    hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
-    HF_TRY(check_booking(fit, &b, changed));
-    return check_sizes(fit, fit->outcome.sizes);
+bool hf_ledger_owe(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    if (!l->block || !hf_guard_checks(fit->problem.ctx, HF_FAULT_SUMS))
+        return false;
+    memset(l->word, 0, (size_t)fit->problem.k * sizeof *l->word);
+    memset(l->count, 0, (size_t)fit->problem.k * sizeof *l->count);
+    return true;
 }
 
-/* The result's labels must be those that were booked last, and its centroids those of the best
- * restart. */
-hf_status hf_ledger_check_result(struct hf_fit *fit) {
+hf_status hf_ledger_check_labels(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    if (!l->block)
+    if (!l->block || !hf_guard_checks(ctx, HF_FAULT_LABELS))
         return HF_OK;
-    if (hf_guard_checks(ctx, HF_FAULT_LABELS)) {
-        const size_t bytes = (size_t)fit->problem.n * sizeof *l->labels;
-        hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
-        if (memcmp(l->labels, fit->labels.host, bytes) != 0) {
-            hf_guard_found(ctx, HF_FAULT_LABELS, -1, -1);
-            return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                               "labels changed in memory after they were found: the machine or a "
-                               "program writes where it must not");
-        }
-    }
-    if (!l->best_signed || !hf_guard_checks(ctx, HF_FAULT_STATE) ||
-        hf_guard_sign(fit->centers.best, center_bytes(&fit->problem)) == l->best_sign)
+    hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
+    if (memcmp(l->labels, fit->labels.host, (size_t)fit->problem.n * sizeof *l->labels) == 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_LABELS, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "labels changed in memory after they were found: the machine or a program "
+                       "writes where it must not");
+}
+
+hf_status hf_ledger_check_best(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    const size_t bytes = center_bytes(&fit->problem);
+    if (!l->block || !l->best_signed || !hf_guard_checks(ctx, HF_FAULT_STATE) ||
+        hf_guard_sign(fit->centers.best, bytes) == l->best_sign)
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
-    return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                       "the best centroids changed in memory: the machine or a program writes "
-                       "where it must not");
+    const hf_status status = hf_ctx_fail(
+        ctx, HF_E_CORRUPT,
+        "the best centroids changed in memory: the machine or a program writes where it must not");
+    if (!hf_guard_retries(ctx, status) ||
+        hf_guard_sign(fit->centers.current, bytes) != l->best_sign)
+        return status;
+    memcpy(fit->centers.best, fit->centers.current, bytes);
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
 }
 
 void hf_ledger_keep_best(struct hf_fit *fit) {
@@ -356,26 +369,16 @@ static hf_status check_centers(struct hf_fit *fit, void *now, const void *kept, 
     return HF_OK;
 }
 
-/* Sums whose scale is another are those of nobody: who finds that makes the iteration again. */
-static hf_status check_facts(struct hf_fit *fit) {
-    const struct hf_fit_problem *problem = &fit->problem;
+/* What holds for all iterations, as it was. */
+static bool restore_facts(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
-    hf_context *ctx = problem->ctx;
-    if (sign_own_facts(fit) == l->facts)
-        return HF_OK;
-    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
-    const hf_status status = hf_ctx_fail(
-        ctx, HF_E_CORRUPT,
-        "scales or limits of the fit changed in memory between two iterations: the machine or a "
-        "program writes where it must not");
-    if (!hf_guard_retries(ctx, status) ||
-        sign_facts(problem, l->columns, &l->frame, l->weight_mult) != l->facts)
-        return status;
-    memcpy(fit->columns.block, l->columns, (size_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
+    if (sign_facts(&fit->problem, l->columns, &l->frame, l->weight_mult) != l->facts)
+        return false;
+    memcpy(fit->columns.block, l->columns,
+           (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
     fit->frame = l->frame;
     fit->centers.sums.weight_mult = l->weight_mult;
-    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
-    return HF_OK;
+    return true;
 }
 
 static uint64_t sign_bounds(const struct hf_fit *fit) {
@@ -405,18 +408,58 @@ static hf_status check_bounds(struct hf_fit *fit) {
     return HF_OK;
 }
 
+hf_status hf_ledger_check_bounds(struct hf_fit *fit) {
+    return fit->ledger.block && fit->ledger.kept ? check_bounds(fit) : HF_OK;
+}
+
+/* Centroids that the work of an iteration has read. */
+static hf_status check_read(struct hf_fit *fit, const void *centers, uint64_t sign,
+                            const char *which) {
+    hf_context *ctx = fit->problem.ctx;
+    hf_guard_checked(ctx, HF_FAULT_STATE, fit->problem.k);
+    if (hf_guard_sign(centers, center_bytes(&fit->problem)) == sign)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "the %s centroids changed in memory while they were in use: the machine or "
+                       "a program writes where it must not",
+                       which);
+}
+
+static bool checks_state(const struct hf_fit *fit) {
+    return fit->ledger.block && fit->ledger.kept &&
+           hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE);
+}
+
+hf_status hf_ledger_check_old(struct hf_fit *fit) {
+    return checks_state(fit) ? check_read(fit, fit->centers.previous, fit->ledger.signs[1], "old")
+                             : HF_OK;
+}
+
+hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers) {
+    hf_context *ctx = fit->problem.ctx;
+    if (!checks_state(fit))
+        return HF_OK;
+    HF_TRY(check_read(fit, centers, fit->ledger.signs[0], "new"));
+    if (sign_own_facts(fit) == fit->ledger.facts)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "scales or limits of the fit changed in memory: the machine or a program "
+                       "writes where it must not");
+}
+
 hf_status hf_ledger_check_state(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
     if (!l->block || !l->kept)
         return HF_OK;
-    HF_TRY(check_bounds(fit));
     if (!hf_guard_checks(ctx, HF_FAULT_STATE))
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_STATE, 2 * fit->problem.k);
     HF_TRY(check_centers(fit, fit->centers.current, l->current, l->signs[0], "new"));
     HF_TRY(check_centers(fit, fit->centers.previous, l->previous, l->signs[1], "old"));
-    return check_facts(fit);
+    return HF_OK;
 }
 
 void hf_ledger_keep_state(struct hf_fit *fit) {
@@ -441,7 +484,7 @@ bool hf_ledger_restore_state(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     const size_t bytes = center_bytes(&fit->problem);
     if (!l->block || !l->kept || hf_guard_sign(l->current, bytes) != l->signs[0] ||
-        hf_guard_sign(l->previous, bytes) != l->signs[1])
+        hf_guard_sign(l->previous, bytes) != l->signs[1] || !restore_facts(fit))
         return false;
     memcpy(fit->centers.current, l->current, bytes);
     memcpy(fit->centers.previous, l->previous, bytes);

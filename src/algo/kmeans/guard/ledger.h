@@ -22,22 +22,33 @@ hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t fir
  * have changed. */
 hf_status hf_ledger_hashed(struct hf_fit *fit);
 /* The labels of the host are new: book the rows that moved, then compare labels, count of changes
- * (unless -1), sizes and sums. HF_E_CORRUPT */
-hf_status hf_ledger_turn(struct hf_fit *fit, int64_t changed);
-/* The same where only the labels of these rows are new. */
+ * (unless -1) and sizes. HF_E_CORRUPT */
+hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed);
+/* Sizes and sums are those of the labels that were booked. HF_E_CORRUPT */
+hf_status hf_ledger_compare(struct hf_fit *fit);
+/* Both, where only the labels of these rows are new. */
 hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
-/* The labels of the host are those of the last centroids: the same with fit->outcome.sizes, without
- * the sums, which are of others. */
-hf_status hf_ledger_last(struct hf_fit *fit, int64_t changed);
+/* Sums begin at minus those of their rows: words and sizes begin at 0, so that what is booked from
+ * here on is compared with what is left. False: no such check is made. */
+bool hf_ledger_owe(struct hf_fit *fit);
 /* Before they become the result: labels are those booked last, fit->centers.best those that
  * hf_ledger_keep_best() saw. HF_E_CORRUPT */
-hf_status hf_ledger_check_result(struct hf_fit *fit);
+hf_status hf_ledger_check_labels(struct hf_fit *fit);
+hf_status hf_ledger_check_best(struct hf_fit *fit);
 /* fit->centers.current become the best ones. */
 void hf_ledger_keep_best(struct hf_fit *fit);
 
-/* Before an iteration: are the centroids those that were kept, and the facts of the fit the same?
- * Centroids that are not are put back from their copies, where the scheme is to correct.
- * HF_E_CORRUPT */
+/* Bounds are those that an iteration left behind; else they are forgotten, or with detect:
+ * HF_E_CORRUPT. */
+hf_status hf_ledger_check_bounds(struct hf_fit *fit);
+/* The centroids before the last move, fit->centers.previous, are those that were kept; before
+ * others are written over them. HF_E_CORRUPT */
+hf_status hf_ledger_check_old(struct hf_fit *fit);
+/* The centroids that an iteration began with, now at `centers`, are still those that were kept, and
+ * so is what holds for all iterations. HF_E_CORRUPT */
+hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers);
+/* Before they are written to a file: both are those that were kept, or are put back from their
+ * copies, where the scheme is to correct. HF_E_CORRUPT */
 hf_status hf_ledger_check_state(struct hf_fit *fit);
 /* After it, when all is checked: keep the centroids. */
 void hf_ledger_keep_state(struct hf_fit *fit);

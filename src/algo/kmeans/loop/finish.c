@@ -18,6 +18,7 @@ struct finish {
     struct hf_fit *fit;
     bool fresh, verify;
     bool twice; /* the inertia, by two kernels */
+    bool moves; /* rows whose label changes move between the sums, for the ledger */
     bool joint; /* the calls for a panel share what they bring to the device */
     int32_t *labels;
     struct hf_assign_bounds *bounds;
@@ -36,6 +37,7 @@ static hf_status call(const struct finish *f, enum hf_op_id op, const void *args
 static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
     const double *weights = fit->weights.scaled ? fit->weights.scaled + first : NULL;
+    HF_TRY(hf_ledger_panel(fit, panel, first));
     if (f->verify) {
         const struct hf_update_args out = {.x = *panel,
                                            .metric = fit->problem.opts.metric,
@@ -49,8 +51,19 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
         struct hf_assign_bounds own;
         struct hf_assign_args args = hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
         args.labels = f->labels + first;
+        args.sums = f->moves && fit->work.fused ? &fit->centers.sums : NULL;
+        args.weights = args.sums ? weights : NULL;
+        args.old_labels = f->moves && !fit->work.fused ? fit->work.panel_labels : NULL;
         HF_TRY(call(f, HF_OP_ASSIGN, &args));
         hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
+        const struct hf_update_args moves = {.x = *panel,
+                                             .metric = fit->problem.opts.metric,
+                                             .weights = weights,
+                                             .old_labels = args.old_labels,
+                                             .labels = args.labels,
+                                             .sums = &fit->centers.sums};
+        if (args.old_labels)
+            HF_TRY(hf_update(fit->problem.ctx, &moves));
     }
     const struct hf_inertia_args args = {.x = *panel,
                                          .c = hf_centers(&fit->problem, fit->centers.current),
@@ -149,6 +162,27 @@ static hf_status check_confirmed(const struct finish *f, enum hf_finish_labels l
                        (long long)f->stats.changed);
 }
 
+static hf_status count_sizes(const struct finish *f) {
+    struct hf_fit *fit = f->fit;
+    if (f->verify)
+        HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
+    if (f->verify && f->stats.changed == 0)
+        return HF_OK;
+    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
+    return hf_count_labels(&fit->problem, &fit->labels, &fit->outcome);
+}
+
+/* Of sums from which all rows were taken, those are left that moved since. */
+static hf_status check_moves(const struct finish *f) {
+    struct hf_fit *fit = f->fit;
+    HF_TRY(hf_ledger_book(fit, f->stats.changed));
+    HF_TRY(hf_ledger_compare(fit));
+    HF_TRY(hf_ledger_check_used(fit, fit->centers.current));
+    for (int64_t j = 0; j < fit->problem.k; j++)
+        fit->outcome.sizes[j] = (f->verify ? fit->outcome.sizes[j] : 0) + fit->ledger.count[j];
+    return HF_OK;
+}
+
 hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verify,
                     double *inertia) {
     const bool fresh = labels == HF_LABELS_FRESH;
@@ -167,20 +201,16 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
                (size_t)fit->problem.k * sizeof(int64_t));
         owe_sums(&fit->centers);
     }
+    f.moves = hf_ledger_owe(fit);
     HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &f.labels));
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, finish_panel, &f));
+    HF_TRY(hf_ledger_hashed(fit));
     hf_skip_reset(&fit->skip);
     if (!fresh)
         hf_labels_by_ops(&fit->labels);
-    if (verify)
-        HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
-    if (!verify || f.stats.changed != 0) {
-        HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
-        HF_TRY(hf_count_labels(&fit->problem, &fit->labels, &fit->outcome));
-    }
     HF_TRY(hf_verify(fit->problem.ctx));
+    HF_TRY(f.moves ? check_moves(&f) : count_sizes(&f));
     HF_TRY(check_confirmed(&f, labels));
-    HF_TRY(hf_ledger_last(fit, f.stats.changed));
     HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;

@@ -104,7 +104,8 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     const hf_status status = assign_all(fit, NULL, &stats);
     fit->centers.current = now;
     HF_TRY(status);
-    HF_TRY(hf_ledger_turn(fit, -1));
+    HF_TRY(hf_ledger_book(fit, -1));
+    HF_TRY(hf_ledger_compare(fit));
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
@@ -129,11 +130,13 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     const double begin = hf_now_s();
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
-    HF_TRY(hf_ledger_check_state(fit));
+    const void *used = fit->centers.current;
+    HF_TRY(hf_ledger_check_bounds(fit));
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
-    HF_TRY(hf_ledger_turn(fit, stats.changed));
+    HF_TRY(hf_ledger_book(fit, stats.changed));
+    HF_TRY(hf_ledger_check_old(fit));
     const bool light = hf_light_mark(fit);
     if (light) {
         HF_TRY(fetch_labels(&fit->problem, &fit->labels));
@@ -153,7 +156,11 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     if (!stepped && it.changed > 0 && fit->problem.opts.empty != HF_EMPTY_KEEP)
         HF_TRY(
             fetch_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
+    if (!stepped)                                       /* what is done next goes by the sums */
+        HF_TRY(hf_ledger_compare(fit));
     HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
+    HF_TRY(hf_ledger_compare(fit));
+    HF_TRY(hf_ledger_check_used(fit, used));
     HF_TRY(hf_iteration_record(&fit->problem, run, begin, &it));
     hf_ledger_keep_state(fit);
     return HF_OK;
