@@ -37,7 +37,7 @@ typedef enum hf_relax_method {
 
 /* What CG and Chebyshev accelerate. */
 typedef enum hf_relax_precond {
-    HF_PRECOND_AUTO = 0,   /* the method's usual: Jacobi; blocks where auto chose the method */
+    HF_PRECOND_AUTO = 0,   /* Jacobi */
     HF_PRECOND_JACOBI = 1, /* the diagonal */
     HF_PRECOND_BLOCKS = 2  /* exact blocks, as HF_RELAX_SCHWARZ, in the symmetric form */
 } hf_relax_precond;
@@ -199,7 +199,8 @@ typedef struct hf_relax hf_relax;
  *         residual is taken from them
  *   opts  may be NULL; copied
  *   out   NULL on failure; free with hf_relax_destroy(), before its context
- * Statuses as for hf_relax_solve(). HF_RELAX_AUTO chooses here. */
+ * Statuses as for hf_relax_solve(). HF_RELAX_AUTO chooses here, and factors what it can, since many
+ * solutions are to follow: not always the method that it chooses for one. */
 HF_API hf_status hf_relax_setup(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
                                 hf_relax **out);
 

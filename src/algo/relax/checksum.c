@@ -3,8 +3,8 @@
  * patch, the coarse inverse. What was damaged is built again from the caller's matrix. */
 #include "algo/relax/setup.h"
 
+#include "base/checksum/checksum.h"
 #include "base/dtype.h"
-#include "base/file.h"
 
 /* Blocks of the matrix first, then patches, then coarse. */
 static int64_t sums_of(const hf_relax *relax) {
@@ -13,7 +13,7 @@ static int64_t sums_of(const hf_relax *relax) {
 }
 
 static uint32_t add_sum(uint32_t sum, const void *data, int64_t count, size_t size) {
-    return hf_crc32c(sum, data, (size_t)count * size);
+    return hf_crc32c_words(sum, data, count * (int64_t)(size / sizeof(uint32_t)));
 }
 
 static uint32_t sum_block(const hf_relax *relax, int64_t block) {

@@ -109,7 +109,7 @@ hf_status hf_relax_choose(hf_relax *relax) {
         const bool asked = relax->opts.block_rows > 0;
         const int64_t rows = asked ? relax->opts.block_rows : SCHWARZ_ROWS;
         bool small = false;
-        if (relax->symmetric)
+        if (relax->symmetric && relax->kept)
             HF_TRY(hf_relax_components_fit(relax, rows, &small));
         choose_method(relax, small);
     }

@@ -38,14 +38,15 @@ static void drop_columns(struct columns *c, int64_t count) {
 }
 
 /* Give back the room that a history does not need. */
-static void trim_history(hf_relax_column *column) {
+static hf_status trim_history(hf_relax *relax, hf_relax_column *column) {
     const size_t bytes = (size_t)column->history_count * sizeof(double);
     double *kept = hf_alloc(bytes);
     if (kept == NULL)
-        return;
+        return hf_relax_no_memory(relax, "the history of residuals");
     memcpy(kept, column->history, bytes);
     hf_free(column->history);
     column->history = kept;
+    return HF_OK;
 }
 
 static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b, const hf_array *x,
@@ -57,7 +58,7 @@ static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b
     get_column(b, request->number, NULL, c->b);
     get_column(x, request->number, NULL, c->x);
     HF_TRY(hf_relax_solve_column(relax, request));
-    trim_history(column);
+    HF_TRY(trim_history(relax, column));
     const hf_array all = hf_array_view(c->solution, HF_F64, x->rows, x->cols);
     put_column(&all, request->number, NULL, c->x);
     return HF_OK;

@@ -192,38 +192,38 @@ static bool cut_by_metis(struct cut *c, int64_t count, int64_t parts) {
                                &wanted, NULL, NULL, options, &across, c->part) == METIS_OK;
 }
 
-bool hf_graph_cut(const struct hf_graph *graph, const int32_t *vertex, int64_t count, int64_t parts,
-                  int32_t *part) {
+hf_status hf_graph_cut(const struct hf_graph *graph, const int32_t *vertex, int64_t count,
+                       int64_t parts, int32_t *part) {
     const size_t edges = (size_t)graph->start[graph->n];
     if (edges > INT32_MAX)
-        return false;
+        return HF_E_UNSUPPORTED;
     struct cut c = {.start = hf_alloc((size_t)(count + 1) * sizeof(idx_t)),
                     .beside = hf_alloc(edges * sizeof(idx_t)),
                     .weight = hf_alloc(edges * sizeof(idx_t)),
                     .part = hf_alloc((size_t)count * sizeof(idx_t)),
                     .number = hf_alloc((size_t)graph->n * sizeof(int32_t))};
-    bool done = c.start != NULL && c.beside != NULL && c.weight != NULL && c.part != NULL &&
-                c.number != NULL;
-    if (done) {
+    hf_status status = HF_E_NOMEM;
+    if (c.start != NULL && c.beside != NULL && c.weight != NULL && c.part != NULL &&
+        c.number != NULL) {
         fill_cut(&c, graph, vertex, count);
-        done = cut_by_metis(&c, count, parts);
+        status = cut_by_metis(&c, count, parts) ? HF_OK : HF_E_UNSUPPORTED;
     }
-    for (int64_t i = 0; done && i < count; i++)
+    for (int64_t i = 0; status == HF_OK && i < count; i++)
         part[i] = (int32_t)c.part[i];
     hf_free(c.start);
     hf_free(c.beside);
     hf_free(c.weight);
     hf_free(c.part);
     hf_free(c.number);
-    return done;
+    return status;
 }
 
 #else
 
-bool hf_graph_cut(const struct hf_graph *graph, const int32_t *vertex, int64_t count, int64_t parts,
-                  int32_t *part) {
+hf_status hf_graph_cut(const struct hf_graph *graph, const int32_t *vertex, int64_t count,
+                       int64_t parts, int32_t *part) {
     (void)graph, (void)vertex, (void)count, (void)parts, (void)part;
-    return false;
+    return HF_E_UNSUPPORTED;
 }
 
 #endif

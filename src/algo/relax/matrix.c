@@ -205,7 +205,7 @@ hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
 
 /* Is the element e of row i, or the difference of two of place (i, j), nothing but rounding? */
 static bool is_rounding(const struct hf_relax_matrix *m, double value, int64_t i, int64_t j) {
-    return fabs(value) <= 1e-12 / sqrt(fabs(m->inverse[i] * m->inverse[j]));
+    return value == 0 || fabs(value) <= 1e-12 / sqrt(fabs(m->inverse[i] * m->inverse[j]));
 }
 
 /* Rows in order meet the elements below the diagonal of any row j in order, too: at[j] is the next.

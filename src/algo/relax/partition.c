@@ -33,24 +33,24 @@ struct parting {
     bool cut, metis; /* some component was too large; it was METIS that cut all of those */
 };
 
-/* A component that is too large for a block. */
-static void cut_component(struct parting *p, int64_t count) {
+/* A component that is too large for a block. False when there is no memory. */
+static bool cut_component(struct parting *p, int64_t count) {
     const int64_t parts = (count + p->rows - 1) / p->rows;
-    const bool metis = hf_graph_cut(p->graph, p->order, count, parts, p->local);
+    const hf_status status = hf_graph_cut(p->graph, p->order, count, parts, p->local);
+    const bool metis = status == HF_OK;
     for (int64_t i = 0; i < count; i++)
         p->part[p->order[i]] = (int32_t)(p->count + (metis ? p->local[i] : i * parts / count));
     p->count += parts;
     p->filled = p->rows; /* the next component begins a block */
     p->cut = true;
     p->metis = p->metis && metis;
+    return status != HF_E_NOMEM;
 }
 
-static void place_component(struct parting *p, int32_t root) {
+static bool place_component(struct parting *p, int32_t root) {
     const int64_t count = hf_graph_order(p->graph, p->part, -1, root, p->order, p->level);
-    if (count > p->rows) {
-        cut_component(p, count);
-        return;
-    }
+    if (count > p->rows)
+        return cut_component(p, count);
     if (p->count == 0 || p->filled + count > p->rows) {
         p->count++;
         p->filled = 0;
@@ -58,6 +58,7 @@ static void place_component(struct parting *p, int32_t root) {
     p->filled += count;
     for (int64_t i = 0; i < count; i++)
         p->part[p->order[i]] = (int32_t)(p->count - 1);
+    return true;
 }
 
 /* perm and the starts of the blocks, of which METIS may leave some empty. */
@@ -105,7 +106,7 @@ hf_status hf_relax_make_graph_blocks(hf_relax *relax, int64_t rows) {
     }
     for (int64_t i = 0; there && i < n; i++)
         if (p.part[i] < 0)
-            place_component(&p, (int32_t)i);
+            there = place_component(&p, (int32_t)i);
     there = there && number_places(relax, &p);
     hf_free(p.part);
     hf_free(p.order);

@@ -45,7 +45,7 @@ void hf_relax_destroy(hf_relax *relax) {
     hf_free(relax);
 }
 
-hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out) {
     if (hf_ctx_pool(ctx) == NULL)
         return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
@@ -59,6 +59,7 @@ hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *o
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to set up a matrix");
     relax->ctx = ctx;
     relax->opts = full;
+    relax->kept = kept;
     relax->a = *a;
     const hf_status status = make(relax);
     if (status != HF_OK) {

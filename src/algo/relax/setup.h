@@ -76,6 +76,7 @@ struct hf_relax {
     hf_context *ctx;
     hf_relax_opts opts;          /* zeros resolved */
     hf_csr a;                    /* the caller's */
+    bool kept;                   /* for many solutions */
     bool symmetric;              /* its values */
     bool positive;               /* its diagonal */
     double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
@@ -158,7 +159,8 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
 /* setup.c */
 /* hf_relax_update_values() inside a public call. */
 hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a);
-hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+/* kept: for many solutions, not for one alone. */
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out);
 /* columns.c: the right-hand sides, arguments checked. result may be NULL. */
 hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_array *x,
