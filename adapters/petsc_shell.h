@@ -8,8 +8,8 @@
 
 /* Make pc a shell that makes iterations of a method: one as a preconditioner, as many as a
  * KSPRICHARDSON around it asks for as a smoother, in one call. The matrix is a sequential AIJ of
- * double and 32-bit indices; in parallel use it inside PCBJACOBI. opts may be NULL. ctx must outlive
- * pc. */
+ * double and 32-bit indices; in parallel use it inside PCBJACOBI. opts may be NULL; ctx must
+ * outlive pc. */
 PetscErrorCode HoldfastShell(PC pc, hf_context *ctx, const hf_relax_opts *opts);
 
 #endif

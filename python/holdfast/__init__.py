@@ -3,8 +3,8 @@
 
 ``KMeans`` is scikit-learn's estimator; ``k_means`` and ``kmeans_plusplus`` are its functions.
 ``patch_sklearn()`` puts them in the place of scikit-learn's own. ``source()`` and ``load()`` read
-data files, in memory or beyond it. ``matmul()`` multiplies matrices; ``solve`` and ``Smoother`` take
-sparse ones.
+data files, in memory or beyond it. ``matmul()`` multiplies matrices; ``solve()`` and ``Smoother``
+take sparse ones.
 """
 
 from typing import Any

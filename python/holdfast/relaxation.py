@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _call, _library, _log, errors
+from . import _abi, _abi_relax, _call, _library, _log, errors
 from ._library import lib
 from ._progress import Interrupts, deliver
 
@@ -62,7 +62,7 @@ class _Matrix:
         n, elements = self.shape[0], self.starts[-1]
         if len(self.starts) != n + 1 or elements > min(len(self.columns), len(self.values)):
             raise errors.DataError("A is damaged: its indptr does not fit its indices and data")
-        self.struct = _abi.Csr(
+        self.struct = _abi_relax.Csr(
             n,
             n,
             1 if kind is _F32 else 2,
@@ -89,10 +89,10 @@ def _options(
     symmetric: bool = False,
     inside: Any = np.float64,
     memory_bytes: int | None = None,
-) -> _abi.RelaxOpts:
+) -> _abi_relax.RelaxOpts:
     if np.dtype(inside) not in (_F32, _F64):
         raise errors.InvalidArgumentError(f"inside={inside!r}: must be float32 or float64")
-    return _abi.RelaxOpts(
+    return _abi_relax.RelaxOpts(
         method=_choice("method", method, _METHODS),
         precond=_choice("precond", precond, _PRECONDS),
         partition=_choice("partition", partition, _PARTITIONS),
@@ -126,7 +126,7 @@ def _view(a: np.ndarray[Any, Any]) -> _abi.Array:
     return _abi.Array(a.ctypes.data, 2, a.shape[0], cols, cols)
 
 
-class _Result(_abi.RelaxResult):
+class _Result(_abi_relax.RelaxResult):
     """A result that frees what the library holds for it."""
 
     def __del__(self, _clear: Any = lib.hf_relax_result_clear, _at: Any = _addressof) -> None:
@@ -207,7 +207,7 @@ class Solution:
 
 
 def _watch(
-    opts: _abi.RelaxOpts, callback: Callable[[int, float], Any] | None
+    opts: _abi_relax.RelaxOpts, callback: Callable[[int, float], Any] | None
 ) -> list[BaseException]:
     """Let Ctrl-C and `callback` stop the call; what was raised comes back in the list."""
     failure: list[BaseException] = []
@@ -221,7 +221,7 @@ def _watch(
             return 1
 
     if callback is not None or threading.current_thread() is threading.main_thread():
-        opts.progress = _abi.RelaxProgress(progress)
+        opts.progress = _abi_relax.RelaxProgress(progress)
     return failure
 
 
