@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A system of a PETSc binary matrix and ones, solved as its options say: seconds, iterations and true
+ * residual on standard output. A warm-up of one iteration builds what PETSc builds lazily. */
+#include <petscksp.h>
+
+/* With a monitor Richardson looks at the residual after each iteration, with SOR too. */
+static PetscErrorCode watch(KSP ksp, PetscInt its, PetscReal norm, void *user) {
+    (void)ksp;
+    (void)its;
+    (void)norm;
+    (void)user;
+    return 0;
+}
+
+static PetscErrorCode run(KSP ksp, Vec b, Vec x, double *seconds) {
+    double begin, end;
+    PetscCall(VecSet(x, 0));
+    begin = MPI_Wtime();
+    PetscCall(KSPSolve(ksp, b, x));
+    end = MPI_Wtime();
+    *seconds = end - begin;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    Mat a;
+    Vec b, x, r;
+    KSP ksp;
+    PetscViewer viewer;
+    char path[4096];
+    PetscReal tol = 1e-10, norm, rest;
+    PetscInt most = 60000, its;
+    double seconds;
+    PetscCall(PetscInitialize(&argc, &argv, NULL, NULL));
+    PetscCall(PetscOptionsGetString(NULL, NULL, "-matrix", path, sizeof path, NULL));
+    PetscCall(PetscOptionsGetReal(NULL, NULL, "-tol", &tol, NULL));
+    PetscCall(PetscOptionsGetInt(NULL, NULL, "-most", &most, NULL));
+    PetscCall(PetscViewerBinaryOpen(PETSC_COMM_SELF, path, FILE_MODE_READ, &viewer));
+    PetscCall(MatCreate(PETSC_COMM_SELF, &a));
+    PetscCall(MatSetType(a, MATSEQAIJ));
+    PetscCall(MatLoad(a, viewer));
+    PetscCall(MatCreateVecs(a, &x, &b));
+    PetscCall(VecDuplicate(b, &r));
+    PetscCall(VecSet(b, 1));
+    PetscCall(KSPCreate(PETSC_COMM_SELF, &ksp));
+    PetscCall(KSPSetOperators(ksp, a, a));
+    PetscCall(KSPSetTolerances(ksp, tol, 1e-300, 1e12, 1));
+    PetscCall(KSPSetFromOptions(ksp));
+    PetscCall(KSPSetNormType(ksp, KSP_NORM_UNPRECONDITIONED));
+    PetscCall(KSPMonitorSet(ksp, watch, NULL, NULL));
+    PetscCall(run(ksp, b, x, &seconds));
+    PetscCall(KSPSetTolerances(ksp, tol, 1e-300, 1e12, most));
+    PetscCall(run(ksp, b, x, &seconds));
+    PetscCall(KSPGetIterationNumber(ksp, &its));
+    PetscCall(MatMult(a, x, r));
+    PetscCall(VecAYPX(r, -1, b));
+    PetscCall(VecNorm(r, NORM_2, &rest));
+    PetscCall(VecNorm(b, NORM_2, &norm));
+    printf("%.9g %d %.9g\n", seconds, (int)its, rest / norm);
+    return PetscFinalize();
+}
