@@ -371,6 +371,100 @@ static void wrong_arguments_are_named(void **state) {
     assert_int_equal(hf_gemm(contexts[1], &good, NULL), HF_OK);
 }
 
+/* Signatures leave C as it is; equal for any number of threads; each bit of operands and sums
+ * counts; what changes after it was staged is found by L. */
+static void signatures_see_every_part(void **state) {
+    (void)state;
+    enum { M = 33, N = 70, K = 300 };
+    for (size_t t = 0; t < TYPES; t++) {
+        const hf_dtype in = all_types[t].in, out = all_types[t].out;
+        hf_gemm_signatures sign = {.release = 1}, first = {.checksum = NULL};
+        hf_gemm_args args = {.m = M, .n = N, .k = K, .dtype = in, .dtype_c = out, .alpha = 1};
+        const size_t bytes = (size_t)M * N * hf_dtype_bytes(out);
+        fill(a_mem, in, (int64_t)M * K, 1);
+        fill(b_mem, in, (int64_t)K * N, 2);
+        args.a = a_mem;
+        args.b = b_mem;
+        args.c = whole;
+        assert_int_equal(hf_gemm(contexts[1], &args, NULL), HF_OK);
+        args.c = part;
+        args.signatures = &sign;
+        for (int threads = 1; threads < 8; threads++) {
+            const hf_status status = hf_gemm(contexts[threads], &args, NULL);
+            if (status == HF_E_UNSUPPORTED)
+                skip();
+            assert_int_equal(status, HF_OK);
+            assert_memory_equal(part, whole, bytes);
+            if (threads == 1)
+                first = sign;
+            assert_true(sign.a == first.a && sign.b == first.b && sign.c == first.c);
+            assert_true(sign.panels == first.panels && sign.tiles == first.tiles);
+        }
+        b_mem[5 * N] ^= 1;
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_OK);
+        assert_true(sign.a == first.a && sign.b != first.b);
+        b_mem[5 * N] ^= 1;
+        sign.plant = HF_GEMM_PLANT_SUM;
+        sign.plant_at = 32 * (M * N - 1);
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_OK);
+        assert_true(sign.a == first.a && sign.b == first.b && sign.c != first.c);
+        sign.plant = HF_GEMM_PLANT_A;
+        sign.plant_at = 32 * (M * K - 1) + 3;
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_E_CORRUPT);
+        sign.checksum = "md5";
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_E_ARG);
+        assert_non_null(strstr(hf_last_error(contexts[2]), "md5"));
+    }
+}
+
+/* Right products are not suspected; a wrong sum is found and put right, bit for bit. */
+static void guarded_products_are_repaired(void **state) {
+    (void)state;
+    enum { M = 37, N = 41, K = 300 };
+    for (size_t t = 0; t < TYPES; t++)
+        for (int turns = 0; turns < 8; turns++) {
+            const hf_dtype in = all_types[t].in, out = all_types[t].out;
+            hf_gemm_args args = {.m = M, .n = N, .k = K, .dtype = in, .dtype_c = out, .alpha = 1};
+            hf_gemm_signatures sign = {.plant = HF_GEMM_PLANT_SUM};
+            hf_gemm_faults found;
+            const size_t bytes = (size_t)M * N * hf_dtype_bytes(out);
+            fill(a_mem, in, (int64_t)M * K, 3);
+            fill(b_mem, in, (int64_t)K * N, 4);
+            fill(c_mem, out, (int64_t)M * N, 5);
+            args.trans_a = turns & 1;
+            args.trans_b = turns >> 1 & 1;
+            args.beta = turns >> 2;
+            args.a = a_mem;
+            args.b = b_mem;
+            args.c = whole;
+            memcpy(whole, c_mem, bytes);
+            assert_int_equal(hf_gemm_guarded(contexts[2], &args, HF_GUARD_CORRECT, &found, NULL),
+                             HF_OK);
+            assert_int_equal(found.suspected, 0);
+            assert_int_equal(found.lines, M + N);
+            args.c = part;
+            args.signatures = &sign;
+            /* Of a small element the bit makes a large one, even where C has 16 bits. */
+            int64_t j = 0;
+            while (j < N - 1 && !(fabs(hf_load_f64(whole, out, 5 * N + j)) < 1))
+                j++;
+            sign.plant_at = (5 * N + j) * 32 + (in == HF_I8 ? 3 : 30);
+            memcpy(part, c_mem, bytes);
+            const hf_status status =
+                hf_gemm_guarded(contexts[2], &args, HF_GUARD_CORRECT, &found, NULL);
+            if (status == HF_E_UNSUPPORTED)
+                skip();
+            assert_int_equal(status, HF_OK);
+            assert_memory_equal(part, whole, bytes);
+            assert_int_equal(found.confirmed, 1);
+            assert_int_equal(found.row, 5);
+            memcpy(part, c_mem, bytes);
+            assert_int_equal(hf_gemm_guarded(contexts[2], &args, HF_GUARD_DETECT, &found, NULL),
+                             HF_E_CORRUPT);
+            assert_non_null(strstr(hf_last_error(contexts[2]), "row 5"));
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_have_the_bits_of_the_whole),
@@ -382,6 +476,8 @@ int main(void) {
         cmocka_unit_test(every_nan_is_the_same),
         cmocka_unit_test(nothing_is_read_that_is_not_needed),
         cmocka_unit_test(reports),
+        cmocka_unit_test(signatures_see_every_part),
+        cmocka_unit_test(guarded_products_are_repaired),
         cmocka_unit_test(wrong_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

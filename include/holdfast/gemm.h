@@ -5,6 +5,7 @@
 
 #include <holdfast/base.h>
 #include <holdfast/context.h>
+#include <holdfast/guard.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -107,6 +108,25 @@ typedef struct hf_gemm_report {
  * HF_E_NOMEM  the workspace does not fit the context's memory limit
  * HF_E_BUSY   the context is at work for another call */
 HF_API hf_status hf_gemm(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *report);
+
+/* What the checks of a guarded product found. */
+typedef struct hf_gemm_faults {
+    int64_t lines;     /* rows and columns of C that were checked */
+    int64_t suspected; /* of them: the sum contradicts that of A and B by more than rounding can */
+    int64_t confirmed; /* of them: computed again by another kernel they have other bits */
+    int64_t repaired;  /* elements that were put right */
+    int64_t row;       /* the first confirmed one; -1: none, or it is a column */
+    int64_t column;    /* likewise */
+} hf_gemm_faults;
+
+/* hf_gemm(), and then the sum of each row and column of C is compared with the product of A or B
+ * and the sums of the other (Huang and Abraham 1984), with a bound that rounding cannot exceed; of
+ * I8 it must be equal. A line that contradicts is computed again by another kernel, which gives
+ * each element the same bits or proves a fault. HF_GUARD_DETECT ends with HF_E_CORRUPT then,
+ * HF_GUARD_CORRECT repairs the line; HF_GUARD_SAMPLED is the same; HF_GUARD_OFF: no check. Costs
+ * about (m n + m k + k n) float64 additions. faults and report may be NULL. */
+HF_API hf_status hf_gemm_guarded(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,
+                                 hf_gemm_faults *faults, hf_gemm_report *report);
 
 /* The name of checksum i of those that signatures can be made of; NULL past the last. */
 HF_API const char *hf_gemm_checksum(int i);

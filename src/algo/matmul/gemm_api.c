@@ -12,7 +12,8 @@ static bool is_empty(const hf_gemm_args *args) {
     return args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1);
 }
 
-static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *report) {
+static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,
+                          hf_gemm_faults *faults, hf_gemm_report *report) {
     const double start = hf_now_s();
     hf_gemm_args full;
     if (args == NULL)
@@ -25,7 +26,7 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_gemm_rep
     const bool empty = is_empty(&full);
     if (!empty) {
         hf_workspace_trim(ctx, hf_workspace_room(ctx));
-        HF_TRY(hf_gemm_run(ctx, &full));
+        HF_TRY(hf_gemm_guarded_run(ctx, &full, guard, faults));
         HF_TRY(hf_verify(ctx));
     }
     if (report == NULL)
@@ -44,5 +45,23 @@ hf_status hf_gemm(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *rep
         return HF_E_ARG;
     if (!hf_ctx_enter(ctx))
         return HF_E_BUSY;
-    return hf_ctx_leave(ctx, multiply(ctx, args, report));
+    hf_gemm_faults faults = {.row = -1};
+    return hf_ctx_leave(ctx, multiply(ctx, args, HF_GUARD_OFF, &faults, report));
+}
+
+hf_status hf_gemm_guarded(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,
+                          hf_gemm_faults *faults, hf_gemm_report *report) {
+    hf_gemm_faults found = {.row = -1, .column = -1};
+    if (ctx == NULL)
+        return HF_E_ARG;
+    if (!hf_ctx_enter(ctx))
+        return HF_E_BUSY;
+    hf_status status;
+    if ((int)guard < HF_GUARD_DEFAULT || (int)guard > HF_GUARD_SAMPLED)
+        status = hf_ctx_fail(ctx, HF_E_ARG, "gemm: guard is %d: give one of hf_guard", (int)guard);
+    else
+        status = multiply(ctx, args, guard, &found, report);
+    if (faults != NULL)
+        *faults = found;
+    return hf_ctx_leave(ctx, status);
 }
