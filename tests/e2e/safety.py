@@ -19,7 +19,7 @@ def run(*words, code=0):
 
 def inject(folder):
     run("inject", "gemm", "--scheme", "twos_i", "--form", "seq", "--trials", "5", "--sample", "3",
-        "--budget", "0", "--quiet", "-o", folder)
+        "--budget", "0", "--every", "5003", "--quiet", "-o", folder)
     report = json.load(open(os.path.join(folder, "report.json")))
     bits = {b["shape"]: b for b in report["schemes"][0]["single_bits"]}
     assert bits["20"]["faults"] == 800 * 32 and abs(bits["20"]["coverage_percent"] - 96.9) < 0.1
@@ -58,6 +58,19 @@ def redundant(folder):
     run("diagnose", a, a, "--same-core", code=3)
 
 
+def protected(folder):
+    a, b, c = (os.path.join(folder, name + ".npy") for name in "abc")
+    plain = json.loads(run("gemm", a, b, "--json", "-q").stdout)
+    assert plain["protection"]["signatures"] is None and plain["protection"]["guard"] == "off"
+    found = [json.loads(run("gemm", a, b, "--json", "-q", "--guard", "correct", "--sign", sign,
+                            "-o", c).stdout)["protection"] for sign in ("t+o", "l+o:fletcher")]
+    assert found[0]["lines"] == 31 + 23 and found[0]["confirmed"] == 0
+    assert found[0]["signatures"]["checksum"] == "crc32c" and found[1]["signatures"]["level"] == "l+o"
+    assert np.array_equal(np.load(c), np.load(a) @ np.load(b))
+    run("gemm", a, b, "--json", "--sign", "t+o:md5", code=2)
+    run("gemm", a, b, "--json", "--guard", "always", code=2)
+
+
 def screen():
     done = run("screen", "--seconds", "1", "--op", "gemm_es", "--busy-ok", "--format", "json", "-q")
     found = json.loads(done.stdout)
@@ -75,6 +88,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         inject(os.path.join(folder, "campaign"))
         redundant(folder)
+        protected(folder)
     periodic()
     screen()
 

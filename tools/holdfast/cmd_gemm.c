@@ -15,7 +15,9 @@ enum option_key {
     KEY_TYPE,
     KEY_OUT_TYPE,
     KEY_JSON,
-    KEY_MEMORY
+    KEY_MEMORY,
+    KEY_GUARD,
+    KEY_SIGN
 };
 
 static const struct argp_option table[] = {
@@ -35,6 +37,17 @@ static const struct argp_option table[] = {
      1},
     {"json", KEY_JSON, NULL, 0, "Print a report as JSON on standard output", 1},
     {"quiet", 'q', NULL, 0, "No summary", 1},
+    {NULL, 0, NULL, 0, "Protection:", 3},
+    {"guard", KEY_GUARD, "SCHEME", 0,
+     "off (default), detect or correct: compare sums of rows and columns with the operands, and "
+     "end "
+     "with exit code 5 or repair if they contradict",
+     3},
+    {"sign", KEY_SIGN, "LEVEL[:CHECKSUM]", 0,
+     "Report execution signatures: t+o signs what is staged and the sums, l+o also what was "
+     "staged, "
+     "when it was used; by crc32c (default), fletcher, ...",
+     3},
     {NULL, 0, NULL, 0, "How to compute:", 4},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0,
@@ -48,6 +61,8 @@ static const struct argp_option table[] = {
 static const char *const type_names[] = {"auto", "f32", "f64", "i8", NULL};
 static const hf_dtype types[] = {HF_DTYPE_NONE, HF_F32, HF_F64, HF_I8};
 static const char *const out_type_names[] = {"auto", "f32", NULL};
+static const char *const guard_names[] = {"off", "detect", "correct", NULL};
+static const hf_guard guards[] = {HF_GUARD_OFF, HF_GUARD_DETECT, HF_GUARD_CORRECT};
 static const hf_dtype out_types[] = {HF_DTYPE_NONE, HF_F32};
 
 struct job {
@@ -59,6 +74,9 @@ struct job {
     struct matrix a, b, add; /* add.path is NULL without --add */
     hf_gemm_args args;
     hf_gemm_report report;
+    hf_guard guard;
+    hf_gemm_faults faults;
+    hf_gemm_signatures sign;
     void *product;  /* owned [m, n] */
     double at_most; /* no element is off by more; INFINITY: nothing is known */
     double seconds_load, seconds_write;
@@ -75,6 +93,25 @@ static void check(const struct job *job, struct argp_state *state) {
         argp_error(state, "--beta needs --add FILE to multiply it with");
     if (job->quiet && !job->json && !job->out)
         argp_error(state, "-q leaves nothing to print: leave it out, or give --json");
+}
+
+/* "t+o", "l+o:fletcher" */
+static void parse_sign(struct job *job, struct argp_state *state, const char *arg) {
+    const char *colon = strchr(arg, ':');
+    const size_t length = colon ? (size_t)(colon - arg) : strlen(arg);
+    char names[200] = "";
+    job->sign.release = strncmp(arg, "l+o", length) == 0;
+    if (length != 3 || (!job->sign.release && strncmp(arg, "t+o", 3) != 0))
+        argp_error(state, "--sign %s: give t+o or l+o, and :CHECKSUM", arg);
+    job->args.signatures = &job->sign;
+    job->sign.checksum = colon ? colon + 1 : NULL;
+    for (int i = 0; hf_gemm_checksum(i); i++) {
+        if (!colon || strcmp(colon + 1, hf_gemm_checksum(i)) == 0)
+            return;
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                 hf_gemm_checksum(i));
+    }
+    argp_error(state, "--sign %s: the checksum must be one of %s", arg, names);
 }
 
 static bool parse_number(struct job *job, struct argp_state *state, int key, const char *arg) {
@@ -126,6 +163,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_TRANS_B:
         job->args.trans_b = 1;
+        return 0;
+    case KEY_GUARD:
+        job->guard = guards[tool_choice(state, "--guard", arg, guard_names)];
+        return 0;
+    case KEY_SIGN:
+        parse_sign(job, state, arg);
         return 0;
     case KEY_JSON:
         job->json = true;
@@ -321,12 +364,31 @@ static json_t *json_file(const struct job *job) {
                      (json_int_t)job->bytes, "crc32", crc);
 }
 
+static json_t *json_protection(const struct job *job) {
+    const hf_gemm_signatures *s = &job->sign;
+    const hf_gemm_faults *f = &job->faults;
+    char word[3][20];
+    const uint64_t value[] = {s->a, s->b, s->c};
+    for (int i = 0; i < 3; i++)
+        snprintf(word[i], sizeof word[i], "%016llx", (unsigned long long)value[i]);
+    json_t *signatures = json_null();
+    if (job->args.signatures)
+        signatures = json_pack(
+            "{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "level", s->release ? "l+o" : "t+o", "checksum",
+            s->checksum ? s->checksum : "crc32c", "a", word[0], "b", word[1], "sums", word[2],
+            "panels", (json_int_t)s->panels, "tiles", (json_int_t)s->tiles);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "guard", hf_guard_name(job->guard), "lines",
+                     (json_int_t)f->lines, "suspected", (json_int_t)f->suspected, "confirmed",
+                     (json_int_t)f->confirmed, "repaired", (json_int_t)f->repaired, "signatures",
+                     signatures);
+}
+
 static int print_json(const struct job *job) {
     const hf_gemm_args *args = &job->args;
     const hf_gemm_report *r = &job->report;
     return tool_json_print(json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
-        "s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:i, s:{s:I, s:I}, s:o}",
+        "s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:i, s:{s:I, s:I}, s:o, s:o}",
         "holdfast", hf_version(), "command", "gemm", "a", json_matrix(&job->a), "b",
         json_matrix(&job->b), "add", json_matrix(&job->add), "transa", args->trans_a, "transb",
         args->trans_b, "alpha", tool_json_real(args->alpha), "beta", tool_json_real(args->beta),
@@ -338,7 +400,7 @@ static int print_json(const struct job *job) {
         "multiply", tool_json_real(r->seconds), "write", tool_json_real(job->seconds_write),
         "threads", hf_context_threads(job->ctx), "memory", "workspace_bytes",
         (json_int_t)r->workspace_bytes, "peak_bytes", (json_int_t)tool_peak_memory(), "file",
-        json_file(job)));
+        json_file(job), "protection", json_protection(job)));
 }
 
 static void print_summary(const struct job *job, FILE *out) {
@@ -361,6 +423,14 @@ static void print_summary(const struct job *job, FILE *out) {
     fprintf(out, "  time       load %s, multiply %s (%.3g GFLOP/s), write %s\n",
             tool_seconds_text(job->seconds_load), tool_seconds_text(r->seconds), gflops(job),
             tool_seconds_text(job->seconds_write));
+    if (job->guard != HF_GUARD_OFF)
+        fprintf(out, "  guard      %s: %lld rows and columns, %lld wrong, %lld elements repaired\n",
+                hf_guard_name(job->guard), (long long)job->faults.lines,
+                (long long)job->faults.confirmed, (long long)job->faults.repaired);
+    if (args->signatures)
+        fprintf(out, "  signatures A %016llx, B %016llx, sums %016llx\n",
+                (unsigned long long)job->sign.a, (unsigned long long)job->sign.b,
+                (unsigned long long)job->sign.c);
     if (job->out)
         fprintf(out, "  written    %s\n", tool_name_text(job->out));
 }
@@ -376,7 +446,8 @@ static int run(struct job *job) {
     if (code != EXIT_DONE)
         return code;
     errno = 0;
-    const hf_status status = hf_gemm(job->ctx, &job->args, &job->report);
+    const hf_status status =
+        hf_gemm_guarded(job->ctx, &job->args, job->guard, &job->faults, &job->report);
     if (status != HF_OK)
         return tool_fail(job->ctx, status, STAGE_COMPUTE);
     job->at_most = find_bound(job);
@@ -404,6 +475,7 @@ int cmd_gemm(int argc, char **argv) {
     memset(&job, 0, sizeof job);
     job.context.device = "cpu";
     job.args.alpha = job.args.beta = 1;
+    job.guard = HF_GUARD_OFF;
     tool_parse(&argp, argc, argv, &job);
     const int code = run(&job);
     free(job.product);

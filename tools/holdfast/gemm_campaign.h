@@ -8,7 +8,7 @@
 #include <holdfast/dev.h>
 #include <holdfast/dev_campaign.h>
 
-enum { SCHEMES = 40, COVERAGE_SHAPES = 6, TIME_SHAPES = 4, CLASSES = 8, FORMS = 2 };
+enum { OURS = 4, SCHEMES = 40, COVERAGE_SHAPES = 6, TIME_SHAPES = 4, CLASSES = 8, FORMS = 2 };
 
 struct shape_name {
     const char *name;
@@ -27,12 +27,23 @@ struct scheme_result {
     hf_dev_es_timing timing[TIME_SHAPES];   /* ratio 0: not measured */
 };
 
+/* A scheme of op gemm. */
+struct ours_result {
+    const char *name, *checksum;
+    int release;
+    bool done;
+    hf_dev_signed_count count[COVERAGE_SHAPES];
+    hf_dev_es_timing timing[TIME_SHAPES];
+};
+
 struct gemm_campaign {
     uint64_t seed;
     int64_t sample, trials;
     double budget_s, seconds;
     int schemes, classes;
     struct scheme_result result[FORMS][SCHEMES];
+    int64_t every; /* of op gemm: only each so-many-th bit */
+    struct ours_result ours[OURS];
 };
 
 /* Per cent detected; NaN for none. */
@@ -52,6 +63,7 @@ int write_campaign(const struct gemm_campaign *c, const char *folder);
 
 /* The table of the report on a stream, in Markdown. */
 void print_coverage(FILE *out, const struct gemm_campaign *c, int form);
+void print_ours(FILE *out, const struct gemm_campaign *c);
 void print_levels(FILE *out, const struct gemm_campaign *c, int form);
 
 #endif

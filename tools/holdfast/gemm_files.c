@@ -84,6 +84,7 @@ static void write_report(FILE *out, const struct gemm_campaign *c) {
         print_coverage(out, c, form);
         print_levels(out, c, form);
     }
+    print_ours(out, c);
 }
 
 static json_t *json_counts_of(const struct scheme_result *r, const char *form) {
@@ -138,6 +139,33 @@ static json_t *json_levels_of(const struct gemm_campaign *c) {
     return list;
 }
 
+static json_t *json_ours_of(const struct gemm_campaign *c) {
+    json_t *list = json_array();
+    for (int i = 0; i < OURS; i++) {
+        const struct ours_result *r = &c->ours[i];
+        json_t *shapes = json_array(), *timing = json_array();
+        for (int s = 0; r->done && s < COVERAGE_SHAPES; s++)
+            json_array_append_new(
+                shapes,
+                json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "shape",
+                          coverage_shapes[s].name, "operand_faults",
+                          (json_int_t)r->count[s].operand_faults, "operand_detected",
+                          (json_int_t)r->count[s].operand_detected, "sum_faults",
+                          (json_int_t)r->count[s].sum_faults, "sum_detected",
+                          (json_int_t)r->count[s].sum_detected, "staged_faults",
+                          (json_int_t)r->count[s].staged_faults, "staged_detected",
+                          (json_int_t)r->count[s].staged_detected, "same_c", r->count[s].same));
+        for (int s = 0; s < TIME_SHAPES; s++)
+            if (r->timing[s].ratio > 0)
+                json_array_append_new(timing, json_pack("{s:s, s:f}", "shape", time_shapes[s].name,
+                                                        "ratio", r->timing[s].ratio));
+        if (r->done)
+            json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "scheme", r->name,
+                                                  "single_bits", shapes, "timing", timing));
+    }
+    return list;
+}
+
 static void write_json(FILE *out, const struct gemm_campaign *c) {
     json_t *schemes = json_array();
     hf_dev_host host;
@@ -153,10 +181,10 @@ static void write_json(FILE *out, const struct gemm_campaign *c) {
                                                 json_faults_of(c, r), "timing", json_timing_of(r)));
         }
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o}", "holdfast", hf_version(), "cpu", host.cpu,
+        "{s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o, s:o}", "holdfast", hf_version(), "cpu", host.cpu,
         "compiler", host.compiler, "seed", (json_int_t)c->seed, "seconds", c->seconds, "assumption",
         "the coverage of single bits of A and B at 80x80 is read as the safe failure fraction",
-        "levels", json_levels_of(c), "schemes", schemes);
+        "levels", json_levels_of(c), "gemm", json_ours_of(c), "schemes", schemes);
     json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     fputc('\n', out);
     json_decref(root);

@@ -122,3 +122,48 @@ void print_levels(FILE *out, const struct gemm_campaign *c, int form) {
         fputc('\n', out);
     }
 }
+
+/* Detected of all, per cent; "all" where none was missed. */
+static void print_found(FILE *out, int64_t detected, int64_t faults) {
+    if (faults == 0)
+        fputs(" - |", out);
+    else if (detected == faults)
+        fprintf(out, " all of %s |", tool_count_text(faults));
+    else
+        fprintf(out, " %.4f %% |", 100.0 * (double)detected / (double)faults);
+}
+
+void print_ours(FILE *out, const struct gemm_campaign *c) {
+    bool any = false;
+    for (int i = 0; i < OURS; i++) {
+        const struct ours_result *r = &c->ours[i];
+        hf_dev_signed_count sum = {.same = 1};
+        if (!r->done)
+            continue;
+        if (!any)
+            fprintf(
+                out,
+                "\nSchemes of op gemm over all six shapes, each %s bit in a product of its own\n\n"
+                "| scheme | bits of A and B | bits of sums | staged words of A | same C | 80 | "
+                "160 | 320 | L91 |\n|---|---|---|---|---|---|---|---|---|\n",
+                c->every == 1 ? "single" : "chosen");
+        any = true;
+        for (int s = 0; s < COVERAGE_SHAPES; s++) {
+            sum.operand_faults += r->count[s].operand_faults;
+            sum.operand_detected += r->count[s].operand_detected;
+            sum.sum_faults += r->count[s].sum_faults;
+            sum.sum_detected += r->count[s].sum_detected;
+            sum.staged_faults += r->count[s].staged_faults;
+            sum.staged_detected += r->count[s].staged_detected;
+            sum.same = sum.same && r->count[s].same;
+        }
+        fprintf(out, "| %s |", r->name);
+        print_found(out, sum.operand_detected, sum.operand_faults);
+        print_found(out, sum.sum_detected, sum.sum_faults);
+        print_found(out, sum.staged_detected, sum.staged_faults);
+        fprintf(out, " %s |", sum.same ? "yes" : "NO");
+        for (int s = 0; s < TIME_SHAPES; s++)
+            fprintf(out, r->timing[s].ratio > 0 ? " %.2fx |" : " - |", r->timing[s].ratio);
+        fputc('\n', out);
+    }
+}
