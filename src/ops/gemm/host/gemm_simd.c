@@ -24,9 +24,11 @@ const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {NULL, 0};
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
 #define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
-#define SLICE 4                /* tiles of columns of one range of a loop */
-#define ALONE_FLOPS 4e6        /* a product of less is not worth waking other threads */
-#define TOGETHER_FLOPS 1e9     /* products of a batch of more are computed one after the other */
+#define FEW 128 /* rows or columns: what is packed of the other matrix is hardly used */
+#define FEW_BYTES (512 << 10) /* again, so it must not leave the second cache */
+#define SLICE 4               /* tiles of columns of one range of a loop */
+#define ALONE_FLOPS 4e6       /* a product of less is not worth waking other threads */
+#define TOGETHER_FLOPS 1e9    /* products of a batch of more are computed one after the other */
 
 /* The widest group of a product, and how it is cut up. */
 struct cut {
@@ -48,9 +50,10 @@ static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 static struct cut make_cut(const struct gemm_job *job, int workers) {
     const hf_gemm_args *const args = job->args;
     const int64_t group = workers > MANY_WORKERS ? 2 * GROUP : GROUP;
+    const int64_t few = FEW_BYTES / (HF_GEMM_BLOCK * (job->in == HF_I32 ? 2 : unit_bytes(job)));
     struct cut cut;
-    cut.rows = round_up(hf_min64(args->m, group), TILE_M);
-    cut.cols = round_up(hf_min64(args->n, group), job->tile_n);
+    cut.rows = round_up(hf_min64(args->m, args->n <= FEW ? few : group), TILE_M);
+    cut.cols = round_up(hf_min64(args->n, args->m <= FEW ? few : group), job->tile_n);
     const int64_t k = hf_gemm_reads_ab(args) ? args->k : 0;
     const int64_t blocks =
         hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / (cut.rows + cut.cols));

@@ -79,21 +79,22 @@ ALWAYS_INLINE void pack_turned(const struct strip *s, hf_dtype dtype, int width,
     const int64_t all = dtype == HF_I8 ? (s->depth + 1) / 2 : s->depth;
     const int64_t whole = units / VW * VW;
     for (int64_t q = 0; q < whole; q += VW)
-        for (int g = 0; g < width; g += VW) {
-            float turned[VW * VW];
-            vf r[VW];
-            UNROLL(16)
-            for (int i = 0; i < VW; i++)
-                r[i] = g + i < s->lines ? load_units(s->src + (g + i) * s->line * bytes, dtype, q)
-                                        : vf_set1(0);
-            vf_transpose(r);
-            UNROLL(16)
-            for (int i = 0; i < VW; i++)
-                vf_store(turned + i * VW, r[i]);
-            const int count = width - g < VW ? width - g : VW;
-            for (int i = 0; i < VW; i++)
-                memcpy(dst + (q + i) * width + g, turned + i * VW, (size_t)count * sizeof *dst);
-        }
+        UNROLL(2)
+    for (int g = 0; g < width; g += VW) {
+        float turned[VW * VW];
+        vf r[VW];
+        UNROLL(16)
+        for (int i = 0; i < VW; i++)
+            r[i] = g + i < s->lines ? load_units(s->src + (g + i) * s->line * bytes, dtype, q)
+                                    : vf_set1(0);
+        vf_transpose(r);
+        UNROLL(16)
+        for (int i = 0; i < VW; i++)
+            vf_store(turned + i * VW, r[i]);
+        const int count = width - g < VW ? width - g : VW;
+        for (int i = 0; i < VW; i++)
+            memcpy(dst + (q + i) * width + g, turned + i * VW, (size_t)count * sizeof *dst);
+    }
     pack_each(s, dtype, width, dst, (const int64_t[2]){whole, all});
 }
 
@@ -159,20 +160,21 @@ ALWAYS_INLINE void pack_64(const struct strip *s, int width, double *dst) {
     const double *const src = (const double *)(const void *)s->src;
     const int64_t whole = s->step == 1 ? s->depth / VDW * VDW : 0;
     for (int64_t q = 0; q < whole; q += VDW)
-        for (int g = 0; g < width; g += VDW) {
-            double turned[VDW * VDW];
-            vd r[VDW];
-            UNROLL(8)
-            for (int i = 0; i < VDW; i++)
-                r[i] = g + i < s->lines ? vd_load(src + (g + i) * s->line + q) : vd_set1(0);
-            vd_transpose(r);
-            UNROLL(8)
-            for (int i = 0; i < VDW; i++)
-                vd_store(turned + i * VDW, r[i]);
-            const int count = width - g < VDW ? width - g : VDW;
-            for (int i = 0; i < VDW; i++)
-                memcpy(dst + (q + i) * width + g, turned + i * VDW, (size_t)count * sizeof *dst);
-        }
+        UNROLL(2)
+    for (int g = 0; g < width; g += VDW) {
+        double turned[VDW * VDW];
+        vd r[VDW];
+        UNROLL(8)
+        for (int i = 0; i < VDW; i++)
+            r[i] = g + i < s->lines ? vd_load(src + (g + i) * s->line + q) : vd_set1(0);
+        vd_transpose(r);
+        UNROLL(8)
+        for (int i = 0; i < VDW; i++)
+            vd_store(turned + i * VDW, r[i]);
+        const int count = width - g < VDW ? width - g : VDW;
+        for (int i = 0; i < VDW; i++)
+            memcpy(dst + (q + i) * width + g, turned + i * VDW, (size_t)count * sizeof *dst);
+    }
     for (int64_t q = whole; q < s->depth; q++) {
         if (s->line == 1 && s->lines == width) {
             memcpy(dst + q * width, src + q * s->step, (size_t)width * sizeof *dst);
