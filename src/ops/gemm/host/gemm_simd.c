@@ -106,8 +106,7 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j) {
     char *const total =
         job->totals != NULL ? job->totals + (i * tiles_across(job) + j) * bytes : small;
     if (job->depth > 0)
-        tile_blocks(job, job->pack_a + i * panel_bytes(job, TILE_M),
-                    job->pack_b + j * panel_bytes(job, job->tile_n), total);
+        tile_blocks(job, i, j, total);
     else
         memset(total, 0, (size_t)bytes);
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;

@@ -5,91 +5,140 @@
 
 #include "ops/gemm/host/job.h"
 
-/* a [units][TILE_M], b [units][2 VW]; the sums go to total [TILE_M][2 VW], or are added to it. */
-static void tile_f32(const float *a, const float *b, int64_t units, float *total, bool add) {
+/* A block of a tile: a [units][TILE_M] and b [units][2 vectors], whose sums go to total
+ * [TILE_M][2 vectors] or are added to it; with `narrow` those of the first vector alone. */
+struct block {
+    const void *a, *b;
+    int64_t units;
+    void *total;
+    bool narrow;
+};
+
+ALWAYS_INLINE void sums_f32(const struct block *block, bool add, int vectors) {
+    const float *const a = block->a, *const b = block->b;
+    float *const total = block->total;
     vf sum[TILE_M][2];
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         sum[i][0] = sum[i][1] = vf_set1(0);
-    for (int64_t p = 0; p < units; p++) {
-        const vf b0 = vf_load(b + p * 2 * VW), b1 = vf_load(b + p * 2 * VW + VW);
+    for (int64_t p = 0; p < block->units; p++) {
+        vf y[2];
+        UNROLL(2)
+        for (int v = 0; v < vectors; v++)
+            y[v] = vf_load(b + (2 * p + v) * VW);
         UNROLL(14)
         for (int i = 0; i < TILE_M; i++) {
             const vf x = vf_set1(a[p * TILE_M + i]);
-            sum[i][0] = vf_fma(x, b0, sum[i][0]);
-            sum[i][1] = vf_fma(x, b1, sum[i][1]);
+            UNROLL(2)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] = vf_fma(x, y[v], sum[i][v]);
         }
     }
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         UNROLL(2)
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < vectors; v++) {
         float *const at = total + (2 * i + v) * VW;
         vf_store(at, add ? vf_add(vf_load(at), sum[i][v]) : sum[i][v]);
     }
 }
 
-static void tile_f64(const double *a, const double *b, int64_t units, double *total, bool add) {
+static void tile_f32(const struct block *block, bool add) {
+    if (block->narrow)
+        sums_f32(block, add, 1);
+    else
+        sums_f32(block, add, 2);
+}
+
+ALWAYS_INLINE void sums_f64(const struct block *block, bool add, int vectors) {
+    const double *const a = block->a, *const b = block->b;
+    double *const total = block->total;
     vd sum[TILE_M][2];
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         sum[i][0] = sum[i][1] = vd_set1(0);
-    for (int64_t p = 0; p < units; p++) {
-        const vd b0 = vd_load(b + p * 2 * VDW), b1 = vd_load(b + p * 2 * VDW + VDW);
+    for (int64_t p = 0; p < block->units; p++) {
+        vd y[2];
+        UNROLL(2)
+        for (int v = 0; v < vectors; v++)
+            y[v] = vd_load(b + (2 * p + v) * VDW);
         UNROLL(14)
         for (int i = 0; i < TILE_M; i++) {
             const vd x = vd_set1(a[p * TILE_M + i]);
-            sum[i][0] = vd_fma(x, b0, sum[i][0]);
-            sum[i][1] = vd_fma(x, b1, sum[i][1]);
+            UNROLL(2)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] = vd_fma(x, y[v], sum[i][v]);
         }
     }
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         UNROLL(2)
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < vectors; v++) {
         double *const at = total + (2 * i + v) * VDW;
         vd_store(at, add ? vd_add(vd_load(at), sum[i][v]) : sum[i][v]);
     }
 }
 
+static void tile_f64(const struct block *block, bool add) {
+    if (block->narrow)
+        sums_f64(block, add, 1);
+    else
+        sums_f64(block, add, 2);
+}
+
 /* Each unit is a pair of int16, whose products and their sum fit into int32. */
-static void tile_i32(const int32_t *a, const int32_t *b, int64_t units, int32_t *total, bool add) {
+ALWAYS_INLINE void sums_i32(const struct block *block, bool add, int vectors) {
+    const int32_t *const a = block->a, *const b = block->b;
+    int32_t *const total = block->total;
     vi sum[TILE_M][2];
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         sum[i][0] = sum[i][1] = vi_set1(0);
-    for (int64_t p = 0; p < units; p++) {
-        const vi b0 = vi_load(b + p * 2 * VW), b1 = vi_load(b + p * 2 * VW + VW);
+    for (int64_t p = 0; p < block->units; p++) {
+        vi y[2];
+        UNROLL(2)
+        for (int v = 0; v < vectors; v++)
+            y[v] = vi_load(b + (2 * p + v) * VW);
         UNROLL(14)
         for (int i = 0; i < TILE_M; i++) {
             const vi x = vi_set1(a[p * TILE_M + i]);
-            sum[i][0] = vi_add(sum[i][0], vi_dot_i16(x, b0));
-            sum[i][1] = vi_add(sum[i][1], vi_dot_i16(x, b1));
+            UNROLL(2)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] = vi_add(sum[i][v], vi_dot_i16(x, y[v]));
         }
     }
     UNROLL(14)
     for (int i = 0; i < TILE_M; i++)
         UNROLL(2)
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < vectors; v++) {
         int32_t *const at = total + (2 * i + v) * VW;
         vi_store(at, add ? vi_add(vi_load(at), sum[i][v]) : sum[i][v]);
     }
 }
 
-/* The blocks of the job's depth, in order, for the tile of these panels. */
-static void tile_blocks(const struct gemm_job *job, const char *a, const char *b, void *total) {
-    const int64_t unit = unit_bytes(job);
+static void tile_i32(const struct block *block, bool add) {
+    if (block->narrow)
+        sums_i32(block, add, 1);
+    else
+        sums_i32(block, add, 2);
+}
+
+/* The blocks of the job's depth, in order, for tile (i, j) of the group. */
+static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
+    const char *const a = job->pack_a + i * panel_bytes(job, TILE_M);
+    const char *const b = job->pack_b + j * panel_bytes(job, job->tile_n);
+    struct block block = {.total = total, .narrow = job->cols - j * job->tile_n <= job->tile_n / 2};
     for (int64_t p = 0; p < job->depth; p += HF_GEMM_BLOCK) {
-        const int64_t units = units_of(job, hf_min64(HF_GEMM_BLOCK, job->depth - p));
-        const void *const x = a + units_of(job, p) * TILE_M * unit;
-        const void *const y = b + units_of(job, p) * job->tile_n * unit;
         const bool add = job->first + p > 0;
+        block.units = units_of(job, hf_min64(HF_GEMM_BLOCK, job->depth - p));
+        block.a = a + units_of(job, p) * TILE_M * unit_bytes(job);
+        block.b = b + units_of(job, p) * job->tile_n * unit_bytes(job);
         if (job->in == HF_F64)
-            tile_f64(x, y, units, total, add);
+            tile_f64(&block, add);
         else if (job->in == HF_I32)
-            tile_i32(x, y, units, total, add);
+            tile_i32(&block, add);
         else
-            tile_f32(x, y, units, total, add);
+            tile_f32(&block, add);
     }
 }
 
