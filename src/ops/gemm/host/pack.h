@@ -72,28 +72,33 @@ ALWAYS_INLINE void pack_each(const struct strip *s, hf_dtype dtype, int width, u
     }
 }
 
+/* Units [q, q + VW) of lines [g, g + VW), of which the panel has `count`. */
+ALWAYS_INLINE void turn_32(const struct strip *s, hf_dtype dtype, int g, int64_t q, int count,
+                           uint32_t *dst, int width) {
+    const int64_t bytes = dtype == HF_I8 ? 1 : dtype == HF_F32 ? 4 : 2;
+    float turned[VW * VW];
+    vf r[VW];
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        r[i] = g + i < s->lines ? load_units(s->src + (g + i) * s->line * bytes, dtype, q)
+                                : vf_set1(0);
+    vf_transpose(r);
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        vf_store(turned + i * VW, r[i]);
+    for (int i = 0; i < VW; i++)
+        memcpy(dst + (q + i) * width + g, turned + i * VW, (size_t)count * sizeof *dst);
+}
+
 /* Lines whose products are neighbours are turned, VW units of VW lines at a time. */
 ALWAYS_INLINE void pack_turned(const struct strip *s, hf_dtype dtype, int width, uint32_t *dst) {
-    const int64_t bytes = dtype == HF_I8 ? 1 : dtype == HF_F32 ? 4 : 2;
     const int64_t units = dtype == HF_I8 ? s->depth / 2 : s->depth;
     const int64_t all = dtype == HF_I8 ? (s->depth + 1) / 2 : s->depth;
     const int64_t whole = units / VW * VW;
-    for (int64_t q = 0; q < whole; q += VW)
-        UNROLL(2)
-    for (int g = 0; g < width; g += VW) {
-        float turned[VW * VW];
-        vf r[VW];
-        UNROLL(16)
-        for (int i = 0; i < VW; i++)
-            r[i] = g + i < s->lines ? load_units(s->src + (g + i) * s->line * bytes, dtype, q)
-                                    : vf_set1(0);
-        vf_transpose(r);
-        UNROLL(16)
-        for (int i = 0; i < VW; i++)
-            vf_store(turned + i * VW, r[i]);
-        const int count = width - g < VW ? width - g : VW;
-        for (int i = 0; i < VW; i++)
-            memcpy(dst + (q + i) * width + g, turned + i * VW, (size_t)count * sizeof *dst);
+    for (int64_t q = 0; q < whole; q += VW) {
+        turn_32(s, dtype, 0, q, width < VW ? width : VW, dst, width);
+        if (width > VW)
+            turn_32(s, dtype, VW, q, width - VW, dst, width);
     }
     pack_each(s, dtype, width, dst, (const int64_t[2]){whole, all});
 }
@@ -156,24 +161,30 @@ ALWAYS_INLINE void pack_32(const struct strip *s, int width, void *dst) {
     }
 }
 
+/* turn_32() of float64. */
+ALWAYS_INLINE void turn_64(const struct strip *s, int g, int64_t q, int count, double *dst,
+                           int width) {
+    const double *const src = (const double *)(const void *)s->src + q;
+    double turned[VDW * VDW];
+    vd r[VDW];
+    UNROLL(8)
+    for (int i = 0; i < VDW; i++)
+        r[i] = g + i < s->lines ? vd_load(src + (g + i) * s->line) : vd_set1(0);
+    vd_transpose(r);
+    UNROLL(8)
+    for (int i = 0; i < VDW; i++)
+        vd_store(turned + i * VDW, r[i]);
+    for (int i = 0; i < VDW; i++)
+        memcpy(dst + (q + i) * width + g, turned + i * VDW, (size_t)count * sizeof *dst);
+}
+
 ALWAYS_INLINE void pack_64(const struct strip *s, int width, double *dst) {
     const double *const src = (const double *)(const void *)s->src;
     const int64_t whole = s->step == 1 ? s->depth / VDW * VDW : 0;
-    for (int64_t q = 0; q < whole; q += VDW)
-        UNROLL(2)
-    for (int g = 0; g < width; g += VDW) {
-        double turned[VDW * VDW];
-        vd r[VDW];
-        UNROLL(8)
-        for (int i = 0; i < VDW; i++)
-            r[i] = g + i < s->lines ? vd_load(src + (g + i) * s->line + q) : vd_set1(0);
-        vd_transpose(r);
-        UNROLL(8)
-        for (int i = 0; i < VDW; i++)
-            vd_store(turned + i * VDW, r[i]);
-        const int count = width - g < VDW ? width - g : VDW;
-        for (int i = 0; i < VDW; i++)
-            memcpy(dst + (q + i) * width + g, turned + i * VDW, (size_t)count * sizeof *dst);
+    for (int64_t q = 0; q < whole; q += VDW) {
+        turn_64(s, 0, q, width < VDW ? width : VDW, dst, width);
+        if (width > VDW)
+            turn_64(s, VDW, q, width - VDW, dst, width);
     }
     for (int64_t q = whole; q < s->depth; q++) {
         if (s->line == 1 && s->lines == width) {
