@@ -5,7 +5,7 @@
 
 #include "harness/inject/fault.h"
 #include "kmeans_rows.h"
-#include <holdfast/dev.h>
+#include <holdfast/dev_faults.h>
 #include <string.h>
 
 /* ---- lines */
@@ -146,37 +146,56 @@ static const hf_kmeans_opts fit_opts = {.k = CLUSTERS,
 static void expect_same(const hf_kmeans_result *a, const hf_kmeans_result *b) {
     assert_int_equal(a->iterations, b->iterations);
     assert_memory_equal(a->labels, b->labels, sizeof(int32_t) * ROWS);
-    assert_memory_equal(a->centroids.data, b->centroids.data, sizeof(float) * CLUSTERS * COLUMNS);
+    assert_memory_equal(a->centroids.data, b->centroids.data,
+                        hf_dtype_bytes(a->centroids.dtype) * CLUSTERS * COLUMNS);
     assert_memory_equal(&a->inertia, &b->inertia, sizeof a->inertia);
+}
+
+/* A fit counted and one not counted, by this kernel; 0: it does not take the rows. */
+static int expect_shipped_bits(hf_context *ctx, const struct hf_kernel *row, const hf_array *x,
+                               hf_skipping skipping) {
+    static struct hf_visits visits;
+    hf_kmeans_opts opts = fit_opts;
+    hf_kmeans_result plain = {0};
+    hf_kmeans_result struck = {0};
+    opts.skipping = skipping;
+    assert_int_equal(setenv("HF_KERNEL_ASSIGN", row->name, 1), 0);
+    const int taken = hf_kmeans_fit(ctx, x, &opts, &plain) == HF_OK;
+    if (taken) {
+        hf_inject_count(&visits);
+        assert_int_equal(hf_kmeans_fit(ctx, x, &opts, &struck), HF_OK);
+        hf_inject_remove();
+        expect_same(&plain, &struck);
+        assert_true(visits.calls[HF_OP_ASSIGN] >= plain.iterations);
+        if (!(row->traits & HF_TRAIT_REFERENCE))
+            assert_int_equal(visits.of_register[HF_REGISTER_LABEL][0], ROWS);
+    }
+    hf_kmeans_result_clear(&plain);
+    hf_kmeans_result_clear(&struck);
+    return taken;
 }
 
 /* Kernels that are counted are those that faults strike: their bits are the shipped ones. */
 static void struck_kernels_give_the_shipped_bits(void **state) {
     (void)state;
-    static struct hf_visits visits;
-    const hf_array x = make_rows();
+    static const hf_dtype dtypes[] = {HF_F32, HF_F64, HF_BF16, HF_U8};
+    static const char *const kinds[] = {"normal", "nested", "whole", "copies"};
     const struct hf_kernel *row;
     hf_context *ctx = open_context(2, 0);
     int kernels = 0;
     for (int i = 0; (row = hf_kernel_at(HF_OP_ASSIGN, i)) != NULL; i++) {
         if (row->device != HF_DEV_HOST || !hf_kernel_runs_here(row, NULL, 0))
             continue;
-        assert_int_equal(setenv("HF_KERNEL_ASSIGN", row->name, 1), 0);
-        hf_kmeans_result plain = {0};
-        hf_kmeans_result struck = {0};
-        const hf_status status = hf_kmeans_fit(ctx, &x, &fit_opts, &plain);
-        if (status == HF_OK) {
-            hf_inject_count(&visits);
-            assert_int_equal(hf_kmeans_fit(ctx, &x, &fit_opts, &struck), HF_OK);
-            hf_inject_remove();
-            expect_same(&plain, &struck);
-            assert_int_equal(visits.calls[HF_OP_ASSIGN], plain.iterations);
-            if (!(row->traits & HF_TRAIT_REFERENCE))
-                assert_true(visits.of_register[HF_REGISTER_LABEL][0] == ROWS);
-            kernels++;
+        for (int t = 0; t < 4; t++) {
+            hf_array x;
+            char why[300];
+            assert_int_equal(hf_dev_rows_make(kinds[t], dtypes[t], ROWS, CLUSTERS, COLUMNS, 1, &x,
+                                              why, sizeof why),
+                             HF_OK);
+            kernels += expect_shipped_bits(ctx, row, &x, HF_SKIP_OFF);
+            kernels += expect_shipped_bits(ctx, row, &x, HF_SKIP_ON);
+            hf_dev_rows_free(&x);
         }
-        hf_kmeans_result_clear(&plain);
-        hf_kmeans_result_clear(&struck);
     }
     assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);
     assert_true(kernels > 0);

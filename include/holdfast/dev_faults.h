@@ -52,6 +52,14 @@ typedef struct hf_dev_injection {
 /* What faults do, "flip,carry", and what each means; NULL past the last. */
 HF_API const char *hf_dev_model_at(int i, const char **text);
 
+/* What a campaign is made of, known before it begins. */
+typedef struct hf_dev_campaign_size {
+    int64_t strata; /* pairs of place and model */
+    int64_t sites;  /* different faults in all of them */
+    int iterations; /* of the fit without faults, */
+    double seconds; /* and its time */
+} hf_dev_campaign_size;
+
 /* Rows and fit stay as they are during a campaign. */
 typedef struct hf_dev_campaign {
     const hf_array *x;         /* in host memory */
@@ -66,18 +74,11 @@ typedef struct hf_dev_campaign {
     double limit_s;     /* a fit that takes longer hangs; 0: 50 times one without faults, but
                                 at least 2 s */
     int (*known)(void *user, int64_t number); /* non-zero: leave that fault out; NULL: none */
-    int (*each)(void *user, const hf_dev_injection *one); /* non-zero: stop */
-    int (*stop)(void *user);                              /* likewise, asked now and then; NULL */
+    int (*each)(void *user, const hf_dev_injection *one);        /* non-zero: stop */
+    void (*begun)(void *user, const hf_dev_campaign_size *size); /* NULL: not told */
+    int (*stop)(void *user); /* likewise, asked now and then; NULL */
     void *user;
 } hf_dev_campaign;
-
-/* What a campaign is made of, known before it begins. */
-typedef struct hf_dev_campaign_size {
-    int64_t strata; /* pairs of place and model */
-    int64_t sites;  /* different faults in all of them */
-    int iterations; /* of the fit without faults, */
-    double seconds; /* and its time */
-} hf_dev_campaign_size;
 
 /* Runs it, in child processes: none but the calling thread may be at work. size may be NULL.
  * HF_E_ARG: no place or model has such a name; HF_E_CORRUPT: fits without faults differ, or tell

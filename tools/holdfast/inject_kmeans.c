@@ -92,6 +92,16 @@ static void show_progress(struct job *job, bool last) {
             job->terminal && !last ? "   " : "\n");
 }
 
+static void begun(void *user, const hf_dev_campaign_size *size) {
+    const struct job *job = user;
+    if (job->options.quiet || job->options.line)
+        return;
+    fprintf(stderr, "%s different faults in %s pairs of place and model; ",
+            tool_count_text(size->sites), tool_count_text(size->strata));
+    fprintf(stderr, "a fit makes %d iterations in %s\n", size->iterations,
+            tool_seconds_text(size->seconds));
+}
+
 static int known(void *user, int64_t number) {
     const struct job *job = user;
     return job->table.known && inject_table_knows(&job->table, number);
@@ -337,6 +347,7 @@ int inject_kmeans(int argc, char **argv) {
     o->campaign.known = known;
     o->campaign.each = take;
     o->campaign.stop = stop;
+    o->campaign.begun = begun;
     o->campaign.user = &job;
     code = o->line         ? run_line(&job)
            : o->rate > 0   ? run_rate(&job)

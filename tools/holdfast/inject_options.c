@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject_options.h"
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ enum option_key {
     KEY_MAX_ITER,
     KEY_METRIC,
     KEY_SKIPPING,
+    KEY_KERNEL,
     KEY_FAULTS,
     KEY_GUARD,
     KEY_WHERE,
@@ -46,6 +48,8 @@ static const struct argp_option table[] = {
     {"max-iter", KEY_MAX_ITER, "N", 0, "Iterations at most (default 20)", 1},
     {"metric", KEY_METRIC, "NAME", 0, "euclidean (default), cosine or dot", 1},
     {"skipping", KEY_SKIPPING, "NAME", 0, "Bounds that skip work: auto (default), off or on", 1},
+    {"kernel", KEY_KERNEL, "NAME", 0, "Kernel of the fit, in place of the planned one of its op",
+     1},
     {"threads", 't', "T", 0,
      "Threads of a fit (default 1, with which a line strikes the same value each time)", 1},
     {"guard", KEY_GUARD, "SCHEME", 0,
@@ -71,6 +75,27 @@ static const struct argp_option table[] = {
     {"quiet", 'q', NULL, 0, "No progress", 3},
     {"list", KEY_LIST, NULL, 0, "List places, acts and models, and do nothing else", 3},
     {0}};
+
+/* As HF_KERNEL_<OP> of the environment does. */
+static void set_kernel(struct inject_options *o, struct argp_state *state, const char *text) {
+    hf_dev_op op;
+    hf_dev_kernel kernel;
+    for (int i = 0; hf_dev_op_at(i, &op); i++)
+        for (int j = 0; hf_dev_kernel_at(op.name, j, &kernel); j++) {
+            char name[64];
+            if (strcmp(kernel.name, text) != 0)
+                continue;
+            if (!kernel.runs_here)
+                argp_error(state, "--kernel %s: %s", text, kernel.why_not);
+            snprintf(name, sizeof name, "HF_KERNEL_%s", op.name);
+            for (char *c = name; *c; c++)
+                *c = (char)toupper(*c);
+            (void)setenv(name, text, 1);
+            o->kernel = text;
+            return;
+        }
+    argp_error(state, "--kernel %s: there is no such kernel; 'holdfast info' lists them", text);
+}
 
 static void set_shard(struct inject_options *o, struct argp_state *state, const char *text) {
     long long shard = 0;
@@ -112,6 +137,9 @@ static int parse_fit(struct inject_options *o, int key, const char *arg, struct 
         return 1;
     case KEY_SKIPPING:
         o->fit.skipping = (hf_skipping)tool_choice(state, "--skipping", arg, skippings);
+        return 1;
+    case KEY_KERNEL:
+        set_kernel(o, state, arg);
         return 1;
     case 't':
         o->campaign.threads = (int)tool_int(state, "--threads", arg, 1, 4096);
@@ -242,10 +270,10 @@ const char *inject_options_text(const struct inject_options *o) {
                  (long long)o->rows, (long long)o->columns, hf_dtype_name(o->dtype));
     snprintf(text, sizeof text,
              "%s clusters=%lld init=%s max-iter=%d metric=%s skipping=%s threads=%d guard=%s "
-             "seed=%llu where=%s models=%s",
+             "seed=%llu where=%s models=%s kernel=%s",
              rows, (long long)f->k, inits[f->init], f->max_iter, metrics[f->metric],
              skippings[f->skipping], o->campaign.threads, hf_guard_name(f->guard),
              (unsigned long long)o->campaign.seed, o->campaign.places ? o->campaign.places : "*",
-             o->campaign.models ? o->campaign.models : "*");
+             o->campaign.models ? o->campaign.models : "*", o->kernel ? o->kernel : "planned");
     return text;
 }

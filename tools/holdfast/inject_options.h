@@ -12,7 +12,8 @@ struct inject_options {
     hf_dtype dtype;
     int64_t rows, columns;
     const char *out_dir;
-    const char *line; /* one fault, in place of a campaign */
+    const char *line;   /* one fault, in place of a campaign */
+    const char *kernel; /* that the fit uses for its op; NULL: the planned one */
     bool list, resume, quiet, json;
     int64_t repeat;           /* fits without faults; 0: a campaign */
     double rate;              /* faults a second; 0: a campaign */

@@ -276,6 +276,8 @@ static hf_status listen(struct campaign *c, bool *ended, bool *stop) {
             return r.status;
         }
         if (r.said == SAID_OPENED) {
+            if (c->asked->begun && c->size.strata == 0)
+                c->asked->begun(c->asked->user, &r.size);
             c->size = r.size;
             set_limit(c);
         } else if (r.said == SAID_BEGINS) {

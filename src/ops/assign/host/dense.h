@@ -182,6 +182,7 @@ static void dense_sweep(const struct job *job, struct worker *w, const struct de
         for (int row = 0; row < q->count; row += DENSE_ROWS) {
             dense_tile((const float *)w->own.x + (int64_t)row * job->d_pad, w->rows, job->d,
                        job->d_pad, out);
+            STRIKE_DENSE(SQUARE, w, q, row, DENSE_ROWS, job->live + k, count, out);
             const struct dense_keys keys = {.key = out, .row = row, .first = k, .count = count};
             if (q->collect)
                 dense_collect(job, w, q, &keys);
@@ -369,6 +370,7 @@ static void dense_sweep64(const struct job *job, struct worker *w, const struct 
         for (int row = 0; row < q->count; row += DENSE_ROWS64) {
             dense_tile64(job, (const double *)w->own.x + (int64_t)row * job->d_pad,
                          (const double *)(const void *)w->rows, out);
+            STRIKE_DENSE(KEY, w, q, row, DENSE_ROWS64, job->live + k, count, out);
             const struct dense_keys keys = {.key64 = out, .row = row, .first = k, .count = count};
             if (q->collect)
                 dense_collect64(job, w, q, &keys);
