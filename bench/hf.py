@@ -157,6 +157,7 @@ class Holdfast:
                "seconds": {"init": r.seconds_init, "iterate": r.seconds_iterate,
                            "finish": r.seconds_finish, "total": r.seconds_total,
                            "call": call},
+               "faults": {name: getattr(r.faults, name) for name, _ in GuardCounts._fields_},
                "kernels": [r.kernel_assign.decode(), r.kernel_update.decode()]}
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out

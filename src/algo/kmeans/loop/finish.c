@@ -34,37 +34,47 @@ static hf_status call(const struct finish *f, enum hf_op_id op, const void *args
                     : hf_run(f->fit->problem.ctx, op, args);
 }
 
-static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
+/* Rows are added to the sums by the labels that came in. */
+static hf_status add_rows(struct finish *f, const hf_array *panel, int64_t first,
+                          const int32_t *labels) {
+    struct hf_fit *fit = f->fit;
+    const struct hf_update_args out = {.x = *panel,
+                                       .metric = fit->problem.opts.metric,
+                                       .weights =
+                                           fit->weights.scaled ? fit->weights.scaled + first : NULL,
+                                       .labels = labels,
+                                       .sums = &fit->centers.sums};
+    HF_TRY(call(f, HF_OP_UPDATE, &out));
+    hf_note_kernel(&fit->problem, HF_OP_UPDATE, fit->outcome.kernel_update);
+    return HF_OK;
+}
+
+/* Labels of the last centroids. For the ledger rows that change their label move between the sums,
+ * and those that came in go to fit->work.panel_labels. */
+static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
     const double *weights = fit->weights.scaled ? fit->weights.scaled + first : NULL;
-    HF_TRY(hf_ledger_panel(fit, panel, first));
-    if (f->verify) {
-        const struct hf_update_args out = {.x = *panel,
-                                           .metric = fit->problem.opts.metric,
-                                           .weights = weights,
-                                           .labels = f->labels + first,
-                                           .sums = &fit->centers.sums};
-        HF_TRY(call(f, HF_OP_UPDATE, &out));
-        hf_note_kernel(&fit->problem, HF_OP_UPDATE, fit->outcome.kernel_update);
-    }
-    if (!f->fresh) {
-        struct hf_assign_bounds own;
-        struct hf_assign_args args = hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
-        args.labels = f->labels + first;
-        args.sums = f->moves && fit->work.fused ? &fit->centers.sums : NULL;
-        args.weights = args.sums ? weights : NULL;
-        args.old_labels = f->moves && !fit->work.fused ? fit->work.panel_labels : NULL;
-        HF_TRY(call(f, HF_OP_ASSIGN, &args));
-        hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
-        const struct hf_update_args moves = {.x = *panel,
-                                             .metric = fit->problem.opts.metric,
-                                             .weights = weights,
-                                             .old_labels = args.old_labels,
-                                             .labels = args.labels,
-                                             .sums = &fit->centers.sums};
-        if (args.old_labels)
-            HF_TRY(hf_update(fit->problem.ctx, &moves));
-    }
+    struct hf_assign_bounds own;
+    struct hf_assign_args args = hf_lloyd_args(fit, panel, first, f->bounds, &own, &f->stats);
+    args.labels = f->labels + first;
+    args.sums = f->moves && fit->work.fused ? &fit->centers.sums : NULL;
+    args.weights = args.sums ? weights : NULL;
+    args.old_labels = f->moves ? fit->work.panel_labels : NULL;
+    HF_TRY(call(f, HF_OP_ASSIGN, &args));
+    hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
+    if (!f->moves || fit->work.fused)
+        return HF_OK;
+    const struct hf_update_args moves = {.x = *panel,
+                                         .metric = fit->problem.opts.metric,
+                                         .weights = weights,
+                                         .old_labels = args.old_labels,
+                                         .labels = args.labels,
+                                         .sums = &fit->centers.sums};
+    return hf_update(fit->problem.ctx, &moves);
+}
+
+static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t first) {
+    struct hf_fit *fit = f->fit;
     const struct hf_inertia_args args = {.x = *panel,
                                          .c = hf_centers(&fit->problem, fit->centers.current),
                                          .metric = fit->problem.opts.metric,
@@ -81,6 +91,20 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
     return hf_run_kernel(ctx, HF_OP_INERTIA,
                          hf_guard_twin(ctx, HF_OP_INERTIA, ctx->last_kernel[HF_OP_INERTIA], &args),
                          &again);
+}
+
+/* Where the ledger looks on, the rows are added last: they must still be what the others read. */
+static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
+    const bool last = f->moves && !f->fresh;
+    HF_TRY(hf_ledger_panel(f->fit, panel, first));
+    if (f->verify && !f->moves)
+        HF_TRY(add_rows(f, panel, first, f->labels + first));
+    if (!f->fresh)
+        HF_TRY(assign_rows(f, panel, first));
+    HF_TRY(measure_rows(f, panel, first));
+    if (!f->verify || !f->moves)
+        return HF_OK;
+    return add_rows(f, panel, first, last ? f->fit->work.panel_labels : f->labels + first);
 }
 
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What protection costs, and whether it is quiet where nothing is wrong.
+
+  guard.py cost LIBRARY [--threads N] [--rounds R] [-o FILE]   each scheme against off, in turns
+  guard.py checks LIBRARY [...]                                correct without one check after the other
+  guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
+
+Costs are medians of ratios within a round, of whole iterations without skipping, and of whole fits with it."""
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hf  # noqa: E402
+
+GUARDS = {"off": 1, "detect": 2, "correct": 3, "sampled": 4}
+SHAPES = [(100000, 64, 64, "f4"), (50000, 256, 64, "f4"), (50000, 256, 128, "f4"), (20000, 1024, 128, "f4"),
+          (20000, 256, 300, "f4"), (20000, 128, 768, "f4"), (50000, 64, 64, "f8"), (100000, 32, 16, "f4"),
+          (100000, 16, 2, "f4"), (50000, 256, 64, "f2")]
+CHECKS = ("rows operand best index open settle moves pack norm labels changes sums counts means bounds inertia "
+          "finish state").split()
+ITERATIONS = 6
+
+
+def blobs(n, k, d, seed):
+    g = np.random.default_rng(seed)
+    return 3 * g.standard_normal((k, d))[g.integers(k, size=n)] + g.standard_normal((n, d))
+
+
+def heavy(n, k, d, seed):
+    g = np.random.default_rng(seed)
+    return g.standard_normal((n, d)) / (0.001 + g.random((n, d)))
+
+
+def sentinels(n, k, d, seed):
+    x = blobs(n, k, d, seed)
+    x[np.random.default_rng(seed).integers(n, size=1 + n // 50), 0] = -9999
+    return x
+
+
+def nested(n, k, d, seed):
+    g = np.random.default_rng(seed)
+    return blobs(n, k, d, seed) * 10.0 ** g.integers(5, size=(n, 1))
+
+
+def offset(n, k, d, seed):
+    return blobs(n, k, d, seed) + 1e4
+
+
+def copies(n, k, d, seed):
+    g = np.random.default_rng(seed)
+    return blobs(50, k, d, seed)[g.integers(50, size=n)]
+
+
+def decades(n, k, d, seed):
+    return blobs(n, k, d, seed) * 10.0 ** np.linspace(-3, 3, d)
+
+
+def lognormal(n, k, d, seed):
+    return np.exp(2 * np.random.default_rng(seed).standard_normal((n, d)))
+
+
+SETS = [blobs, heavy, sentinels, nested, offset, copies, decades, lognormal]
+
+
+def as_type(x, dtype):
+    x = np.clip(x, -6e4, 6e4) if dtype == "f2" else x
+    return np.ascontiguousarray(x.astype(dtype))
+
+
+def iteration_seconds(fit):
+    return sum(it["seconds"] for it in fit["history"][1:]) / max(1, len(fit["history"]) - 1)
+
+
+def one(h, x, init, guard, skipping, without=""):
+    if without:
+        os.environ["HF_GUARD_WITHOUT"] = without
+    try:
+        return h.fit(x, init, ITERATIONS if skipping == "off" else 100, -1, skipping, guard=GUARDS[guard])
+    finally:
+        os.environ.pop("HF_GUARD_WITHOUT", None)
+
+
+def same(a, b):
+    return np.array_equal(a["labels"], b["labels"]) and a["centroids"].tobytes() == b["centroids"].tobytes()
+
+
+def ratios(h, x, k, runs, rounds):
+    """Medians of (iteration, whole fit) of each run against the first one, in turns."""
+    init = as_type(x[np.random.default_rng(1).choice(len(x), k, replace=False)].astype("f8"), "f4")
+    parts = {run: ([], []) for run in runs}
+    for skipping in ("off", "auto"):
+        for _ in range(rounds):
+            fits = [one(h, x, init, guard, skipping, without) for guard, without in runs]
+            for run, fit in zip(runs, fits):
+                if not same(fit, fits[0]):
+                    raise RuntimeError(f"{run}: another result than {runs[0]}")
+                value = [iteration_seconds(f) if skipping == "off" else f["seconds"]["total"]
+                         for f in (fit, fits[0])]
+                parts[run][skipping == "auto"].append(value[0] / value[1])
+    return {run: [statistics.median(p) for p in parts[run]] for run in runs}
+
+
+def cost(h, options):
+    runs = [(guard, "") for guard in GUARDS]
+    lines = []
+    for n, k, d, dtype in SHAPES:
+        x = as_type(blobs(n, 2 * k, d, 3), dtype)
+        found = ratios(h, x, k, runs, options.rounds)
+        line = {"n": n, "k": k, "d": d, "dtype": dtype}
+        for guard, _ in runs[1:]:
+            line[guard] = {"iteration": found[guard, ""][0], "fit": found[guard, ""][1]}
+        lines.append(line)
+        print(f"{n} x {d} {dtype} k={k}: " + ", ".join(
+            f"{g} {100 * (line[g]['iteration'] - 1):+.1f} % (fit {100 * (line[g]['fit'] - 1):+.1f} %)"
+            for g, _ in runs[1:]), flush=True)
+    return lines
+
+
+def checks(h, options):
+    runs = [("off", ""), ("correct", "")] + [("correct", check) for check in CHECKS]
+    lines = []
+    for n, k, d, dtype in SHAPES[:3]:
+        found = ratios(h, as_type(blobs(n, 2 * k, d, 3), dtype), k, runs, options.rounds)
+        all_on = found["correct", ""][0]
+        worth = {check: all_on - found["correct", check][0] for check in CHECKS}
+        lines.append({"n": n, "k": k, "d": d, "dtype": dtype, "correct": all_on, "share": worth})
+        print(f"{n} x {d} {dtype} k={k}: {100 * (all_on - 1):+.1f} %; without "
+              + ", ".join(f"{c} {-100 * w:+.1f}" for c, w in worth.items()), flush=True)
+    return lines
+
+
+def soak(h, options):
+    end = time.monotonic() + options.seconds
+    totals = {"fits": 0, "row_visits": 0, "checked": 0, "suspected": 0, "confirmed": 0, "beyond": 0}
+    seed = 0
+    while time.monotonic() < end:
+        kind = SETS[seed % len(SETS)]
+        g = np.random.default_rng(seed)
+        n, k, d = int(g.integers(200, 40000)), int(g.integers(2, 300)), int(g.choice([2, 5, 16, 33, 64, 100, 129]))
+        k = min(k, n)
+        x = as_type(kind(n, 2 * k, d, seed), ("f4", "f8", "f2")[seed // len(SETS) % 3])
+        init = as_type(x[g.choice(n, k, replace=False)].astype("f8"), "f8" if x.dtype == "f8" else "f4")
+        fit = h.fit(x, init, 8, -1, ("off", "auto", "on")[seed % 3], guard=GUARDS["correct"])
+        totals["fits"] += 1
+        totals["row_visits"] += n * fit["iterations"]
+        for name in ("checked", "suspected", "confirmed", "beyond"):
+            totals[name] += fit["faults"][name]
+        if fit["faults"]["suspected"] > 0:
+            print(f"seed {seed}: {kind.__name__} {n} x {d} {x.dtype} k={k}: {fit['faults']}", flush=True)
+        seed += 1
+    print(totals)
+    return totals
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["cost", "checks", "soak"])
+    parser.add_argument("library")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("-o", dest="output")
+    options = parser.parse_args()
+    h = hf.Holdfast(options.library, options.threads)
+    found = {"cost": cost, "checks": checks, "soak": soak}[options.what](h, options)
+    if options.output:
+        with open(options.output, "w") as f:
+            json.dump({"what": options.what, "threads": options.threads, "rounds": options.rounds,
+                       "version": h.version, "results": found}, f, indent=1)
+            f.write("\n")
+    h.close()
+
+
+if __name__ == "__main__":
+    main()
