@@ -73,6 +73,7 @@ ALWAYS_INLINE void vf_transpose(vf r[VW]) {
 ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const void *)p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((void *)p, a); }
+ALWAYS_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 /* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
 ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
@@ -81,6 +82,15 @@ ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm256_movemask_ps(_mm256_castsi256_ps(a)) != 0; }
 ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) {
     return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))) & 0xff;
+}
+/* bit i: lane i is odd; is not in 0 .. count - 1 */
+ALWAYS_INLINE uint32_t vi_odd(vi a) {
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(a, 31)));
+}
+ALWAYS_INLINE uint32_t vi_beyond(vi a, int32_t count) {
+    const vi within =
+        _mm256_andnot_si256(_mm256_srai_epi32(a, 31), _mm256_cmpgt_epi32(vi_set1(count), a));
+    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(within)) & 0xff;
 }
 ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) {
     return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(b), _mm256_castsi256_ps(a), m));

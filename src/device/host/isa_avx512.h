@@ -76,6 +76,7 @@ ALWAYS_INLINE void vf_transpose(vf r[VW]) {
 ALWAYS_INLINE vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
 ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
+ALWAYS_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 /* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
 ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
@@ -85,6 +86,11 @@ ALWAYS_INLINE bool vi_negative(vi a) { return _mm512_movepi32_mask(a) != 0; } /*
 ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) {
     return _mm512_cmpneq_epi32_mask(a, b);
 } /* bit: lanes differ */
+/* bit i: lane i is odd; is not in 0 .. count - 1 */
+ALWAYS_INLINE uint32_t vi_odd(vi a) { return _mm512_test_epi32_mask(a, vi_set1(1)); }
+ALWAYS_INLINE uint32_t vi_beyond(vi a, int32_t count) {
+    return _mm512_cmpge_epu32_mask(a, vi_set1(count));
+}
 ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) {
     return _mm512_mask_mov_epi32(b, m, a);
 } /* m ? a : b */

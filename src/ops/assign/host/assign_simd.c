@@ -14,6 +14,8 @@
 #endif
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
+#include "ops/assign/host/guard_open.h"
+#include "ops/assign/host/guard_verdict.h"
 #include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/prepare.h"
 #include "ops/assign/host/project.h"
@@ -51,6 +53,16 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     STRIKE_BLOCK_BEST(w);
 }
 
+/* The label of an open row from its list, which is overwritten. */
+static void settle_list(const struct job *job, struct worker *w, int slot, int listed) {
+    int32_t *list = w->list + slot * CANDIDATES_MAX;
+    int32_t all[CANDIDATES_MAX];
+    memcpy(all, list, sizeof *list * (size_t)listed);
+    difference_list(job, w, slot, list, listed);
+    if (guard_checks(&job->guard, HF_FAULT_SETTLE))
+        guard_check_list(job, w, slot, all, listed);
+}
+
 /* The label of each open row of the block: from its list of candidates, or from all centroids if it
  * has none. */
 static void settle_lists(const struct job *job, struct worker *w) {
@@ -58,12 +70,16 @@ static void settle_lists(const struct job *job, struct worker *w) {
     int n_dense = 0;
     for (int s = 0; s < b->rows; s++) {
         const int listed = w->listed[s];
-        if (listed > 0 && listed <= CANDIDATES_MAX)
-            difference_list(job, w, s, w->list + s * CANDIDATES_MAX, listed);
+        if (listed == GUARD_LISTED)
+            exact_all(job, w, s);
+        else if (listed > 0 && listed <= CANDIDATES_MAX)
+            settle_list(job, w, s, listed);
         else
             w->dense[n_dense++] = s;
     }
     dense_settle(job, w, w->dense, n_dense);
+    for (int i = 0; i < n_dense && guard_checks(&job->guard, HF_FAULT_SETTLE); i++)
+        guard_check_dense(job, w, w->dense[i]);
 }
 
 /* Second pass over some open rows: candidates, then differences, then float64 in order. */
@@ -73,6 +89,7 @@ static void settle_open(const struct job *job, struct worker *w) {
     b->rows = w->n_open < most ? w->n_open : most;
     w->n_open -= b->rows;
     const struct open_row *open = w->open + w->n_open;
+    b->rows = guard_open_rows(job, w, b->rows);
     for (int s = 0; s < b->capacity; s++)
         b->best[s] = s < b->rows && open[s].threshold > -FLT_MAX ? open[s].threshold : INFINITY;
     for (int s = 0; s < b->rows; s++) {
@@ -84,13 +101,17 @@ static void settle_open(const struct job *job, struct worker *w) {
         w->listed[s] = 0;
     }
     w->slot64 = -1;
-    if (job->usable && !job->dense_first && !job->begin_dense) {
+    memset(w->guard.listed, 0, sizeof *w->guard.listed * (size_t)b->rows);
+    if (job->usable && !job->dense_first && !job->begin_dense && b->rows > 0) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
     }
+    for (int s = 0; s < b->rows && job->guard.scores; s++)
+        if (open[s].threshold != open[s].threshold || guard_wrong_list(job, w, s))
+            w->listed[s] = GUARD_LISTED;
     settle_lists(job, w);
     for (int s = 0; s < b->rows; s++) {
-        settle_row(job, w, b->row[s], w->least_arg[s]);
+        settle_row(job, w, b->row[s], w->least_arg[s], NAN);
         w->stats.float64 += !w->decided[s];
         if (job->a->bounds)
             settle_bounds(job, b->row[s], w->least_arg[s],
@@ -157,7 +178,8 @@ static void packed_rows(const struct job *job, struct worker *w, int64_t begin, 
                                         (size_t)first * tile_packed_bytes(job),
                                    .norm2 = job->packed.norm2 + first,
                                    .loss = job->packed.loss ? job->packed.loss + first : NULL,
-                                   .unit = job->packed.unit ? job->packed.unit + first : NULL};
+                                   .unit = job->packed.unit ? job->packed.unit + first : NULL,
+                                   .word = job->packed.word + first};
         block_put(b, &at);
         b->first = first;
         b->rows = (int)count;
@@ -217,6 +239,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
             first = next;
         }
         drain(job, w, 1);
+        guard_verdicts(job, w);
         /* a few rows cost merge() less than the sums of k clusters */
         if (id == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
             settle_moves(job, w);
@@ -262,30 +285,36 @@ static void merge(struct job *job, hf_pool *pool) {
     merge_sums(job, pool);
     for (int i = 0; i < job->n_workers; i++) {
         struct worker *w = &job->workers[i];
+        w->sums = job->workers[0].sums;
+        settle_moves(job, w);
+    }
+    guard_check_labels(job, pool);
+    for (int i = 0; i < job->n_workers; i++) {
+        const struct worker *w = &job->workers[i];
         stats->changed += w->stats.changed;
         stats->skipped += w->stats.skipped;
         stats->partial += w->stats.partial;
         stats->rechecked += w->stats.rechecked;
         stats->float64 += w->stats.float64;
         stats->pairs += w->stats.pairs;
-        w->sums = job->workers[0].sums;
-        settle_moves(job, w);
     }
+    guard_count(job);
 }
 
 static hf_status run(const struct hf_call *call, enum variant variant) {
     struct job job;
     hf_pool *pool = call->stream;
-    carve_job(&job, call->args, variant, hf_pool_workers(pool), call->ws);
+    carve_job(&job, call, variant, hf_pool_workers(pool), call->ws);
     prepare(&job, pool);
     job.project = job.project && project_pays(&job);
 #if TILE_HAS_HALF
     while (half_in_doubt(&job) && !half_pays(&job)) {
-        carve_job(&job, call->args, half_fallback(&job), hf_pool_workers(pool), call->ws);
+        carve_job(&job, call, half_fallback(&job), hf_pool_workers(pool), call->ws);
         prepare(&job, pool);
     }
 #endif
-    job.begin_dense = !filter_pays(&job);
+    guard_calibrate(&job);
+    job.begin_dense = !guard_checks(&job.guard, HF_FAULT_SETTLE) && !filter_pays(&job);
     packed_begin(&job);
     STRIKE_PACK(&job, &job.all);
     hf_parallel_for(pool, job.n_workers, 1, work, &job);
@@ -294,18 +323,43 @@ static hf_status run(const struct hf_call *call, enum variant variant) {
     return HF_OK;
 }
 
+#if TILE_HAS_I16
+static bool i16_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
+    return hf_cpu_has_avx512_vnni() && a->x.cols >= 4 && a->x.cols <= I16_FEATURES;
+}
+#endif
+
+/* The filter that takes the place of directions. */
+static enum variant project_fallback(const struct hf_call *call) {
+#if TILE_HAS_I16
+    return i16_supports(call) ? VARIANT_I16 : VARIANT_PLAIN;
+#else
+    (void)call;
+    return VARIANT_PLAIN;
+#endif
+}
+
 static hf_status simd_run(const struct hf_call *call) { return run(call, VARIANT_PLAIN); }
 
 static size_t simd_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, VARIANT_PLAIN, call->device->workers, NULL);
+    return carve_job(&job, call, VARIANT_PLAIN, call->device->workers, NULL);
 }
 
-static hf_status project_run(const struct hf_call *call) { return run(call, VARIANT_PROJECT); }
+/* Bounds from directions have no checksums: a protected call takes another filter. */
+static hf_status project_run(const struct hf_call *call) {
+    struct job job = {.n = 0};
+    guard_begin_call(&job, call);
+    return run(call, job.guard.scores ? project_fallback(call) : VARIANT_PROJECT);
+}
 
 static size_t project_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, VARIANT_PROJECT, call->device->workers, NULL);
+    const int workers = call->device->workers;
+    const size_t own = carve_job(&job, call, VARIANT_PROJECT, workers, NULL);
+    const size_t other = carve_job(&job, call, project_fallback(call), workers, NULL);
+    return own > other ? own : other;
 }
 
 #if TILE_HAS_HALF
@@ -315,8 +369,8 @@ static hf_status half_run(const struct hf_call *call) {
 
 static size_t half_workspace(const struct hf_call *call) {
     struct job job;
-    const size_t half = carve_job(&job, call->args, VARIANT_HALF, call->device->workers, NULL);
-    const size_t plain = carve_job(&job, call->args, VARIANT_PLAIN, call->device->workers, NULL);
+    const size_t half = carve_job(&job, call, VARIANT_HALF, call->device->workers, NULL);
+    const size_t plain = carve_job(&job, call, VARIANT_PLAIN, call->device->workers, NULL);
     return half > plain ? half : plain;
 }
 
@@ -337,7 +391,7 @@ static hf_status i8_run(const struct hf_call *call) {
 /* Of a variant in bytes, or of its fallback if that needs more. */
 static size_t bytes_workspace(const struct hf_call *call, enum variant variant) {
     struct job job;
-    const size_t bytes = carve_job(&job, call->args, variant, call->device->workers, NULL);
+    const size_t bytes = carve_job(&job, call, variant, call->device->workers, NULL);
     const size_t half = half_workspace(call);
     return bytes > half ? bytes : half;
 }
@@ -393,12 +447,7 @@ static hf_status i16_run(const struct hf_call *call) { return run(call, VARIANT_
 
 static size_t i16_workspace(const struct hf_call *call) {
     struct job job;
-    return carve_job(&job, call->args, VARIANT_I16, call->device->workers, NULL);
-}
-
-static bool i16_supports(const struct hf_call *call) {
-    const struct hf_assign_args *a = call->args;
-    return hf_cpu_has_avx512_vnni() && a->x.cols >= 4 && a->x.cols <= I16_FEATURES;
+    return carve_job(&job, call, VARIANT_I16, call->device->workers, NULL);
 }
 
 static double i16_estimate(const struct hf_call *call) {
@@ -428,11 +477,20 @@ static double project_estimate(const struct hf_call *call) {
     return (double)a->x.rows * tile_project_ns(a) * loose + 1.5 * k * d + 1e6;
 }
 
+/* The checks that kernels of this file make (docs/numerics/guard.md). */
+#define GUARD_MOVES                                                                                \
+    (HF_CHECK_BIT(HF_FAULT_MOVES) | HF_CHECK_BIT(HF_FAULT_OPEN) | HF_CHECK_BIT(HF_FAULT_SETTLE))
+#define GUARD_SCORES                                                                               \
+    (HF_CHECK_BIT(HF_FAULT_ROWS) | HF_CHECK_BIT(HF_FAULT_OPERAND) | HF_CHECK_BIT(HF_FAULT_BEST) |  \
+     HF_CHECK_BIT(HF_FAULT_INDEX) | HF_CHECK_BIT(HF_FAULT_PACK))
+#define GUARD_CHECKS (TILE_HAS_GUARD ? GUARD_SCORES | GUARD_MOVES : GUARD_MOVES)
+
 /* A kernel of this file; the call's functions begin with `prefix`. */
 #define KERNEL(kernel, prefix)                                                                     \
     .name = "assign_" kernel "_" HF_ISA_TEXT, .device = HF_DEV_HOST, .dtypes = HF_DT_DATA,         \
     .isa = HF_ISA_ID, .traits = HF_TRAIT_FIXED_ORDER, .tile = {TILE_ROWS, TILE_K, 0},              \
-    .workspace = prefix##_workspace, .run = prefix##_run, .estimate = prefix##_estimate
+    .guards = GUARD_CHECKS, .workspace = prefix##_workspace, .run = prefix##_run,                  \
+    .estimate = prefix##_estimate
 
 static const struct hf_kernel kernels[] = {
     {KERNEL(TILE_NAME, simd)},

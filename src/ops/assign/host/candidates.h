@@ -42,6 +42,7 @@ static NOINLINE void candidates_add_some(struct worker *w, const struct pack *p,
             return;
         if (w->listed[lane] < CANDIDATES_MAX) {
             w->list[lane * CANDIDATES_MAX + w->listed[lane]] = centroid;
+            w->guard.listed[lane] += (uint32_t)centroid;
             STRIKE_ONE(CANDIDATE, block_row(&w->block, lane), centroid,
                        &w->list[lane * CANDIDATES_MAX + w->listed[lane]], NULL);
         }

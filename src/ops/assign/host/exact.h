@@ -11,11 +11,14 @@
 #include "ops/assign/host/strike.h"
 #include <math.h>
 
-static void exact_load_row(const struct job *job, struct worker *w, int slot) {
-    const struct hf_array *x = &job->a->x;
-    gather_wide(w->x64, job_row(job, w->block.row[slot]), x->dtype, job->d);
+static void exact_load(const struct job *job, struct worker *w, int64_t row) {
+    gather_wide(w->x64, job_row(job, row), job->a->x.dtype, job->d);
     if (job->a->metric == HF_COSINE)
         w->norm64 = hf_reference_norm(w->x64, job->d);
+}
+
+static void exact_load_row(const struct job *job, struct worker *w, int slot) {
+    exact_load(job, w, w->block.row[slot]);
     w->slot64 = slot;
 }
 
@@ -59,13 +62,19 @@ static NOINLINE void exact_sums(const struct job *job, const double *x, const vo
         vd_store(sum, exact_sums_of(job, x, c, HF_F64));
 }
 
+/* From what exact_sums() found for centroid k and the row in x64 to their distance. */
+ALWAYS_INLINE double exact_distance(const struct job *job, const struct worker *w, int32_t k,
+                                    double sum) {
+    if (job->a->metric == HF_DOT)
+        return -sum;
+    if (job->a->metric == HF_COSINE)
+        return hf_cosine_distance(sum, w->norm64, job->c_norm[k]);
+    return sum;
+}
+
 /* Take the distance of a slot to a centroid if it is less, or equal with a lower index. */
 static void exact_offer(const struct job *job, struct worker *w, int slot, int32_t k, double sum) {
-    double d = sum;
-    if (job->a->metric == HF_DOT)
-        d = -sum;
-    else if (job->a->metric == HF_COSINE)
-        d = hf_cosine_distance(sum, w->norm64, job->c_norm[k]);
+    double d = exact_distance(job, w, k, sum);
     STRIKE_ONE(EXACT, block_row(&w->block, slot), k, &d, NULL);
     if (d < w->least[slot] || (d == w->least[slot] && k < w->least_arg[slot])) {
         w->least[slot] = d;

@@ -9,6 +9,7 @@
 #include "device/host/isa.h"
 #include "ops/assign/assign.h"
 #include "ops/assign/host/bound.h"
+#include "ops/assign/host/guard_job.h"
 #include "ops/reference.h"
 #include <stdatomic.h>
 
@@ -53,6 +54,7 @@ struct pack {
     float *start;         /* what scores start from: -|c'|^2 / 2, or EXCLUDED */
     float *loss;          /* |stored c' - c'| of each; NULL: bound.eps covers it */
     float *length;        /* at least |c'| */
+    struct guard_pack check;
 };
 
 /* Directions on which rows with many features are scored first (host/basis.h). */
@@ -80,32 +82,36 @@ struct block {
     int64_t first; /* its rows are those from this one on, in sequence; -1: those of row[] */
     int64_t *row;  /* [capacity] their numbers */
     int rows, capacity;
-    void *x;      /* packed for the tiles */
-    float *norm2; /* |x'|^2 */
-    float *loss;  /* |stored x' - x'|; NULL: bound.eps covers it */
-    float *unit;  /* int16: what 1 in the stored row stands for */
-    float *best;  /* largest score so far; tile_collect() reads the row's threshold here */
-    float *next;  /* second largest */
-    int32_t *arg; /* centroid of the largest */
+    void *x;       /* packed for the tiles */
+    float *norm2;  /* |x'|^2 */
+    float *loss;   /* |stored x' - x'|; NULL: bound.eps covers it */
+    float *unit;   /* int16: what 1 in the stored row stands for */
+    int32_t *word; /* sums of the words above (host/guard_words.h) */
+    float *best;   /* largest score so far; tile_collect() reads the row's threshold here */
+    float *next;   /* second largest */
+    int32_t *arg;  /* centroid of the largest */
 };
 
 /* A row that the filter left open. */
 struct open_row {
     int64_t row;
-    float threshold; /* its candidates score at least this */
-    float lower;     /* at most the distance to any centroid */
+    float threshold;   /* its candidates score at least this */
+    float lower;       /* at most the distance to any centroid */
+    uint32_t again[2]; /* both of the first, folded */
 };
 
 /* A row from one cluster to another (-1: none). */
 struct move {
     int64_t row;
     int32_t from, to;
+    float score; /* of `to`, as the filter found it; NaN: the filter did not decide */
 };
 
 /* Memory for the rows of a block: the worker's own, or where rows stay packed between calls. */
 struct rows_at {
     void *x;
     float *norm2, *loss, *unit;
+    int32_t *word;
 };
 
 struct worker {
@@ -143,6 +149,7 @@ struct worker {
     struct hf_assign_stats stats;
     const char *fetch, *fetch_end; /* rows of the next block: prefetched while tiles run, */
     size_t fetch_step;             /* so many bytes each time */
+    struct guard_block guard;
     /* Rows that changed their cluster and wait for the sums; last, because it is not cleared. */
     struct move moves[MOVES_MAX];
 };
@@ -195,6 +202,7 @@ struct job {
     struct rows_at packed; /* of row 0 of the call */
     struct worker *workers;
     int n_workers;
+    struct guard guard;
     _Atomic int64_t next_row;
 };
 
@@ -217,6 +225,13 @@ static inline void job_prefetch(struct worker *w) {
     for (; w->fetch < stop; w->fetch += HF_ALIGN)
         __builtin_prefetch(w->fetch, 0, 2);
     w->fetch = w->fetch < w->fetch_end ? w->fetch : w->fetch_end;
+}
+
+/* At least the size of a score of a row with |x'| <= norm, and of the terms that it adds up. */
+ALWAYS_INLINE vf job_reach(const struct job *job, vf norm) {
+    const float cmax = job->bound.cmax;
+    const float half = job->a->metric == HF_EUCLIDEAN ? 0.5f : 0;
+    return vf_fma(norm, vf_set1(cmax), vf_set1(cmax * cmax * half));
 }
 
 /* The larger and the smaller one, b where either is NaN: fmaxf() and fminf() are calls. */

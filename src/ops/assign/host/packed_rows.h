@@ -5,9 +5,11 @@
 
 #include "ops/assign/host/job.h"
 
-/* The form of packed rows depends on the instruction set and the variant. */
+/* The form of packed rows depends on the instruction set, the variant, and whether they are summed
+ * up. */
 static int packed_form(const struct job *job) {
-    return 1 + 4 * HF_ISA_ID + (job->i8 ? 1 + job->i8 : job->i16 || job->half);
+    const int form = 4 * HF_ISA_ID + (job->i8 ? 1 + job->i8 : job->i16 || job->half);
+    return 1 + 2 * form + job->guard.words;
 }
 
 /* Does this call pack rows to stay, or read them? Only calls that send all rows through the tiles.
@@ -37,11 +39,14 @@ static void packed_begin(struct job *job) {
     job->packed.norm2 = beside + first;
     job->packed.loss = job->workers[0].own.loss ? beside + rows + first : NULL;
     job->packed.unit = job->workers[0].own.unit ? beside + 2 * rows + first : NULL;
+    job->packed.word = (int32_t *)(void *)(beside + 3 * rows + first);
 }
 
 static void packed_end(const struct job *job) {
     if (job->packed_use == PACKED_FILL)
         job->a->packed->filled = job->a->packed_first + job->n;
+    if (atomic_load_explicit(&job->guard.stale, memory_order_relaxed))
+        job->a->packed->form = 0; /* the next call packs them again */
 }
 
 #endif

@@ -7,8 +7,10 @@
 #include "base/dtype.h"
 #include "device/host/isa_load.h"
 #include "ops/assign/host/basis.h"
+#include "ops/assign/host/centred.h"
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
+#include "ops/assign/host/guard_prepare.h"
 #include "ops/assign/host/job.h"
 #include <math.h>
 #include <stddef.h>
@@ -53,13 +55,14 @@ static int64_t take_end(const struct job *job, int64_t first) {
 }
 
 static void carve_pack(hf_carve *carve, const struct job *job, struct pack *p, int64_t count) {
+    const int64_t room = (count + guard_room(job, count) + TILE_K - 1) / TILE_K;
     p->count = count;
-    p->groups = (count + TILE_K - 1) / TILE_K;
-    p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)p->groups);
-    p->start = hf_carve_take(carve, tile_start_bytes(job, p->groups));
-    p->loss = tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups)
-                                 : NULL;
-    p->length = hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)p->groups);
+    p->groups = job->guard.scores ? room : (count + TILE_K - 1) / TILE_K;
+    p->tiles = hf_carve_take(carve, tile_group_bytes(job) * (size_t)room);
+    p->start = hf_carve_take(carve, tile_start_bytes(job, room));
+    p->loss =
+        tile_measures(job) ? hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)room) : NULL;
+    p->length = hf_carve_take(carve, sizeof(float) * TILE_K * (size_t)room);
 }
 
 static void block_put(struct block *b, const struct rows_at *at) {
@@ -68,6 +71,7 @@ static void block_put(struct block *b, const struct rows_at *at) {
     b->norm2 = at->norm2;
     b->loss = at->loss;
     b->unit = at->unit;
+    b->word = at->word;
 }
 
 static void carve_sums(hf_carve *carve, const struct hf_sums *all, struct hf_sums *s, int own) {
@@ -102,6 +106,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     own->loss =
         job->i16 || (job->half && !job->i8) ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
     own->unit = job->i16 ? hf_carve_take(carve, sizeof(float) * rows) : NULL;
+    own->word = hf_carve_take(carve, sizeof(int32_t) * rows);
     b->row = hf_carve_take(carve, sizeof(int64_t) * rows);
     b->best = hf_carve_take(carve, sizeof(float) * rows);
     b->next = hf_carve_take(carve, sizeof(float) * rows);
@@ -136,6 +141,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     w->x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
     if (job->a->sums)
         carve_sums(carve, job->a->sums, &w->sums, own_sums);
+    guard_carve_worker(carve, job, w, open);
 }
 
 /* All workers but the first have sums of their own. To measure, one of these stands for all. */
@@ -196,8 +202,9 @@ static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
 }
 
 /* Lay out everything a call needs; returns the bytes. ws NULL measures. */
-static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum variant variant,
+static size_t carve_job(struct job *job, const struct hf_call *call, enum variant variant,
                         int workers, void *ws) {
+    const struct hf_assign_args *a = call->args;
     struct job coarse;
     hf_carve carve = {ws, 0};
     memset(job, 0, sizeof *job);
@@ -215,8 +222,9 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum va
     job->project = variant == VARIANT_PROJECT;
     job->i16 = variant == VARIANT_I16;
     job->half = variant == VARIANT_HALF || job->i8;
+    guard_begin_call(job, call);
     job->block_rows = prepare_block_rows(job);
-    job->dense_first = dense_pays(job);
+    job->dense_first = !guard_checks(&job->guard, HF_FAULT_SETTLE) && dense_pays(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
     job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(int16_t) * (size_t)job->d_pad) : NULL;
@@ -237,6 +245,7 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, enum va
     const int use_moved = b && b->valid && (b->sweep || b->n_moved * 2 <= job->k);
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
     job->moved.index = use_moved ? b->moved : NULL;
+    guard_carve(&carve, job);
     if (job->project)
         carve_basis(&carve, job, &coarse);
     carve_workers(&carve, job);
@@ -268,63 +277,6 @@ static uint64_t hash_words(const char *p, size_t words) {
     }
     const uint64_t h = (uint64_t)vl_sum(sum) * HASH_LANE;
     return h ^ h >> 32;
-}
-
-/* c' is c - shift times this. */
-static double centred_factor(const struct job *job, int64_t k) {
-    if (job->a->metric == HF_COSINE)
-        return job->c_norm[k] > 0 ? 1 / job->c_norm[k] : 0;
-    return job->a->metric == HF_EUCLIDEAN ? (double)job->scale : job->c_scale;
-}
-
-/* c' of centroid k to out [d_pad], zeros behind d; computed in float64, rounded once to float32. */
-static void centred_wide(const struct job *job, struct worker *w, int64_t k, float *out) {
-    const vd factor = vd_set1(centred_factor(job, k));
-    double *c = w->x64;
-    gather_wide(c, hf_array_row(&job->a->c, k), job->a->c.dtype, job->d);
-    memset(c + job->d, 0, sizeof *c * (size_t)(job->d_pad - job->d));
-    for (int64_t j = 0; j < job->d_pad; j += VDW)
-        vd_store(c + j, vd_mul(vd_sub(vd_load(c + j), vd_from_f32(job->shift + j)), factor));
-    for (int64_t j = 0; j < job->d_pad; j += VW)
-        vf_store(out + j, vf_from_f64(c + j));
-}
-
-static double centred_square(const float *c, int64_t d_pad) {
-    vd sum[2] = {vd_set1(0), vd_set1(0)};
-    for (int64_t j = 0; j < d_pad; j += 2 * VDW) {
-        const vd a = vd_from_f32(c + j);
-        const vd b = vd_from_f32(c + j + VDW);
-        sum[0] = vd_fma(a, a, sum[0]);
-        sum[1] = vd_fma(b, b, sum[1]);
-    }
-    return vd_sum(vd_add(sum[0], sum[1]));
-}
-
-/* c' of centroid k to out [d_pad], zeros behind d. Returns |c'|^2. It is computed as x' is, unless
- * that overflows. */
-static double centred_row(const struct job *job, struct worker *w, int64_t k, float *out) {
-    const char *c = hf_array_row(&job->a->c, k);
-    double square = INFINITY;
-    if (job->a->metric == HF_EUCLIDEAN && job->a->c.dtype == HF_F32) {
-        (void)gather_row(job, c, HF_F32, out);
-        square = centred_square(out, job->d_pad);
-    }
-    if (square < INFINITY)
-        return square;
-    centred_wide(job, w, k, out);
-    return centred_square(out, job->d_pad);
-}
-
-/* The largest |component| of c' [d_pad]. */
-static double centred_most(const float *c, int64_t d_pad) {
-    vf most = vf_set1(0);
-    for (int64_t j = 0; j < d_pad; j += VW)
-        most = vf_max(most, vf_max(vf_load(c + j), vf_sub(vf_set1(0), vf_load(c + j))));
-    float lanes[VW];
-    vf_store(lanes, most);
-    for (int i = 1; i < VW; i++)
-        lanes[0] = larger(lanes[0], lanes[i]);
-    return (double)lanes[0];
 }
 
 /* Where c' of centroid k of a pack goes; k < 0: none. Directions need c' of all centroids later. */
@@ -587,6 +539,7 @@ static void prepare(struct job *job, hf_pool *pool) {
         job->bound.share = smaller(tile_most_share(job), pack_loss_share(&job->all));
         filter_bound_add(&job->bound, sqrtf((float)job->d) * 0x1p-62f * job->bound.moved);
     }
+    guard_pack_all(job, pool);
     if (job->project && job->usable)
         job->project = basis_make(job, pool);
 }

@@ -5,6 +5,8 @@
 #define HF_ASSIGN_SETTLE_H
 
 #include "ops/assign/host/differences.h"
+#include "ops/assign/host/guard_labels.h"
+#include "ops/assign/host/guard_moves.h"
 #include "ops/assign/host/strike.h"
 #include "ops/update/update_row.h"
 #include <float.h>
@@ -51,7 +53,8 @@ ALWAYS_INLINE struct scored load_scored(const struct job *job, const struct pack
     r.norm = vf_mul(vf_sqrt(x_up), vf_set1(1 + 0x1p-10f));
     r.best = vf_load(b->best + slot);
     r.loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
-    r.best_length = vf_gather(p->length, arg);
+    /* a protected call does not lean on one word of memory */
+    r.best_length = job->guard.scores ? vf_set1(f->cmax) : vf_gather(p->length, arg);
     r.best_loss = scores_stored(job) ? vf_gather(p->loss, arg) : vf_set1(0);
     const vf moved = scores_stored(job) ? r.loss : vf_set1(0);
     r.q_up = vf_fma(moved, vf_fma(two, r.norm, moved), x_up);
@@ -89,6 +92,14 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
     return vf_add(d, vf_add(r->loss, best ? mean : any));
 }
 
+/* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 without checks
+ * of scores. */
+ALWAYS_INLINE vf guard_width(const struct job *job, vf norm) {
+    if (!job->guard.scores)
+        return vf_set1(0);
+    return vf_fma(vf_set1(job->guard.width), job_reach(job, norm), vf_set1(job->bound.eta));
+}
+
 /* At least the lengths of the nearest centroid and of the best. The distance to the best is at most
  * |x'| + |c'|, and the nearest is no farther. */
 ALWAYS_INLINE vf length_first(const struct job *job, const struct scored *r) {
@@ -108,7 +119,7 @@ ALWAYS_INLINE vf length_longest(const struct job *job, struct scored *r) {
     vf open = c; /* of rows that go on; 0 if the last round did not halve it */
     r->reach = vf_set1(0);
     for (int round = 0; round < REACH_ROUNDS && vm_bits(vf_lt(vf_set1(0), open)); round++) {
-        const vf e = score_error(job, r, c);
+        const vf e = vf_add(score_error(job, r, c), guard_width(job, r->norm));
         const vf d = distance_error(job, r, c, 0);
         const vf u = vf_max(vf_sub(r->q_up, vf_mul(vf_set1(2), vf_sub(r->best, e))), vf_set1(0));
         const vf far = vf_fma(vf_set1(4), d, vf_mul(vf_sqrt(u), wider));
@@ -134,7 +145,7 @@ ALWAYS_INLINE void decide_bounds(const struct job *job, const struct block *b, i
     const vf most = vf_set1(FLT_MAX);
     const vf cmax = vf_set1(job->bound.cmax);
     const vf c = vf_min(cmax, vf_fma(vf_set1(4), r->reach, r->norm));
-    const vf e = score_error(job, r, c);
+    const vf e = vf_add(score_error(job, r, c), guard_width(job, r->norm));
     const vf d = distance_error(job, r, c, 0);
     const vf beyond = vf_mul(vf_sub(c, r->norm), low);
     const vf sight = vf_select(vf_lt(c, cmax), vf_sub(beyond, d), vf_set1(OUT_OF_SIGHT));
@@ -156,10 +167,13 @@ ALWAYS_INLINE void decide(const struct job *job, const struct pack *p, const str
     const vf c = length_longest(job, &r);
     const vf e = score_error(job, &r, c);
     const vf d = distance_error(job, &r, c, 1);
-    const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, vf_sub(r.best, e))), vf_set1(0)));
+    const vf fault = guard_width(job, r.norm);
+    const vf least_best = vf_sub(r.best, vf_add(e, fault));
+    const vf root = vf_sqrt(vf_max(vf_sub(r.q_up, vf_mul(two, least_best)), vf_set1(0)));
     vf margin = vf_mul(two, vf_add(e, vf_fma(root, d, vf_mul(d, d))));
     if (job->a->metric != HF_EUCLIDEAN)
         margin = vf_mul(two, vf_fma(vf_set1(4 * f->delta), vf_mul(r.norm, c), e));
+    margin = vf_add(margin, fault);
     vf_store(out->threshold, vf_sub(r.best, vf_mul(margin, vf_set1(1 + 0x1p-10f))));
     if (job->a->bounds)
         decide_bounds(job, b, slot, &r, vf_add(root, d), out);
@@ -202,6 +216,9 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     const struct hf_assign_args *a = job->a;
     const struct hf_sums *s = &w->sums;
     const bool light = update_is_light(s, a->x.dtype, a->metric, a->weights);
+    guard_moves(job, w);
+    if (!a->sums)
+        w->n_moves = 0;
     if (w->n_moves > 0 && !w->has_sums)
         settle_begin(job, w);
     for (int m = 0; m < w->n_moves; m++) {
@@ -216,30 +233,33 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     w->n_moves = 0;
 }
 
-/* A new label. The row may not be in a cache, so it is prefetched now and used later. */
+/* A new label, whose score the filter found; NaN: it did not decide. The row may not be in a cache,
+ * so it is prefetched now and used later. */
 static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
-                                   int32_t label) {
+                                   int32_t label, float score) {
     const struct hf_assign_args *a = job->a;
     const int32_t old = a->labels[i];
     a->labels[i] = label;
     STRIKE_ONE(LABEL, i, -1, &a->labels[i], &old);
     w->stats.changed++;
-    if (!a->sums)
+    if (!a->sums && !guard_checks(&job->guard, HF_FAULT_MOVES))
         return;
     const char *row = job_row(job, i);
     const size_t bytes = hf_dtype_bytes(a->x.dtype) * (size_t)job->d;
     for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
         __builtin_prefetch(row + at);
-    w->moves[w->n_moves++] = (struct move){i, old, label};
+    w->moves[w->n_moves++] = (struct move){i, old, label, score};
     STRIKE_ONE(MOVE, i, -1, &w->moves[w->n_moves - 1].to, NULL);
     if (w->n_moves == MOVES_MAX)
         settle_moves(job, w);
 }
 
 /* Row i has this label now. */
-ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label) {
+ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label,
+                              float score) {
+    guard_note_label(job, w, i, label);
     if (job->a->labels[i] != label)
-        settle_change(job, w, i, label);
+        settle_change(job, w, i, label, score);
 }
 
 /* The filter excludes later ones of equal centroids. A row of the first one has another centroid at
@@ -254,7 +274,8 @@ static void settle_bounds(const struct job *job, int64_t i, int32_t label, float
 
 /* Leave a row open until enough of them have come together. */
 static void leave_open(struct worker *w, int64_t row, float threshold, float lower) {
-    const struct open_row o = {row, threshold, lower};
+    const struct open_row o = {
+        row, threshold, lower, {guard_fold_row(row), guard_fold_threshold(threshold)}};
     w->open[w->n_open++] = o;
     STRIKE_ONE(THRESHOLD, row, -1, &w->open[w->n_open - 1].threshold, NULL);
     STRIKE_ONE(OPEN, row, -1, &w->open[w->n_open - 1].row, NULL);
@@ -277,9 +298,11 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
     const struct block *b = &w->block;
     const int64_t first = block_row(b, slot);
     uint32_t changed = vi_differ(vi_load(b->arg + slot), vi_load(job->a->labels + first));
-    for (; changed; changed &= changed - 1)
-        settle_change(job, w, first + __builtin_ctz(changed),
-                      b->arg[slot + __builtin_ctz(changed)]);
+    guard_note_labels(job, w, first, vi_load(b->arg + slot));
+    for (; changed; changed &= changed - 1) {
+        const int s = slot + __builtin_ctz(changed);
+        settle_change(job, w, first + __builtin_ctz(changed), b->arg[s], b->best[s]);
+    }
 }
 
 /* The margin of VW rows by length_first(), for centroids whose lengths differ much. */
@@ -311,6 +334,7 @@ ALWAYS_INLINE int settle_plain(const struct job *job, struct worker *w, int slot
     vf margin = vf_mul(vf_set1(2), vf_add(e, vf_fma(reach, d, vf_mul(d, d))));
     if (job->differ && job->a->metric == HF_EUCLIDEAN && !scores_stored(job))
         margin = settle_margin(job, b, slot, &reach);
+    margin = vf_add(margin, guard_width(job, norm));
     const vf threshold = vf_sub(best, vf_mul(margin, vf_set1(1 + 0x1p-9f)));
     const uint32_t clear = vm_bits(vf_lt(vf_load(b->next + slot), threshold)) &
                            vm_bits(vf_lt(reach, vf_set1(PLAIN_REACH))) &
@@ -360,10 +384,12 @@ static void settle_block(const struct job *job, struct worker *w) {
             const int s = slot + i;
             const int known = (int)(v.in_range >> i & 1);
             if (known && (!job->exact || b->next[s] < v.threshold[i])) {
-                settle_row(job, w, block_row(b, s), b->arg[s]);
+                settle_row(job, w, block_row(b, s), b->arg[s], b->best[s]);
                 settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
             } else {
-                leave_open(w, block_row(b, s), known ? v.threshold[i] : -INFINITY,
+                /* NaN: suspect, INFINITY and its like: out of range */
+                const float nothing = b->best[s] == b->best[s] ? -INFINITY : NAN;
+                leave_open(w, block_row(b, s), known ? v.threshold[i] : nothing,
                            known && job->a->bounds ? v.least[i] : 0);
             }
         }
@@ -388,13 +414,14 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     if (!(bounds->drift[label] > 0)) {
         if (!(bounds->upper[row] < v->least[i]))
             return 0;
+        guard_note_label(job, w, row, label);
         settle_bounds(job, row, label, bounds->upper[row], smaller(lower, v->least[i]));
         return 1;
     }
     if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
         return 0;
     const int32_t nearest = job->moved.index[b->arg[s]];
-    settle_row(job, w, row, nearest);
+    settle_row(job, w, row, nearest, b->best[s]);
     settle_bounds(job, row, nearest, v->upper[i], smaller(lower, v->lower[i]));
     return 1;
 }
@@ -424,10 +451,11 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     vf_store(bounds->upper + first, vf_select(decided, own, upper));
     vf_store(bounds->lower + first, vf_select(decided, others, lower));
     w->stats.partial += __builtin_popcount(vm_bits(decided));
+    guard_note_kept(job, w, first, vm_bits(decided) & ~vm_bits(moved));
     uint32_t nearer = vm_bits(decided) & vm_bits(moved);
     for (; nearer; nearer &= nearer - 1) {
         const int i = __builtin_ctz(nearer);
-        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]]);
+        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]], b->best[slot + i]);
     }
     uint32_t left = ~vm_bits(decided) & all;
     for (; left; left &= left - 1)

@@ -92,6 +92,7 @@ static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     if (upper < reach) {
         b->upper[i] = upper;
         b->lower[i] = lower;
+        guard_note_label(job, w, i, label);
         w->stats.skipped++;
     } else if (drift == 0 && job->moved.count > 0) {
         w->partial[w->n_partial++] =
@@ -131,6 +132,7 @@ static void skip_rows(const struct job *job, struct worker *w, int64_t begin, in
     for (; i + VW <= end; i += VW) {
         uint32_t left = skip_vector(job, i);
         w->stats.skipped += VW - __builtin_popcount(left);
+        guard_note_kept(job, w, i, ~left & (uint32_t)((1u << VW) - 1));
         for (; left; left &= left - 1)
             skip_row(job, w, i + __builtin_ctz(left));
     }

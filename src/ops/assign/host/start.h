@@ -5,6 +5,7 @@
 #define HF_ASSIGN_START_H
 
 #include "ops/assign/host/dense.h"
+#include "ops/assign/host/guard_words.h"
 #include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/project.h"
 #include "ops/assign/host/settle.h"
@@ -22,6 +23,7 @@ static void load_block(const struct job *job, struct worker *w) {
         float *rows = w->rows + (job->project ? slot * job->d_pad : 0);
         gather_panel(job, w, slot, rows);
         tile_pack_panel(job, w, slot, rows);
+        guard_note_words(job, &w->block, slot);
     }
     STRIKE_BLOCK(job, w);
 }

@@ -7,6 +7,7 @@
 
 #include "ops/assign/host/job.h"
 #include "ops/assign/host/candidates.h"
+#include <float.h>
 #include "ops/assign/host/strike.h"
 #include <math.h>
 #include <string.h>
@@ -15,8 +16,11 @@
 #define TILE_ROWS (2 * VW)
 #define TILE_PAD VW /* x' and c' are padded with zeros to a multiple of this */
 #define TILE_HAS_HALF 0
+#define TILE_HAS_GUARD 1
 #define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
 #define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound small */
+
+#include "ops/assign/host/guard_tiles.h"
 
 #if VREGS == 32
 #define TILE_NAME "f32_32x12"
@@ -191,6 +195,48 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
            sizeof(float) * VW * (size_t)job->d);
 }
 
+/* tile_argmax() and tile_collect() of a protected call. */
+ALWAYS_INLINE void tile_guarded(const struct guard_sweep *s) {
+    struct worker *w = s->w;
+    const int64_t d = s->job->d;
+    const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    guard_clear(s);
+    job_prefetch_plan(w, s->p->groups * tiles);
+    for (int64_t g = 0; g < s->p->groups; g++) {
+        const float *c =
+            (const float *)((const char *)s->p->tiles + (size_t)g * tile_group_bytes(s->job));
+        for (int i = 0; i < tiles; i++) {
+            job_prefetch(w);
+            vf s0[TILE_K];
+            vf s1[TILE_K];
+            STRIKE_TILE(w, s->p, i * TILE_ROWS, g * TILE_K);
+            tile_scores(s0, s1, (const float *)w->block.x + (size_t)i * TILE_ROWS * (size_t)d, c,
+                        s->p->start + g * TILE_K, d);
+            STRIKE_TILE_END();
+            STRIKE_SCORES(w, s->p, i * TILE_ROWS, g * TILE_K, s0, TILE_K);
+            STRIKE_SCORES(w, s->p, i * TILE_ROWS + VW, g * TILE_K, s1, TILE_K);
+            guard_scan(s, g, i * TILE_ROWS, s0);
+            guard_scan(s, g, i * TILE_ROWS + VW, s1);
+        }
+    }
+}
+
+static NOINLINE void tile_argmax_guarded(const struct job *job, struct worker *w,
+                                         const struct pack *p) {
+    const struct guard_sweep s = {.job = job, .w = w, .p = p};
+    do {
+        tile_guarded(&s);
+    } while (guard_conclude(&s));
+}
+
+static NOINLINE void tile_collect_guarded(const struct job *job, struct worker *w,
+                                          const struct pack *p) {
+    const struct guard_sweep s = {.job = job, .w = w, .p = p, .collect = 1};
+    do {
+        tile_guarded(&s);
+    } while (guard_conclude(&s));
+}
+
 /* Scores of all rows of the block and all centroids of the pack: the best two of each row. */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
 #if TILE_HAS_I16
@@ -199,6 +245,10 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
         return;
     }
 #endif
+    if (job->guard.scores) {
+        tile_argmax_guarded(job, w, p);
+        return;
+    }
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     job_prefetch_plan(w, p->groups * tiles);
@@ -239,6 +289,10 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
         return;
     }
 #endif
+    if (job->guard.scores) {
+        tile_collect_guarded(job, w, p);
+        return;
+    }
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int64_t g = 0; g < p->groups; g++) {

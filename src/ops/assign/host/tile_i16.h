@@ -11,6 +11,7 @@
 
 #include "ops/assign/host/job.h"
 #include "ops/assign/host/candidates.h"
+#include "ops/assign/host/guard_tiles.h"
 #include "ops/assign/host/strike.h"
 #include <math.h>
 
@@ -78,6 +79,14 @@ static void i16_pack_centroid(const struct job *job, struct pack *p, int64_t slo
     place[0] = start;
     place[TILE_K] = 1 / s;
     p->loss[slot] = (float)(sqrt(vd_sum(loss)) / s * (1 + 0x1p-20));
+}
+
+/* Put feature j of a slot. */
+static void i16_put(const struct job *job, struct pack *p, int64_t slot, int64_t j, int value) {
+    const int64_t pairs = i16_pairs(job);
+    int16_t *dst = (int16_t *)p->tiles;
+    const int64_t pair = slot / TILE_K * pairs + j % pairs;
+    dst[(pair * TILE_K + slot % TILE_K) * 2 + (j >= pairs)] = (int16_t)value;
 }
 
 /* Squared differences that rounding makes to a row times s, in VW parts. */
@@ -200,13 +209,18 @@ i16_scores(vf f[2][TILE_K], const struct i16_operands *o, int own, int both) {
 struct i16_sweep {
     struct worker *w;
     const struct pack *p;
-    int collect; /* list candidates; else find the best two */
-    int own;     /* centroids have a scale each */
+    int collect;                     /* list candidates; else find the best two */
+    int own;                         /* centroids have a scale each */
+    const struct guard_sweep *guard; /* NULL: the call is not protected */
 };
 
 /* Scores of a panel: the best two of each row, or candidates. */
 ALWAYS_INLINE void i16_scan(const struct i16_sweep *s, int slot, int64_t k, const vf f[TILE_K]) {
     struct worker *w = s->w;
+    if (s->guard) {
+        guard_scan(s->guard, k / TILE_K, slot, f);
+        return;
+    }
     struct best_two a = best_load(&w->block, slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
@@ -249,6 +263,8 @@ i16_tile(const struct job *job, const struct i16_sweep *s, int64_t g, int slot, 
 static inline __attribute__((always_inline)) VNNI void i16_sweep(const struct job *job,
                                                                  const struct i16_sweep *s) {
     const int rows = s->w->block.rows;
+    if (s->guard)
+        guard_clear(s->guard);
     job_prefetch_plan(s->w, s->p->groups * ((rows + TILE_ROWS - 1) / TILE_ROWS));
     for (int64_t g = 0; g < s->p->groups; g++) {
         for (int slot = 0; slot < rows; slot += TILE_ROWS) {
@@ -271,7 +287,33 @@ static VNNI NOINLINE void i16_argmax_all(const struct job *job, struct worker *w
     i16_sweep(job, &(struct i16_sweep){.w = w, .p = p});
 }
 
+/* Of a protected call. */
+static inline __attribute__((always_inline)) VNNI void
+i16_guarded(const struct job *job, struct worker *w, const struct pack *p, int collect) {
+    const struct guard_sweep guard = {.job = job, .w = w, .p = p, .collect = collect};
+    do {
+        if (job->i16_own)
+            i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .own = 1, .guard = &guard});
+        else
+            i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .guard = &guard});
+    } while (guard_conclude(&guard));
+}
+
+static VNNI NOINLINE void i16_argmax_guarded(const struct job *job, struct worker *w,
+                                             const struct pack *p) {
+    i16_guarded(job, w, p, 0);
+}
+
+static VNNI NOINLINE void i16_collect_guarded(const struct job *job, struct worker *w,
+                                              const struct pack *p) {
+    i16_guarded(job, w, p, 1);
+}
+
 static void i16_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    if (job->guard.scores) {
+        i16_argmax_guarded(job, w, p);
+        return;
+    }
     (job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
 }
 
@@ -286,6 +328,10 @@ static VNNI NOINLINE void i16_collect_all(const struct job *job, struct worker *
 }
 
 static void i16_collect(const struct job *job, struct worker *w, const struct pack *p) {
+    if (job->guard.scores) {
+        i16_collect_guarded(job, w, p);
+        return;
+    }
     (job->i16_own ? i16_collect_own : i16_collect_all)(job, w, p);
 }
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a protected call keeps beside its job: checksums of the centroids, what the tiles leave of
+ * each row for the checks, and the rows that a check suspects. docs/numerics/guard.md has the
+ * proofs, docs/fault-model.md what each check sees. */
+#ifndef HF_ASSIGN_GUARD_JOB_H
+#define HF_ASSIGN_GUARD_JOB_H
+
+#include "core/call.h"
+#include "device/slot.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define GUARD_TESTS 8        /* checksums of a pack at most */
+#define GUARD_SUSPECTS 64    /* suspects of a worker whose rows are computed again for a verdict */
+#define GUARD_MANY 8         /* suspects of a pass that may be so by themselves */
+#define GUARD_SHARE 4        /* sampled: scores of one tile in so many are tested */
+#define GUARD_BUCKET 12      /* labels are checked 2^so many rows at a time */
+#define GUARD_COLUMNS 256    /* centroids of a checksum, where the pack has room */
+#define GUARD_LISTED (-1)    /* in worker.listed: a suspect, for float64 against all centroids */
+#define GUARD_SAMPLE 128     /* rows that show how large rounding is */
+#define GUARD_CALIBRATE 4096 /* calls with fewer rows take the largest threshold */
+
+/* What the score of a slot of a pack is for. */
+enum guard_role {
+    GUARD_SCORE, /* a centroid */
+    GUARD_NONE,  /* an excluded centroid, or padding: its score is in no sum */
+    GUARD_CHECK  /* GUARD_CHECK + q: a column of checksum q */
+};
+
+/* Checksums of a pack: q is of groups [q * groups_each, ...), alternately + and - by slot. */
+struct guard_pack {
+    int tests;
+    int64_t groups_each;
+    uint8_t *role;  /* [slots] enum guard_role */
+    uint8_t *mixed; /* [groups] 1: some slot is no GUARD_SCORE */
+    float *factor;  /* [slots] of columns: what 1 of their score stands for in the test */
+    float *begin;   /* [GUARD_TESTS] minus the starts' sum */
+    double *column; /* [GUARD_TESTS, d_pad] scratch */
+};
+
+/* The scheme of a call. */
+struct guard {
+    uint32_t checks;      /* HF_CHECK_BIT()s; 0: off */
+    int words;            /* packed rows are summed up: host/guard_words.h */
+    int labels;           /* labels are summed up: host/guard_labels.h */
+    int scores;           /* the tiles compute what the checks of scores need */
+    int correct;          /* 0: findings are told, 1: repaired */
+    int share;            /* scores of one tile in so many are tested, */
+    uint32_t turn;        /* beginning with this one */
+    float kappa;          /* threshold of the row test by |x'| cmax + cmax^2 / 2, */
+    float width;          /* and what margins grow by */
+    struct hf_slot *slot; /* where findings go, as those of `kernel` */
+    uint32_t kernel;
+    _Atomic int packing; /* a worker packs the centroids again */
+    _Atomic int stale;   /* packed rows are not what they were */
+    uint64_t *bucket;    /* [buckets] sums of labels */
+    int64_t buckets;
+};
+
+/* A row that a check suspects, with the bits that it saw. */
+struct guard_suspect {
+    int64_t row;
+    uint32_t fault; /* enum hf_fault */
+    int32_t lane;   /* place in its tile */
+    int moved;      /* in the pack of moved centroids */
+    int32_t arg;
+    float best, next, z;
+};
+
+/* What a worker's tiles leave for the checks, by slot of its block. */
+struct guard_block {
+    float *z;         /* [GUARD_TESTS, capacity] sums of scores less checksums */
+    float *most;      /* [2, capacity] largest score of even and of odd columns */
+    uint32_t *listed; /* [open rows] sums of the candidates listed */
+    int again;        /* the centroids were packed again for this pass */
+    int32_t *group;   /* [capacity] first slot of the group with the largest score */
+    int replay;       /* rows are computed again: suspect none */
+    int64_t at;       /* bucket of the labels in these sums */
+    uint64_t sum;     /* of single rows, */
+    int64_t lanes[8]; /* and of vectors, in lanes */
+    uint64_t checked, suspected, confirmed, repaired, beyond;
+    uint64_t more; /* suspects that suspect[] had no room for */
+    int suspects;
+    struct guard_suspect suspect[GUARD_SUSPECTS];
+};
+
+/* Is this check part of the call? */
+static inline int guard_checks(const struct guard *g, enum hf_fault fault) {
+    return (g->checks & HF_CHECK_BIT(fault)) != 0;
+}
+
+/* Are the scores of tile i of a worker's block tested? */
+static inline int guard_tested(const struct guard *g, const struct guard_block *b, int tile) {
+    return g->share == 1 || b->replay || ((uint32_t)tile + g->turn) % (uint32_t)g->share == 0;
+}
+
+/* Columns of a pack for checksums, at least. */
+static inline int64_t guard_columns(int64_t count, int64_t each) {
+    return count == 0 ? 0 : each * (1 + count / GUARD_COLUMNS);
+}
+
+#endif

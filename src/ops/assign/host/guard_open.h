@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Open rows of a protected call: what decided a row's label is computed a second time in another
+ * way. If both ways differ, float64 in order says which one is right. */
+#ifndef HF_ASSIGN_GUARD_OPEN_H
+#define HF_ASSIGN_GUARD_OPEN_H
+
+#include "ops/assign/host/differences.h"
+#include "ops/assign/host/guard_moves.h"
+
+/* May float64 sums, in any order, of these candidates refute that the slot's label is the nearest?
+ * 0: no, 1: yes or they are too close. */
+static int guard_sums_doubt(const struct job *job, struct worker *w, int slot, const int32_t *list,
+                            int count) {
+    const double share = (double)(job->d + 64) * 0x1p-52;
+    if (w->slot64 != slot)
+        exact_load_row(job, w, slot);
+    const double own = difference_key64(job, w, w->least_arg[slot]) * (1 + 2 * share);
+    int doubt = !(own < INFINITY);
+    for (int i = 0; i < count; i++)
+        if (list[i] != w->least_arg[slot])
+            doubt |= !(difference_key64(job, w, list[i]) > own);
+    return doubt;
+}
+
+/* The nearest of some candidates by reference distances, from the last one to the first. */
+static int32_t guard_nearest_listed(const struct job *job, struct worker *w, int slot,
+                                    const int32_t *list, int count) {
+    double least = INFINITY;
+    int32_t nearest = INT32_MAX;
+    if (w->slot64 != slot)
+        exact_load_row(job, w, slot);
+    for (int left = count; left > 0; left -= CHAINS) {
+        const void *c[CHAINS];
+        double sum[CHAINS];
+        for (int i = 0; i < CHAINS; i++)
+            c[i] = hf_array_row(&job->a->c, list[left - 1 - (i < left ? i : 0)]);
+        exact_sums(job, w->x64, c, sum);
+        for (int i = 0; i < CHAINS && i < left; i++) {
+            const int32_t k = list[left - 1 - i];
+            const double d = exact_distance(job, w, k, sum[i]);
+            if (d < least || (d == least && k < nearest)) {
+                least = d;
+                nearest = k;
+            }
+        }
+    }
+    return nearest;
+}
+
+/* Two ways gave different labels to a slot: float64 against all centroids decides, by the second
+ * and, if it does not confirm that, by a third look. */
+static NOINLINE void guard_disagree(const struct job *job, struct worker *w, int slot) {
+    const int64_t row = w->block.row[slot];
+    const int32_t had = w->least_arg[slot];
+    int32_t right = guard_nearest(job, w, row);
+    if (right != had && right != guard_nearest(job, w, row))
+        right = guard_nearest(job, w, row);
+    w->guard.suspected++;
+    w->least_arg[slot] = right;
+    w->decided[slot] = 0; /* bounds are made again */
+    w->others[slot] = -1;
+    guard_tell(job, w, HF_FAULT_SETTLE, row, had, HF_BEHAVIOUR_UNKNOWN);
+}
+
+/* A row that differences decided gets its upper bound from its key, which may be too small although
+ * the label is right: then bounds are made from the distance. The lower bound of rows that met all
+ * centroids is not looked at, and so not used. */
+static void guard_check_bounds(const struct job *job, struct worker *w, int slot) {
+    if (!job->a->bounds || !w->decided[slot])
+        return;
+    w->others[slot] = -1;
+    if (w->slot64 != slot)
+        exact_load_row(job, w, slot);
+    const double share = (double)(job->d + 64) * 0x1p-52;
+    const double own = difference_key64(job, w, w->least_arg[slot]);
+    if (w->least[slot] >= own * (1 - share))
+        return;
+    w->decided[slot] = 0;
+    w->guard.suspected++;
+    guard_tell(job, w, HF_FAULT_SETTLE, w->block.row[slot], w->least_arg[slot],
+               HF_BEHAVIOUR_UNKNOWN);
+}
+
+/* The label of a slot came from these candidates. */
+static void guard_check_list(const struct job *job, struct worker *w, int slot, const int32_t *list,
+                             int count) {
+    const int32_t label = w->least_arg[slot];
+    w->guard.checked++;
+    if (label < 0 || label >= job->k) {
+        guard_disagree(job, w, slot);
+        return;
+    }
+    guard_check_bounds(job, w, slot);
+    if (job->difference == DIFFERENCE_F32 && !guard_sums_doubt(job, w, slot, list, count))
+        return;
+    if (guard_nearest_listed(job, w, slot, list, count) != w->least_arg[slot])
+        guard_disagree(job, w, slot);
+}
+
+/* The label of a slot came from all centroids. */
+static void guard_check_dense(const struct job *job, struct worker *w, int slot) {
+    w->guard.checked++;
+    if (w->least_arg[slot] >= 0 && w->least_arg[slot] < job->k)
+        guard_check_bounds(job, w, slot);
+    if (guard_nearest(job, w, w->block.row[slot]) != w->least_arg[slot])
+        guard_disagree(job, w, slot);
+}
+
+/* A list that cannot be right: it is not what was listed, or too short for an open row, whose
+ * threshold two centroids reach. Such a row is suspect. */
+static int guard_wrong_list(const struct job *job, struct worker *w, int slot) {
+    const int count = w->listed[slot];
+    const int32_t *list = w->list + slot * CANDIDATES_MAX;
+    uint32_t sum = 0;
+    if (count < 0 || count > CANDIDATES_MAX || !(w->block.best[slot] < INFINITY) ||
+        !guard_checks(&job->guard, HF_FAULT_OPEN))
+        return 0;
+    for (int i = 0; i < count; i++)
+        sum += (uint32_t)list[i];
+    if (sum == w->guard.listed[slot] && count >= 2)
+        return 0;
+    w->guard.suspected++;
+    guard_tell(job, w, HF_FAULT_OPEN, w->block.row[slot], -1, HF_BEHAVIOUR_UNKNOWN);
+    return 1;
+}
+
+/* The last `count` open rows of the list as they were left: a row whose number changed is forgotten
+ * here and found by the sums of labels, one whose threshold changed is suspect. Returns how many
+ * there are. */
+static int guard_open_rows(const struct job *job, struct worker *w, int count) {
+    struct open_row *open = w->open + w->n_open;
+    if (!guard_checks(&job->guard, HF_FAULT_OPEN))
+        return count;
+    for (int i = 0; i < count; i++) {
+        if (guard_fold_row(open[i].row) != open[i].again[0]) {
+            open[i--] = open[--count];
+        } else if (guard_fold_threshold(open[i].threshold) != open[i].again[1]) {
+            w->guard.suspected++;
+            guard_tell(job, w, HF_FAULT_OPEN, open[i].row, -1, HF_BEHAVIOUR_UNKNOWN);
+            open[i].threshold = NAN;
+        }
+    }
+    return count;
+}
+
+#endif

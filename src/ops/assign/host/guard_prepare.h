@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Once per protected call: which checks it makes, their memory, and the checksums of the centroids.
+ * A checksum is the sum of some centroids, alternately + and -. It is a column of the pack like a
+ * centroid, in a place that these leave free, so that its score is a product of the same tile. It
+ * is made from the centroids of the call, not from the pack that it checks. */
+#ifndef HF_ASSIGN_GUARD_PREPARE_H
+#define HF_ASSIGN_GUARD_PREPARE_H
+
+#include "ops/assign/host/centred.h"
+#include "ops/assign/host/job.h"
+#include <math.h>
+#include <string.h>
+
+#define GUARD_HALF_BITS 10 /* of a checksum in int16: its low column has so many */
+
+/* Columns of a checksum: int16 needs two for its digits. */
+static int guard_columns_each(const struct job *job) { return job->i16 ? 2 : 1; }
+
+/* Columns that a pack of `count` centroids keeps free for checksums. */
+static int64_t guard_room(const struct job *job, int64_t count) {
+    return TILE_HAS_GUARD ? guard_columns(count, guard_columns_each(job)) : 0;
+}
+
+/* What the call asks for. A call without a slot can tell nobody. */
+static void guard_begin_call(struct job *job, const struct hf_call *call) {
+    struct guard *g = &job->guard;
+    g->share = 1;
+    if (!call->slot || call->scheme == HF_SCHEME_OFF || call->checks == 0)
+        return;
+    g->checks = call->checks;
+    g->slot = call->slot;
+    g->kernel = call->kernel;
+    g->correct = call->scheme != HF_SCHEME_DETECT;
+    g->labels = guard_checks(g, HF_FAULT_OPEN);
+    g->scores =
+        TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST));
+    g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);
+    if (call->scheme == HF_SCHEME_SAMPLED) {
+        g->share = GUARD_SHARE;
+        g->turn = (uint32_t)(__atomic_load_n(&call->slot->checked, __ATOMIC_RELAXED) / TILE_ROWS);
+    }
+}
+
+static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guard_pack *c,
+                             int64_t count) {
+    const size_t groups = (size_t)((count + guard_room(job, count) + TILE_K - 1) / TILE_K);
+    c->role = hf_carve_take(carve, groups * TILE_K);
+    c->mixed = hf_carve_take(carve, groups);
+    c->factor = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
+    c->begin = hf_carve_take(carve, sizeof(float) * GUARD_TESTS);
+    c->column = hf_carve_take(carve, sizeof(double) * GUARD_TESTS * (size_t)job->d_pad);
+}
+
+/* Of the call. It is taken whether the call is protected or not: who measures does not know. */
+static void guard_carve(hf_carve *carve, struct job *job) {
+    struct guard *g = &job->guard;
+    g->buckets = (job->n >> GUARD_BUCKET) + 1;
+    g->bucket = hf_carve_take(carve, sizeof(uint64_t) * (size_t)g->buckets);
+    if (!TILE_HAS_GUARD)
+        return;
+    guard_carve_pack(carve, job, &job->all.check, job->all.count);
+    guard_carve_pack(carve, job, &job->moved.check, job->moved.count);
+}
+
+static void guard_carve_worker(hf_carve *carve, const struct job *job, struct worker *w,
+                               size_t open) {
+    const size_t rows = sizeof(float) * (size_t)job->block_rows;
+    w->guard.listed = hf_carve_take(carve, sizeof(uint32_t) * open);
+    if (!TILE_HAS_GUARD)
+        return;
+    w->guard.z = hf_carve_take(carve, rows * GUARD_TESTS);
+    w->guard.most = hf_carve_take(carve, rows * 2);
+    w->guard.group = hf_carve_take(carve, rows);
+}
+
+#if TILE_HAS_GUARD
+/* The pack whose checksums are made. */
+struct guard_making {
+    struct job *job;
+    struct pack *pack;
+};
+
+/* The number of the centroid in a slot that is in a checksum, or -1. */
+static int64_t guard_centroid(const struct job *job, const struct pack *p, int64_t slot) {
+    const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
+    return k >= 0 && job->c_length[k] < OUT_OF_RANGE ? k : -1;
+}
+
+/* c' of a slot as its tile stores it, added to the column or subtracted. */
+static void guard_add_centroid(const struct job *job, const struct pack *p, int64_t slot,
+                               const float *c, double *column) {
+    const double sign = slot % 2 ? -1 : 1;
+    float scale = 0;
+#if TILE_HAS_I16
+    if (job->i16)
+        scale = job->i16_own ? i16_centroid_scale((double)p->length[slot]) : job->i16_scale;
+#endif
+    (void)p;
+    for (int64_t j = 0; j < job->d; j++) {
+        const double stored = scale > 0 ? (double)(rintf(c[j] * scale) / scale) : (double)c[j];
+        column[j] += sign * stored;
+    }
+}
+
+#if TILE_HAS_I16
+/* A checksum as two columns of whole numbers: 2^GUARD_HALF_BITS high + low. */
+static void guard_store_i16(const struct job *job, struct pack *p, int64_t slot,
+                            const double *column) {
+    double square = 0;
+    int e = 0;
+    for (int64_t j = 0; j < job->d; j++)
+        square += column[j] * column[j];
+    (void)frexp(sqrt(square), &e);
+    /* the longer column is at most 2^15 long, so its sums stay within int32 */
+    const double scale = square > 0 ? ldexp(1, I16_BITS + GUARD_HALF_BITS - e) : 1;
+    const float unit = job->i16_own ? 1 : job->i16_scale;
+    const double half = ldexp(1, GUARD_HALF_BITS);
+    for (int64_t j = 0; j < job->d; j++) {
+        const double all = rint(column[j] * scale);
+        const double high = rint(all / half);
+        i16_put(job, p, slot, j, (int)high);
+        i16_put(job, p, slot + 1, j, (int)(all - high * half));
+    }
+    for (int i = 0; i < 2; i++) {
+        float *start = i16_start(p, (slot + i) / TILE_K) + (slot + i) % TILE_K;
+        start[0] = 0;
+        start[TILE_K] = 1;
+        p->check.factor[slot + i] = (float)((i == 0 ? half : 1) * (double)unit / scale);
+    }
+}
+#endif
+
+/* Checksum q, item q of a loop. */
+static void guard_make_test(void *user, int worker, int64_t begin, int64_t end) {
+    const struct guard_making *making = user;
+    struct job *job = making->job;
+    struct pack *p = making->pack;
+    struct worker *w = &job->workers[worker];
+    for (int64_t q = begin; q < end; q++) {
+        double *column = p->check.column + q * job->d_pad;
+        double starts = 0;
+        memset(column, 0, sizeof *column * (size_t)job->d_pad);
+        const int64_t first = q * p->check.groups_each * TILE_K;
+        for (int64_t i = 0; i < p->check.groups_each * TILE_K; i++) {
+            const int64_t k = guard_centroid(job, p, first + i);
+            if (k < 0)
+                continue;
+            const double square = centred_row(job, w, k, w->rows);
+            if (job->a->metric == HF_EUCLIDEAN)
+                starts += (i % 2 ? -1 : 1) * (double)(float)(-square / 2);
+            guard_add_centroid(job, p, first + i, w->rows, column);
+        }
+        p->check.begin[q] = (float)-starts;
+        const int64_t slot = p->count + q * guard_columns_each(job);
+#if TILE_HAS_I16
+        if (job->i16) {
+            guard_store_i16(job, p, slot, column);
+            continue;
+        }
+#endif
+        for (int64_t j = 0; j < job->d_pad; j++)
+            w->rows[j] = (float)column[j];
+        tile_pack_centroid(job, w, p, slot, w->rows, 0);
+        p->check.factor[slot] = 1;
+    }
+}
+
+/* The checksums of a pack, once its centroids are packed. */
+static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
+    struct guard_pack *c = &p->check;
+    const int64_t slots = p->groups * TILE_K;
+    const int each = guard_columns_each(job);
+    c->tests = 0;
+    c->groups_each = 1;
+    if (p->count == 0)
+        return;
+    const int64_t room = (slots - p->count) / each;
+    const int64_t most = room < GUARD_TESTS ? room : GUARD_TESTS;
+    c->groups_each = (p->groups + most - 1) / most;
+    c->tests = (int)((p->groups + c->groups_each - 1) / c->groups_each);
+    memset(c->mixed, 0, (size_t)p->groups);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        const int64_t q = (slot - p->count) / each;
+        const int check = slot >= p->count && q < c->tests;
+        c->role[slot] = (uint8_t)(check                               ? GUARD_CHECK + q
+                                  : guard_centroid(job, p, slot) >= 0 ? GUARD_SCORE
+                                                                      : GUARD_NONE);
+        c->mixed[slot / TILE_K] |= c->role[slot] != GUARD_SCORE;
+    }
+    struct guard_making making = {job, p};
+    hf_parallel_for(pool, c->tests, 1, guard_make_test, &making);
+}
+
+/* The largest threshold of the row test, in units of |x'| cmax + cmax^2 / 2: if m roundings a score
+ * are independent, it is passed once in 10^7 times (docs/numerics/guard.md). */
+static double guard_kappa_most(const struct job *job) {
+    const double m = tile_dot_error(job, 0) * 0x1p24;
+    const double columns = (double)(job->all.check.groups_each * TILE_K);
+    return 6 * 0x1p-24 * sqrt(2 * columns * m);
+}
+
+static void guard_set_kappa(struct job *job, double kappa) {
+    job->guard.kappa = (float)(kappa * (1 + 0x1p-10));
+    job->guard.width = 2 * job->guard.kappa * (1 + 0x1p-10f);
+}
+#endif
+
+static void guard_pack_all(struct job *job, hf_pool *pool) {
+    struct guard *g = &job->guard;
+    memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
+#if TILE_HAS_GUARD
+    if (!g->scores || !job->usable)
+        return;
+    guard_pack(job, &job->all, pool);
+    guard_pack(job, &job->moved, pool);
+    if (guard_checks(g, HF_FAULT_ROWS))
+        guard_set_kappa(job, guard_kappa_most(job));
+#else
+    (void)pool;
+#endif
+}
+
+#endif

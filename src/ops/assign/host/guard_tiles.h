@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protected tiles: beside the best two scores of each row, or its candidates, they sum the scores,
+ * alternately + and -, less the checksums of the centroids, and keep the largest score of even and
+ * of odd columns apart. guard_conclude() compares these with thresholds and with the best two. A
+ * suspect row loses what was found: its best score becomes NaN, so that nothing decides it and it
+ * ends as an open row that float64 compares with all centroids. */
+#ifndef HF_ASSIGN_GUARD_TILES_H
+#define HF_ASSIGN_GUARD_TILES_H
+
+#include "ops/assign/host/candidates.h"
+#include "ops/assign/host/guard_tell.h"
+#include "ops/assign/host/guard_words.h"
+#include "ops/assign/host/strike.h"
+#include <math.h>
+
+/* A protected pass of the block's rows over a pack. */
+struct guard_sweep {
+    const struct job *job;
+    struct worker *w;
+    const struct pack *p;
+    int collect; /* list candidates; else find the best two */
+};
+
+/* What a worker had counted before a pass. */
+struct guard_before {
+    int suspects;
+    uint64_t more, suspected, checked;
+};
+
+/* Sums of checksum q, of the rows from `slot` on. */
+ALWAYS_INLINE float *guard_z(const struct worker *w, int64_t q, int slot) {
+    return w->guard.z + q * w->block.capacity + slot;
+}
+
+/* Sums begin with minus the starts of the centroids; rows that are not tested keep 0. */
+static void guard_clear(const struct guard_sweep *s) {
+    struct worker *w = s->w;
+    const vf low = vf_set1(-FLT_MAX);
+    for (int slot = 0; slot < w->block.rows; slot += VW) {
+        const int tested = guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS);
+        for (int q = 0; q < s->p->check.tests; q++)
+            vf_store(guard_z(w, q, slot), vf_set1(tested ? s->p->check.begin[q] : 0));
+        vf_store(w->guard.most + slot, low);
+        vf_store(w->guard.most + w->block.capacity + slot, low);
+        vi_store(w->guard.group + slot, vi_set1(0));
+    }
+}
+
+/* Add the scores of a group, alternately + and -, in pairs. */
+ALWAYS_INLINE void guard_add(struct worker *w, int64_t q, int slot, const vf f[TILE_K]) {
+    float *z = guard_z(w, q, slot);
+    vf sum[TILE_K / 2];
+    UNROLL(6)
+    for (int t = 0; t < TILE_K / 2; t++)
+        sum[t] = vf_sub(f[2 * t], f[2 * t + 1]);
+    UNROLL(6)
+    for (int t = 1; t < TILE_K / 2; t++)
+        sum[0] = vf_add(sum[0], sum[t]);
+    vf_store(z, vf_add(vf_load(z), sum[0]));
+}
+
+/* The largest scores of even and of odd columns. */
+ALWAYS_INLINE void guard_keep(struct worker *w, int slot, const vf f[TILE_K]) {
+    float *even = w->guard.most + slot;
+    float *odd = even + w->block.capacity;
+    vf a = vf_load(even);
+    vf b = vf_load(odd);
+    UNROLL(6)
+    for (int t = 0; t < TILE_K; t += 2) {
+        a = vf_max(a, f[t]);
+        b = vf_max(b, f[t + 1]);
+    }
+    vf_store(even, a);
+    vf_store(odd, b);
+}
+
+/* The largest score so far. */
+ALWAYS_INLINE vf guard_most(const struct worker *w, int slot) {
+    const float *even = w->guard.most + slot;
+    return vf_max(vf_load(even), vf_load(even + w->block.capacity));
+}
+
+/* Note the group, whose first slot is k, for rows whose largest score it raised. */
+ALWAYS_INLINE void guard_keep_group(struct worker *w, int slot, int64_t k, vf before) {
+    int32_t *group = w->guard.group + slot;
+    const vm raised = vf_lt(before, guard_most(w, slot));
+    vi_store(group, vi_select(raised, vi_set1((int32_t)k), vi_load(group)));
+}
+
+/* A score in a group where some slots are no centroids. */
+ALWAYS_INLINE void guard_add_one(const struct guard_sweep *s, int64_t q, int slot, int64_t k,
+                                 vf f) {
+    struct worker *w = s->w;
+    const struct guard_pack *c = &s->p->check;
+    const uint8_t role = c->role[k];
+    if (role == GUARD_NONE)
+        return;
+    if (role == GUARD_SCORE) {
+        float *most = w->guard.most + (k % 2) * w->block.capacity + slot;
+        float *z = guard_z(w, q, slot);
+        vf_store(z, k % 2 ? vf_sub(vf_load(z), f) : vf_add(vf_load(z), f));
+        vf_store(most, vf_max(vf_load(most), f));
+        return;
+    }
+    float *z = guard_z(w, role - GUARD_CHECK, slot);
+    vf_store(z, vf_fnma(f, vf_set1(c->factor[k]), vf_load(z)));
+}
+
+/* The scores of VW rows and a group: the best two of each row or candidates, and the sums. */
+ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
+                              const vf f[TILE_K]) {
+    struct worker *w = s->w;
+    const int64_t k = g * TILE_K;
+    const int64_t q = g / s->p->check.groups_each;
+    const int mixed = s->p->check.mixed[g];
+    const int tested = guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS);
+    struct best_two a = best_load(&w->block, slot);
+    UNROLL(12)
+    for (int t = 0; t < TILE_K; t++) {
+        if (mixed && s->p->check.role[k + t] >= GUARD_CHECK)
+            continue;
+        if (s->collect)
+            candidates_add(w, s->p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
+        else
+            best_add(&a, f[t], (int32_t)(k + t));
+    }
+    if (!s->collect) {
+        best_store(&w->block, slot, &a);
+        STRIKE_BEST(w, slot, g);
+    }
+    if (!tested)
+        return;
+    const vf before = guard_most(w, slot);
+    if (!mixed) {
+        guard_add(w, q, slot, f);
+        if (!s->collect)
+            guard_keep(w, slot, f);
+    } else {
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++)
+            guard_add_one(s, q, slot, k + t, f[t]);
+    }
+    if (!s->collect)
+        guard_keep_group(w, slot, k, before);
+}
+
+/* The threshold of the row test for VW rows. */
+ALWAYS_INLINE vf guard_threshold(const struct job *job, const struct block *b, int slot,
+                                 float kappa) {
+    const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + job->bound.qerr));
+    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
+    return vf_fma(vf_set1(kappa), job_reach(job, norm), vf_set1(job->bound.eta));
+}
+
+/* |z| <= t; NaN is not. */
+ALWAYS_INLINE vm guard_within(vf z, vf t) { return vf_le(vf_max(z, vf_sub(vf_set1(0), z)), t); }
+
+/* Bits of the rows from `slot` on whose sums are beyond the threshold. */
+ALWAYS_INLINE uint32_t guard_beyond(const struct guard_sweep *s, int slot) {
+    const vf t = guard_threshold(s->job, &s->w->block, slot, s->job->guard.kappa);
+    uint32_t right = (uint32_t)((1u << VW) - 1);
+    for (int q = 0; q < s->p->check.tests; q++) {
+        const vf z = vf_load(guard_z(s->w, q, slot));
+        /* max() would drop a NaN of one side */
+        right &= vm_bits(guard_within(z, t)) & vm_bits(vf_le(z, t));
+    }
+    return ~right & (uint32_t)((1u << VW) - 1);
+}
+
+/* Bits of the rows whose best two scores are not those of the columns: the best is the larger of
+ * both maxima, and the second best is at least the lesser. */
+ALWAYS_INLINE uint32_t guard_wrong_best(const struct guard_sweep *s, int slot) {
+    const struct block *b = &s->w->block;
+    const vf even = vf_load(s->w->guard.most + slot);
+    const vf odd = vf_load(s->w->guard.most + b->capacity + slot);
+    const vf best = vf_load(b->best + slot);
+    const vf next = vf_load(b->next + slot);
+    const vf most = vf_max(even, odd);
+    const vf least = vf_min(even, odd);
+    return ~(vm_bits(vf_le(most, best)) & vm_bits(vf_le(best, most)) & vm_bits(vf_le(least, next)) &
+             vm_bits(vf_le(next, best))) &
+           (uint32_t)((1u << VW) - 1);
+}
+
+/* Bits of the rows whose best is no centroid of the pack, not of the group that raised the largest
+ * score last, or in an odd place although the largest score of even ones is larger, or the other
+ * way round. */
+ALWAYS_INLINE uint32_t guard_wrong_index(const struct guard_sweep *s, int slot) {
+    const vi arg = vi_load(s->w->block.arg + slot);
+    const vf even = vf_load(s->w->guard.most + slot);
+    const vf odd = vf_load(s->w->guard.most + s->w->block.capacity + slot);
+    const uint32_t is_odd = vi_odd(arg);
+    const vi place = vi_sub(arg, vi_load(s->w->guard.group + slot));
+    const uint32_t outside = vi_beyond(arg, (int32_t)s->p->count) | vi_beyond(place, TILE_K);
+    return outside | (is_odd & vm_bits(vf_lt(odd, even))) | (~is_odd & vm_bits(vf_lt(even, odd)));
+}
+
+/* The sum farthest from 0, or one that is no number. */
+static float guard_worst(const struct guard_sweep *s, int slot) {
+    float worst = 0;
+    for (int q = 0; q < s->p->check.tests; q++) {
+        const float z = *guard_z(s->w, q, slot);
+        worst = fabsf(z) <= fabsf(worst) ? worst : z;
+    }
+    return worst;
+}
+
+/* Rows that a check suspects: noted for a verdict, and nothing of them is believed. */
+static NOINLINE void guard_suspect(const struct guard_sweep *s, int slot, uint32_t bits,
+                                   enum hf_fault fault) {
+    struct worker *w = s->w;
+    struct block *b = &w->block;
+    for (; bits; bits &= bits - 1) {
+        const int at = slot + __builtin_ctz(bits);
+        if (at >= b->rows)
+            return;
+        w->guard.suspected++;
+        if (fault == HF_FAULT_OPERAND && b->first >= 0)
+            atomic_store_explicit(&((struct job *)(uintptr_t)s->job)->guard.stale, 1,
+                                  memory_order_relaxed);
+        if (w->guard.suspects < GUARD_SUSPECTS)
+            w->guard.suspect[w->guard.suspects++] =
+                (struct guard_suspect){.row = block_row(b, at),
+                                       .fault = fault,
+                                       .lane = at % TILE_ROWS,
+                                       .moved = s->p != &s->job->all,
+                                       .arg = b->arg[at],
+                                       .best = b->best[at],
+                                       .next = b->next[at],
+                                       .z = guard_worst(s, at)};
+        else
+            w->guard.more++;
+        if (s->collect) {
+            w->listed[at] = GUARD_LISTED;
+        } else {
+            b->best[at] = NAN;
+            b->arg[at] = 0;
+        }
+    }
+}
+
+static void guard_pack_again(struct job *job, struct worker *w, const struct pack *p);
+
+/* So many rows are not suspect by themselves: the centroids are packed again, and the pass with
+ * what was known before begins anew. */
+static NOINLINE void guard_begin_again(const struct guard_sweep *s,
+                                       const struct guard_before *was) {
+    struct worker *w = s->w;
+    struct block *b = &w->block;
+    w->guard.suspects = was->suspects;
+    w->guard.more = was->more;
+    w->guard.suspected = was->suspected;
+    w->guard.checked = was->checked;
+    for (int slot = 0; slot < b->rows && !s->collect; slot += VW) {
+        vf_store(b->best + slot, vf_set1(-FLT_MAX));
+        vf_store(b->next + slot, vf_set1(-FLT_MAX));
+        vi_store(b->arg + slot, vi_set1(0));
+    }
+    for (int slot = 0; slot < b->rows && s->collect; slot++)
+        w->listed[slot] = (int32_t)(w->guard.listed[slot] = 0);
+    guard_pack_again((struct job *)(uintptr_t)s->job, w, s->p);
+}
+
+/* After the last group. Rows too long for the filter are in nobody's hands: they stay open. 1: the
+ * pass must be made again. */
+static int guard_conclude(const struct guard_sweep *s) {
+    struct worker *w = s->w;
+    const struct guard_before was = {w->guard.suspects, w->guard.more, w->guard.suspected,
+                                     w->guard.checked};
+    const struct guard *g = &s->job->guard;
+    const int rows = guard_checks(g, HF_FAULT_ROWS);
+    const int best = guard_checks(g, HF_FAULT_BEST) && !s->collect;
+    const int index = guard_checks(g, HF_FAULT_INDEX) && !s->collect;
+    const int operand = g->words;
+    int bad = 0;
+    if (w->guard.replay)
+        return 0;
+    for (int slot = 0; slot < w->block.rows; slot += VW) {
+        if (!guard_tested(g, &w->guard, slot / TILE_ROWS))
+            continue;
+        const vf norm2 = vf_load(w->block.norm2 + slot);
+        const vf wanted = s->collect ? vf_load(w->block.best + slot) : vf_set1(0);
+        const uint32_t open = vm_bits(vf_lt(wanted, vf_set1(INFINITY)));
+        const uint32_t near = vm_bits(vf_lt(norm2, vf_set1(FAR_ROW))) & open;
+        const uint32_t beyond = rows ? guard_beyond(s, slot) & near : 0;
+        const uint32_t other = best ? guard_wrong_best(s, slot) & near & ~beyond : 0;
+        const uint32_t where = index ? guard_wrong_index(s, slot) & near & ~other & ~beyond : 0;
+        const uint32_t words = operand ? guard_wrong_words(s->job, &w->block, slot) & open : 0;
+        if (!s->collect)
+            w->guard.checked += (uint64_t)(w->block.rows - slot < VW ? w->block.rows - slot : VW);
+        if (__builtin_expect((beyond | other | where | words) != 0, 0)) {
+            bad += __builtin_popcount(beyond & ~words);
+            guard_suspect(s, slot, words, HF_FAULT_OPERAND);
+            guard_suspect(s, slot, beyond & ~words, HF_FAULT_ROWS);
+            guard_suspect(s, slot, other & ~words, HF_FAULT_BEST);
+            guard_suspect(s, slot, where & ~words, HF_FAULT_INDEX);
+        }
+    }
+    const int again = bad > GUARD_MANY && bad > w->block.rows / 4 && !w->guard.again;
+    w->guard.again = again;
+    if (again)
+        guard_begin_again(s, &was);
+    return again;
+}
+
+#endif

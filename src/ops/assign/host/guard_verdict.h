@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Verdicts: a row that a check suspects has its label from float64 by now. The tiles compute it once
+ * more, in the same lane of the same worker. Its bits tell a fault from rounding without another
+ * threshold: the unit is deterministic, so other bits are a fault that went away, and the same bits
+ * are rounding unless no rounding can be so large. */
+#ifndef HF_ASSIGN_GUARD_VERDICT_H
+#define HF_ASSIGN_GUARD_VERDICT_H
+
+#include "ops/assign/host/guard_open.h"
+#include "ops/assign/host/guard_prepare.h"
+#include "ops/assign/host/prepare.h"
+#include "ops/assign/host/start.h"
+
+#define GUARD_BEYOND 2.5 /* the threshold, by the largest sum of the sample, */
+#define GUARD_RANGE 16   /* but at least this part of the largest threshold */
+
+#if TILE_HAS_GUARD
+/* Pack the centroids and their checksums again. What is right stays as it is, so other workers may
+ * go on reading; one worker at a time does it. */
+static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const struct pack *p) {
+    struct guard_making making = {job, p == &job->all ? &job->all : &job->moved};
+    const int worker = (int)(w - job->workers);
+    while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
+    }
+    for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
+        if (p->check.role[slot] < GUARD_CHECK)
+            pack_slot(job, w, making.pack, slot);
+    guard_make_test(&making, worker, 0, p->check.tests);
+    atomic_store_explicit(&job->guard.packing, 0, memory_order_release);
+    w->slot64 = -1;
+    w->guard.suspected++;
+    guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
+}
+
+/* All rows of one tile become row `row`, and its scores are computed. */
+static struct guard_sweep guard_replay(const struct job *job, struct worker *w,
+                                       const struct guard_suspect *s) {
+    struct block *b = &w->block;
+    const struct guard_sweep sweep = {.job = job, .w = w, .p = s->moved ? &job->moved : &job->all};
+    b->rows = TILE_ROWS;
+    for (int i = 0; i < TILE_ROWS; i++)
+        b->row[i] = s->row;
+    load_block(job, w);
+    best_clear(b);
+    w->guard.replay = 1;
+    tile_argmax(job, w, sweep.p);
+    w->guard.replay = 0;
+    return sweep;
+}
+
+static int guard_same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+/* No rounding is as large as this sum (docs/numerics/guard.md). */
+static int guard_impossible(const struct guard_sweep *s, int slot, float z) {
+    float t[VW];
+    const double columns = (double)(s->p->check.groups_each * TILE_K);
+    const double m = tile_dot_error(s->job, 0) * 0x1p24;
+    const float kappa = (float)(2.2 * columns * (m + 16) * 0x1p-24);
+    vf_store(t, guard_threshold(s->job, &s->w->block, slot - slot % VW, kappa));
+    return !(fabsf(z) <= t[slot % VW]);
+}
+
+/* What the second computation says. */
+static enum hf_behaviour guard_behaviour(const struct guard_sweep *s,
+                                         const struct guard_suspect *from, int *rounding) {
+    const struct block *b = &s->w->block;
+    const int at = from->lane;
+    const int first = at - at % VW;
+    const uint32_t bit = 1u << (at % VW);
+    const float z = guard_worst(s, at);
+    const int rows = (guard_beyond(s, first) & bit) != 0;
+    const int best = ((guard_wrong_best(s, first) | guard_wrong_index(s, first)) & bit) != 0;
+    const int same = guard_same_bits(z, from->z) && guard_same_bits(b->best[at], from->best) &&
+                     guard_same_bits(b->next[at], from->next) && b->arg[at] == from->arg;
+    *rounding = 0;
+    if (!rows && !best)
+        return HF_BEHAVIOUR_TRANSIENT;
+    if (!same)
+        return HF_BEHAVIOUR_INTERMITTENT;
+    *rounding = !best && from->fault == HF_FAULT_ROWS && !guard_impossible(s, at, z);
+    return HF_BEHAVIOUR_PERMANENT;
+}
+
+/* At the end of a worker's rows. */
+static NOINLINE void guard_verdicts(const struct job *job, struct worker *w) {
+    int faults = 0;
+    for (int i = 0; i < w->guard.suspects; i++) {
+        const struct guard_suspect *from = &w->guard.suspect[i];
+        int rounding;
+        const struct guard_sweep s = guard_replay(job, w, from);
+        const enum hf_behaviour behaviour = guard_behaviour(&s, from, &rounding);
+        faults += !rounding;
+        if (rounding)
+            w->guard.beyond++;
+        else
+            guard_tell(job, w, (enum hf_fault)from->fault, from->row, from->arg, behaviour);
+    }
+    /* of so many at once the rest is what the first ones are */
+    if (faults > 0)
+        w->guard.confirmed += w->guard.more;
+    else
+        w->guard.beyond += w->guard.more;
+    w->guard.repaired += faults > 0 && job->guard.correct ? w->guard.more : 0;
+    w->guard.more = 0;
+    w->guard.suspects = 0;
+    w->block.rows = 0;
+}
+
+/* Rounding of this data: the sums of some rows from all over them give the threshold. A fault here
+ * widens it, and the margin with it, to the largest one at most. */
+static void guard_calibrate(struct job *job) {
+    float largest = 0;
+    struct worker *w = &job->workers[0];
+    if (!job->guard.scores || !job->usable || job->n < GUARD_CALIBRATE ||
+        !guard_checks(&job->guard, HF_FAULT_ROWS))
+        return;
+    w->guard.replay = 1;
+    const struct block *b = sample_scores(job, GUARD_SAMPLE);
+    w->guard.replay = 0;
+    for (int slot = 0; slot < b->rows; slot++) {
+        float one[VW];
+        vf_store(one, guard_threshold(job, b, slot - slot % VW, 1));
+        for (int q = 0; q < job->all.check.tests; q++)
+            largest = larger(fabsf(*guard_z(w, q, slot)) / one[slot % VW], largest);
+    }
+    w->block.rows = 0;
+    const double most = guard_kappa_most(job);
+    const double kappa = fmax((double)largest * GUARD_BEYOND, most / GUARD_RANGE);
+    guard_set_kappa(job, kappa < most ? kappa : most);
+}
+#else
+static void guard_verdicts(const struct job *job, struct worker *w) {
+    (void)job;
+    (void)w;
+}
+
+static void guard_calibrate(struct job *job) { (void)job; }
+#endif
+
+/* Labels of a bucket that do not add up: float64 says which one is wrong, and the sum how: a label
+ * that was stored wrongly has its row in the sums of the clusters already, a row that was forgotten
+ * has not. */
+static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, uint64_t lacks) {
+    struct worker *w = &job->workers[0];
+    const int64_t begin = bucket << GUARD_BUCKET;
+    const int64_t most = begin + (INT64_C(1) << GUARD_BUCKET);
+    const int64_t end = most < job->n ? most : job->n;
+    int32_t *labels = job->a->labels;
+    w->guard.suspected++;
+    for (int64_t i = begin; i < end && job->exact; i++) {
+        const int32_t had = labels[i];
+        const int32_t right = guard_nearest(job, w, i);
+        const uint64_t stored = guard_term(i, right) - guard_term(i, had);
+        if (lacks == stored && right != had) {
+            labels[i] = right;
+            guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
+            return;
+        }
+        if (lacks + guard_term(i, had) != 0 && lacks != guard_term(i, had))
+            continue;
+        if (lacks + guard_term(i, had) == 0 && right != had)
+            settle_change(job, w, i, right, NAN);
+        guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
+        return;
+    }
+    guard_tell_lost(job, w, HF_FAULT_OPEN, begin);
+}
+
+static void guard_check_buckets(void *user, int worker, int64_t begin, int64_t end) {
+    struct job *job = user;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        job->guard.bucket[i] -= guard_sum_labels(job, i);
+}
+
+/* After the last row: do labels in memory add up to what was decided? */
+static void guard_check_labels(struct job *job, hf_pool *pool) {
+    if (!job->guard.labels)
+        return;
+    for (int i = 0; i < job->n_workers; i++)
+        guard_flush(job, &job->workers[i], 0);
+    hf_parallel_for(pool, job->guard.buckets, 1, guard_check_buckets, job);
+    for (int64_t i = 0; i < job->guard.buckets; i++)
+        if (job->guard.bucket[i] != 0)
+            guard_repair_bucket(job, i, job->guard.bucket[i]);
+    settle_moves(job, &job->workers[0]);
+}
+
+/* Counters of all workers to the slot. */
+static void guard_count(const struct job *job) {
+    struct hf_slot *slot = job->guard.slot;
+    for (int i = 0; slot && i < job->n_workers; i++) {
+        const struct guard_block *g = &job->workers[i].guard;
+        hf_slot_add(&slot->checked, g->checked);
+        hf_slot_add(&slot->suspected, g->suspected);
+        hf_slot_add(&slot->confirmed, g->confirmed);
+        hf_slot_add(&slot->repaired, g->repaired);
+        hf_slot_add(&slot->beyond, g->beyond);
+    }
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Packed rows between the code that packs them and the tiles: the sum of the words of a row, and of
+ * the numbers that stand beside it, modulo 2^32. One wrong word is always seen. */
+#ifndef HF_ASSIGN_GUARD_WORDS_H
+#define HF_ASSIGN_GUARD_WORDS_H
+
+#include "ops/assign/host/job.h"
+
+/* Sums of the words of VW packed rows from `slot` on, one lane a row. */
+static NOINLINE vi guard_sum_words(const struct job *job, const struct block *b, int slot) {
+    const int64_t words = job->i16 ? (job->d + 1) / 2 : job->d;
+    const int32_t *at = (const int32_t *)b->x + slot * words;
+    vi sum[2] = {vi_load((const int32_t *)(const void *)(b->norm2 + slot)), vi_set1(0)};
+    int64_t j = 0;
+    for (; j + 2 <= words; j += 2) {
+        sum[0] = vi_add(sum[0], vi_load(at + j * VW));
+        sum[1] = vi_add(sum[1], vi_load(at + (j + 1) * VW));
+    }
+    if (j < words)
+        sum[0] = vi_add(sum[0], vi_load(at + j * VW));
+    if (b->loss)
+        sum[1] = vi_add(sum[1], vi_load((const int32_t *)(const void *)(b->loss + slot)));
+    if (b->unit)
+        sum[1] = vi_add(sum[1], vi_load((const int32_t *)(const void *)(b->unit + slot)));
+    return vi_add(sum[0], sum[1]);
+}
+
+/* VW rows from `slot` on are packed. */
+static inline void guard_note_words(const struct job *job, struct block *b, int slot) {
+    if (job->guard.words)
+        vi_store(b->word + slot, guard_sum_words(job, b, slot));
+}
+
+/* Bits of the rows whose words are not those that were packed. */
+static inline uint32_t guard_wrong_words(const struct job *job, const struct block *b, int slot) {
+    return vi_differ(guard_sum_words(job, b, slot), vi_load(b->word + slot));
+}
+
+#endif
