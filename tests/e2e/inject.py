@@ -12,6 +12,8 @@ from cli import (CITIES, HOLDFAST, INPUT, USAGE, check, content, environment, eq
                  loads, main, scratch, test)
 
 FIT = ["inject", "kmeans", "--synthetic", "normal", "--rows", 300, "--columns", 6, "-k", 5, "--max-iter", 6]
+# Where no fault makes a wild address: what such a one meets may differ from process to process.
+SAFE = "means.*,range.*,moments.*,assign.s*,assign.best,assign.co*,assign.centroids,assign.rows,inertia.d*,inertia.t*"
 LINE = "op=assign where=labels iteration=2 word=7 mask=0x1 when=after do=flip"
 
 
@@ -26,7 +28,7 @@ def table(folder, name="faults.tsv"):
 
 
 def campaign(folder, *args, **more):
-    return holdfast(*FIT, "--guard", "off", "-o", scratch(folder), *args, **more)
+    return holdfast(*FIT, "--guard", "off", "--where", SAFE, "-o", scratch(folder), *args, **more)
 
 
 @test
@@ -45,7 +47,15 @@ def campaigns_and_reports():
     bits = [line.split("\t") for line in text(scratch("whole"), "coverage.tsv").splitlines()]
     equal(sum(int(b[2]) for b in bits[1:]), sum(int(r["bit"]) >= 0 for r in rows))
     check("a second" in result.err, result.err)
-    equal(loads(holdfast(*FIT, "--faults", 500, "--guard", "off", "--json", "--quiet").out)["all"], report["all"])
+    again = holdfast(*FIT, "--faults", 500, "--guard", "off", "--where", SAFE, "--json", "--quiet")
+    equal(loads(again.out)["all"], report["all"])
+
+
+@test
+def wild_faults_end_no_campaign():
+    args = ["--faults", 300, "--guard", "off", "--where", "assign.labels,assign.index,assign.move,inertia.labels"]
+    report = loads(holdfast(*FIT, *args, "--json", "--quiet").out)
+    check(report["all"]["faults"] > 200 and report["all"]["off"]["crash"] > 0, report["all"])
 
 
 @test
@@ -62,7 +72,8 @@ def shards_are_one_campaign():
 def killed_and_resumed():
     campaign("straight", "--faults", 2500)
     path = os.path.join(scratch("cut"), "faults.tsv")
-    args = [HOLDFAST, *map(str, FIT), "--guard", "off", "--faults", "2500", "--quiet", "-o", scratch("cut")]
+    args = [HOLDFAST, *map(str, FIT), "--guard", "off", "--where", SAFE, "--faults", "2500", "--quiet", "-o",
+            scratch("cut")]
     with subprocess.Popen(args, env=environment(), stdout=subprocess.DEVNULL) as process:
         end = time.monotonic() + 60
         while time.monotonic() < end and not (os.path.exists(path) and os.path.getsize(path) > 20000):

@@ -100,25 +100,16 @@ static inline void strike_keys(const struct worker *w, int slot, const int32_t *
         strike_one(HF_REGISTER_KEY, block_row(&w->block, slot), list[i], &key[i], NULL);
 }
 
-/* Keys of `most` rows (fewer at the end) and `count` centroids, [count][most]; slot: of these rows.
- */
-static inline void strike_dense(int where, const struct worker *w, const int *slot, int rows,
-                                int most, const int32_t *centroid, int count, void *key) {
+/* Keys of rows and centroids, [columns][stride]; slot: of the rows. */
+static inline void strike_dense(struct hf_strike s, const struct worker *w, const int *slot) {
     int64_t row[2 * VW];
-    const struct hf_strike s = {.where = where,
-                                .worker = strike_at.worker,
-                                .lanes = rows < most ? rows : most,
-                                .columns = count,
-                                .stride = most,
-                                .row = row,
-                                .first_row = -1,
-                                .column = centroid,
-                                .step = -1,
-                                .value = key};
-    if (!hf_strikes(where))
+    if (!hf_strikes(s.where))
         return;
+    s.worker = strike_at.worker;
+    s.lanes = s.lanes < s.stride ? s.lanes : s.stride;
     for (int i = 0; i < s.lanes; i++)
         row[i] = block_row(&w->block, slot[i]);
+    s.row = row;
     hf_strike(&s);
 }
 
@@ -203,9 +194,15 @@ static inline void strike_step_end(void *s0, void *s1, int count, int whole) {
 #define STRIKE_BEST(w, slot, group) strike_best(w, slot, group)
 #define STRIKE_BLOCK_BEST(w) strike_block_best(w)
 #define STRIKE_KEYS(w, slot, list, count, key) strike_keys(w, slot, list, count, key)
-#define STRIKE_DENSE(where, w, q, first, most, centroid, count, key)                               \
-    strike_dense(HF_REGISTER_##where, w, (q)->slot + (first), (q)->count - (first), most,          \
-                 centroid, count, key)
+#define STRIKE_DENSE(name, w, q, first, most, centroid, count, key)                                \
+    strike_dense((struct hf_strike){.where = HF_REGISTER_##name,                                   \
+                                    .lanes = (q)->count - (first),                                 \
+                                    .columns = count,                                              \
+                                    .stride = most,                                                \
+                                    .column = centroid,                                            \
+                                    .step = -1,                                                    \
+                                    .value = key},                                                 \
+                 w, (q)->slot + (first))
 #define STRIKE_ONE(where, row, column, value, before)                                              \
     strike_one(HF_REGISTER_##where, row, column, value, before)
 
@@ -222,7 +219,7 @@ static inline void strike_step_end(void *s0, void *s1, int count, int whole) {
 #define STRIKE_BEST(w, slot, group) ((void)0)
 #define STRIKE_BLOCK_BEST(w) ((void)0)
 #define STRIKE_KEYS(w, slot, list, count, key) ((void)0)
-#define STRIKE_DENSE(where, w, q, first, most, centroid, count, key) ((void)0)
+#define STRIKE_DENSE(name, w, q, first, most, centroid, count, key) ((void)0)
 #define STRIKE_ONE(where, row, column, value, before) ((void)0)
 
 #endif
