@@ -24,9 +24,9 @@ void hf_graph_close(struct hf_graph *graph);
 int64_t hf_graph_order(const struct hf_graph *graph, const int32_t *wanted, int32_t mark,
                        int32_t first, int32_t *order, int32_t *level);
 
-/* Cut the vertices vertex[0 .. count) of a connected part into `parts` parts of about equal size with
- * few and weak edges between them: part [count] out, 0 .. parts - 1. HF_E_UNSUPPORTED: this build has
- * no METIS, or it failed; HF_E_NOMEM. */
+/* Cut the vertices vertex[0 .. count) of a connected part into `parts` parts of about equal size
+ * with few and weak edges between them: part [count] out, 0 .. parts - 1. HF_E_UNSUPPORTED: this
+ * build has no METIS, or it failed; HF_E_NOMEM. */
 hf_status hf_graph_cut(const struct hf_graph *graph, const int32_t *vertex, int64_t count,
                        int64_t parts, int32_t *part);
 

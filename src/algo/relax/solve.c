@@ -21,10 +21,12 @@
 #define SURPRISE 1e3     /* times the least residual so far: no method but CG does that by itself */
 #define FLOAT_ROUND 1e-4 /* a round with a float32 matrix gains no more */
 #define TOO_OPTIMISTIC 4 /* times what an iteration believed: something else is wrong */
-#define MOST_STAGNANT 3  /* rounds that gain less than a tenth */
-#define MOST_BAD 3       /* rounds that went wrong */
+#define FIRST_LOOK 32    /* iterations until checksums are looked at, and most between two looks */
+#define MOST_LOOK 1024
+#define MOST_STAGNANT 3 /* rounds that gain less than a tenth */
+#define MOST_BAD 3      /* rounds that went wrong */
 
-enum event { GOES_ON, CANDIDATE, ENDED, SURPRISED, WRECKED };
+enum event { GOES_ON, CANDIDATE, ENDED, SURPRISED, DAMAGED, WRECKED };
 
 struct hf_relax_run {
     hf_relax *relax;
@@ -39,6 +41,7 @@ struct hf_relax_run {
     double least, window;  /* estimates: the least so far, and that at the window's start */
     int64_t window_start;
     int64_t before;  /* iterations of earlier rounds */
+    int64_t look;    /* iteration after which checksums are looked at */
     double begin;    /* of the column */
     double deadline; /* 0: none */
     int64_t number;  /* of the column */
@@ -134,6 +137,33 @@ static enum event look_around(struct hf_relax_run *run, double estimate) {
     return ENDED;
 }
 
+/* Build again what is damaged; *found: something was. */
+static hf_status repair(struct hf_relax_run *run, bool *found) {
+    const int64_t before = run->faults->reloads;
+    HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
+    *found = run->faults->reloads > before;
+    if (*found) { /* all that went wrong before had a reason */
+        run->bad = 0;
+        run->stagnant = 0;
+        run->column->stop = HF_RELAX_STOP_NONE;
+    }
+    return HF_OK;
+}
+
+/* Damage that only slows the iteration down shows in nothing but checksums: those are looked at
+ * after 32 iterations, 64, 128, ..., then every 1024, which takes less time than the iterations
+ * between. */
+static hf_status look_for_damage(struct hf_relax_run *run, enum event *event) {
+    bool found = false;
+    if (run->before + run->w.made < run->look)
+        return HF_OK;
+    run->look += hf_min64(run->look, MOST_LOOK);
+    HF_TRY(repair(run, &found));
+    if (found)
+        *event = DAMAGED;
+    return HF_OK;
+}
+
 /* Iterations until something happens. The x of the event is w.x, *estimate what it believes. */
 static hf_status iterate(struct hf_relax_run *run, enum event *event, double *estimate) {
     const hf_relax_opts *o = &run->relax->opts;
@@ -155,6 +185,8 @@ static hf_status iterate(struct hf_relax_run *run, enum event *event, double *es
         *event = judge(run, *estimate);
         if (*event == GOES_ON)
             *event = look_around(run, *estimate);
+        if (*event == GOES_ON)
+            HF_TRY(look_for_damage(run, event));
         if (*event == ENDED && run->w.most > 0 && after > made)
             run->w.made = after; /* x has moved on, which is as good */
         if (*event != GOES_ON)
@@ -219,19 +251,6 @@ static void count_bad(struct hf_relax_run *run) {
     run->faults->rollbacks++;
     if (++run->bad >= MOST_BAD)
         run->column->stop = HF_RELAX_STOP_DIVERGED;
-}
-
-/* Build again what is damaged; *found: something was. */
-static hf_status repair(struct hf_relax_run *run, bool *found) {
-    const int64_t before = run->faults->reloads;
-    HF_TRY(hf_relax_repair(run->relax, &run->faults->reloads));
-    *found = run->faults->reloads > before;
-    if (*found) { /* all that went wrong before had a reason */
-        run->bad = 0;
-        run->stagnant = 0;
-        run->column->stop = HF_RELAX_STOP_NONE;
-    }
-    return HF_OK;
 }
 
 /* The iteration believes to be there. *again: the round goes on, a little further. */
@@ -309,7 +328,7 @@ static hf_status make_round(struct hf_relax_run *run) {
     begin_round(run);
     while (again) {
         enum event event = GOES_ON;
-        double estimate = 0;
+        double estimate = 0, norm = 0;
         bool found = false;
         again = false;
         HF_TRY(iterate(run, &event, &estimate));
@@ -319,6 +338,11 @@ static hf_status make_round(struct hf_relax_run *run) {
             break;
         case SURPRISED:
             HF_TRY(weigh_surprise(run));
+            break;
+        case DAMAGED:
+            HF_TRY(try_x(run, &norm));
+            if (norm < run->norm)
+                accept(run, norm);
             break;
         case WRECKED:
             count_bad(run);
@@ -374,6 +398,7 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
                                .rest = relax->vector[9],
                                .next = request->spare,
                                .number = request->number,
+                               .look = FIRST_LOOK,
                                .deadline = request->deadline,
                                .begin = hf_now_s()};
     memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));
