@@ -90,8 +90,8 @@ typedef struct hf_dev_signed_count {
     int same;                /* C has the same bits with and without signatures */
 } hf_dev_signed_count;
 
-/* The exhaustive campaign over single bits, float32, each fault in a product that is computed. every:
- * only each so-many-th bit; 1: all. release: L+O instead of T+O. */
+/* The exhaustive campaign over single bits, float32, each fault in a product that is computed.
+ * every: only each so-many-th bit; 1: all. release: L+O instead of T+O. */
 HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,
                                           hf_dev_dims dims, int64_t every,
                                           hf_dev_signed_count *count);

@@ -25,46 +25,59 @@ typedef enum hf_dev_blame {
     HF_DEV_BLAME_UNKNOWN = 2 /* there is no other core to compare with */
 } hf_dev_blame;
 
+/* A wrong answer, after triage. */
 typedef struct hf_dev_screen_finding {
-    const char *op, *kernel, *problem, *phase;
-    int core; /* to blame, or where it was seen */
-    hf_dev_blame blame;
-    int repeats, repeats_wrong; /* on that core, afterwards: 0 wrong is a transient fault */
-    int others, others_wrong;   /* other cores asked, and wrong */
-    const char *text;           /* what is wrong with the answer */
+    const char *op;      /* name of the op, */
+    const char *kernel;  /* of the kernel, */
+    const char *problem; /* of the problem, */
+    const char *phase;   /* and of the phase */
+    int core;            /* to blame, or where it was seen */
+    hf_dev_blame blame;  /* what triage says */
+    int repeats;         /* on that core, afterwards, */
+    int repeats_wrong;   /* and how many of them were wrong: none is a transient fault */
+    int others;          /* other cores that were asked, */
+    int others_wrong;    /* and how many of them were wrong */
+    const char *text;    /* what is wrong with the answer */
 } hf_dev_screen_finding;
 
+/* A kernel on a core, when all is done. */
 typedef struct hf_dev_screen_part {
-    const char *op, *kernel;
-    int core; /* -1: NOT_HERE */
-    hf_dev_screened verdict;
-    int64_t visits, wrong;
-    const char *text; /* why it did not run; "" */
+    const char *op;          /* name of the op */
+    const char *kernel;      /* name of the kernel */
+    int core;                /* -1: NOT_HERE */
+    hf_dev_screened verdict; /* NOT_RUN, RIGHT, ... */
+    int64_t visits;          /* answers of this kernel on this core, */
+    int64_t wrong;           /* and how many findings there were of them */
+    const char *text;        /* why it did not run; "" */
 } hf_dev_screen_part;
 
 /* All zero means default. */
 typedef struct hf_dev_screen_opts {
-    double seconds;   /* to end after; 0: 10. What was not reached by then did not run */
-    const char *op;   /* NULL: all */
-    const int *cores; /* NULL: all that the caller may use */
-    int core_count;
-    uint64_t seed;
+    double seconds;           /* to end after; 0: 10. What was not reached by then did not run */
+    const char *op;           /* NULL: all */
+    const int *cores;         /* NULL: all that the caller may use */
+    int core_count;           /* of cores */
+    uint64_t seed;            /* of the problems */
     int plant;                /* answers of core plant - 1 are spoilt; 0: none */
     const char *plant_kernel; /* of this kernel only; NULL: all */
     void (*finding)(void *user, const hf_dev_screen_finding *finding); /* may be NULL, as below */
     void (*phase)(void *user, const char *phase, double seconds);      /* begins */
     int (*stop)(void *user); /* asked often: non-zero ends the screen early */
     void (*part)(void *user, const hf_dev_screen_part *part); /* at the end, each */
-    void *user;
+    void *user;                                               /* first argument of these */
 } hf_dev_screen_opts;
 
+/* What the screen came to. */
 typedef struct hf_dev_screen_result {
-    int64_t right, wrong, not_run, not_here; /* kernels times cores; not_here: kernels */
-    int64_t findings;
-    int64_t runs; /* answers compared */
-    int cores;    /* that were entered */
-    double seconds;
-    double share; /* of the time in the hot phase that the cores worked for us; < 0.5: busy */
+    int64_t right;    /* kernels times cores, */
+    int64_t wrong;    /* likewise, */
+    int64_t not_run;  /* likewise, */
+    int64_t not_here; /* and kernels */
+    int64_t findings; /* wrong answers that triage looked at */
+    int64_t runs;     /* answers compared */
+    int cores;        /* that were entered */
+    double seconds;   /* that it took */
+    double share;     /* of the time in the hot phase that the cores worked for us; < 0.5: busy */
 } hf_dev_screen_result;
 
 /* Run every kernel of the CPU on every core: woken from idle, in bursts, and together until the

@@ -21,8 +21,8 @@ typedef enum hf_verdict {
 
 /* A test. It is passed only if every part of it ran, on time, and gave the known signature. */
 typedef struct hf_diagnosis {
-    hf_verdict verdict;
-    int64_t number;  /* of the test, from 1 */
+    hf_verdict verdict; /* of the whole test */
+    int64_t number;     /* of the test, from 1 */
     int parts;       /* products that were to be computed: each kernel on each pattern and core */
     int passed;      /* of them */
     int failed;      /* of them; the others did not run */
@@ -46,8 +46,8 @@ typedef struct hf_diagnose_opts {
                           one that is not done within it is late, which is NOT_RUN. 0: one test */
     int64_t tests;     /* 0: until told to end, or a safe state is reached; without interval 1 */
     const int *cores;  /* numbers of the cores to test; NULL: all that the caller may use */
-    int core_count;
-    int go_on;                     /* after a test that is not passed: else the diagnosis ends */
+    int core_count;    /* of cores */
+    int go_on;         /* after a test that is not passed: else the diagnosis ends */
     hf_diagnose_report report;     /* after each test; NULL: none */
     hf_diagnose_report safe_state; /* at once for a test that is not passed, before report; it ends
                                       the diagnosis if it returns non-zero. NULL: none */
@@ -63,38 +63,44 @@ typedef struct hf_diagnose_opts {
  * HF_E_ARG, HF_E_NOMEM: nothing was tested, `last` says NOT_RUN. */
 HF_API hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last);
 
+/* The most replicas of a vote. */
 #define HF_MAX_REPLICAS 3
 
 /* C = A B of float32 by several replicas, each with copies of its own, each by another path: the
  * first in order, the second with the rows of A from last to first, the third as the transposed
  * product. Their results are equal bit by bit. */
 typedef struct hf_redundant_args {
-    int64_t m, n, k; /* at least 1 */
-    const float *a;  /* [m, k] rows without gaps */
-    const float *b;  /* [k, n] */
-    float *c;        /* [m, n] out: that of the majority; untouched if there is none */
-    int replicas;    /* 2 or 3; 0 means 3 */
-    int same_core;   /* one after the other on the caller's core (redundancy in time), else each on
+    int64_t m;      /* rows of A, at least 1 */
+    int64_t n;      /* columns of B, at least 1 */
+    int64_t k;      /* columns of A, at least 1 */
+    const float *a; /* [m, k] rows without gaps */
+    const float *b; /* [k, n] */
+    float *c;       /* [m, n] out: that of the majority; untouched if there is none */
+    int replicas;   /* 2 or 3; 0 means 3 */
+    int same_core;  /* one after the other on the caller's core (redundancy in time), else each on
                         a core of its own (in space) */
-    int plant;       /* flip a bit of the result of replica plant - 1; 0: none */
+    int plant;      /* flip a bit of the result of replica plant - 1; 0: none */
 } hf_redundant_args;
 
+/* What one replica did. */
 typedef struct hf_replica {
-    int core;            /* -1: none of its own */
-    hf_verdict verdict;  /* PASS: with the majority */
-    uint64_t operands;   /* signatures: of its copies of A and B after the product, */
-    uint64_t result;     /* and of C */
-    int64_t row, column; /* first element that differs from the majority's; -1: none */
-    char kernel[64];
+    int core;           /* -1: none of its own */
+    hf_verdict verdict; /* PASS: with the majority */
+    uint64_t operands;  /* signatures: of its copies of A and B after the product, */
+    uint64_t result;    /* and of C */
+    int64_t row;        /* first element that differs from the majority's; -1: none */
+    int64_t column;     /* likewise */
+    char kernel[64];    /* that computed */
 } hf_replica;
 
+/* What the vote came to. */
 typedef struct hf_vote {
     hf_verdict verdict; /* PASS: all agree; FAIL: not all; NOT_RUN: fewer than were asked for ran */
     int majority;       /* replicas that agree; 0: no two do */
     int outvoted;       /* the replica to isolate; -1: none, or no majority says which */
-    int replicas;
-    hf_replica replica[HF_MAX_REPLICAS];
-    char text[200];
+    int replicas;       /* that were asked for */
+    hf_replica replica[3]; /* HF_MAX_REPLICAS */
+    char text[200];        /* what is wrong, what to do; "" for PASS */
 } hf_vote;
 
 /* Compute and vote. HF_OK: all agree, or a majority does and *vote names the other. HF_E_CORRUPT:

@@ -74,6 +74,12 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_GUARD_CORRECT": 3,
         "HF_GUARD_SAMPLED": 4,
     },
+    "hf_verdict": {"HF_VERDICT_NOT_RUN": 0, "HF_VERDICT_PASS": 1, "HF_VERDICT_FAIL": 2},
+    "hf_gemm_plant": {
+        "HF_GEMM_PLANT_NONE": 0,
+        "HF_GEMM_PLANT_A": 1,
+        "HF_GEMM_PLANT_SUM": 2,
+    },
     "hf_fault_kind": {
         "HF_FAULT_KIND_UNKNOWN": 0,
         "HF_FAULT_TRANSIENT": 1,
@@ -356,6 +362,118 @@ class GemmArgs(C.Structure):
         ("stride_a", C.c_int64),
         ("stride_b", C.c_int64),
         ("stride_c", C.c_int64),
+        ("signatures", C.c_void_p),
+    ]
+
+
+class GemmSignatures(C.Structure):
+    """hf_gemm_signatures."""
+
+    _fields_ = [
+        ("checksum", C.c_char_p),
+        ("release", C.c_int),
+        ("plant", C.c_int),
+        ("plant_at", C.c_int64),
+        ("a", C.c_uint64),
+        ("b", C.c_uint64),
+        ("c", C.c_uint64),
+        ("panels", C.c_int64),
+        ("tiles", C.c_int64),
+    ]
+
+
+class GemmFaults(C.Structure):
+    """hf_gemm_faults."""
+
+    _fields_ = [
+        ("lines", C.c_int64),
+        ("suspected", C.c_int64),
+        ("confirmed", C.c_int64),
+        ("repaired", C.c_int64),
+        ("row", C.c_int64),
+        ("column", C.c_int64),
+    ]
+
+
+class Diagnosis(C.Structure):
+    """hf_diagnosis."""
+
+    _fields_ = [
+        ("verdict", C.c_int),
+        ("number", C.c_int64),
+        ("parts", C.c_int),
+        ("passed", C.c_int),
+        ("failed", C.c_int),
+        ("cores", C.c_int),
+        ("core", C.c_int),
+        ("begin_s", C.c_double),
+        ("seconds", C.c_double),
+        ("kernel", C.c_char * 64),
+        ("text", C.c_char * 200),
+    ]
+
+
+DiagnoseReport = C.CFUNCTYPE(C.c_int, C.c_void_p, _P(Diagnosis))
+DiagnoseWait = C.CFUNCTYPE(C.c_int, C.c_void_p)
+
+
+class DiagnoseOpts(C.Structure):
+    """hf_diagnose_opts."""
+
+    _fields_ = [
+        ("interval_s", C.c_double),
+        ("tests", C.c_int64),
+        ("cores", C.c_void_p),
+        ("core_count", C.c_int),
+        ("go_on", C.c_int),
+        ("report", DiagnoseReport),
+        ("safe_state", DiagnoseReport),
+        ("waiting", DiagnoseWait),
+        ("user", C.c_void_p),
+        ("plant", C.c_int),
+    ]
+
+
+class RedundantArgs(C.Structure):
+    """hf_redundant_args."""
+
+    _fields_ = [
+        ("m", C.c_int64),
+        ("n", C.c_int64),
+        ("k", C.c_int64),
+        ("a", C.c_void_p),
+        ("b", C.c_void_p),
+        ("c", C.c_void_p),
+        ("replicas", C.c_int),
+        ("same_core", C.c_int),
+        ("plant", C.c_int),
+    ]
+
+
+class Replica(C.Structure):
+    """hf_replica."""
+
+    _fields_ = [
+        ("core", C.c_int),
+        ("verdict", C.c_int),
+        ("operands", C.c_uint64),
+        ("result", C.c_uint64),
+        ("row", C.c_int64),
+        ("column", C.c_int64),
+        ("kernel", C.c_char * 64),
+    ]
+
+
+class Vote(C.Structure):
+    """hf_vote."""
+
+    _fields_ = [
+        ("verdict", C.c_int),
+        ("majority", C.c_int),
+        ("outvoted", C.c_int),
+        ("replicas", C.c_int),
+        ("replica", Replica * 3),
+        ("text", C.c_char * 200),
     ]
 
 
@@ -390,11 +508,26 @@ STRUCTS: dict[str, type[C.Structure]] = {
     **_relax.STRUCTS,
     "hf_gemm_args": GemmArgs,
     "hf_gemm_report": GemmReport,
+    "hf_gemm_signatures": GemmSignatures,
+    "hf_gemm_faults": GemmFaults,
+    "hf_diagnosis": Diagnosis,
+    "hf_diagnose_opts": DiagnoseOpts,
+    "hf_redundant_args": RedundantArgs,
+    "hf_replica": Replica,
+    "hf_vote": Vote,
+    "hf_csr": Csr,
+    "hf_relax_opts": RelaxOpts,
+    "hf_relax_column": RelaxColumn,
+    "hf_relax_faults": RelaxFaults,
+    "hf_relax_result": RelaxResult,
+    "hf_sparse_info": SparseInfo,
 }
 CALLBACKS = {
     "hf_kmeans_progress": Progress,
     "hf_kmeans_warning": Warn,
     "hf_on_fault": OnFault,
+    "hf_diagnose_report": DiagnoseReport,
+    "hf_diagnose_wait": DiagnoseWait,
     "hf_rows_progress": RowsProgress,
     "hf_transform_sink": TransformSink,
     "hf_relax_progress": _relax.RelaxProgress,
@@ -415,6 +548,12 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_context_threads": (C.c_int, [_a]),
     "hf_context_memory": (C.c_uint64, [_a]),
     "hf_gemm": (Status, [_a, _a, _a]),
+    "hf_gemm_guarded": (Status, [_a, _a, C.c_int, _a, _a]),
+    "hf_gemm_checksum": (C.c_char_p, [C.c_int]),
+    "hf_gemm_checksum_text": (C.c_char_p, [C.c_int]),
+    "hf_diagnose": (Status, [_a, _a]),
+    "hf_redundant": (Status, [_a, _a]),
+    "hf_verdict_text": (C.c_char_p, [C.c_int]),
     "hf_dataset_open": (Status, [_a, C.c_char_p, _a, _a]),
     "hf_dataset_close": (None, [_a]),
     "hf_dataset_array": (_P(Array), [_a]),

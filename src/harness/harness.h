@@ -65,8 +65,8 @@ bool hf_case_same(const struct hf_case *c, void *const *copies, char *why, size_
 bool hf_case_near(const struct hf_case *c, const struct hf_op *op, void *const *copies, char *why,
                   size_t why_bytes);
 
-/* One run on fresh outputs and a workspace full of `poison` (negative: as it comes). False, and why,
- * if the kernel fails, writes where it must not, or finds that its arithmetic was wrong. */
+/* One run on fresh outputs and a workspace full of `poison` (negative: as it comes). False, and
+ * why, if the kernel fails, writes where it must not, or finds that its arithmetic was wrong. */
 bool hf_case_run(hf_context *ctx, const struct hf_kernel *kernel, struct hf_case *c, int poison,
                  char *why, size_t why_bytes);
 /* Are the outputs right, given those of the reference? Says where not. */

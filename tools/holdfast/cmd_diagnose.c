@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
      1},
     {"keep-going", KEY_GO_ON, NULL, 0, "Do not end after a test that is not passed", 1},
     {"plant", KEY_PLANT, "CORE", 0,
-     "Flip a bit of a result on this core (with --replicas: of this replica, from 0), to prove "
+     "Flip a bit of a result on this core (of two matrices: of this replica, from 0), to prove "
      "that "
      "the system reacts",
      1},

@@ -31,6 +31,10 @@ int cmd_inject(int argc, char **argv) {
         tool_error("inject: say into what; 'holdfast inject --help' lists what there is");
         return EXIT_USAGE;
     }
+    if (strcmp(argv[1], "--usage") == 0) {
+        puts("Usage: holdfast inject [-?] WHAT [OPTION...]");
+        return EXIT_DONE;
+    }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0) {
         print_help(stdout);
         return EXIT_DONE;

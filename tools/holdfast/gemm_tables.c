@@ -37,7 +37,7 @@ double paper_coverage(const char *scheme, const char *form, int shape) {
 }
 
 /* IEC 61508-2, elements of type B: what SIL - HFT asks of the safe failure fraction. Beside it the
- * least that is taken where nothing is asked for: the paper has no use for less than 50 % either. */
+ * least that is taken where nothing is asked for: the paper takes no less than 50 % either. */
 static const double least_coverage[] = {50, 60, 90, 99};
 
 int cheapest_scheme(const struct gemm_campaign *c, int form, int sil, int hft) {

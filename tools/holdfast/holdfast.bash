@@ -23,6 +23,12 @@ _holdfast_values() {
     inject:--skipping | kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;
     gemm:--type) echo auto f32 f64 i8 ;;
+    gemm:--guard) echo off detect correct ;;
+    gemm:--sign) echo t+o l+o t+o:fletcher l+o:fletcher ;;
+    diagnose:--replicas) echo 2 3 ;;
+    screen:--level) echo short medium long ;;
+    screen:--format) echo text tap json ;;
+    inject:--form) echo seq avx both ;;
     gemm:--out-type) echo auto f32 ;;
     solve:--method) echo auto jacobi gauss-seidel async schwarz cg chebyshev ;;
     solve:--precond) echo auto jacobi blocks ;;
@@ -36,8 +42,8 @@ _holdfast_values() {
     inject:--synthetic) echo normal blobs whole offset scales exponents zeros outlier-1e4 outlier-1e8 \
         sentinels lognormal cauchy column decades nested copies spikes far-centroid ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;
-    *:--data) echo blobs normal ;;
-    *:--op) "$3" info 2>/dev/null | sed -n 's/^kernels of \([a-z]*\).*/\1/p' ;;
+    *:--data) echo blobs normal plain fletcher_i crc32_i ;;
+    *:--op) "$3" info 2>/dev/null | sed -n 's/^kernels of \([a-z_]*\).*/\1/p' ;;
     *:--device) echo auto && "$3" info 2>/dev/null |
         sed -n '/^devices/,/^$/s/^  \([^ ]*\) *available.*/\1/p' ;;
     esac

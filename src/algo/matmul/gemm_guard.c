@@ -218,8 +218,8 @@ static size_t span_of_c(const hf_gemm_args *args) {
            hf_dtype_bytes(args->dtype_c);
 }
 
-/* What is lost when a sum becomes an element of 16 bits is relative to the element, which may be far
- * smaller than the products in it. */
+/* What is lost when a sum becomes an element of 16 bits is relative to the element, which may be
+ * far smaller than the products in it. */
 static void find_errors(struct lines *l) {
     hf_gemm_args wide = *l->args;
     double relative;

@@ -187,8 +187,15 @@ static struct fault random_fault(const struct hf_gemm_es_args *p, int class, uin
                           .of_a = drawn[4] != 0};
 }
 
-static hf_status inject_all(hf_context *ctx, struct run *r, float *left, int class, uint64_t seed,
-                            int64_t trials, hf_dev_es_faults *faults) {
+/* So many faults of a class. */
+struct trials {
+    int class;
+    uint64_t seed;
+    int64_t count;
+};
+
+static hf_status inject_all(hf_context *ctx, struct run *r, float *left,
+                            const struct trials *trials, hf_dev_es_faults *faults) {
     const struct hf_gemm_es_args *p = r->p;
     const size_t bytes = (size_t)(p->m * p->n) * sizeof *p->c;
     const struct fault none = {.class = -1};
@@ -199,8 +206,8 @@ static hf_status inject_all(hf_context *ctx, struct run *r, float *left, int cla
     if (memcmp(r->c, p->c, bytes) != 0 || memcmp(signature, p->signature, sizeof signature) != 0)
         return hf_ctx_fail(ctx, HF_E_INTERNAL,
                            "the campaign computes another product or signature than the kernel");
-    for (int64_t trial = 0; trial < trials; trial++) {
-        const struct fault fault = random_fault(p, class, seed, trial);
+    for (int64_t trial = 0; trial < trials->count; trial++) {
+        const struct fault fault = random_fault(p, trials->class, trials->seed, trial);
         r->fault = &fault;
         compute(r, left, signature);
         const bool changed = memcmp(r->c, p->c, bytes) != 0;
@@ -229,7 +236,8 @@ hf_status hf_dev_es_inject(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dim
         r->info = hf_checksum_at(es->checksum);
         r->outer = hf_checksum_at(es->outer);
         r->c = c;
-        status = inject_all(ctx, r, left, fault, seed, trials, faults);
+        const struct trials all = {fault, seed, trials};
+        status = inject_all(ctx, r, left, &all, faults);
     }
     hf_free(r);
     hf_free(c);

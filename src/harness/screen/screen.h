@@ -54,9 +54,14 @@ bool hf_screen_make(const struct screen *s, const struct screen_problem *problem
 bool hf_screen_takes(const struct screen_kernel *kernel, const struct screen_problem *problem);
 
 /* Run on the calling thread, which is on core number `at` of the list; right? Says why not. */
-bool hf_screen_run(const struct screen *s, hf_context *ctx, int at,
-                   const struct screen_kernel *kernel, const struct screen_problem *problem,
-                   struct hf_case *c, char *why, size_t why_bytes);
+struct screen_question {
+    const struct screen_kernel *kernel;
+    const struct screen_problem *problem;
+    struct hf_case *c; /* hf_screen_make() of the problem */
+    int at;
+};
+bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_question *q,
+                   char *why, size_t why_bytes);
 
 /* Repeat a wrong answer, ask other cores, tell the finding. The calling thread is on core number
  * `at` and comes back there. */

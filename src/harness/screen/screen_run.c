@@ -51,7 +51,8 @@ static void ask_problem(struct worker *w, const struct screen_problem *problem, 
         if (!made && !hf_screen_make(s, problem, &c))
             return;
         made = true;
-        const bool right = hf_screen_run(s, w->ctx, w->at, kernel, problem, &c, why, sizeof why);
+        const struct screen_question q = {kernel, problem, &c, w->at};
+        const bool right = hf_screen_run(s, w->ctx, &q, why, sizeof why);
         __atomic_fetch_add(&kernel->visits[w->at], 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&s->result->runs, 1, __ATOMIC_RELAXED);
         if (!right && w->findings++ < MOST_FINDINGS)

@@ -9,19 +9,20 @@
 #define REPEATS 5
 #define OTHERS 4
 
-bool hf_screen_run(const struct screen *s, hf_context *ctx, int at,
-                   const struct screen_kernel *kernel, const struct screen_problem *problem,
-                   struct hf_case *c, char *why, size_t why_bytes) {
+bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_question *q,
+                   char *why, size_t why_bytes) {
     const hf_dev_screen_opts *opts = s->opts;
+    const struct hf_kernel *kernel = q->kernel->kernel;
+    struct hf_case *c = q->c;
     void *outs[HF_CASE_BUFS];
     hf_case_forget(c);
-    if (!hf_case_run(ctx, kernel->kernel, c, 0xFF, why, why_bytes))
+    if (!hf_case_run(ctx, kernel, c, 0xFF, why, why_bytes))
         return false;
-    if (opts->plant - 1 == s->core[at] &&
-        (!opts->plant_kernel || strcmp(opts->plant_kernel, kernel->kernel->name) == 0) &&
+    if (opts->plant - 1 == s->core[q->at] &&
+        (!opts->plant_kernel || strcmp(opts->plant_kernel, kernel->name) == 0) &&
         hf_case_outs(c, outs) > 0)
         *(unsigned char *)outs[0] ^= 0xff;
-    return hf_case_right(problem->subject, c, problem->ref, why, why_bytes);
+    return hf_case_right(q->problem->subject, c, q->problem->ref, why, why_bytes);
 }
 
 /* One answer on core number `at`: 1 right, 0 wrong, -1 the core cannot be entered. */
@@ -34,7 +35,8 @@ static int ask(const struct screen *s, hf_context *ctx, int at, const struct scr
     if (!hf_affinity_enter(s->core[at], &before))
         return -1;
     if (hf_screen_make(s, problem, &c)) {
-        right = hf_screen_run(s, ctx, at, kernel, problem, &c, why, sizeof why);
+        const struct screen_question q = {kernel, problem, &c, at};
+        right = hf_screen_run(s, ctx, &q, why, sizeof why);
         hf_case_clear(&c);
     }
     hf_affinity_leave(&before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of gemm_es, written once for all checksums and levels: functions that are always inlined
- * take the steps of a checksum as constant arguments, NULL where nothing is signed. */
+ * The loops of gemm_es, written once for all checksums and levels: functions that are always
+ * inlined take the steps of a checksum as constant arguments, NULL where nothing is signed. */
 #ifndef HF_GEMM_ES_LOOPS_H
 #define HF_GEMM_ES_LOOPS_H
 
@@ -76,14 +76,20 @@ ES_INLINE void es_internal(const struct hf_gemm_es_args *p, int64_t i, int64_t q
     }
 }
 
-/* After the internal loop, or (external) after the intermediate one. */
-ES_INLINE void es_after(const struct hf_gemm_es_args *p, int64_t i, int64_t q, bool avx,
-                        bool external, struct es_state *s, es_step *step) {
+/* After the internal loop of (i, q), or (external) after the intermediate one. */
+struct es_at {
+    int64_t i, q;
+    bool external;
+};
+
+ES_INLINE void es_after(const struct hf_gemm_es_args *p, struct es_at at, bool avx,
+                        struct es_state *s, es_step *step) {
+    const bool external = at.external;
     const int64_t whole = p->n / HF_ES_LANES * HF_ES_LANES;
-    const float *b = p->b + q * p->n;
+    const float *b = p->b + at.q * p->n;
     if (!step)
         return;
-    es_sign(s, step, avx ? HF_ES_LANES : 0, p->a[i * p->k + q]);
+    es_sign(s, step, avx ? HF_ES_LANES : 0, p->a[at.i * p->k + at.q]);
     if (avx && whole > 0)
         es_sign_lanes(s, step, b + whole - HF_ES_LANES);
     if (!avx || (external && whole == 0))
@@ -100,9 +106,9 @@ ES_INLINE void es_single(const struct hf_gemm_es_args *p, bool avx, es_step *int
     for (int64_t i = 0; i < p->m; i++) {
         for (int64_t q = 0; q < p->k; q++) {
             es_internal(p, i, q, avx, &s, internal);
-            es_after(p, i, q, avx, false, &s, intermediate);
+            es_after(p, (struct es_at){i, q, false}, avx, &s, intermediate);
         }
-        es_after(p, i, p->k - 1, avx, true, &s, external);
+        es_after(p, (struct es_at){i, p->k - 1, true}, avx, &s, external);
     }
     for (int e = 0; e < (avx ? HF_ES_ENTRIES : 1); e++)
         p->signature[e] = es_value(&s, info, e);
