@@ -130,7 +130,7 @@ def test_struct(name):
         if not pointer and type_name in SCALARS and not hasattr(kind, "_length_"):
             assert kind is SCALARS[type_name], f"{name}.{field}"
         elif type_name in STRUCTS and not pointer:
-            assert kind is _abi.STRUCTS[type_name], f"{name}.{field}"
+            assert getattr(kind, "_type_", kind) is _abi.STRUCTS[type_name], f"{name}.{field}"
 
 
 def prototypes():
