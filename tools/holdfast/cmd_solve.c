@@ -173,6 +173,20 @@ static int prepare(struct job *job) {
     return code;
 }
 
+/* The library names b and x, and no files. */
+static int solve_failed(const struct job *job, hf_status status, int os_error) {
+    const struct solve_options *o = &job->options;
+    char rhs[4200];
+    char start[4200];
+    snprintf(rhs, sizeof rhs, "-b %s", o->b_file ? o->b_file : "ones");
+    snprintf(start, sizeof start, "--x0 %s", o->x0_file ? o->x0_file : "zeros");
+    const struct tool_word words[] = {{"b", rhs}, {"x", start}, {NULL, NULL}};
+    const char *text = tool_translate(hf_last_error(job->ctx), words);
+    tool_error("%s: %s%s", o->matrix, text,
+               strstr(text, "row ") ? " (rows and columns are counted from 0 here)" : "");
+    return tool_exit_code(status, os_error, STAGE_COMPUTE);
+}
+
 static int solve(struct job *job) {
     struct solve_options *o = &job->options;
     job->progress = (struct solve_progress){.bar = {.quiet = o->quiet},
@@ -190,15 +204,7 @@ static int solve(struct job *job) {
     errno = os_error;
     if (status == HF_OK)
         return EXIT_DONE;
-    char matrix[4200];
-    char rhs[4200];
-    char start[4200];
-    snprintf(matrix, sizeof matrix, "%s", o->matrix);
-    snprintf(rhs, sizeof rhs, "-b %s", o->b_file ? o->b_file : "ones");
-    snprintf(start, sizeof start, "--x0 %s", o->x0_file ? o->x0_file : "");
-    const struct tool_word words[] = {
-        {"the matrix", matrix}, {"b", rhs}, {"x", start}, {NULL, NULL}};
-    return tool_fail_with(job->ctx, status, STAGE_COMPUTE, words);
+    return solve_failed(job, status, os_error);
 }
 
 static int added(struct job *job, hf_status status) {

@@ -156,6 +156,7 @@ static bool set_number(struct solve_options *o, struct argp_state *state, int ke
         return true;
     case KEY_MEMORY:
         o->context.memory_bytes = tool_bytes(state, "--memory", arg);
+        o->relax.memory_bytes = o->context.memory_bytes;
         return true;
     default:
         return false;

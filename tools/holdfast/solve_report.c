@@ -135,7 +135,8 @@ static void summary_method(const struct solve_report *r, FILE *out) {
         fprintf(out, ", preconditioned by %s",
                 x->precond == HF_PRECOND_JACOBI ? "the diagonal" : "blocks");
     if (x->blocks > 0)
-        fprintf(out, ", %s blocks (%s)", tool_count_text(x->blocks), x->partition);
+        fprintf(out, ", %s block%s (%s)", tool_count_text(x->blocks), x->blocks == 1 ? "" : "s",
+                x->partition);
     if (x->overlap > 0)
         fprintf(out, ", overlap %lld", (long long)x->overlap);
     if (x->coarse)
@@ -183,7 +184,7 @@ static void summary_files(const struct solve_options *o, FILE *out) {
 
 void solve_report_summary(const struct solve_report *r, FILE *out) {
     const hf_relax_result *x = r->result;
-    fprintf(out, "%s: %s x %s, %s elements, %s, %s", tool_name_text(r->options->matrix),
+    fprintf(out, "%s: %s x %s, elements: %s, %s, %s", tool_name_text(r->options->matrix),
             tool_count_text(r->matrix->rows), tool_count_text(r->matrix->cols),
             tool_count_text(r->about->elements), r->about->symmetry, r->about->field);
     if (r->about->duplicates > 0)
