@@ -6,7 +6,7 @@
 #include "ops/gemm/host/job.h"
 
 /* A block of a tile: a [units][TILE_M] and b [units][2 vectors], whose sums go to total
- * [TILE_M][2 vectors] or are added to it; with `narrow` those of the first vector alone. */
+ * [TILE_M][2 vectors] or are added to it; with `narrow` those of the second vector are 0. */
 struct block {
     const void *a, *b;
     int64_t units;
@@ -34,12 +34,11 @@ ALWAYS_INLINE void sums_f32(const struct block *block, bool add, int vectors) {
                 sum[i][v] = vf_fma(x, y[v], sum[i][v]);
         }
     }
-    UNROLL(14)
-    for (int i = 0; i < TILE_M; i++)
-        UNROLL(2)
-    for (int v = 0; v < vectors; v++) {
-        float *const at = total + (2 * i + v) * VW;
-        vf_store(at, add ? vf_add(vf_load(at), sum[i][v]) : sum[i][v]);
+    UNROLL(28)
+    for (int t = 0; t < 2 * TILE_M; t++) {
+        float *const at = total + t * VW;
+        const vf v = sum[t / 2][t % 2];
+        vf_store(at, add ? vf_add(vf_load(at), v) : v);
     }
 }
 
@@ -70,12 +69,11 @@ ALWAYS_INLINE void sums_f64(const struct block *block, bool add, int vectors) {
                 sum[i][v] = vd_fma(x, y[v], sum[i][v]);
         }
     }
-    UNROLL(14)
-    for (int i = 0; i < TILE_M; i++)
-        UNROLL(2)
-    for (int v = 0; v < vectors; v++) {
-        double *const at = total + (2 * i + v) * VDW;
-        vd_store(at, add ? vd_add(vd_load(at), sum[i][v]) : sum[i][v]);
+    UNROLL(28)
+    for (int t = 0; t < 2 * TILE_M; t++) {
+        double *const at = total + t * VDW;
+        const vd v = sum[t / 2][t % 2];
+        vd_store(at, add ? vd_add(vd_load(at), v) : v);
     }
 }
 
@@ -107,12 +105,11 @@ ALWAYS_INLINE void sums_i32(const struct block *block, bool add, int vectors) {
                 sum[i][v] = vi_add(sum[i][v], vi_dot_i16(x, y[v]));
         }
     }
-    UNROLL(14)
-    for (int i = 0; i < TILE_M; i++)
-        UNROLL(2)
-    for (int v = 0; v < vectors; v++) {
-        int32_t *const at = total + (2 * i + v) * VW;
-        vi_store(at, add ? vi_add(vi_load(at), sum[i][v]) : sum[i][v]);
+    UNROLL(28)
+    for (int t = 0; t < 2 * TILE_M; t++) {
+        int32_t *const at = total + t * VW;
+        const vi v = sum[t / 2][t % 2];
+        vi_store(at, add ? vi_add(vi_load(at), v) : v);
     }
 }
 
