@@ -42,6 +42,20 @@ static double load(__global const uchar *p, long i, int type) {
     return type == F64 ? ((__global const double *)p)[i] : (double)load_single(p, i, type);
 }
 
+/* 8 elements from i on. */
+static double8 load_8(__global const uchar *p, long i, int type) {
+    if (type == F64)
+        return vload8(0, (__global const double *)p + i);
+    if (type == F32)
+        return convert_double8(vload8(0, (__global const float *)p + i));
+    if (type == F16)
+        return convert_double8(vload_half8(0, (__global const half *)p + i));
+    if (type == BF16)
+        return convert_double8(
+            as_float8(convert_uint8(vload8(0, (__global const ushort *)p + i)) << 16));
+    return convert_double8(vload8(0, p + i));
+}
+
 /* Row i of a matrix whose rows lie `stride` elements apart. */
 static __global const uchar *row_of(__global const uchar *p, long i, long stride, int type) {
     const long size = type == F64 ? 8 : type == F32 ? 4 : type == F16 || type == BF16 ? 2 : 1;
@@ -76,11 +90,21 @@ static void add_long(__global long *sum, long v) {
 #endif
 }
 
-/* The limbs of v: base/fixed.h. scale: 2^bits. */
+/* The limbs of v: base/fixed.h, whose HF_RINT_MAGIC this is. scale: 2^bits. Also of 8 numbers. */
+#define MAGIC 6755399441055744.0
+#define MAGIC_BITS 0x4338000000000000L
+
 static long2 limbs_of(double v, double mult, double scale) {
-    const double t = v * mult;
-    const double high = rint(t);
-    return (long2)((long)high, (long)rint((t - high) * scale));
+    const double t = v * mult, moved = t + MAGIC;
+    const double rest = (t - (moved - MAGIC)) * scale + MAGIC;
+    return (long2)(as_long(moved) - MAGIC_BITS, as_long(rest) - MAGIC_BITS);
+}
+
+static void limbs_of_8(double8 v, double8 mult, double scale, long8 limb[2]) {
+    const double8 t = v * mult, moved = t + MAGIC;
+    const double8 rest = (t - (moved - MAGIC)) * scale + MAGIC;
+    limb[0] = as_long8(moved) - MAGIC_BITS;
+    limb[1] = as_long8(rest) - MAGIC_BITS;
 }
 
 /* hf_seed_quantum() */

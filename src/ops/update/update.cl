@@ -30,9 +30,26 @@ static void add(const struct sums *s, __global long *p, long v) {
         add_long(p, v);
 }
 
+/* 8 features from j on, of sums that no other work-item adds to. */
+static void move_8(const struct sums *s, __global const uchar *row, int type, double factor,
+                   int from, int to, long j) {
+    long8 q[2];
+    limbs_of_8(load_8(row, j, type) * factor, vload8(0, s->mult + j), s->scale, q);
+    for (int l = 0; l < s->limbs; l++) {
+        __global long *sum = s->sum + l * s->k * s->d + j;
+        if (from >= 0)
+            vstore8(vload8(0, sum + from * s->d) - q[l], 0, sum + from * s->d);
+        if (to >= 0)
+            vstore8(vload8(0, sum + to * s->d) + q[l], 0, sum + to * s->d);
+    }
+}
+
 static void move_features(const struct sums *s, __global const uchar *row, int type, double factor,
                           int from, int to) {
-    for (long j = 0; j < s->d; j++) {
+    long j = 0;
+    for (; s->own && j + 8 <= s->d; j += 8)
+        move_8(s, row, type, factor, from, to, j);
+    for (; j < s->d; j++) {
         const long2 q = limbs_of(load(row, j, type) * factor, s->mult[j], s->scale);
         for (int l = 0; l < s->limbs; l++) {
             const long v = l == 0 ? q.x : q.y;

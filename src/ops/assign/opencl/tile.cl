@@ -37,6 +37,11 @@ typedef JOIN(int, VW) vi;
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* Without what fmax() and fmin() do about NaN, which takes three instructions; a NaN never becomes
+ * the best. */
+#define LARGER(a, b) select(a, b, isless(a, b))
+#define SMALLER(a, b) select(a, b, isless(b, a))
+
 /* Centroids as the filter sees them: c' = (c - shift) * factor, rounded once. factor: that of all,
  * or 1 / |c| where there are norms. lost: those of this length or more are left out. */
 __kernel void tile_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
@@ -130,6 +135,47 @@ static int decide(const struct bound *b, const struct row *r, float q, float *up
     return r->next < threshold ? 2 : 1;
 }
 
+#if VW > 1
+/* Of two vectors every other block of `step` elements: those of both that come first, or second.
+ * log2(VW) rounds of it turn rows into columns. */
+static void exchange(vf row[VW], int step) {
+    JOIN(uint, VW) first, second;
+    uint place[VW];
+    for (int v = 0; v < VW; v++)
+        place[v] = (v & step) ? (uint)(VW + v - step) : (uint)v;
+    first = LOADV(place);
+    for (int v = 0; v < VW; v++)
+        place[v] = (v & step) ? (uint)(VW + v) : (uint)(v + step);
+    second = LOADV(place);
+    for (int v = 0; v < VW; v++) {
+        if (v & step)
+            continue;
+        const vf a = row[v], b = row[v + step];
+        row[v] = shuffle2(a, b, first);
+        row[v + step] = shuffle2(a, b, second);
+    }
+}
+
+/* VW columns from j on of VW rows of float32, as x'; what is added to their squares. */
+static vf pack_block(__global const uchar *const row[VW], long j, __global const float *shift,
+                     float scale, __global float *to, vf sum) {
+    vf block[VW];
+    const vf off = shift ? LOADV(shift + j) : (vf)0;
+#pragma unroll
+    for (int v = 0; v < VW; v++)
+        block[v] = (LOADV((__global const float *)row[v] + j) - off) * scale;
+#pragma unroll
+    for (int step = 1; step < VW; step *= 2)
+        exchange(block, step);
+#pragma unroll
+    for (int v = 0; v < VW; v++) {
+        STOREV(block[v], to + (j + v) * LANES);
+        sum = MULTIPLY_ADD(block[v], block[v], sum);
+    }
+    return sum;
+}
+#endif
+
 /* Rows [first, first + ROWS) of the list as x', PANELS vectors a work-item; |x'|^2 of each. */
 static void pack_rows(__global const uchar *data, int type, long stride, long d,
                       __global const int *list, long first, long rows,
@@ -143,7 +189,12 @@ static void pack_rows(__global const uchar *data, int type, long stride, long d,
             row[v] = row_of(data, list ? list[slot] : slot, stride, type);
         }
         vf sum = 0;
-        for (long j = 0; j < d; j++) {
+        long j = 0;
+#if VW > 1
+        for (; type == F32 && j + VW <= d; j += VW)
+            sum = pack_block(row, j, shift, scale, to + p * d * LANES + own, sum);
+#endif
+        for (; j < d; j++) {
             float t[VW];
             const float off = shift ? shift[j] : 0;
             if (type == F64)
@@ -171,9 +222,9 @@ static void take_scores(vf score[PANELS][TILE], int first, struct best *b) {
 #pragma unroll
         for (int t = 0; t < TILE; t++) {
             const vf s = score[p][t];
-            b->next[p] = fmax(b->next[p], fmin(b->best[p], s));
+            b->next[p] = LARGER(b->next[p], SMALLER(b->best[p], s));
             b->arg[p] = select(b->arg[p], (vi)(first + t), isless(b->best[p], s));
-            b->best[p] = fmax(b->best[p], s);
+            b->best[p] = LARGER(b->best[p], s);
         }
 }
 
@@ -244,6 +295,9 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
     const int bounds = upper_offset != ULONG_MAX;
     const float reach_most = cmax; /* of the cheaper test */
     long changed = 0;
+#if VW > 1
+    vi different = 0;
+#endif
     for (long first = (long)get_group_id(0) * ROWS; first < rows;
          first += (long)get_num_groups(0) * ROWS) {
         vf square[PANELS];
@@ -262,6 +316,16 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
             const vi clear = isless(found.next[p], threshold) &
                              isless(reach, (vf)(0x1p20f)) &
                              isless((vf)(EXCLUDED), found.best[p]);
+#if VW > 1
+            /* the common case: neighbours that are all decided, and nobody wants bounds */
+            const long begin = first + p * LANES + own;
+            if (!rows_of && !bounds && begin + VW <= rows && all(clear)) {
+                const vi now = found.arg[p], was = LOADV(label_of + begin);
+                different -= now != was;
+                STOREV(now, label_of + begin);
+                continue;
+            }
+#endif
             float best[VW], next[VW], q[VW];
             int arg[VW], known[VW];
             STOREV(found.best[p], best);
@@ -295,6 +359,12 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
             }
         }
     }
+#if VW > 1
+    int each[VW];
+    STOREV(different, each);
+    for (int v = 0; v < VW; v++)
+        changed += each[v];
+#endif
     if (changed > 0)
         add_long(VIEW(long, stats), changed);
 }
