@@ -515,12 +515,6 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_redundant_args": RedundantArgs,
     "hf_replica": Replica,
     "hf_vote": Vote,
-    "hf_csr": Csr,
-    "hf_relax_opts": RelaxOpts,
-    "hf_relax_column": RelaxColumn,
-    "hf_relax_faults": RelaxFaults,
-    "hf_relax_result": RelaxResult,
-    "hf_sparse_info": SparseInfo,
 }
 CALLBACKS = {
     "hf_kmeans_progress": Progress,
