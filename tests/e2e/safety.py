@@ -71,6 +71,27 @@ def protected(folder):
     run("gemm", a, b, "--json", "--guard", "always", code=2)
 
 
+def replay(folder):
+    data, result = os.path.join(folder, "x.npy"), os.path.join(folder, "fit")
+    np.save(data, np.random.default_rng(2).standard_normal((400, 5)).astype(np.float32))
+    run("kmeans", data, "-k", "7", "--seed", "3", "--n-init", "2", "-q", "-o", result)
+    report = os.path.join(result, "report.json")
+    assert "and so are the files" in run("replay", report, "--threads", "1").stdout
+    same = json.loads(run("replay", report, "--cores", "0", "--json").stdout)
+    assert same["same"] and same["iterations"] == same["iterations_again"] > 2
+    changed = json.load(open(report))
+    changed["history"][2]["shift"] *= 1 + 2 ** -52
+    other = os.path.join(folder, "other.json")
+    json.dump(changed, open(other, "w"))
+    assert "iteration 3 is the first" in run("replay", other, code=5).stdout
+    changed["history"][2]["shift"] = json.load(open(report))["history"][2]["shift"]
+    changed["files"]["labels.npy"]["crc32"] = "00000000"
+    json.dump(changed, open(other, "w"))
+    assert "the files are not" in run("replay", other, code=5).stdout
+    run("replay", data, code=3)
+    run("replay", code=2)
+
+
 def screen():
     done = run("screen", "--seconds", "1", "--op", "gemm_es", "--busy-ok", "--format", "json", "-q")
     found = json.loads(done.stdout)
@@ -89,6 +110,7 @@ def main():
         inject(os.path.join(folder, "campaign"))
         redundant(folder)
         protected(folder)
+        replay(folder)
     periodic()
     screen()
 

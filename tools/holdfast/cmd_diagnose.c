@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast diagnose: the periodic test, in the foreground, and a product by replicas. */
+#include "cores.h"
 #include "diagnose.h"
 #include "interrupt.h"
 #include "tool.h"
@@ -44,32 +45,6 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Write what the majority computed", 2},
     {0},
 };
-
-/* "0,2-5" */
-static void parse_cores(struct diagnose *d, struct argp_state *state, const char *text) {
-    const char *at = text;
-    for (;;) {
-        char *end;
-        const long first = strtol(at, &end, 10);
-        long last = first;
-        if (end == at)
-            break;
-        if (*end == '-') {
-            at = end + 1;
-            last = strtol(at, &end, 10);
-        }
-        if (first < 0 || last < first || last >= DIAGNOSE_CORES || end == at)
-            break;
-        for (long core = first; core <= last && d->cores < DIAGNOSE_CORES; core++)
-            d->core[d->cores++] = (int)core;
-        if (*end == '\0')
-            return;
-        if (*end != ',')
-            break;
-        at = end + 1;
-    }
-    argp_error(state, "--cores %s: not a list of cores such as 0,2-5", text);
-}
 
 static void check(const struct diagnose *d, struct argp_state *state) {
     const bool files = d->file[0] != NULL;
@@ -118,7 +93,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         d->opts.tests = tool_int(state, "--tests", arg, 1, INT64_MAX);
         return 0;
     case KEY_CORES:
-        parse_cores(d, state, arg);
+        d->cores = tool_cores(state, arg, d->core, DIAGNOSE_CORES);
         return 0;
     case KEY_SAFE:
         d->safe_state = arg;

@@ -17,13 +17,13 @@ _holdfast_values() {
     kmeans:--centroids) echo f32 same ;;
     kmeans:--empty) echo relocate split keep error ;;
     *:--nan) echo error drop ;;
+    gemm:--guard) echo off detect correct ;;
     *:--guard) echo off detect correct sampled ;;
     *:--labels-format) echo npy csv ;;
     kmeans:--scale) echo none standard robust minmax ;;
     inject:--skipping | kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;
     gemm:--type) echo auto f32 f64 i8 ;;
-    gemm:--guard) echo off detect correct ;;
     gemm:--sign) echo t+o l+o t+o:fletcher l+o:fletcher ;;
     diagnose:--replicas) echo 2 3 ;;
     screen:--level) echo short medium long ;;
