@@ -76,7 +76,8 @@ class Bench:
 
 # What the paper ran: no damping, rows in their order, the residual read off without a test.
 def faithful(sweeps, block, **more):
-    return {"method": "async", "sweeps": sweeps, "block": block, "damping": 1.0, "partition": "strips", "tol": 0, **more}
+    return {"method": "async", "sweeps": sweeps, "block": block, "damping": 1.0, "partition": "strips", "tol": 0,
+            **more}
 
 
 OTHERS = {"Jacobi": {"method": "jacobi", "damping": 1.0, "tol": 0},
@@ -118,8 +119,9 @@ def table4(bench):
     from relax_sets import SWEEPS
     steps = (100, 200, 300, 400, 500)
     for step, column in zip(steps, range(5)):
-        times = bench.medians({k: lambda k=k: bench.run("fv3", **faithful(k, 448, maxiter=step)).report["seconds"]["solve"]
-                               for k in SWEEPS})
+        def one(k, step=step):
+            return bench.run("fv3", **faithful(k, 448, maxiter=step)).report["seconds"]["solve"]
+        times = bench.medians({k: lambda k=k: one(k) for k in SWEEPS})
         for k, theirs in SWEEPS.items():
             bench.row("Table 4: fv3, time of async-(k)", iterations=step, k=k, seconds=times[k],
                       of_k1=times[k] / times[1], paper=theirs[column], paper_of_k1=theirs[column] / SWEEPS[1][column])
@@ -210,7 +212,8 @@ def figure9(bench):
             s = bench.run(name, **{**kind, "tol": 1e-12, "maxiter": 60000})
             step = s.report["seconds"]["solve"] / max(s.iterations, 1) * s.columns[0]["history_step"]
             bench.curve(f"Figure 9, {name}", label, np.arange(len(s.history[0])) * step, s.history[0])
-            bench.row("Figure 9: time to 1e-12, set-up apart", matrix=name, method=label, seconds=s.report["seconds"]["solve"],
+            bench.row("Figure 9: time to 1e-12, set-up apart", matrix=name, method=label,
+                      seconds=s.report["seconds"]["solve"],
                       setup=s.report["seconds"]["setup"], iterations=s.iterations, stop=s.stop, residual=s.residual)
 
 

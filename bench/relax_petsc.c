@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A system of a PETSc binary matrix and ones, solved as its options say: seconds, iterations and true
- * residual on standard output. A warm-up of one iteration builds what PETSc builds lazily. */
+ * A system of a PETSc binary matrix and ones, solved as the options say: seconds, iterations and
+ * true residual on standard output. One iteration before builds what PETSc builds lazily. */
 #include <petscksp.h>
 
 /* With a monitor Richardson looks at the residual after each iteration, with SOR too. */
