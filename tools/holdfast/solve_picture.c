@@ -30,8 +30,8 @@ static void put(const struct canvas *c, int64_t x, int64_t y, uint8_t shade) {
 }
 
 static void put_glyph(const struct canvas *c, int64_t x, int64_t y, const char *rows) {
-    for (int64_t i = 0; i < GLYPH_HEIGHT * DOT; i++)
-        for (int64_t j = 0; j < GLYPH_WIDTH * DOT; j++)
+    for (int i = 0; i < GLYPH_HEIGHT * DOT; i++)
+        for (int j = 0; j < GLYPH_WIDTH * DOT; j++)
             if ((rows[i / DOT] - '0') >> (GLYPH_WIDTH - 1 - j / DOT) & 1)
                 put(c, x + j, y + i, INK);
 }

@@ -7,6 +7,7 @@
 #include "io/sparse/sparse.h"
 #include <holdfast/io.h>
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ static hf_status take_shape(struct archive *a, const double *v, int64_t first, i
                             void *out) {
     (void)out;
     (void)first;
+    assert(v != NULL); /* there is a chunk */
     if (count != 2 || !(v[0] >= 1) || !(v[1] >= 1))
         return malformed(a, "its 'shape' is not that of a matrix");
     if (v[0] > HF_SPARSE_MAX_SIZE || v[1] > HF_SPARSE_MAX_SIZE)
@@ -239,7 +241,7 @@ hf_status hf_npz_sparse_read(hf_context *ctx, const char *path, struct hf_sparse
     struct archive a = {.ctx = ctx, .path = path, .job = job};
     a.chunk = hf_alloc(CHUNK * sizeof *a.chunk);
     a.raw = hf_alloc(CHUNK * sizeof(double));
-    job->held = 2 * CHUNK * sizeof(double);
+    job->held = (uint64_t)CHUNK * (sizeof *a.chunk + sizeof(double));
     hf_status status = a.chunk != NULL && a.raw != NULL
                            ? HF_OK
                            : hf_fail(job->err, HF_E_NOMEM, "%s: no memory to read it", job->name);

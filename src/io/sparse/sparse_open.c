@@ -36,12 +36,14 @@ static void set_name(const char *path, char *name, size_t room) {
 }
 
 static hf_status read_text(const char *path, struct hf_sparse_job *job, hf_sparse *m) {
+    const char *name = job->name;
     struct hf_input in;
     HF_TRY(hf_input_open(&in, path, job->limit, job->err));
-    job->name = in.name;
+    job->name = in.name; /* cut where it is long, or "standard input" */
     const hf_status status =
         hf_mtx_probe(in.head, in.head_bytes) ? hf_mtx_read(&in, job, m) : wrong_kind(&in, job->err);
     hf_input_close(&in);
+    job->name = name;
     return status;
 }
 
