@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _library, errors
+from . import _abi, _library, _params, errors
 from ._library import lib
 
 # Types of matrices: code, and the code of what a product of them is.
@@ -19,6 +19,10 @@ _CODES = {
     "float16": (3, 3),
     "bfloat16": (4, 4),
     "int8": (7, 6),
+}
+_GUARDS = {
+    name: _abi.ENUMS["hf_guard"][f"HF_GUARD_{name.upper()}"]
+    for name in ("off", "detect", "correct")
 }
 _SUMS = {1: np.dtype("f4"), 6: np.dtype("i4")}
 _Array = np.ndarray[Any, Any]
@@ -104,7 +108,7 @@ def _result(x: _Array, shape: tuple[int, ...], dtype: Any) -> tuple[_Array, int]
 
 
 def matmul(
-    a: Any, b: Any, *, dtype: Any = None, return_report: bool = False
+    a: Any, b: Any, *, dtype: Any = None, guard: str = "off", return_report: bool = False
 ) -> _Array | tuple[_Array, dict[str, Any]]:
     """Multiply matrices as ``numpy.matmul`` does.
 
@@ -119,9 +123,14 @@ def matmul(
     dtype : dtype, default=None
         Type of the product: that of the matrices, int32 for int8; float32 is possible for float16
         and bfloat16, too, which are summed in float32.
+    guard : {"off", "detect", "correct"}, default="off"
+        Compare the sum of each row and column of the product with what those of `a` and `b` make
+        it, and compute a line that contradicts again by another kernel. "detect" raises
+        :class:`errors.CorruptError` where that has other bits, "correct" puts the line right.
     return_report : bool, default=False
         Return a dict too: the `arithmetic` (equal names, equal bits), the `kernel`, `seconds`, and
-        the bound of the error of an element: `error` times (|a| @ |b|), plus `tiny`.
+        the bound of the error of an element: `error` times (|a| @ |b|), plus `tiny`; with `guard`
+        how many `lines` were checked, `suspected` and `confirmed`, and elements `repaired`.
 
     Returns
     -------
@@ -143,6 +152,8 @@ def matmul(
     >>> bool((matmul(x[7:8], y) == matmul(x, y)[7:8]).all())
     True
     """
+    if guard not in _GUARDS:
+        raise _params.refuse("guard", f"one of {', '.join(_GUARDS)}", guard, "matmul")
     x, y = _matrices(a, b)
     row, column = x.ndim == 1, y.ndim == 1
     x = x[np.newaxis, :] if row else x
@@ -151,6 +162,7 @@ def matmul(
     (m, k), n = x.shape[-2:], y.shape[-1]
     out, code = _result(x, (*batch, m, n), dtype)
     report = _abi.GemmReport(arithmetic=b"none", kernel=b"none")
+    faults = _abi.GemmFaults(row=-1, column=-1)
     if out.size:
         left, right = _Operand(x, batch), _Operand(y, batch)
         args = _abi.GemmArgs(
@@ -174,7 +186,8 @@ def matmul(
             stride_c=m * n,
         )
         with _library.Lease(b"cpu", 0, 0) as context:
-            status = lib.hf_gemm(context, C.addressof(args), C.addressof(report))
+            at = C.addressof
+            status = lib.hf_gemm_guarded(context, at(args), _GUARDS[guard], at(faults), at(report))
             if status:
                 raise _library.fail(status, context)
     if row:
@@ -183,6 +196,7 @@ def matmul(
         out = out[..., 0]
     if not return_report:
         return out
-    fields = {field[0]: getattr(report, field[0]) for field in report._fields_}
+    parts = [report] if guard == "off" else [report, faults]
+    fields = {field[0]: getattr(part, field[0]) for part in parts for field in part._fields_}
     texts = {name: v.decode() if isinstance(v, bytes) else v for name, v in fields.items()}
     return out, texts

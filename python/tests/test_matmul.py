@@ -99,6 +99,18 @@ def test_errors_name_shapes_and_types():
         matmul(3.0, np.zeros((3, 4)))
 
 
+def test_guard():
+    a, b = pair(50, 300, 40, "f4")
+    want, plain = matmul(a, b, return_report=True)
+    assert "lines" not in plain
+    for guard in ("detect", "correct"):
+        got, report = matmul(a, b, guard=guard, return_report=True)
+        assert np.array_equal(got, want)
+        assert (report["lines"], report["confirmed"], report["repaired"]) == (90, 0, 0)
+    with pytest.raises(errors.InvalidArgumentError, match=r"guard.*detect"):
+        matmul(a, b, guard="maybe")
+
+
 def test_many_threads():
     a, b = pair(90, 300, 90, "f4")
     want, wrong = matmul(a, b), []
