@@ -72,9 +72,10 @@ ALWAYS_INLINE void pack_each(const struct strip *s, hf_dtype dtype, int width, u
     }
 }
 
-/* Units [q, q + VW) of lines [g, g + VW), of which the panel has `count`. */
-ALWAYS_INLINE void turn_32(const struct strip *s, hf_dtype dtype, int g, int64_t q, int count,
-                           uint32_t *dst, int width) {
+/* Units [q, q + VW) of lines [g, g + VW), as far as the panel has them. */
+ALWAYS_INLINE void turn_32(const struct strip *s, hf_dtype dtype, int g, int64_t q, int width,
+                           uint32_t *dst) {
+    const int count = width - g < VW ? width - g : VW;
     const int64_t bytes = dtype == HF_I8 ? 1 : dtype == HF_F32 ? 4 : 2;
     float turned[VW * VW];
     vf r[VW];
@@ -96,9 +97,9 @@ ALWAYS_INLINE void pack_turned(const struct strip *s, hf_dtype dtype, int width,
     const int64_t all = dtype == HF_I8 ? (s->depth + 1) / 2 : s->depth;
     const int64_t whole = units / VW * VW;
     for (int64_t q = 0; q < whole; q += VW) {
-        turn_32(s, dtype, 0, q, width < VW ? width : VW, dst, width);
+        turn_32(s, dtype, 0, q, width, dst);
         if (width > VW)
-            turn_32(s, dtype, VW, q, width - VW, dst, width);
+            turn_32(s, dtype, VW, q, width, dst);
     }
     pack_each(s, dtype, width, dst, (const int64_t[2]){whole, all});
 }
@@ -162,8 +163,8 @@ ALWAYS_INLINE void pack_32(const struct strip *s, int width, void *dst) {
 }
 
 /* turn_32() of float64. */
-ALWAYS_INLINE void turn_64(const struct strip *s, int g, int64_t q, int count, double *dst,
-                           int width) {
+ALWAYS_INLINE void turn_64(const struct strip *s, int g, int64_t q, int width, double *dst) {
+    const int count = width - g < VDW ? width - g : VDW;
     const double *const src = (const double *)(const void *)s->src + q;
     double turned[VDW * VDW];
     vd r[VDW];
@@ -182,9 +183,9 @@ ALWAYS_INLINE void pack_64(const struct strip *s, int width, double *dst) {
     const double *const src = (const double *)(const void *)s->src;
     const int64_t whole = s->step == 1 ? s->depth / VDW * VDW : 0;
     for (int64_t q = 0; q < whole; q += VDW) {
-        turn_64(s, 0, q, width < VDW ? width : VDW, dst, width);
+        turn_64(s, 0, q, width, dst);
         if (width > VDW)
-            turn_64(s, VDW, q, width - VDW, dst, width);
+            turn_64(s, VDW, q, width, dst);
     }
     for (int64_t q = whole; q < s->depth; q++) {
         if (s->line == 1 && s->lines == width) {
