@@ -55,7 +55,7 @@ static void multiply(const hf_gemm_args *args) {
         (void)fprintf(stderr, "holdfast_blas: %s\n", hf_last_error(ctx));
         abort();
     }
-    blas_return(ctx);
+    blas_return();
 }
 
 static void tell_fortran(const char *name, int position) {

@@ -14,6 +14,8 @@ static pthread_key_t own_key; /* a struct own */
 static hf_context *shared;    /* made by the first call; the lock is held while it is in use */
 static int generation;        /* forks that lie between this process and the first */
 
+static _Thread_local bool uses_shared; /* this thread holds the lock */
+
 /* The context of a thread that found the shared one in use. */
 struct own {
     hf_context *ctx;
@@ -78,6 +80,7 @@ hf_context *blas_borrow(void) {
     (void)pthread_once(&prepared, prepare);
     if (pthread_mutex_trylock(&lock) != 0)
         return borrow_own();
+    uses_shared = true;
     if (shared == NULL) {
         const int asked = threads_of("HF_BLAS_THREADS");
         shared = open_context(asked > 0 ? asked : threads_of("OMP_NUM_THREADS"));
@@ -85,7 +88,9 @@ hf_context *blas_borrow(void) {
     return shared;
 }
 
-void blas_return(hf_context *ctx) {
-    if (ctx == shared)
+void blas_return(void) {
+    const bool shares = uses_shared;
+    uses_shared = false;
+    if (shares)
         (void)pthread_mutex_unlock(&lock);
 }

@@ -8,8 +8,9 @@
 
 /* A context for one call: the process's own, with HF_BLAS_THREADS threads, or if another thread is
  * using that, one of the calling thread with no others. Which it is makes no difference to results.
- * Ends the process with a message if there is no memory. Give it back. */
+ * Ends the process with a message if there is no memory. The thread gives it back before it borrows
+ * again. */
 hf_context *blas_borrow(void);
-void blas_return(hf_context *ctx);
+void blas_return(void);
 
 #endif
