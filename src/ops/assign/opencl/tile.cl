@@ -298,8 +298,14 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
 #if VW > 1
     vi different = 0;
 #endif
-    for (long first = (long)get_group_id(0) * ROWS; first < rows;
-         first += (long)get_num_groups(0) * ROWS) {
+    const long g = get_group_id(0), groups = get_num_groups(0), tiles = (rows + ROWS - 1) / ROWS;
+#if HF_WIDE /* tiles in sequence, as CPUs read ahead */
+    const long first_tile = tiles * g / groups, last_tile = tiles * (g + 1) / groups, step = 1;
+#else
+    const long first_tile = g, last_tile = tiles, step = groups;
+#endif
+    for (long t = first_tile; t < last_tile; t += step) {
+        const long first = t * ROWS;
         vf square[PANELS];
         struct best found;
         pack_rows(VIEW(const uchar, x), type, stride, d, rows_of, first, rows,
