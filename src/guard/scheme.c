@@ -91,6 +91,8 @@ void hf_guard_set(hf_context *ctx, enum hf_scheme scheme, uint32_t checks) {
     guard->counts = (hf_guard_counts){0};
     guard->on_fault = NULL;
     guard->iteration = 0;
+    guard->found = (struct hf_finding){.unit = -1, .column = -1, .row = -1};
+    guard->found_by = NULL;
     if (!hf_ctx_is_host(ctx))
         return;
     guard->slot->checked = guard->slot->suspected = guard->slot->repaired = 0;

@@ -156,6 +156,12 @@ static inline void strike_distances(int worker, int64_t first, int count, double
 #define STRIKE_DISTANCES(worker, first, count, distance) ((void)0)
 #endif
 
+/* A label beyond all is a fault that others see; memory there is nobody's. */
+static int64_t cluster_of(const struct hf_inertia_args *args, int64_t i) {
+    const uint32_t label = (uint32_t)args->labels[i];
+    return label < (uint64_t)args->c.rows ? (int64_t)label : 0;
+}
+
 /* Distances of rows first .. first + count - 1 */
 static void block_distances(double distance[CHAIN_ROWS], const struct inertia_job *job,
                             int64_t first, int count) {
@@ -165,7 +171,7 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
     for (int r = 0; r < CHAIN_ROWS; r++) {
         const int64_t i = first + (r < count ? r : count - 1);
         x[r] = row_at(&args->x, job->x_bytes, i);
-        c[r] = row_at(&job->c, job->c_bytes, args->labels[i]);
+        c[r] = row_at(&job->c, job->c_bytes, cluster_of(args, i));
     }
     pair_sums(distance, args->metric, (struct chain_rows){x, args->x.dtype},
               (struct chain_rows){c, job->c.dtype}, args->x.cols);
@@ -177,8 +183,8 @@ static void block_distances(double distance[CHAIN_ROWS], const struct inertia_jo
     double square[CHAIN_ROWS];
     chain_squares(square, x, args->x.dtype, args->x.cols);
     for (int r = 0; r < count; r++)
-        distance[r] =
-            hf_cosine_distance(distance[r], sqrt(square[r]), job->norm[args->labels[first + r]]);
+        distance[r] = hf_cosine_distance(distance[r], sqrt(square[r]),
+                                         job->norm[cluster_of(args, first + r)]);
 }
 
 static void sum_rows(void *job_, int worker, int64_t begin, int64_t end) {

@@ -15,6 +15,7 @@
 #include "device/host/isa_load.h"
 #include "ops/update/update.h"
 #include <math.h>
+#include <stdbool.h>
 
 #define UPDATE_FETCH 128 /* sums of a cluster that are asked for; the rest the CPU sees coming */
 #define UPDATE_MAGIC_BITS INT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
@@ -30,6 +31,12 @@ struct update_row {
 
 /* Which sums a row changes. */
 enum update_sides { UPDATE_FROM = 1, UPDATE_TO = 2, UPDATE_BOTH = 3 };
+
+/* Is this the number of a cluster? -1 is none's; a number beyond all is a fault, whose row is in no
+ * sums: those who check them see that, where a write beyond them would destroy other memory. */
+ALWAYS_INLINE bool update_is(const struct hf_sums *s, int32_t cluster) {
+    return (uint64_t)(uint32_t)cluster < (uint64_t)s->k;
+}
 
 /* The same as addresses: from and to are the first limbs of its old and new sums, or NULL. */
 struct update_move {
@@ -114,7 +121,7 @@ ALWAYS_INLINE void update_span_limbs(const struct update_move *m, hf_dtype dtype
         update_span(m, dtype, limbs, UPDATE_BOTH, begin, end);
     else if (m->to)
         update_span(m, dtype, limbs, UPDATE_TO, begin, end);
-    else
+    else if (m->from)
         update_span(m, dtype, limbs, UPDATE_FROM, begin, end);
 }
 
@@ -131,8 +138,8 @@ static inline void update_move_features(const struct hf_sums *s, const struct up
                                         int64_t begin, int64_t end) {
     const struct update_move m = {.row = r->row,
                                   .mult = s->mult,
-                                  .from = r->from < 0 ? NULL : s->sum + r->from * s->d,
-                                  .to = r->to < 0 ? NULL : s->sum + r->to * s->d,
+                                  .from = update_is(s, r->from) ? s->sum + r->from * s->d : NULL,
+                                  .to = update_is(s, r->to) ? s->sum + r->to * s->d : NULL,
                                   .limb_stride = s->k * s->d,
                                   .factor = r->factor,
                                   .scale = (double)(INT64_C(1) << s->bits)};
@@ -158,9 +165,9 @@ static inline void update_move_features(const struct hf_sums *s, const struct up
 /* Count and weight of update_move_row(). from != to. */
 static inline void update_move_count(const struct hf_sums *s, double weight, int32_t from,
                                      int32_t to) {
-    if (from >= 0)
+    if (update_is(s, from))
         s->count[from]--;
-    if (to >= 0)
+    if (update_is(s, to))
         s->count[to]++;
     if (!s->weight)
         return;
@@ -169,9 +176,9 @@ static inline void update_move_count(const struct hf_sums *s, double weight, int
     const int64_t q[HF_MAX_LIMBS] = {(int64_t)high,
                                      (int64_t)rint((t - high) * (double)(INT64_C(1) << s->bits))};
     for (int l = 0; l < HF_MAX_LIMBS && l < s->limbs; l++) {
-        if (from >= 0)
+        if (update_is(s, from))
             s->weight[l * s->k + from] -= q[l];
-        if (to >= 0)
+        if (update_is(s, to))
             s->weight[l * s->k + to] += q[l];
     }
 }
@@ -195,13 +202,13 @@ ALWAYS_INLINE void update_move_light(const struct hf_sums *s, const void *row, i
                                      int32_t to) {
     const struct update_move m = {.row = row,
                                   .mult = s->mult,
-                                  .from = from < 0 ? NULL : s->sum + from * s->d,
-                                  .to = to < 0 ? NULL : s->sum + to * s->d,
+                                  .from = update_is(s, from) ? s->sum + from * s->d : NULL,
+                                  .to = update_is(s, to) ? s->sum + to * s->d : NULL,
                                   .factor = 1};
     update_span_limbs(&m, HF_F32, 1, 0, s->d);
-    if (from >= 0)
+    if (update_is(s, from))
         s->count[from]--;
-    if (to >= 0)
+    if (update_is(s, to))
         s->count[to]++;
 }
 
@@ -209,9 +216,9 @@ ALWAYS_INLINE void update_move_light(const struct hf_sums *s, const void *row, i
 static inline void update_fetch(const struct hf_sums *s, int32_t from, int32_t to) {
     const int64_t most = s->d < UPDATE_FETCH ? s->d : UPDATE_FETCH;
     for (int64_t j = 0; j < most; j += HF_ALIGN / 8) {
-        if (from >= 0)
+        if (update_is(s, from))
             __builtin_prefetch(s->sum + from * s->d + j, 1);
-        if (to >= 0)
+        if (update_is(s, to))
             __builtin_prefetch(s->sum + to * s->d + j, 1);
     }
 }

@@ -22,6 +22,9 @@ static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
     if (!hf_ledger_restore_state(fit))
         return HF_E_CORRUPT;
     hf_skip_reset(&fit->skip);
+    if (fit->work.packed) /* by scales that may have been wrong */
+        *fit->work.packed = (struct hf_assign_packed){.data = fit->work.packed->data,
+                                                      .rows = fit->work.packed->rows};
     if (run->iteration > 0)
         return work->rebuild(fit);
     fit->refill.relocated_count = 0;
@@ -30,8 +33,11 @@ static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
 
 static hf_status again(struct hf_fit *fit, struct hf_restart *run,
                        const struct hf_protected *work) {
-    HF_TRY(roll_back(fit, run, work));
-    return work->run(work->user);
+    hf_status status = roll_back(fit, run, work);
+    if (status == HF_OK)
+        status = work->run(work->user);
+    /* rows that a fault made NaN are no bad data */
+    return status == HF_E_DATA && fit->problem.opts.empty != HF_EMPTY_ERROR ? HF_E_CORRUPT : status;
 }
 
 static void exclude(const struct hf_fit *fit, int begin, int end, bool excluded) {
