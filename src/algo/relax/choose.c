@@ -3,6 +3,7 @@
  * gives the measurements behind it. */
 #include "algo/relax/setup.h"
 
+#include "base/mem.h"
 #include <stdio.h>
 
 #define ASYNC_ROWS 128   /* of a block, as in the paper */
@@ -119,6 +120,17 @@ hf_status hf_relax_choose(hf_relax *relax) {
     return HF_OK;
 }
 
+/* A coarse matrix may be singular where the matrix is not: then there is none, unless it was asked
+ * for. */
+static hf_status try_coarse(hf_relax *relax) {
+    const hf_status status = hf_relax_make_coarse(relax);
+    if (status != HF_E_DATA || relax->opts.coarse == HF_SWITCH_ON)
+        return status;
+    hf_free(relax->coarse);
+    relax->coarse = NULL;
+    return HF_OK;
+}
+
 /* Blocks, factors, coarse unknowns of the method chosen; the copy is in the caller's order before
  * and in that of the blocks after. */
 hf_status hf_relax_build(hf_relax *relax) {
@@ -143,7 +155,7 @@ hf_status hf_relax_build(hf_relax *relax) {
         (o->coarse == HF_SWITCH_AUTO && relax->symmetric && blocks >= COARSE_LEAST &&
          blocks <= COARSE_MOST && relax->partition[0] != 'c');
     if (patches && coarse)
-        HF_TRY(hf_relax_make_coarse(relax));
+        HF_TRY(try_coarse(relax));
     return patches ? hf_relax_make_patches(relax) : HF_OK;
 }
 

@@ -108,6 +108,10 @@ static void advise(const hf_relax *relax, hf_relax_result *result) {
             "%srelaxation is the wrong tool here: the spectrum of D^-1 A reaches %.3g, so "
             "Jacobi diverges undamped, and no asynchronous method is sure to converge",
             gap, result->lambda_max);
+    else if (result->stop == HF_RELAX_STOP_MAX_ITER || result->stop == HF_RELAX_STOP_TIME)
+        (void)snprintf(result->advice + used, room,
+                       "%snot there yet: allow more of it, or solve in blocks (schwarz, precond)",
+                       gap);
     else if (!result->converged && result->method != HF_RELAX_CG && relax->symmetric &&
              relax->positive)
         (void)snprintf(result->advice + used, room,
