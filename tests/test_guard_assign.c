@@ -4,7 +4,6 @@
  * without faults nothing is suspected; and without the checks the same faults do harm. */
 #include "unit.h"
 
-#include "core/inject_hooks.h"
 #include "core/kernel.h"
 #include "guard/guard.h"
 #include "kmeans_rows.h"
