@@ -139,6 +139,6 @@ hf_status hf_probe_run(hf_context *ctx, int probe, int pattern, const struct hf_
     value->c = hf_crc32c_words(0, words, (int64_t)(bytes / 4));
     uint32_t signature[2 * HF_ES_ENTRIES];
     memcpy(signature, p.signature, sizeof signature);
-    value->signature = hf_crc32c_words(0, signature, 2 * HF_ES_ENTRIES);
+    value->signature = hf_crc32c_words(0, signature, (int64_t)2 * HF_ES_ENTRIES);
     return HF_OK;
 }

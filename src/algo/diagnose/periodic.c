@@ -116,7 +116,8 @@ static void judge_time(const hf_diagnose_opts *opts, hf_diagnosis *test, double 
 
 /* False if told to end. */
 static bool wait_until(const hf_diagnose_opts *opts, double when_s) {
-    for (double left = when_s - hf_now_s(); left > 0; left = when_s - hf_now_s()) {
+    double left;
+    while ((left = when_s - hf_now_s()) > 0) {
         const double nap = left < 0.1 ? left : 0.1;
         const struct timespec t = {0, (long)(nap * 1e9)};
         (void)nanosleep(&t, NULL);

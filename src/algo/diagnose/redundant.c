@@ -175,10 +175,16 @@ static int majority_of(const struct replica *r, int count, int *best) {
     return most;
 }
 
+static uint32_t word_of(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
+}
+
 static void say_difference(const struct replica *r, const struct replica *good) {
     const hf_redundant_args *p = r->args;
     for (int64_t i = 0; i < p->m * p->n; i++)
-        if (memcmp(&r->c[i], &good->c[i], sizeof *r->c) != 0) {
+        if (word_of(r->c[i]) != word_of(good->c[i])) {
             r->out->row = i / p->n;
             r->out->column = i % p->n;
             return;

@@ -91,7 +91,7 @@ static void words_crc_columns(struct hf_checksum *s, const uint32_t *w, int64_t 
 }
 
 uint64_t hf_value_crc_columns(const struct hf_checksum *s) {
-    uint32_t crc = hf_crc32c_words(0, &s->column[0][0], HF_CRC_DEGREE * HF_CRC_LANES);
+    uint32_t crc = hf_crc32c_words(0, &s->column[0][0], (int64_t)HF_CRC_DEGREE * HF_CRC_LANES);
     const uint32_t words[2] = {(uint32_t)s->words, (uint32_t)(s->words >> 32)};
     return hf_crc32c_words(crc, words, 2);
 }

@@ -9,8 +9,8 @@
 
 #define CRC32_POLYNOMIAL 0xedb88320u
 #define CRC32C_POLYNOMIAL 0x82f63b78u
-#define LONG_WORDS 512 /* of each of the three sequences, */
-#define SHORT_WORDS 32 /* where there are no more */
+#define LONG_WORDS INT64_C(512) /* of each of the three sequences, */
+#define SHORT_WORDS INT64_C(32) /* where there are no more */
 
 uint32_t hf_crc32_table[256];
 static uint32_t crc32_square[64]; /* x^(32 2^i) modulo zlib's polynomial */
@@ -48,8 +48,8 @@ static void fill(void) {
     for (int i = 1; i < 64; i++)
         crc32_square[i] = multiply(crc32_square[i - 1], crc32_square[i - 1], CRC32_POLYNOMIAL);
     for (uint64_t i = 0; i < 2; i++) { /* 33: what moved() multiplies by besides */
-        shift_long[i] = power(32 * (i + 1) * LONG_WORDS - 33, CRC32C_POLYNOMIAL);
-        shift_short[i] = power(32 * (i + 1) * SHORT_WORDS - 33, CRC32C_POLYNOMIAL);
+        shift_long[i] = power(32 * (i + 1) * (uint64_t)LONG_WORDS - 33, CRC32C_POLYNOMIAL);
+        shift_short[i] = power(32 * (i + 1) * (uint64_t)SHORT_WORDS - 33, CRC32C_POLYNOMIAL);
     }
 }
 
@@ -94,10 +94,10 @@ CRC_TARGET static inline uint64_t moved(uint64_t crc, uint32_t shift) {
 }
 
 /* Three parts side by side; registers are as they come, not complemented. */
-CRC_TARGET static inline uint64_t three_parts(uint64_t crc, const uint32_t *w, int part,
+CRC_TARGET static inline uint64_t three_parts(uint64_t crc, const uint32_t *w, int64_t part,
                                               const uint32_t shift[2]) {
     uint64_t c0 = crc, c1 = 0, c2 = 0;
-    for (int i = 0; i < part; i += 2) {
+    for (int64_t i = 0; i < part; i += 2) {
         c0 = _mm_crc32_u64(c0, load_pair(w + i));
         c1 = _mm_crc32_u64(c1, load_pair(w + part + i));
         c2 = _mm_crc32_u64(c2, load_pair(w + 2 * part + i));
