@@ -32,7 +32,12 @@ def _matrices(a: Any, b: Any) -> tuple[_Array, _Array]:
     """Both operands as arrays of one type that can be multiplied."""
     x, y = np.asarray(a), np.asarray(b)
     if x.dtype != y.dtype:
-        wide = np.promote_types(x.dtype, y.dtype)
+        try:
+            wide = np.promote_types(x.dtype, y.dtype)
+        except TypeError:
+            raise errors.InvalidArgumentError(
+                f"matrices of {x.dtype} and {y.dtype} have no common type: convert one of them"
+            ) from None
         x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
     if x.dtype.name not in _CODES:
         raise errors.InvalidArgumentError(

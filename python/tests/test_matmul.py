@@ -93,6 +93,10 @@ def test_errors_name_shapes_and_types():
         matmul(np.zeros((2, 3, 4)), np.zeros((3, 4, 5)))
     with pytest.raises(errors.InvalidArgumentError, match="int64"):
         matmul(np.zeros((2, 3), "i8"), np.zeros((3, 4), "i8"))
+    with pytest.raises(errors.InvalidArgumentError, match="object"):
+        matmul(np.array([[None, 1]]), np.zeros((2, 4)))
+    with pytest.raises(errors.InvalidArgumentError, match="no common type"):
+        matmul(np.zeros((2, 3)), np.zeros((3, 4), "M8[s]"))
     with pytest.raises(errors.InvalidArgumentError, match="dtype=float32"):
         matmul(np.zeros((2, 3)), np.zeros((3, 4)), dtype="f4")
     with pytest.raises(errors.InvalidArgumentError, match="dimension"):
