@@ -31,6 +31,8 @@ def parse():
     p.add_argument("--rounds", type=int, default=5, help="of whatever is timed, in turns (default %(default)s)")
     p.add_argument("--size", type=int, default=1000, help="of the grid for smoothers (default %(default)s)")
     p.add_argument("--threads", type=int, default=0, help="of ours (default: all)")
+    p.add_argument("--clock", default="wall", choices=("wall", "cpu"),
+                   help="of rivals and smoothers; cpu, with --threads 1, where others keep the machine busy")
     p.add_argument("--results", metavar="DIR", help="folder for a JSON file, TSV files and pictures")
     args = p.parse_args()
     args.only = args.only.split(",")
@@ -46,6 +48,7 @@ class Bench:
     def __init__(self, args, holdfast, matrices):
         self.args, self.holdfast, self.matrices = args, holdfast, matrices
         self.tables, self.curves = {}, {}
+        self.now = time.process_time if args.clock == "cpu" else time.perf_counter
 
     def row(self, table, **values):
         """Print and keep a row of a table."""
@@ -168,6 +171,7 @@ def table6(bench):
     """Table 6 and Figure 10: extra iterations to 1e-12 after a quarter of the blocks rested."""
     from relax_sets import RECOVER
     for name, theirs in RECOVER.items():
+        whole = None
         for rest in (0, 10, 20, 30, None):
             history = broken(bench, name, rest, np.random.default_rng(1), 260 if name == "fv1" else 100)
             bench.curve(f"Figure 10, {name}", "no recovery" if rest is None else f"recover-({rest})",
