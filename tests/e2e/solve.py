@@ -208,7 +208,7 @@ def all_or_nothing():
     check(not [n for n in os.listdir(scratch()) if n.startswith(".")], "hidden files are left")
     result = holdfast("solve", hard(), "-o", hard(), code=USAGE)
     check("would be overwritten" in result.err, str(result))
-    result = holdfast("solve", easy(), "-o", scratch("o"), "--report", scratch("o"), code=USAGE)
+    result = holdfast("solve", easy(), "-o", scratch("o"), "--report", scratch("folder.json/../o"), code=USAGE)
     check("two outputs" in result.err, str(result))
 
 

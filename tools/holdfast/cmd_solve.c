@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast solve: read a matrix, solve, write. */
 #include "interrupt.h"
+#include "place.h"
 #include "solve_picture.h"
 #include "solve_progress.h"
 #include "solve_report.h"
@@ -141,7 +142,7 @@ static int spare_inputs(const struct solve_options *o) {
         if (code != EXIT_DONE)
             return code;
         for (int j = 0; j < i && outputs[i]; j++)
-            if (outputs[j] && strcmp(outputs[i], outputs[j]) == 0) {
+            if (place_same(outputs[i], outputs[j])) {
                 tool_error("%s: two outputs cannot be one file; name another", outputs[i]);
                 return EXIT_USAGE;
             }
