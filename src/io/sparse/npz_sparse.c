@@ -42,8 +42,12 @@ static hf_status read_layout(const struct archive *a, char layout[4]) {
     if (snprintf(member, sizeof member, "%s:format", a->path) >= (int)sizeof member)
         return hf_fail(a->job->err, HF_E_IO, "%s: the name is too long", a->job->name);
     const hf_status status = hf_input_open(&in, member, a->job->limit, a->job->err);
-    if (status != HF_OK)
-        return status == HF_E_DATA ? malformed(a, "it holds no array 'format'") : status;
+    if (status == HF_E_DATA) {
+        const hf_error why = *a->job->err;
+        return hf_fail(a->job->err, HF_E_DATA, "%s; a sparse matrix is saved by save_npz",
+                       why.text);
+    }
+    HF_TRY(status);
     const size_t header = in.head_bytes > 10 ? 10u + in.head[8] + 256u * in.head[9] : 0;
     bool fine = header > 10 && header + 3 <= in.head_bytes && header + 12 >= in.head_bytes &&
                 memcmp(in.head, "\x93NUMPY", 6) == 0;
