@@ -76,8 +76,9 @@ typedef enum hf_relax_stop {
     HF_RELAX_STOP_BROKE_DOWN = 7 /* CG or Chebyshev met a direction in which A is not positive */
 } hf_relax_stop;
 
-/* Called after iterations, from the calling thread. Return non-zero to stop. rhs is the column of b
- * at work, residual the estimate of |b - A x| / |b|. */
+/* Called before the first iteration and after each (free timing: after several), from the calling
+ * thread. Return non-zero to stop. rhs is the column of b at work, residual the estimate of
+ * |b - A x| / |b|. */
 typedef int (*hf_relax_progress)(void *user, int64_t rhs, int64_t iteration, double residual);
 
 /* All zero means default. */
