@@ -128,7 +128,7 @@ static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
     result->rhs = count;
     result->columns = c->column;
     result->converged = 1;
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = 0; c->column != NULL && j < count; j++) {
         const hf_relax_column *column = &c->column[j];
         if (j == 0 || column->residual > result->residual) {
             result->residual = column->residual;
@@ -161,7 +161,7 @@ static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
 
 hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_array *x,
                                  hf_relax_result *result) {
-    struct columns c = {NULL};
+    struct columns c = {.column = NULL};
     hf_relax_result filled = {0};
     const hf_status status = solve_all(relax, &c, b, x, &filled);
     if (status == HF_OK && result != NULL) {

@@ -121,7 +121,7 @@ static hf_status solve_batch(hf_context *ctx, const struct hf_relax_system *s, i
             hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for a batch of %lld systems", (long long)batch);
     else
         status = run_batch(ctx, &b, workers, batch);
-    const bool wanted = status == HF_OK && results != NULL;
+    const bool wanted = status == HF_OK && results != NULL && b.results != NULL;
     if (wanted)
         memcpy(results, b.results, result_bytes);
     for (int64_t i = 0; !wanted && b.results != NULL && i < batch; i++)

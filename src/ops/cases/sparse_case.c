@@ -99,7 +99,7 @@ bool hf_sparse_make(struct hf_rng *rng, struct hf_case *c, const struct hf_spars
     const size_t elements = start != NULL ? (size_t)start[n] : 0;
     int32_t *column = hf_case_alloc(c, elements * sizeof *column, false);
     double *value = hf_case_alloc(c, elements * hf_dtype_bytes(shape->dtype), false);
-    if (c->failed)
+    if (c->failed || start == NULL || row == NULL || column == NULL || value == NULL)
         return false;
     for (int64_t i = 0; i < n; i++) {
         (void)row_columns(shape, seed, i, row);
