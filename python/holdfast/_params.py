@@ -14,6 +14,7 @@ INITS = {"k-means++": 0, "k-means||": 1, "random": 2}
 METRICS = {"euclidean": 0, "cosine": 1, "dot": 2}
 PRECISIONS = {"exact": 0, "fast": 1}
 CENTROIDS = {"wide": 0, "same": 1}
+GUARDS = {"off": 1, "detect": 2, "correct": 3, "sampled": 4}
 EMPTY = {"relocate": 0, "split": 1, "keep": 2, "error": 3}
 _ALGORITHMS = {"lloyd": 0, "elkan": 0}
 _OUTPUTS = {"numpy": 0, "like": 1}

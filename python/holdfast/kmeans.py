@@ -31,6 +31,7 @@ _PARAMETERS = (
     "centroids",
     "empty",
     "output",
+    "guard",
 )
 
 
@@ -82,6 +83,9 @@ class KMeans(Estimator):
         centroid as in scikit-learn, takes half of the largest cluster, stays, or ends the fit.
     output : {'numpy', 'like'}, default='numpy'
         'like' gives arrays of the library and the device of the input: torch, CuPy, JAX, Numba.
+    guard : {'correct', 'sampled', 'detect', 'off'}, default='correct'
+        What a fit does about wrong arithmetic: repair it, likewise with checks of a share of the
+        scores, end with an error, or look only at what costs nothing. Checks are those of the CPU.
     progress : callable, tqdm or None, default=None
         Called with a :class:`holdfast.Event` after each iteration; a true value ends the fit. A
         tqdm class, or a bar of it, is advanced.
@@ -136,6 +140,7 @@ class KMeans(Estimator):
         centroids: str = "wide",
         empty: str = "relocate",
         output: str = "numpy",
+        guard: str = "correct",
         progress: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -154,6 +159,7 @@ class KMeans(Estimator):
         self.centroids = centroids
         self.empty = empty
         self.output = output
+        self.guard = guard
         self.progress = progress
 
     # ---- fit
@@ -219,6 +225,7 @@ class KMeans(Estimator):
             empty=_params.one_of("empty", _params.EMPTY, self.empty),
             precision=_params.one_of("precision", _params.PRECISIONS, self.precision),
             store=_params.one_of("centroids", _params.CENTROIDS, self.centroids),
+            guard=_params.one_of("guard", _params.GUARDS, self.guard),
         )
         planned = (opts, (self.device, _params.memory_bytes(self.memory_limit)))
         self._planned = (values, planned)

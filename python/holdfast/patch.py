@@ -20,6 +20,7 @@ _OURS = {
     "centroids",
     "empty",
     "output",
+    "guard",
     "progress",
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define GRAIN 16384 /* labels that one worker looks at, */
+#define LOCAL 1024  /* clusters whose entries a range of rows keeps for itself */
 #define BLOCK 64    /* so many at a time, for the compiler to take vectors */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
@@ -138,8 +139,25 @@ struct booking {
     _Atomic int64_t outside; /* a row whose label is none, -1: no such row */
 };
 
-/* Sums of words wrap, in any order. */
-static void book_row(struct booking *b, int64_t i) {
+/* What a range of rows changes: sums of words wrap, in any order. */
+struct entries {
+    uint64_t word[LOCAL];
+    int64_t count[LOCAL];
+};
+
+/* Between clusters of few: in memory of the range, else in that of all. */
+static void book_into(const struct hf_ledger *l, struct entries *own, int32_t cluster,
+                      uint64_t word, int64_t count) {
+    if (own) {
+        own->word[cluster] += word;
+        own->count[cluster] += count;
+        return;
+    }
+    __atomic_add_fetch(&l->word[cluster], word, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&l->count[cluster], count, __ATOMIC_RELAXED);
+}
+
+static void book_row(struct booking *b, struct entries *own, int64_t i) {
     const struct hf_ledger *l = &b->fit->ledger;
     const int32_t from = l->labels[i];
     const int32_t to = b->fit->labels.host[i];
@@ -147,12 +165,9 @@ static void book_row(struct booking *b, int64_t i) {
         b->outside = i;
         return;
     }
-    if (from >= 0) {
-        __atomic_sub_fetch(&l->word[from], l->hash[i], __ATOMIC_RELAXED);
-        __atomic_sub_fetch(&l->count[from], 1, __ATOMIC_RELAXED);
-    }
-    __atomic_add_fetch(&l->word[to], l->hash[i], __ATOMIC_RELAXED);
-    __atomic_add_fetch(&l->count[to], 1, __ATOMIC_RELAXED);
+    if (from >= 0 && from < b->fit->problem.k)
+        book_into(l, own, from, 0 - l->hash[i], -1);
+    book_into(l, own, to, l->hash[i], 1);
     l->labels[i] = to;
 }
 
@@ -163,23 +178,38 @@ static bool same_block(const int32_t *a, const int32_t *b) {
     return differ == 0;
 }
 
-static void book_range(void *user, int worker, int64_t begin, int64_t end) {
-    struct booking *b = user;
+/* Rows [begin, end); how many have another label than the book. */
+static int64_t book_rows(struct booking *b, struct entries *own, int64_t begin, int64_t end) {
     const int32_t *old = b->fit->ledger.labels;
     const int32_t *now = b->fit->labels.host;
     int64_t changed = 0;
-    (void)worker;
     for (int64_t at = begin; at < end; at += BLOCK) {
         const int64_t stop = end - at < BLOCK ? end : at + BLOCK;
         if (stop - at == BLOCK && same_block(old + at, now + at))
             continue;
         for (int64_t i = at; i < stop; i++)
             if (old[i] != now[i]) {
-                book_row(b, i);
+                book_row(b, own, i);
                 changed++;
             }
     }
-    atomic_fetch_add_explicit(&b->changed, changed, memory_order_relaxed);
+    return changed;
+}
+
+static void book_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct booking *b = user;
+    const struct hf_ledger *l = &b->fit->ledger;
+    const int64_t k = b->fit->problem.k;
+    struct entries own;
+    (void)worker;
+    for (int64_t j = 0; k <= LOCAL && j < k; j++)
+        own.word[j] = 0;
+    for (int64_t j = 0; k <= LOCAL && j < k; j++)
+        own.count[j] = 0;
+    b->changed += book_rows(b, k <= LOCAL ? &own : NULL, begin, end);
+    for (int64_t j = 0; k <= LOCAL && j < k; j++)
+        if (own.word[j] != 0 || own.count[j] != 0)
+            book_into(l, NULL, (int32_t)j, own.word[j], own.count[j]);
 }
 
 /* ---- comparing */
@@ -299,7 +329,8 @@ bool hf_ledger_owe(struct hf_fit *fit) {
 hf_status hf_ledger_check_labels(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    if (!l->block || !hf_guard_checks(ctx, HF_FAULT_LABELS))
+    if (!l->block || !hf_guard_checks(ctx, HF_FAULT_LABELS) ||
+        !hf_guard_checks(ctx, HF_FAULT_SUMS)) /* without which the last ones are not booked */
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
     if (memcmp(l->labels, fit->labels.host, (size_t)fit->problem.n * sizeof *l->labels) == 0)
@@ -342,7 +373,7 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
     if (!fit->ledger.block)
         return HF_OK;
     for (int64_t i = 0; i < count; i++)
-        book_row(&b, moves[i].row);
+        book_row(&b, NULL, moves[i].row);
     HF_TRY(check_booking(fit, &b, -1));
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     return check_sums(fit);
