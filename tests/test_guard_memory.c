@@ -3,14 +3,20 @@
  * without a fault, or, with detect, the fit ends. Each place has its own flips. */
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/guard/distances.h"
 #include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/restarts.h"
 #include "algo/kmeans/workspace.h"
+#include "base/dtype.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/rng.h"
 #include "core/run.h"
+#include "core/array.h"
 #include "guard/guard.h"
 #include <holdfast/holdfast.h>
+#include "ops/reference.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -256,7 +262,133 @@ static void words_flip(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Distances of some rows to some centroids by their definition. */
+static void fill(double *out, const hf_array *x, const hf_array *c, hf_metric metric) {
+    double row[D];
+    double center[D];
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < c->rows; j++) {
+            hf_to_f64(row, hf_array_row(x, i), x->dtype, D);
+            hf_to_f64(center, hf_array_row(c, j), c->dtype, D);
+            const double v = hf_reference_distance(metric, row, center, D);
+            out[i * c->rows + j] = metric == HF_EUCLIDEAN ? sqrt(v) : v;
+        }
+}
+
+/* Right distances are never suspected; a wrong one is put right, two that are exchanged too. */
+static void distances_are_checked(void **state) {
+    (void)state;
+    static double out[200 * K];
+    static double want[200 * K];
+    hf_context *ctx = NULL;
+    const hf_context_opts opts = {.device = "cpu", .threads = 2};
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    make_rows();
+    const hf_array x = hf_array_view(values, HF_F32, 200, D);
+    const hf_array c = hf_array_view(values + 1000 * D, HF_F32, K, D);
+    for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++) {
+        struct hf_distance_book book;
+        struct hf_distance_check check = {
+            .x = &x, .c = &c, .metric = (hf_metric)metric, .out = out, .first = 7};
+        hf_guard_set(ctx, HF_SCHEME_CORRECT, HF_CHECKS_ALL);
+        assert_int_equal(hf_distance_book_open(ctx, &c, check.metric, &book), HF_OK);
+        fill(want, &x, &c, check.metric);
+        memcpy(out, want, sizeof out);
+        assert_int_equal(hf_distance_book_check(ctx, &book, &check), HF_OK);
+        assert_int_equal(ctx->guard.counts.suspected, 0);
+        assert_int_equal(ctx->guard.counts.checked, 200);
+        for (int fault = 0; fault < 4; fault++) {
+            double *at = out + 31 * K + 3;
+            if (fault == 3) {
+                const double other = at[1];
+                at[1] = at[0];
+                at[0] = other;
+            } else {
+                const double wrong[] = {NAN, INFINITY, at[0] * (1 + 0x1p-20)};
+                at[0] = wrong[fault];
+            }
+            assert_int_equal(hf_distance_book_check(ctx, &book, &check), HF_OK);
+            assert_int_equal(ctx->guard.counts.repaired, fault + 1);
+            assert_memory_equal(out, want, sizeof out);
+        }
+        out[5 * K] += 1;
+        hf_guard_set(ctx, HF_SCHEME_DETECT, HF_CHECKS_ALL);
+        assert_int_equal(hf_distance_book_check(ctx, &book, &check), HF_E_CORRUPT);
+        assert_non_null(strstr(hf_last_error(ctx), "row 12"));
+        hf_distance_book_close(&book);
+    }
+    hf_context_destroy(ctx);
+}
+
+/* Work that errs in the turns of a mask. */
+struct erring {
+    uint32_t wrong;
+    int turns;
+    uint64_t value;
+};
+
+static hf_status err(void *user, int turn) {
+    struct erring *e = user;
+    e->turns++;
+    e->value = e->wrong >> turn & 1 ? 100 + (uint64_t)turn : 7;
+    return HF_OK;
+}
+
+static uint64_t value_of(const void *user) { return ((const struct erring *)user)->value; }
+
+static void work_is_repeated(void **state) {
+    (void)state;
+    hf_context *ctx = NULL;
+    assert_int_equal(hf_context_create(&ctx, NULL), HF_OK);
+    const struct hf_repeated work = {
+        .fault = HF_FAULT_MEANS, .run = err, .sign = value_of, .what = "a number"};
+    static const struct {
+        enum hf_scheme scheme;
+        uint32_t without, wrong;
+        hf_status status;
+        int turns, repaired;
+    } cases[] = {
+        {HF_SCHEME_OFF, 0, 1, HF_OK, 1, 0},
+        {HF_SCHEME_CORRECT, HF_CHECK_BIT(HF_FAULT_MEANS), 1, HF_OK, 1, 0},
+        {HF_SCHEME_CORRECT, 0, 0, HF_OK, 2, 0},
+        {HF_SCHEME_CORRECT, 0, 1, HF_OK, 3, 1},
+        {HF_SCHEME_SAMPLED, 0, 2, HF_OK, 4, 1},
+        {HF_SCHEME_CORRECT, 0, 31, HF_E_CORRUPT, 5, 0},
+        {HF_SCHEME_DETECT, 0, 1, HF_E_CORRUPT, 2, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct erring e = {.wrong = cases[i].wrong};
+        hf_guard_set(ctx, cases[i].scheme, HF_CHECKS_ALL & ~cases[i].without);
+        assert_int_equal(hf_guard_repeat(ctx, &work, &e), cases[i].status);
+        assert_int_equal(e.turns, cases[i].turns);
+        assert_int_equal(ctx->guard.counts.repaired, cases[i].repaired);
+        assert_true(cases[i].status != HF_OK || e.value == 7 || cases[i].turns == 1);
+    }
+    hf_context_destroy(ctx);
+}
+
+/* No single word leaves a signature the same, in one piece or by threads. */
+static void signatures(void **state) {
+    (void)state;
+    static uint32_t words[70000];
+    hf_pool *pool = hf_pool_create(2);
+    assert_non_null(pool);
+    for (uint32_t i = 0; i < 70000; i++)
+        words[i] = i * 2654435761u;
+    const uint64_t sign = hf_guard_sign(words, sizeof words);
+    assert_true(sign == hf_guard_sign_by(pool, words, sizeof words));
+    for (uint32_t i = 0; i < 70000; i += 997)
+        for (int bit = 0; bit < 32; bit += 7) {
+            words[i] ^= UINT32_C(1) << bit;
+            assert_true(sign != hf_guard_sign_by(pool, words, sizeof words));
+            words[i] ^= UINT32_C(1) << bit;
+        }
+    hf_pool_destroy(pool);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words_flip)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_flip), cmocka_unit_test(distances_are_checked),
+        cmocka_unit_test(work_is_repeated), cmocka_unit_test(signatures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,37 @@ static void come_and_go(void **state) {
     hf_pool_destroy(NULL);
 }
 
+/* A worker that is left out gets nothing, the caller's too, and the last one cannot be. */
+static void workers_are_left_out(void **state) {
+    (void)state;
+    hf_pool *pool = hf_pool_create(3);
+    assert_non_null(pool);
+    assert_false(hf_pool_exclude(pool, 3, true));
+    assert_false(hf_pool_exclude(pool, -1, true));
+    assert_false(hf_pool_exclude(NULL, 0, true));
+    for (int out = 0; out < 3; out++) {
+        assert_true(hf_pool_exclude(pool, out, true));
+        for (int64_t n = 0; n <= 1000; n = 3 * n + 1) {
+            struct job job = {.n = n, .grain = 7, .workers = 3};
+            job.times = hf_alloc_zero((size_t)n + 1);
+            assert_non_null(job.times);
+            hf_parallel_for(pool, n, job.grain, work, &job);
+            assert_int_equal(atomic_load(&job.errors), 0);
+            assert_int_equal(job.done[out], 0);
+            for (int64_t i = 0; i < n; i++)
+                assert_int_equal(job.times[i], 1);
+            hf_free(job.times);
+        }
+        check_loop(pool, 500, 3);
+        assert_true(hf_pool_exclude(pool, out, false));
+    }
+    assert_true(hf_pool_exclude(pool, 0, true));
+    assert_true(hf_pool_exclude(pool, 2, true));
+    assert_false(hf_pool_exclude(pool, 1, true));
+    check_loop(pool, 500, 3);
+    hf_pool_destroy(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_once),
@@ -162,6 +193,7 @@ int main(void) {
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(workers_run_together),
         cmocka_unit_test(come_and_go),
+        cmocka_unit_test(workers_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,24 @@ def every_init():
 
 
 @test
+def guards():
+    """The same bits with each scheme; the report says which checks were made."""
+    files = set()
+    for guard in ("off", "detect", "correct", "sampled"):
+        out = scratch("guard-" + guard)
+        report = fit(data(), "-k", 6, "--guard", guard, "--device", "cpu", out=out)
+        equal((report["guard"]["scheme"], report["options"]["guard"]), (guard, guard))
+        equal(report["guard"]["suspected"], 0)
+        check(("sums" in report["guard"]["checks"]) == (guard != "off"), "checks of " + guard)
+        files.add((report["files"]["labels.npy"]["crc32"], report["files"]["centroids.npy"]["crc32"]))
+    equal(len(files), 1)
+    report = fit(data(), "-k", 6, "--device", "cpu", out=scratch("guard-less"), env={"HF_GUARD_WITHOUT": "sums,means"})
+    check("counts" in report["guard"]["checks"] and "sums" in report["guard"]["not_made"], "left out")
+    refused = holdfast("kmeans", data(), "-k", 6, "--device", "cpu", env={"HF_GUARD_WITHOUT": "sum"}, code=None)
+    check(refused.code != 0 and "no check called 'sum'" in refused.err, "a wrong name is refused")
+
+
+@test
 def init_from_file():
     start = write_npy(scratch("start.npy"), ROWS[:6])
     for options in (["-k", 6], []):  # the file knows K

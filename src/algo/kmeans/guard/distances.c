@@ -117,7 +117,8 @@ static bool differs(const struct looking *l, int64_t i) {
         for (int64_t j = 0; j < k; j++)
             have += b->weight[j] * out[j];
     }
-    return !(fabs(have - want) <= 8 * (double)(c->x->cols + k + 16) * ROUNDING * size);
+    const double bound = 8 * (double)(c->x->cols + k + 16) * ROUNDING * size;
+    return !(fabs(have - want) <= bound && isfinite(bound));
 }
 
 /* The row once more, element by element; how many were wrong. */
