@@ -296,7 +296,7 @@ static uint64_t sign_inertia(const void *user) {
            (a->distances ? 3 * hf_guard_sign_by(hf_ctx_pool(m->p->ctx), a->distances, bytes) : 0);
 }
 
-/* Distances of a panel, and their sum added to that of all: twice where the call makes the check. */
+/* Distances of a panel, their sum added to that of all: twice where the call makes the check. */
 static hf_status measure(struct predict *p, const struct hf_inertia_args *args) {
     struct measuring m = {.p = p, .args = args};
     const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * With weights w_j, S = sum w_j (c_j - m), V = sum w_j |c_j - m|^2 and W = sum w_j, for any m
  *   sum w_j |x - c_j|^2 = W |x - m|^2 - 2 (x - m).S + V.
- * All three parts of the right are at most twice the left, and each is computed with a relative
- * error of at most about (d + k) roundings; so is the left, whose terms are positive. Inner products
- * and cosines are linear in the centroid, with errors relative to the sum of absolute values. */
+ * Each part is computed with an error of at most about (d + k) roundings of its size, and so is the
+ * left, whose terms are positive; 2 |(x - m).S| is at most the sum of the other two sizes. Inner
+ * products and cosines are linear in the centroid, with errors relative to the sum of absolute
+ * values. */
 #include "algo/kmeans/guard/distances.h"
 #include "base/dtype.h"
 #include "base/mem.h"

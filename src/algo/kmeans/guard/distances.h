@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Are the distances of a row to all centroids right? A weighted sum of them follows from the row and
- * two sums over the centroids, at a k-th of the work. */
+ * Are the distances of a row to all centroids right? A weighted sum of them follows from the row
+ * and two sums over the centroids, at a k-th of the work. */
 #ifndef HF_GUARD_DISTANCES_H
 #define HF_GUARD_DISTANCES_H
 
@@ -24,8 +24,7 @@ hf_status hf_distance_book_open(hf_context *ctx, const hf_array *centroids, hf_m
                                 struct hf_distance_book *book);
 void hf_distance_book_close(struct hf_distance_book *book);
 
-/* What op distance has written for the rows of x, and which of them do not count (bad, may be NULL).
- */
+/* What op distance has written for the rows of x, and which of them do not count (bad, or NULL). */
 struct hf_distance_check {
     const hf_array *x, *c;
     hf_metric metric;
