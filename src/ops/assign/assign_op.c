@@ -6,7 +6,7 @@
 #define PACKED_TILE 32                   /* rows of a tile, at most */
 #define PACKED_STEP 32                   /* features of a step, at most */
 #define PACKED_FEATURE 4                 /* bytes of a feature: float32, or two bf16 parts */
-#define PACKED_NORMS 16 /* |x|^2, loss, unit, and the sum of words */
+#define PACKED_NORMS 16                  /* |x|^2, loss, unit, and the sum of words */
 #define SWEEP_MORE 16                    /* centroids: the last group of a sweep is half empty */
 #define SWEEP_BOUNDS 1000                /* units: making the bounds that a sweep needs */
 #define FUSED_BYTES ((int64_t)512 << 10) /* sums up to this size stay in cache */

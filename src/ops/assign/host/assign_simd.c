@@ -14,8 +14,8 @@
 #endif
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
-#include "ops/assign/host/guard_open.h"
-#include "ops/assign/host/guard_verdict.h"
+#include "ops/assign/host/guard/guard_open.h"
+#include "ops/assign/host/guard/guard_verdict.h"
 #include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/prepare.h"
 #include "ops/assign/host/project.h"

@@ -9,7 +9,7 @@
 #include "device/host/isa.h"
 #include "ops/assign/assign.h"
 #include "ops/assign/host/bound.h"
-#include "ops/assign/host/guard_job.h"
+#include "ops/assign/host/guard/guard_job.h"
 #include "ops/reference.h"
 #include <stdatomic.h>
 
@@ -86,7 +86,7 @@ struct block {
     float *norm2;  /* |x'|^2 */
     float *loss;   /* |stored x' - x'|; NULL: bound.eps covers it */
     float *unit;   /* int16: what 1 in the stored row stands for */
-    int32_t *word; /* sums of the words above (host/guard_words.h) */
+    int32_t *word; /* sums of the words above (host/guard/guard_words.h) */
     float *best;   /* largest score so far; tile_collect() reads the row's threshold here */
     float *next;   /* second largest */
     int32_t *arg;  /* centroid of the largest */

@@ -10,7 +10,7 @@
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
-#include "ops/assign/host/guard_prepare.h"
+#include "ops/assign/host/guard/guard_prepare.h"
 #include "ops/assign/host/job.h"
 #include <math.h>
 #include <stddef.h>

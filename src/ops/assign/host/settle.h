@@ -5,8 +5,8 @@
 #define HF_ASSIGN_SETTLE_H
 
 #include "ops/assign/host/differences.h"
-#include "ops/assign/host/guard_labels.h"
-#include "ops/assign/host/guard_moves.h"
+#include "ops/assign/host/guard/guard_labels.h"
+#include "ops/assign/host/guard/guard_moves.h"
 #include "ops/assign/host/strike.h"
 #include "ops/update/update_row.h"
 #include <float.h>
@@ -54,7 +54,8 @@ ALWAYS_INLINE struct scored load_scored(const struct job *job, const struct pack
     r.best = vf_load(b->best + slot);
     r.loss = b->loss ? vf_load(b->loss + slot) : vf_set1(0);
     /* a protected call does not lean on one word of memory */
-    r.best_length = job->guard.scores ? vf_set1(f->cmax) : vf_gather(p->length, arg);
+    r.best_length =
+        TILE_HAS_GUARD && job->guard.scores ? vf_set1(f->cmax) : vf_gather(p->length, arg);
     r.best_loss = scores_stored(job) ? vf_gather(p->loss, arg) : vf_set1(0);
     const vf moved = scores_stored(job) ? r.loss : vf_set1(0);
     r.q_up = vf_fma(moved, vf_fma(two, r.norm, moved), x_up);
@@ -95,7 +96,7 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
 /* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 without checks
  * of scores. */
 ALWAYS_INLINE vf guard_width(const struct job *job, vf norm) {
-    if (!job->guard.scores)
+    if (!TILE_HAS_GUARD || !job->guard.scores)
         return vf_set1(0);
     return vf_fma(vf_set1(job->guard.width), job_reach(job, norm), vf_set1(job->bound.eta));
 }

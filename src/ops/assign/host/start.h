@@ -5,7 +5,7 @@
 #define HF_ASSIGN_START_H
 
 #include "ops/assign/host/dense.h"
-#include "ops/assign/host/guard_words.h"
+#include "ops/assign/host/guard/guard_words.h"
 #include "ops/assign/host/packed_rows.h"
 #include "ops/assign/host/project.h"
 #include "ops/assign/host/settle.h"

@@ -20,7 +20,7 @@
 #define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
 #define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound small */
 
-#include "ops/assign/host/guard_tiles.h"
+#include "ops/assign/host/guard/guard_tiles.h"
 
 #if VREGS == 32
 #define TILE_NAME "f32_32x12"

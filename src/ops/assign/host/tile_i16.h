@@ -11,7 +11,7 @@
 
 #include "ops/assign/host/job.h"
 #include "ops/assign/host/candidates.h"
-#include "ops/assign/host/guard_tiles.h"
+#include "ops/assign/host/guard/guard_tiles.h"
 #include "ops/assign/host/strike.h"
 #include <math.h>
 

@@ -8,7 +8,7 @@
 
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/exact.h"
-#include "ops/assign/host/guard_labels.h"
+#include "ops/assign/host/guard/guard_labels.h"
 #include <math.h>
 
 /* The label of a row by reference distances to all centroids. */

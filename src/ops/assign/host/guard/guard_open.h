@@ -5,7 +5,7 @@
 #define HF_ASSIGN_GUARD_OPEN_H
 
 #include "ops/assign/host/differences.h"
-#include "ops/assign/host/guard_moves.h"
+#include "ops/assign/host/guard/guard_moves.h"
 
 /* May float64 sums, in any order, of these candidates refute that the slot's label is the nearest?
  * 0: no, 1: yes or they are too close. */

@@ -41,8 +41,8 @@ struct guard_pack {
 /* The scheme of a call. */
 struct guard {
     uint32_t checks;      /* HF_CHECK_BIT()s; 0: off */
-    int words;            /* packed rows are summed up: host/guard_words.h */
-    int labels;           /* labels are summed up: host/guard_labels.h */
+    int words;            /* packed rows are summed up: host/guard/guard_words.h */
+    int labels;           /* labels are summed up: host/guard/guard_labels.h */
     int scores;           /* the tiles compute what the checks of scores need */
     int correct;          /* 0: findings are told, 1: repaired */
     int share;            /* scores of one tile in so many are tested, */

@@ -8,8 +8,8 @@
 #define HF_ASSIGN_GUARD_TILES_H
 
 #include "ops/assign/host/candidates.h"
-#include "ops/assign/host/guard_tell.h"
-#include "ops/assign/host/guard_words.h"
+#include "ops/assign/host/guard/guard_tell.h"
+#include "ops/assign/host/guard/guard_words.h"
 #include "ops/assign/host/strike.h"
 #include <math.h>
 

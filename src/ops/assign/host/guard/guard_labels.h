@@ -6,7 +6,7 @@
 #ifndef HF_ASSIGN_GUARD_LABELS_H
 #define HF_ASSIGN_GUARD_LABELS_H
 
-#include "ops/assign/host/guard_tell.h"
+#include "ops/assign/host/guard/guard_tell.h"
 #include "ops/assign/host/job.h"
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Verdicts: a row that a check suspects has its label from float64 by now. The tiles compute it once
- * more, in the same lane of the same worker. Its bits tell a fault from rounding without another
- * threshold: the unit is deterministic, so other bits are a fault that went away, and the same bits
- * are rounding unless no rounding can be so large. */
+ * Verdicts: a row that a check suspects has its label from float64 by now. The tiles compute it
+ * once more, in the same lane of the same worker. Its bits tell a fault from rounding without
+ * another threshold: the unit is deterministic, so other bits are a fault that went away, and the
+ * same bits are rounding unless no rounding can be so large. */
 #ifndef HF_ASSIGN_GUARD_VERDICT_H
 #define HF_ASSIGN_GUARD_VERDICT_H
 
-#include "ops/assign/host/guard_open.h"
-#include "ops/assign/host/guard_prepare.h"
+#include "ops/assign/host/guard/guard_open.h"
+#include "ops/assign/host/guard/guard_prepare.h"
 #include "ops/assign/host/prepare.h"
 #include "ops/assign/host/start.h"
 
