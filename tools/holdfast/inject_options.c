@@ -76,25 +76,31 @@ static const struct argp_option table[] = {
     {"list", KEY_LIST, NULL, 0, "List places, acts and models, and do nothing else", 3},
     {0}};
 
+/* The kernel of that name, of all ops. */
+static bool find_kernel(const char *name, hf_dev_kernel *kernel) {
+    hf_dev_op op;
+    for (int i = 0; hf_dev_op_at(i, &op); i++)
+        for (int j = 0; hf_dev_kernel_at(op.name, j, kernel); j++)
+            if (strcmp(kernel->name, name) == 0)
+                return true;
+    return false;
+}
+
 /* As HF_KERNEL_<OP> of the environment does. */
 static void set_kernel(struct inject_options *o, struct argp_state *state, const char *text) {
-    hf_dev_op op;
     hf_dev_kernel kernel;
-    for (int i = 0; hf_dev_op_at(i, &op); i++)
-        for (int j = 0; hf_dev_kernel_at(op.name, j, &kernel); j++) {
-            char name[64];
-            if (strcmp(kernel.name, text) != 0)
-                continue;
-            if (!kernel.runs_here)
-                argp_error(state, "--kernel %s: %s", text, kernel.why_not);
-            snprintf(name, sizeof name, "HF_KERNEL_%s", op.name);
-            for (char *c = name; *c; c++)
-                *c = (char)toupper(*c);
-            (void)setenv(name, text, 1);
-            o->kernel = text;
-            return;
-        }
-    argp_error(state, "--kernel %s: there is no such kernel; 'holdfast info' lists them", text);
+    char name[64];
+    if (!find_kernel(text, &kernel)) {
+        argp_error(state, "--kernel %s: there is no such kernel; 'holdfast info' lists them", text);
+        return;
+    }
+    if (!kernel.runs_here)
+        argp_error(state, "--kernel %s: %s", text, kernel.why_not);
+    snprintf(name, sizeof name, "HF_KERNEL_%s", kernel.op);
+    for (char *c = name; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    (void)setenv(name, text, 1);
+    o->kernel = text;
 }
 
 static void set_shard(struct inject_options *o, struct argp_state *state, const char *text) {

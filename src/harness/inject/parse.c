@@ -97,7 +97,7 @@ static bool read_name(const struct reader *r, const char *key, const char *text,
                       size_t bytes) {
     if (*text == '\0' || strlen(text) >= bytes)
         return refuse(r, "%s=%s: a name of 1 to %zu letters is needed", key, text, bytes - 1);
-    strcpy(out, text);
+    memcpy(out, text, strlen(text) + 1);
     return true;
 }
 
@@ -196,7 +196,7 @@ bool hf_fault_parse(const char *line, struct hf_fault_site *site, char *why, siz
     if (strlen(line) >= sizeof copy)
         return refuse(&r, "the line has %zu characters, %zu are the most", strlen(line),
                       sizeof copy - 1);
-    strcpy(copy, line);
+    memcpy(copy, line, strlen(line) + 1);
     for (int number = 1;; number++) {
         char *word = strtok_r(rest, " \t\r\n", &rest);
         if (!word)

@@ -3,11 +3,16 @@
  * op id. */
 #include "core/kernel.h"
 #include "core/op.h"
+
+#ifdef HF_ISA_HEADER
+#define STRUCK_VECTORS 1
+#undef HF_ISA_HEADER /* names are all that is needed here */
+#endif
 #include "device/host/isa.h"
 
 extern const struct hf_kernel_table *const HF_ISA_NAME(hf_struck_tables)[HF_OP_COUNT];
 
-#ifdef HF_ISA_HEADER
+#ifdef STRUCK_VECTORS
 
 #define STRUCK(S) S(ASSIGN, assign) S(UPDATE, update) S(INERTIA, inertia) S(MEANS, means)
 

@@ -69,8 +69,15 @@ static bool seal_clean(struct hf_trial *trial, hf_kmeans_result *r) {
            trial->clean.history && trial->rows;
 }
 
+static bool same_bits(double a, double b) {
+    uint64_t bits[2];
+    memcpy(&bits[0], &a, sizeof a);
+    memcpy(&bits[1], &b, sizeof b);
+    return bits[0] == bits[1];
+}
+
 static bool same_result(const hf_kmeans_result *a, const hf_kmeans_result *b) {
-    return a->stop == b->stop && memcmp(&a->inertia, &b->inertia, sizeof a->inertia) == 0 &&
+    return a->stop == b->stop && same_bits(a->inertia, b->inertia) &&
            memcmp(a->labels, b->labels, labels_bytes(a)) == 0 &&
            memcmp(a->centroids.data, b->centroids.data, centers_bytes(a)) == 0 &&
            memcmp(a->sizes, b->sizes, (size_t)a->k * sizeof(int64_t)) == 0;
@@ -81,8 +88,8 @@ static bool same_path(const hf_kmeans_result *a, const hf_kmeans_result *b) {
         return false;
     for (int i = 0; i < a->iterations; i++)
         if (a->history[i].changed != b->history[i].changed ||
-            memcmp(&a->history[i].inertia, &b->history[i].inertia, sizeof(double)) != 0 ||
-            memcmp(&a->history[i].shift, &b->history[i].shift, sizeof(double)) != 0)
+            !same_bits(a->history[i].inertia, b->history[i].inertia) ||
+            !same_bits(a->history[i].shift, b->history[i].shift))
             return false;
     return true;
 }
