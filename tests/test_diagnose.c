@@ -130,6 +130,9 @@ static void test_not_run(void **state) {
     opts = (hf_diagnose_opts){.cores = nowhere, .core_count = 0};
     assert_int_equal(hf_diagnose(&opts, &last), HF_E_ARG);
     assert_int_equal(last.verdict, HF_VERDICT_NOT_RUN);
+    opts = (hf_diagnose_opts){.plant = 32001};
+    assert_int_equal(hf_diagnose(&opts, &last), HF_E_ARG);
+    assert_non_null(strstr(last.text, "core 32000"));
     opts = (hf_diagnose_opts){.interval_s = -1};
     assert_int_equal(hf_diagnose(&opts, &last), HF_E_ARG);
 }

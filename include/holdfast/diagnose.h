@@ -60,7 +60,8 @@ typedef struct hf_diagnose_opts {
 /* Test until told to end. The calling thread visits the cores and does all the work. `last` is the
  * last test that was not passed, else the last; it is written whatever is returned. opts may be
  * NULL. HF_OK: all tests were passed. HF_E_CORRUPT: one failed. HF_E_CANCELLED: one did not run.
- * HF_E_ARG, HF_E_NOMEM: nothing was tested, `last` says NOT_RUN. */
+ * HF_E_ARG (also: a plant on a core that is not tested), HF_E_NOMEM: nothing was tested, `last`
+ * says NOT_RUN. */
 HF_API hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last);
 
 /* The most replicas of a vote. */

@@ -187,7 +187,7 @@ static int run_periodic(struct diagnose *d) {
         return interrupt_seen() ? EXIT_INTERRUPTED : EXIT_DONE;
     if (last.number == 0)
         tool_error("%s", last.text);
-    return status == HF_E_CORRUPT ? EXIT_CORRUPT : EXIT_NOT_RUN;
+    return status == HF_E_CORRUPT ? EXIT_CORRUPT : status == HF_E_ARG ? EXIT_USAGE : EXIT_NOT_RUN;
 }
 
 int cmd_diagnose(int argc, char **argv) {

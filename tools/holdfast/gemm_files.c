@@ -204,6 +204,13 @@ static int write_one(const char *folder, const char *name, const struct gemm_cam
     return EXIT_FAILED;
 }
 
+int make_campaign_folder(const char *folder) {
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+        return EXIT_DONE;
+    tool_error("cannot make the folder %s: %s", tool_name_text(folder), strerror(errno));
+    return EXIT_FAILED;
+}
+
 int write_campaign(const struct gemm_campaign *c, const char *folder) {
     static const struct {
         const char *name;
@@ -213,10 +220,6 @@ int write_campaign(const struct gemm_campaign *c, const char *folder) {
                  {"timing.tsv", write_timing},
                  {"report.md", write_report},
                  {"report.json", write_json}};
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        tool_error("cannot make the folder %s: %s", tool_name_text(folder), strerror(errno));
-        return EXIT_FAILED;
-    }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const int code = write_one(folder, files[i].name, c, files[i].write);
         if (code != EXIT_DONE)

@@ -244,7 +244,9 @@ int inject_gemm(int argc, char **argv) {
     const hf_status status = hf_context_create(&ctx, &in.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
-    const int code = run(ctx, &in);
+    int code = in.folder ? make_campaign_folder(in.folder) : EXIT_DONE;
+    if (code == EXIT_DONE)
+        code = run(ctx, &in);
     hf_context_destroy(ctx);
     return code;
 }

@@ -181,6 +181,18 @@ static hf_status choose_cores(struct diagnosis *d, hf_diagnosis *last) {
     return HF_OK;
 }
 
+/* A fault that nobody meets would prove nothing. */
+static hf_status check_plant(const struct diagnosis *d, hf_diagnosis *last) {
+    for (int c = 0; c < d->cores; c++)
+        if (d->opts->plant == 0 || d->core[c] == d->opts->plant - 1)
+            return HF_OK;
+    (void)snprintf(last->text, sizeof last->text,
+                   "nothing was tested: core %d, where a fault is to be planted, is none of those "
+                   "to be tested",
+                   d->opts->plant - 1);
+    return HF_E_ARG;
+}
+
 hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last) {
     static const hf_diagnose_opts defaults = {.tests = 1};
     struct diagnosis d = {.opts = opts != NULL ? opts : &defaults};
@@ -191,6 +203,7 @@ hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last) {
         return HF_E_ARG;
     }
     HF_TRY(choose_cores(&d, last));
+    HF_TRY(check_plant(&d, last));
     const hf_context_opts one = {.device = "cpu", .threads = 1};
     hf_status status = hf_context_create(&d.ctx, &one);
     if (status != HF_OK) {
