@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast diagnose: the periodic test, in the foreground, and a product by replicas. */
 #include "cores.h"
-#include "diagnose.h"
+#include "diagnose_tool.h"
 #include "interrupt.h"
 #include "tool.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast replay: the same fit again, on other cores. Every number of an iteration has the same
- * bits on every machine, so that the first that differs is where one of the two computed wrongly. */
+ * bits on every machine, so the first that differs is where one of the two computed wrongly. */
 #include "cores.h"
 #include "tool.h"
 

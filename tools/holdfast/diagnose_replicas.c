@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast diagnose A.npy B.npy: a product by replicas and a vote. */
-#include "diagnose.h"
+#include "diagnose_tool.h"
 #include "tool.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The options of holdfast diagnose, and its second half. */
-#ifndef DIAGNOSE_H
-#define DIAGNOSE_H
+#ifndef DIAGNOSE_TOOL_H
+#define DIAGNOSE_TOOL_H
 
 #include <holdfast/diagnose.h>
 #include <stdbool.h>
