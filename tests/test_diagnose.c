@@ -75,7 +75,7 @@ static void test_interval(void **state) {
     hf_diagnosis last;
     int core[1];
     assert_true(hf_affinity_cores(core, 1) >= 1);
-    const hf_diagnose_opts opts = {.interval_s = 20,
+    const hf_diagnose_opts opts = {.interval_s = 200,
                                    .tests = 1,
                                    .cores = core,
                                    .core_count = 1,

@@ -29,15 +29,25 @@ static void on_part(void *user, const hf_dev_screen_part *part) {
     s->not_run += part->verdict == HF_DEV_NOT_RUN;
 }
 
+/* As long as it takes to ask every kernel, on a machine that may be slow. */
+static void screen_whole(hf_dev_screen_opts *opts, hf_dev_screen_result *r) {
+    struct seen *s = opts->user;
+    for (opts->seconds = 0.5; opts->seconds < 60; opts->seconds *= 4) {
+        *s = (struct seen){0};
+        assert_int_equal(hf_dev_screen(opts, r), HF_OK);
+        if (r->not_run == 0)
+            return;
+    }
+    fail_msg("%lld parts did not run", (long long)r->not_run);
+}
+
 static void test_right(void **state) {
     (void)state;
     struct seen s = {0};
     hf_dev_screen_result r;
-    const hf_dev_screen_opts opts = {
-        .seconds = 0.5, .op = "gemm_es", .finding = on_finding, .part = on_part, .user = &s};
-    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    hf_dev_screen_opts opts = {.op = "gemm_es", .finding = on_finding, .part = on_part, .user = &s};
+    screen_whole(&opts, &r);
     assert_int_equal(r.wrong, 0);
-    assert_int_equal(r.not_run, 0);
     assert_int_equal(s.findings, 0);
     assert_true(r.right > 0 && r.runs >= r.right && s.parts == r.right + r.not_here);
 }
@@ -49,16 +59,15 @@ static void test_planted(void **state) {
     hf_dev_screen_result r;
     int core[2] = {0};
     const int cores = hf_affinity_cores(core, 2) < 2 ? 1 : 2;
-    const hf_dev_screen_opts opts = {.seconds = 0.5,
-                                     .op = "gemm_es",
-                                     .cores = core,
-                                     .core_count = cores,
-                                     .plant = core[cores - 1] + 1,
-                                     .plant_kernel = "gemm_es_ref",
-                                     .finding = on_finding,
-                                     .part = on_part,
-                                     .user = &s};
-    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    hf_dev_screen_opts opts = {.op = "gemm_es",
+                               .cores = core,
+                               .core_count = cores,
+                               .plant = core[cores - 1] + 1,
+                               .plant_kernel = "gemm_es_ref",
+                               .finding = on_finding,
+                               .part = on_part,
+                               .user = &s};
+    screen_whole(&opts, &r);
     assert_int_equal(r.wrong, 1);
     assert_true(s.findings > 0);
     assert_int_equal(s.core, core[cores - 1]);

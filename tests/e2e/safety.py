@@ -9,6 +9,7 @@ import tempfile
 import numpy as np
 
 HOLDFAST = os.environ["HOLDFAST"]
+CORE = str(min(os.sched_getaffinity(0)))
 
 
 def run(*words, code=0):
@@ -35,10 +36,10 @@ def inject(folder):
 
 def periodic():
     assert run("diagnose").stdout.startswith("PASS test 1")
-    done = run("diagnose", "--plant", "0", "--safe-state", "echo state $HOLDFAST_VERDICT",
-               "--cores", "0", code=5)
+    done = run("diagnose", "--plant", CORE, "--safe-state", "echo state $HOLDFAST_VERDICT",
+               "--cores", CORE, code=5)
     assert "state fail" in done.stdout and "FAIL test 1" in done.stdout
-    tests = run("diagnose", "--interval", "5", "--tests", "1", "--json").stdout.splitlines()
+    tests = run("diagnose", "--interval", "60", "--tests", "1", "--json").stdout.splitlines()
     assert [json.loads(t)["verdict"] for t in tests] == ["pass"]
     assert "NOT RUN" in run("diagnose", "--cores", "4000", code=6).stdout
     run("diagnose", "--cores", "0-", code=2)
@@ -77,7 +78,7 @@ def replay(folder):
     run("kmeans", data, "-k", "7", "--seed", "3", "--n-init", "2", "-q", "-o", result)
     report = os.path.join(result, "report.json")
     assert "and so are the files" in run("replay", report, "--threads", "1").stdout
-    same = json.loads(run("replay", report, "--cores", "0", "--json").stdout)
+    same = json.loads(run("replay", report, "--cores", CORE, "--json").stdout)
     assert same["same"] and same["iterations"] == same["iterations_again"] > 2
     changed = json.load(open(report))
     changed["history"][2]["shift"] *= 1 + 2 ** -52
@@ -93,14 +94,21 @@ def replay(folder):
 
 
 def screen():
-    done = run("screen", "--seconds", "1", "--op", "gemm_es", "--busy-ok", "--format", "json", "-q")
+    """On a machine that is busy with other tests a second may not be enough for all kernels: code 6."""
+    words = ("screen", "--op", "gemm_es", "--busy-ok", "--format", "json", "-q", "--seconds")
+    for seconds in ("1", "4", "16"):
+        done = subprocess.run([HOLDFAST, *words, seconds], capture_output=True, text=True, timeout=300)
+        if done.returncode != 6:
+            break
+    assert done.returncode == 0, (done.stdout, done.stderr)
     found = json.loads(done.stdout)
     assert found["wrong"] == 0 and found["not_run"] == 0 and found["right"] > 0
-    done = run("screen", "--seconds", "1", "--op", "gemm_es", "--format", "tap", "--plant", "0", "-q",
+    done = run("screen", "--seconds", "1", "--op", "gemm_es", "--format", "tap", "--plant", CORE, "-q",
                code=5)
     lines = done.stdout.splitlines()
-    wrong = [s for s in lines if s.startswith("not ok")]
-    assert lines[0] == "TAP version 13" and wrong and all(s.endswith("on core 0") for s in wrong)
+    wrong = [lines[i - 2] for i, s in enumerate(lines) if s == "  verdict: wrong"]
+    assert lines[0] == "TAP version 13" and wrong
+    assert all(s.startswith("not ok") and s.endswith(f"on core {CORE}") for s in wrong)
     assert any(s.startswith("1..") for s in lines)
     run("screen", "--level", "endless", code=2)
 
