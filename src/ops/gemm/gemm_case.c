@@ -22,10 +22,10 @@ enum {
     HOSTILE
 }; /* of hf_data_pick() */
 
-#define OLD_C 77          /* stream of the numbers that C holds before */
-#define CHECKED_ELEMENT 7 /* every so many elements one is compared with the truth */
+#define OLD_C 77           /* stream of the numbers that C holds before */
+#define CHECKED_ELEMENT 29 /* every so many elements one is compared with the truth */
 #define TAILS 84
-#define MIDDLES 42
+#define MIDDLES 28
 
 static const hf_dtype types[][2] = {{HF_F32, HF_F32}, {HF_F64, HF_F64},   {HF_F16, HF_F16},
                                     {HF_F16, HF_F32}, {HF_BF16, HF_BF16}, {HF_BF16, HF_F32},
@@ -57,7 +57,7 @@ static bool pick_shape(int64_t id, hf_gemm_args *args) {
         edge = edges[id / TYPES];
     } else if ((id -= EDGES * TYPES) >= TAILS) {
         id -= TAILS;
-        most = 130;
+        most = 100;
         if (id >= MIDDLES) {
             id -= MIDDLES;
             if (id >= LARGE * TYPES)
