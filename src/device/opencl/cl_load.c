@@ -3,12 +3,12 @@
  * the library depends on it. */
 #include "device/opencl/cl_load.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PLATFORMS 16
 #define TEXT 8192 /* of a device's own words: extensions are many */
@@ -188,15 +188,10 @@ const struct hf_cl_info *hf_cl_at(int i) {
 }
 
 static bool contains(const char *text, const char *part) {
-    for (; *text != '\0'; text++) {
-        size_t i = 0;
-        while (part[i] != '\0' &&
-               tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
-            i++;
-        if (part[i] == '\0')
-            return true;
-    }
-    return false;
+    const size_t bytes = strlen(part);
+    while (*text != '\0' && strncasecmp(text, part, bytes) != 0)
+        text++;
+    return *text != '\0';
 }
 
 int hf_cl_find(const char *text) {
