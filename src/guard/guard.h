@@ -18,7 +18,7 @@ uint32_t hf_guard_number(hf_context *ctx, const struct hf_kernel *kernel);
 
 /* A call begins: its scheme, all checks but those that HF_GUARD_WITHOUT names ("sums,labels"), its
  * counters from 0. on_fault may be NULL. HF_E_ARG: no such guard, or a name of no check. */
-hf_status hf_guard_begin(hf_context *ctx, hf_guard guard, hf_on_fault on_fault, void *user);
+hf_status hf_guard_begin(hf_context *ctx, hf_guard asked, hf_on_fault on_fault, void *user);
 
 /* The same without the environment: for tests, and for measuring what a check is worth. */
 void hf_guard_set(hf_context *ctx, enum hf_scheme scheme, uint32_t checks);

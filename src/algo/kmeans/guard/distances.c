@@ -134,7 +134,7 @@ static int64_t look_again(const struct looking *l, int64_t i) {
         hf_to_f64(vectors + d, hf_array_row(c->c, j), c->c->dtype, d);
         double v = hf_reference_distance(c->metric, vectors, vectors + d, d);
         v = c->metric == HF_EUCLIDEAN ? sqrt(v) : v;
-        if (memcmp(&v, out, sizeof v) == 0)
+        if (hf_guard_sign(&v, sizeof v) == hf_guard_sign(out, sizeof v)) /* the same bits */
             continue;
         wrong++;
         if (l->repair)

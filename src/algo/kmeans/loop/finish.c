@@ -162,7 +162,7 @@ static hf_status check_inertia(const struct finish *f) {
     if (!f->twice)
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_INERTIA, f->fit->problem.n);
-    if (memcmp(&first, &second, sizeof first) == 0)
+    if (hf_guard_sign(&first, sizeof first) == hf_guard_sign(&second, sizeof second))
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_INERTIA, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
