@@ -30,7 +30,7 @@ binutils c:objdump
 libblas-test l:blas/xblat3d
 ocl-icd-libopencl1 l:libOpenCL.so.1
 pocl-opencl-icd f:/etc/OpenCL/vendors/pocl.icd
-opencl-c-headers h:CL/cl.h"
+opencl-c-headers h:CL/cl.h
 libpetsc-real-dev h:petsc"
 docs_packages="
 doxygen c:doxygen"
