@@ -48,7 +48,12 @@ static struct guard_sweep guard_replay(const struct job *job, struct worker *w,
     return sweep;
 }
 
-static int guard_same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
+static int guard_same_bits(float a, float b) {
+    uint32_t bits[2];
+    memcpy(&bits[0], &a, sizeof a);
+    memcpy(&bits[1], &b, sizeof b);
+    return bits[0] == bits[1];
+}
 
 /* No rounding is as large as this sum (docs/numerics/guard.md). */
 static int guard_impossible(const struct guard_sweep *s, int slot, float z) {
