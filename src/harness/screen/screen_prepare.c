@@ -36,7 +36,7 @@ static bool make_bench(const struct screen *s, const struct hf_subject *subject,
     const hf_dev_shape shape = hf_key_shape(&key);
     const struct hf_problem problem = {.shape = &shape, .seed = s->opts->seed};
     return subject->cases->make_bench != NULL &&
-           hf_problem_make(subject, &problem, c, &err) == HF_OK && hf_case_seal(c, true) &&
+           hf_problem_make(subject, &problem, c, &err) == HF_OK &&
            snprintf(c->name, sizeof c->name, "the benchmark problem of %s", subject->op->name) > 0;
 }
 
