@@ -9,6 +9,7 @@
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/exact.h"
 #include "ops/assign/host/guard/guard_labels.h"
+#include <float.h>
 #include <math.h>
 
 /* The label of a row by reference distances to all centroids. */
@@ -166,6 +167,14 @@ static int guard_confirms(const struct job *job, struct worker *w, const struct 
            fabs(v.score - (double)m->score) <= guard_score_bound(job, v.norm, c);
 }
 
+/* The bounds of a row are those of another label: they decide nothing. */
+static void guard_forget_bounds(const struct job *job, int64_t i) {
+    if (job->a->bounds) {
+        job->a->bounds->upper[i] = FLT_MAX;
+        job->a->bounds->lower[i] = 0;
+    }
+}
+
 /* A move that float64 does not confirm. Returns whether the row moves all the same, maybe to
  * another cluster. */
 static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct move *m) {
@@ -180,6 +189,7 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     if (right != m->to && right != labels[m->row])
         guard_correct_label(job, w, m->row, m->to, right);
     labels[m->row] = right;
+    guard_forget_bounds(job, m->row);
     guard_tell(job, w, HF_FAULT_MOVES, m->row, m->to, HF_BEHAVIOUR_UNKNOWN);
     m->to = right;
     w->stats.changed -= right == m->from;
