@@ -18,6 +18,42 @@ hf_status hf_call_of(hf_context *ctx, const struct hf_kernel *kernel, const void
     return hf_plan_steps(ctx, kernel, call);
 }
 
+/* Kernels of the CPU that make checks count each call in the slot, so that one that was dropped
+ * shows: it would leave labels that look as if nothing were left to do. */
+static bool was_dropped(const struct hf_kernel *kernel, const struct hf_call *call,
+                        uint64_t counted) {
+    return kernel->device == HF_DEV_HOST && call->scheme != HF_SCHEME_OFF &&
+           (kernel->guards & call->checks) != 0 &&
+           __atomic_load_n(&call->slot->checked, __ATOMIC_RELAXED) == counted;
+}
+
+static uint64_t counted_so_far(const struct hf_kernel *kernel, const struct hf_call *call) {
+    return kernel->device == HF_DEV_HOST ? __atomic_load_n(&call->slot->checked, __ATOMIC_RELAXED)
+                                         : 0;
+}
+
+/* A call was dropped: nothing was written, so it can simply be made. */
+static hf_status run_again(hf_context *ctx, const struct hf_kernel *kernel,
+                           const struct hf_call *call) {
+    const uint64_t counted = counted_so_far(kernel, call);
+    hf_guard_found(ctx, HF_FAULT_CHECK, -1, -1);
+    const hf_status lost = hf_ctx_fail(ctx, HF_E_CORRUPT,
+                                       "kernel %s was called and did nothing: the machine computes "
+                                       "wrongly; run it again, and if that fails too, on another "
+                                       "machine",
+                                       kernel->name);
+    if (!hf_guard_retries(ctx, lost))
+        return lost;
+    const hf_status status = HF_RUN_KERNEL(kernel, call);
+    if (status != HF_OK)
+        return hf_ctx_fail(ctx, status, "kernel %s failed: %s", kernel->name,
+                           hf_status_text(status));
+    if (was_dropped(kernel, call, counted))
+        return lost;
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
+}
+
 static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
                      const struct hf_kernel *kernel, size_t bytes, bool wait) {
     struct hf_call call;
@@ -26,7 +62,10 @@ static hf_status run(hf_context *ctx, enum hf_op_id op, const void *args,
         HF_TRY(hf_workspace(ctx, bytes, &call.ws));
     ctx->last_kernel[op] = kernel;
     ctx->guard.covered |= kernel->guards & call.checks;
+    const uint64_t counted = counted_so_far(kernel, &call);
     hf_status status = HF_RUN_KERNEL(kernel, &call);
+    if (status == HF_OK && was_dropped(kernel, &call, counted))
+        return run_again(ctx, kernel, &call);
     if (status == HF_OK && wait)
         status = ctx->device->sync(ctx->stream);
     if (status == HF_OK)

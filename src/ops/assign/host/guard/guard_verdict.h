@@ -192,9 +192,11 @@ static void guard_check_labels(struct job *job, hf_pool *pool) {
     settle_moves(job, &job->workers[0]);
 }
 
-/* Counters of all workers to the slot. */
+/* Counters of all workers to the slot, and the call itself: hf_run() looks whether it happened. */
 static void guard_count(const struct job *job) {
     struct hf_slot *slot = job->guard.slot;
+    if (slot)
+        hf_slot_add(&slot->checked, 1);
     for (int i = 0; slot && i < job->n_workers; i++) {
         const struct guard_block *g = &job->workers[i].guard;
         hf_slot_add(&slot->checked, g->checked);
