@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""size.py COMPRESSED FILE... : no library is larger than 12 MB, with all GPU code in it.
+"""size.py COMPRESSED FILE... : no library that is installed is larger than 12 MB, with all GPU code in it.
 COMPRESSED: 1 if nvcc compresses for size (cmake/Cuda.cmake), or if there is no GPU code."""
 import os
 import sys
