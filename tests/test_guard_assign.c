@@ -132,7 +132,7 @@ static void each_kernel(void (*f)(hf_context *ctx, const hf_kmeans_result *plain
     hf_context_destroy(ctx);
 }
 
-static struct outcome outcomes[64];
+static struct outcome outcomes[256]; /* of each place */
 
 static void strike_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
     hf_dev_place place;

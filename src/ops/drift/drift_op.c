@@ -45,7 +45,8 @@ static double drift_bound(const void *p, int out, int64_t i) {
         start = fmax(start, fabs(args->x[row]));
         most = fmax(most, (double)(args->a.row_start[row + 1] - args->a.row_start[row]));
     }
-    if (!(q < 1) || args->lag == 0)
+    /* where two workers relaxed a block, the later one to write may have read long ago */
+    if (!(q < 1) || args->lag == 0 || args->report->takeovers > 0)
         return INFINITY;
     const double largest = fmax(start, right / (1 - q));
     const double rounds = floor((double)args->epochs / (2 * (double)args->lag + 1));
