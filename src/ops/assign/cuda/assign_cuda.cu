@@ -58,6 +58,7 @@ static struct hf_assign_problem problem_of(const struct hf_call *call, enum hf_a
     p.scale = a->filter.scale;
     p.length = a->metric == HF_EUCLIDEAN ? a->filter.length : 0;
     p.once = a->bounds == NULL;
+    p.hard = (double)a->x.rows * (double)a->c.rows * (double)a->x.cols >= HF_ASSIGN_HARD;
     p.kind = kind;
     return p;
 }

@@ -29,6 +29,9 @@ struct hf_kernel;
 /* What a row of op assign on CUDA does; HF_ASSIGN_TENSOR for other kernels. */
 enum hf_assign_kind hf_assign_kind_of(const struct hf_kernel *kernel);
 
+/* Rows times centroids times columns from which rows that stay open could cost much. */
+#define HF_ASSIGN_HARD 0x1p28
+
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
     const struct hf_device_props *device; /* what it is solved on */
@@ -38,7 +41,7 @@ struct hf_assign_problem {
     hf_metric metric;    /* of the distances */
     bool exact;          /* false: take the filter's answer */
     bool once;           /* one step, no bounds: what it finds out by itself is not prepared */
-    bool hard;           /* many rows stayed open: it is worth while to look whether they are */
+    bool hard;           /* many rows may stay open: it is worth while to look whether they do */
     const double *shift; /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
     double scale;        /* hf_filter.scale; 0 means 1 */

@@ -171,7 +171,7 @@ hf_status hf_filter_emit(struct hf_cuda *cuda, const struct hf_filter_call *call
     a.out.open = *open;
     a.rows.list = open->row;
     a.rows.count = open->count;
-    a.limit = open->part;
+    a.limit = open->cap;
     a.found = labels;
     a.slots = slots;
     a.split = true;

@@ -78,7 +78,6 @@ struct hf_filter_open {
     float *threshold; /* [batch, cap]; NaN where nothing is known */
     int32_t *emitted; /* [batch, cap] set to 0 for each row listed; NULL: not wanted */
     int64_t cap;
-    int64_t part; /* emit: only the first so many entries of a problem */
 };
 
 struct hf_filter_out {

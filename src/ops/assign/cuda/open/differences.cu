@@ -40,7 +40,7 @@ __device__ static struct differ_row take_row(const struct differ_job &job, int64
     const int emitted = open.emitted[b * open.cap + r.entry];
     const bool known = open.threshold[b * open.cap + r.entry] > -FLT_MAX; /* not -Inf, not NaN */
     if (has_row && known && emitted == 1 && !bounded)
-        job.labels[b * job.n + r.row] = hf_slot_get(job.s.slots, b * open.part + r.entry, 0);
+        job.labels[b * job.n + r.row] = hf_slot_get(job.s.slots, b * open.cap + r.entry, 0);
     else if (has_row && known && emitted >= 1 && emitted <= HF_FILTER_SLOTS)
         r.candidates = emitted;
     else if (has_row)
@@ -169,7 +169,7 @@ __device__ static void leave_row(const struct differ_job &job, int64_t b,
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const struct hf_filter_open &open = job.s.open;
     const unsigned before = (1u << lane) - 1;
-    const int64_t place = b * open.part + r.entry;
+    const int64_t place = b * open.cap + r.entry;
     const int first = __popc(stays[0]);
     if (!bounded && (stays[0] >> lane & 1))
         hf_slot_put(job.s.slots, place, __popc(stays[0] & before), own.arg[0]);
@@ -179,7 +179,7 @@ __device__ static void leave_row(const struct differ_job &job, int64_t b,
         return;
     if (!bounded)
         open.emitted[b * open.cap + r.entry] = first + __popc(stays[1]);
-    job.s.unsure[b * open.part + atomicAdd(job.s.unsure_count + b, 1)] = r.entry;
+    job.s.unsure[b * open.cap + atomicAdd(job.s.unsure_count + b, 1)] = r.entry;
 }
 
 /* One row, all lanes. */
@@ -187,7 +187,7 @@ template <hf_dtype X, hf_dtype C, int W, typename S>
 __device__ static void differ_one(const struct differ_job &job, int64_t b,
                                   const struct differ_row &r, bool bounded) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int64_t place = b * job.s.open.part + r.entry;
+    const int64_t place = b * job.s.open.cap + r.entry;
     const char *x =
         static_cast<const char *>(job.x) + (b * job.n + r.row) * job.stride * hf_device_bytes<X>;
     struct differ_candidates<S> own = {};
@@ -225,7 +225,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int64_t warp = static_cast<int64_t>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
-        const int count = static_cast<int>(listed < job.s.open.part ? listed : job.s.open.part);
+        const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
         const int64_t share = (count + warps - 1) / warps;
         const int each = share < 32 ? static_cast<int>(share) : 32;
         for (int64_t first = warp * each; first < count; first += warps * each) {
@@ -266,7 +266,8 @@ static cudaError_t launch(struct hf_cuda *cuda, dim3 grid, struct differ_job job
 }
 
 bool hf_settle_differs(const struct hf_assign_rows *rows) {
-    return rows->problem.metric == HF_EUCLIDEAN && rows->problem.x.cols <= 1 << 24;
+    return rows->problem.hard && rows->problem.metric == HF_EUCLIDEAN &&
+           rows->problem.x.cols <= 1 << 24;
 }
 
 hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -276,7 +277,7 @@ hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_row
         return HF_OK;
     struct differ_job job = {};
     static_cast<struct hf_settle_job &>(job) = hf_settle_job_of(rows, step, s);
-    const int64_t most = (s->open.part + THREADS / 32 - 1) / (THREADS / 32);
+    const int64_t most = (s->open.cap + THREADS / 32 - 1) / (THREADS / 32);
     const int64_t share = (cuda->sms * BLOCKS + p->batch - 1) / p->batch;
     const dim3 grid((unsigned)(most < share ? most : share),
                     (unsigned)(p->batch < 65535 ? p->batch : 65535));

@@ -1,119 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The nearest centroids of each centroid, in the order of their distance. */
-#include "core/array.h"
+ * Open rows and the neighbours of their labels so far (found.cuh). Rows with the same label a,
+ * which any may have, meet the centroids nearest to a, until by the triangle inequality none beyond
+ * can be nearer: |x - c_j| >= |c_j - c_a| - |x - c_a|. Rows that this cannot decide are left to
+ * others. It pays where many rows are open, so one launch makes all of it, which ends at once where
+ * few are: launches that find nothing to do would cost more than the rest of a small step. */
 #include "base/mem.h"
-#include "device/cuda/chain.cuh"
-#include "ops/assign/cuda/open/settle.h"
-#include "ops/assign/cuda/open/tile.cuh"
+#include "device/cuda/grid.cuh"
+#include "ops/assign/cuda/open/lists.cuh"
+#include "ops/assign/cuda/open/order.cuh"
 
-#define LIST_THREADS 256
-#define NUMBER 0x1FFFull /* bits of a key that are the centroid's number */
-
-static_assert(HF_NEIGHBORS_K <= NUMBER + 1, "bits for all numbers");
-static_assert(HF_NEIGHBORS_ROWS == TILE_ROWS && HF_NEIGHBORS_STEP == TILE_K, "whole tiles");
-
-struct neighbors_job {
-    const void *c; /* [k, d] */
-    int k, d;
-    bool aligned;
-    double share, tiny; /* what squares are off by at most */
-    struct hf_neighbors neighbors;
-    const int32_t *stop;
+/* Rows of one label. */
+struct near_tile {
+    int label, first, count;
 };
 
-/* Nothing is asked of these kernels where no rows were ordered. */
-__device__ __forceinline__ bool unwanted(const struct neighbors_job &job) {
-    return (job.stop && *job.stop) || job.neighbors.tile[job.k] == 0;
-}
-
-/* A block: the squared distances of TILE_ROWS centroids to TILE_K. */
-template <hf_dtype C>
-static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
-    neighbor_squares(const struct neighbors_job job) {
-    typedef tile_sum<C, C> S;
-    __shared__ struct tile_shared sm;
-    hf_chain_wait();
-    hf_chain_next();
-    if (unwanted(job))
-        return;
-    const int row = static_cast<int>(blockIdx.x) * TILE_ROWS;
-    const int arg = static_cast<int>(blockIdx.y) * TILE_K, thread = static_cast<int>(threadIdx.x);
-    sm.row[thread] = min(row + thread, job.k - 1);
-    if (thread < TILE_K)
-        sm.arg[thread] = min(arg + thread, job.k - 1);
-    __syncthreads();
-    const char *const c = static_cast<const char *>(job.c);
-    const int64_t bytes = job.d * static_cast<int64_t>(hf_device_bytes<C>);
-    const struct tile_source source = {c, c, bytes, bytes, job.d, job.aligned};
-    S sum[TILE_EACH][TILE_BESIDE];
-    tile_sums<C, C>(source, sm, sum);
-#pragma unroll
-    for (int r = 0; r < TILE_EACH; r++)
-#pragma unroll
-        for (int i = 0; i < TILE_BESIDE; i++) {
-            const int a = row + tile_first() + TILE_SIDE * r,
-                      b = arg + tile_lane() + TILE_LANES * i;
-            if (a < job.k && b < job.k)
-                static_cast<S *>(job.neighbors.square)[static_cast<int64_t>(a) * job.k + b] =
-                    sum[r][i];
-        }
-}
-
-/* Keys in ascending order; their number is a power of two. */
-__device__ static void sort_keys(unsigned long long *key, int count) {
-    for (int size = 2; size <= count; size *= 2)
-        for (int step = size / 2; step > 0; step /= 2) {
-            __syncthreads();
-            for (int i = static_cast<int>(threadIdx.x); i < count / 2; i += LIST_THREADS) {
-                const int a = i / step * 2 * step + i % step, b = a + step;
-                const unsigned long long low = key[a], high = key[b];
-                if ((low > high) == ((a & size) == 0)) {
-                    key[a] = high;
-                    key[b] = low;
-                }
-            }
-        }
-    __syncthreads();
-}
-
-/* A block: the neighbours of a centroid that has open rows; itself comes first. A key is the
- * distance's bits, of which the last give way to the number: no more than the distance. What is not
- * a number is far. */
-template <typename S>
-static __global__ void __launch_bounds__(LIST_THREADS)
-    neighbor_lists(const struct neighbors_job job) {
-    extern __shared__ unsigned long long key[];
-    hf_chain_wait();
-    hf_chain_next();
-    const int a = static_cast<int>(blockIdx.x);
-    if (unwanted(job) || job.neighbors.tile[a] == job.neighbors.tile[a + 1])
-        return;
-    const S *const square =
-        static_cast<const S *>(job.neighbors.square) + static_cast<int64_t>(a) * job.k;
-    int count = HF_NEIGHBORS_STEP;
-    while (count < job.k)
-        count *= 2;
-    for (int j = static_cast<int>(threadIdx.x); j < count; j += LIST_THREADS) {
-        unsigned long long bits = ~NUMBER; /* padding */
-        if (j < job.k)
-            bits = static_cast<unsigned long long>(
-                __double_as_longlong(static_cast<double>(square[j])));
-        key[j] = j == a
-                     ? static_cast<unsigned>(a)
-                     : max(bits & ~NUMBER, NUMBER + 1) | static_cast<unsigned>(min(j, job.k - 1));
+/* All lanes: the label whose tiles have number t among them. */
+__device__ static struct near_tile find_tile(const struct tiles_job &job, int t) {
+    const struct hf_neighbors &neighbors = job.s.neighbors;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int label = 0;
+    for (int size = static_cast<int>(job.k); size > 1;) {
+        const int step = (size + 31) / 32, at = lane * step;
+        const unsigned before = __ballot_sync(~0u, at < size && neighbors.tile[label + at] <= t);
+        const int last = 31 - __clz(static_cast<int>(before));
+        label += last * step;
+        size = min(step, size - last * step);
     }
-    sort_keys(key, count);
-    uint16_t *const list = job.neighbors.list + static_cast<int64_t>(a) * HF_NEIGHBORS;
-    for (int i = static_cast<int>(threadIdx.x); i < min(job.k, HF_NEIGHBORS); i += LIST_THREADS)
-        list[i] = static_cast<uint16_t>(key[i] & NUMBER);
-    double *const edge = job.neighbors.edge + static_cast<int64_t>(a) * (HF_NEIGHBORS_STEPS + 1);
-    for (int i = static_cast<int>(threadIdx.x); i <= HF_NEIGHBORS_STEPS; i += LIST_THREADS) {
-        double least = INFINITY;
-        if (i * HF_NEIGHBORS_STEP < job.k)
-            least =
-                __longlong_as_double(static_cast<long long>(key[i * HF_NEIGHBORS_STEP] & ~NUMBER));
-        least = least < INFINITY ? sqrt(fmax(least * (1 - job.share) - job.tiny, 0.0)) : INFINITY;
-        edge[i] = least * (1 - 0x1p-20);
+    const int begin = label > 0 ? neighbors.place[label - 1] : 0, end = neighbors.place[label];
+    const int first = begin + (t - neighbors.tile[label]) * TILE_ROWS;
+    return {label, first, min(TILE_ROWS, end - first)};
+}
+
+/* Bounds of a row that is decided. beyond: all that were not looked at are at least so far away. */
+template <typename S>
+__device__ static void put_bounds(const struct tiles_job &job, int64_t row,
+                                  const struct tile_found<S> &f, double beyond) {
+    const double second = static_cast<double>(f.second) * (1 - job.share) - job.tiny;
+    job.s.bounds.upper[row] =
+        hf_bounds_up(sqrt(static_cast<double>(f.least) * (1 + job.share) + job.tiny));
+    job.s.bounds.lower[row] = hf_bounds_down(fmin(sqrt(fmax(second, 0.0)), beyond));
+}
+
+/* A tile. Neighbours come TILE_K at a time; a row is done when the next are too far away for it,
+ * and given up when so are not all that are listed. */
+template <hf_dtype X, hf_dtype C>
+__device__ __forceinline__ void near_rows(const struct tiles_job &job, struct tile_shared &sm,
+                                          const struct near_tile &tile, bool bounded) {
+    typedef tile_sum<X, C> S;
+    const struct hf_neighbors &neighbors = job.s.neighbors;
+    const int thread = static_cast<int>(threadIdx.x);
+    const uint16_t *const list = neighbors.list + static_cast<int64_t>(tile.label) * HF_NEIGHBORS;
+    const double *const edge =
+        neighbors.edge + static_cast<int64_t>(tile.label) * (HF_NEIGHBORS_STEPS + 1);
+    const int listed = static_cast<int>(job.k < HF_NEIGHBORS ? job.k : HF_NEIGHBORS);
+    const struct tile_source source = source_of<X, C>(job, 0);
+    sm.row[thread] = neighbors.row[tile.first + min(thread, tile.count - 1)];
+    const bool valid = tile_own() < tile.count;
+    struct tile_found<S> found = tile_nothing<S>();
+    double own = 0, beyond = 0; /* at least how far its label's centroid, at most how far others */
+    bool done = false, wants = valid;
+    for (int first = 0; __syncthreads_or(wants && first < listed); first += TILE_K) {
+        if (thread < TILE_K)
+            sm.arg[thread] = list[min(first + thread, listed - 1)];
+        __syncthreads();
+        S sum[TILE_EACH][TILE_BESIDE];
+        tile_sums<X, C>(source, sm, sum);
+        const struct tile_found<S> these = tile_fold(sm, sum, listed - first);
+        const S to_label = tile_first_sum(sum);
+        if (!wants) /* what is found out about a row does not depend on the rows beside it */
+            continue;
+        tile_join(&found, these);
+        if (first == 0)
+            own = tile_reach(job, to_label);
+        const double reach = own + tile_reach(job, found.least), next = edge[first / TILE_K + 1];
+        done = next > reach;
+        wants = !done && edge[HF_NEIGHBORS_STEPS] > reach;
+        beyond = next - own;
+    }
+    const int32_t row = sm.row[tile_own()];
+    const bool decided = valid && done && tile_decides(job, found), left = valid && !decided;
+    if (decided)
+        job.labels[row] = found.id;
+    if (decided && bounded)
+        put_bounds(job, row, found, beyond);
+    const float threshold = left ? neighbors.threshold[tile.first + tile_own()] : 0;
+    leave_row(left, row, threshold, job.s.open.row, job.s.open.threshold, job.s.left_count);
+}
+
+/* The labels of a step that has many open rows. */
+template <hf_dtype X, hf_dtype C>
+static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
+    settle_neighbors(const struct tiles_job job, const struct lists_of lists) {
+    __shared__ struct tile_shared sm;
+    const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+    const int k = static_cast<int>(job.k);
+    if (job.stop && *job.stop)
+        return;
+    const int count = order_rows_wanted(job);
+    if (count == 0) {
+        if (block == 0 && threadIdx.x == 0)
+            *job.s.left_count = *job.s.open.count; /* all of them */
+        return;
+    }
+    const struct order_share share = order_share_of(count);
+    order_count(job, share, reinterpret_cast<int *>(&sm));
+    hf_grid_wait(job.s.barrier);
+    if (block == 0)
+        order_places(job);
+    const int tiles = (k + TILE_ROWS - 1) / TILE_ROWS * ((k + TILE_K - 1) / TILE_K);
+    for (int t = blocks - 1 - block; t < tiles; t += blocks)
+        list_squares<C>(job, lists, sm, t);
+    hf_grid_wait(job.s.barrier);
+    order_rows(job, share, reinterpret_cast<int *>(&sm));
+    for (int a = block; a < k; a += blocks)
+        if (job.s.neighbors.tile[a] != job.s.neighbors.tile[a + 1]) /* it has open rows */
+            list_neighbors<tile_sum<C, C>>(job, lists, reinterpret_cast<unsigned long long *>(&sm),
+                                           a);
+    hf_grid_wait(job.s.barrier);
+    const bool bounded = hf_bounds_wanted(job.s.bounds);
+    for (int t = block; t < job.s.neighbors.tile[k]; t += blocks) {
+        const struct near_tile tile = find_tile(job, t);
+        __syncthreads(); /* all are done with the last one's rows */
+        near_rows<X, C>(job, sm, tile, bounded);
     }
 }
 
@@ -142,34 +150,34 @@ bool hf_neighbors_carve(const struct hf_assign_problem *p, void *ws, size_t room
     return true;
 }
 
-template <hf_dtype C> static cudaError_t launch(struct hf_cuda *cuda, struct neighbors_job job) {
+template <hf_dtype X, hf_dtype C>
+static cudaError_t launch(struct hf_cuda *cuda, struct tiles_job job) {
     const int64_t bytes = job.d * (int64_t)hf_device_bytes<C>;
-    job.aligned = tile_aligned<C, C>(job.c, bytes, job.c, job.d);
-    job.share = tile_share<C, C>(job.d);
-    job.tiny = tile_tiny<C, C>(job.d);
-    size_t keys = HF_NEIGHBORS_STEP;
-    while (keys < (size_t)job.k)
-        keys *= 2;
-    const dim3 grid((unsigned)((job.k + TILE_ROWS - 1) / TILE_ROWS),
-                    (unsigned)((job.k + TILE_K - 1) / TILE_K));
-    const cudaError_t error =
-        hf_chain_launch(cuda, neighbor_squares<C>, grid, TILE_THREADS, 0, 1, job);
+    struct lists_of lists = {tile_aligned<C, C>(job.c, bytes, job.c, job.d),
+                             tile_share<C, C>(job.d), tile_tiny<C, C>(job.d)};
+    tile_errors<X, C>(&job);
+    int blocks = 0;
+    const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, settle_neighbors<X, C>, TILE_THREADS, 0);
     if (error != cudaSuccess)
         return error;
-    return hf_chain_launch(cuda, neighbor_lists<tile_sum<C, C>>, dim3((unsigned)job.k),
-                           LIST_THREADS, (int)(keys * sizeof(unsigned long long)), 1, job);
+    void *args[] = {&job, &lists};
+    return cudaLaunchCooperativeKernel((const void *)settle_neighbors<X, C>,
+                                       dim3((unsigned)(cuda->sms * blocks)), dim3(TILE_THREADS),
+                                       args, 0, cuda->stream);
 }
 
-hf_status hf_settle_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                              const struct hf_assign_step *step, const struct hf_settle *s) {
-    struct neighbors_job job = {};
-    job.c = step->c;
-    job.k = (int)rows->problem.k;
-    job.d = (int)rows->problem.x.cols;
-    job.neighbors = s->neighbors;
-    job.stop = step->stop;
-    return hf_cuda_check(cuda,
-                         rows->problem.c_type == HF_F64 ? launch<HF_F64>(cuda, job)
-                                                        : launch<HF_F32>(cuda, job),
-                         "assign: neighbours of centroids");
+hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                                 const struct hf_assign_step *step, struct hf_settle *s) {
+    if (s->neighbors.row == NULL || !rows->problem.hard)
+        return HF_OK;
+    const struct tiles_job job = tiles_job_of(rows, step, s);
+    cudaError_t error = cudaSuccess;
+    hf_for_dtype(rows->problem.x.dtype, [&](auto type) {
+        constexpr hf_dtype X = decltype(type)::value;
+        error = rows->problem.c_type == HF_F64 ? launch<X, HF_F64>(cuda, job)
+                                               : launch<X, HF_F32>(cuda, job);
+    });
+    s->open.count = s->left_count;
+    return hf_cuda_check(cuda, error, "assign: neighbours of open rows");
 }

@@ -22,11 +22,6 @@
 #define COMPARE_EACH 8   /* rows that a thread reads together, */
 #define COMPARE_TURNS 4  /* at most so many times */
 
-/* Candidates of so many rows have room, or those of a part of the rows that takes so much for each
- * of all rows: few are open as a rule, and the memory is wanted for rows. */
-#define ALL_BYTES ((int64_t)1 << 24)
-#define ROW_BYTES 64
-
 struct pairs_job : hf_settle_job {
     hf_metric metric;
     const float *norm_x; /* [batch, n] |x16|, NULL: not known */
@@ -59,7 +54,7 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
     const struct hf_filter_open &open = job.s.open;
     struct pair_row r = {};
     const int64_t number = first + lane < end ? first + lane : first;
-    const int64_t own = job.s.doubt ? job.s.doubt[b * open.part + number] : number;
+    const int64_t own = job.s.doubt ? job.s.doubt[b * open.cap + number] : number;
     const int64_t entry = b * open.cap + own;
     r.row = open.row[entry];
     const int emitted = open.emitted[entry];
@@ -115,7 +110,7 @@ __device__ static void pair_distances(const struct pairs_job &job, struct pairs_
         const int mine = done + (lane < pairs ? lane : 0);
         const int owner = sm.owner[mine];
         const int slot = mine - (owner > 0 ? sm.end[owner - 1] : 0);
-        const int64_t entry = b * job.s.open.part + sm.entry[owner];
+        const int64_t entry = b * job.s.open.cap + sm.entry[owner];
         const int32_t arg = hf_slot_get(job.s.slots, entry, slot);
         const int32_t row = sm.row[owner];
         const char *its_x = x + row * job.stride * hf_device_bytes<X>;
@@ -160,7 +155,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     const bool bounded = hf_bounds_wanted(job.s.bounds);
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.doubt ? job.s.doubt_count[b] : job.s.open.count[b];
-        const int64_t count = listed < job.s.open.part ? listed : job.s.open.part;
+        const int64_t count = listed < job.s.open.cap ? listed : job.s.open.cap;
         /* rows of a block at a time: few enough that all blocks have some */
         const int64_t share = (count + gridDim.x - 1) / gridDim.x;
         const int64_t turns = (share + PAIR_ROWS - 1) / PAIR_ROWS;
@@ -425,13 +420,6 @@ hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *r
                          "assign: compare labels");
 }
 
-int64_t hf_settle_part_rows(const struct hf_assign_problem *p) {
-    const int64_t n = p->x.rows / p->batch;
-    const int64_t bytes = (int64_t)hf_slots_bytes(p->k) * HF_FILTER_SLOTS;
-    const int64_t parts = bytes / ROW_BYTES;
-    return p->x.rows * bytes <= ALL_BYTES ? n : (n + parts - 1) / parts;
-}
-
 size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct hf_settle *s) {
     hf_carve carve = {(char *)ws, 0};
     const size_t batch = (size_t)problem->batch;
@@ -444,16 +432,13 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->open.row = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     s->open.threshold = (float *)hf_carve_take(&carve, sizeof(float) * rows);
     s->open.emitted = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
-    s->open.part = hf_settle_part_rows(problem);
-    const size_t part = batch * (size_t)s->open.part;
     s->slots.narrow = hf_slots_narrow(problem->k);
-    const size_t slots = (size_t)hf_slots_bytes(problem->k) * part * HF_FILTER_SLOTS;
+    const size_t slots = (size_t)hf_slots_bytes(problem->k) * rows * HF_FILTER_SLOTS;
     s->slots.at = hf_carve_take(&carve, slots);
     const bool has_room = hf_neighbors_carve(problem, s->slots.at, slots, &s->neighbors);
     const size_t ordered = has_room ? (size_t)problem->k : 0;
-    s->late = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch);
     if (problem->metric == HF_EUCLIDEAN)
-        s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * part);
+        s->unsure = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     s->rest = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * rows);
     if (problem->metric == HF_COSINE)
         s->norm = (double *)hf_carve_take(&carve, sizeof(double) * batch * (size_t)problem->k);
@@ -461,7 +446,7 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 3 + batch * (4 + items) + ordered;
+    const size_t words = tally / sizeof(int32_t) + 4 + batch * (4 + items) + ordered;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
@@ -473,7 +458,18 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
         s->unsure_count = s->rest_count + batch;
         s->last_count = s->unsure_count + batch;
         s->split = s->last_count + batch; /* [batch, items] of the dense kernel */
-        s->order_count = s->split + batch * items;
+        s->barrier = (unsigned *)(s->split + batch * items);
+        s->order_count = s->split + batch * items + 1;
     }
     return carve.used;
+}
+
+hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s,
+                         const struct hf_filter_call *filter) {
+    struct hf_settle left = *s;
+    HF_TRY(hf_settle_by_neighbors(cuda, rows, step, &left));
+    HF_TRY(hf_filter_emit(cuda, filter, &left.open, step->labels, left.slots));
+    HF_TRY(hf_settle_differences(cuda, rows, step, &left));
+    return hf_settle_pairs(cuda, rows, step, &left);
 }

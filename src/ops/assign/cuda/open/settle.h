@@ -33,19 +33,18 @@ struct hf_neighbors {
 
 /* Workspace of the steps below, for all problems of a batch. */
 struct hf_settle {
-    struct hf_filter_open open;   /* [batch, n] rows that the filter left open */
-    struct hf_filter_slots slots; /* [batch, open.part] their candidates */
-    int32_t *late;                /* [batch] open rows that are left for later rounds */
-    int32_t *unsure,
-        *unsure_count;          /* [batch, open.part], [batch] and where differences leave rows */
-    const int32_t *doubt;       /* [batch, open.part] entries of the open rows that are left, and */
-    const int32_t *doubt_count; /* [batch] their number; NULL: all of them */
-    struct hf_neighbors neighbors; /* in the memory of the slots, which are written later */
-    int32_t *order_count;          /* [k] open rows of each label; zero when a step begins */
-    int32_t *left_count;           /* [1] open rows that neighbours did not decide */
-    int32_t *rest;                 /* [batch, n] rows that need all centroids, */
-    int32_t *last_count;           /* [batch] and of them those that differences do not decide */
-    double *norm;                  /* [batch, k] |c|, cosine only */
+    struct hf_filter_open open;     /* [batch, n] rows that the filter left open */
+    struct hf_filter_slots slots;   /* [batch, n] their candidates */
+    int32_t *unsure, *unsure_count; /* [batch, n], [batch] and where differences leave rows */
+    const int32_t *doubt;           /* [batch, n] entries of the open rows that are left, and */
+    const int32_t *doubt_count;     /* [batch] their number; NULL: all of them */
+    struct hf_neighbors neighbors;  /* in the memory of the slots, which are written later */
+    int32_t *order_count;           /* [k] open rows of each label; zero when a step begins, */
+    unsigned *barrier;              /* [1] of the blocks that order them, too */
+    int32_t *left_count;            /* [1] open rows that neighbours did not decide */
+    int32_t *rest;                  /* [batch, n] rows that need all centroids, */
+    int32_t *last_count;            /* [batch] and of them those that differences do not decide */
+    double *norm;                   /* [batch, k] |c|, cosine only */
     double *least;        /* [batch, parts] least distance of a row to a part of centroids */
     int32_t *least_arg;   /* [batch, parts] its centroid */
     int64_t items, parts; /* of a problem: HF_SETTLE_ITEMS, and rows times parts of them */
@@ -95,9 +94,6 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
 hf_status hf_settle_norms(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 
-/* Open rows of a problem whose candidates are listed together. */
-int64_t hf_settle_part_rows(const struct hf_assign_problem *problem);
-
 /* Labels of the open rows: hf_filter_emit(), hf_settle_differences() and hf_settle_pairs().
  * filter: the call that left them open. */
 hf_status hf_settle_open(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
@@ -109,16 +105,9 @@ bool hf_neighbors_carve(const struct hf_assign_problem *problem, void *ws, size_
                         struct hf_neighbors *neighbors);
 
 /* Labels of the open rows that differences to the neighbours of their label so far decide, where
- * many rows are open and the problem is hard or its kind asked for. The others are the open rows of
- * *s from then on. */
+ * many rows are open and the problem is hard. The others are the open rows of *s from then on. */
 hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const struct hf_assign_step *step, struct hf_settle *s);
-
-/* For that: open rows in the order of their labels, then the neighbours of these. */
-hf_status hf_settle_order(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                          const struct hf_assign_step *step, const struct hf_settle *s);
-hf_status hf_settle_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                              const struct hf_assign_step *step, const struct hf_settle *s);
 
 /* Are differences of candidates an answer to what the filter left open? */
 bool hf_settle_differs(const struct hf_assign_rows *rows);

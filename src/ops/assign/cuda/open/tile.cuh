@@ -29,7 +29,7 @@ using tile_sum = typename hf_element<tile_wide<X, C> ? HF_F64 : HF_F32>::wide;
 template <typename S> inline constexpr int tile_pack = 16 / static_cast<int>(sizeof(S));
 template <typename S> struct __align__(16) tile_piece { S e[tile_pack<S>]; };
 
-struct tile_shared {
+struct __align__(16) tile_shared {
     char x[2][TILE_ROWS][TILE_PITCH]; /* what is looked at, and what comes next */
     char c[2][TILE_K][TILE_PITCH];
     int32_t row[TILE_ROWS]; /* within the problem */
