@@ -11,13 +11,13 @@
 #define AHEAD 8        /* steps queued between two looks; even */
 #define GRAPH_STEPS 12 /* from so many on, recording them pays */
 
-/* After so many iterations of at least so many the host looks, once, where rows are many, whether
- * one in so many was open. The others are made for that then: by neighbours of labels, and no more
- * by the kernel for narrow rows (1,000,000 x 20, k = 100 on an H200, nested scales: .32 ms an
+/* After so many iterations of at least so many the host looks, where open rows could cost much,
+ * whether one in so many was open. The others are made for that then, by differences in float32
+ * and neighbours of labels, whose launches cost tame data up to a fifth of an iteration; and no
+ * more by the kernel for narrow rows (1,000,000 x 20, k = 100 on an H200, nested scales: .32 ms an
  * iteration and .87). */
 #define TRIAL 2
 #define TRIAL_STEPS 8
-#define TRIAL_ROWS 262144
 #define OPEN_PART 5
 
 /* How the host keeps the device busy without waiting for it. */
@@ -66,6 +66,12 @@ static size_t center_bytes(const struct hf_lloyd_args *a) {
     return (size_t)(a->batch * a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
 }
 
+/* Could rows that stay open cost much? */
+static bool may_be_hard(const struct hf_lloyd_args *a) {
+    const double work = (double)a->x.rows * (double)a->sums->k * (double)a->sums->d;
+    return a->batch == 1 && work >= HF_ASSIGN_HARD && a->rule.metric == HF_EUCLIDEAN && a->exact;
+}
+
 static struct hf_assign_problem make_problem(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     struct hf_assign_problem problem;
@@ -80,6 +86,7 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
     problem.shift = a->filter.shift;
     problem.scale = a->filter.scale;
     problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
+    problem.hard = may_be_hard(a);
     return problem;
 }
 
@@ -302,19 +309,16 @@ static hf_status report(struct run *run, int number, bool *stop) {
     return HF_OK;
 }
 
-/* Is it worth while to look whether rows stay open? */
+/* Is it worth while to look after an iteration whether they do? */
 static bool is_tried(const struct run *run) {
-    const struct hf_lloyd_args *a = run->args;
-    return a->batch == 1 && a->count >= TRIAL_STEPS && a->x.rows >= TRIAL_ROWS &&
-           a->rule.metric == HF_EUCLIDEAN && a->exact && run->rows.kind == HF_ASSIGN_TENSOR;
+    return may_be_hard(run->args) && run->args->count >= TRIAL_STEPS &&
+           run->rows.kind == HF_ASSIGN_TENSOR;
 }
 
-/* Did the iteration leave many rows open? Then the next ones are made for that. */
+/* Did the iteration leave many rows open? Then the next ones are made for that, else not. */
 static bool note_open(struct run *run, const hf_kmeans_iteration *last) {
-    if (last->rows_rechecked * OPEN_PART < run->args->x.rows)
-        return false;
-    run->rows.problem.hard = true;
-    return true;
+    run->rows.problem.hard = last->rows_rechecked * OPEN_PART >= run->args->x.rows;
+    return run->rows.problem.hard;
 }
 
 /* One by one, and the caller is told of each. */
@@ -333,6 +337,9 @@ static hf_status iterate_slowly(struct run *run, bool *cancelled) {
 static void record_pair(struct run *run, struct ahead *ahead) {
     cudaGraph_t graph = NULL;
     cudaStream_t stream = run->cuda->stream;
+    if (ahead->pair != NULL)
+        (void)cudaGraphExecDestroy(ahead->pair);
+    ahead->pair = NULL;
     if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
         const bool queued = queue_step(run, 0) == HF_OK && queue_step(run, 1) == HF_OK;
         if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || !queued ||
@@ -376,6 +383,8 @@ static hf_status iterate_ahead(struct run *run, struct ahead *ahead) {
             HF_TRY(look_back(run, ahead));
         if (run->control.halt)
             return HF_OK;
+        if (is_tried(run) && !run->rows.problem.hard && note_open(run, &run->control.last))
+            record_pair(run, ahead);
         HF_TRY(hf_cuda_check(run->cuda, cudaEventRecord(ahead->mark, run->cuda->stream), "lloyd"));
     }
     return HF_OK;
@@ -397,13 +406,14 @@ static void close_ahead(struct ahead *ahead) {
         (void)cudaStreamDestroy(ahead->side);
 }
 
-static hf_status iterate_fast(struct run *run) {
+/* tried: whether rows stay open is to be found out. */
+static hf_status iterate_fast(struct run *run, bool tried) {
     const int count = run->args->count;
     struct ahead ahead = {NULL, NULL, NULL};
     HF_TRY(queue_step(run, 0));
     if (count > 1)
         HF_TRY(queue_step(run, 1));
-    if (is_tried(run) && !run->rows.problem.hard) {
+    if (tried) {
         HF_TRY(look(run));
         (void)note_open(run, &run->control.last);
     }
@@ -453,7 +463,7 @@ static hf_status iterate_narrow(struct run *run) {
         if (state.stop != HF_STOP_NONE)
             return HF_OK;
         if (note_open(run, &last))
-            return iterate_fast(run);
+            return iterate_fast(run, false);
     }
     return hf_lloyd_narrow_run(run->cuda, &run->job, &run->rows, run->small_memory);
 }
@@ -469,7 +479,7 @@ static hf_status run_all(struct run *run, bool *cancelled) {
     else if (run->args->progress != NULL)
         HF_TRY(iterate_slowly(run, cancelled));
     else
-        HF_TRY(iterate_fast(run));
+        HF_TRY(iterate_fast(run, is_tried(run)));
     return end(run);
 }
 

@@ -70,7 +70,7 @@ template <int KS, int TILES> struct __align__(1024) small_memory<struct narrow_s
     struct small_part part[S::NT / 32];
     struct totals totals;
     struct filter_bounds bounds;
-    unsigned long long changed, rechecked, float64;
+    unsigned long long changed, rechecked;
     int moves, opens;
     bool plain, go;
     uint64_t ready;

@@ -12,7 +12,7 @@
 /* How many entries of a warp's lists there are; how many rows changed and were open so far. */
 struct narrow_lists {
     int p; /* the problem of all of them */
-    int opens, moves, changed, rechecked, float64;
+    int opens, moves, changed, rechecked;
 };
 
 template <int BYTES>
@@ -108,122 +108,6 @@ static __device__ __forceinline__ double narrow_exact(const struct small_args &a
     }
 }
 
-/* Squared distance in float32: float32 centroids, data other than float64. */
-template <hf_dtype T>
-static __device__ __forceinline__ float narrow_difference(const char *x, const float *center,
-                                                          int d) {
-    float sum = 0;
-#pragma unroll 8
-    for (int f = 0; f < d; f++) {
-        const float apart = hf_device_load_f32<T>(x, f) - center[f];
-        sum = fmaf(apart, apart, sum);
-    }
-    return sum;
-}
-
-static __device__ __forceinline__ float narrow_difference_wide(const char *x, const float *center,
-                                                               int d) {
-    float sum = 0;
-#pragma unroll 4
-    for (int f = 0; f < d; f += 4) {
-        const float4 v = *(const float4 *)(x + f * 4), c = *(const float4 *)(center + f);
-        sum = fmaf(v.x - c.x, v.x - c.x, sum);
-        sum = fmaf(v.y - c.y, v.y - c.y, sum);
-        sum = fmaf(v.z - c.z, v.z - c.z, sum);
-        sum = fmaf(v.w - c.w, v.w - c.w, sum);
-    }
-    return sum;
-}
-
-static __device__ __forceinline__ float narrow_quick(const struct small_args &a,
-                                                     const void *centers, int p, int row, int j) {
-    const struct hf_update_job &u = a.job.update;
-    const char *const x = u.x + (p * u.n + row) * u.row_bytes;
-    const int d = (int)u.d;
-    const float *const center = (const float *)centers + (p * u.k + j) * d;
-    if (u.dtype == HF_F32 && d % 4 == 0 &&
-        ((uintptr_t)u.x | (uintptr_t)u.row_bytes | (uintptr_t)centers) % 16 == 0)
-        return narrow_difference_wide(x, center, d);
-    switch (u.dtype) {
-    case HF_F32:
-        return narrow_difference<HF_F32>(x, center, d);
-    case HF_F16:
-        return narrow_difference<HF_F16>(x, center, d);
-    case HF_BF16:
-        return narrow_difference<HF_BF16>(x, center, d);
-    default:
-        return narrow_difference<HF_U8>(x, center, d);
-    }
-}
-
-#define NARROW_PAIRS 128 /* compared together, at most */
-
-/* What lanes tell each other of up to 16 rows. */
-struct narrow_nearest {
-    int least[16], count[16], label[16];
-};
-
-/* One round of narrow_differ(): a lane's pair, if it has one, is among the nearest of its row. */
-static __device__ __forceinline__ void narrow_stay(struct narrow_nearest *near, uint32_t pair,
-                                                   float its, float share) {
-    const int row = (int)(pair >> 16);
-    const float least = __int_as_float(near->least[row]);
-    if (its < 1e36f && its * (1 - share) > least * (1 + share) + 0x1p-120f)
-        return;
-    atomicAdd(&near->count[row], 1);
-    near->label[row] = (int)(pair & 0xffff);
-}
-
-/* Differences of up to NARROW_PAIRS pairs in float32; see open/differences.cu. Rows that
- * they decide lose their candidates; lane i returns the label of row i, -1 where there is none. */
-template <class S>
-static __device__ __forceinline__ int
-narrow_differ(const struct small_args &a, struct small_memory<S> *m, const void *centers, int p,
-              const struct narrow_open *open, uint32_t (&bits)[2]) {
-    static_assert(sizeof(struct narrow_nearest) <= sizeof m->distance[0], "it lies there");
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    uint32_t *const pair = m->pair[warp], left[2] = {bits[0], bits[1]};
-    struct narrow_nearest *const near = (struct narrow_nearest *)m->distance[warp];
-    const float share = (float)(a.job.update.d + 8) * 0x1.08p-24f;
-    const int total = small_pairs(left, pair);
-    if (total > NARROW_PAIRS || a.job.rule.type == HF_F64 || a.job.update.dtype == HF_F64)
-        return -1;
-    uint32_t own[NARROW_PAIRS / 32];
-    float its[NARROW_PAIRS / 32];
-    if (lane < 16) {
-        near->least[lane] = __float_as_int(INFINITY);
-        near->count[lane] = 0;
-    }
-#pragma unroll
-    for (int i = 0; i < NARROW_PAIRS / 32; i++) {
-        own[i] = pair[lane];
-        __syncwarp();
-        if (32 * (i + 1) < total)
-            (void)small_pairs(left, pair);
-    }
-#pragma unroll
-    for (int i = 0; i < NARROW_PAIRS / 32; i++) {
-        if (lane + 32 * i >= total)
-            continue;
-        its[i] = narrow_quick(a, centers, p, open[own[i] >> 16].row, (int)(own[i] & 0xffff));
-        if (its[i] >= 0) /* not NaN: that is near anything */
-            atomicMin(&near->least[own[i] >> 16], __float_as_int(its[i]));
-    }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < NARROW_PAIRS / 32; i++)
-        if (lane + 32 * i < total)
-            narrow_stay(near, own[i], its[i], share);
-    __syncwarp();
-    const int label = lane < 16 && near->count[lane] == 1 ? near->label[lane] : -1;
-    const unsigned decided = __ballot_sync(~0u, label >= 0);
-#pragma unroll
-    for (int r = 0; r < 2; r++)
-        if (decided >> (lane / 4 + 8 * r) & 1)
-            bits[r] = 0;
-    return label;
-}
-
 /* The last of the open rows, up to 16, get their labels: a lane works out a distance. */
 template <class S>
 static __device__ __noinline__ void
@@ -240,9 +124,6 @@ narrow_settle(const struct small_args &a, struct small_memory<S> *m, struct narr
 #pragma unroll
     for (int r = 0; r < 2; r++)
         bits[r] = lane / 4 + 8 * r < rows ? open[lane / 4 + 8 * r].bits[lane & 3] : 0;
-    int label = narrow_differ(a, m, centers, p, open, bits);
-    __syncwarp();
-    lists->float64 += __popc(__ballot_sync(~0u, lane < rows && label < 0));
     struct hf_winner best = hf_winner_none();
     for (int left = small_pairs(bits, pair); left > 0; left = small_pairs(bits, pair)) {
         const int count = left < 32 ? left : 32;
@@ -255,8 +136,7 @@ narrow_settle(const struct small_args &a, struct small_memory<S> *m, struct narr
                 hf_winner_offer(&best, distance[i], (int32_t)(pair[i] & 0xffff));
         __syncwarp();
     }
-    if (label < 0)
-        label = hf_winner_label(best);
+    const int label = hf_winner_label(best);
     const int old = lane < rows ? open[lane].label : 0;
     const int row = lane < rows ? open[lane].row : 0;
     narrow_note(a, m, {lane < rows && label != old, row, old, label}, lists);
@@ -392,8 +272,6 @@ static __device__ void narrow_end_lists(const struct small_args &a, struct small
         atomicAdd(&a.counters[p].changed, (unsigned long long)lists->changed);
     if (threadIdx.x % 32 == 0 && lists->rechecked > 0)
         atomicAdd(&a.counters[p].rechecked, (unsigned long long)lists->rechecked);
-    if (threadIdx.x % 32 == 0 && lists->float64 > 0)
-        atomicAdd(&a.counters[p].float64, (unsigned long long)lists->float64);
 }
 
 /* The block's sums to those of the problem, every block from another place on; then they are 0. */

@@ -32,6 +32,8 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
                                                    const struct filter_units &units,
                                                    struct narrow_centroids<S> *own) {
     const int q = (int)threadIdx.x % 4, j = (int)threadIdx.x % 32 / 4;
+    /* of powers of two, so exact; a division for each bias would cost a tenth of all time */
+    const float inverse[3] = {1 / units.unit[0], 1 / units.unit[1], 1 / units.unit[2]};
 #pragma unroll
     for (int t = 0; t < S::TILES; t++) {
         const int slot = 8 * t + j;
@@ -41,11 +43,11 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
             own->c[t][i] = at[4 * i];
         const int place = slot / 16 * 16 + slot % 8 / 2 * 4 + slot % 16 / 8 * 2 + slot % 2;
         float left = m->bias[place];
-        const __half first = __float2half_rn(left / units.unit[0]);
+        const __half first = __float2half_rn(left * inverse[0]);
         left = isinf(left) ? 0.0f : left - __half2float(first) * units.unit[0];
-        const __half next = __float2half_rn(left / units.unit[1]);
+        const __half next = __float2half_rn(left * inverse[1]);
         left -= __half2float(next) * units.unit[1];
-        const __half last = __float2half_rn(left / units.unit[2]);
+        const __half last = __float2half_rn(left * inverse[2]);
         own->bias[t] = q == 0   ? narrow_pair(first, next)
                        : q == 1 ? narrow_pair(last, __ushort_as_half(0))
                                 : 0;
@@ -57,7 +59,6 @@ static __device__ __forceinline__ void narrow_take(const struct small_memory<S> 
 
 /* E where all centroids are of the level that every row reaches: linear but for the last term. */
 struct narrow_error {
-    struct filter_view bounds; /* of the problem: E of other rows comes from them */
     float norm, loss, base, slack, length;
     bool flat; /* they are */
 };
@@ -68,7 +69,6 @@ narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
     const struct filter_fact near = bounds.most[filter_level(a.inverse, bounds.near)];
     const float up = 1 + 0x1p-10f, reach = all.length + all.rc + FILTER_LEAST;
     struct narrow_error e;
-    e.bounds = bounds;
     e.flat = near.length >= all.length && near.rc >= all.rc && !(bounds.lost < INFINITY);
     e.norm = (all.rc + a.acc * reach) * up;
     e.loss = all.length * up;
@@ -78,14 +78,22 @@ narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
     return e;
 }
 
+/* E of other rows. Out of line: its registers would cost all rows a tenth of their time. */
+static __device__ __noinline__ float narrow_error_by_level(const struct filter_args &a,
+                                                           const struct filter_bounds *bounds,
+                                                           float norm, float loss) {
+    return filter_error(a, filter_view_of(bounds), norm, loss);
+}
+
 /* What scores must pass: best - 2 E, or a little less. NaN or -Inf where nothing is known. */
 static __device__ __forceinline__ float narrow_threshold(const struct filter_args &a,
+                                                         const struct filter_bounds *bounds,
                                                          const struct narrow_error &e, float best,
                                                          float norm, float loss) {
     const float apart = norm + loss + e.length;
     float error = fmaf(norm, e.norm, fmaf(loss, e.loss, fmaf(apart * apart, e.slack, e.base)));
     if (!e.flat)
-        error = filter_error(a, e.bounds, norm, loss);
+        error = narrow_error_by_level(a, bounds, norm, loss);
     const float threshold = fmaf(fabsf(best), -0x1p-21f, fmaf(-2.0f, error, best));
     return fabsf(threshold) < NARROW_LEAST ? -NARROW_LEAST : threshold;
 }
@@ -209,8 +217,8 @@ narrow_unit_end(const struct small_args &a, struct small_memory<S> *m,
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int at = lane / 4 + 8 * r, old = unit.label[at];
-        const float threshold =
-            narrow_threshold(a.filter, error, narrow_best<S>(d, r), unit.norm[at], unit.loss[at]);
+        const float threshold = narrow_threshold(a.filter, &m->bounds, error, narrow_best<S>(d, r),
+                                                 unit.norm[at], unit.loss[at]);
         const float code = narrow_code<S>(d, r, threshold);
         const bool known = code >= NARROW_CODE && code < 2 * NARROW_CODE && threshold > -FLT_MAX;
         const int label = (int)code - NARROW_CODE;
@@ -267,7 +275,7 @@ small_label(const struct small_args &a, struct small_memory<struct narrow_shape<
     struct narrow_centroids<S> own;
     narrow_take(m, a.pieces, &own);
     const struct narrow_error error = narrow_error_of(a.filter, filter_view_of(&m->bounds));
-    struct narrow_lists lists = {w->p, 0, 0, 0, 0, 0};
+    struct narrow_lists lists = {w->p, 0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < NARROW_RING; i++) {
         if (i < w->count)

@@ -46,7 +46,7 @@ struct __align__(16) small_open_row {
 
 /* A problem's counters; they only grow. */
 struct small_counters {
-    unsigned long long changed, rechecked, float64;
+    unsigned long long changed, rechecked;
     unsigned barrier;
     unsigned unused;
 };
@@ -93,7 +93,7 @@ template <class S> struct __align__(1024) small_memory {
     struct small_part part[S::NT / 32];
     struct totals totals;
     struct filter_bounds bounds;
-    unsigned long long changed, rechecked, float64; /* up to the last iteration */
+    unsigned long long changed, rechecked; /* up to the last iteration */
     int moves;
     int opens; /* may pass SMALL_OPEN: the rows beyond did not wait */
     bool plain, go;

@@ -42,7 +42,7 @@ static __device__ void small_open(const struct small_args &a, struct small_memor
         known->tol = a.job.tol[w->p];
         known->total_square = a.job.total_square[w->p];
         known->slack = a.job.slack[w->p];
-        m->changed = m->rechecked = m->float64 = 0;
+        m->changed = m->rechecked = 0;
         m->moves = 0;
         m->go = true;
     }
@@ -57,13 +57,11 @@ template <class S>
 static __device__ void small_count(const struct small_args &a, struct small_memory<S> *m, int p) {
     const unsigned long long changed = __ldcg(&a.counters[p].changed);
     const unsigned long long rechecked = __ldcg(&a.counters[p].rechecked);
-    const unsigned long long float64 = __ldcg(&a.counters[p].float64);
     m->totals.known.counts.changed = changed - m->changed;
     m->totals.known.counts.rechecked = rechecked - m->rechecked;
-    m->totals.known.counts.float64 = float64 - m->float64;
+    m->totals.known.counts.float64 = rechecked - m->rechecked; /* it decides all of them */
     m->changed = changed;
     m->rechecked = rechecked;
-    m->float64 = float64;
 }
 
 /* Where the caller has them: the last centroids in centers[0], those before in centers[1]. */

@@ -472,7 +472,6 @@ static __device__ void small_label(const struct small_args &a, struct small_memo
         atomicAdd(&a.counters[w->p].changed, (unsigned long long)counts.changed);
     if (threadIdx.x % 32 == 0 && counts.open > 0) {
         atomicAdd(&a.counters[w->p].rechecked, (unsigned long long)counts.open);
-        atomicAdd(&a.counters[w->p].float64, (unsigned long long)counts.open);
     }
 }
 
