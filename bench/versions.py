@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""versions.py BEFORE AFTER: two versions of holdfast on one NVIDIA GPU, in one process and in turns.
+
+BEFORE and AFTER are source trees, each with its bench/hf.py and headers; the library of a tree is
+TREE/libholdfast_dev.so or, where it was built, TREE/build/ci/libholdfast_dev.so. Prints for each shape
+the median seconds of an iteration and of an exact assignment with both, their ratio, and whether the
+results are the same bits. Needs torch. A ratio of 1.03 is the most that a change may cost."""
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+
+DEV = "cuda:0"
+KEEP, GUARD_OFF = 2, 1  # of hf_empty and hf_guard
+MOST = 1.03
+M = 1 << 20
+# n, k, d, type of the rows
+ITERATE = [(M, 4096, 128, "f16"), (M, 1024, 128, "f16"), (M, 256, 128, "f16"), (M, 1024, 128, "f32"),
+           (M, 128, 64, "f32"), (M, 100, 20, "f32"), (4 * M, 100, 16, "f32"), (8 * M, 64, 32, "f32"),
+           (8 * M, 1024, 128, "f16"), (65_536, 1024, 128, "f16"), (16_384, 128, 64, "f16"),
+           (M, 4096, 512, "f32"), (M, 256, 64, "f64")]
+ASSIGN = [(M, 4096, 128, "f16"), (M, 1024, 128, "f16"), (M, 256, 128, "f16"), (65_536, 1024, 128, "f16"),
+          (M, 1024, 128, "f32"), (20_000, 100, 64, "f32"), (M, 100, 20, "f32")]
+TYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
+
+
+def load(tree, number):
+    """The binding of a tree, as a module of its own, with its library."""
+    path = os.path.join(tree, "bench", "hf.py")
+    spec = importlib.util.spec_from_file_location(f"hf_{number}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    library = next(p for p in (os.path.join(tree, "libholdfast_dev.so"),
+                               os.path.join(tree, "build", "ci", "libholdfast_dev.so")) if os.path.exists(p))
+    return module.Holdfast(library, 0, DEV)
+
+
+def data(n, k, d, dtype, seed=8):
+    g = torch.Generator(device=DEV).manual_seed(seed)
+    x = torch.randn(n, d, device=DEV, dtype=torch.float32, generator=g).to(TYPES[dtype])
+    c = x[torch.randperm(n, device=DEV, generator=g)[:k]].float().contiguous()
+    torch.cuda.synchronize()
+    return x, c
+
+
+def guard_off(ours):
+    """Versions are compared without protection, which old ones do not have."""
+    fields = dict(sys.modules[type(ours).__module__].Opts._fields_)
+    return {"guard": GUARD_OFF} if "guard" in fields else {}
+
+
+def step(ours, x, c, steps):
+    """Seconds of an iteration: the difference of fits of few and of many."""
+    few, many = 4, 4 + steps
+    off = guard_off(ours)
+
+    def run(iterations):
+        return ours.fit(x, c, iterations, -1, "off", empty=KEEP, **off)
+    seconds = (run(many)["seconds"]["iterate"] - run(few)["seconds"]["iterate"]) / steps
+    r = run(many)
+    return seconds, (r["labels"].tobytes(), r["centroids"].tobytes(), r["inertia"])
+
+
+def call(ours, x, c, rounds):
+    labels = torch.empty(len(x), dtype=torch.int32, device=DEV)
+    torch.cuda.synchronize()
+    seconds = ours.time_assign(x, c, labels, rounds, True, 1)[0]
+    return statistics.median(seconds), (labels.cpu().numpy().tobytes(),)
+
+
+def compare(what, both, shape, repeats, measure):
+    x, c = data(*shape)
+    times, bits = ([], []), [None, None]
+    for turn in range(repeats + 1):  # the first warms up
+        for i in (0, 1) if turn % 2 else (1, 0):
+            seconds, bits[i] = measure(both[i], x, c)
+            if turn:
+                times[i].append(seconds)
+    before, after = (statistics.median(t) for t in times)
+    row = dict(what=what, n=shape[0], k=shape[1], d=shape[2], dtype=shape[3], before=before, after=after,
+               ratio=after / before, spread=[min(times[1]) / before, max(times[1]) / before],
+               same=bits[0] == bits[1])
+    print(f"{what:8} {shape[0]:8} x {shape[2]:4} k {shape[1]:5} {shape[3]}: {before * 1e3:8.4f} -> "
+          f"{after * 1e3:8.4f} ms, {row['ratio']:.3f}{'' if row['ratio'] <= MOST else ' SLOWER'}"
+          f"{'' if row['same'] else ' OTHER BITS'}", flush=True)
+    return row
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("before", help="source tree with a built library")
+    p.add_argument("after", help="source tree with a built library")
+    p.add_argument("--repeats", type=int, default=5)
+    p.add_argument("--steps", type=int, default=40)
+    p.add_argument("--budget", type=float, default=1e9, help="seconds, then stop with what there is")
+    p.add_argument("--results", help="folder for the JSON file")
+    args = p.parse_args()
+    both, begin = [load(args.before, 0), load(args.after, 1)], time.time()
+    jobs = [("iterate", s, lambda h, x, c: step(h, x, c, args.steps)) for s in ITERATE]
+    jobs += [("assign", s, lambda h, x, c: call(h, x, c, 5)) for s in ASSIGN]
+    rows = []
+    for what, shape, measure in jobs:
+        if time.time() - begin < args.budget:
+            rows.append(compare(what, both, shape, args.repeats, measure))
+            torch.cuda.empty_cache()
+        else:
+            print(f"{what} {shape}: no time left")
+    if args.results:
+        device, day = torch.cuda.get_device_name(0), datetime.date.today().strftime("%Y%m%d")
+        path = os.path.join(args.results, f"versions-{device.split()[-1].lower()}-{day}.json")
+        with open(path, "w") as f:
+            json.dump(dict(device=device, date=day, most=MOST, rows=rows), f, indent=1)
+    slow = [r for r in rows if r["ratio"] > MOST]
+    print(f"{len(rows)} shapes, {len(slow)} slower than {MOST}, "
+          f"{sum(not r['same'] for r in rows)} with other bits")
+    return int(any(not r["same"] for r in rows))
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    sys.exit(main())
