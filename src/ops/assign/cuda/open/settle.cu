@@ -46,6 +46,11 @@ struct pair_row {
     int end;     /* candidates up to and with this row */
 };
 
+/* Did differences leave a list of those that they could not decide? */
+__device__ __forceinline__ bool listed_doubt(const struct pairs_job &job, int64_t b) {
+    return job.s.doubt && job.s.doubt_count[b] != HF_SETTLE_ALL;
+}
+
 /* Rows of the list from number `first` on, up to `end`, to the lanes of the first warp: as many as
  * have no more than PAIR_MOST candidates. */
 __device__ static struct pair_row take_rows(const struct pairs_job &job, struct pairs_shared &sm,
@@ -54,7 +59,7 @@ __device__ static struct pair_row take_rows(const struct pairs_job &job, struct 
     const struct hf_filter_open &open = job.s.open;
     struct pair_row r = {};
     const int64_t number = first + lane < end ? first + lane : first;
-    const int64_t own = job.s.doubt ? job.s.doubt[b * open.cap + number] : number;
+    const int64_t own = listed_doubt(job, b) ? job.s.doubt[b * open.cap + number] : number;
     const int64_t entry = b * open.cap + own;
     r.row = open.row[entry];
     const int emitted = open.emitted[entry];
@@ -154,7 +159,7 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
         return;
     const bool bounded = hf_bounds_wanted(job.s.bounds);
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
-        const int64_t listed = job.s.doubt ? job.s.doubt_count[b] : job.s.open.count[b];
+        const int64_t listed = listed_doubt(job, b) ? job.s.doubt_count[b] : job.s.open.count[b];
         const int64_t count = listed < job.s.open.cap ? listed : job.s.open.cap;
         /* rows of a block at a time: few enough that all blocks have some */
         const int64_t share = (count + gridDim.x - 1) / gridDim.x;

@@ -12,6 +12,8 @@
 #define HF_SETTLE_TILE 32    /* rows of a tile of the dense kernel */
 #define HF_SETTLE_ITEMS 1024 /* blocks it is worth while to split few tiles into */
 
+#define HF_SETTLE_ALL (-1) /* in the place of a count: all open rows, without a list */
+
 #define HF_TILES_D 65536 /* most columns of tiles (tile.cuh): errors of sums stay small */
 
 #define HF_NEIGHBORS 256     /* centroids that are listed for each, at most, */
@@ -109,10 +111,8 @@ bool hf_neighbors_carve(const struct hf_assign_problem *problem, void *ws, size_
 hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const struct hf_assign_step *step, struct hf_settle *s);
 
-/* Are differences of candidates an answer to what the filter left open? */
-bool hf_settle_differs(const struct hf_assign_rows *rows);
-
-/* Then they decide most of the rows whose candidates are in s->slots; s->doubt lists the rest. Rows
+/* Differences decide most of the rows whose candidates are in s->slots, where they are an answer
+ * and rows are many; s->doubt lists the rest. Rows
  * with too many candidates, or none, go to s->rest. */
 hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                 const struct hf_assign_step *step, struct hf_settle *s);
