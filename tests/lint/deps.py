@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The include graph obeys the dependency rule of docs/architecture.md; no folder of src is too long to read."""
+"""The include graph obeys the dependency rule of docs/architecture.md; no folder of code is too long to read."""
 import collections
 import os
 import re
@@ -20,7 +20,9 @@ BELOW = {
     "io": ["base", "core"],
     "harness": ["base", "device", "core", "rows", "ops", "guard", "comm", "algo", "io"],
 }
-MOST_FILES = 30  # of one folder of src, without its subfolders
+MOST_FILES = 30  # of one folder, without its subfolders
+CODE = ("src/", "tools/", "python/", "include/", "blas/")
+COMMAND = "tools/holdfast"
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
 BACKEND = re.compile(r"\b(?:WITH|HF)_(?:CUDA|OPENCL|MPI|NCCL)\b")
 BACKEND_PLACES = ("src/ops/registry.c", "src/device/", "src/comm/")
@@ -58,14 +60,23 @@ def check_source(path):
             yield f"{path}: <{system}> is for libholdfast_dev only"
 
 
+def may_quote(path, name):
+    """May this file outside src include "name"? A verb of the command: its own folder, and what all verbs share."""
+    if path.startswith(COMMAND + "/"):
+        own = os.path.dirname(path)[len(COMMAND):].strip("/")
+        return (os.path.dirname(name) in ("", own)
+                and os.path.isfile(os.path.join(ROOT, COMMAND, name)))
+    return (not path.startswith("include/")
+            and os.path.isfile(os.path.join(ROOT, os.path.dirname(path), name)))
+
+
 def check_outside(path):
-    """Public headers and the command: the public API only, and files of their own folder."""
-    folder = os.path.dirname(path)
+    """Public headers and the command: the public API only, and what may_quote() lets them."""
     for match in INCLUDE.finditer(text(path)):
         internal, system = match.groups()
-        if internal and (path.startswith("include/")
-                         or not os.path.isfile(os.path.join(ROOT, folder, internal))):
-            yield f'{path}: "{internal}": only <holdfast/...> may be included here'
+        if internal and not may_quote(path, internal):
+            yield (f'{path}: "{internal}": only <holdfast/...> may be included here, and by a verb, '
+                   f"relative to {COMMAND}, files of its own folder and of that one")
         if system and system.startswith("holdfast/"):
             if not os.path.isfile(os.path.join(ROOT, "include", system)):
                 yield f"{path}: <{system}> does not exist"
@@ -84,7 +95,7 @@ def main():
             problems.append(f"{path}: a backend is chosen in {', '.join(BACKEND_PLACES)} only")
     for path in outside:
         problems += check_outside(path)
-    folders = collections.Counter(os.path.dirname(path) for path in files(under=("src/",)))
+    folders = collections.Counter(os.path.dirname(path) for path in files(under=CODE))
     problems += [f"{folder}: {count} files; split it, {MOST_FILES} are the most"
                  for folder, count in folders.items() if count > MOST_FILES]
     if not sources:
