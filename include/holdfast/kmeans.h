@@ -90,6 +90,22 @@ typedef struct hf_kmeans_iteration {
 typedef int (*hf_kmeans_progress)(void *user, int restart, int iteration,
                                   const hf_kmeans_iteration *it, int64_t done, int64_t total);
 
+#define HF_DIGEST_BLOCKS 16 /* words of a digest's arrays */
+
+/* What stands for the state after an iteration. Block b has the clusters from b k / 16 to
+ * (b + 1) k / 16 - 1. Equal fits have equal digests on every machine; where two differ, the first
+ * iteration and block that do so say where one of them computed wrongly. */
+typedef struct hf_kmeans_digest {
+    uint64_t chain; /* of this digest, the iteration's inertia, shift, changed and empty, and of the
+                       chain of the iteration before; a restart, and a resumed fit, begin with 0 */
+    uint32_t centroids[16]; /* CRC-32C of the new centroids, a block each */
+    uint32_t sizes[16];     /* of the numbers of rows that they were made of, int64 */
+} hf_kmeans_digest;
+
+/* Called after each iteration, before progress, from the calling thread. */
+typedef void (*hf_kmeans_on_digest)(void *user, int restart, int iteration,
+                                    const hf_kmeans_digest *digest);
+
 /* Called, from the calling thread, with a sentence about something that ends no fit: a checkpoint
  * that cannot be written (the first time), and clusters that have no rows when the fit has
  * converged, as where there are fewer different rows than clusters. Not for batches. */
@@ -124,6 +140,9 @@ typedef struct hf_kmeans_opts {
     hf_guard guard;              /* what is done about wrong arithmetic */
     hf_on_fault on_fault;        /* told of it; NULL means nobody */
     void *on_fault_user;         /* its first argument */
+    hf_kmeans_on_digest digest;  /* called after each iteration; on a GPU this makes iterations
+                                    slower, as each is a call. NULL means none; not for batches */
+    void *digest_user;           /* its first argument */
 } hf_kmeans_opts;
 
 /* The column whose values are spread most: where it dwarfs the others, distances are its own. */

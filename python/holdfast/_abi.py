@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import ctypes as C
 
+from . import _abi_matmul as _matmul
 from . import _abi_relax as _relax
+from ._abi_matmul import GemmArgs as GemmArgs
+from ._abi_matmul import GemmFaults as GemmFaults
+from ._abi_matmul import GemmReport as GemmReport
 
 # Constants, by the type they belong to.
 ENUMS: dict[str, dict[str, int]] = {
@@ -221,9 +225,20 @@ class Iteration(C.Structure):
     ]
 
 
+class Digest(C.Structure):
+    """hf_kmeans_digest."""
+
+    _fields_ = [
+        ("chain", C.c_uint64),
+        ("centroids", C.c_uint32 * 16),
+        ("sizes", C.c_uint32 * 16),
+    ]
+
+
 Progress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, _P(Iteration), C.c_int64, C.c_int64)
 Warn = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 OnFault = C.CFUNCTYPE(None, C.c_void_p, _P(FaultNote))
+OnDigest = C.CFUNCTYPE(None, C.c_void_p, C.c_int, C.c_int, _P(Digest))
 RowsProgress = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64)
 # distances is an address, from which whole chunks are copied.
 TransformSink = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.c_int64, C.c_void_p)
@@ -257,6 +272,8 @@ class KMeansOpts(C.Structure):
         ("guard", C.c_int),
         ("on_fault", OnFault),
         ("on_fault_user", C.c_void_p),
+        ("digest", OnDigest),
+        ("digest_user", C.c_void_p),
     ]
 
 
@@ -338,158 +355,6 @@ class Prediction(C.Structure):
     ]
 
 
-class GemmArgs(C.Structure):
-    """hf_gemm_args."""
-
-    _fields_ = [
-        ("order", C.c_int),
-        ("trans_a", C.c_int),
-        ("trans_b", C.c_int),
-        ("m", C.c_int64),
-        ("n", C.c_int64),
-        ("k", C.c_int64),
-        ("dtype", C.c_int),
-        ("dtype_c", C.c_int),
-        ("alpha", C.c_double),
-        ("beta", C.c_double),
-        ("a", C.c_void_p),
-        ("b", C.c_void_p),
-        ("c", C.c_void_p),
-        ("lda", C.c_int64),
-        ("ldb", C.c_int64),
-        ("ldc", C.c_int64),
-        ("batch", C.c_int64),
-        ("stride_a", C.c_int64),
-        ("stride_b", C.c_int64),
-        ("stride_c", C.c_int64),
-        ("signatures", C.c_void_p),
-    ]
-
-
-class GemmSignatures(C.Structure):
-    """hf_gemm_signatures."""
-
-    _fields_ = [
-        ("checksum", C.c_char_p),
-        ("release", C.c_int),
-        ("plant", C.c_int),
-        ("plant_at", C.c_int64),
-        ("a", C.c_uint64),
-        ("b", C.c_uint64),
-        ("c", C.c_uint64),
-        ("panels", C.c_int64),
-        ("tiles", C.c_int64),
-    ]
-
-
-class GemmFaults(C.Structure):
-    """hf_gemm_faults."""
-
-    _fields_ = [
-        ("lines", C.c_int64),
-        ("suspected", C.c_int64),
-        ("confirmed", C.c_int64),
-        ("repaired", C.c_int64),
-        ("row", C.c_int64),
-        ("column", C.c_int64),
-    ]
-
-
-class Diagnosis(C.Structure):
-    """hf_diagnosis."""
-
-    _fields_ = [
-        ("verdict", C.c_int),
-        ("number", C.c_int64),
-        ("parts", C.c_int),
-        ("passed", C.c_int),
-        ("failed", C.c_int),
-        ("cores", C.c_int),
-        ("core", C.c_int),
-        ("begin_s", C.c_double),
-        ("seconds", C.c_double),
-        ("kernel", C.c_char * 64),
-        ("text", C.c_char * 200),
-    ]
-
-
-DiagnoseReport = C.CFUNCTYPE(C.c_int, C.c_void_p, _P(Diagnosis))
-DiagnoseWait = C.CFUNCTYPE(C.c_int, C.c_void_p)
-
-
-class DiagnoseOpts(C.Structure):
-    """hf_diagnose_opts."""
-
-    _fields_ = [
-        ("interval_s", C.c_double),
-        ("tests", C.c_int64),
-        ("cores", C.c_void_p),
-        ("core_count", C.c_int),
-        ("go_on", C.c_int),
-        ("report", DiagnoseReport),
-        ("safe_state", DiagnoseReport),
-        ("waiting", DiagnoseWait),
-        ("user", C.c_void_p),
-        ("plant", C.c_int),
-    ]
-
-
-class RedundantArgs(C.Structure):
-    """hf_redundant_args."""
-
-    _fields_ = [
-        ("m", C.c_int64),
-        ("n", C.c_int64),
-        ("k", C.c_int64),
-        ("a", C.c_void_p),
-        ("b", C.c_void_p),
-        ("c", C.c_void_p),
-        ("replicas", C.c_int),
-        ("same_core", C.c_int),
-        ("plant", C.c_int),
-    ]
-
-
-class Replica(C.Structure):
-    """hf_replica."""
-
-    _fields_ = [
-        ("core", C.c_int),
-        ("verdict", C.c_int),
-        ("operands", C.c_uint64),
-        ("result", C.c_uint64),
-        ("row", C.c_int64),
-        ("column", C.c_int64),
-        ("kernel", C.c_char * 64),
-    ]
-
-
-class Vote(C.Structure):
-    """hf_vote."""
-
-    _fields_ = [
-        ("verdict", C.c_int),
-        ("majority", C.c_int),
-        ("outvoted", C.c_int),
-        ("replicas", C.c_int),
-        ("replica", Replica * 3),
-        ("text", C.c_char * 200),
-    ]
-
-
-class GemmReport(C.Structure):
-    """hf_gemm_report."""
-
-    _fields_ = [
-        ("arithmetic", C.c_char * 48),
-        ("kernel", C.c_char * 64),
-        ("seconds", C.c_double),
-        ("error", C.c_double),
-        ("tiny", C.c_double),
-        ("workspace_bytes", C.c_uint64),
-    ]
-
-
 STRUCTS: dict[str, type[C.Structure]] = {
     "hf_array": Array,
     "hf_source": Source,
@@ -500,31 +365,24 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_guard_counts": GuardCounts,
     "hf_fault_note": FaultNote,
     "hf_kmeans_iteration": Iteration,
+    "hf_kmeans_digest": Digest,
     "hf_kmeans_opts": KMeansOpts,
     "hf_column_note": ColumnNote,
     "hf_kmeans_result": KMeansResult,
     "hf_predict_opts": PredictOpts,
     "hf_prediction": Prediction,
     **_relax.STRUCTS,
-    "hf_gemm_args": GemmArgs,
-    "hf_gemm_report": GemmReport,
-    "hf_gemm_signatures": GemmSignatures,
-    "hf_gemm_faults": GemmFaults,
-    "hf_diagnosis": Diagnosis,
-    "hf_diagnose_opts": DiagnoseOpts,
-    "hf_redundant_args": RedundantArgs,
-    "hf_replica": Replica,
-    "hf_vote": Vote,
+    **_matmul.STRUCTS,
 }
 CALLBACKS = {
     "hf_kmeans_progress": Progress,
     "hf_kmeans_warning": Warn,
     "hf_on_fault": OnFault,
-    "hf_diagnose_report": DiagnoseReport,
-    "hf_diagnose_wait": DiagnoseWait,
+    "hf_kmeans_on_digest": OnDigest,
     "hf_rows_progress": RowsProgress,
     "hf_transform_sink": TransformSink,
     "hf_relax_progress": _relax.RelaxProgress,
+    **_matmul.CALLBACKS,
 }
 
 # name: (result, arguments). A pointer that is passed as the address of a struct is a void pointer:

@@ -86,10 +86,50 @@ def replay(folder):
     json.dump(changed, open(other, "w"))
     assert "iteration 3 is the first" in run("replay", other, code=5).stdout
     changed["history"][2]["shift"] = json.load(open(report))["history"][2]["shift"]
+    whole = changed["history"][1]["digest"]["centroids"]
+    changed["history"][1]["digest"]["centroids"] = whole[:32] + "0" * 8 + whole[40:]
+    json.dump(changed, open(other, "w"))
+    found = run("replay", other, code=5).stdout
+    assert "iteration 2 is the first" in found and "centroids of clusters 1 to 1" in found, found
+    found = json.loads(run("replay", other, "--json", code=5).stdout)
+    assert found["first_iteration"] == 2 and found["clusters"] == [1, 1] and found["same_files"]
+    changed["history"][1]["digest"]["centroids"] = whole
+    changed["history"][0]["digest"]["chain"] = "0" * 16
+    json.dump(changed, open(other, "w"))
+    assert "iteration 1 is the first that differs, in its chain" in run("replay", other, code=5).stdout
+    changed["history"][0]["digest"]["chain"] = json.load(open(report))["history"][0]["digest"]["chain"]
     changed["files"]["labels.npy"]["crc32"] = "00000000"
     json.dump(changed, open(other, "w"))
     assert "the files are not" in run("replay", other, code=5).stdout
     run("replay", data, code=3)
+    table = os.path.join(folder, "t.csv")
+    with open(table, "w") as f:
+        f.write("a,b,c\n" + "".join(f"{i % 7},{-9999 if i == 5 else i * i % 11},{i}\n" for i in range(90)))
+    run("kmeans", table, "-k", "4", "--columns", "a,c", "--missing", "-9999", "--scale", "robust", "-q", "-o",
+        result)
+    assert "and so are the files" in run("replay", report).stdout
+    run("kmeans", data, "-k", "7", "--chain", "off", "-q", "-o", result)
+    assert json.load(open(report))["history"][0]["digest"] is None
+    assert "and so are the files" in run("replay", report).stdout
+
+
+def replay_product(folder):
+    """A product of 130 rows has blocks of 3."""
+    a, b = (os.path.join(folder, name + ".npy") for name in ("pa", "pb"))
+    rng = np.random.default_rng(3)
+    np.save(a, rng.integers(-9, 9, (40, 130)).astype(np.float16))
+    np.save(b, rng.integers(-9, 9, (40, 20)).astype(np.float16))
+    text = run("gemm", a, b, "--transa", "--alpha", "0.1", "--out-type", "f32", "--json", "-q").stdout
+    report = os.path.join(folder, "product.json")
+    open(report, "w").write(text)
+    assert "all 130 rows" in run("replay", report, "--threads", "1").stdout
+    changed = np.load(a)
+    changed[3, 77] += 1
+    np.save(a, changed)
+    found = run("replay", report, code=5).stdout
+    assert "rows 75 to 77 of the product" in found and "in 1 of 44 blocks" in found, found
+    assert json.loads(run("replay", report, "--json", code=5).stdout)["rows"] == [75, 77]
+    run("replay", report, "--data", a, code=2)
     run("replay", code=2)
 
 
@@ -119,6 +159,7 @@ def main():
         redundant(folder)
         protected(folder)
         replay(folder)
+        replay_product(folder)
     periodic()
     screen()
 

@@ -20,6 +20,8 @@ _holdfast_values() {
     gemm:--guard) echo off detect correct ;;
     *:--guard) echo off detect correct sampled ;;
     *:--labels-format) echo npy csv ;;
+    kmeans:--chain) echo auto off on ;;
+    replay:--data) ;; # a file
     kmeans:--scale) echo none standard robust minmax ;;
     inject:--skipping | kmeans:--skipping) echo auto off on ;;
     *:--header) echo auto yes no ;;

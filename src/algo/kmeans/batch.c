@@ -109,10 +109,11 @@ static hf_status check_batch(hf_context *ctx, const hf_array *x, int64_t batch,
             "a batch needs data, options, a place for results and at least one problem "
             "(%lld given)",
             (long long)batch);
-    if (opts->checkpoint || opts->resume || opts->progress)
-        return hf_ctx_fail(ctx, HF_E_ARG,
-                           "checkpoint, resume and progress are not available for a batch: fit the "
-                           "problems one by one");
+    if (opts->checkpoint || opts->resume || opts->progress || opts->digest)
+        return hf_ctx_fail(
+            ctx, HF_E_ARG,
+            "checkpoint, resume, progress and digest are not available for a batch: fit the "
+            "problems one by one");
     for (int64_t i = 1; i < batch; i++)
         if (x[i].rows != x[0].rows || x[i].cols != x[0].cols || x[i].dtype != x[0].dtype)
             return hf_ctx_fail(

@@ -223,6 +223,7 @@ struct hf_restart {
     bool cancelled; /* the progress callback said stop */
     bool settled;   /* labels and sums are those of the last centroids, though these have moved */
     double inertia; /* exact, by the weights given, set by hf_finish() */
+    uint64_t chain; /* of the digests so far */
     struct hf_history history;
 };
 

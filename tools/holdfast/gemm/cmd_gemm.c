@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast gemm: the product of the matrices of two files. */
 #include "gemm/matrices.h"
+#include "gemm/row_blocks.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -388,7 +389,8 @@ static int print_json(const struct job *job) {
     const hf_gemm_report *r = &job->report;
     return tool_json_print(json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
-        "s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:i, s:{s:I, s:I}, s:o, s:o}",
+        "s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:i, s:{s:I, s:I}, s:o, s:o, "
+        "s:o}",
         "holdfast", hf_version(), "command", "gemm", "a", json_matrix(&job->a), "b",
         json_matrix(&job->b), "add", json_matrix(&job->add), "transa", args->trans_a, "transb",
         args->trans_b, "alpha", tool_json_real(args->alpha), "beta", tool_json_real(args->beta),
@@ -400,7 +402,8 @@ static int print_json(const struct job *job) {
         "multiply", tool_json_real(r->seconds), "write", tool_json_real(job->seconds_write),
         "threads", hf_context_threads(job->ctx), "memory", "workspace_bytes",
         (json_int_t)r->workspace_bytes, "peak_bytes", (json_int_t)tool_peak_memory(), "file",
-        json_file(job), "protection", json_protection(job)));
+        json_file(job), "protection", json_protection(job), "blocks",
+        row_blocks_json(job->product, args->m, (size_t)args->n * hf_dtype_bytes(args->dtype_c))));
 }
 
 static void print_summary(const struct job *job, FILE *out) {

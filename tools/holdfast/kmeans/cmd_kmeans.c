@@ -18,6 +18,7 @@ struct job {
     hf_dataset *data, *weights, *centroids; /* the last two may be NULL */
     struct outputs outputs;
     struct progress progress;
+    struct digests digests;
     hf_kmeans_result fit;
     hf_array start;  /* given centroids as they are for scaled rows; data NULL: not needed */
     hf_array result; /* centroids in the units of the data; data NULL: those of the fit are */
@@ -208,6 +209,14 @@ static int cancelled(const struct job *job, int argc, char **argv) {
     return EXIT_INTERRUPTED;
 }
 
+/* On a GPU they cost a call for each iteration. */
+static bool wants_digests(const struct job *job) {
+    const struct kmeans_options *o = &job->options;
+    if (o->chain == CHAIN_AUTO)
+        return (o->out_dir || o->json) && strcmp(hf_context_device(job->ctx), "cpu") == 0;
+    return o->chain == CHAIN_ON;
+}
+
 static int fit(struct job *job, int argc, char **argv) {
     struct kmeans_options *o = &job->options;
     struct progress *progress = &job->progress;
@@ -226,6 +235,10 @@ static int fit(struct job *job, int argc, char **argv) {
     o->fit.warn_user = progress;
     o->fit.on_fault = progress_fault;
     o->fit.on_fault_user = progress;
+    if (wants_digests(job)) {
+        o->fit.digest = digests_add;
+        o->fit.digest_user = &job->digests;
+    }
     interrupt_watch();
     const hf_array *x = hf_dataset_array(job->data);
     errno = 0;
@@ -350,6 +363,7 @@ static int run(struct job *job, int argc, char **argv) {
     job->report.dtype = dtype;
     job->report.streamed = hf_dataset_array(job->data) == NULL;
     job->report.fit = &job->fit;
+    job->report.digests = &job->digests;
     return finish(job, argc, argv);
 }
 
@@ -367,6 +381,7 @@ int cmd_kmeans(int argc, char **argv) {
     preparation_clear(&job.options.preparation);
     free(job.start.data);
     free(job.result.data);
+    digests_clear(&job.digests);
     hf_context_destroy(job.ctx);
     free(job.checkpoint.own);
     return code;

@@ -11,6 +11,7 @@ const char *const kmeans_precision_names[] = {"exact", "fast", NULL};
 const char *const kmeans_centroids_names[] = {"f32", "same", NULL};
 const char *const kmeans_skipping_names[] = {"auto", "off", "on", NULL};
 const char *const kmeans_nan_names[] = {"error", "drop", NULL};
+static const char *const chain_names[] = {"auto", "off", "on", NULL};
 const char *const kmeans_guard_names[] = {"off", "detect", "correct", "sampled", NULL};
 
 enum option_key {
@@ -35,6 +36,7 @@ enum option_key {
     KEY_PICTURE,
     KEY_SCALE,
     KEY_LABELS_FORMAT,
+    KEY_CHAIN,
     KEY_JSON
 };
 
@@ -66,6 +68,10 @@ static const struct argp_option table[] = {
     {"labels-format", KEY_LABELS_FORMAT, "NAME", 0,
      "Labels in labels.npy or labels.csv: " LABELS_FORMAT_HELP, 3},
     {"json", KEY_JSON, NULL, 0, "Print the report on standard output", 3},
+    {"chain", KEY_CHAIN, "WHEN", 0,
+     "Checksums of each iteration in the report, by which replay finds the first wrong one: auto "
+     "(default: on the CPU), off or on",
+     3},
     {"checkpoint", KEY_CHECKPOINT, "FILE", 0,
      "Save the state of the fit there as it goes on (default on Ctrl-C: DIR/checkpoint.hfc)", 3},
     {"every", KEY_EVERY, "N", 0, "Iterations between two checkpoints (default 10)", 3},
@@ -169,6 +175,9 @@ static bool set_choice(struct kmeans_options *o, struct argp_state *state, int k
         return true;
     case KEY_GUARD:
         o->fit.guard = kmeans_guard(state, arg);
+        return true;
+    case KEY_CHAIN:
+        o->chain = (enum kmeans_chain)tool_choice(state, "--chain", arg, chain_names);
         return true;
     default:
         return false;

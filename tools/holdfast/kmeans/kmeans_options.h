@@ -7,6 +7,9 @@
 #include "kmeans/preparation.h"
 #include "tool.h"
 
+/* Whether the report has a digest of each iteration: where that costs little, ... */
+enum kmeans_chain { CHAIN_AUTO, CHAIN_OFF, CHAIN_ON };
+
 struct kmeans_options {
     const char *data;
     const char *out_dir;
@@ -15,6 +18,7 @@ struct kmeans_options {
     const char *checkpoint;                /* as given; fit.checkpoint is what is used */
     int64_t picture_height, picture_width; /* 0: no picture */
     bool quiet, json;
+    enum kmeans_chain chain;
     struct preparation preparation;
     bool format_given;
     enum labels_format labels_format;

@@ -65,17 +65,19 @@ static json_t *json_options(const struct report *r) {
         labels_format_names[o->labels_format]);
 }
 
-static json_t *json_history(const hf_kmeans_result *fit) {
+static json_t *json_history(const struct report *r) {
+    const hf_kmeans_result *fit = r->fit;
     json_t *list = json_array();
     for (int i = 0; list && i < fit->iterations; i++) {
         const hf_kmeans_iteration *it = &fit->history[i];
         json_t *row = json_pack(
-            "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "iteration", i + 1, "inertia",
-            tool_json_real(it->inertia), "shift", tool_json_real(it->shift), "seconds",
+            "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "iteration", i + 1,
+            "inertia", tool_json_real(it->inertia), "shift", tool_json_real(it->shift), "seconds",
             tool_json_real(it->seconds), "changed", (json_int_t)it->changed, "rows_skipped",
             (json_int_t)it->rows_skipped, "rows_partial", (json_int_t)it->rows_partial,
             "rows_rechecked", (json_int_t)it->rows_rechecked, "rows_float64",
-            (json_int_t)it->rows_float64, "empty", (json_int_t)it->empty);
+            (json_int_t)it->rows_float64, "empty", (json_int_t)it->empty, "digest",
+            digests_json(r->digests, fit->restart, i + 1));
         if (!row || json_array_append_new(list, row) != 0) {
             json_decref(list);
             return NULL;
@@ -202,7 +204,7 @@ json_t *report_json(struct report *r) {
         guard_json(fit->guard, fit->checks, &fit->faults), "work", json_work(fit), "seconds",
         json_costs(r), "memory", "peak_bytes", (json_int_t)tool_peak_memory(), "workspace_bytes",
         (json_int_t)fit->workspace_bytes, "limit_bytes", (json_int_t)hf_context_memory(r->ctx),
-        "history", json_history(fit), "files", files);
+        "history", json_history(r), "files", files);
 }
 
 static void summary_work(const struct report *r, FILE *out) {

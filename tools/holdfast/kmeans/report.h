@@ -3,6 +3,7 @@
 #ifndef REPORT_H
 #define REPORT_H
 
+#include "kmeans/digests.h"
 #include "kmeans/kmeans_options.h"
 
 struct report {
@@ -12,6 +13,7 @@ struct report {
     hf_dtype dtype;
     bool streamed; /* read in chunks */
     const hf_kmeans_result *fit;
+    const struct digests *digests;
     double seconds_load, seconds_write; /* write: all files but report.json itself */
     double started;                     /* tool_now() */
     bool checkpointed;                  /* a checkpoint was left for --resume */

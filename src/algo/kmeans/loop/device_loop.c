@@ -3,6 +3,7 @@
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/device_memory.h"
+#include "algo/kmeans/loop/digest.h"
 #include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
@@ -35,7 +36,8 @@ static int progress(void *user, int iteration, const hf_kmeans_iteration *it) {
 static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_restart *run,
                                        struct hf_lloyd_state *state, hf_kmeans_iteration *history) {
     const hf_kmeans_opts *o = &fit->problem.opts;
-    int64_t count = hf_min64(o->max_iter - run->iteration, MANY);
+    /* Centroids are on the host between two calls only. */
+    int64_t count = o->digest ? 1 : hf_min64(o->max_iter - run->iteration, MANY);
     if (o->checkpoint)
         count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
     *state = (struct hf_lloyd_state){0};
@@ -78,7 +80,7 @@ bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run) {
     if (workspace == UINT64_MAX || !hf_device_has_room(fit, workspace))
         return false;
     args.settle = true;
-    fit->work.settles = !fit->problem.opts.progress &&
+    fit->work.settles = !fit->problem.opts.progress && !fit->problem.opts.digest &&
                         hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args) <= workspace;
     return true;
 }
@@ -91,6 +93,7 @@ static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration 
     HF_TRY(hf_labels_fetch(&m->fit->problem, &m->fit->labels, false));
     HF_TRY(hf_iteration_conclude(m->fit, m->run, it, false));
     HF_TRY(hf_iteration_record(&m->fit->problem, m->run, m->begin, it));
+    hf_digest_tell(m->fit, m->run);
     return hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
 }
 
@@ -136,6 +139,8 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
     for (int i = 0; !tells && i < state.iterations; i++)
         HF_TRY(hf_iteration_record(&fit->problem, run, hf_now_s() - each, &history[i]));
+    if (state.iterations > 0)
+        hf_digest_tell(fit, run);
     if (state.stop >= HF_LLOYD_EMPTY)
         return take_over(&m, state.stop, &history[state.iterations]);
     if (state.stop != HF_STOP_CANCELLED)

@@ -8,6 +8,7 @@
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/loop/device_memory.h"
+#include "algo/kmeans/loop/digest.h"
 #include "algo/kmeans/loop/empty.h"
 #include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
@@ -191,6 +192,7 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
                                       .rebuild = hf_lloyd_rebuild};
     fit->problem.ctx->guard.iteration = run->iteration + 1;
     HF_TRY(hf_protect(fit, run, &work));
+    hf_digest_tell(fit, run);
     return hf_iteration_report(&fit->problem, &fit->weights, run);
 }
 
