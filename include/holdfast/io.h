@@ -75,6 +75,9 @@ HF_API const hf_array *hf_dataset_array(const hf_dataset *data);
 HF_API const hf_source *hf_dataset_source(const hf_dataset *data);
 /* "npy", "fvecs", "bvecs", "idx" or "csv"; belongs to the library. */
 HF_API const char *hf_dataset_format(const hf_dataset *data);
+/* What the elements are in the file, before they were converted, as NumPy calls it: "int8",
+ * "float32", "bfloat16"; "text" for CSV; belongs to the library. */
+HF_API const char *hf_dataset_type(const hf_dataset *data);
 /* The number in the file, from 1, of column j of the rows; *name (NULL allowed) is what the header
  * calls it, or NULL without one; belongs to the dataset. 0 for a j that is none. */
 HF_API int64_t hf_dataset_column(const hf_dataset *data, int64_t j, const char **name);

@@ -411,6 +411,7 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_dataset_array": (_P(Array), [_a]),
     "hf_dataset_source": (_P(Source), [_a]),
     "hf_dataset_format": (C.c_char_p, [_a]),
+    "hf_dataset_type": (C.c_char_p, [_a]),
     "hf_dataset_column": (C.c_int64, [_a, C.c_int64, _a]),
     "hf_dataset_scaling": (_P(Scaling), [_a]),
     "hf_dataset_warning": (C.c_char_p, [_a]),

@@ -349,6 +349,12 @@ const hf_source *hf_dataset_source(const hf_dataset *data) {
 
 const char *hf_dataset_format(const hf_dataset *data) { return data == NULL ? "" : data->format; }
 
+const char *hf_dataset_type(const hf_dataset *data) {
+    if (data == NULL)
+        return "";
+    return data->table.rows > 0 ? hf_wire_name(data->table.wire) : "text";
+}
+
 int64_t hf_dataset_column(const hf_dataset *data, int64_t j, const char **name) {
     const int64_t cols = data == NULL ? 0 : data->streamed ? data->source.cols : data->array.cols;
     if (name != NULL)

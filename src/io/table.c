@@ -35,6 +35,8 @@ size_t hf_wire_bytes(enum hf_wire wire) { return wires[wire].bytes; }
 
 hf_dtype hf_wire_dtype(enum hf_wire wire) { return wires[wire].dtype; }
 
+const char *hf_wire_name(enum hf_wire wire) { return wires[wire].name; }
+
 bool hf_table_size(const struct hf_table *t, int64_t *bytes, int64_t *memory) {
     int64_t row, all, in_memory;
     const int64_t wire = (int64_t)wires[t->wire].bytes;

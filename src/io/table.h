@@ -36,8 +36,9 @@ struct hf_table {
 };
 
 size_t hf_wire_bytes(enum hf_wire wire);
-/* The type of the elements in memory. */
+/* The type of the elements in memory, and their name in the file, as NumPy has it. */
 hf_dtype hf_wire_dtype(enum hf_wire wire);
+const char *hf_wire_name(enum hf_wire wire);
 
 /* *bytes = the length of the whole file, *memory = that of the rows in memory; false when either is
  * beyond 2^63 - 1. */

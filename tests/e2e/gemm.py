@@ -112,6 +112,13 @@ def types():
         check(all(abs(x - y) <= report["error"]["at_most"] for row, want in zip(matrix(out), truth)
                   for x, y in zip(row, want)), f"{dtype}: {matrix(out)}")
         equal(run(half, half, "--transb", "-o", out)["out_dtype"], dtype)
+    bytes_a, bytes_b = write_npy(scratch("ba.npy"), a, "i8"), write_npy(scratch("bb.npy"), b, "i8")
+    report = run(bytes_a, bytes_b, "-o", out)
+    equal((report["dtype"], report["out_dtype"], matrix(out)), ("i8", "i32", product(a, b)))
+    equal(run(bytes_a, path_b, "-o", out)["dtype"], "f32")
+    result = holdfast("gemm", bytes_a, bytes_b, "--alpha", 0.5, "-o", out, code=INPUT)
+    check("--alpha 0.5" in result.err and "--type f32" in result.err, str(result))
+    equal(run(bytes_a, bytes_b, "--alpha", 0.5, "--type", "f32", "-o", out)["dtype"], "f32")
     mixed = run(write_npy(scratch("f64.npy"), a, "f64"), path_b, "-o", out)
     equal((mixed["dtype"], matrix(out)), ("f64", product(a, b)))
 

@@ -30,7 +30,8 @@ static const struct argp_option table[] = {
     {"beta", KEY_BETA, "X", 0, "Multiply that matrix by X (1)", 1},
     {"type", KEY_TYPE, "NAME", 0,
      "Multiply as f32, f64 or i8 (default: auto, the type of the files; where they differ, f32, or "
-     "f64 if one of them is). f32 rounds; i8 takes whole numbers from -128 to 127 alone",
+     "f64 if one of them is). f32 rounds; i8 (auto for two files of int8) takes whole numbers from "
+     "-128 to 127 alone",
      1},
     {"out-type", KEY_OUT_TYPE, "NAME", 0,
      "Type of the product: auto (default), that of the matrices, i32 for i8; or f32 for f16 and "
@@ -249,6 +250,9 @@ static hf_dtype common_type(const struct job *job) {
     const hf_dtype a = job->a.view.dtype, b = job->b.view.dtype;
     if (job->type != HF_DTYPE_NONE)
         return job->type;
+    if (strcmp(hf_dataset_type(job->a.data), "int8") == 0 &&
+        strcmp(hf_dataset_type(job->b.data), "int8") == 0)
+        return HF_I8;
     if (a == b && a != HF_U8)
         return a;
     return a == HF_F64 || b == HF_F64 ? HF_F64 : HF_F32;
@@ -261,13 +265,15 @@ static int check_options(const struct job *job) {
     const bool half = in == HF_F16 || in == HF_BF16;
     const double factor[] = {args->alpha, args->beta};
     if (out == HF_F32 && in != HF_F32 && !half) {
-        tool_error("--out-type f32: a product of %s is %s: leave the option out", hf_dtype_name(in),
-                   in == HF_I8 ? "i32" : hf_dtype_name(in));
+        tool_error("--out-type f32: a product of %s is %s: leave the option out%s",
+                   hf_dtype_name(in), in == HF_I8 ? "i32" : hf_dtype_name(in),
+                   in == HF_I8 ? ", or multiply by --type f32" : "");
         return EXIT_INPUT;
     }
     for (int i = 0; in == HF_I8 && i < 2; i++)
         if (!(factor[i] >= INT32_MIN && factor[i] <= INT32_MAX && factor[i] == rint(factor[i]))) {
-            tool_error("%s %g: for i8 it must be a whole number from -2147483648 to 2147483647",
+            tool_error("%s %g: for i8 it must be a whole number from -2147483648 to 2147483647; "
+                       "--type f32 takes any number",
                        i == 0 ? "--alpha" : "--beta", factor[i]);
             return EXIT_INPUT;
         }
