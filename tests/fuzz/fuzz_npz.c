@@ -2,9 +2,7 @@
  * ZIP archives. An input whose first byte is odd is an archive as it stands. Else the rest becomes
  * the only member of one that is made here, stored or deflated, so that mutations reach what lies
  * behind the directory; the second byte then damages a byte of the archive, if it is not 0. */
-#include "fuzz_io.h"
-
-#include <zlib.h>
+#include "fuzz_deflate.h"
 
 static void put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++)
@@ -21,19 +19,6 @@ static void put_common(uint8_t *p, int method, uint32_t crc, size_t packed, size
     put(p + 22, 5, 2); /* of the name */
 }
 
-static size_t deflate_raw(uint8_t *content, size_t size, uint8_t *out, size_t room) {
-    z_stream z;
-    memset(&z, 0, sizeof z);
-    require(deflateInit2(&z, 1, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) == Z_OK, "no deflate");
-    z.next_in = content;
-    z.avail_in = (uInt)size;
-    z.next_out = out;
-    z.avail_out = (uInt)room;
-    require(deflate(&z, Z_FINISH) == Z_STREAM_END, "no end");
-    (void)deflateEnd(&z);
-    return room - z.avail_out;
-}
-
 /* An archive of *bytes bytes whose only member a.npy is the content. */
 static uint8_t *archive(uint8_t *content, size_t size, int deflated, size_t *bytes) {
     const size_t room = compressBound((uLong)size) + 64;
@@ -41,7 +26,7 @@ static uint8_t *archive(uint8_t *content, size_t size, int deflated, size_t *byt
     require(zip != NULL, "no memory");
     size_t packed = size;
     if (deflated)
-        packed = deflate_raw(content, size, zip + 35, room);
+        packed = fuzz_deflate(content, size, zip + 35, room, -15);
     else
         memcpy(zip + 35, content, size);
     const uint32_t crc = (uint32_t)crc32_z(0, content, size);

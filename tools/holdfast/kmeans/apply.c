@@ -288,12 +288,24 @@ hf_predict_opts apply_options(struct apply *a) {
                              .checks = &a->checks};
 }
 
-int apply_predict(struct apply *a, const hf_prediction *out) {
+int apply_predict(struct apply *a, double *distances) {
     const hf_predict_opts opts = apply_options(a);
+    a->labels = calloc((size_t)a->rows, sizeof *a->labels);
+    a->sizes = calloc((size_t)a->k, sizeof *a->sizes);
+    if (!a->labels || !a->sizes) {
+        tool_error("no memory for the labels of %s rows", tool_count_text(a->rows));
+        return EXIT_RESOURCES;
+    }
+    const hf_prediction out = {.labels = a->labels,
+                               .distances = distances,
+                               .inertia = &a->inertia,
+                               .weight = &a->weight,
+                               .sizes = a->sizes,
+                               .rows_dropped = &a->dropped};
     errno = 0;
     const hf_status status =
         hf_kmeans_predict_with(a->ctx, hf_dataset_array(a->data), hf_dataset_source(a->data),
-                               hf_dataset_array(a->centroids), &opts, out);
+                               hf_dataset_array(a->centroids), &opts, &out);
     const int os_error = errno;
     progress_close(&a->progress);
     a->computed = tool_now();
@@ -366,6 +378,8 @@ void apply_summary(const struct apply *a, int64_t dropped, FILE *out) {
 }
 
 void apply_close(struct apply *a) {
+    free(a->labels);
+    free(a->sizes);
     hf_dataset_close(a->weights);
     hf_dataset_close(a->centroids);
     hf_dataset_close(a->data);

@@ -32,6 +32,11 @@ struct apply {
     char scheme[16];                /* in force, */
     uint32_t checks;                /* and the checks that were made */
     double begun, loaded, computed; /* tool_now() at these moments */
+    /* predicted */
+    int32_t *labels; /* [rows] */
+    int64_t *sizes;  /* [k] */
+    int64_t dropped;
+    double inertia, weight;
 };
 
 /* A file that the verb writes: how the user named it, and where; NULL: not wanted. */
@@ -51,8 +56,9 @@ int apply_open(struct apply *a, const struct apply_output *outputs, int count, c
 /* As the C interface wants them, with progress that a signal stops; user is what comes back. */
 hf_predict_opts apply_options(struct apply *a);
 
-/* hf_kmeans_predict_with(); failures are reported, an exit code. */
-int apply_predict(struct apply *a, const hf_prediction *out);
+/* hf_kmeans_predict_with() of the outputs that `a` has, the labels and sizes among them, and
+ * distances unless that is NULL; failures are reported, an exit code. */
+int apply_predict(struct apply *a, double *distances);
 
 /* Report the failure of a call on the data. */
 int apply_failed(const struct apply *a, hf_status status);

@@ -21,11 +21,7 @@ struct job {
     const char *labels_file, *distances_file;
     bool format_given;
     enum labels_format format;
-    int32_t *labels;
     double *distances; /* NULL when not wanted */
-    int64_t *sizes;
-    double inertia;
-    int64_t dropped;
     double seconds_write;
 };
 
@@ -64,14 +60,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static int take_memory(struct job *job) {
-    const size_t rows = (size_t)job->apply.rows;
-    job->labels = calloc(rows, sizeof *job->labels);
-    job->distances = job->distances_file ? calloc(rows, sizeof *job->distances) : NULL;
-    job->sizes = calloc((size_t)job->apply.k, sizeof *job->sizes);
-    if (job->labels && job->sizes && (job->distances || !job->distances_file))
+static int take_distances(struct job *job) {
+    if (!job->distances_file)
         return EXIT_DONE;
-    tool_error("no memory for the labels of %s rows", tool_count_text(job->apply.rows));
+    job->distances = calloc((size_t)job->apply.rows, sizeof *job->distances);
+    if (job->distances)
+        return EXIT_DONE;
+    tool_error("no memory for the distances of %s rows", tool_count_text(job->apply.rows));
     return EXIT_RESOURCES;
 }
 
@@ -86,7 +81,7 @@ static int write_files(const struct job *job) {
     if (status == HF_OK && job->distances_file)
         status = hf_file_set_npy(set, job->distances_file, &distances);
     if (status == HF_OK && job->labels_file)
-        status = labels_add(set, job->labels_file, job->labels, a->rows, job->format);
+        status = labels_add(set, job->labels_file, a->labels, a->rows, job->format);
     if (status == HF_OK)
         status = hf_file_set_commit(set, &appeared);
     const int code = status == HF_OK ? EXIT_DONE : tool_fail(a->ctx, status, STAGE_WRITE);
@@ -99,11 +94,10 @@ static int write_files(const struct job *job) {
 static int print_json(const struct job *job) {
     const struct apply *a = &job->apply;
     json_t *more = json_pack(
-        "{s:o, s:I, s:o, s:o, s:s, s:o, s:{s:o, s:o, s:o}}", "inertia",
-        tool_json_real(job->inertia), "rows_dropped", (json_int_t)job->dropped, "sizes",
-        tool_json_counts(job->sizes, a->k), "labels", tool_json_name(job->labels_file),
-        "labels_format", labels_format_names[job->format], "distances",
-        tool_json_name(job->distances_file), "seconds", "load",
+        "{s:o, s:I, s:o, s:o, s:s, s:o, s:{s:o, s:o, s:o}}", "inertia", tool_json_real(a->inertia),
+        "rows_dropped", (json_int_t)a->dropped, "sizes", tool_json_counts(a->sizes, a->k), "labels",
+        tool_json_name(job->labels_file), "labels_format", labels_format_names[job->format],
+        "distances", tool_json_name(job->distances_file), "seconds", "load",
         tool_json_real(a->loaded - a->begun), "predict", tool_json_real(a->computed - a->loaded),
         "write", tool_json_real(job->seconds_write));
     return apply_print_json(a, "predict", more);
@@ -111,8 +105,8 @@ static int print_json(const struct job *job) {
 
 static void print_summary(const struct job *job, FILE *out) {
     const struct apply *a = &job->apply;
-    apply_summary(a, job->dropped, out);
-    fprintf(out, "  inertia   %.12g\n", job->inertia);
+    apply_summary(a, a->dropped, out);
+    fprintf(out, "  inertia   %.12g\n", a->inertia);
     fprintf(out, "  time      load %s, predict %s, write %s\n",
             tool_seconds_text(a->loaded - a->begun), tool_seconds_text(a->computed - a->loaded),
             tool_seconds_text(job->seconds_write));
@@ -128,15 +122,9 @@ static int run(struct job *job) {
                                            {"--distances", job->distances_file}};
     int code = apply_open(a, outputs, 2, "predict");
     if (code == EXIT_DONE)
-        code = take_memory(job);
-    if (code != EXIT_DONE)
-        return code;
-    const hf_prediction out = {.labels = job->labels,
-                               .distances = job->distances,
-                               .inertia = &job->inertia,
-                               .sizes = job->sizes,
-                               .rows_dropped = &job->dropped};
-    code = apply_predict(a, &out);
+        code = take_distances(job);
+    if (code == EXIT_DONE)
+        code = apply_predict(a, job->distances);
     if (code == EXIT_DONE)
         code = write_files(job);
     job->seconds_write = tool_now() - a->computed;
@@ -164,9 +152,7 @@ int cmd_predict(int argc, char **argv) {
     memset(&job, 0, sizeof job);
     tool_parse(&argp, argc, argv, &job);
     const int code = run(&job);
-    free(job.labels);
     free(job.distances);
-    free(job.sizes);
     apply_close(&job.apply);
     return code;
 }

@@ -10,10 +10,6 @@ enum { LISTED = 20 }; /* clusters whose sizes are listed one by one */
 
 struct job {
     struct apply apply;
-    int32_t *labels;
-    int64_t *sizes;
-    double inertia, weight;
-    int64_t dropped;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -33,48 +29,48 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 /* Mean of the distances as the metric has them; NaN where no row has weight. */
-static double mean_distance(const struct job *job) {
-    return job->weight > 0 ? job->inertia / job->weight : NAN;
+static double mean_distance(const struct apply *a) {
+    return a->weight > 0 ? a->inertia / a->weight : NAN;
 }
 
 static int print_json(const struct job *job) {
     const struct apply *a = &job->apply;
-    const double mean = mean_distance(job);
+    const double mean = mean_distance(a);
     json_t *more = json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:{s:o, s:o}}", "inertia",
-        tool_json_real(job->inertia), "mean_distance", tool_json_real(mean), "rms_distance",
+        "{s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:{s:o, s:o}}", "inertia", tool_json_real(a->inertia),
+        "mean_distance", tool_json_real(mean), "rms_distance",
         a->metric == HF_EUCLIDEAN ? tool_json_real(sqrt(mean)) : json_null(), "rows",
-        (json_int_t)(a->rows - job->dropped), "rows_dropped", (json_int_t)job->dropped, "weight",
-        tool_json_real(job->weight), "sizes", tool_json_counts(job->sizes, a->k), "seconds", "load",
+        (json_int_t)(a->rows - a->dropped), "rows_dropped", (json_int_t)a->dropped, "weight",
+        tool_json_real(a->weight), "sizes", tool_json_counts(a->sizes, a->k), "seconds", "load",
         tool_json_real(a->loaded - a->begun), "score", tool_json_real(a->computed - a->loaded));
     return apply_print_json(a, "score", more);
 }
 
-static void print_sizes(const struct job *job, FILE *out) {
+static void print_sizes(const struct apply *a, FILE *out) {
     struct spread s;
-    if (!spread_of(job->sizes, job->apply.k, &s))
+    if (!spread_of(a->sizes, a->k, &s))
         return;
     fputs("  sizes     ", out);
     spread_print(&s, out);
-    for (int64_t j = 0; job->apply.k <= LISTED && j < job->apply.k; j++)
-        fprintf(out, "%s%s%s", j == 0 ? "            " : ", ", tool_count_text(job->sizes[j]),
-                j + 1 == job->apply.k ? "\n" : "");
+    for (int64_t j = 0; a->k <= LISTED && j < a->k; j++)
+        fprintf(out, "%s%s%s", j == 0 ? "            " : ", ", tool_count_text(a->sizes[j]),
+                j + 1 == a->k ? "\n" : "");
 }
 
 static void print_summary(const struct job *job, FILE *out) {
     const struct apply *a = &job->apply;
-    const double mean = mean_distance(job);
-    apply_summary(a, job->dropped, out);
-    fprintf(out, "  rows      %s", tool_count_text(a->rows - job->dropped));
+    const double mean = mean_distance(a);
+    apply_summary(a, a->dropped, out);
+    fprintf(out, "  rows      %s", tool_count_text(a->rows - a->dropped));
     if (a->weights_file)
-        fprintf(out, ", of weight %.12g", job->weight);
-    fprintf(out, "\n  inertia   %.12g\n", job->inertia);
+        fprintf(out, ", of weight %.12g", a->weight);
+    fprintf(out, "\n  inertia   %.12g\n", a->inertia);
     if (a->metric == HF_EUCLIDEAN)
         fprintf(out, "  distance  %.12g squared on average, root mean square %.12g\n", mean,
                 sqrt(mean));
     else
         fprintf(out, "  distance  %.12g on average\n", mean);
-    print_sizes(job, out);
+    print_sizes(a, out);
     fprintf(out, "  time      load %s, score %s\n", tool_seconds_text(a->loaded - a->begun),
             tool_seconds_text(a->computed - a->loaded));
 }
@@ -82,20 +78,8 @@ static void print_summary(const struct job *job, FILE *out) {
 static int run(struct job *job) {
     struct apply *a = &job->apply;
     int code = apply_open(a, NULL, 0, "score");
-    if (code != EXIT_DONE)
-        return code;
-    job->labels = calloc((size_t)a->rows, sizeof *job->labels);
-    job->sizes = calloc((size_t)a->k, sizeof *job->sizes);
-    if (!job->labels || !job->sizes) {
-        tool_error("no memory for the labels of %s rows", tool_count_text(a->rows));
-        return EXIT_RESOURCES;
-    }
-    const hf_prediction out = {.labels = job->labels,
-                               .inertia = &job->inertia,
-                               .weight = &job->weight,
-                               .sizes = job->sizes,
-                               .rows_dropped = &job->dropped};
-    code = apply_predict(a, &out);
+    if (code == EXIT_DONE)
+        code = apply_predict(a, NULL);
     if (code == EXIT_DONE && a->json)
         code = print_json(job);
     if (code == EXIT_DONE && !a->quiet)
@@ -121,8 +105,6 @@ int cmd_score(int argc, char **argv) {
     memset(&job, 0, sizeof job);
     tool_parse(&argp, argc, argv, &job);
     const int code = run(&job);
-    free(job.labels);
-    free(job.sizes);
     apply_close(&job.apply);
     return code;
 }
