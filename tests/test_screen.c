@@ -6,6 +6,7 @@
 #include <holdfast/dev_campaign.h>
 #include <holdfast/dev_screen.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,6 +96,52 @@ static void test_not_run(void **state) {
     assert_int_equal(hf_dev_screen(&opts, &r), HF_E_ARG);
 }
 
+/* A clock that goes on by a step whenever it is asked, so that a level takes as long as its calls
+ * do, on any machine. */
+struct paced {
+    double now, step;
+    int phases;
+    char order[8];
+    double begin[8];
+};
+
+static double tick(void *user) {
+    struct paced *p = user;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&lock);
+    const double now = p->now += p->step;
+    (void)pthread_mutex_unlock(&lock);
+    return now;
+}
+
+static void on_phase(void *user, const char *phase, double seconds) {
+    struct paced *p = user;
+    assert_true(p->phases < 7);
+    p->order[p->phases] = phase[0];
+    p->begin[p->phases++] = seconds;
+}
+
+/* 10 s, 2 min, 30 min: each ends in time, asks every kernel, and leaves at least half of the time
+ * to all cores together. */
+static void test_levels(void **state) {
+    (void)state;
+    const double level[] = {10, 120, 1800};
+    int64_t runs = 0;
+    for (int i = 0; i < 3; i++) {
+        struct paced p = {.step = level[i] / 4000};
+        hf_dev_screen_result r;
+        const hf_dev_screen_opts opts = {
+            .seconds = level[i], .op = "gemm_es", .phase = on_phase, .clock = tick, .user = &p};
+        assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+        assert_string_equal(p.order, "aibh"); /* answers, idle, burst, hot */
+        assert_true(p.begin[1] < 0.3 * level[i] && p.begin[3] < 0.55 * level[i]);
+        assert_true(r.seconds >= level[i] && r.seconds < 1.02 * level[i]);
+        assert_int_equal(r.not_run + r.wrong, 0);
+        assert_true(r.right > 0 && r.runs > runs / 2);
+        runs = r.runs;
+    }
+}
+
 /* Every scheme: what is counted agrees with computed products. */
 static void test_campaign(void **state) {
     (void)state;
@@ -180,9 +227,10 @@ static void test_faults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right),   cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_not_run), cmocka_unit_test(test_campaign),
-        cmocka_unit_test(test_paper),   cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_right),    cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_not_run),  cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_campaign), cmocka_unit_test(test_paper),
+        cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

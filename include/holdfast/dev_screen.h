@@ -64,7 +64,9 @@ typedef struct hf_dev_screen_opts {
     void (*phase)(void *user, const char *phase, double seconds);      /* begins */
     int (*stop)(void *user); /* asked often: non-zero ends the screen early */
     void (*part)(void *user, const hf_dev_screen_part *part); /* at the end, each */
-    void *user;                                               /* first argument of these */
+    double (*clock)(void *user); /* seconds, in place of the system's clock, for tests: called by
+                                    all workers at once; nothing sleeps then */
+    void *user;                  /* first argument of these */
 } hf_dev_screen_opts;
 
 /* What the screen came to. */

@@ -3,6 +3,7 @@
 #ifndef HF_SCREEN_H
 #define HF_SCREEN_H
 
+#include "base/clock.h"
 #include "harness/harness.h"
 #include <holdfast/dev_screen.h>
 #include <pthread.h>
@@ -67,6 +68,11 @@ bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_
  * `at` and comes back there. */
 void hf_screen_triage(struct screen *s, hf_context *ctx, int at, struct screen_kernel *kernel,
                       const struct screen_problem *problem, const char *why);
+
+/* Seconds by the system's clock or the caller's. */
+static inline double hf_screen_now(const struct screen *s) {
+    return s->opts->clock ? s->opts->clock(s->opts->user) : hf_now_s();
+}
 
 /* Time is up, or the caller said stop. */
 bool hf_screen_over(const struct screen *s);

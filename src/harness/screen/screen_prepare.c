@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the screen asks, and the answers: the cases of the kernel tests and each op's benchmark
  * problem, by the reference. */
-#include "base/clock.h"
 #include "base/mem.h"
 #include "harness/screen/screen.h"
 
@@ -148,10 +147,10 @@ hf_status hf_screen_prepare(struct screen *s) {
     for (int op = 0; status == HF_OK && op < HF_OP_COUNT; op++) {
         if (s->opts->op && hf_op_find(s->opts->op) != op)
             continue;
-        const double until = hf_now_s() + ANSWERS_SHARE * s->opts->seconds / HF_OP_COUNT;
+        const double until = hf_screen_now(s) + ANSWERS_SHARE * s->opts->seconds / HF_OP_COUNT;
         add_problem(s, ctx, op, -1, wanted, taken);
         for (int64_t id = 0; id < TRIED && !have_all(s, op, wanted, taken); id++)
-            if (hf_now_s() < until)
+            if (hf_screen_now(s) < until)
                 add_problem(s, ctx, op, id, wanted, taken);
     }
     hf_context_destroy(ctx);

@@ -14,18 +14,19 @@
 #define MOST_FINDINGS 20 /* of a core: it is known to be bad then */
 
 bool hf_screen_over(const struct screen *s) {
-    return hf_now_s() >= s->end_s || (s->opts->stop && s->opts->stop(s->opts->user));
+    return hf_screen_now(s) >= s->end_s || (s->opts->stop && s->opts->stop(s->opts->user));
 }
 
-static void nap(double seconds) {
+static void nap(const struct screen *s, double seconds) {
     const struct timespec t = {0, (long)(seconds * 1e9)};
-    (void)nanosleep(&t, NULL);
+    if (!s->opts->clock)
+        (void)nanosleep(&t, NULL);
 }
 
 static void begin_phase(struct screen *s, const char *phase) {
     s->phase = phase;
     if (s->opts->phase)
-        s->opts->phase(s->opts->user, phase, hf_now_s() - s->start_s);
+        s->opts->phase(s->opts->user, phase, hf_screen_now(s) - s->start_s);
 }
 
 struct worker {
@@ -33,6 +34,7 @@ struct worker {
     hf_context *ctx;
     int at; /* number of its core */
     int findings;
+    double until_s; /* of a phase in turn */
     double worked_s, wall_s;
     pthread_t thread;
     bool started;
@@ -62,18 +64,23 @@ static void ask_problem(struct worker *w, const struct screen_problem *problem, 
         hf_case_clear(&c);
 }
 
+static bool turn_is_over(const struct worker *w) {
+    return hf_screen_now(w->s) >= w->until_s || hf_screen_over(w->s);
+}
+
 static void idle_core(struct worker *w) {
-    nap(IDLE_S);
-    for (int p = 0; p < w->s->problems && !hf_screen_over(w->s); p++)
+    nap(w->s, IDLE_S);
+    for (int p = 0; p < w->s->problems && !turn_is_over(w); p++)
         ask_problem(w, &w->s->problem[p], true);
 }
 
 static void burst_core(struct worker *w) {
     const struct screen *s = w->s;
-    for (int p = 0; p < s->problems && !hf_screen_over(s); nap(BURST_S)) {
-        const double until = hf_now_s() + BURST_S;
-        for (; p < s->problems && hf_now_s() < until; p++)
-            ask_problem(w, &s->problem[p], false);
+    for (int p = 0; p < s->problems && !turn_is_over(w); nap(s, BURST_S)) {
+        const double until = hf_screen_now(s) + BURST_S;
+        do
+            ask_problem(w, &s->problem[p++], false);
+        while (p < s->problems && hf_screen_now(s) < until);
     }
 }
 
@@ -82,9 +89,11 @@ static void in_turn(struct screen *s, hf_context *ctx, const char *phase, double
                     void (*work)(struct worker *w)) {
     const double until = s->start_s + share * (s->end_s - s->start_s);
     begin_phase(s, phase);
-    for (int c = 0; c < s->cores && hf_now_s() < until && !hf_screen_over(s); c++) {
+    for (int c = 0; c < s->cores; c++) {
         struct hf_affinity before;
-        struct worker w = {.s = s, .ctx = ctx, .at = c};
+        struct worker w = {.s = s, .ctx = ctx, .at = c, .until_s = until};
+        if (turn_is_over(&w))
+            return;
         if (!hf_affinity_enter(s->core[c], &before))
             continue;
         s->entered[c] = true;
@@ -187,7 +196,7 @@ static hf_status screen_all(struct screen *s) {
     in_turn(s, ctx, "burst", TURN_SHARE + 0.1, burst_core);
     hf_context_destroy(ctx);
     HF_TRY(together(s));
-    s->result->seconds = hf_now_s() - s->start_s;
+    s->result->seconds = hf_screen_now(s) - s->start_s;
     tell_parts(s);
     return HF_OK;
 }
@@ -216,7 +225,7 @@ hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *re
         return HF_E_NOMEM;
     s->opts = &full;
     s->result = result;
-    s->start_s = hf_now_s();
+    s->start_s = hf_screen_now(s);
     s->end_s = s->start_s + full.seconds;
     (void)pthread_mutex_init(&s->lock, NULL);
     hf_status status = choose_cores(s);
