@@ -4,10 +4,12 @@
 
 #include "algo/diagnose/pattern.h"
 #include "base/affinity.h"
+#include "base/dtype.h"
 #include "core/context.h"
 #include "core/kernel.h"
 #include <holdfast/diagnose.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,12 +194,55 @@ static void test_two_replicas(void **state) {
     assert_int_equal(hf_redundant(&args, &vote), HF_E_ARG);
 }
 
+/* Every type that is multiplied, in sizes that leave rows of odd bytes. */
+static void test_types(void **state) {
+    (void)state;
+    static const hf_dtype types[] = {HF_F64, HF_F16, HF_BF16, HF_I8};
+    static double x[M * K], y[K * N], got[M * N];
+    make_matrices();
+    for (int t = 0; t < 4; t++) {
+        hf_vote vote;
+        for (int i = 0; i < M * K; i++)
+            hf_store_f64(x, types[t], i, (double)(int)a[i]);
+        for (int i = 0; i < K * N; i++)
+            hf_store_f64(y, types[t], i, (double)(int)(b[i] / 2));
+        const hf_dtype out = types[t] == HF_I8 ? HF_I32 : types[t];
+        for (int plant = 0; plant <= 3; plant++) {
+            const hf_redundant_args args = {.m = M,
+                                            .n = N,
+                                            .k = K,
+                                            .a = x,
+                                            .b = y,
+                                            .c = got,
+                                            .same_core = 1,
+                                            .plant = plant,
+                                            .dtype = types[t]};
+            assert_int_equal(hf_redundant(&args, &vote), HF_OK);
+            assert_int_equal(vote.majority, plant ? 2 : 3);
+            assert_int_equal(vote.outvoted, plant - 1);
+            if (plant)
+                assert_int_equal(vote.replica[plant - 1].row * N + vote.replica[plant - 1].column,
+                                 M * N / 2);
+        }
+        double want = 0;
+        for (int k = 0; k < K; k++)
+            want += (double)(int)a[2 * K + k] * (double)(int)(b[k * N + 5] / 2);
+        const double near = out == HF_BF16 ? fabs(want) / 128 : out == HF_F16 ? 1 : 0;
+        assert_true(fabs(hf_load_f64(got, out, 2 * N + 5) - want) <= near);
+    }
+    const hf_redundant_args wrong = {
+        .m = 1, .n = 1, .k = 1, .a = x, .b = y, .c = got, .dtype = HF_U8};
+    hf_vote vote;
+    assert_int_equal(hf_redundant(&wrong, &vote), HF_E_ARG);
+    assert_non_null(strstr(vote.text, "dtype"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_passes),
         cmocka_unit_test(test_interval),     cmocka_unit_test(test_planted),
         cmocka_unit_test(test_not_run),      cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_two_replicas),
+        cmocka_unit_test(test_two_replicas), cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

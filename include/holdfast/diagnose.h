@@ -74,13 +74,15 @@ typedef struct hf_redundant_args {
     int64_t m;      /* rows of A, at least 1 */
     int64_t n;      /* columns of B, at least 1 */
     int64_t k;      /* columns of A, at least 1 */
-    const float *a; /* [m, k] rows without gaps */
-    const float *b; /* [k, n] */
-    float *c;       /* [m, n] out: that of the majority; untouched if there is none */
+    const void *a;  /* [m, k] of dtype, rows without gaps */
+    const void *b;  /* [k, n] likewise */
+    void *c;        /* [m, n] of dtype, I32 for I8, out: that of the majority; untouched if there is
+                       none */
     int replicas;   /* 2 or 3; 0 means 3 */
     int same_core;  /* one after the other on the caller's core (redundancy in time), else each on
                         a core of its own (in space) */
     int plant;      /* flip a bit of the result of replica plant - 1; 0: none */
+    hf_dtype dtype; /* F32, F64, F16, BF16 or I8; 0 means F32 */
 } hf_redundant_args;
 
 /* What one replica did. */

@@ -117,6 +117,7 @@ class RedundantArgs(C.Structure):
         ("replicas", C.c_int),
         ("same_core", C.c_int),
         ("plant", C.c_int),
+        ("dtype", C.c_int),
     ]
 
 

@@ -57,6 +57,14 @@ def redundant(folder):
     assert np.array_equal(np.load(c), np.load(a) @ np.load(b))
     run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "0", code=5)
     run("diagnose", a, a, "--same-core", code=3)
+    for kind in (np.int8, np.float16, np.float64):
+        np.save(a + ".npy", np.load(a).astype(kind))
+        np.save(b + ".npy", np.load(b).astype(kind))
+        run("diagnose", a + ".npy", b + ".npy", "--same-core", "--plant", "1", "-o", c)
+        got = np.load(c)
+        assert got.dtype == (np.int32 if kind is np.int8 else kind)
+        assert np.array_equal(got, np.load(a) @ np.load(b)), kind
+    assert "one type" in run("diagnose", a, b + ".npy", code=3).stderr
 
 
 def protected(folder):

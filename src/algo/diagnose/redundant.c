@@ -4,6 +4,7 @@
 #include "algo/diagnose/pattern.h"
 #include "base/affinity.h"
 #include "base/checksum/checksum.h"
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/gemm/gemm.h"
 #include <holdfast/diagnose.h>
@@ -16,21 +17,36 @@ enum path { PATH_PLAIN, PATH_REVERSED, PATH_TRANSPOSED };
 
 struct replica {
     const hf_redundant_args *args;
-    int number, core;       /* core -1: where the caller is */
-    float *a, *b, *raw, *c; /* copies, C as computed, C in the caller's order */
+    int number, core;      /* core -1: where the caller is */
+    char *a, *b, *raw, *c; /* copies, C as computed, C in the caller's order */
     hf_status status;
     hf_replica *out;
     pthread_t thread;
 };
 
-static size_t words(int64_t rows, int64_t cols) { return (size_t)rows * (size_t)cols; }
+static hf_dtype type_of(const hf_redundant_args *p) {
+    return p->dtype == HF_DTYPE_NONE ? HF_F32 : p->dtype;
+}
+
+static hf_dtype type_of_c(const hf_redundant_args *p) {
+    return type_of(p) == HF_I8 ? HF_I32 : type_of(p);
+}
+
+/* Bytes of rows of A or B, and of C, of so many elements. */
+static size_t row_bytes(const hf_redundant_args *p, int64_t cols) {
+    return (size_t)cols * hf_dtype_bytes(type_of(p));
+}
+
+static size_t row_bytes_of_c(const hf_redundant_args *p) {
+    return (size_t)p->n * hf_dtype_bytes(type_of_c(p));
+}
 
 static bool allocate(struct replica *r) {
     const hf_redundant_args *p = r->args;
     size_t a, b, c;
-    if (!hf_mul3_size(p->m, p->k, sizeof(float), &a) ||
-        !hf_mul3_size(p->k, p->n, sizeof(float), &b) ||
-        !hf_mul3_size(p->m, p->n, sizeof(float), &c))
+    if (!hf_mul3_size(p->m, p->k, hf_dtype_bytes(type_of(p)), &a) ||
+        !hf_mul3_size(p->k, p->n, hf_dtype_bytes(type_of(p)), &b) ||
+        !hf_mul3_size(p->m, p->n, hf_dtype_bytes(type_of_c(p)), &c))
         return false;
     r->a = hf_alloc(a);
     r->b = hf_alloc(b);
@@ -48,10 +64,11 @@ static void release(struct replica *r) {
 
 static void copy_operands(struct replica *r) {
     const hf_redundant_args *p = r->args;
-    memcpy(r->b, p->b, words(p->k, p->n) * sizeof *r->b);
+    const size_t row = row_bytes(p, p->k);
+    memcpy(r->b, p->b, (size_t)p->k * row_bytes(p, p->n));
     for (int64_t i = 0; i < p->m; i++) {
         const int64_t from = r->number == PATH_REVERSED ? p->m - 1 - i : i;
-        memcpy(r->a + i * p->k, p->a + from * p->k, (size_t)p->k * sizeof *r->a);
+        memcpy(r->a + (size_t)i * row, (const char *)p->a + (size_t)from * row, row);
     }
 }
 
@@ -61,7 +78,8 @@ static hf_gemm_args product_of(const struct replica *r) {
                       .m = p->m,
                       .n = p->n,
                       .k = p->k,
-                      .dtype = HF_F32,
+                      .dtype = type_of(p),
+                      .dtype_c = type_of_c(p),
                       .alpha = 1,
                       .a = r->a,
                       .b = r->b,
@@ -80,36 +98,45 @@ static hf_gemm_args product_of(const struct replica *r) {
 /* The result in the caller's order. */
 static void put_in_order(struct replica *r) {
     const hf_redundant_args *p = r->args;
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++)
-            r->c[i * p->n + j] = r->number == PATH_TRANSPOSED ? r->raw[j * p->m + i]
-                                 : r->number == PATH_REVERSED ? r->raw[(p->m - 1 - i) * p->n + j]
-                                                              : r->raw[i * p->n + j];
+    const size_t element = hf_dtype_bytes(type_of_c(p)), row = row_bytes_of_c(p);
+    for (int64_t i = 0; i < p->m; i++) {
+        const int64_t from = r->number == PATH_REVERSED ? p->m - 1 - i : i;
+        if (r->number != PATH_TRANSPOSED)
+            memcpy(r->c + (size_t)i * row, r->raw + (size_t)from * row, row);
+        for (int64_t j = 0; r->number == PATH_TRANSPOSED && j < p->n; j++)
+            memcpy(r->c + (size_t)i * row + (size_t)j * element,
+                   r->raw + (size_t)(j * p->m + i) * element, element);
+    }
     if (p->plant == r->number + 1)
-        ((unsigned char *)r->c)[words(p->m, p->n) / 2 * sizeof *r->c] ^= 1;
+        r->c[(size_t)(p->m * p->n) / 2 * element] ^= 1;
 }
 
-static void sign(struct hf_checksum *s, const struct hf_checksum_info *info, const float *x,
-                 int64_t count) {
+/* A row as words; zeros fill up the last one. */
+static void sign_row(struct hf_checksum *s, const struct hf_checksum_info *info, const char *row,
+                     size_t bytes) {
     uint32_t block[256];
-    for (int64_t done = 0; done < count; done += 256) {
-        const int64_t part = hf_min64(256, count - done);
-        memcpy(block, x + done, (size_t)part * sizeof *block);
-        info->words(s, block, part);
+    for (size_t done = 0; done < bytes; done += sizeof block) {
+        const size_t part = bytes - done < sizeof block ? bytes - done : sizeof block;
+        block[(part - 1) / 4] = 0;
+        memcpy(block, row + done, part);
+        info->words(s, block, (int64_t)(part + 3) / 4);
     }
 }
 
 static void sign_all(struct replica *r) {
     const hf_redundant_args *p = r->args;
     const struct hf_checksum_info *info = hf_checksum_at(HF_CHECKSUM_FLETCHER);
+    const size_t a = row_bytes(p, p->k), b = row_bytes(p, p->n), c = row_bytes_of_c(p);
     struct hf_checksum s;
     info->begin(&s);
     for (int64_t i = 0; i < p->m; i++)
-        sign(&s, info, r->a + (r->number == PATH_REVERSED ? p->m - 1 - i : i) * p->k, p->k);
-    sign(&s, info, r->b, p->k * p->n);
+        sign_row(&s, info, r->a + (size_t)(r->number == PATH_REVERSED ? p->m - 1 - i : i) * a, a);
+    for (int64_t i = 0; i < p->k; i++)
+        sign_row(&s, info, r->b + (size_t)i * b, b);
     r->out->operands = info->value(&s);
     info->begin(&s);
-    sign(&s, info, r->c, p->m * p->n);
+    for (int64_t i = 0; i < p->m; i++)
+        sign_row(&s, info, r->c + (size_t)i * c, c);
     r->out->result = info->value(&s);
 }
 
@@ -157,7 +184,7 @@ static bool agree(const struct replica *x, const struct replica *y) {
     const hf_redundant_args *p = x->args;
     return x->status == HF_OK && y->status == HF_OK && x->out->operands == y->out->operands &&
            x->out->result == y->out->result &&
-           memcmp(x->c, y->c, words(p->m, p->n) * sizeof *x->c) == 0;
+           memcmp(x->c, y->c, (size_t)p->m * row_bytes_of_c(p)) == 0;
 }
 
 /* The replica that most agree with; how many. */
@@ -175,16 +202,11 @@ static int majority_of(const struct replica *r, int count, int *best) {
     return most;
 }
 
-static uint32_t word_of(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
-
 static void say_difference(const struct replica *r, const struct replica *good) {
     const hf_redundant_args *p = r->args;
+    const size_t element = hf_dtype_bytes(type_of_c(p));
     for (int64_t i = 0; i < p->m * p->n; i++)
-        if (word_of(r->c[i]) != word_of(good->c[i])) {
+        if (memcmp(r->c + (size_t)i * element, good->c + (size_t)i * element, element) != 0) {
             r->out->row = i / p->n;
             r->out->column = i % p->n;
             return;
@@ -208,7 +230,7 @@ static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
         }
     }
     if (vote->majority > 0)
-        memcpy(r->args->c, r[best].c, words(r->args->m, r->args->n) * sizeof *r->c);
+        memcpy(r->args->c, r[best].c, (size_t)r->args->m * row_bytes_of_c(r->args));
     if (ran < count) {
         vote->verdict = HF_VERDICT_NOT_RUN;
         (void)snprintf(vote->text, sizeof vote->text,
@@ -234,12 +256,18 @@ static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
     return vote->majority > 0 ? HF_OK : HF_E_CORRUPT;
 }
 
+static bool multiplies(hf_dtype dtype) {
+    return dtype == HF_F32 || dtype == HF_F64 || dtype == HF_F16 || dtype == HF_BF16 ||
+           dtype == HF_I8;
+}
+
 static hf_status check(const hf_redundant_args *p, hf_vote *vote, int *count) {
     *count = p->replicas != 0 ? p->replicas : HF_MAX_REPLICAS;
     const char *wrong = *count < 2 || *count > HF_MAX_REPLICAS ? "replicas must be 2 or 3"
                         : p->m < 1 || p->n < 1 || p->k < 1     ? "dimensions must be at least 1"
                         : !p->a || !p->b || !p->c              ? "a, b and c are needed"
-                                                               : NULL;
+                        : !multiplies(type_of(p)) ? "dtype must be F32, F64, F16, BF16 or I8"
+                                                  : NULL;
     if (wrong == NULL)
         return HF_OK;
     (void)snprintf(vote->text, sizeof vote->text, "nothing was computed: %s", wrong);

@@ -38,7 +38,10 @@ static const struct argp_option options[] = {
      "the system reacts",
      1},
     {"json", KEY_JSON, NULL, 0, "A JSON object for each test, one a line", 1},
-    {0, 0, 0, 0, "Redundancy, with your data: give two .npy files of float32", 2},
+    {0, 0, 0, 0,
+     "Redundancy, with your data: give two .npy files of float32, "
+     "float64, float16, bfloat16 or int8",
+     2},
     {"replicas", KEY_REPLICAS, "N", 0, "2 or 3 (default: 3)", 2},
     {"same-core", KEY_SAME_CORE, NULL, 0, "One after the other: redundancy in time, not in space",
      2},

@@ -5,26 +5,52 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct matrices {
     hf_context *ctx;
     hf_dataset *data[2];
+    int8_t *bytes[2]; /* owned, where the files hold int8; else NULL */
     hf_redundant_args args;
-    float *c;
+    hf_dtype dtype_c;
+    void *c;
 };
+
+/* int8 comes as float32, of which each is a whole number that fits. */
+static int take_bytes(struct matrices *m, int which) {
+    const hf_array *x = hf_dataset_array(m->data[which]);
+    const float *from = x->data;
+    const size_t count = (size_t)x->rows * (size_t)x->cols;
+    m->bytes[which] = malloc(count);
+    for (size_t i = 0; m->bytes[which] && i < count; i++)
+        m->bytes[which][i] = (int8_t)from[i];
+    if (m->bytes[which])
+        return EXIT_DONE;
+    tool_error("no memory for a matrix of %zu bytes", count);
+    return EXIT_RESOURCES;
+}
 
 static int open_matrix(const struct diagnose *d, struct matrices *m, int which) {
     const int code = tool_open(m->ctx, 0, d->file[which], "diagnose", &m->data[which]);
     if (code != EXIT_DONE)
         return code;
     const hf_array *x = hf_dataset_array(m->data[which]);
-    if (x->dtype == HF_F32 && x->rows > 0 && x->cols > 0 &&
-        (x->row_stride == 0 || x->row_stride == x->cols))
-        return EXIT_DONE;
-    tool_error("%s: %lld x %lld of %s; replicas multiply float32 without gaps",
-               tool_name_text(d->file[which]), (long long)x->rows, (long long)x->cols,
-               hf_dtype_name(x->dtype));
-    return EXIT_INPUT;
+    const bool bytes = strcmp(hf_dataset_type(m->data[which]), "int8") == 0;
+    const hf_dtype dtype = bytes ? HF_I8 : x->dtype;
+    if (dtype == HF_U8 || (x->row_stride != 0 && x->row_stride != x->cols)) {
+        tool_error("%s: %lld x %lld of %s; replicas multiply float32, float64, float16, bfloat16 "
+                   "and int8 without gaps: save it as one of these",
+                   tool_name_text(d->file[which]), (long long)x->rows, (long long)x->cols,
+                   hf_dtype_name(dtype));
+        return EXIT_INPUT;
+    }
+    if (which == 1 && dtype != m->args.dtype) {
+        tool_error("%s is of %s and %s of %s: save both as one type", tool_name_text(d->file[0]),
+                   hf_dtype_name(m->args.dtype), tool_name_text(d->file[1]), hf_dtype_name(dtype));
+        return EXIT_INPUT;
+    }
+    m->args.dtype = dtype;
+    return bytes ? take_bytes(m, which) : EXIT_DONE;
 }
 
 static int open_matrices(const struct diagnose *d, struct matrices *m) {
@@ -39,7 +65,8 @@ static int open_matrices(const struct diagnose *d, struct matrices *m) {
                    (long long)b->rows);
         return EXIT_INPUT;
     }
-    m->c = calloc((size_t)(a->rows * b->cols), sizeof *m->c);
+    m->dtype_c = m->args.dtype == HF_I8 ? HF_I32 : m->args.dtype;
+    m->c = calloc((size_t)(a->rows * b->cols), hf_dtype_bytes(m->dtype_c));
     if (!m->c) {
         tool_error("no memory for the product of %lld x %lld elements", (long long)a->rows,
                    (long long)b->cols);
@@ -48,12 +75,13 @@ static int open_matrices(const struct diagnose *d, struct matrices *m) {
     m->args = (hf_redundant_args){.m = a->rows,
                                   .n = b->cols,
                                   .k = a->cols,
-                                  .a = a->data,
-                                  .b = b->data,
+                                  .a = m->bytes[0] ? (const void *)m->bytes[0] : a->data,
+                                  .b = m->bytes[1] ? (const void *)m->bytes[1] : b->data,
                                   .c = m->c,
                                   .replicas = d->replicas,
                                   .same_core = d->same_core,
-                                  .plant = d->opts.plant};
+                                  .plant = d->opts.plant,
+                                  .dtype = m->args.dtype};
     return EXIT_DONE;
 }
 
@@ -101,7 +129,7 @@ static int vote_on(const struct diagnose *d, struct matrices *m) {
     }
     print_vote(&vote, d->json);
     if (vote.majority > 0 && d->out) {
-        const hf_array c = hf_array_view(m->c, HF_F32, m->args.m, m->args.n);
+        const hf_array c = hf_array_view(m->c, m->dtype_c, m->args.m, m->args.n);
         errno = 0;
         const hf_status written = hf_write_npy_matrix(m->ctx, d->out, &c);
         if (written != HF_OK)
@@ -125,6 +153,8 @@ int diagnose_replicas(const struct diagnose *d) {
     if (code == EXIT_DONE)
         code = vote_on(d, &m);
     free(m.c);
+    free(m.bytes[0]);
+    free(m.bytes[1]);
     hf_dataset_close(m.data[0]);
     hf_dataset_close(m.data[1]);
     hf_context_destroy(m.ctx);
