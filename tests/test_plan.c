@@ -488,7 +488,7 @@ static void memory_decides_no_label(void **state) {
         }
     }
     assert_ptr_equal(row[0][0], row[0][1]);
-    assert_true(bytes[0] == hf_row_workspace(ctx, row[0][0], &a) && bytes[1] <= bytes[0]);
+    assert_true(bytes[0] == hf_kernel_workspace(ctx, row[0][0], &a) && bytes[1] <= bytes[0]);
     assert_null(hf_op_at(HF_OP_RANGE)->unanimous);
 }
 

@@ -66,7 +66,7 @@ static void steps_are_planned(void **state) {
     assert_int_equal(setenv("HF_KERNEL_RANGE", "range_ref", 1), 0);
     assert_int_equal(hf_call_of(ctx, &made_of_two, &args, &call), HF_OK);
     assert_string_equal(call.step[0]->name, "range_ref");
-    assert_int_equal(hf_row_workspace(ctx, &made_of_two, &args), 1001);
+    assert_int_equal(hf_kernel_workspace(ctx, &made_of_two, &args), 1001);
     const struct hf_call part = hf_call_part(&call, &second);
     assert_null(part.step[0]);
     assert_int_equal(setenv("HF_KERNEL_RANGE", "range_abacus", 1), 0);

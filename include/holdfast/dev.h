@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For developers of kernels and for the command: list and check kernel rows, explain plans,
+ * For developers of kernels and for the command: list and check kernels, explain plans,
  * measure. Found in libholdfast_dev only. Unstable: may change in any release. */
 #ifndef HF_DEV_H
 #define HF_DEV_H
@@ -61,7 +61,7 @@ HF_API int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info);
 typedef struct hf_dev_isa {
     const char *name;
     const char *flags; /* what the compiler was given */
-    int compiled;      /* kernel rows of this set are in this build */
+    int compiled;      /* kernels of this set are in this build */
     int runnable;      /* by this CPU, operating system and HF_ISA_MAX */
 } hf_dev_isa;
 
@@ -93,7 +93,7 @@ typedef struct hf_dev_candidate {
     const char *kernel;
     int usable; /* runs here and supports this call */
     int chosen;
-    double estimate_s; /* predicted time on one thread; < 0: the row gives none */
+    double estimate_s; /* predicted time on one thread; < 0: the kernel gives none */
     uint64_t workspace_bytes;
     char why[200]; /* why it was chosen, or why it lost */
 } hf_dev_candidate;
@@ -106,9 +106,9 @@ typedef struct hf_dev_choice {
     const char *source; /* "forced", "tuned", "model" or "reference" */
 } hf_dev_choice;
 
-/* Which row would serve `op` on this shape. choice may be NULL. each (may be NULL) gets every row
- * of the op. HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no row can, or the op has no
- * benchmark problem. */
+/* Which kernel would serve `op` on this shape. choice may be NULL. each (may be NULL) gets every
+ * kernel of the op. HF_E_ARG unknown op or impossible shape; HF_E_UNSUPPORTED no kernel can, or the
+ * op has no benchmark problem. */
 HF_API hf_status hf_dev_plan(hf_context *ctx, const char *op, const hf_dev_shape *shape,
                              hf_dev_choice *choice, hf_dev_candidate_fn each, void *user);
 
@@ -127,31 +127,31 @@ typedef struct hf_dev_check_opts {
     uint64_t seed;
     int64_t max_cases; /* of each op; 0: all */
     /* For slow tools, which can take a part at a time: */
-    const char *device;  /* rows of this device, such as "cpu"; NULL: all */
+    const char *device;  /* kernels of this device, such as "cpu"; NULL: all */
     int share, shares;   /* cases whose number is `share` modulo `shares`; shares 0: all */
     int64_t largest;     /* leave out cases whose dimensions multiply to more; 0: none */
-    int once;            /* run each row once on a case instead of three or four times */
+    int once;            /* run each kernel once on a case instead of three or four times */
     int leave_workspace; /* do not fill workspaces: tools then see reads of what nobody wrote */
 } hf_dev_check_opts;
 
 typedef struct hf_dev_check_event {
     const char *op;
     const char *kernel;
-    const char *case_name; /* NULL: the verdict on the whole row */
+    const char *case_name; /* NULL: the verdict on the whole kernel */
     hf_dev_verdict verdict;
-    int64_t cases;    /* that the row has run so far */
+    int64_t cases;    /* that the kernel has run so far */
     const char *text; /* what is wrong, or why it was skipped; "" otherwise */
 } hf_dev_check_event;
 
-/* Called for each failing case and once for each row. */
+/* Called for each failing case and once for each kernel. */
 typedef void (*hf_dev_check_fn)(void *user, const hf_dev_check_event *event);
 
 typedef struct hf_dev_tally {
-    int64_t passed, failed, skipped; /* rows */
+    int64_t passed, failed, skipped; /* kernels */
 } hf_dev_tally;
 
-/* Compare kernel rows with their reference on all cases, with 1, 2 and 7 workers. HF_OK when the
- * check was made, whatever it found; HF_E_ARG when no op or row has the name; HF_E_NOMEM. */
+/* Compare kernels with their reference on all cases, with 1, 2 and 7 workers. HF_OK when the
+ * check was made, whatever it found; HF_E_ARG when no op or kernel has the name; HF_E_NOMEM. */
 HF_API hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void *user,
                               hf_dev_tally *tally);
 
@@ -181,26 +181,25 @@ typedef struct hf_dev_timing {
     double flops, bytes; /* that the op needs at least (hf_op::cost) */
     double ceiling_s;    /* least time by the ceilings: max of flops and bytes over their rates */
     const char *ceiling_by; /* "fma" or "memory" */
-    int planned;            /* the planner would take this row */
+    int planned;            /* the planner would take this kernel */
 } hf_dev_timing;
 
 typedef void (*hf_dev_timing_fn)(void *user, const hf_dev_timing *timing);
 
 /* All zero means default. */
 typedef struct hf_dev_time_opts {
-    const char
-        *kernel; /* NULL: the planned row; "all": every row but the reference that can; a name */
-    int rounds;  /* 0: 7; rows take turns within a round */
-    double budget_s;  /* stop after this long with at least 3 rounds; 0: 10 */
-    const char *data; /* kind of data, one of the op's; NULL: its first */
-    int checked_only; /* leave out rows that differ from the reference on this very problem */
+    const char *kernel; /* NULL: the planned one; "all": all that can but the reference; a name */
+    int rounds;         /* 0: 7; kernels take turns within a round */
+    double budget_s;    /* stop after this long with at least 3 rounds; 0: 10 */
+    const char *data;   /* kind of data, one of the op's; NULL: its first */
+    int checked_only;   /* leave out kernels that differ from the reference on this very problem */
     uint64_t seed;
     const hf_dev_ceiling *ceiling; /* to compare with; NULL: none */
 } hf_dev_time_opts;
 
-/* Time rows of an op on one shape; each is called per row, fastest first.
- * HF_E_ARG unknown op, row or kind of data; HF_E_UNSUPPORTED the op is not timed by itself or no
- * row can. */
+/* Time kernels of an op on one shape; each is called per kernel, fastest first.
+ * HF_E_ARG unknown op, kernel or kind of data; HF_E_UNSUPPORTED the op is not timed by itself or no
+ * kernel can. */
 HF_API hf_status hf_dev_time(hf_context *ctx, const char *op, const hf_dev_shape *shape,
                              const hf_dev_time_opts *opts, hf_dev_timing_fn each, void *user);
 
@@ -209,7 +208,7 @@ typedef struct hf_dev_rounds {
     int rounds;        /* samples */
     int calls;         /* back to back in a sample, at least 1 */
     double *seconds;   /* out [rounds]: device time of a call, the mean of its sample */
-    char kernel[64];   /* out: the row that served */
+    char kernel[64];   /* out: the kernel that served */
     int64_t rechecked; /* out: rows that float64 decided in a call */
 } hf_dev_rounds;
 

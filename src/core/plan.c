@@ -26,8 +26,9 @@ struct call {
     const struct hf_kernel_set *set; /* else these; NULL */
     struct hf_call call;
     struct hf_key key;
-    bool any_size; /* memory does not choose: no row that could serve it fits, or rows disagree */
-    const struct hf_kernel *measured; /* the last row whose workspace was asked for, */
+    bool
+        any_size; /* memory does not choose: no kernel that could serve it fits, or they disagree */
+    const struct hf_kernel *measured; /* the last kernel whose workspace was asked for, */
     size_t workspace_bytes;           /* and that */
 };
 
@@ -35,7 +36,7 @@ struct call {
 static const struct hf_kernel *kernel_at(const struct call *call, int i) {
     if (call->set == NULL)
         return hf_kernel_at(call->id, i);
-    return i < call->set->count ? call->set->rows[i] : NULL;
+    return i < call->set->count ? call->set->kernels[i] : NULL;
 }
 
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
@@ -76,21 +77,21 @@ hf_status hf_plan_steps(hf_context *ctx, const struct hf_kernel *kernel, struct 
     return steps.status;
 }
 
-size_t hf_row_workspace(hf_context *ctx, const struct hf_kernel *row, const void *args) {
+size_t hf_kernel_workspace(hf_context *ctx, const struct hf_kernel *kernel, const void *args) {
     struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
-    if (row->workspace == NULL || hf_plan_steps(ctx, row, &call) != HF_OK)
+    if (kernel->workspace == NULL || hf_plan_steps(ctx, kernel, &call) != HF_OK)
         return 0;
-    return row->workspace(&call);
+    return kernel->workspace(&call);
 }
 
 static size_t workspace_of(struct call *call, const struct hf_kernel *kernel) {
     if (call->measured != kernel)
-        call->workspace_bytes = hf_row_workspace(call->ctx, kernel, call->call.args);
+        call->workspace_bytes = hf_kernel_workspace(call->ctx, kernel, call->call.args);
     call->measured = kernel;
     return call->workspace_bytes;
 }
 
-/* A device's rows are not asked: who plans for it looks at their workspace and plans again. */
+/* A device's kernels are not asked: who plans for it looks at their workspace and plans again. */
 static bool fits(struct call *call, const struct hf_kernel *kernel) {
     return call->any_size || !hf_ctx_is_host(call->ctx) ||
            workspace_of(call, kernel) <= hf_workspace_room(call->ctx);
@@ -100,7 +101,7 @@ static double estimate(const struct call *call, const struct hf_kernel *kernel) 
     return kernel->estimate != NULL ? kernel->estimate(&call->call) : -1.0;
 }
 
-static const struct hf_kernel *find_row(const struct call *call, const char *name) {
+static const struct hf_kernel *find_kernel(const struct call *call, const char *name) {
     const struct hf_kernel *kernel = NULL;
     for (int i = 0; (kernel = kernel_at(call, i)) != NULL; i++)
         if (strcmp(kernel->name, name) == 0)
@@ -120,9 +121,9 @@ static const char *forced(const struct hf_op *op, char variable[MAX_VARIABLE_BYT
     return name != NULL && *name != '\0' ? name : NULL;
 }
 
-static hf_status forced_row(const struct call *call, const char *variable, const char *name,
-                            const struct hf_kernel **kernel) {
-    *kernel = find_row(call, name);
+static hf_status forced_kernel(const struct call *call, const char *variable, const char *name,
+                               const struct hf_kernel **kernel) {
+    *kernel = find_kernel(call, name);
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_ARG,
                            "%s=%s: there is no such kernel; `holdfast info` lists them", variable,
@@ -204,7 +205,7 @@ static void load_tuning(hf_context *ctx) {
 }
 
 /* *ns: the time of the entry it comes from. */
-static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
+static const struct hf_kernel *tuned_kernel(struct call *call, double *ns) {
     load_tuning(call->ctx);
     const struct hf_tune *tune = &call->ctx->tune;
     if (tune->count == 0)
@@ -219,7 +220,7 @@ static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
         if (distance > best_distance ||
             (best != NULL && distance == best_distance && e->ns >= best_ns))
             continue;
-        const struct hf_kernel *kernel = find_row(call, e->kernel);
+        const struct hf_kernel *kernel = find_kernel(call, e->kernel);
         if (kernel == NULL || !usable(call, kernel, NULL, 0) || !fits(call, kernel))
             continue;
         best = kernel;
@@ -230,8 +231,8 @@ static const struct hf_kernel *tuned_row(struct call *call, double *ns) {
     return best;
 }
 
-/* The row with the least estimate that is above (ns, at): of equal ones the first. NULL: none. */
-static const struct hf_kernel *next_row(const struct call *call, double *ns, int *at) {
+/* That with the least estimate above (ns, at): of equal ones the first. NULL: none. */
+static const struct hf_kernel *next_kernel(const struct call *call, double *ns, int *at) {
     const struct hf_kernel *kernel = NULL, *best = NULL;
     const double last_ns = *ns;
     const int last = *at;
@@ -248,13 +249,13 @@ static const struct hf_kernel *next_row(const struct call *call, double *ns, int
     return best;
 }
 
-/* The least estimate; a row without one only if there is no other, and the reference last of all.
+/* The least estimate; a kernel without one only if there is no other, the reference last of all.
  * Workspaces are asked for one by one: that takes longer than an estimate. */
-static const struct hf_kernel *modelled_row(struct call *call) {
+static const struct hf_kernel *modelled_kernel(struct call *call) {
     const struct hf_kernel *kernel = NULL, *reference = NULL;
     double ns = -DBL_MIN; /* below any estimate */
     int at = -1;
-    while ((kernel = next_row(call, &ns, &at)) != NULL)
+    while ((kernel = next_kernel(call, &ns, &at)) != NULL)
         if (fits(call, kernel))
             return kernel;
     for (int i = 0; (kernel = kernel_at(call, i)) != NULL; i++) {
@@ -268,29 +269,29 @@ static const struct hf_kernel *modelled_row(struct call *call) {
     return reference != NULL && fits(call, reference) ? reference : NULL;
 }
 
-static const struct hf_kernel *free_row(struct call *call, const char **source) {
+static const struct hf_kernel *free_kernel(struct call *call, const char **source) {
     double ns = 0;
-    const struct hf_kernel *row = tuned_row(call, &ns);
+    const struct hf_kernel *kernel = tuned_kernel(call, &ns);
     *source = "tuned";
-    if (row != NULL)
-        return row;
-    row = modelled_row(call);
-    *source = row != NULL && (row->traits & HF_TRAIT_REFERENCE) ? "reference" : "model";
-    return row;
+    if (kernel != NULL)
+        return kernel;
+    kernel = modelled_kernel(call);
+    *source = kernel != NULL && (kernel->traits & HF_TRAIT_REFERENCE) ? "reference" : "model";
+    return kernel;
 }
 
-/* When no row fits, the choice is that without a limit: the workspace is then refused in words. */
+/* When none fits, the choice is that without a limit: the workspace is then refused in words. */
 static hf_status choose(struct call *call, const struct hf_kernel **kernel, const char **source) {
     char variable[MAX_VARIABLE_BYTES];
     const char *name = forced(call->op, variable);
     if (name != NULL) {
         *source = "forced";
-        return forced_row(call, variable, name, kernel);
+        return forced_kernel(call, variable, name, kernel);
     }
-    *kernel = free_row(call, source);
+    *kernel = free_kernel(call, source);
     if (*kernel == NULL) {
         call->any_size = true;
-        *kernel = free_row(call, source);
+        *kernel = free_kernel(call, source);
     }
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED, "no kernel of %s can serve %s data on %s",
@@ -326,10 +327,10 @@ static struct call set_call(hf_context *ctx, const struct hf_kernel_set *set, co
 }
 
 static hf_status plan(struct call *call, const struct hf_kernel **kernel, const char **source) {
-    const struct hf_kernel *row = NULL;
+    const struct hf_kernel *chosen = NULL;
     const char *from = NULL;
-    HF_TRY(choose(call, &row, &from));
-    *kernel = row;
+    HF_TRY(choose(call, &chosen, &from));
+    *kernel = chosen;
     if (source != NULL)
         *source = from;
     return HF_OK;
@@ -350,11 +351,11 @@ hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const vo
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes) {
     struct call call = registered_call(ctx, op, args);
-    const struct hf_kernel *row = NULL;
+    const struct hf_kernel *chosen = NULL;
     const char *from = NULL;
-    HF_TRY(choose(&call, &row, &from));
-    *kernel = row;
-    *workspace_bytes = workspace_of(&call, row);
+    HF_TRY(choose(&call, &chosen, &from));
+    *kernel = chosen;
+    *workspace_bytes = workspace_of(&call, chosen);
     return HF_OK;
 }
 
@@ -372,18 +373,18 @@ uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args) {
     return least;
 }
 
-/* What the tuning file says of the row that it made win. */
+/* What the tuning file says of the kernel that it made win. */
 static void explain_tuned(struct call *call, struct hf_plan_candidate *c) {
     double ns = 0;
     char machine[HF_TUNE_NAME_BYTES];
-    (void)tuned_row(call, &ns);
+    (void)tuned_kernel(call, &ns);
     hf_plan_machine(call->ctx, machine);
     (void)snprintf(c->why, sizeof c->why, "measured the fastest (tuning file): %.4g ms on %s",
                    ns * 1e-6, machine);
 }
 
-static void explain_row(struct call *call, const struct hf_kernel *chosen, const char *source,
-                        struct hf_plan_candidate *c) {
+static void explain_kernel(struct call *call, const struct hf_kernel *chosen, const char *source,
+                           struct hf_plan_candidate *c) {
     c->chosen = c->kernel == chosen;
     c->estimate_ns = -1.0;
     c->usable = usable(call, c->kernel, c->why, sizeof c->why);
@@ -419,6 +420,6 @@ void hf_plan_explain(hf_context *ctx, const struct hf_kernel_set *set, const voi
         chosen = NULL;
     for (int i = 0; (kernel = kernel_at(&call, i)) != NULL; i++) {
         out[i].kernel = kernel;
-        explain_row(&call, chosen, source, &out[i]);
+        explain_kernel(&call, chosen, source, &out[i]);
     }
 }

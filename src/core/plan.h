@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which kernel row serves a call. */
+ * Which kernel serves a call. */
 #ifndef HF_PLAN_H
 #define HF_PLAN_H
 
@@ -11,17 +11,17 @@
  * those of the registry. */
 struct hf_kernel_set {
     const struct hf_op *op;
-    const struct hf_kernel *const *rows; /* [count] */
+    const struct hf_kernel *const *kernels; /* [count] */
     int count;
 };
 
-/* Choose the row for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
- * fastest of the closest entries of the user's tuning file, else the least estimate among the rows
- * that run here and support the call, else the reference. On the CPU a row that is not forced and
+/* Choose the kernel for a call: a forced one (HF_KERNEL_<OP>=name in the environment), else the
+ * fastest of the closest entries of the user's tuning file, else the least estimate among those
+ * that run here and support the call, else the reference. On the CPU one that is not forced and
  * whose workspace is above what the context's limit leaves is passed over when another one fits
  * and hf_op::unanimous() says so: memory never decides what comes out.
  * Depends on nothing but the call, that, the file and the environment, never on earlier calls.
- * HF_E_UNSUPPORTED when no row can, HF_E_ARG when the forced row is unknown or cannot. *source says
+ * HF_E_UNSUPPORTED when none can, HF_E_ARG when the forced one is unknown or cannot. *source says
  * where the choice came from ("forced", "tuned", "model", "reference"); may be NULL. */
 hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_kernel **kernel,
                   const char **source);
@@ -30,18 +30,18 @@ hf_status hf_plan(hf_context *ctx, int op, const void *args, const struct hf_ker
 hf_status hf_plan_set(hf_context *ctx, const struct hf_kernel_set *set, const void *args,
                       const struct hf_kernel **kernel, const char **source);
 
-/* The row, and the bytes of workspace that it asks for. */
+/* The kernel, and the bytes of workspace that it asks for. */
 hf_status hf_plan_measured(hf_context *ctx, int op, const void *args,
                            const struct hf_kernel **kernel, size_t *workspace_bytes);
 
 /* Plan the steps of the kernel's call: call->step. */
 hf_status hf_plan_steps(hf_context *ctx, const struct hf_kernel *kernel, struct hf_call *call);
 
-/* Bytes of workspace that a row asks for in a call; 0 if a step of it cannot be planned. */
-size_t hf_row_workspace(hf_context *ctx, const struct hf_kernel *row, const void *args);
+/* Bytes of workspace that a kernel asks for in a call; 0 if a step of it cannot be planned. */
+size_t hf_kernel_workspace(hf_context *ctx, const struct hf_kernel *kernel, const void *args);
 
-/* Bytes of workspace of the row that hf_plan() chooses; where none fits, the least that any row
- * asks for; 0 when there is no row. */
+/* Bytes of workspace of the kernel that hf_plan() chooses; where none fits, the least that any
+ * asks for; 0 when there is none. */
 uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args);
 
 /* Whose measurements count for this context: hf_tune_fingerprint() on the CPU, else the device's
@@ -52,7 +52,7 @@ struct hf_plan_candidate {
     const struct hf_kernel *kernel;
     bool usable; /* runs here and supports this call */
     bool chosen;
-    double estimate_ns; /* on one worker; < 0: the row gives none */
+    double estimate_ns; /* on one worker; < 0: the kernel gives none */
     char why[160];      /* why it was chosen, or why it lost */
 };
 

@@ -124,7 +124,7 @@ const struct hf_kernel *hf_guard_twin(hf_context *ctx, enum hf_op_id op,
             !(twin->traits & HF_TRAIT_REFERENCE) && (twin->dtypes & dtype) != 0 &&
             hf_kernel_runs_on(twin, &ctx->props, NULL, 0) &&
             (twin->supports == NULL || twin->supports(&call)) &&
-            hf_row_workspace(ctx, twin, args) <= hf_workspace_room(ctx))
+            hf_kernel_workspace(ctx, twin, args) <= hf_workspace_room(ctx))
             return twin;
     return kernel;
 }

@@ -84,7 +84,7 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
 
 hf_status hf_run_kernel(hf_context *ctx, enum hf_op_id op, const struct hf_kernel *kernel,
                         const void *args) {
-    return run(ctx, op, args, kernel, hf_row_workspace(ctx, kernel, args), true);
+    return run(ctx, op, args, kernel, hf_kernel_workspace(ctx, kernel, args), true);
 }
 
 hf_status hf_run_part(const struct hf_call *call, const struct hf_kernel *kernel, const void *args,
@@ -99,5 +99,5 @@ hf_status hf_queue(hf_context *ctx, enum hf_op_id op, const void *args,
     const struct hf_call asked = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     if (*kernel == NULL || ((*kernel)->supports != NULL && !(*kernel)->supports(&asked)))
         HF_TRY(hf_plan(ctx, op, args, kernel, NULL));
-    return run(ctx, op, args, *kernel, hf_row_workspace(ctx, *kernel, args), false);
+    return run(ctx, op, args, *kernel, hf_kernel_workspace(ctx, *kernel, args), false);
 }

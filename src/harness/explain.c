@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which row would serve a call, and why the others would not. */
+ * Which kernel would serve a call, and why the others would not. */
 #include "base/mem.h"
 #include "core/plan.h"
 #include "harness/harness.h"
@@ -7,13 +7,13 @@
 
 static void tell(struct hf_context *ctx, const struct hf_plan_candidate *from, const void *args,
                  hf_dev_candidate_fn each, void *user) {
-    const struct hf_kernel *row = from->kernel;
-    hf_dev_candidate to = {.kernel = row->name,
+    const struct hf_kernel *kernel = from->kernel;
+    hf_dev_candidate to = {.kernel = kernel->name,
                            .usable = from->usable,
                            .chosen = from->chosen,
                            .estimate_s = from->estimate_ns < 0 ? -1 : from->estimate_ns * 1e-9};
     if (from->usable)
-        to.workspace_bytes = hf_row_workspace(ctx, row, args);
+        to.workspace_bytes = hf_kernel_workspace(ctx, kernel, args);
     snprintf(to.why, sizeof to.why, "%s", from->why);
     each(user, &to);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of the harness: problems with canaries, and one walk over ops, rows and cases whose
+ * The inside of the harness: problems with canaries, and one walk over ops, kernels and cases whose
  * modes (check, time) are functions. */
 #ifndef HF_HARNESS_H
 #define HF_HARNESS_H
@@ -13,23 +13,23 @@
 
 #define HF_CANARY_BYTES 64
 
-/* What a walk goes over: an op, its cases and all its rows. Tests of the harness make their own. */
+/* What a walk goes over: an op, its cases, all its kernels. Tests of the harness make their own. */
 struct hf_subject {
     const struct hf_op *op;
     const struct hf_op_cases *cases;
-    const struct hf_kernel *const *rows;
+    const struct hf_kernel *const *kernels;
     int count;
 };
 
 static inline struct hf_kernel_set hf_subject_set(const struct hf_subject *subject) {
-    const struct hf_kernel_set set = {subject->op, subject->rows, subject->count};
+    const struct hf_kernel_set set = {subject->op, subject->kernels, subject->count};
     return set;
 }
 
 /* The cases of op `id`. */
 const struct hf_op_cases *hf_op_cases_at(int id);
 
-/* The subject of op `id`; its rows are freed with hf_subject_clear(). false when out of memory. */
+/* That of op `id`; its kernels are freed with hf_subject_clear(). false when out of memory. */
 bool hf_subject_init(struct hf_subject *subject, int id);
 void hf_subject_clear(struct hf_subject *subject);
 
@@ -40,7 +40,7 @@ void hf_case_clear(struct hf_case *c);
 bool hf_case_seal(struct hf_case *c, bool inputs);
 /* Put back the contents of the out buffers. */
 void hf_case_restore(struct hf_case *c);
-/* Put back the contents of the state buffers: the next run is a row's first. */
+/* Put back the contents of the state buffers: the next run is a kernel's first. */
 void hf_case_forget(struct hf_case *c);
 /* Copies of the out buffers in order of allocation: [out buffers], freed with
  * hf_case_copies_free(). */
@@ -77,10 +77,11 @@ void hf_canary_fill(char *p);
 /* Offset of the first byte that was overwritten, or -1. */
 int hf_canary_broken(const char *p);
 
-/* Does the row take this case: type, shape? */
-bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const struct hf_call *call);
+/* Does the kernel take this case: type, shape? */
+bool hf_kernel_takes(const struct hf_kernel *kernel, const struct hf_op *op,
+                     const struct hf_call *call);
 
-/* Workspace of a device with canaries around exactly the bytes that the row asked for, filled with
+/* Workspace of a device with canaries around exactly the bytes that a kernel asked for, filled with
  * `poison` unless that is negative. */
 struct hf_bench_ws {
     const struct hf_device *device;

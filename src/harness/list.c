@@ -46,41 +46,41 @@ static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
                                      hf_dtype_name((hf_dtype)t));
 }
 
-/* The compute capabilities that rows are written for. */
+/* The compute capabilities that kernels are written for. */
 static const char *sm_name(uint32_t sm) { return sm == 90 ? "sm_90" : sm == 80 ? "sm_80" : "sm"; }
 
-static const char *isa_name(const struct hf_kernel *row) {
-    if (row->device == HF_DEV_OPENCL)
-        return (row->isa & HF_OPENCL_WIDE) ? "cl12_cpu" : "cl12";
-    return row->device == HF_DEV_HOST ? isa_rows[row->isa].name : sm_name(row->isa);
+static const char *isa_name(const struct hf_kernel *kernel) {
+    if (kernel->device == HF_DEV_OPENCL)
+        return (kernel->isa & HF_OPENCL_WIDE) ? "cl12_cpu" : "cl12";
+    return kernel->device == HF_DEV_HOST ? isa_rows[kernel->isa].name : sm_name(kernel->isa);
 }
 
 int hf_dev_kernel_at(const char *op, int i, hf_dev_kernel *info) {
     const int id = hf_op_find(op);
-    const struct hf_kernel *row = id < 0 || i < 0 ? NULL : hf_kernel_at(id, i);
+    const struct hf_kernel *kernel = id < 0 || i < 0 ? NULL : hf_kernel_at(id, i);
     memset(info, 0, sizeof *info);
-    if (!row)
+    if (!kernel)
         return 0;
     info->op = hf_op_at(id)->name;
-    info->name = row->name;
-    info->device = hf_device_of(row->device)->name;
-    info->isa = isa_name(row);
-    list_dtypes(row->dtypes, info->dtypes, sizeof info->dtypes);
-    memcpy(info->tile, row->tile, sizeof info->tile);
-    info->reference = (row->traits & HF_TRAIT_REFERENCE) != 0;
-    info->fixed_order = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
-    info->runs_here = hf_kernel_runs_here(row, info->why_not, sizeof info->why_not);
+    info->name = kernel->name;
+    info->device = hf_device_of(kernel->device)->name;
+    info->isa = isa_name(kernel);
+    list_dtypes(kernel->dtypes, info->dtypes, sizeof info->dtypes);
+    memcpy(info->tile, kernel->tile, sizeof info->tile);
+    info->reference = (kernel->traits & HF_TRAIT_REFERENCE) != 0;
+    info->fixed_order = (kernel->traits & HF_TRAIT_FIXED_ORDER) != 0;
+    info->runs_here = hf_kernel_runs_here(kernel, info->why_not, sizeof info->why_not);
     if (info->runs_here)
         info->why_not[0] = '\0';
     return 1;
 }
 
-/* Has any op a host row of this set? */
+/* Has any op a host kernel of this set? */
 static int isa_compiled(int isa) {
     for (int id = 0; id < HF_OP_COUNT; id++) {
-        const struct hf_kernel *row;
-        for (int i = 0; (row = hf_kernel_at(id, i)) != NULL; i++)
-            if (row->device == HF_DEV_HOST && row->isa == (uint32_t)isa)
+        const struct hf_kernel *kernel;
+        for (int i = 0; (kernel = hf_kernel_at(id, i)) != NULL; i++)
+            if (kernel->device == HF_DEV_HOST && kernel->isa == (uint32_t)isa)
                 return 1;
     }
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Time mode: rows take turns on one problem, round after round, so that a slow moment of the
+ * Time mode: kernels take turns on one problem, round after round, so that a slow moment of the
  * machine hits all of them; the median counts. */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -12,12 +12,13 @@
 #define DEFAULT_ROUNDS 7
 #define MAX_ROUNDS 501
 #define DEFAULT_BUDGET_S 10.0
-#define ENOUGH_S 0.05  /* short calls are repeated until a row has run this long */
-#define CHECK_WORK 2e8 /* product of the dimensions, of what a row is checked on before it counts */
+#define ENOUGH_S 0.05 /* short calls are repeated until a kernel has run this long */
+#define CHECK_WORK                                                                                 \
+    2e8 /* product of the dimensions, of what a kernel is checked on before it counts */
 #define CHECK_LEAST 64 /* least first dimension there */
 
 struct entrant {
-    const struct hf_kernel *row;
+    const struct hf_kernel *kernel;
     double *sample; /* [MAX_ROUNDS] */
     double total;
 };
@@ -55,29 +56,30 @@ static const struct hf_kernel *reference_of(const hf_context *ctx, const struct 
     const struct hf_device_props props = {.workers = 1};
     const struct hf_call call = {.device = &props, .comm = &ctx->comm, .args = args};
     for (int i = 0; i < subject->count; i++)
-        if ((subject->rows[i]->traits & HF_TRAIT_REFERENCE) &&
-            hf_row_takes(subject->rows[i], subject->op, &call))
-            return subject->rows[i];
+        if ((subject->kernels[i]->traits & HF_TRAIT_REFERENCE) &&
+            hf_kernel_takes(subject->kernels[i], subject->op, &call))
+            return subject->kernels[i];
     return NULL;
 }
 
-static bool wanted(const struct timing_job *job, const struct hf_kernel *row) {
+static bool wanted(const struct timing_job *job, const struct hf_kernel *kernel) {
     const char *name = job->opts->kernel;
     const struct hf_call call = {
         .device = &job->ctx->props, .comm = &job->ctx->comm, .args = job->c.args};
-    if (row->device != job->ctx->device->id || !hf_kernel_runs_on(row, &job->ctx->props, NULL, 0) ||
-        !hf_row_takes(row, job->subject->op, &call))
+    if (kernel->device != job->ctx->device->id ||
+        !hf_kernel_runs_on(kernel, &job->ctx->props, NULL, 0) ||
+        !hf_kernel_takes(kernel, job->subject->op, &call))
         return false;
     if (!name)
-        return row == job->planned;
+        return kernel == job->planned;
     if (strcmp(name, "all") == 0)
-        return !(row->traits & HF_TRAIT_REFERENCE);
-    return strcmp(name, row->name) == 0;
+        return !(kernel->traits & HF_TRAIT_REFERENCE);
+    return strcmp(name, kernel->name) == 0;
 }
 
-/* Is the row right on such a problem, with so much less of the first dimension that the reference
- * ends soon? */
-static hf_status trusted(const struct timing_job *job, const struct hf_kernel *row, bool *ok) {
+/* Is the kernel right on such a problem, with so much less of the first dimension that the
+ * reference ends soon? */
+static hf_status trusted(const struct timing_job *job, const struct hf_kernel *kernel, bool *ok) {
     hf_dev_shape small = *job->shape;
     const struct hf_key key = hf_shape_key(&small);
     const double most = CHECK_WORK / (hf_key_size(job->subject->op, &key) / (double)small.dim[0]);
@@ -88,27 +90,27 @@ static hf_status trusted(const struct timing_job *job, const struct hf_kernel *r
         small.dim[0] = most < CHECK_LEAST ? CHECK_LEAST : (int64_t)most;
     HF_TRY(hf_problem_make(job->subject, &problem, &c, &job->ctx->error));
     const struct hf_kernel *reference = reference_of(job->ctx, job->subject, c.args);
-    *ok = reference && hf_check_kernel_once(job->ctx, job->subject, row, reference, &c);
+    *ok = reference && hf_check_kernel_once(job->ctx, job->subject, kernel, reference, &c);
     hf_case_clear(&c);
     return HF_OK;
 }
 
-static hf_status choose_rows(struct timing_job *job) {
+static hf_status choose_kernels(struct timing_job *job) {
     const struct hf_subject *subject = job->subject;
     size_t ws_bytes = 0;
     job->entrants = hf_alloc_zero((size_t)subject->count * sizeof *job->entrants);
     if (!job->entrants)
         return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
     for (int i = 0; i < subject->count; i++) {
-        const struct hf_kernel *row = subject->rows[i];
-        bool ok = wanted(job, row);
+        const struct hf_kernel *kernel = subject->kernels[i];
+        bool ok = wanted(job, kernel);
         if (ok && job->opts->checked_only)
-            HF_TRY(trusted(job, row, &ok));
+            HF_TRY(trusted(job, kernel, &ok));
         if (!ok)
             continue;
-        const size_t need = hf_row_workspace(job->ctx, row, job->c.args);
+        const size_t need = hf_kernel_workspace(job->ctx, kernel, job->c.args);
         ws_bytes = need > ws_bytes ? need : ws_bytes;
-        job->entrants[job->count].row = row;
+        job->entrants[job->count].kernel = kernel;
         job->entrants[job->count++].sample = hf_alloc_zero(MAX_ROUNDS * sizeof(double));
         if (!job->entrants[job->count - 1].sample)
             return hf_ctx_fail(job->ctx, HF_E_NOMEM, "no memory to time %s", subject->op->name);
@@ -127,19 +129,21 @@ static hf_status choose_rows(struct timing_job *job) {
                                  subject->op->name);
 }
 
-static hf_status run_row(struct timing_job *job, const struct hf_kernel *row, double *seconds) {
+static hf_status run_kernel(struct timing_job *job, const struct hf_kernel *kernel,
+                            double *seconds) {
     hf_context *ctx = job->ctx;
     HF_TRY(hf_case_restore_on(&job->c, ctx));
     HF_TRY(ctx->device->mark(ctx->stream, 0));
     struct hf_call call;
-    HF_TRY(hf_call_of(ctx, row, job->c.args, &call));
+    HF_TRY(hf_call_of(ctx, kernel, job->c.args, &call));
     call.ws = job->ws;
-    const hf_status status = row->run(&call);
+    const hf_status status = kernel->run(&call);
     HF_TRY(ctx->device->mark(ctx->stream, 1));
     *seconds = ctx->device->span(ctx->stream);
     if (status != HF_OK || *seconds < 0)
         return hf_ctx_fail(ctx, status != HF_OK ? status : HF_E_DEVICE, "%s failed: %s %s",
-                           row->name, hf_status_text(status), ctx->device->error_text(ctx->stream));
+                           kernel->name, hf_status_text(status),
+                           ctx->device->error_text(ctx->stream));
     return HF_OK;
 }
 
@@ -158,7 +162,7 @@ static hf_status run_rounds(struct timing_job *job) {
     double slowest = 0;
     for (int e = 0; e < job->count; e++) {
         double seconds;
-        HF_TRY(run_row(job, job->entrants[e].row, &seconds));
+        HF_TRY(run_kernel(job, job->entrants[e].kernel, &seconds));
         slowest = seconds > slowest ? seconds : slowest;
     }
     const int rounds = rounds_wanted(job, slowest);
@@ -167,21 +171,21 @@ static hf_status run_rounds(struct timing_job *job) {
             break;
         for (int e = 0; e < job->count; e++) {
             struct entrant *entrant = &job->entrants[(e + job->rounds) % job->count];
-            HF_TRY(run_row(job, entrant->row, &entrant->sample[job->rounds]));
+            HF_TRY(run_kernel(job, entrant->kernel, &entrant->sample[job->rounds]));
         }
     }
     return HF_OK;
 }
 
 /* Flops and bytes that are needed at least, and the time they take at the ceilings. */
-static void set_ceiling(const struct timing_job *job, const struct hf_kernel *row,
+static void set_ceiling(const struct timing_job *job, const struct hf_kernel *kernel,
                         hf_dev_timing *timing) {
     const hf_dev_ceiling *ceiling = job->opts->ceiling;
     job->subject->op->cost(job->c.args, &timing->flops, &timing->bytes);
     timing->ceiling_by = "";
-    if (!ceiling || row->device != HF_DEV_HOST)
+    if (!ceiling || kernel->device != HF_DEV_HOST)
         return;
-    const double fma = ceiling->fma_f32[row->isa];
+    const double fma = ceiling->fma_f32[kernel->isa];
     const double compute_s = fma > 0 ? timing->flops / fma : 0;
     const double read_s = ceiling->read_bytes > 0 ? timing->bytes / ceiling->read_bytes : 0;
     timing->ceiling_s = compute_s > read_s ? compute_s : read_s;
@@ -199,15 +203,15 @@ static void report(struct timing_job *job, hf_dev_timing_fn each, void *user) {
     for (int e = 0; e < job->count; e++) {
         const struct entrant *entrant = &job->entrants[e];
         hf_dev_timing timing = {.op = job->subject->op->name,
-                                .kernel = entrant->row->name,
+                                .kernel = entrant->kernel->name,
                                 .shape = hf_key_shape(&key),
                                 .threads = job->ctx->threads,
                                 .rounds = job->rounds,
                                 .median_s = entrant->total,
                                 .min_s = entrant->sample[0],
                                 .max_s = entrant->sample[job->rounds - 1],
-                                .planned = entrant->row == job->planned};
-        set_ceiling(job, entrant->row, &timing);
+                                .planned = entrant->kernel == job->planned};
+        set_ceiling(job, entrant->kernel, &timing);
         each(user, &timing);
     }
 }
@@ -215,7 +219,7 @@ static void report(struct timing_job *job, hf_dev_timing_fn each, void *user) {
 static hf_status time_case(struct timing_job *job) {
     const struct hf_kernel_set set = hf_subject_set(job->subject);
     HF_TRY(hf_plan_set(job->ctx, &set, job->c.args, &job->planned, NULL));
-    HF_TRY(choose_rows(job));
+    HF_TRY(choose_kernels(job));
     HF_TRY(hf_case_move(&job->c, job->subject->op->args_size, job->ctx));
     return run_rounds(job);
 }

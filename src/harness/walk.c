@@ -20,23 +20,25 @@ bool hf_subject_init(struct hf_subject *subject, int id) {
     int count = 0;
     while (hf_kernel_at(id, count))
         count++;
-    const struct hf_kernel **rows = hf_alloc((size_t)count * sizeof *rows);
-    if (!rows)
+    const struct hf_kernel **kernels = hf_alloc((size_t)count * sizeof *kernels);
+    if (!kernels)
         return false;
     for (int i = 0; i < count; i++)
-        rows[i] = hf_kernel_at(id, i);
-    *subject = (struct hf_subject){hf_op_at(id), all_cases[id], rows, count};
+        kernels[i] = hf_kernel_at(id, i);
+    *subject = (struct hf_subject){hf_op_at(id), all_cases[id], kernels, count};
     return true;
 }
 
 void hf_subject_clear(struct hf_subject *subject) {
-    hf_free((void *)(uintptr_t)subject->rows);
+    hf_free((void *)(uintptr_t)subject->kernels);
     memset(subject, 0, sizeof *subject);
 }
 
-bool hf_row_takes(const struct hf_kernel *row, const struct hf_op *op, const struct hf_call *call) {
+bool hf_kernel_takes(const struct hf_kernel *kernel, const struct hf_op *op,
+                     const struct hf_call *call) {
     const struct hf_key key = hf_op_key(op, call->args);
-    return (row->dtypes & HF_DT(key.dtype[0])) != 0 && (!row->supports || row->supports(call));
+    return (kernel->dtypes & HF_DT(key.dtype[0])) != 0 &&
+           (!kernel->supports || kernel->supports(call));
 }
 
 /* Case `id`, *more = false past the last. Numbers depend on seed, op and id alone. */

@@ -19,9 +19,9 @@ static const struct hf_kernel *reference_of(const struct hf_subject *subject, co
     const struct hf_device_props props = {.workers = 1};
     const struct hf_call call = {.device = &props, .args = args};
     for (int i = 0; i < subject->count; i++)
-        if ((subject->rows[i]->traits & HF_TRAIT_REFERENCE) &&
-            hf_row_takes(subject->rows[i], subject->op, &call))
-            return subject->rows[i];
+        if ((subject->kernels[i]->traits & HF_TRAIT_REFERENCE) &&
+            hf_kernel_takes(subject->kernels[i], subject->op, &call))
+            return subject->kernels[i];
     return NULL;
 }
 
@@ -58,7 +58,7 @@ bool hf_screen_takes(const struct screen_kernel *kernel, const struct screen_pro
     const struct hf_device_props props = {.workers = 1};
     const struct hf_call call = {.device = &props, .args = problem->home.args};
     return kernel->op == problem->op && kernel->here &&
-           hf_row_takes(kernel->kernel, problem->subject->op, &call);
+           hf_kernel_takes(kernel->kernel, problem->subject->op, &call);
 }
 
 /* How often each kernel of the op is taken already; does this problem serve one that needs it? */
@@ -122,7 +122,7 @@ static hf_status find_kernels(struct screen *s) {
         return HF_E_NOMEM;
     for (int op = 0; op < HF_OP_COUNT; op++)
         for (int i = 0; i < s->subject[op].count; i++) {
-            const struct hf_kernel *kernel = s->subject[op].rows[i];
+            const struct hf_kernel *kernel = s->subject[op].kernels[i];
             if (kernel->device != HF_DEV_HOST || (s->opts->op && hf_op_find(s->opts->op) != op))
                 continue;
             struct screen_kernel *k = &s->kernel[s->kernels++];

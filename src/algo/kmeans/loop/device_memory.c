@@ -14,7 +14,7 @@ uint64_t hf_device_workspace(const struct hf_fit_problem *problem, enum hf_op_id
     if (hf_plan(problem->ctx, op, args, &kernel, NULL) != HF_OK ||
         (kernel->traits & HF_TRAIT_REFERENCE))
         return UINT64_MAX;
-    return hf_row_workspace(problem->ctx, kernel, args);
+    return hf_kernel_workspace(problem->ctx, kernel, args);
 }
 
 bool hf_device_has_room(const struct hf_fit *fit, uint64_t workspace) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Check mode: every row on every case against the reference, with 1, 2 and 7 workers, canaries
- * round everything, and bit equality where a row promises it. */
+ * Check mode: every kernel on every case against the reference, with 1, 2 and 7 workers, canaries
+ * round everything, and bit equality where a kernel promises it. */
 #include "base/mem.h"
 #include "harness/harness.h"
 #include <stdio.h>
 #include <string.h>
 
 #define WORKER_COUNTS 3
-#define MAX_FAILURES_SHOWN 5 /* of a row */
+#define MAX_FAILURES_SHOWN 5 /* of a kernel */
 
 static const int worker_counts[WORKER_COUNTS] = {1, 2, 7};
 
-struct row_state {
+struct kernel_state {
     int64_t cases, failures;
     bool wanted, runs_here;
     char why_not[160];
@@ -22,9 +22,9 @@ struct check {
     hf_dev_check_fn each;
     void *user;
     hf_dev_tally *tally;
-    hf_context *host[WORKER_COUNTS];  /* where rows run, by number of workers */
+    hf_context *host[WORKER_COUNTS];  /* where kernels run, by number of workers */
     hf_context *device[HF_DEV_COUNT]; /* where those of devices run; NULL: there is none */
-    struct row_state *rows;           /* [subject->count] */
+    struct kernel_state *kernels;     /* [subject->count] */
     int64_t cases;
 };
 
@@ -37,10 +37,10 @@ static bool name_matches(const char *pattern, const char *name) {
     return strcmp(pattern, name) == 0;
 }
 
-static bool row_wanted(const hf_dev_check_opts *opts, const struct hf_kernel *row) {
-    if (opts->device && strcmp(opts->device, hf_device_of(row->device)->name) != 0)
+static bool kernel_wanted(const hf_dev_check_opts *opts, const struct hf_kernel *kernel) {
+    if (opts->device && strcmp(opts->device, hf_device_of(kernel->device)->name) != 0)
         return false;
-    return name_matches(opts->kernel, row->name);
+    return name_matches(opts->kernel, kernel->name);
 }
 
 /* Is case number `id` among those to be checked? */
@@ -64,16 +64,16 @@ static hf_status open_context(hf_context **ctx, const char *device, int workers)
     return hf_context_create(ctx, &opts);
 }
 
-bool hf_case_run(hf_context *ctx, const struct hf_kernel *row, struct hf_case *c, int poison,
+bool hf_case_run(hf_context *ctx, const struct hf_kernel *kernel, struct hf_case *c, int poison,
                  char *why, size_t why_bytes) {
     struct hf_bench_ws ws;
     const struct hf_device *device = ctx->device;
     struct hf_call call;
-    if (hf_call_of(ctx, row, c->args, &call) != HF_OK) {
+    if (hf_call_of(ctx, kernel, c->args, &call) != HF_OK) {
         snprintf(why, why_bytes, "%s", hf_last_error(ctx));
         return false;
     }
-    const size_t bytes = row->workspace ? row->workspace(&call) : 0;
+    const size_t bytes = kernel->workspace ? kernel->workspace(&call) : 0;
     if (!hf_bench_ws_init(&ws, device, ctx->stream, bytes, poison)) {
         snprintf(why, why_bytes, "no memory for its workspace");
         return false;
@@ -81,7 +81,7 @@ bool hf_case_run(hf_context *ctx, const struct hf_kernel *row, struct hf_case *c
     hf_case_restore(c);
     hf_case_fence(c, true);
     call.ws = ws.bytes > 0 ? ws.ptr : NULL;
-    hf_status status = row->run(&call);
+    hf_status status = kernel->run(&call);
     if (status == HF_OK)
         status = device->sync(ctx->stream);
     hf_case_fence(c, false);
@@ -117,8 +117,9 @@ bool hf_case_right(const struct hf_subject *subject, const struct hf_case *c, vo
     return subject->cases->compare(c->args, ref, got, why, why_bytes);
 }
 
-static hf_context *context_of(const struct check *check, const struct hf_kernel *row, int count) {
-    return row->device == HF_DEV_HOST ? check->host[count] : check->device[row->device];
+static hf_context *context_of(const struct check *check, const struct hf_kernel *kernel,
+                              int count) {
+    return kernel->device == HF_DEV_HOST ? check->host[count] : check->device[kernel->device];
 }
 
 /* A kernel, and what it must compute. */
@@ -133,10 +134,10 @@ struct expectation {
  * left in the case's state from the one before. */
 static bool check_kernel(const struct check *check, const struct expectation *e, struct hf_case *c,
                          char *why, size_t why_bytes) {
-    const struct hf_kernel *row = e->kernel;
+    const struct hf_kernel *kernel = e->kernel;
     static const int order[] = {0, 1, 2, 1};
     static const int poison[] = {0xFF, 0x5A, 0xFF, 0x5A};
-    const bool fixed = (row->traits & HF_TRAIT_FIXED_ORDER) != 0;
+    const bool fixed = (kernel->traits & HF_TRAIT_FIXED_ORDER) != 0;
     const int runs = check->opts->once ? 1 : fixed ? 4 : 3;
     void **first = NULL;
     bool ok = true;
@@ -144,11 +145,11 @@ static bool check_kernel(const struct check *check, const struct expectation *e,
     char text[200] = "";
     int workers = 0;
     for (int r = 0; ok && r < runs; r++) {
-        hf_context *ctx = context_of(check, row, order[r]);
+        hf_context *ctx = context_of(check, kernel, order[r]);
         workers = ctx->props.workers;
         if (r % 2 == 0)
             hf_case_forget(c);
-        ok = hf_case_run(ctx, row, c, check->opts->leave_workspace ? -1 : poison[r], text,
+        ok = hf_case_run(ctx, kernel, c, check->opts->leave_workspace ? -1 : poison[r], text,
                          sizeof text) &&
              hf_case_right(e->subject, c, e->ref, text, sizeof text);
         if (!ok || !fixed)
@@ -187,46 +188,46 @@ bool hf_check_kernel_once(hf_context *ctx, const struct hf_subject *subject,
 
 static void count_failure(const struct check *check, const struct hf_subject *subject, int i,
                           const char *case_name, const char *why) {
-    struct row_state *state = &check->rows[i];
+    struct kernel_state *state = &check->kernels[i];
     state->failures++;
     if (state->failures <= MAX_FAILURES_SHOWN)
-        report(check, &(hf_dev_check_event){subject->op->name, subject->rows[i]->name, case_name,
+        report(check, &(hf_dev_check_event){subject->op->name, subject->kernels[i]->name, case_name,
                                             HF_DEV_FAILED, state->cases, why});
 }
 
-/* The row whose results count for this case. */
+/* The kernel whose results count for this case. */
 static const struct hf_kernel *reference_for(const struct check *check,
                                              const struct hf_subject *subject, const void *args) {
     const hf_context *ctx = check->host[0];
     const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     for (int i = 0; i < subject->count; i++) {
-        const struct hf_kernel *row = subject->rows[i];
-        if ((row->traits & HF_TRAIT_REFERENCE) && hf_row_takes(row, subject->op, &call))
-            return row;
+        const struct hf_kernel *kernel = subject->kernels[i];
+        if ((kernel->traits & HF_TRAIT_REFERENCE) && hf_kernel_takes(kernel, subject->op, &call))
+            return kernel;
     }
     return NULL;
 }
 
-static hf_status begin(void *state, const struct hf_subject *subject) {
-    struct check *check = state;
+static hf_status begin(void *user, const struct hf_subject *subject) {
+    struct check *check = user;
     check->cases = 0;
-    check->rows = hf_alloc_zero((size_t)subject->count * sizeof *check->rows);
-    if (!check->rows)
+    check->kernels = hf_alloc_zero((size_t)subject->count * sizeof *check->kernels);
+    if (!check->kernels)
         return HF_E_NOMEM;
     for (int i = 0; i < subject->count; i++) {
-        struct row_state *row = &check->rows[i];
-        row->wanted = row_wanted(check->opts, subject->rows[i]);
-        const struct hf_kernel *kernel = subject->rows[i];
+        struct kernel_state *state = &check->kernels[i];
+        state->wanted = kernel_wanted(check->opts, subject->kernels[i]);
+        const struct hf_kernel *kernel = subject->kernels[i];
         const hf_context *ctx = context_of(check, kernel, 0);
-        row->runs_here =
-            ctx ? hf_kernel_runs_on(kernel, &ctx->props, row->why_not, sizeof row->why_not)
-                : hf_kernel_runs_here(kernel, row->why_not, sizeof row->why_not);
+        state->runs_here =
+            ctx ? hf_kernel_runs_on(kernel, &ctx->props, state->why_not, sizeof state->why_not)
+                : hf_kernel_runs_here(kernel, state->why_not, sizeof state->why_not);
     }
     return HF_OK;
 }
 
-static hf_status run(void *state, const struct hf_subject *subject, struct hf_case *c) {
-    struct check *check = state;
+static hf_status run(void *user, const struct hf_subject *subject, struct hf_case *c) {
+    struct check *check = user;
     char why[256];
     if (!case_wanted(check->opts, subject->op, check->cases++, c->args))
         return HF_OK;
@@ -243,15 +244,15 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     if (!ref)
         return HF_E_NOMEM;
     for (int i = 0; i < subject->count; i++) {
-        struct row_state *row = &check->rows[i];
-        if (!row->wanted || !row->runs_here)
+        struct kernel_state *state = &check->kernels[i];
+        if (!state->wanted || !state->runs_here)
             continue;
-        const hf_context *ctx = context_of(check, subject->rows[i], 0);
+        const hf_context *ctx = context_of(check, subject->kernels[i], 0);
         const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = c->args};
-        if (!hf_row_takes(subject->rows[i], subject->op, &call))
+        if (!hf_kernel_takes(subject->kernels[i], subject->op, &call))
             continue;
-        row->cases++;
-        const struct expectation e = {subject, subject->rows[i], ref};
+        state->cases++;
+        const struct expectation e = {subject, subject->kernels[i], ref};
         if (!check_kernel(check, &e, c, why, sizeof why))
             count_failure(check, subject, i, c->name, why);
     }
@@ -259,37 +260,38 @@ static hf_status run(void *state, const struct hf_subject *subject, struct hf_ca
     return HF_OK;
 }
 
-/* The verdict on each row. */
-static hf_status end(void *state, const struct hf_subject *subject) {
-    struct check *check = state;
-    for (int i = 0; check->rows && i < subject->count; i++) {
-        const struct row_state *row = &check->rows[i];
-        const char *name = subject->rows[i]->name;
+/* The verdict on each kernel. */
+static hf_status end(void *user, const struct hf_subject *subject) {
+    struct check *check = user;
+    for (int i = 0; check->kernels && i < subject->count; i++) {
+        const struct kernel_state *state = &check->kernels[i];
+        const char *name = subject->kernels[i]->name;
         char text[128] = "";
-        if (!row->wanted)
+        if (!state->wanted)
             continue;
-        const bool no_case = row->cases == 0 && is_part(check->opts);
-        if (!row->runs_here || no_case) {
+        const bool no_case = state->cases == 0 && is_part(check->opts);
+        if (!state->runs_here || no_case) {
             check->tally->skipped++;
-            const char *why = row->runs_here ? "no case of this part takes it" : row->why_not;
+            const char *why = state->runs_here ? "no case of this part takes it" : state->why_not;
             report(check,
                    &(hf_dev_check_event){subject->op->name, name, NULL, HF_DEV_SKIPPED, 0, why});
             continue;
         }
-        if (row->cases == 0)
+        if (state->cases == 0)
             snprintf(text, sizeof text,
                      "none of the %lld cases takes this kernel: it is not tested",
                      (long long)check->cases);
-        else if (row->failures > 0)
-            snprintf(text, sizeof text, "%lld of %lld cases failed", (long long)row->failures,
-                     (long long)row->cases);
-        const bool ok = row->cases > 0 && row->failures == 0;
+        else if (state->failures > 0)
+            snprintf(text, sizeof text, "%lld of %lld cases failed", (long long)state->failures,
+                     (long long)state->cases);
+        const bool ok = state->cases > 0 && state->failures == 0;
         *(ok ? &check->tally->passed : &check->tally->failed) += 1;
-        report(check, &(hf_dev_check_event){subject->op->name, name, NULL,
-                                            ok ? HF_DEV_PASSED : HF_DEV_FAILED, row->cases, text});
+        report(check,
+               &(hf_dev_check_event){subject->op->name, name, NULL,
+                                     ok ? HF_DEV_PASSED : HF_DEV_FAILED, state->cases, text});
     }
-    hf_free(check->rows);
-    check->rows = NULL;
+    hf_free(check->kernels);
+    check->kernels = NULL;
     return HF_OK;
 }
 
@@ -304,7 +306,7 @@ static bool device_wanted(const hf_dev_check_opts *opts, const struct hf_device 
     return !opts->device || strcmp(opts->device, device->name) == 0;
 }
 
-/* A GPU that is not there is no failure: its rows are skipped with the reason. */
+/* A GPU that is not there is no failure: its kernels are skipped with the reason. */
 static hf_status open_contexts(struct check *check) {
     char text[200];
     hf_status status = HF_OK;
@@ -321,13 +323,13 @@ static hf_status open_contexts(struct check *check) {
     return status;
 }
 
-static bool any_row_named(const hf_dev_check_opts *opts) {
+static bool any_kernel_named(const hf_dev_check_opts *opts) {
     for (int id = 0; id < HF_OP_COUNT; id++) {
         if (opts->op && hf_op_find(opts->op) != id)
             continue;
-        const struct hf_kernel *row;
-        for (int i = 0; (row = hf_kernel_at(id, i)) != NULL; i++)
-            if (row_wanted(opts, row))
+        const struct hf_kernel *kernel;
+        for (int i = 0; (kernel = hf_kernel_at(id, i)) != NULL; i++)
+            if (kernel_wanted(opts, kernel))
                 return true;
     }
     return false;
@@ -359,7 +361,7 @@ hf_status hf_dev_check(const hf_dev_check_opts *opts, hf_dev_check_fn each, void
     struct check check = {
         .opts = opts ? opts : &defaults, .each = each, .user = user, .tally = tally};
     *tally = (hf_dev_tally){0};
-    if (!any_row_named(check.opts))
+    if (!any_kernel_named(check.opts))
         return HF_E_ARG;
     HF_TRY(open_contexts(&check));
     const struct hf_walk walk = check_walk(&check);
