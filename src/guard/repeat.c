@@ -1,43 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What checks outside kernels have in common: signatures, work that is done twice, what is told. */
+ * What checks outside kernels have in common: work that is done twice, what is told. */
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/run.h"
 #include "guard/guard.h"
 
-#include <string.h>
-
 #define MOST_TURNS 5
-#define SIGN_GRAIN 65536          /* words that one worker signs */
-#define STEP UINT32_C(2654435769) /* 2^32 / golden ratio: neighbours get very different factors */
-
-static uint64_t sign_words(const uint32_t *word, int64_t begin, int64_t end) {
-    uint64_t sum = 0;
-    for (int64_t i = begin; i < end; i++)
-        sum += (uint64_t)word[i] * (((uint32_t)i * STEP) | 1);
-    return sum;
-}
-
-uint64_t hf_guard_sign(const void *data, size_t bytes) {
-    return sign_words(data, 0, (int64_t)(bytes / sizeof(uint32_t)));
-}
-
-struct signing {
-    const uint32_t *word;
-    uint64_t sum;
-};
-
-static void sign_range(void *user, int worker, int64_t begin, int64_t end) {
-    struct signing *s = user;
-    (void)worker;
-    hf_slot_add(&s->sum, sign_words(s->word, begin, end));
-}
-
-uint64_t hf_guard_sign_by(hf_pool *pool, const void *data, size_t bytes) {
-    struct signing s = {.word = data};
-    hf_parallel_for(pool, (int64_t)(bytes / sizeof(uint32_t)), SIGN_GRAIN, sign_range, &s);
-    return s.sum;
-}
 
 void hf_guard_found(hf_context *ctx, enum hf_fault fault, int64_t row, int64_t column) {
     ctx->guard.counts.suspected++;
