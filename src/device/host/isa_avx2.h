@@ -127,6 +127,12 @@ ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm256_storeu_si256((void *)p, a
 ALWAYS_INLINE vl vl_set1(int64_t a) { return _mm256_set1_epi64x(a); }
 ALWAYS_INLINE vl vl_add(vl a, vl b) { return _mm256_add_epi64(a, b); }
 ALWAYS_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
+ALWAYS_INLINE vl vl_mul(vl a, vl b) { /* modulo 2^64 */
+    const vl cross = _mm256_mullo_epi32(a, _mm256_shuffle_epi32(b, 0xb1));
+    const vl high = _mm256_add_epi64(_mm256_slli_epi64(cross, 32),
+                                     _mm256_and_si256(cross, _mm256_set1_epi64x(~0xffffffffLL)));
+    return _mm256_add_epi64(_mm256_mul_epu32(a, b), high);
+}
 /* Sums of two products each: words 2 i and 2 i + 1 of a and b. Words count as unsigned. */
 ALWAYS_INLINE vl vi_mul_pairs(vi a, vi b) {
     return _mm256_add_epi64(_mm256_mul_epu32(a, b),

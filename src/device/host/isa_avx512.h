@@ -123,6 +123,7 @@ ALWAYS_INLINE void vl_store(int64_t *p, vl a) { _mm512_storeu_si512(p, a); }
 ALWAYS_INLINE vl vl_set1(int64_t a) { return _mm512_set1_epi64(a); }
 ALWAYS_INLINE vl vl_add(vl a, vl b) { return _mm512_add_epi64(a, b); }
 ALWAYS_INLINE vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
+ALWAYS_INLINE vl vl_mul(vl a, vl b) { return _mm512_mullo_epi64(a, b); } /* modulo 2^64 */
 /* Sums of two products each: words 2 i and 2 i + 1 of a and b. Words count as unsigned. */
 ALWAYS_INLINE vl vi_mul_pairs(vi a, vi b) {
     return _mm512_add_epi64(_mm512_mul_epu32(a, b),

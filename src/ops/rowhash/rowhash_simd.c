@@ -1,57 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rowhash a block of features at a time, which the compiler makes vectors of; compiled once per
- * instruction set. It rounds before it makes integers, where update does both in one addition. */
-#include "base/dtype.h"
+ * rowhash on vectors; compiled once per instruction set. */
 #include "base/parallel.h"
 #include "core/kernel.h"
-#include "device/host/isa.h"
 #include "ops/chains.h"
 #include "ops/estimate.h"
 #include "ops/reference.h"
-#include "ops/rowhash/rowhash.h"
+#include "ops/rowhash/rowhash_row.h"
 #include <math.h>
-#include <string.h>
 
 #if HF_ISA_TILES
 const struct hf_kernel_table HF_ISA_NAME(hf_rowhash_kernels) = {NULL, 0};
 #else
 
 #define GRAIN 256 /* rows */
-#define BLOCK 64  /* features */
-
-/* A whole number of at most 2^51 as an integer, times `factor`; AVX2 cannot convert it. */
-ALWAYS_INLINE uint64_t weigh(double whole, uint64_t factor) {
-    const double moved = whole + HF_RINT_MAGIC;
-    const double magic = HF_RINT_MAGIC;
-    uint64_t bits, base;
-    memcpy(&bits, &moved, sizeof bits);
-    memcpy(&base, &magic, sizeof base);
-    return (bits - base) * factor;
-}
-
-/* Features [j, j + count) of a row: v are x_ij * r_i. */
-ALWAYS_INLINE uint64_t hash_block(const struct hf_rowhash_args *args, const double *v, int64_t j,
-                                  int count) {
-    const struct hf_sums *s = args->sums;
-    const double *mult = s->mult + j;
-    const uint64_t *factor = args->factor + j;
-    const double scale = (double)(INT64_C(1) << s->bits);
-    double high[BLOCK], rest[BLOCK];
-    uint64_t hash = 0;
-    for (int i = 0; i < count; i++) {
-        const double t = v[i] * mult[i];
-        high[i] = __builtin_rint(t);
-        rest[i] = t - high[i];
-    }
-    for (int i = 0; i < count; i++)
-        hash += weigh(high[i], factor[i]);
-    if (s->limbs == 1)
-        return hash;
-    factor += args->x.cols + 1;
-    for (int i = 0; i < count; i++)
-        hash += weigh(__builtin_rint(rest[i] * scale), factor[i]);
-    return hash;
-}
 
 static uint64_t hash_weight(const struct hf_rowhash_args *args, double weight) {
     const struct hf_sums *s = args->sums;
@@ -75,29 +36,18 @@ static double factor_of(const struct hf_rowhash_args *args, const void *row, dou
     return square[0] > 0 ? weight / sqrt(square[0]) : 0;
 }
 
-static uint64_t hash_row(const struct hf_rowhash_args *args, int64_t i) {
-    const int64_t d = args->x.cols;
-    const size_t size = hf_dtype_bytes(args->x.dtype);
-    const char *row = hf_array_row(&args->x, i);
-    const double weight = args->weights ? args->weights[i] : 1;
-    const double factor = factor_of(args, row, weight);
-    uint64_t hash = args->sums->weight ? hash_weight(args, weight) : 0;
-    double v[BLOCK];
-    for (int64_t j = 0; j < d; j += BLOCK) {
-        const int count = d - j < BLOCK ? (int)(d - j) : BLOCK;
-        hf_to_f64(v, row + (size_t)j * size, args->x.dtype, count);
-        for (int f = 0; factor != 1 && f < count; f++)
-            v[f] *= factor;
-        hash += count == BLOCK ? hash_block(args, v, j, BLOCK) : hash_block(args, v, j, count);
-    }
-    return hash;
-}
-
 static void hash_rows(void *job, int worker, int64_t begin, int64_t end) {
     const struct hf_rowhash_args *args = job;
+    const struct rowhash_rule rule = rowhash_rule_of(args->sums, args->factor);
+    const size_t row_bytes = hf_row_bytes(&args->x);
+    const char *row = (const char *)args->x.data + (size_t)begin * row_bytes;
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        args->hash[i] = hash_row(args, i);
+    for (int64_t i = begin; i < end; i++, row += row_bytes) {
+        const double weight = args->weights ? args->weights[i] : 1;
+        const double times = factor_of(args, row, weight);
+        args->hash[i] = (args->sums->weight ? hash_weight(args, weight) : 0) +
+                        rowhash_features(&rule, row, args->x.dtype, times);
+    }
 }
 
 static hf_status rowhash_run(const struct hf_call *call) {
