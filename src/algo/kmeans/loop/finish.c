@@ -9,22 +9,26 @@
 #include "algo/kmeans/loop/sizes.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/dtype.h"
+#include "core/array.h"
 #include "guard/guard.h"
 #include "ops/inertia/inertia.h"
 #include <math.h>
 #include <string.h>
 
+#define SLICE_BYTES (INT64_C(512) << 10) /* of rows, for each worker, */
+#define SLICE_SUMS 4                     /* and at least so many times the sums */
+
 struct finish {
     struct hf_fit *fit;
     bool fresh, verify;
-    bool twice; /* the inertia, by two kernels */
+    bool twice; /* the inertia */
     bool moves; /* rows whose label changes move between the sums, for the ledger */
     bool joint; /* the calls for a panel share what they bring to the device */
     int32_t *labels;
     struct hf_assign_bounds *bounds;
     struct hf_assign_stats stats;
     hf_wide sum;
-    hf_wide second; /* the same by the other kernel */
+    hf_wide second; /* the same once more */
 };
 
 /* One of the calls below: joint calls are not waited for. */
@@ -73,6 +77,24 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
     return hf_update(fit->problem.ctx, &moves);
 }
 
+/* The inertia once more, by the same kernel: the first row alone and then the others, so that each
+ * row falls to another lane, and a unit that is always wrong gives another sum. */
+static hf_status measure_again(struct finish *f, const struct hf_inertia_args *args) {
+    hf_context *ctx = f->fit->problem.ctx;
+    const struct hf_kernel *kernel = ctx->last_kernel[HF_OP_INERTIA];
+    const int64_t n = args->x.rows;
+    struct hf_inertia_args part = *args;
+    part.sum = &f->second;
+    part.x = hf_array_slice(&args->x, 0, 1);
+    HF_TRY(hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part));
+    if (n == 1)
+        return HF_OK;
+    part.x = hf_array_slice(&args->x, 1, n - 1);
+    part.weights = args->weights ? args->weights + 1 : NULL;
+    part.labels = args->labels + 1;
+    return hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part);
+}
+
 static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t first) {
     struct hf_fit *fit = f->fit;
     const struct hf_inertia_args args = {.x = *panel,
@@ -83,28 +105,39 @@ static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t f
                                          .labels = f->labels + first,
                                          .sum = &f->sum};
     HF_TRY(call(f, HF_OP_INERTIA, &args));
-    if (!f->twice)
-        return HF_OK;
-    hf_context *ctx = fit->problem.ctx;
-    struct hf_inertia_args again = args;
-    again.sum = &f->second;
-    return hf_run_kernel(ctx, HF_OP_INERTIA,
-                         hf_guard_twin(ctx, HF_OP_INERTIA, ctx->last_kernel[HF_OP_INERTIA], &args),
-                         &again);
+    return f->twice ? measure_again(f, &args) : HF_OK;
+}
+
+/* Rows that stay in the caches until all passes have read them, but not so few that what each call
+ * does for the clusters counts. */
+static int64_t slice_rows(const struct hf_fit *fit, const hf_array *panel) {
+    const struct hf_context *ctx = fit->problem.ctx;
+    const int64_t row = panel->cols * (int64_t)hf_dtype_bytes(panel->dtype);
+    const int64_t cached = SLICE_BYTES * ctx->props.workers;
+    const int64_t sums = SLICE_SUMS * fit->problem.k * fit->problem.d * (int64_t)sizeof(int64_t);
+    if (!hf_ctx_is_host(ctx))
+        return panel->rows;
+    return 1 + (cached > sums ? cached : sums) / row;
 }
 
 /* Where the ledger looks on, the rows are added last: they must still be what the others read. */
 static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
+    const struct hf_fit *fit = f->fit;
     const bool last = f->moves && !f->fresh;
+    const int64_t most = slice_rows(fit, panel);
     HF_TRY(hf_ledger_panel(f->fit, panel, first));
     if (f->verify && !f->moves)
         HF_TRY(add_rows(f, panel, first, f->labels + first));
     if (!f->fresh)
         HF_TRY(assign_rows(f, panel, first));
-    HF_TRY(measure_rows(f, panel, first));
-    if (!f->verify || !f->moves)
-        return HF_OK;
-    return add_rows(f, panel, first, last ? f->fit->work.panel_labels : f->labels + first);
+    for (int64_t at = 0; at < panel->rows; at += most) {
+        const hf_array some = hf_array_slice(panel, at, hf_min64(most, panel->rows - at));
+        const int32_t *added = last ? fit->work.panel_labels : f->labels + first;
+        HF_TRY(measure_rows(f, &some, first + at));
+        if (f->verify && f->moves)
+            HF_TRY(add_rows(f, &some, first + at, added + at));
+    }
+    return HF_OK;
 }
 
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
@@ -166,8 +199,8 @@ static hf_status check_inertia(const struct finish *f) {
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_INERTIA, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                       "the inertia of the last labels is %.17g by one kernel, %.17g by another: "
-                       "the machine or a kernel computes wrongly",
+                       "the inertia of the last labels came out as %.17g and as %.17g: the machine "
+                       "computes wrongly",
                        first, second);
 }
 
