@@ -111,7 +111,7 @@ static void settle_open(const struct job *job, struct worker *w) {
             w->listed[s] = GUARD_LISTED;
     settle_lists(job, w);
     for (int s = 0; s < b->rows; s++) {
-        settle_row(job, w, b->row[s], w->least_arg[s], NAN);
+        settle_row(job, w, b->row[s], w->least_arg[s], NAN, 0);
         w->stats.float64 += !w->decided[s];
         if (job->a->bounds)
             settle_bounds(job, b->row[s], w->least_arg[s],

@@ -105,6 +105,7 @@ struct move {
     int64_t row;
     int32_t from, to;
     float score; /* of `to`, as the filter found it; NaN: the filter did not decide */
+    float norm2; /* |x'|^2, if it did */
 };
 
 /* Memory for the rows of a block: the worker's own, or where rows stay packed between calls. */

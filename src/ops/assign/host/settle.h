@@ -234,10 +234,10 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     w->n_moves = 0;
 }
 
-/* A new label, whose score the filter found; NaN: it did not decide. The row may not be in a cache,
- * so it is prefetched now and used later. */
+/* A new label, whose score the filter found for a row of this |x'|^2; NaN: it did not decide. The row
+ * may not be in a cache, so it is prefetched now and used later. */
 static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
-                                   int32_t label, float score) {
+                                   int32_t label, float score, float norm2) {
     const struct hf_assign_args *a = job->a;
     const int32_t old = a->labels[i];
     a->labels[i] = label;
@@ -249,7 +249,7 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     const size_t bytes = hf_dtype_bytes(a->x.dtype) * (size_t)job->d;
     for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
         __builtin_prefetch(row + at);
-    w->moves[w->n_moves++] = (struct move){i, old, label, score};
+    w->moves[w->n_moves++] = (struct move){i, old, label, score, norm2};
     STRIKE_ONE(MOVE, i, -1, &w->moves[w->n_moves - 1].to, NULL);
     if (w->n_moves == MOVES_MAX)
         settle_moves(job, w);
@@ -257,10 +257,10 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
 
 /* Row i has this label now. */
 ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i, int32_t label,
-                              float score) {
+                              float score, float norm2) {
     guard_note_label(job, w, i, label);
     if (job->a->labels[i] != label)
-        settle_change(job, w, i, label, score);
+        settle_change(job, w, i, label, score, norm2);
 }
 
 /* The filter excludes later ones of equal centroids. A row of the first one has another centroid at
@@ -302,7 +302,7 @@ ALWAYS_INLINE void settle_labels(const struct job *job, struct worker *w, int sl
     guard_note_labels(job, w, first, vi_load(b->arg + slot));
     for (; changed; changed &= changed - 1) {
         const int s = slot + __builtin_ctz(changed);
-        settle_change(job, w, first + __builtin_ctz(changed), b->arg[s], b->best[s]);
+        settle_change(job, w, first + __builtin_ctz(changed), b->arg[s], b->best[s], b->norm2[s]);
     }
 }
 
@@ -385,7 +385,7 @@ static void settle_block(const struct job *job, struct worker *w) {
             const int s = slot + i;
             const int known = (int)(v.in_range >> i & 1);
             if (known && (!job->exact || b->next[s] < v.threshold[i])) {
-                settle_row(job, w, block_row(b, s), b->arg[s], b->best[s]);
+                settle_row(job, w, block_row(b, s), b->arg[s], b->best[s], b->norm2[s]);
                 settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
             } else {
                 /* NaN: suspect, INFINITY and its like: out of range */
@@ -422,7 +422,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
         return 0;
     const int32_t nearest = job->moved.index[b->arg[s]];
-    settle_row(job, w, row, nearest, b->best[s]);
+    settle_row(job, w, row, nearest, b->best[s], b->norm2[s]);
     settle_bounds(job, row, nearest, v->upper[i], smaller(lower, v->lower[i]));
     return 1;
 }
@@ -456,7 +456,8 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     uint32_t nearer = vm_bits(decided) & vm_bits(moved);
     for (; nearer; nearer &= nearer - 1) {
         const int i = __builtin_ctz(nearer);
-        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]], b->best[slot + i]);
+        settle_row(job, w, first + i, job->moved.index[b->arg[slot + i]], b->best[slot + i],
+                   b->norm2[slot + i]);
     }
     uint32_t left = ~vm_bits(decided) & all;
     for (; left; left &= left - 1)

@@ -49,6 +49,7 @@ struct guard {
     uint32_t turn;        /* beginning with this one */
     float kappa;          /* threshold of the row test by |x'| cmax + cmax^2 / 2, */
     float width;          /* and what margins grow by */
+    double root;          /* square root of the columns */
     struct hf_slot *slot; /* where findings go, as those of `kernel` */
     uint32_t kernel;
     _Atomic int packing; /* a worker packs the centroids again */

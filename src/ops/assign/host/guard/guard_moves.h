@@ -8,9 +8,13 @@
 
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/exact.h"
+#include "ops/assign/host/gather.h"
 #include "ops/assign/host/guard/guard_labels.h"
 #include <float.h>
 #include <math.h>
+
+#define GUARD_AHEAD 2   /* moves that are looked at later, */
+#define GUARD_FETCH 512 /* and bytes of their rows, that are fetched into the L1 cache */
 
 /* The label of a row by reference distances to all centroids. */
 static NOINLINE int32_t guard_nearest(const struct job *job, struct worker *w, int64_t row) {
@@ -37,60 +41,115 @@ static NOINLINE int32_t guard_nearest(const struct job *job, struct worker *w, i
     return nearest == INT32_MAX ? 0 : nearest;
 }
 
-/* Sums over the columns of a row, as it is stored: of its square, shifted (x' = that * scale), and
- * of its squared differences from two centroids. */
+/* Squared distances of a row from the centroid that it moves to and from its old one, each wrong by
+ * at most `share` of its size. */
 struct guard_sums {
-    double row, to, from;
+    double to, from, share;
 };
 
-ALWAYS_INLINE struct guard_sums guard_sums_as(const struct job *job, const struct move *m,
-                                              hf_dtype dtype, hf_dtype c_dtype) {
-    const void *x = job_row(job, m->row);
-    const void *ct = hf_array_row(&job->a->c, m->to);
-    const void *cf = hf_array_row(&job->a->c, m->from < 0 ? m->to : m->from);
-    vd sum[3] = {vd_set1(0), vd_set1(0), vd_set1(0)};
+/* sum + (v - c)^2 */
+ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
+    const vf difference = vf_sub(v, c);
+    return vf_fma(difference, difference, sum);
+}
+
+/* In float32, for rows and centroids that are exact there. from NULL: there was none. */
+ALWAYS_INLINE struct guard_sums guard_sums_f32(const void *row, hf_dtype dtype, const float *to,
+                                               const float *from, int64_t d) {
+    const size_t size = hf_dtype_bytes(dtype);
+    const char *x = row;
+    vf a = vf_set1(0), b = a, c = a, e = a;
     int64_t j = 0;
-    for (; j + VDW <= job->d; j += VDW) {
-        const vd v = vd_load_as(x, dtype, j);
-        const vd own = vd_sub(v, vd_from_f32(job->shift + j));
-        const vd a = vd_sub(v, vd_load_as(ct, c_dtype, j));
-        const vd b = vd_sub(v, vd_load_as(cf, c_dtype, j));
-        sum[0] = vd_fma(own, own, sum[0]);
-        sum[1] = vd_fma(a, a, sum[1]);
-        sum[2] = vd_fma(b, b, sum[2]);
+    for (; j + 2 * VW <= d; j += 2 * VW) {
+        const vf v = gather_raw(x + (size_t)j * size, dtype);
+        const vf w = gather_raw(x + (size_t)(j + VW) * size, dtype);
+        a = guard_add_square(a, v, vf_load(to + j));
+        c = guard_add_square(c, w, vf_load(to + j + VW));
+        b = from ? guard_add_square(b, v, vf_load(from + j)) : b;
+        e = from ? guard_add_square(e, w, vf_load(from + j + VW)) : e;
     }
-    struct guard_sums s = {vd_sum(sum[0]), vd_sum(sum[1]), vd_sum(sum[2])};
-    for (; j < job->d; j++) {
-        const double v = hf_load_f64(x, dtype, j);
-        const double own = v - (double)job->shift[j];
-        const double a = v - hf_load_f64(ct, c_dtype, j);
-        const double b = v - hf_load_f64(cf, c_dtype, j);
-        s.row += own * own;
-        s.to += a * a;
-        s.from += b * b;
+    for (; j < d; j += VW) {
+        const int n = d - j < VW ? (int)(d - j) : VW;
+        double tail[VW] = {0};
+        memcpy(tail, x + (size_t)j * size, (size_t)n * size);
+        const vf v = gather_raw(tail, dtype);
+        a = guard_add_square(a, v, n < VW ? vf_load_n(to + j, n) : vf_load(to + j));
+        if (from)
+            b = guard_add_square(b, v, n < VW ? vf_load_n(from + j, n) : vf_load(from + j));
     }
-    return s;
+    return (struct guard_sums){(double)vf_sum(vf_add(a, c)), (double)vf_sum(vf_add(b, e)),
+                               (double)(d / VW + 16) * 0x1p-24};
 }
 
-ALWAYS_INLINE struct guard_sums guard_sums_of(const struct job *job, const struct move *m,
-                                              hf_dtype dtype) {
-    return job->a->c.dtype == HF_F32 ? guard_sums_as(job, m, dtype, HF_F32)
-                                     : guard_sums_as(job, m, dtype, HF_F64);
+ALWAYS_INLINE struct guard_sums guard_sums_f64(const void *row, hf_dtype dtype, const void *to,
+                                               const void *from, hf_dtype c_dtype, int64_t d) {
+    vd sum[2] = {vd_set1(0), vd_set1(0)};
+    for (int64_t j = 0; j < d; j += VDW) {
+        const int n = d - j < VDW ? (int)(d - j) : VDW;
+        const vd v = vd_load_as_n(row, dtype, j, n);
+        const vd a = vd_sub(v, vd_load_as_n(to, c_dtype, j, n));
+        const vd b = vd_sub(v, vd_load_as_n(from, c_dtype, j, n));
+        sum[0] = vd_fma(a, a, sum[0]);
+        sum[1] = vd_fma(b, b, sum[1]);
+    }
+    return (struct guard_sums){vd_sum(sum[0]), vd_sum(sum[1]), (double)(d + 64) * 0x1p-52};
 }
 
-static NOINLINE struct guard_sums guard_add_up(const struct job *job, const struct move *m) {
+ALWAYS_INLINE struct guard_sums guard_sums_as(const struct job *job, const struct move *m,
+                                              hf_dtype dtype, int wide) {
+    const hf_array *c = &job->a->c;
+    const void *row = job_row(job, m->row);
+    const void *to = hf_array_row(c, m->to);
+    const void *from = m->from < 0 ? NULL : hf_array_row(c, m->from);
+    if (!wide)
+        return from ? guard_sums_f32(row, dtype, to, from, job->d)
+                    : guard_sums_f32(row, dtype, to, NULL, job->d);
+    from = from ? from : to;
+    return c->dtype == HF_F32 ? guard_sums_f64(row, dtype, to, from, HF_F32, job->d)
+                              : guard_sums_f64(row, dtype, to, from, HF_F64, job->d);
+}
+
+static NOINLINE struct guard_sums guard_add_up_f32(const struct job *job, const struct move *m) {
+    switch (job->a->x.dtype) {
+    case HF_F16:
+        return guard_sums_as(job, m, HF_F16, 0);
+    case HF_BF16:
+        return guard_sums_as(job, m, HF_BF16, 0);
+    case HF_U8:
+        return guard_sums_as(job, m, HF_U8, 0);
+    default:
+        return guard_sums_as(job, m, HF_F32, 0);
+    }
+}
+
+static NOINLINE struct guard_sums guard_add_up_f64(const struct job *job, const struct move *m) {
     switch (job->a->x.dtype) {
     case HF_F64:
-        return guard_sums_of(job, m, HF_F64);
+        return guard_sums_as(job, m, HF_F64, 1);
     case HF_F16:
-        return guard_sums_of(job, m, HF_F16);
+        return guard_sums_as(job, m, HF_F16, 1);
     case HF_BF16:
-        return guard_sums_of(job, m, HF_BF16);
+        return guard_sums_as(job, m, HF_BF16, 1);
     case HF_U8:
-        return guard_sums_of(job, m, HF_U8);
+        return guard_sums_as(job, m, HF_U8, 1);
     default:
-        return guard_sums_of(job, m, HF_F32);
+        return guard_sums_as(job, m, HF_F32, 1);
     }
+}
+
+/* Do sums say that `to` is nearer? */
+static inline int guard_is_clear(const struct move *m, const struct guard_sums *s) {
+    return m->from < 0 || s->to < s->from * (1 - 2 * s->share);
+}
+
+/* float32 where it is enough: no near tie, nothing that underflows. */
+static inline struct guard_sums guard_add_up(const struct job *job, const struct move *m) {
+    if (job->a->x.dtype != HF_F64 && job->a->c.dtype == HF_F32) {
+        const struct guard_sums s = guard_add_up_f32(job, m);
+        if (s.to > 0x1p-80 && s.to < 0x1p100 && guard_is_clear(m, &s))
+            return s;
+    }
+    return guard_add_up_f64(job, m);
 }
 
 /* V1 by the reference: is `to` the nearer one of two? */
@@ -111,25 +170,29 @@ static int guard_nearer(const struct job *job, struct worker *w, const struct mo
     return d_to < d_from || (d_to == d_from && to <= from);
 }
 
-/* V2: how far the filter's score may be from the true one. norm: |x'|. */
-static double guard_score_bound(const struct job *job, double norm, double c) {
+/* V2: how far the filter's score may be from the true one. norm: |x'|. No function of the library is
+ * called: every row that moves comes here. */
+static inline double guard_score_bound(const struct job *job, double norm, double c) {
     const struct filter_bound *f = &job->bound;
     const double cmax = (double)f->cmax;
     const double u = 0x1p-24;
+    const double moved = (double)f->moved;
+    const double share = (double)f->share * (c > (double)SHARE_LEAST ? c : (double)SHARE_LEAST);
     double e = (double)f->eps * (norm * c + c * c / 2) + (double)f->eta;
-    e += norm * fmin((double)f->moved, (double)f->share * fmax(c, (double)SHARE_LEAST));
+    e += norm * (share < moved ? share : moved);
     e += 4 * u * (norm * c + c * c); /* storing x' and c' in float32 */
     if (job->i16)
-        e += 0.5 * sqrt((double)job->d) * 0x1p-14 * (1 + 0x1p-6) * norm * c;
+        e += 0.5 * job->guard.root * 0x1p-14 * (1 + 0x1p-6) * norm * c;
     if (job->guard.scores)
         e += (double)job->guard.width * (norm * cmax + cmax * cmax / 2);
     return e * (1 + 0x1p-6);
 }
 
-/* V1 and, as far as the filter chose it, V2 of a row: its score and length in float64. */
+/* V1 and, as far as the filter chose it, V2 of a row: its score, at most `slack` from the true one,
+ * and its length. */
 struct guard_view {
     int nearer;
-    double score, norm;
+    double score, norm, slack;
 };
 
 static struct guard_view guard_look(const struct job *job, struct worker *w, const struct move *m) {
@@ -138,12 +201,15 @@ static struct guard_view guard_look(const struct job *job, struct worker *w, con
     double sum;
     if (job->a->metric == HF_EUCLIDEAN) {
         const struct guard_sums s = guard_add_up(job, m);
-        const double share = (double)(job->d + 64) * 0x1p-52;
+        const double square = s.to * scale * scale;
+        const double own = (double)m->norm2;
+        const double qerr = (double)job->bound.qerr;
         /* near ties, and what is no number, are for the reference */
-        if (m->from >= 0 && !(s.to < s.from * (1 - 2 * share)))
-            v.nearer = !(s.to > s.from * (1 + 2 * share)) && guard_nearer(job, w, m, &sum);
-        v.norm = sqrt(s.row) * scale;
-        v.score = (s.row - s.to) * scale * scale / 2;
+        if (!guard_is_clear(m, &s))
+            v.nearer = !(s.to > s.from * (1 + 2 * s.share)) && guard_nearer(job, w, m, &sum);
+        v.norm = sqrt(own * (1 + qerr));
+        v.score = (own - square) / 2;
+        v.slack = own * (qerr + 0x1p-21) + square * s.share;
         return v;
     }
     v.nearer = guard_nearer(job, w, m, &sum);
@@ -157,6 +223,8 @@ static int guard_confirms(const struct job *job, struct worker *w, const struct 
     if (m->to < 0 || m->to >= job->k || job->a->labels[m->row] != m->to)
         return 0;
     const double c = job->c_length[m->to];
+    if (m->from < 0 && m->score != m->score) /* neither V1 nor V2 applies */
+        return 1;
     const struct guard_view v = guard_look(job, w, m);
     if (!v.nearer && job->exact)
         return 0;
@@ -164,7 +232,7 @@ static int guard_confirms(const struct job *job, struct worker *w, const struct 
     if (m->score != m->score || (TILE_HAS_HALF && job->half) || !(v.norm > 0x1p-50))
         return 1;
     return c < OUT_OF_RANGE &&
-           fabs(v.score - (double)m->score) <= guard_score_bound(job, v.norm, c);
+           fabs(v.score - (double)m->score) <= guard_score_bound(job, v.norm, c) + v.slack;
 }
 
 /* The bounds of a row are those of another label: they decide nothing. */
@@ -196,6 +264,19 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     return right != m->from;
 }
 
+/* The row and both centroids of a move that is looked at soon, into the L1 cache. */
+static inline void guard_fetch(const struct job *job, const struct move *m) {
+    const hf_array *c = &job->a->c;
+    const size_t bytes = job->row_bytes < GUARD_FETCH ? job->row_bytes : GUARD_FETCH;
+    const char *row = job_row(job, m->row);
+    for (size_t at = 0; at < bytes; at += HF_ALIGN)
+        __builtin_prefetch(row + at);
+    if (m->to >= 0 && m->to < job->k)
+        __builtin_prefetch(hf_array_row(c, m->to));
+    if (m->from >= 0 && m->from < job->k)
+        __builtin_prefetch(hf_array_row(c, m->from));
+}
+
 /* Verify the rows that wait to be moved; those that stay where they were go. */
 static void guard_moves(const struct job *job, struct worker *w) {
     int kept = 0;
@@ -207,6 +288,8 @@ static void guard_moves(const struct job *job, struct worker *w) {
             guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
             continue;
         }
+        if (i + GUARD_AHEAD < w->n_moves)
+            guard_fetch(job, &w->moves[i + GUARD_AHEAD]);
         w->guard.checked++;
         if (guard_confirms(job, w, &m) || guard_refuse(job, w, &m))
             w->moves[kept++] = m;

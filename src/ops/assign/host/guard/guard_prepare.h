@@ -32,6 +32,7 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
     g->kernel = call->kernel;
     g->correct = call->scheme != HF_SCHEME_DETECT;
     g->labels = guard_checks(g, HF_FAULT_OPEN);
+    g->root = sqrt((double)((const struct hf_assign_args *)call->args)->x.cols);
     g->scores =
         TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST));
     g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);

@@ -164,7 +164,7 @@ static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, 
         if (lacks + guard_term(i, had) != 0 && lacks != guard_term(i, had))
             continue;
         if (lacks + guard_term(i, had) == 0 && right != had)
-            settle_change(job, w, i, right, NAN);
+            settle_change(job, w, i, right, NAN, 0);
         guard_forget_bounds(job, i);
         guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
         return;
