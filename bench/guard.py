@@ -6,8 +6,9 @@
   guard.py checks LIBRARY [...]                                correct without one check after the other
   guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
 
-Costs are ratios of processor time, the least of each in some rounds: of fits of 6 iterations without skipping, and
-of whole fits with it."""
+Costs are ratios of times, the least of each in some rounds: of the first iterations (fits of 6, without skipping,
+with all that comes before and after them), of later ones (what 6 more take, on clusters that overlap), and of whole
+fits with skipping."""
 import argparse
 import json
 import os
@@ -31,6 +32,12 @@ ITERATIONS = 6
 def blobs(n, k, d, seed):
     g = np.random.default_rng(seed)
     return 3 * g.standard_normal((k, d))[g.integers(k, size=n)] + g.standard_normal((n, d))
+
+
+def overlapping(n, k, d, seed):
+    """Clusters so close that rows change between them for many iterations."""
+    g = np.random.default_rng(seed)
+    return 3 / np.sqrt(d) * g.standard_normal((k, d))[g.integers(k, size=n)] + g.standard_normal((n, d))
 
 
 def heavy(n, k, d, seed):
@@ -74,13 +81,18 @@ def as_type(x, dtype):
     return np.ascontiguousarray(x.astype(dtype))
 
 
-def one(h, x, init, guard, skipping, without=""):
+CLOCKS = {"cpu": time.process_time, "wall": time.perf_counter}
+
+
+def one(h, x, init, run, iterations, clock):
+    """A fit, and what it took. 0 iterations: as many as it wants, skipping rows."""
+    guard, without = run
     if without:
         os.environ["HF_GUARD_WITHOUT"] = without
-    begin = time.process_time()
+    begin = CLOCKS[clock]()
     try:
-        fit = h.fit(x, init, ITERATIONS if skipping == "off" else 100, -1, skipping, guard=GUARDS[guard])
-        return dict(fit, cpu=time.process_time() - begin)
+        fit = h.fit(x, init, iterations or 100, -1, "off" if iterations else "auto", guard=GUARDS[guard])
+        return dict(fit, seconds=CLOCKS[clock]() - begin)
     finally:
         os.environ.pop("HF_GUARD_WITHOUT", None)
 
@@ -89,34 +101,47 @@ def same(a, b):
     return np.array_equal(a["labels"], b["labels"]) and a["centroids"].tobytes() == b["centroids"].tobytes()
 
 
-def ratios(h, x, k, runs, rounds):
-    """(6 iterations, whole fit) of each run against the first one, in turns."""
+PARTS = ("first", "later", "fit")
+
+
+def least_times(h, x, k, runs, iterations, options):
     init = as_type(x[np.random.default_rng(1).choice(len(x), k, replace=False)].astype("f8"), "f4")
-    parts = {run: ([], []) for run in runs}
-    for skipping in ("off", "auto"):
-        for _ in range(rounds):
-            fits = [one(h, x, init, guard, skipping, without) for guard, without in runs]
-            for run, fit in zip(runs, fits):
-                if not same(fit, fits[0]):
-                    raise RuntimeError(f"{run}: another result than {runs[0]}")
-                parts[run][skipping == "auto"].append(fit["cpu"])
-    least = {run: [min(p) for p in parts[run]] for run in runs}
-    return {run: [a / b for a, b in zip(least[run], least[runs[0]])] for run in runs}
+    least = dict.fromkeys(runs, np.inf)
+    for _ in range(options.rounds):
+        fits = [one(h, x, init, run, iterations, options.clock) for run in runs]
+        if iterations > ITERATIONS and fits[0]["iterations"] < iterations:
+            raise RuntimeError(f"{x.shape} k={k}: {fits[0]['iterations']} iterations, not {iterations}")
+        for run, fit in zip(runs, fits):
+            if not same(fit, fits[0]):
+                raise RuntimeError(f"{run}: another result than {runs[0]}")
+            least[run] = min(least[run], fit["seconds"])
+    return least
+
+
+def ratios(h, n, k, d, dtype, runs, options):
+    """Of each run against the first one, in turns: {part: ratio}."""
+    apart = as_type(blobs(n, 2 * k, d, 3), dtype)
+    close = as_type(overlapping(n, 2 * k, d, 3), dtype)
+    six = least_times(h, close, k, runs, ITERATIONS, options)
+    twelve = least_times(h, close, k, runs, 2 * ITERATIONS, options)
+    took = {"first": least_times(h, apart, k, runs, ITERATIONS, options),
+            "later": {run: twelve[run] - six[run] for run in runs},
+            "fit": least_times(h, apart, k, runs, 0, options)}
+    return {run: {part: took[part][run] / took[part][runs[0]] for part in PARTS} for run in runs}
+
+
+def percent(found):
+    return ", ".join(f"{part} {100 * (ratio - 1):+.1f} %" for part, ratio in found.items())
 
 
 def cost(h, options):
-    runs = [(guard, "") for guard in GUARDS]
+    runs = [(guard, "") for guard in options.guards.split(",")]
     lines = []
     for n, k, d, dtype in SHAPES:
-        x = as_type(blobs(n, 2 * k, d, 3), dtype)
-        found = ratios(h, x, k, runs, options.rounds)
-        line = {"n": n, "k": k, "d": d, "dtype": dtype}
-        for guard, _ in runs[1:]:
-            line[guard] = {"iterations": found[guard, ""][0], "fit": found[guard, ""][1]}
-        lines.append(line)
-        print(f"{n} x {d} {dtype} k={k}: " + ", ".join(
-            f"{g} {100 * (line[g]['iterations'] - 1):+.1f} % (fit {100 * (line[g]['fit'] - 1):+.1f} %)"
-            for g, _ in runs[1:]), flush=True)
+        found = ratios(h, n, k, d, dtype, runs, options)
+        lines.append(dict({"n": n, "k": k, "d": d, "dtype": dtype}, **{g: found[g, ""] for g, _ in runs[1:]}))
+        print(f"{n} x {d} {dtype} k={k}: " + "; ".join(f"{g}: {percent(found[g, ''])}" for g, _ in runs[1:]),
+              flush=True)
     return lines
 
 
@@ -124,12 +149,13 @@ def checks(h, options):
     runs = [("off", ""), ("correct", "")] + [("correct", check) for check in CHECKS]
     lines = []
     for n, k, d, dtype in SHAPES[:3]:
-        found = ratios(h, as_type(blobs(n, 2 * k, d, 3), dtype), k, runs, options.rounds)
-        all_on = found["correct", ""][0]
-        worth = {check: all_on - found["correct", check][0] for check in CHECKS}
+        found = ratios(h, n, k, d, dtype, runs, options)
+        all_on = found["correct", ""]
+        worth = {check: {part: all_on[part] - found["correct", check][part] for part in PARTS} for check in CHECKS}
         lines.append({"n": n, "k": k, "d": d, "dtype": dtype, "correct": all_on, "share": worth})
-        print(f"{n} x {d} {dtype} k={k}: {100 * (all_on - 1):+.1f} %; without "
-              + ", ".join(f"{c} {-100 * w:+.1f}" for c, w in worth.items()), flush=True)
+        print(f"{n} x {d} {dtype} k={k}: {percent(all_on)}; without "
+              + ", ".join(f"{c} {-100 * w['first']:+.1f}/{-100 * w['later']:+.1f}" for c, w in worth.items()),
+              flush=True)
     return lines
 
 
@@ -162,6 +188,8 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="wall: on an idle machine")
+    parser.add_argument("--guards", default="off,detect,correct,sampled")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("-o", dest="output")
     options = parser.parse_args()
@@ -170,6 +198,7 @@ def main():
     if options.output:
         with open(options.output, "w") as f:
             json.dump({"what": options.what, "threads": options.threads, "rounds": options.rounds,
+                       "clock": options.clock,
                        "version": h.version, "results": found}, f, indent=1)
             f.write("\n")
     h.close()
