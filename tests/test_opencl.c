@@ -14,8 +14,16 @@
 #include <string.h>
 #include <cmocka.h>
 
-#if __has_include(<CL/cl.h>)
 #define CL_TARGET_OPENCL_VERSION 120
+#if __has_include(<CL/cl_icd.h>)
+#include <CL/cl_icd.h>
+/* Where a driver's table has what is taken from it. */
+#define FUNCTION(place, result, name, arguments)                                                   \
+    _Static_assert(offsetof(struct _cl_icd_dispatch, cl##name) == (place) * sizeof(void *), #name);
+#include "device/opencl/cl_functions.def"
+#undef FUNCTION
+#endif
+#if __has_include(<CL/cl.h>)
 #include <CL/cl.h>
 #define SAME(name) _Static_assert((long long)HF_##name == (long long)name, #name)
 SAME(CL_SUCCESS);

@@ -89,6 +89,24 @@ def no_platform():
 
 
 @test
+def library_by_name():
+    """A driver's own library serves without a loader; what is neither is named."""
+    need_device()
+    driver = {"HF_OPENCL_LIBRARY": "libpocl.so.2"}
+    ours = [d for d in loads(holdfast("info", "--json", env=driver).out)["devices"] if d["name"] == "opencl:0"][0]
+    if "cannot be opened" not in ours["text"]:
+        check(ours["available"], ours)
+        cpu, cl = scratch("cpu"), scratch("cl")
+        fit(DIGITS, "-k", 5, "--max-iter", 3, "--device", "cpu", out=cpu)
+        fit(DIGITS, "-k", 5, "--max-iter", 3, "--device", "opencl", out=cl, env=driver)
+        same_files(cpu, cl)
+    for name, words in (("libm.so.6", "neither an OpenCL loader"), ("no-such.so", "cannot be opened: no-such.so")):
+        result = holdfast("kmeans", DIGITS, "-k", 3, "--device", "opencl", code=RESOURCES,
+                          env={"HF_OPENCL_LIBRARY": name})
+        check(words in result.err, result)
+
+
+@test
 def what_devices_have():
     text = need_device()["text"]
     for word in ("units", "GiB", "fp64", "64-bit atomics", "sub-groups", "matrix"):

@@ -76,7 +76,7 @@ enum {
 
 /* The functions, as cl_functions.def lists them. */
 struct hf_cl_api {
-#define FUNCTION(result, name, arguments) result(*name) arguments;
+#define FUNCTION(place, result, name, arguments) result(*name) arguments;
 #include "device/opencl/cl_functions.def"
 #undef FUNCTION
 };

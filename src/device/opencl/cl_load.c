@@ -3,7 +3,8 @@
  * the library depends on it. */
 #include "device/opencl/cl_load.h"
 
-#include <dlfcn.h>
+#include "device/opencl/cl_library.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,39 +19,46 @@ static struct {
     bool loaded;
     int count;
     struct hf_cl_info device[HF_CL_DEVICES];
-    char why[200];
+    char why[240];
 } found;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const char *const libraries[] = {"libOpenCL.so.1", "libOpenCL.so"};
-
-/* The address of a function as a function: ISO C has no cast for it. */
-static bool take(void *library, const char *name, void *function, size_t bytes) {
-    void *address = dlsym(library, name);
-    memcpy(function, &address, bytes);
-    if (address == NULL)
-        (void)snprintf(found.why, sizeof found.why,
-                       "the OpenCL loader has no %s: it is older than OpenCL 1.2", name);
-    return address != NULL;
+/* Does the user say where drivers are? Then nobody else looks for them. */
+static bool user_decides(void) {
+    return getenv("OCL_ICD_VENDORS") != NULL || getenv("OCL_ICD_FILENAMES") != NULL;
 }
 
-static bool load(void) {
-    void *library = NULL;
-    for (size_t i = 0; library == NULL && i < sizeof libraries / sizeof *libraries; i++)
-        library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        (void)snprintf(found.why, sizeof found.why,
-                       "there is no OpenCL loader (libOpenCL.so.1); Debian has it in "
-                       "ocl-icd-libopencl1");
-        return false;
+/* How many platforms there are, at most PLATFORMS; 0 and `why` if none. */
+static hf_cl_uint platforms_of(hf_cl_platform platform[PLATFORMS]) {
+    hf_cl_uint count = 0;
+    const hf_cl_int error = found.api.GetPlatformIDs(PLATFORMS, platform, &count);
+    if (error == HF_CL_SUCCESS && count > 0)
+        return count < PLATFORMS ? count : PLATFORMS;
+    (void)snprintf(found.why, sizeof found.why,
+                   "the OpenCL loader finds no platform: install a driver such as "
+                   "pocl-opencl-icd, or name its library in OCL_ICD_VENDORS or HF_OPENCL_LIBRARY");
+    return 0;
+}
+
+/* Through the library that the user names; else through the loader; else, as in containers that
+ * have a driver but not the file that tells the loader of it, through a driver's own library. */
+static hf_cl_uint load(hf_cl_platform platform[PLATFORMS]) {
+    const char *own = getenv("HF_OPENCL_LIBRARY");
+    hf_cl_uint count = 0;
+    if (own != NULL && *own != '\0') {
+        found.loaded = hf_cl_open_library(own, &found.api, found.why, sizeof found.why);
+        return found.loaded ? platforms_of(platform) : 0;
     }
-    bool all = true;
-#define FUNCTION(result, name, arguments)                                                          \
-    all = all && take(library, "cl" #name, &found.api.name, sizeof found.api.name);
-#include "device/opencl/cl_functions.def"
-#undef FUNCTION
-    return all;
+    found.loaded = hf_cl_open_loader(&found.api, found.why, sizeof found.why);
+    if (found.loaded && (count = platforms_of(platform)) > 0)
+        return count;
+    struct hf_cl_api direct;
+    if (user_decides() || !hf_cl_open_driver(&direct))
+        return 0;
+    found.api = direct;
+    found.loaded = true;
+    return platforms_of(platform);
 }
 
 /* Cut to fit. */
@@ -154,20 +162,12 @@ static void list_devices(hf_cl_platform platform) {
 
 static void look(void) {
     hf_cl_platform platform[PLATFORMS];
-    hf_cl_uint count = 0;
-    if (!load())
-        return;
-    found.loaded = true;
-    const hf_cl_int error = found.api.GetPlatformIDs(PLATFORMS, platform, &count);
-    if (error != HF_CL_SUCCESS || count == 0) {
-        (void)snprintf(found.why, sizeof found.why,
-                       "the OpenCL loader finds no platform: install a driver such as "
-                       "pocl-opencl-icd, or name its library in OCL_ICD_VENDORS");
-        return;
-    }
-    for (hf_cl_uint i = 0; i < count && i < PLATFORMS; i++)
+    const hf_cl_uint count = load(platform);
+    for (hf_cl_uint i = 0; i < count; i++)
         list_devices(platform[i]);
-    if (found.count == 0)
+    if (found.count > 0)
+        found.why[0] = '\0';
+    else if (count > 0)
         (void)snprintf(found.why, sizeof found.why,
                        "no OpenCL platform (%u looked at) has a device", (unsigned)count);
 }

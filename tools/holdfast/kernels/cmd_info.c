@@ -16,6 +16,7 @@ static const struct variable {
 #undef VARIABLE
             {"HF_TUNE_FILE", "tuning file to read instead of the user's own"},
     {"HF_OPENCL_CACHE", "folder of compiled OpenCL kernels; empty: they are not kept"},
+    {"HF_OPENCL_LIBRARY", "OpenCL loader, or library of a driver, to be opened"},
     {"NO_COLOR", "no colours in the progress bar"},
 };
 
