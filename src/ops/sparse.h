@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sparse matrices of ops, and the order of their sums. A sum over the elements of a row runs in
- * their order, each product rounded; a sum over rows is the sum of parts of SPARSE_PART rows in
- * their order, and in a part term i goes to lane i % SPARSE_LANES (base/tree.h). So results do not
- * depend on threads or on vectors. */
+ * their order, each product rounded. A sum over rows has parts of SPARSE_PART rows; in a part term i
+ * goes to lane i % SPARSE_LANES, and part i to lane i % SPARSE_TOTAL of the total (base/tree.h). So
+ * results do not depend on threads, vectors or devices. */
 #ifndef HF_SPARSE_H
 #define HF_SPARSE_H
 
@@ -12,23 +12,20 @@
 
 #define SPARSE_PART 1024 /* rows of a part of a sum */
 #define SPARSE_LANES 8
+#define SPARSE_TOTAL 256
 
 /* In compressed rows; element numbers in 64 bits. */
 struct hf_sparse {
-    int64_t rows, cols;
+    int64_t rows, cols, elements;
     const int64_t *row_start; /* [rows + 1] */
     const int32_t *column;    /* [elements] */
     hf_dtype dtype;           /* of value: HF_F64 or HF_F32 */
     const void *value;        /* [elements] */
 };
 
-static inline int64_t hf_sparse_elements(const struct hf_sparse *a) {
-    return a->row_start[a->rows];
-}
-
 /* Bytes that a pass over the matrix reads. */
-static inline double hf_sparse_bytes(const struct hf_sparse *a, int64_t elements) {
-    return (a->dtype == HF_F32 ? 8.0 : 12.0) * (double)elements + 8.0 * (double)a->rows;
+static inline double hf_sparse_bytes(const struct hf_sparse *a) {
+    return (a->dtype == HF_F32 ? 8.0 : 12.0) * (double)a->elements + 8.0 * (double)a->rows;
 }
 
 static inline int64_t hf_sparse_parts(int64_t rows) {
@@ -61,12 +58,29 @@ ALWAYS_INLINE double sparse_sum_end(struct sparse_sum *sum) {
     return hf_tree_fold(sum->lane, SPARSE_LANES);
 }
 
-/* The parts of a sum, in order. */
+/* Parts of a sum, in order. */
+struct sparse_total {
+    double lane[SPARSE_TOTAL];
+    int64_t parts;
+};
+
+ALWAYS_INLINE void sparse_total_add(struct sparse_total *total, double part) {
+    total->lane[total->parts++ % SPARSE_TOTAL] += part;
+}
+
+/* Lanes without a part are 0 and change nothing. */
+static inline double sparse_total_end(struct sparse_total *total) {
+    int lanes = 1;
+    while (lanes < SPARSE_TOTAL && lanes < total->parts)
+        lanes *= 2;
+    return hf_tree_fold(total->lane, lanes);
+}
+
 static inline double hf_sparse_total(const double *part, int64_t parts) {
-    double total = 0;
+    struct sparse_total total = {{0}, 0};
     for (int64_t i = 0; i < parts; i++)
-        total += part[i];
-    return total;
+        sparse_total_add(&total, part[i]);
+    return sparse_total_end(&total);
 }
 
 #endif

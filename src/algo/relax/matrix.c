@@ -33,6 +33,7 @@ void hf_relax_matrix_clear(struct hf_relax_matrix *m) {
 struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m) {
     return (struct hf_sparse){.rows = m->n,
                               .cols = m->n,
+                              .elements = m->row_start[m->n],
                               .row_start = m->row_start,
                               .column = m->column,
                               .dtype = m->dtype,

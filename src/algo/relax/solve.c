@@ -54,6 +54,7 @@ static hf_status true_residual(struct hf_relax_run *run, const double *v, double
     double square = 0;
     const struct hf_spmv_args args = {.a = {.rows = a->rows,
                                             .cols = a->cols,
+                                            .elements = a->row_start[a->rows],
                                             .row_start = a->row_start,
                                             .column = a->column,
                                             .dtype = a->dtype,

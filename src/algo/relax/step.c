@@ -56,6 +56,8 @@ static hf_status solve_patches(struct hf_relax_work *w, const double *r, double 
     const struct hf_patches_args args = {.n = relax->m.n,
                                          .patches = p->count,
                                          .largest = p->largest,
+                                         .places = p->start[p->count],
+                                         .elements = p->envelope[p->start[p->count]],
                                          .patch_start = p->start,
                                          .patch_row = p->row,
                                          .envelope = p->envelope,

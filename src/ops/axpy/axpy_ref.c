@@ -13,13 +13,14 @@ static hf_status axpy_run(const struct hf_call *call) {
     }
     if (args->dot == NULL)
         return HF_OK;
-    *args->dot = 0;
+    struct sparse_total total = {{0}, 0};
     for (int64_t first = 0; first < args->n; first += SPARSE_PART) {
         struct sparse_sum part = {{0}};
         for (int64_t i = first; i < args->n && i < first + SPARSE_PART; i++)
             sparse_sum_add(&part, i, args->y[i] * args->w[i]);
-        *args->dot += sparse_sum_end(&part);
+        sparse_total_add(&total, sparse_sum_end(&part));
     }
+    *args->dot = sparse_total_end(&total);
     return HF_OK;
 }
 

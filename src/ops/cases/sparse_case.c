@@ -108,6 +108,7 @@ bool hf_sparse_make(struct hf_rng *rng, struct hf_case *c, const struct hf_spars
     }
     *a = (struct hf_sparse){.rows = n,
                             .cols = n,
+                            .elements = start[n],
                             .row_start = start,
                             .column = column,
                             .dtype = shape->dtype,

@@ -5,17 +5,16 @@
 
 static void drift_key(const void *p, struct hf_key *key) {
     const struct hf_drift_args *args = p;
-    *key =
-        (struct hf_key){.dtype = {args->a.dtype},
-                        .dim = {args->a.rows, hf_sparse_elements(&args->a), args->blocks, args->k}};
+    *key = (struct hf_key){.dtype = {args->a.dtype},
+                           .dim = {args->a.rows, args->a.elements, args->blocks, args->k}};
 }
 
 static void drift_cost(const void *p, double *flops, double *bytes) {
     const struct hf_drift_args *args = p;
     const double epochs = (double)args->epochs;
-    const int64_t elements = hf_sparse_elements(&args->a);
+    const int64_t elements = args->a.elements;
     *flops = epochs * (2 * (double)elements + 3.0 * args->k * (double)args->a.rows);
-    *bytes = hf_sparse_bytes(&args->a, elements) + 32.0 * (double)args->a.rows;
+    *bytes = hf_sparse_bytes(&args->a) + 32.0 * (double)args->a.rows;
 }
 
 static bool drift_unanimous(const void *args) {

@@ -58,8 +58,7 @@ static hf_status drift_run(const struct hf_call *call) {
 
 static double drift_estimate(const struct hf_call *call) {
     const struct hf_drift_args *args = call->args;
-    return hf_estimate_ns(
-        16.0 * (double)args->epochs * args->k * (double)hf_sparse_elements(&args->a), 1, 0);
+    return hf_estimate_ns(16.0 * (double)args->epochs * args->k * (double)args->a.elements, 1, 0);
 }
 
 static const struct hf_kernel kernels[] = {{.name = "drift_ref",

@@ -209,9 +209,9 @@ static hf_status drift_run(const struct hf_call *call) {
 
 static double drift_estimate(const struct hf_call *call) {
     const struct hf_drift_args *args = call->args;
-    const double elements = (double)hf_sparse_elements(&args->a);
+    const double elements = (double)args->a.elements;
     return hf_estimate_ns(4.0 * (double)args->epochs * args->k * elements, 1,
-                          hf_sparse_bytes(&args->a, (int64_t)elements));
+                          hf_sparse_bytes(&args->a));
 }
 
 static const struct hf_kernel kernels[] = {{.name = "drift_blocks_" HF_ISA_TEXT,

@@ -20,13 +20,15 @@ struct hf_patches_args {
     int64_t n;                  /* unknowns */
     int64_t patches;            /* at least 1 */
     int64_t largest;            /* rows of the largest patch */
+    int64_t places;             /* rows of all patches */
+    int64_t elements;           /* of factor */
     const int64_t *patch_start; /* [patches + 1] places of each in patch_row */
     const int32_t *patch_row;   /* [places] unknowns, in the order of the patch */
-    const int64_t *envelope;    /* [places + 1] */
+    const int64_t *envelope;    /* [places + 1] from 0 to elements */
     const uint8_t *inverse;     /* [patches] not 0: the factor is the inverse */
     hf_dtype dtype;             /* of factor: HF_F64 or HF_F32 */
-    const void *factor;         /* [envelope[places]] */
-    const int64_t *own_start;   /* [n + 1] into own */
+    const void *factor;         /* [elements] */
+    const int64_t *own_start;   /* [n + 1] into own, from 0 to at most places */
     const int64_t *own;         /* the places that are added up for each unknown, in order */
     const double *r;            /* [n] */
     double scale;

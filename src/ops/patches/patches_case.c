@@ -29,6 +29,7 @@ static bool place_rows(struct hf_case *c, const struct hf_sparse_blocks *blocks,
         for (int64_t i = first; i < last; i++)
             row[start[p] + i - first] = (int32_t)(p % 2 ? first + last - 1 - i : i);
     }
+    args->places = start[blocks->count];
     args->patch_start = start;
     args->patch_row = row;
     args->patches = blocks->count;
@@ -39,7 +40,7 @@ static bool place_rows(struct hf_case *c, const struct hf_sparse_blocks *blocks,
  * are such that the solutions neither vanish nor overflow. */
 static bool make_factors(struct hf_rng *rng, struct hf_case *c, const struct shape *shape) {
     struct hf_patches_args *args = c->args;
-    const int64_t places = args->patch_start[args->patches];
+    const int64_t places = args->places;
     int64_t *envelope = hf_case_alloc(c, (size_t)(places + 1) * sizeof *envelope, false);
     uint8_t *inverse = hf_case_alloc(c, (size_t)args->patches, false);
     for (int64_t p = 0; !c->failed && p < args->patches; p++) {
@@ -60,6 +61,7 @@ static bool make_factors(struct hf_rng *rng, struct hf_case *c, const struct sha
         else
             ((double *)factor)[e] = number;
     }
+    args->elements = elements;
     args->envelope = envelope;
     args->inverse = inverse;
     args->factor = factor;
@@ -70,7 +72,7 @@ static bool make_factors(struct hf_rng *rng, struct hf_case *c, const struct sha
 /* All places of an unknown are added up, or the first alone. */
 static bool make_own(struct hf_case *c, int64_t n, bool all) {
     struct hf_patches_args *args = c->args;
-    const int64_t places = args->patch_start[args->patches];
+    const int64_t places = args->places;
     int64_t *start = hf_case_alloc(c, (size_t)(n + 1) * sizeof *start, false);
     int64_t *own = hf_case_alloc(c, (size_t)places * sizeof *own, false);
     for (int64_t i = 0; !c->failed && i < n; i++) {

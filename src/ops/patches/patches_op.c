@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/patches/patches.h"
 
-static int64_t elements(const struct hf_patches_args *args) {
-    return args->envelope[args->patch_start[args->patches]];
-}
-
 static void patches_key(const void *p, struct hf_key *key) {
     const struct hf_patches_args *args = p;
-    *key = (struct hf_key){
-        .dtype = {args->dtype},
-        .dim = {args->n, args->patches, args->patch_start[args->patches], elements(args)},
-        .flags = args->add};
+    *key = (struct hf_key){.dtype = {args->dtype},
+                           .dim = {args->n, args->patches, args->places, args->elements},
+                           .flags = args->add};
 }
 
 static void patches_cost(const void *p, double *flops, double *bytes) {
     const struct hf_patches_args *args = p;
-    *flops = 4 * (double)elements(args);
-    *bytes = (args->dtype == HF_F32 ? 4.0 : 8.0) * (double)elements(args) +
-             24.0 * (double)args->patch_start[args->patches] + 24.0 * (double)args->n;
+    *flops = 4 * (double)args->elements;
+    *bytes = (args->dtype == HF_F32 ? 4.0 : 8.0) * (double)args->elements +
+             24.0 * (double)args->places + 24.0 * (double)args->n;
 }
 
 const struct hf_op hf_patches_op = {

@@ -9,7 +9,7 @@
 /* Workspace: the solutions [places], and the right-hand side of a patch [largest]. */
 static size_t patches_workspace(const struct hf_call *call) {
     const struct hf_patches_args *args = call->args;
-    return (size_t)(args->patch_start[args->patches] + args->largest) * sizeof(double);
+    return (size_t)(args->places + args->largest) * sizeof(double);
 }
 
 static double row_dot(const struct hf_patches_args *args, int64_t first, int64_t count,
@@ -54,7 +54,7 @@ static hf_status patches_run(const struct hf_call *call) {
     const struct hf_patches_args *args = call->args;
     double *solved = call->ws;
     for (int64_t patch = 0; patch < args->patches; patch++)
-        solve_patch(args, patch, solved + args->patch_start[args->patches], solved);
+        solve_patch(args, patch, solved + args->places, solved);
     for (int64_t i = 0; i < args->n; i++) {
         double sum = 0;
         for (int64_t e = args->own_start[i]; e < args->own_start[i + 1]; e++)
@@ -66,7 +66,7 @@ static hf_status patches_run(const struct hf_call *call) {
 
 static double patches_estimate(const struct hf_call *call) {
     const struct hf_patches_args *args = call->args;
-    return hf_estimate_ns(16.0 * (double)args->envelope[args->patch_start[args->patches]], 1, 0);
+    return hf_estimate_ns(16.0 * (double)args->elements, 1, 0);
 }
 
 static const struct hf_kernel kernels[] = {{.name = "patches_ref",

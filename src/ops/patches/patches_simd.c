@@ -23,7 +23,7 @@ struct patches_job {
 static size_t carve_job(struct patches_job *job, int workers, void *ws) {
     const struct hf_patches_args *args = job->args;
     hf_carve carve = {ws, 0};
-    job->solved = hf_carve_take(&carve, (size_t)args->patch_start[args->patches] * sizeof(double));
+    job->solved = hf_carve_take(&carve, (size_t)args->places * sizeof(double));
     job->r = hf_carve_take(&carve, (size_t)workers * (size_t)args->largest * sizeof(double));
     return carve.used;
 }
@@ -105,7 +105,7 @@ static hf_status patches_run(const struct hf_call *call) {
     const struct hf_patches_args *args = call->args;
     struct patches_job job = {.args = args};
     (void)carve_job(&job, hf_pool_workers(call->stream), call->ws);
-    const int64_t places = args->patch_start[args->patches];
+    const int64_t places = args->places;
     const int64_t grain = 1 + GRAIN_PLACES * args->patches / (places + 1);
     hf_parallel_for(call->stream, args->patches, grain, solve_patches, &job);
     hf_parallel_for(call->stream, args->n, GRAIN_ROWS, add_up, &job);
@@ -114,7 +114,7 @@ static hf_status patches_run(const struct hf_call *call) {
 
 static double patches_estimate(const struct hf_call *call) {
     const struct hf_patches_args *args = call->args;
-    const double elements = (double)args->envelope[args->patch_start[args->patches]];
+    const double elements = (double)args->elements;
     return hf_estimate_ns(8.0 * elements, VDW, 16.0 * elements);
 }
 

@@ -3,17 +3,16 @@
 
 static void seidel_key(const void *p, struct hf_key *key) {
     const struct hf_seidel_args *args = p;
-    *key = (struct hf_key){
-        .dtype = {args->a.dtype},
-        .dim = {args->a.rows, hf_sparse_elements(&args->a), args->blocks, args->colours},
-        .flags = args->backward};
+    *key = (struct hf_key){.dtype = {args->a.dtype},
+                           .dim = {args->a.rows, args->a.elements, args->blocks, args->colours},
+                           .flags = args->backward};
 }
 
 static void seidel_cost(const void *p, double *flops, double *bytes) {
     const struct hf_seidel_args *args = p;
-    const int64_t elements = hf_sparse_elements(&args->a);
+    const int64_t elements = args->a.elements;
     *flops = 2 * (double)elements + 5 * (double)args->a.rows;
-    *bytes = hf_sparse_bytes(&args->a, elements) + 32.0 * (double)args->a.rows;
+    *bytes = hf_sparse_bytes(&args->a) + 32.0 * (double)args->a.rows;
 }
 
 const struct hf_op hf_seidel_op = {

@@ -38,7 +38,7 @@ static size_t seidel_workspace(const struct hf_call *call) {
 
 static double seidel_estimate(const struct hf_call *call) {
     const struct hf_seidel_args *args = call->args;
-    return hf_estimate_ns(16.0 * (double)hf_sparse_elements(&args->a), 1, 0);
+    return hf_estimate_ns(16.0 * (double)args->a.elements, 1, 0);
 }
 
 static const struct hf_kernel kernels[] = {{.name = "seidel_ref",

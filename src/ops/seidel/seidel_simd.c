@@ -70,8 +70,8 @@ static size_t seidel_workspace(const struct hf_call *call) {
 
 static double seidel_estimate(const struct hf_call *call) {
     const struct hf_seidel_args *args = call->args;
-    const double elements = (double)hf_sparse_elements(&args->a);
-    return hf_estimate_ns(8.0 * elements, 1, hf_sparse_bytes(&args->a, (int64_t)elements));
+    const double elements = (double)args->a.elements;
+    return hf_estimate_ns(8.0 * elements, 1, hf_sparse_bytes(&args->a));
 }
 
 static const struct hf_kernel kernels[] = {{.name = "seidel_blocks_" HF_ISA_TEXT,

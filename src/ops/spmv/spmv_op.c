@@ -4,15 +4,15 @@
 static void spmv_key(const void *p, struct hf_key *key) {
     const struct hf_spmv_args *args = p;
     *key = (struct hf_key){.dtype = {args->a.dtype},
-                           .dim = {args->a.rows, args->a.cols, hf_sparse_elements(&args->a)},
+                           .dim = {args->a.rows, args->a.cols, args->a.elements},
                            .flags = args->b != NULL};
 }
 
 static void spmv_cost(const void *p, double *flops, double *bytes) {
     const struct hf_spmv_args *args = p;
-    const int64_t elements = hf_sparse_elements(&args->a);
+    const int64_t elements = args->a.elements;
     *flops = 2 * (double)elements;
-    *bytes = hf_sparse_bytes(&args->a, elements) + (args->b ? 16.0 : 8.0) * (double)args->a.rows +
+    *bytes = hf_sparse_bytes(&args->a) + (args->b ? 16.0 : 8.0) * (double)args->a.rows +
              8.0 * (double)args->a.cols;
 }
 

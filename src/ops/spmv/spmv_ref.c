@@ -6,14 +6,14 @@
 #include "ops/spmv/spmv.h"
 
 static void add_parts(const struct hf_spmv_args *args, const double *other, double *sum) {
-    double total = 0;
+    struct sparse_total total = {{0}, 0};
     for (int64_t first = 0; first < args->a.rows; first += SPARSE_PART) {
         struct sparse_sum part = {{0}};
         for (int64_t i = first; i < args->a.rows && i < first + SPARSE_PART; i++)
             sparse_sum_add(&part, i, args->y[i] * other[i]);
-        total += sparse_sum_end(&part);
+        sparse_total_add(&total, sparse_sum_end(&part));
     }
-    *sum = total;
+    *sum = sparse_total_end(&total);
 }
 
 static hf_status spmv_run(const struct hf_call *call) {
@@ -32,7 +32,7 @@ static hf_status spmv_run(const struct hf_call *call) {
 
 static double spmv_estimate(const struct hf_call *call) {
     const struct hf_spmv_args *args = call->args;
-    const double elements = (double)hf_sparse_elements(&args->a);
+    const double elements = (double)args->a.elements;
     return hf_estimate_ns(16 * elements, 1, 16 * elements);
 }
 

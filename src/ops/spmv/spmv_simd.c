@@ -81,8 +81,8 @@ static hf_status spmv_run(const struct hf_call *call) {
 
 static double spmv_estimate(const struct hf_call *call) {
     const struct hf_spmv_args *args = call->args;
-    const double elements = (double)hf_sparse_elements(&args->a);
-    return hf_estimate_ns(4 * elements, 1, hf_sparse_bytes(&args->a, (int64_t)elements));
+    const double elements = (double)args->a.elements;
+    return hf_estimate_ns(4 * elements, 1, hf_sparse_bytes(&args->a));
 }
 
 static const struct hf_kernel kernels[] = {{.name = "spmv_rows_" HF_ISA_TEXT,

@@ -28,7 +28,7 @@ static double residual_of(const struct hf_sweep_args *args, const double *inside
     return args->k == 1 ? args->b[i] - all : (args->b[i] - out) - in;
 }
 
-static void sweep_block(const struct hf_sweep_args *args, int64_t block, double *residual) {
+static double sweep_block(const struct hf_sweep_args *args, int64_t block, double *residual) {
     const int64_t begin = args->block_start[block], end = args->block_start[block + 1];
     struct sparse_sum square = {{0}};
     for (int64_t i = begin; i < end; i++)
@@ -43,20 +43,21 @@ static void sweep_block(const struct hf_sweep_args *args, int64_t block, double 
                 args->x_new[i] += args->damping * (args->inverse[i] * residual[i - begin]);
         }
     }
-    *args->square += sparse_sum_end(&square);
+    return sparse_sum_end(&square);
 }
 
 static hf_status sweep_run(const struct hf_call *call) {
     const struct hf_sweep_args *args = call->args;
-    *args->square = 0;
+    struct sparse_total total = {{0}, 0};
     for (int64_t block = 0; block < args->blocks; block++)
-        sweep_block(args, block, call->ws);
+        sparse_total_add(&total, sweep_block(args, block, call->ws));
+    *args->square = sparse_total_end(&total);
     return HF_OK;
 }
 
 static double sweep_estimate(const struct hf_call *call) {
     const struct hf_sweep_args *args = call->args;
-    return hf_estimate_ns(16.0 * args->k * (double)hf_sparse_elements(&args->a), 1, 0);
+    return hf_estimate_ns(16.0 * args->k * (double)args->a.elements, 1, 0);
 }
 
 static const struct hf_kernel kernels[] = {{.name = "sweep_ref",

@@ -140,9 +140,8 @@ static hf_status sweep_run(const struct hf_call *call) {
 
 static double sweep_estimate(const struct hf_call *call) {
     const struct hf_sweep_args *args = call->args;
-    const double elements = (double)hf_sparse_elements(&args->a);
-    return hf_estimate_ns(4.0 * args->k * elements, 1,
-                          hf_sparse_bytes(&args->a, (int64_t)elements));
+    const double elements = (double)args->a.elements;
+    return hf_estimate_ns(4.0 * args->k * elements, 1, hf_sparse_bytes(&args->a));
 }
 
 static const struct hf_kernel kernels[] = {{.name = "sweep_blocks_" HF_ISA_TEXT,
