@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows of a sparse matrix on CUDA, in the order of ops/sparse.h. A block of threads multiplies the
+ * elements of its rows as they lie in memory, which loads whole sectors, and puts the products into
+ * shared memory; then each thread adds up those of one row, in their order. */
+#ifndef HF_SPARSE_CUH
+#define HF_SPARSE_CUH
+
+#include "core/kernel.h"
+#include "device/cuda/reduce.cuh"
+#include "device/cuda/stage.h"
+#include "ops/sparse.h"
+
+#define SPARSE_THREADS 256
+#define SPARSE_CHUNK 2048 /* products in shared memory */
+#define SPARSE_GROUPS (SPARSE_PART / SPARSE_THREADS)
+
+/* A device view of a matrix. */
+static inline struct hf_sparse hf_stage_sparse(struct hf_stage *stage, const struct hf_sparse *a) {
+    struct hf_sparse seen = *a;
+    const size_t elements = (size_t)a->elements;
+    seen.row_start =
+        (const int64_t *)hf_stage_in(stage, a->row_start, (size_t)(a->rows + 1) * sizeof(int64_t));
+    seen.column = (const int32_t *)hf_stage_in(stage, a->column, elements * sizeof(int32_t));
+    seen.value = hf_stage_in(stage, a->value, elements * hf_dtype_bytes(a->dtype));
+    return seen;
+}
+
+static inline size_t hf_vector_bytes(int64_t n) { return (size_t)n * sizeof(double); }
+
+/* Calls f with a value of the type of the matrix. */
+template <typename F> static void hf_for_sparse(hf_dtype dtype, F f) {
+    if (dtype == HF_F32)
+        f(0.0f);
+    else
+        f(0.0);
+}
+
+/* x + damping * (inverse * r), each operation rounded */
+static __device__ __forceinline__ double sparse_relaxed(double x, double damping, double inverse,
+                                                        double r) {
+    return __dadd_rn(x, __dmul_rn(damping, __dmul_rn(inverse, r)));
+}
+
+/* Rows [begin, end), at most SPARSE_THREADS: add(e, product) for the elements of row
+ * begin + threadIdx.x in their order. x(j) is the number that column j is multiplied by. All
+ * threads of the block call it. product: [SPARSE_CHUNK] in shared memory. */
+template <typename V, typename X, typename F>
+static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, int64_t begin,
+                                                   int64_t end, double *product, X x, F add) {
+    const V *value = (const V *)a.value;
+    const int64_t i = begin + threadIdx.x;
+    int64_t at = i < end ? a.row_start[i] : 0;
+    const int64_t last = i < end ? a.row_start[i + 1] : 0;
+    const int64_t stop = a.row_start[end];
+    for (int64_t base = a.row_start[begin]; base < stop; base += SPARSE_CHUNK) {
+        const int64_t until = base + SPARSE_CHUNK < stop ? base + SPARSE_CHUNK : stop;
+#pragma unroll 4
+        for (int64_t e = base + threadIdx.x; e < until; e += SPARSE_THREADS)
+            product[e - base] = __dmul_rn((double)value[e], x(a.column[e]));
+        __syncthreads();
+        const int64_t to = last < until ? last : until;
+        for (; at < to; at++)
+            add(at, product[at - base]);
+        __syncthreads();
+    }
+}
+
+/* The sum of row begin + threadIdx.x. */
+template <typename V, typename X>
+static __device__ __forceinline__ double sparse_row(const struct hf_sparse &a, int64_t begin,
+                                                    int64_t end, double *product, X x) {
+    double sum = 0;
+    sparse_walk<V>(a, begin, end, product, x,
+                   [&](int64_t, double term) { sum = __dadd_rn(sum, term); });
+    return sum;
+}
+
+/* The lanes of a sum, one in each of SPARSE_LANES neighbouring threads, folded: the first has the
+ * result. mask: the threads that call it. */
+static __device__ __forceinline__ double sparse_lanes_fold(double lane, unsigned mask) {
+    for (int half = SPARSE_LANES / 2; half > 0; half /= 2)
+        lane = __dadd_rn(lane, __shfl_down_sync(mask, lane, half, SPARSE_LANES));
+    return lane;
+}
+
+/* The sum of `count` terms in shared memory, by a warp: its first thread has it. */
+static __device__ __forceinline__ double sparse_terms(const double *term, int count) {
+    double lane = 0;
+    for (int i = (int)threadIdx.x % SPARSE_LANES; i < count; i += SPARSE_LANES)
+        lane = __dadd_rn(lane, term[i]);
+    return sparse_lanes_fold(lane, 0xffffffffu);
+}
+
+/* Totals of sums whose parts are known: one block each. */
+struct sparse_totals {
+    const double *part[2]; /* [parts] */
+    double *out[2];        /* NULL: not wanted */
+    int64_t parts;
+};
+
+static __global__ void sparse_total_sums(struct sparse_totals job) {
+    __shared__ double lane[SPARSE_TOTAL];
+    const double *part = job.part[blockIdx.x];
+    if (job.out[blockIdx.x] == NULL)
+        return;
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < job.parts; i += SPARSE_TOTAL)
+        sum = __dadd_rn(sum, part[i]);
+    lane[threadIdx.x] = sum;
+    for (int half = SPARSE_TOTAL / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.x < half)
+            lane[threadIdx.x] = __dadd_rn(lane[threadIdx.x], lane[threadIdx.x + half]);
+    }
+    if (threadIdx.x == 0)
+        *job.out[blockIdx.x] = lane[0];
+}
+
+static inline void sparse_launch_totals(const struct hf_cuda *cuda,
+                                        const struct sparse_totals &job) {
+    const unsigned blocks = job.out[1] != NULL ? 2 : job.out[0] != NULL ? 1 : 0;
+    if (blocks > 0)
+        sparse_total_sums<<<blocks, SPARSE_TOTAL, 0, cuda->stream>>>(job);
+}
+
+/* Blocks that keep the device busy with `most` pieces of work. */
+static inline unsigned sparse_grid(const struct hf_cuda *cuda, int64_t most) {
+    const int64_t full = (int64_t)cuda->sms * 16;
+    const int64_t blocks = most < full ? most : full;
+    return (unsigned)(blocks > 0 ? blocks : 1);
+}
+
+#endif
