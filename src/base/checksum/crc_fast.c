@@ -6,6 +6,7 @@
  * sequences. */
 #include "base/checksum/checksum.h"
 #include "base/checksum/step.h"
+#include "base/compiler.h"
 
 #include <pthread.h>
 
@@ -161,12 +162,16 @@ FOLD_TARGET static uint32_t crc32c_folded(uint32_t crc, const uint32_t *w, int64
     const __m512i by_four = fold_factor(4), by_one = fold_factor(3);
     __m512i c[4];
     int64_t at = 4 * FOLD_WORDS;
+    UNROLL(4)
     for (int i = 0; i < 4; i++)
         c[i] = _mm512_loadu_si512(w + i * FOLD_WORDS);
     c[0] = _mm512_xor_si512(c[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-    for (; count - at >= 4 * FOLD_WORDS; at += 4 * FOLD_WORDS)
+    for (; count - at >= 4 * FOLD_WORDS; at += 4 * FOLD_WORDS) {
+        UNROLL(4)
         for (int i = 0; i < 4; i++)
             c[i] = folded(c[i], by_four, _mm512_loadu_si512(w + at + i * FOLD_WORDS));
+    }
+    UNROLL(4)
     for (int i = 1; i < 4; i++)
         c[0] = folded(c[0], by_one, c[i]);
     for (; count - at >= FOLD_WORDS; at += FOLD_WORDS)

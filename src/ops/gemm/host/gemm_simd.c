@@ -84,11 +84,13 @@ static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
     const struct gemm_job *const job = job_;
     const int64_t down = tiles_down(job);
     const unsigned before = enter();
+    struct signed_sum sum = {0};
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         pack_panel(job, i < down, i < down ? i : i - down);
-        sign_panel(job, i < down, i < down ? i : i - down, i);
+        sign_panel(job, i < down, i < down ? i : i - down, i, &sum);
     }
+    add_signed(job, &sum);
     _mm_setcsr(before);
 }
 
@@ -100,7 +102,7 @@ static void release_range(void *job_, int worker, int64_t begin, int64_t end) {
 }
 
 /* Tile (i, j) of the group. */
-static void tile(const struct gemm_job *job, int64_t i, int64_t j) {
+static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed_sum *sum) {
     _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
     const int64_t bytes = TILE_M * job->tile_n * unit_bytes(job);
     char *const total =
@@ -111,7 +113,7 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j) {
         memset(total, 0, (size_t)bytes);
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
     if (job->first + job->depth == k) {
-        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
+        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n, sum);
         store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
     }
 }
@@ -121,6 +123,7 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
     const struct gemm_job *const job = job_;
     const int64_t slices = ceil_div(tiles_across(job), SLICE);
     const unsigned before = enter();
+    struct signed_sum sum = {0};
     (void)worker;
     for (int64_t s = begin; s < end; s++) {
         const int64_t first = s / slices * job->band;
@@ -129,8 +132,9 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
         const int64_t right = hf_min64(left + SLICE, tiles_across(job));
         for (int64_t j = left; j < right; j++)
             for (int64_t i = first; i < last; i++)
-                tile(job, i, j);
+                tile(job, i, j, &sum);
     }
+    add_signed(job, &sum);
     _mm_setcsr(before);
 }
 

@@ -16,6 +16,23 @@ static inline uint64_t mixed(uint64_t x, uint64_t place) {
     return x ^ x >> 31;
 }
 
+/* What a worker has signed; added to the signatures of the product at the end of its range. */
+struct signed_sum {
+    uint64_t a, b, c;
+    int64_t panels, tiles;
+};
+
+static inline void add_signed(const struct gemm_job *job, const struct signed_sum *sum) {
+    hf_gemm_signatures *const s = job->args->signatures;
+    if (s == NULL)
+        return;
+    __atomic_fetch_add(&s->a, sum->a, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->b, sum->b, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->c, sum->c, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->panels, sum->panels, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->tiles, sum->tiles, __ATOMIC_RELAXED);
+}
+
 /* A checksum with where it belongs: the product, its group, the range of products, the line. */
 static inline uint64_t placed(const struct gemm_job *job, uint64_t value, int64_t line) {
     value = mixed(value, (uint64_t)line);
@@ -63,14 +80,15 @@ static inline void plant_in_panel(const struct gemm_job *job, int64_t tile, int6
 }
 
 /* Panel `tile` of A or B was packed; its number in the group is `panel`. */
-static inline void sign_panel(const struct gemm_job *job, bool of_a, int64_t tile, int64_t panel) {
-    hf_gemm_signatures *const s = job->args->signatures;
+static inline void sign_panel(const struct gemm_job *job, bool of_a, int64_t tile, int64_t panel,
+                              struct signed_sum *sum) {
+    const hf_gemm_signatures *const s = job->args->signatures;
     if (s == NULL)
         return;
     const uint64_t value = panel_checksum(job, of_a, tile);
     const int64_t line = of_a ? job->row + tile * TILE_M : job->col + tile * (int64_t)job->tile_n;
-    __atomic_fetch_add(of_a ? &s->a : &s->b, placed(job, value, line), __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->panels, 1, __ATOMIC_RELAXED);
+    *(of_a ? &sum->a : &sum->b) += placed(job, value, line);
+    sum->panels++;
     if (job->staged != NULL)
         job->staged[panel] = value;
     if (of_a && s->plant == HF_GEMM_PLANT_A)
@@ -91,8 +109,9 @@ static inline void release_panel(const struct gemm_job *job, bool of_a, int64_t 
 }
 
 /* The sums of the tile at (row, col) of C, before they are stored. */
-static inline void sign_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col) {
-    hf_gemm_signatures *const s = job->args->signatures;
+static inline void sign_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col,
+                             struct signed_sum *sum) {
+    const hf_gemm_signatures *const s = job->args->signatures;
     if (s == NULL)
         return;
     const int64_t words = TILE_M * job->tile_n * unit_bytes(job) / 4;
@@ -102,8 +121,8 @@ static inline void sign_tile(const struct gemm_job *job, char *total, int64_t ro
     if (s->plant == HF_GEMM_PLANT_SUM && i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
         at[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << s->plant_at % 32;
     const uint64_t value = mixed(words_checksum(job, at, words), (uint64_t)row);
-    __atomic_fetch_add(&s->c, placed(job, value, col), __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->tiles, 1, __ATOMIC_RELAXED);
+    sum->c += placed(job, value, col);
+    sum->tiles++;
 }
 
 #endif
