@@ -431,7 +431,7 @@ def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--lib", default=find_built("libholdfast.so"), help="libholdfast.so to measure")
     p.add_argument("--holdfast", default=find_built("holdfast"),
-                   help="the command, for ceilings and the kernel row; '' to do without")
+                   help="the command, for ceilings and the kernel; '' to do without")
     p.add_argument("--only", default="", help="rows, separated by commas: " +
                    ", ".join(r["name"] for r in ROWS))
     p.add_argument("--modes", default="auto,avx512,avx2", help="auto, avx512, avx2 (HF_ISA_MAX)")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every kernel row on every case of its op: test_kernels [OP [KERNEL]], or HF_CHECK_OP,
+ * Every kernel on every case of its op: test_kernels [OP [KERNEL]], or HF_CHECK_OP,
  * HF_CHECK_KERNEL and HF_CHECK_SEED. A trailing * in KERNEL stands for anything. For tools that
  * make kernels slow: HF_CHECK_DEVICE=cuda, HF_CHECK_SHARE=2/16 (a part of the cases),
  * HF_CHECK_LARGEST= (most n k d of a case), HF_CHECK_ONCE=1 (one run a case), HF_CHECK_LEAVE=1

@@ -179,8 +179,8 @@ typedef struct hf_kmeans_result {
     double seconds_total;         /* all of the call */
     uint64_t workspace_bytes; /* most memory held at once beside the data, labels and centroids */
     int64_t chunk_rows;       /* rows worked on at once */
-    char kernel_assign[64];   /* kernel row that assigned, for the record */
-    char kernel_update[64];   /* kernel row that summed */
+    char kernel_assign[64];   /* kernel that assigned, for the record */
+    char kernel_update[64];   /* kernel that summed */
     char guard[16];           /* the scheme in force; "off" where the kernels have no checks */
     uint32_t checks;          /* bit i: check hf_guard_check_name(i) was made, in all iterations */
     hf_guard_counts faults;   /* what they looked at and found */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An opened data file, and what a format must provide. A new format is a file here and a row in
+ * An opened data file, and what a format must provide. A new format is a file here and a line in
  * formats.def. */
 #ifndef HF_DATASET_H
 #define HF_DATASET_H

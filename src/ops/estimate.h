@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cost model of the streaming ops: rough machine constants, the same for every row of an op, so
- * that rows compare by what they do at once. */
+ * The cost model of the streaming ops: rough machine constants, the same for every kernel of an op,
+ * so that kernels compare by what they do at once. */
 #ifndef HF_ESTIMATE_H
 #define HF_ESTIMATE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one definition of the reference distance and of a fixed-point term. Every reference row uses
- * them; every fast row must give the same bits. */
+ * The one definition of the reference distance and of a fixed-point term. Every reference kernel
+ * uses them; every fast kernel must give the same bits. */
 #ifndef HF_REFERENCE_H
 #define HF_REFERENCE_H
 

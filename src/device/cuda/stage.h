@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments of a call that lie in host memory, seen by the device. A kernel row begins with
+ * Arguments of a call that lie in host memory, seen by the device. A kernel begins with
  * hf_stage_begin(), asks for a device view of every pointer of its arguments, calls
  * hf_stage_ready(), launches, and returns hf_stage_end(). Pointers to device memory pass through at
  * no cost, and then nothing waits. Small pieces pass through a slab of locked memory: a few copies

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX-512 verbs plus AMX tiles (bf16 and int8). Only ops with a tile body have rows here; the
+ * AVX-512 verbs plus AMX tiles (bf16 and int8). Only ops with a tile body have kernels here; the
  * others leave this set to avx512. */
 #ifndef HF_ISA_AMX_H
 #define HF_ISA_AMX_H

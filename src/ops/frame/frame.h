@@ -4,7 +4,7 @@
  * other.
  *
  * A length is the root of the sum of (x_j - origin_j)^2 in float64, features in ascending order,
- * one rounding for each operation: every row of the table gives the same bits. */
+ * one rounding for each operation: every kernel gives the same bits. */
 #ifndef HF_FRAME_H
 #define HF_FRAME_H
 

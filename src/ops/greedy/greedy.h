@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * greedy: steps of greedy k-means++ (Arthur, Vassilvitskii: k-means++: the advantages of careful
  * seeding, SODA 2007) on rows that the device holds. Everything that decides is an integer or a
- * reference distance, so all rows of the op choose the same. */
+ * reference distance, so all kernels choose the same. */
 #ifndef HF_GREEDY_H
 #define HF_GREEDY_H
 

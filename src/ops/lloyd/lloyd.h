@@ -26,8 +26,8 @@ struct hf_lloyd_state {
 typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iteration *it);
 
 /* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
- * others go on, the labels and sums of an ended problem follow its last centroids. Not every row of
- * the op can settle. */
+ * others go on, the labels and sums of an ended problem follow its last centroids. Not every kernel
+ * of the op can settle. */
 struct hf_lloyd_args {
     hf_array x;    /* [batch * n, d] any data type */
     int64_t batch; /* at least 1 */

@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(CELL_THREADS, CELL_BLOCKS)
 
 enum way { SORTED, DIRECT, CELLS };
 
-/* What the rows of the op share, and where they part. */
+/* What the kernels of the op share, and where they part. */
 struct call {
     struct hf_update_job job;
     const int32_t *old_labels, *labels;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * holdfast bench: time kernel rows and say how far they are from what this machine can do. */
+ * holdfast bench: time kernels and say how far they are from what this machine can do. */
 #include "kernels/shapes.h"
 #include <errno.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static const struct argp argp = {
     options,
     parse,
     NULL,
-    "Time kernel rows on generated data. Rates count the work that the op needs at least; "
+    "Time kernels on generated data. Rates count the work that the op needs at least; "
     "'ceiling' is "
     "the share of what multiply-add (in the row's instruction set) or memory allow, measured in "
     "the same "

@@ -11,8 +11,8 @@ static const struct variable {
 } variables[] = {
     {"HF_ISA_MAX", "hides the instruction sets after the one named"},
 #define VARIABLE(op, text) {"HF_KERNEL_" op, text},
-    VARIABLE("ASSIGN", "forces a kernel row of assign; any op's name works")
-        VARIABLE("UPDATE", "forces a kernel row of update")
+    VARIABLE("ASSIGN", "forces a kernel of assign; any op's name works")
+        VARIABLE("UPDATE", "forces a kernel of update")
 #undef VARIABLE
             {"HF_TUNE_FILE", "tuning file to read instead of the user's own"},
     {"HF_OPENCL_CACHE", "folder of compiled OpenCL kernels; empty: they are not kept"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * holdfast plan: which kernel row would serve a call, and why. */
+ * holdfast plan: which kernel would serve a call, and why. */
 #include "kernels/shapes.h"
 #include <errno.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static const struct argp argp = {
     options,
     parse,
     "OP DIMENSION...",
-    "Say which kernel row would serve OP on a problem of these dimensions: numbers in the op's "
+    "Say which kernel would serve OP on a problem of these dimensions: numbers in the op's "
     "order, as in 'assign 1000 8 4', or by name, as in 'assign n=1000 k=8 d=4'.\v"
     "The choice: HF_KERNEL_<OP>=name in the environment, else the tuning file, else the least "
     "estimate.",

@@ -37,7 +37,7 @@ static const struct argp argp = {
     options,
     parse,
     NULL,
-    "Measure kernel rows and write the fastest of each shape into a tuning file that later plans "
+    "Measure kernels and write the fastest of each shape into a tuning file that later plans "
     "follow. "
     "Only rows whose results agree with the reference on data of that shape are measured.\v"
     "A plan follows entries of similar shape on the same kind of machine. Plans look at "

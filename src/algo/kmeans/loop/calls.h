@@ -12,7 +12,7 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                     struct hf_assign_bounds *own, struct hf_assign_stats *stats);
 /* What may be behind arithmetic that contradicts itself: the end of a message. */
 const char *hf_suspects(const struct hf_fit_problem *problem);
-/* Record which kernel row last served an op, unless one is recorded. */
+/* Record which kernel last served an op, unless one is recorded. */
 void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]);
 
 #endif

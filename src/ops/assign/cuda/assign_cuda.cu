@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * assign on NVIDIA GPUs, the rows of the op: prepare the data, make one step (assign_cuda.h), and
+ * assign on NVIDIA GPUs, the kernels: prepare the data, make one step (assign_cuda.h), and
  * move changed rows between the sums with the row of update. */
 #include "base/mem.h"
 #include "core/array.h"

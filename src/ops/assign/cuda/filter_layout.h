@@ -69,9 +69,9 @@ struct filter_info {
 
 /* What is known of all centroids of a problem, made from its infos. */
 struct filter_bounds {
-    float near; /* no centroid longer than 2.25 |x'| + near is the nearest of row x' */
-    float lost; /* as above */
-    float up;   /* how far biases are moved up */
+    float reach_base; /* no centroid longer than 2.25 |x'| + this is the nearest of row x' */
+    float lost;       /* as above */
+    float up;         /* how far biases are moved up */
     float unused;
     struct filter_fact most[FILTER_LEVELS + 1]; /* of all centroids of each level */
 };

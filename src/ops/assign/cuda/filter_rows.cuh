@@ -26,7 +26,7 @@ struct filter_found {
 
 /* What a kernel has at hand of a problem's filter_bounds. */
 struct filter_view {
-    float near, lost, up;
+    float reach_base, lost, up;
     const struct filter_fact *most;
 };
 
@@ -187,7 +187,7 @@ static __device__ __forceinline__ int filter_level(float inverse, float length) 
 
 /* Bounds from what all infos of a problem come to, but for `most`.
  *
- * near: a row lies at most |x'| + least from the shortest centroid, so one longer than
+ * reach_base: a row lies at most |x'| + least from the shortest centroid, so one longer than
  * 2 |x'| + least is not the nearest; with a little more, 2.25 |x'| + 1.25 least + length / 2, its
  * score stays below the nearest one's by more than the errors of both
  * (docs/numerics/gpu-filter.md).
@@ -198,7 +198,7 @@ static __device__ __forceinline__ int filter_level(float inverse, float length) 
 static __device__ __forceinline__ void filter_bounds_from(const struct filter_args &a, float least,
                                                           float lost, float cm,
                                                           struct filter_bounds *b) {
-    b->near = a.length > 0 ? 1.25f * least + 0.5f * a.length : INFINITY;
+    b->reach_base = a.length > 0 ? 1.25f * least + 0.5f * a.length : INFINITY;
     b->lost = lost;
     b->up = 0;
     if (a.shifted)
@@ -209,7 +209,7 @@ static __device__ __forceinline__ void filter_bounds_from(const struct filter_ar
 }
 
 static __device__ __forceinline__ struct filter_view filter_view_of(const struct filter_bounds *b) {
-    return {b->near, b->lost, b->up, b->most};
+    return {b->reach_base, b->lost, b->up, b->most};
 }
 
 /* f16's least normal number, where the exponent of smaller ones is taken to lie. */
@@ -233,7 +233,7 @@ static __device__ __forceinline__ float filter_error_of(const struct filter_args
 /* No centroid longer than that is the nearest of a row. */
 static __device__ __forceinline__ float filter_reach(const struct filter_view &b, float norm,
                                                      float loss) {
-    return fmaf(2.25f, norm + loss, b.near);
+    return fmaf(2.25f, norm + loss, b.reach_base);
 }
 
 /* E of a row and all centroids that may be its nearest. Inf where a lost one may be. */

@@ -227,8 +227,8 @@ static __device__ __forceinline__ void filter_put_bounds(const struct filter_vie
                                                          uint32_t at) {
     hf_bar_sync(1 + wg, 128); /* nobody needs the last ones any more */
     if ((threadIdx.x & 127) == 0)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.near), "f"(b.lost),
-                     "f"(b.up), "f"(0.0f)
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(b.reach_base),
+                     "f"(b.lost), "f"(b.up), "f"(0.0f)
                      : "memory");
     hf_bar_sync(1 + wg, 128);
 }

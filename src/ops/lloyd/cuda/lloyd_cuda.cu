@@ -27,7 +27,7 @@ struct ahead {
     cudaEvent_t mark;     /* what it looks at */
 };
 
-/* The rows of the op. */
+/* The kernels. */
 enum variant { ANY, SMALL, NARROW };
 
 /* Everything that a run holds. */
@@ -506,7 +506,7 @@ static hf_status small_run(const struct hf_call *call) { return lloyd_run(call, 
 
 static hf_status narrow_run(const struct hf_call *call) { return lloyd_run(call, NARROW); }
 
-/* For all rows of the op. */
+/* For all kernels. */
 static bool shape_supported(const struct hf_lloyd_args *a) {
     return a->x.rows < INT32_MAX && a->batch * a->sums->k < INT32_MAX &&
            a->sums->d < INT32_MAX / 256;
@@ -545,7 +545,7 @@ static double any_estimate(const struct hf_call *call) {
     return step * a->count;
 }
 
-/* Beside the launches of all others this row costs next to nothing: where it can, it shall. */
+/* Beside the launches of all others this kernel costs next to nothing: where it can, it shall. */
 static double small_estimate(const struct hf_call *call) { return any_estimate(call) / 2; }
 
 /* For few rows the small kernel is faster, as it keeps them in shared memory; but not where each
