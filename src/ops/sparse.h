@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sparse matrices of ops, and the order of their sums. A sum over the elements of a row runs in
- * their order, each product rounded. A sum over rows has parts of SPARSE_PART rows; in a part term i
- * goes to lane i % SPARSE_LANES, and part i to lane i % SPARSE_TOTAL of the total (base/tree.h). So
- * results do not depend on threads, vectors or devices. */
+ * their order, each product rounded. A sum over rows has parts of SPARSE_PART rows; in a part term
+ * i goes to lane i % SPARSE_LANES, and part i to lane i % SPARSE_TOTAL of the total (base/tree.h).
+ * So results do not depend on threads, vectors or devices. */
 #ifndef HF_SPARSE_H
 #define HF_SPARSE_H
 

@@ -234,8 +234,8 @@ static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
     w->n_moves = 0;
 }
 
-/* A new label, whose score the filter found for a row of this |x'|^2; NaN: it did not decide. The row
- * may not be in a cache, so it is prefetched now and used later. */
+/* A new label, whose score the filter found for a row of this |x'|^2; NaN: it did not decide. The
+ * row may not be in a cache, so it is prefetched now and used later. */
 static NOINLINE void settle_change(const struct job *job, struct worker *w, int64_t i,
                                    int32_t label, float score, float norm2) {
     const struct hf_assign_args *a = job->a;

@@ -170,8 +170,8 @@ static int guard_nearer(const struct job *job, struct worker *w, const struct mo
     return d_to < d_from || (d_to == d_from && to <= from);
 }
 
-/* V2: how far the filter's score may be from the true one. norm: |x'|. No function of the library is
- * called: every row that moves comes here. */
+/* V2: how far the filter's score may be from the true one. norm: |x'|. No function of the library
+ * is called: every row that moves comes here. */
 static inline double guard_score_bound(const struct job *job, double norm, double c) {
     const struct filter_bound *f = &job->bound;
     const double cmax = (double)f->cmax;
