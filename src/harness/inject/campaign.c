@@ -24,6 +24,7 @@ enum said {
     SAID_OPENED, /* size is set */
     SAID_FAILED, /* status and text are */
     SAID_BEGINS, /* one.number and one.line are */
+    SAID_HALF,   /* one.off is: the protected fit follows */
     SAID_ENDED,  /* one is */
     SAID_UNSOUND /* one is, and the child is of no use any more */
 };
@@ -45,6 +46,9 @@ struct campaign {
     pid_t child;
     int pipe;
     hf_dev_injection now; /* that the child is at; number -1: none */
+    bool half;            /* its outcome without protection is known */
+    int64_t died;       /* number of the fault that killed a child without protection, -1: none; */
+    hf_dev_outcome how; /* that is its outcome, and the protected fit is made in another child */
     hf_dev_campaign_size size;
     char *why;
     size_t why_bytes;
@@ -61,13 +65,28 @@ static void say(int pipe, const struct record *r) {
         _exit(1); /* nobody listens any more */
 }
 
-static void run_fault(struct hf_trial *trial, const struct hf_fault_site *site, struct record *r) {
+/* The fit without protection, unless it is known to die of the fault. */
+static void run_plain(const struct campaign *c, struct hf_trial *trial,
+                      const struct hf_fault_site *site, struct record *r) {
+    hf_dev_injection *one = &r->one;
+    if (c->died == one->number) {
+        one->off = c->how;
+        one->proof = (hf_dev_fault_proof){1, 1, 1};
+    } else {
+        one->off = hf_trial_fault(trial, site, HF_GUARD_OFF, &one->proof, NULL);
+    }
+    r->said = SAID_HALF;
+    say(c->pipe, r);
+}
+
+static void run_fault(const struct campaign *c, struct hf_trial *trial,
+                      const struct hf_fault_site *site, struct record *r) {
     const hf_guard guard = trial->campaign->fit->guard;
     hf_dev_injection *one = &r->one;
     hf_dev_fault_proof proof;
     one->unit = -1;
     const double begin = hf_now_s();
-    one->off = hf_trial_fault(trial, site, HF_GUARD_OFF, &one->proof, NULL);
+    run_plain(c, trial, site, r);
     bool clean = !hf_dev_outcome_matters((int)one->off);
     if (guard != HF_GUARD_OFF) {
         one->guarded = hf_trial_fault(trial, site, guard, &proof, &one->counts);
@@ -81,7 +100,8 @@ static void run_fault(struct hf_trial *trial, const struct hf_fault_site *site, 
 }
 
 /* The one fault of a line of text. */
-static void run_line(struct hf_trial *trial, int pipe, struct record *r) {
+static void run_line(const struct campaign *c, struct hf_trial *trial, struct record *r) {
+    const int pipe = c->pipe;
     struct hf_fault_site site;
     struct hf_place place;
     if (!hf_fault_parse(trial->campaign->line, &site, r->text, sizeof r->text)) {
@@ -103,13 +123,14 @@ static void run_line(struct hf_trial *trial, int pipe, struct record *r) {
     hf_fault_text(&site, r->one.line);
     r->said = SAID_BEGINS;
     say(pipe, r);
-    run_fault(trial, &site, r);
+    run_fault(c, trial, &site, r);
     r->said = SAID_ENDED;
     say(pipe, r);
 }
 
 /* The visits are taken in every child: they are the same, and a fit is short. */
-static void run_child(const struct campaign *c, int pipe) {
+static void run_child(const struct campaign *c) {
+    const int pipe = c->pipe;
     static struct hf_trial trial;
     static struct hf_strata strata;
     static struct record r;
@@ -118,7 +139,7 @@ static void run_child(const struct campaign *c, int pipe) {
     r.said = SAID_FAILED;
     r.status = hf_trial_open(&trial, asked, r.text, sizeof r.text);
     if (r.status == HF_OK && asked->line) {
-        run_line(&trial, pipe, &r);
+        run_line(c, &trial, &r);
         return;
     }
     if (r.status == HF_OK)
@@ -140,7 +161,7 @@ static void run_child(const struct campaign *c, int pipe) {
             continue;
         r.said = SAID_BEGINS;
         say(pipe, &r);
-        run_fault(&trial, &site, &r);
+        run_fault(c, &trial, &site, &r);
         say(pipe, &r);
         if (r.said == SAID_UNSOUND)
             return;
@@ -148,7 +169,7 @@ static void run_child(const struct campaign *c, int pipe) {
 }
 
 /* Messages of sanitizers and of the C library about wild writes are no news. */
-static void be_child(const struct campaign *c, int pipe) {
+static void be_child(const struct campaign *c) {
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; /* nobody else's */
     const struct rlimit none = {0, 0};
     const int null = open("/dev/null", O_WRONLY);
@@ -163,7 +184,7 @@ static void be_child(const struct campaign *c, int pipe) {
         (void)signal(deadly[i], SIG_DFL);
     if (null >= 0)
         (void)dup2(null, STDERR_FILENO);
-    run_child(c, pipe);
+    run_child(c);
     _exit(0);
 }
 
@@ -184,11 +205,13 @@ static hf_status begin_child(struct campaign *c) {
     }
     if (c->child == 0) {
         (void)close(ends[0]);
-        be_child(c, ends[1]);
+        c->pipe = ends[1];
+        be_child(c);
     }
     (void)close(ends[1]);
     c->pipe = ends[0];
     c->now.number = -1;
+    c->half = false;
     return HF_OK;
 }
 
@@ -233,16 +256,24 @@ static bool take(struct campaign *c, const hf_dev_injection *one) {
     return stop;
 }
 
-/* The child died or hangs. Before its first fault that is a failure; else the fault's outcome. */
+/* The child died or hangs. Before its first fault that is a failure; else the outcome of the fit
+ * that it was at: if that was the one without protection, the protected one is still to be made. */
 static hf_status lose(struct campaign *c, hf_dev_outcome outcome, bool *stop) {
     if (c->now.number < 0) {
         (void)snprintf(c->why, c->why_bytes, "the fit without faults %s",
                        outcome == HF_DEV_HANG ? "does not end" : "killed its process");
         return HF_E_CORRUPT;
     }
-    c->now.off = outcome;
-    if (c->asked->fit->guard != HF_GUARD_OFF)
+    const bool guarded = c->asked->fit->guard != HF_GUARD_OFF;
+    if (!c->half && guarded) {
+        c->died = c->now.number;
+        c->how = outcome;
+        return HF_OK;
+    }
+    if (guarded)
         c->now.guarded = outcome;
+    else if (!c->half)
+        c->now.off = outcome;
     c->now.proof = (hf_dev_fault_proof){1, 1, 1};
     c->now.unit = -1;
     *stop = take(c, &c->now);
@@ -280,8 +311,9 @@ static hf_status listen(struct campaign *c, bool *ended, bool *stop) {
                 c->asked->begun(c->asked->user, &r.size);
             c->size = r.size;
             set_limit(c);
-        } else if (r.said == SAID_BEGINS) {
+        } else if (r.said == SAID_BEGINS || r.said == SAID_HALF) {
             c->now = r.one;
+            c->half = r.said == SAID_HALF;
         } else {
             *stop = take(c, &r.one);
             if (r.said == SAID_UNSOUND)
@@ -295,6 +327,7 @@ hf_status hf_dev_campaign_run(const hf_dev_campaign *campaign, hf_dev_campaign_s
                               char *why, size_t why_bytes) {
     struct campaign c = {.asked = campaign,
                          .next = campaign->shards > 1 ? campaign->shard : 0,
+                         .died = -1,
                          .why = why,
                          .why_bytes = why_bytes};
     bool ended = false;
