@@ -64,6 +64,7 @@ struct guard_suspect {
     uint32_t fault; /* enum hf_fault */
     int32_t lane;   /* place in its tile */
     int moved;      /* in the pack of moved centroids */
+    int32_t words;  /* sum of its words */
     int32_t arg;
     float best, next, z;
 };
@@ -74,7 +75,7 @@ struct guard_block {
     float *most;      /* [2, capacity] largest score of even and of odd columns */
     uint32_t *listed; /* [open rows] sums of the candidates listed */
     int again;        /* the centroids were packed again for this pass */
-    int32_t *group;   /* [capacity] first slot of the group with the largest score */
+    int32_t *place;   /* [capacity] -1 - place of the largest score */
     int replay;       /* rows are computed again: suspect none */
     int64_t at;       /* bucket of the labels in these sums */
     uint64_t sum;     /* of single rows, */

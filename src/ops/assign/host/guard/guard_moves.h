@@ -10,6 +10,7 @@
 #include "ops/assign/host/exact.h"
 #include "ops/assign/host/gather.h"
 #include "ops/assign/host/guard/guard_labels.h"
+#include "ops/assign/host/strike.h"
 #include <float.h>
 #include <math.h>
 
@@ -243,6 +244,20 @@ static void guard_forget_bounds(const struct job *job, int64_t i) {
     }
 }
 
+/* Store the right label of a row where a wrong one stands: first as it was stored, which tells how
+ * the fault behaves, and then so that it stays right. */
+static enum hf_behaviour guard_store(const struct job *job, int64_t row, int32_t right) {
+    volatile int32_t *label = job->a->labels + row;
+    const int32_t had = *label;
+    *label = right;
+    STRIKE_ONE(LABEL, row, -1, job->a->labels + row, &had);
+    const int32_t stands = *label;
+    *label = right;
+    return stands == right ? HF_BEHAVIOUR_TRANSIENT
+           : stands == had ? HF_BEHAVIOUR_PERMANENT
+                           : HF_BEHAVIOUR_INTERMITTENT;
+}
+
 /* A move that float64 does not confirm. Returns whether the row moves all the same, maybe to
  * another cluster. */
 static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct move *m) {
@@ -256,9 +271,11 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     /* if one of both is right, it is what was added to the sum of labels */
     if (right != m->to && right != labels[m->row])
         guard_correct_label(job, w, m->row, m->to, right);
-    labels[m->row] = right;
+    /* the store may be what is wrong: else what was decided, and there is nothing to repeat */
+    const enum hf_behaviour stored = guard_store(job, m->row, right);
     guard_forget_bounds(job, m->row);
-    guard_tell(job, w, HF_FAULT_MOVES, m->row, m->to, HF_BEHAVIOUR_UNKNOWN);
+    guard_tell(job, w, HF_FAULT_MOVES, m->row, m->to,
+               right == m->to ? stored : HF_BEHAVIOUR_UNKNOWN);
     m->to = right;
     w->stats.changed -= right == m->from;
     return right != m->from;

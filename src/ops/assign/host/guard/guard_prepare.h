@@ -71,7 +71,7 @@ static void guard_carve_worker(hf_carve *carve, const struct job *job, struct wo
         return;
     w->guard.z = hf_carve_take(carve, rows * GUARD_TESTS);
     w->guard.most = hf_carve_take(carve, rows * 2);
-    w->guard.group = hf_carve_take(carve, rows);
+    w->guard.place = hf_carve_take(carve, rows);
 }
 
 #if TILE_HAS_GUARD

@@ -42,7 +42,7 @@ static void guard_clear(const struct guard_sweep *s) {
             vf_store(guard_z(w, q, slot), vf_set1(tested ? s->p->check.begin[q] : 0));
         vf_store(w->guard.most + slot, low);
         vf_store(w->guard.most + w->block.capacity + slot, low);
-        vi_store(w->guard.group + slot, vi_set1(0));
+        vi_store(w->guard.place + slot, vi_set1(-1));
     }
 }
 
@@ -74,17 +74,13 @@ ALWAYS_INLINE void guard_keep(struct worker *w, int slot, const vf f[TILE_K]) {
     vf_store(odd, b);
 }
 
-/* The largest score so far. */
-ALWAYS_INLINE vf guard_most(const struct worker *w, int slot) {
-    const float *even = w->guard.most + slot;
-    return vf_max(vf_load(even), vf_load(even + w->block.capacity));
-}
-
-/* Note the group, whose first slot is k, for rows whose largest score it raised. */
-ALWAYS_INLINE void guard_keep_group(struct worker *w, int slot, int64_t k, vf before) {
-    int32_t *group = w->guard.group + slot;
-    const vm raised = vf_lt(before, guard_most(w, slot));
-    vi_store(group, vi_select(raised, vi_set1((int32_t)k), vi_load(group)));
+/* best_add() with a second index, kept apart as -1 - k. */
+ALWAYS_INLINE void guard_best_add(struct best_two *p, vi *again, vf score, int32_t k) {
+    const vm better = vf_lt(p->best, score);
+    p->next = vf_max(p->next, vf_min(p->best, score));
+    p->best = vf_max(p->best, score);
+    p->arg = vi_select(better, vi_set1(k), p->arg);
+    *again = vi_select(better, vi_set1(-1 - k), *again);
 }
 
 /* A score in a group where some slots are no centroids. */
@@ -115,6 +111,7 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
     const int mixed = s->p->check.mixed[g];
     const int tested = guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS);
     struct best_two a = best_load(&w->block, slot);
+    vi again = vi_load(w->guard.place + slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
         if (mixed && s->p->check.role[k + t] >= GUARD_CHECK)
@@ -122,15 +119,15 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
         if (s->collect)
             candidates_add(w, s->p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
         else
-            best_add(&a, f[t], (int32_t)(k + t));
+            guard_best_add(&a, &again, f[t], (int32_t)(k + t));
     }
     if (!s->collect) {
         best_store(&w->block, slot, &a);
+        vi_store(w->guard.place + slot, again);
         STRIKE_BEST(w, slot, g);
     }
     if (!tested)
         return;
-    const vf before = guard_most(w, slot);
     if (!mixed) {
         guard_add(w, q, slot, f);
         if (!s->collect)
@@ -140,8 +137,6 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
         for (int t = 0; t < TILE_K; t++)
             guard_add_one(s, q, slot, k + t, f[t]);
     }
-    if (!s->collect)
-        guard_keep_group(w, slot, k, before);
 }
 
 /* The threshold of the row test for VW rows. */
@@ -182,16 +177,15 @@ ALWAYS_INLINE uint32_t guard_wrong_best(const struct guard_sweep *s, int slot) {
            (uint32_t)((1u << VW) - 1);
 }
 
-/* Bits of the rows whose best is no centroid of the pack, not of the group that raised the largest
- * score last, or in an odd place although the largest score of even ones is larger, or the other
- * way round. */
+/* Bits of the rows whose best is no centroid of the pack, not the one that was kept apart, or in an
+ * odd place although the largest score of even ones is larger, or the other way round. */
 ALWAYS_INLINE uint32_t guard_wrong_index(const struct guard_sweep *s, int slot) {
     const vi arg = vi_load(s->w->block.arg + slot);
     const vf even = vf_load(s->w->guard.most + slot);
     const vf odd = vf_load(s->w->guard.most + s->w->block.capacity + slot);
     const uint32_t is_odd = vi_odd(arg);
-    const vi place = vi_sub(arg, vi_load(s->w->guard.group + slot));
-    const uint32_t outside = vi_beyond(arg, (int32_t)s->p->count) | vi_beyond(place, TILE_K);
+    const vi other = vi_sub(vi_set1(-1), vi_load(s->w->guard.place + slot));
+    const uint32_t outside = vi_beyond(arg, (int32_t)s->p->count) | vi_differ(arg, other);
     return outside | (is_odd & vm_bits(vf_lt(odd, even))) | (~is_odd & vm_bits(vf_lt(even, odd)));
 }
 
@@ -224,6 +218,7 @@ static NOINLINE void guard_suspect(const struct guard_sweep *s, int slot, uint32
                                        .fault = fault,
                                        .lane = at % TILE_ROWS,
                                        .moved = s->p != &s->job->all,
+                                       .words = guard_words_of(s->job, b, at),
                                        .arg = b->arg[at],
                                        .best = b->best[at],
                                        .next = b->next[at],

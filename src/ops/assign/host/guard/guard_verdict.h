@@ -73,11 +73,17 @@ static enum hf_behaviour guard_behaviour(const struct guard_sweep *s,
     const int first = at - at % VW;
     const uint32_t bit = 1u << (at % VW);
     const float z = guard_worst(s, at);
+    *rounding = 0;
+    if (from->fault == HF_FAULT_OPERAND) {
+        if (!(guard_wrong_words(s->job, b, first) & bit))
+            return HF_BEHAVIOUR_TRANSIENT;
+        return guard_words_of(s->job, b, at) == from->words ? HF_BEHAVIOUR_PERMANENT
+                                                            : HF_BEHAVIOUR_INTERMITTENT;
+    }
     const int rows = (guard_beyond(s, first) & bit) != 0;
     const int best = ((guard_wrong_best(s, first) | guard_wrong_index(s, first)) & bit) != 0;
     const int same = guard_same_bits(z, from->z) && guard_same_bits(b->best[at], from->best) &&
                      guard_same_bits(b->next[at], from->next) && b->arg[at] == from->arg;
-    *rounding = 0;
     if (!rows && !best)
         return HF_BEHAVIOUR_TRANSIENT;
     if (!same)
@@ -157,8 +163,8 @@ static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, 
         const int32_t right = guard_nearest(job, w, i);
         const uint64_t stored = guard_term(i, right) - guard_term(i, had);
         if (lacks == stored && right != had) {
-            labels[i] = right;
-            guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
+            const enum hf_behaviour behaviour = guard_store(job, i, right);
+            guard_tell(job, w, HF_FAULT_OPEN, i, had, behaviour);
             return;
         }
         if (lacks + guard_term(i, had) != 0 && lacks != guard_term(i, had))

@@ -31,6 +31,15 @@ static inline void guard_note_words(const struct job *job, struct block *b, int 
         vi_store(b->word + slot, guard_sum_words(job, b, slot));
 }
 
+/* The sum of one row's words as it is now; 0 where none is taken. */
+static inline int32_t guard_words_of(const struct job *job, const struct block *b, int slot) {
+    int32_t sum[VW];
+    if (!job->guard.words)
+        return 0;
+    vi_store(sum, guard_sum_words(job, b, slot - slot % VW));
+    return sum[slot % VW];
+}
+
 /* Bits of the rows whose words are not those that were packed. */
 static inline uint32_t guard_wrong_words(const struct job *job, const struct block *b, int slot) {
     return vi_differ(guard_sum_words(job, b, slot), vi_load(b->word + slot));
