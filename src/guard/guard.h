@@ -53,6 +53,10 @@ uint64_t hf_guard_sign(const void *data, size_t bytes);
 /* The same by the threads of the pool, which may be NULL. */
 uint64_t hf_guard_sign_by(hf_pool *pool, const void *data, size_t bytes);
 
+/* The same over rows first, first + 1, ... of the data, such that parts of them add up to the
+ * signature of all. What does not fill a word at the end of a row counts as a word. */
+uint64_t hf_guard_sign_rows(hf_pool *pool, const hf_array *x, int64_t first);
+
 /* Work that gives the same bits each time. */
 struct hf_repeated {
     enum hf_fault fault;                    /* the check */

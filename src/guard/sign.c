@@ -2,17 +2,25 @@
  * Signatures of memory. Each iteration signs the centroids some times and the bounds of all rows
  * twice, so AVX2 does it where the CPU has it. */
 #include "base/cpuid.h"
+#include "base/dtype.h"
 #include "base/parallel.h"
+#include "core/array.h"
 #include "device/slot.h"
 #include "guard/guard.h"
+#include <string.h>
 
 #define GRAIN 65536               /* words that one worker signs */
 #define STEP UINT32_C(2654435769) /* 2^32 / golden ratio: neighbours get very different factors */
 
-static uint64_t sign_plain(const uint32_t *word, int64_t begin, int64_t end) {
+/* Words [begin, end), word[0] being that of number `begin`; at any address. */
+static uint64_t sign_plain(const void *word, int64_t begin, int64_t end) {
+    const char *at = word;
     uint64_t sum = 0;
-    for (int64_t i = begin; i < end; i++)
-        sum += (uint64_t)word[i] * (((uint32_t)i * STEP) | 1);
+    for (int64_t i = begin; i < end; i++, at += sizeof(uint32_t)) {
+        uint32_t bits;
+        memcpy(&bits, at, sizeof bits);
+        sum += (uint64_t)bits * (((uint32_t)i * STEP) | 1);
+    }
     return sum;
 }
 
@@ -31,7 +39,8 @@ AVX2 static inline __m256i add_terms(__m256i sum, __m256i word, __m256i place) {
     return _mm256_add_epi64(sum, _mm256_add_epi64(even, odd));
 }
 
-AVX2 static uint64_t sign_avx2(const uint32_t *word, int64_t begin, int64_t end) {
+AVX2 static uint64_t sign_avx2(const void *word, int64_t begin, int64_t end) {
+    const __m256i *at = word;
     uint32_t first[LANES];
     uint64_t each[4];
     for (uint32_t i = 0; i < LANES; i++)
@@ -41,21 +50,21 @@ AVX2 static uint64_t sign_avx2(const uint32_t *word, int64_t begin, int64_t end)
     __m256i sum = _mm256_setzero_si256();
     __m256i other = sum;
     int64_t i = begin;
-    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+    for (; i + 2 * LANES <= end; i += 2 * LANES, at += 2) {
         const __m256i next = _mm256_add_epi32(place, on);
-        sum = add_terms(sum, _mm256_loadu_si256((const void *)(word + i)), place);
-        other = add_terms(other, _mm256_loadu_si256((const void *)(word + i + LANES)), next);
+        sum = add_terms(sum, _mm256_loadu_si256(at), place);
+        other = add_terms(other, _mm256_loadu_si256(at + 1), next);
         place = _mm256_add_epi32(next, on);
     }
     _mm256_storeu_si256((void *)each, _mm256_add_epi64(sum, other));
-    return each[0] + each[1] + each[2] + each[3] + sign_plain(word, i, end);
+    return each[0] + each[1] + each[2] + each[3] + sign_plain(at, i, end);
 }
 
-static uint64_t sign_words(const uint32_t *word, int64_t begin, int64_t end) {
+static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
     return hf_cpu_has_avx2() ? sign_avx2(word, begin, end) : sign_plain(word, begin, end);
 }
 #else
-static uint64_t sign_words(const uint32_t *word, int64_t begin, int64_t end) {
+static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
     return sign_plain(word, begin, end);
 }
 #endif
@@ -72,11 +81,50 @@ struct signing {
 static void sign_range(void *user, int worker, int64_t begin, int64_t end) {
     struct signing *s = user;
     (void)worker;
-    hf_slot_add(&s->sum, sign_words(s->word, begin, end));
+    hf_slot_add(&s->sum, sign_words(s->word + begin, begin, end));
 }
 
 uint64_t hf_guard_sign_by(hf_pool *pool, const void *data, size_t bytes) {
     struct signing s = {.word = data};
     hf_parallel_for(pool, (int64_t)(bytes / sizeof(uint32_t)), GRAIN, sign_range, &s);
+    return s.sum;
+}
+
+struct signing_rows {
+    const hf_array *x;
+    int64_t first, words; /* of a row, the last of them filled up */
+    size_t bytes, stride;
+    uint64_t sum;
+};
+
+static void sign_row_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct signing_rows *s = user;
+    const char *row = (const char *)s->x->data + (size_t)begin * s->stride;
+    const size_t full = s->bytes / sizeof(uint32_t) * sizeof(uint32_t);
+    uint64_t sum = 0;
+    (void)worker;
+    if (full == s->bytes && s->stride == s->bytes) { /* one row goes on where the last one ended */
+        sum = sign_words(row, (s->first + begin) * s->words, (s->first + end) * s->words);
+        begin = end;
+    }
+    for (int64_t i = begin; i < end; i++, row += s->stride) {
+        const int64_t at = (s->first + i) * s->words;
+        uint32_t rest = 0;
+        memcpy(&rest, row + full, s->bytes - full);
+        sum += sign_words(row, at, at + (int64_t)(full / sizeof rest));
+        sum += full < s->bytes ? sign_words(&rest, at + s->words - 1, at + s->words) : 0;
+    }
+    hf_slot_add(&s->sum, sum);
+}
+
+uint64_t hf_guard_sign_rows(hf_pool *pool, const hf_array *x, int64_t first) {
+    const size_t size = hf_dtype_bytes(x->dtype);
+    const size_t bytes = (size_t)x->cols * size;
+    struct signing_rows s = {.x = x,
+                             .first = first,
+                             .words = (int64_t)((bytes + 3) / sizeof(uint32_t)),
+                             .bytes = bytes,
+                             .stride = (size_t)hf_array_stride(x) * size};
+    hf_parallel_for(pool, x->rows, 1 + GRAIN / s.words, sign_row_range, &s);
     return s.sum;
 }

@@ -90,6 +90,9 @@ struct hf_centers {
 struct hf_ledger {
     void *block;                    /* owns the rest; NULL: there is none */
     uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
+    uint64_t rows;                  /* signature of the rows when they were first read, */
+    bool rows_signed;               /* if they were signed, */
+    uint64_t rows_now;              /* and what it is in this pass, so far */
     uint64_t *hash;                 /* [n] by op rowhash */
     bool hashed;                    /* they are there, */
     bool proven;                    /* and the sums have agreed with them: */

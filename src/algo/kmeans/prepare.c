@@ -56,8 +56,7 @@ static hf_status fetch_bad(struct hf_scan *s, int64_t rows) {
 static hf_status range_chunk(void *job, const hf_array *chunk, int64_t first) {
     struct hf_scan *s = job;
     const int64_t before = s->bad_rows;
-    s->range.x = *chunk;
-    HF_TRY(hf_run(s->fit->problem.ctx, HF_OP_RANGE, &s->range));
+    HF_TRY(hf_scan_ranges(s, chunk, first));
     if (s->bad_rows == before)
         return HF_OK;
     HF_TRY(fetch_bad(s, chunk->rows));
@@ -105,7 +104,12 @@ static hf_status scan_range(struct hf_scan *s) {
                                       .row_bad = s->bad,
                                       .bad_rows = &s->bad_rows,
                                       .sums = s->whole_sums};
+    if (s->whole_sums)
+        memset(s->whole_sums, 0, (size_t)problem->d * 2 * sizeof(double));
+    s->dropped = s->bad_rows = 0;
+    hf_scan_begin_ranges(s);
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, range_chunk, s));
+    HF_TRY(hf_scan_compare_ranges(s));
     problem->n = problem->n_all - s->dropped;
     if (problem->n < 1)
         return hf_ctx_fail(problem->ctx, HF_E_DATA,
@@ -409,6 +413,7 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
         s->sum_square = s->sum ? s->sum + 2 * problem->d : NULL;
         s->whole_sums =
             !sums ? NULL : hf_carve_take(&carve, (size_t)problem->d * 2 * sizeof(double));
+        hf_scan_carve_again(s, &carve, chunk);
         s->middle = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
         s->mult = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
         s->mult_square = hf_carve_take(&carve, (size_t)problem->d * sizeof(double));
@@ -424,8 +429,6 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     (void)hf_ctx_hold(problem->ctx, carve.used + 2 * (uint64_t)chunk +
                                         (uint64_t)problem->d * HF_COLUMN_ARRAYS * sizeof(double));
     memset(s->zeros, 0, zeros);
-    if (s->whole_sums)
-        memset(s->whole_sums, 0, (size_t)problem->d * 2 * sizeof(double));
     s->bad = hf_ctx_alloc(problem->ctx, (size_t)chunk);
     if (!s->bad)
         return hf_ctx_fail(problem->ctx, HF_E_NOMEM,
@@ -473,7 +476,7 @@ hf_status hf_scan_conclude(struct hf_scan *s) {
 
 static hf_status scan(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;
-    HF_TRY(scan_range(s));
+    HF_TRY(hf_scan_attempts(s, scan_range));
     HF_TRY(leave_out(fit, s->dropped));
     HF_TRY(hf_scan_check(fit));
     HF_TRY(scan_moments(s));

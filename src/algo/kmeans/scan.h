@@ -10,6 +10,9 @@
 struct hf_scan {
     struct hf_fit *fit;
     struct hf_range_args range;
+    struct hf_range_args again; /* the same by another kernel; min NULL: there is no such check */
+    bool whole_again;
+    int64_t bad_rows_again;
     uint8_t *bad;      /* [panel_rows or fewer] the device's memory */
     uint8_t *bad_copy; /* the same where the host can read it; NULL until it is wanted */
     int64_t bad_rows;
@@ -39,6 +42,17 @@ void hf_scan_take_moments(const struct hf_scan *s);
 void hf_scan_center(const struct hf_scan *s);
 /* All that depends on ranges, moments and the bulk of the rows. */
 hf_status hf_scan_conclude(struct hf_scan *s);
+/* ---- prepare_twice.c: protection of the first pass */
+/* Memory of the check; chunk: most rows of a panel. */
+void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk);
+/* Before the first panel, */
+void hf_scan_begin_ranges(struct hf_scan *s);
+/* the ranges of a panel, whose rows are signed, */
+hf_status hf_scan_ranges(struct hf_scan *s, const hf_array *panel, int64_t first);
+/* and after the last one. HF_E_CORRUPT: they came out twice differently. */
+hf_status hf_scan_compare_ranges(struct hf_scan *s);
+/* Make the pass until it succeeds, three times at most, where the scheme is to correct. */
+hf_status hf_scan_attempts(struct hf_scan *s, hf_status (*pass)(struct hf_scan *s));
 /* ---- prepare_square.c */
 /* |x - shift|^2 of a chunk's rows, with weights [rows] (NULL means 1) added to *sum, and to squares
  * [rows] (NULL: not wanted). */

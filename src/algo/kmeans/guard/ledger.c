@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "core/array.h"
 #include "guard/guard.h"
 #include "ops/rowhash/rowhash.h"
 #include <stdatomic.h>
@@ -102,17 +103,27 @@ void hf_ledger_clear(struct hf_fit *fit) {
 }
 
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
-    const struct hf_ledger *l = &fit->ledger;
+    struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
     if (!l->block || l->hashed)
         return HF_OK;
-    const struct hf_rowhash_args args = {
-        .x = *panel,
-        .metric = fit->problem.opts.metric,
-        .weights = fit->weights.scaled ? fit->weights.scaled + first : NULL,
-        .sums = &fit->centers.sums,
-        .factor = l->factor,
-        .hash = l->hash + first};
-    return hf_rowhash(fit->problem.ctx, &args);
+    if (first == 0)
+        l->rows_now = 0;
+    const int64_t most = hf_cached_rows(ctx, panel);
+    for (int64_t at = 0; at < panel->rows; at += most) {
+        const int64_t row = first + at;
+        const struct hf_rowhash_args args = {
+            .x = hf_array_slice(panel, at, hf_min64(most, panel->rows - at)),
+            .metric = fit->problem.opts.metric,
+            .weights = fit->weights.scaled ? fit->weights.scaled + row : NULL,
+            .sums = &fit->centers.sums,
+            .factor = l->factor,
+            .hash = l->hash + row};
+        if (l->rows_signed)
+            l->rows_now += hf_guard_sign_rows(hf_ctx_pool(ctx), &args.x, row);
+        HF_TRY(hf_rowhash(ctx, &args));
+    }
+    return HF_OK;
 }
 
 hf_status hf_ledger_hashed(struct hf_fit *fit) {
@@ -121,8 +132,9 @@ hf_status hf_ledger_hashed(struct hf_fit *fit) {
     if (!l->block || l->hashed)
         return HF_OK;
     const uint64_t sign = hf_guard_sign(l->hash, (size_t)problem->n * sizeof *l->hash);
-    l->hashed = !l->proven || sign == l->sign;
-    if (l->proven && sign != l->sign) {
+    const bool changed = l->rows_signed && l->rows_now != l->rows;
+    l->hashed = !changed && (!l->proven || sign == l->sign);
+    if (!l->hashed) {
         hf_guard_found(problem->ctx, HF_FAULT_SUMS, -1, -1);
         return hf_ctx_fail(problem->ctx, HF_E_CORRUPT, "rows are not what they were: %s",
                            hf_suspects(problem));

@@ -18,8 +18,8 @@ void hf_ledger_close(struct hf_ledger *ledger);
 void hf_ledger_clear(struct hf_fit *fit);
 /* While rows are at hand: their hashes, if they are not there yet. */
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first);
-/* All rows have been at hand. HF_E_CORRUPT: hashes that were computed again are others, so the rows
- * have changed. */
+/* All rows have been at hand. HF_E_CORRUPT: they are not those that were read first, or hashes that
+ * were computed again are others. */
 hf_status hf_ledger_hashed(struct hf_fit *fit);
 /* The labels of the host are new: book the rows that moved, then compare labels, count of changes
  * (unless -1) and sizes. HF_E_CORRUPT */

@@ -3,7 +3,11 @@
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "core/kernel.h"
+#include "base/dtype.h"
+#include "base/mem.h"
 #include <string.h>
+
+#define CACHED_BYTES (INT64_C(512) << 10) /* of rows, for each worker */
 
 void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]) {
     const struct hf_kernel *kernel = problem->ctx->last_kernel[op];
@@ -38,4 +42,10 @@ const char *hf_suspects(const struct hf_fit_problem *problem) {
                  "computes wrongly"
                : "the rows in memory were changed meanwhile, or the machine or a kernel "
                  "computes wrongly";
+}
+
+int64_t hf_cached_rows(const hf_context *ctx, const hf_array *x) {
+    const int64_t row = x->cols * (int64_t)hf_dtype_bytes(x->dtype);
+    return hf_ctx_is_host(ctx) ? hf_min64(x->rows, 1 + CACHED_BYTES * ctx->props.workers / row)
+                               : x->rows;
 }

@@ -15,4 +15,8 @@ const char *hf_suspects(const struct hf_fit_problem *problem);
 /* Record which kernel last served an op, unless one is recorded. */
 void hf_note_kernel(const struct hf_fit_problem *problem, int op, char name[64]);
 
+/* Rows of x that stay in the caches of all workers until a second pass has read them; all of them
+ * where the device is not the host. */
+int64_t hf_cached_rows(const hf_context *ctx, const hf_array *x);
+
 #endif

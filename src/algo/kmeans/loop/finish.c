@@ -15,8 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SLICE_BYTES (INT64_C(512) << 10) /* of rows, for each worker, */
-#define SLICE_SUMS 4                     /* and at least so many times the sums */
+#define SLICE_CLUSTERS 8 /* at least so many rows for each */
 
 struct finish {
     struct hf_fit *fit;
@@ -108,16 +107,11 @@ static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t f
     return f->twice ? measure_again(f, &args) : HF_OK;
 }
 
-/* Rows that stay in the caches until all passes have read them, but not so few that what each call
- * does for the clusters counts. */
+/* Rows that are in the caches for all passes, but not so few that what each call does for the
+ * clusters counts. */
 static int64_t slice_rows(const struct hf_fit *fit, const hf_array *panel) {
-    const struct hf_context *ctx = fit->problem.ctx;
-    const int64_t row = panel->cols * (int64_t)hf_dtype_bytes(panel->dtype);
-    const int64_t cached = SLICE_BYTES * ctx->props.workers;
-    const int64_t sums = SLICE_SUMS * fit->problem.k * fit->problem.d * (int64_t)sizeof(int64_t);
-    if (!hf_ctx_is_host(ctx))
-        return panel->rows;
-    return 1 + (cached > sums ? cached : sums) / row;
+    const int64_t cached = hf_cached_rows(fit->problem.ctx, panel);
+    return cached > SLICE_CLUSTERS * fit->problem.k ? cached : SLICE_CLUSTERS * fit->problem.k;
 }
 
 /* Where the ledger looks on, the rows are added last: they must still be what the others read. */
@@ -195,7 +189,7 @@ static hf_status check_inertia(const struct finish *f) {
     if (!f->twice)
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_INERTIA, f->fit->problem.n);
-    if (hf_guard_sign(&first, sizeof first) == hf_guard_sign(&second, sizeof second))
+    if (memcmp(&f->sum, &f->second, sizeof f->sum) == 0) /* before they are rounded */
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_INERTIA, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
