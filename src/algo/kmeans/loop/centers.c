@@ -98,7 +98,17 @@ hf_status hf_centers_moves(struct hf_fit *fit, double *square, double *shift) {
     args.given = true;
     args.moved = square;
     args.shift = shift;
-    return run_means(fit, &args);
+    const size_t bytes =
+        (size_t)(fit->problem.k * fit->problem.d) * hf_dtype_bytes(fit->problem.center_type);
+    const bool signs = fit->ledger.block && hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE);
+    const uint64_t before = signs ? hf_guard_sign(args.next, bytes) : 0;
+    HF_TRY(run_means(fit, &args));
+    if (!signs || hf_guard_sign(args.next, bytes) == before)
+        return HF_OK;
+    hf_guard_found(fit->problem.ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(fit->problem.ctx, HF_E_CORRUPT,
+                       "the new centroids changed in memory before they were used: the machine or "
+                       "a program writes where it must not");
 }
 
 hf_status hf_centers_inertia(struct hf_fit *fit, double *inertia) {

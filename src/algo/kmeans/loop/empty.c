@@ -9,6 +9,7 @@
 #include "algo/kmeans/prepare.h"
 #include "base/mem.h"
 #include "base/dtype.h"
+#include "guard/guard.h"
 #include "ops/inertia/inertia.h"
 #include "ops/reference.h"
 #include <math.h>
@@ -65,6 +66,28 @@ static double at_center(const struct hf_fit_problem *problem) {
     return relative * relative + (double)(problem->d + 16) * 0x1p-51;
 }
 
+/* Distances of a panel's rows, which have the same bits each time. */
+struct measuring {
+    struct hf_fit *fit;
+    const struct hf_inertia_args *args;
+};
+
+static hf_status run_distances(void *user, int turn) {
+    const struct measuring *m = user;
+    hf_context *ctx = m->fit->problem.ctx;
+    if (turn % 2 == 0)
+        return hf_inertia(ctx, m->args);
+    return hf_run_kernel(
+        ctx, HF_OP_INERTIA,
+        hf_guard_twin(ctx, HF_OP_INERTIA, ctx->last_kernel[HF_OP_INERTIA], m->args), m->args);
+}
+
+static uint64_t sign_distances(const void *user) {
+    const struct measuring *m = user;
+    return hf_guard_sign_by(hf_ctx_pool(m->fit->problem.ctx), m->args->distances,
+                            (size_t)m->args->x.rows * sizeof(double));
+}
+
 /* Distances of a panel's rows to their centroids into fit->work.panel_distances; -INFINITY: the row
  * does not weigh, has no direction, or is at its centroid. */
 static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t first) {
@@ -78,7 +101,15 @@ static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t firs
                                          .labels = fit->labels.host + first,
                                          .distances = distance,
                                          .sum = &ignored};
-    HF_TRY(hf_inertia(fit->problem.ctx, &args));
+    struct measuring m = {fit, &args};
+    const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,
+                                     .run = run_distances,
+                                     .sign = sign_distances,
+                                     .what = "the distances of rows to their centroids"};
+    if (hf_ctx_is_host(fit->problem.ctx))
+        HF_TRY(hf_guard_repeat(fit->problem.ctx, &work, &m));
+    else
+        HF_TRY(hf_inertia(fit->problem.ctx, &args));
     for (int64_t i = 0; i < panel->rows; i++)
         if (!(distance[i] > at) || (pull && pull[first + i] == 0))
             distance[i] = -INFINITY;
