@@ -4,6 +4,7 @@ devices, caches and memory. Skipped where there is no platform."""
 import glob
 import os
 import random
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
@@ -89,6 +90,20 @@ def no_platform():
 
 
 @test
+def less_than_others_have():
+    """Without 64-bit atomics or a fused multiply-add results are the same; without float64 a device is refused."""
+    need_device()
+    cpu, cl = scratch("cpu"), scratch("cl")
+    args = [DIGITS, "-k", 12, "--max-iter", 3]
+    fit(*args, "--device", "cpu", out=cpu)
+    fit(*args, "--device", "opencl", out=cl, env={"HF_OPENCL_WITHOUT": "atomics64,fma"})
+    same_files(cpu, cl)
+    for word, words in (("fp64", "it lacks float64"), ("atomics64,denormals", "it lacks denormals in float32")):
+        result = holdfast("kmeans", *args, "--device", "opencl", code=RESOURCES, env={"HF_OPENCL_WITHOUT": word})
+        check(words in result.err, result)
+
+
+@test
 def library_by_name():
     """A driver's own library serves without a loader; what is neither is named."""
     need_device()
@@ -111,6 +126,49 @@ def what_devices_have():
     text = need_device()["text"]
     for word in ("units", "GiB", "fp64", "64-bit atomics", "sub-groups", "matrix"):
         check(word in text, text)
+
+
+def failing_driver():
+    """PoCL as a driver that fails when it is told to."""
+    need_device()
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support", "failing_opencl.c")
+    library = scratch("failing.so")
+    done = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-o", library, source, "-ldl"])
+    if done.returncode != 0:
+        raise Skip("no C compiler")
+    text = [d["text"] for d in loads(holdfast("info", "--json", env={"HF_OPENCL_LIBRARY": library}).out)["devices"]
+            if d["name"] == "opencl:0"][0]
+    if "Portable" not in text:
+        raise Skip(f"libpocl.so.2 cannot be used by itself: {text}")
+    return library
+
+
+@test
+def a_device_that_is_lost():
+    """In the middle of a fit: the error says so, and the last checkpoint goes on elsewhere."""
+    library = failing_driver()
+    args = [SIFT, "-k", 10, "--tol", 0, "--max-iter", 8]
+    whole, end, checkpoint = scratch("whole"), scratch("end"), scratch("lost.hfc")
+    fit(*args, "--device", "cpu", out=whole)
+    for at in (1, 40, 100):
+        result = holdfast("kmeans", *args, "--device", "opencl", "--checkpoint", checkpoint, "--every", 1,
+                          code=FAILED, env={"HF_OPENCL_LIBRARY": library, "LOSE_AT": str(at)})
+        check("CL_OUT_OF_RESOURCES" in result.err, result)
+    check(os.path.exists(checkpoint), "no checkpoint is left")
+    fit(*args, "--device", "cpu", "--resume", checkpoint, out=end)
+    same_files(whole, end)
+
+
+@test
+def a_driver_that_dies():
+    """Twice over the same program; the third process refuses it instead of dying."""
+    library = failing_driver()
+    cache = scratch("dead")
+    env = {"HF_OPENCL_LIBRARY": library, "HF_OPENCL_CACHE": cache, "CRASH_AT": "1"}
+    args = ["kmeans", DIGITS, "-k", 3, "--max-iter", 2, "--device", "opencl"]
+    for code in (-6, -6, FAILED):
+        result = holdfast(*args, code=code, env=env)
+    check("crashed twice" in result.err, result)
 
 
 def label(cache, out, code=0, **env):

@@ -90,10 +90,20 @@ static bool has(const char *extensions, const char *name) {
     return false;
 }
 
+/* HF_OPENCL_WITHOUT: words between commas of what devices shall seem not to have, for tests. */
+static bool without(const char *word) {
+    const char *at = getenv("HF_OPENCL_WITHOUT");
+    const size_t len = strlen(word);
+    for (; at != NULL && *at != '\0'; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == len && memcmp(at, word, len) == 0)
+            return true;
+    return false;
+}
+
 static void read_extensions(struct hf_cl_info *info) {
     char text[TEXT];
     text_of(info->device, HF_CL_DEVICE_EXTENSIONS, text, sizeof text);
-    info->atomics64 = has(text, "cl_khr_int64_base_atomics");
+    info->atomics64 = has(text, "cl_khr_int64_base_atomics") && !without("atomics64");
     info->sub_groups = has(text, "cl_khr_subgroups") || has(text, "cl_intel_subgroups");
     info->dot8 = has(text, "cl_khr_integer_dot_product");
     info->matrix = has(text, "cl_intel_subgroup_matrix_multiply_accumulate");
@@ -136,9 +146,10 @@ static void describe(struct hf_cl_info *info) {
         HF_CL_SUCCESS)
         info->group_most = group;
     const hf_cl_ulong single = number_of(d, HF_CL_DEVICE_SINGLE_FP_CONFIG, 8);
-    info->fp64 = (number_of(d, HF_CL_DEVICE_DOUBLE_FP_CONFIG, 8) & ieee) == ieee;
-    info->denormals = (single & HF_CL_FP_DENORM) != 0;
-    info->fma = (single & HF_CL_FP_FMA) != 0;
+    info->fp64 =
+        (number_of(d, HF_CL_DEVICE_DOUBLE_FP_CONFIG, 8) & ieee) == ieee && !without("fp64");
+    info->denormals = (single & HF_CL_FP_DENORM) != 0 && !without("denormals");
+    info->fma = (single & HF_CL_FP_FMA) != 0 && !without("fma");
     read_extensions(info);
     judge(info);
 }
