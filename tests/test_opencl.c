@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -204,6 +205,16 @@ static void other_options(void **state) {
     }
 }
 
+/* The work-items that stand in for a matrix unit multiply as matrix.cl wants it; a source that does
+ * not compile is no unit. On NVIDIA GPUs the unit itself was tried when the device was opened. */
+static void matrix_unit(void **state) {
+    (void)state;
+    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_NONE "+unit_trial"));
+    assert_true(cl->unit || !cl->info->ptx);
+    if (!cl->info->ptx)
+        assert_false(hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial"));
+}
+
 /* What a file keeps comes back for its own key alone. */
 static void kept(void **state) {
     (void)state;
@@ -221,7 +232,8 @@ static void kept(void **state) {
     assert_null(hf_cl_cache_load(path, "key", &bytes));
 }
 
-static void fit_on(const hf_context_opts *opts, int32_t labels[N]) {
+/* Returns how many rows float64 decided in the first iteration. */
+static double fit_on(const hf_context_opts *opts, int32_t labels[N]) {
     static float x[N * D];
     struct hf_rng rng = {9, 0, 0};
     hf_context *own = NULL;
@@ -233,8 +245,10 @@ static void fit_on(const hf_context_opts *opts, int32_t labels[N]) {
     assert_int_equal(hf_context_create(&own, opts), HF_OK);
     assert_int_equal(hf_kmeans_fit(own, &a, &o, &r), HF_OK);
     memcpy(labels, r.labels, N * sizeof *labels);
+    const double rows = (double)r.history[0].rows_float64;
     hf_kmeans_result_clear(&r);
     hf_context_destroy(own);
+    return rows;
 }
 
 /* The caller's context and queue serve, and are still the caller's afterwards. */
@@ -263,12 +277,27 @@ static void lent_queue(void **state) {
     assert_int_equal(cl->api->ReleaseContext(context), HF_CL_SUCCESS);
 }
 
+/* The filter in 16 bits gives the CPU's labels, and by itself: few rows are left to float64. */
+static void matrix_filter(void **state) {
+    (void)state;
+    int32_t want[N], got[N];
+    (void)fit_on(&(hf_context_opts){.device = "cpu"}, want);
+    assert_int_equal(setenv("HF_OPENCL_MATRIX", "1", 1), 0);
+    assert_int_equal(setenv("HF_KERNEL_ASSIGN", "assign_f16_256x64_opencl", 1), 0);
+    const double rows = fit_on(&(hf_context_opts){.device = "opencl"}, got);
+    assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);
+    assert_int_equal(unsetenv("HF_OPENCL_MATRIX"), 0);
+    assert_memory_equal(got, want, sizeof want);
+    assert_true(rows < 0.05 * N);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses),         cmocka_unit_test(too_much_memory),
         cmocka_unit_test(not_on_the_device), cmocka_unit_test(bad_source),
         cmocka_unit_test(other_options),     cmocka_unit_test(kept),
-        cmocka_unit_test(lent_queue),
+        cmocka_unit_test(lent_queue),        cmocka_unit_test(matrix_unit),
+        cmocka_unit_test(matrix_filter),
     };
     if (hf_cl_count(NULL, 0) == 0) {
         char why[200];

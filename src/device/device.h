@@ -28,6 +28,7 @@ struct hf_device_props {
     int sms;     /* its multiprocessors; 0 elsewhere */
     int units;   /* compute units of an OpenCL device; 0 elsewhere */
     bool wide;   /* it is a CPU, where a work-item works on vectors */
+    bool matrix; /* it has a matrix unit that kernels know, or does as if */
 };
 
 /* Rows to copy: `rows` of row_bytes each, whose beginnings lie dst_step and src_step bytes apart.

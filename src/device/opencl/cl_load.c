@@ -107,7 +107,8 @@ static void read_extensions(struct hf_cl_info *info) {
     info->sub_groups = has(text, "cl_khr_subgroups") || has(text, "cl_intel_subgroups");
     info->dot8 = has(text, "cl_khr_integer_dot_product");
     info->matrix = has(text, "cl_intel_subgroup_matrix_multiply_accumulate");
-    info->nvidia = has(text, "cl_nv_device_attribute_query");
+    info->ptx = has(text, "cl_nv_device_attribute_query") &&
+                number_of(info->device, HF_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, 4) >= 8;
 }
 
 static void need(struct hf_cl_info *info, bool there, const char *what) {

@@ -26,7 +26,7 @@ struct hf_cl_info {
     bool sub_groups;   /* cl_khr_subgroups or cl_intel_subgroups */
     bool dot8;         /* cl_khr_integer_dot_product */
     bool matrix;       /* cl_intel_subgroup_matrix_multiply_accumulate */
-    bool nvidia;       /* takes inline PTX */
+    bool ptx;          /* takes inline PTX for matrix units: NVIDIA's, from 8.0 on */
     char missing[160]; /* what kernels need and it has not; "" if it can be used */
 };
 

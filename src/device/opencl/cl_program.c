@@ -13,10 +13,11 @@
 #define OPTIONS 256
 #define KEY 2048
 #define KERNELS 16 /* of a program */
+#define PARTS 6    /* texts of a program: the prelude and the sources */
 
 struct hf_cl_built {
     struct hf_cl_built *next;
-    const char *source;
+    const char *source; /* of the job */
     char options[OPTIONS];
     hf_cl_program program;
     int count;
@@ -26,11 +27,36 @@ struct hf_cl_built {
     } kernel[KERNELS];
 };
 
-static const struct hf_cl_source *source_of(const char *name) {
+/* The texts of a program in their order. */
+struct texts {
+    const char *name; /* of the job: "update", or several with '+' between */
+    int count;
+    const char *text[PARTS];
+    size_t bytes[PARTS];
+    uint32_t crc;
+};
+
+static bool add_text(struct texts *t, const char *name, size_t length) {
     const struct hf_cl_source *s = hf_cl_sources;
-    while (s->name != NULL && strcmp(s->name, name) != 0)
+    while (s->name != NULL && (strncmp(s->name, name, length) != 0 || s->name[length] != '\0'))
         s++;
-    return s->name != NULL ? s : NULL;
+    if (s->name == NULL || t->count == PARTS)
+        return false;
+    t->text[t->count] = s->text;
+    t->bytes[t->count++] = s->bytes;
+    t->crc = hf_crc32c(t->crc, s->text, s->bytes);
+    return true;
+}
+
+static bool find_texts(const char *name, struct texts *t) {
+    *t = (struct texts){.name = name};
+    bool found = add_text(t, HF_CL_PRELUDE, strlen(HF_CL_PRELUDE));
+    for (const char *at = name; found && *at != '\0';) {
+        const size_t length = strcspn(at, "+");
+        found = add_text(t, at, length);
+        at += length + (at[length] == '+');
+    }
+    return found;
 }
 
 static void all_options(const struct hf_opencl *cl, const char *own, char text[OPTIONS]) {
@@ -40,14 +66,15 @@ static void all_options(const struct hf_opencl *cl, const char *own, char text[O
 }
 
 /* All that decides what the compiler makes. */
-static void key_of(const struct hf_opencl *cl, const struct hf_cl_source *source,
-                   const char *options, char key[KEY]) {
-    const struct hf_cl_source *prelude = source_of(HF_CL_PRELUDE);
+static void key_of(const struct hf_opencl *cl, const struct texts *t, const char *options,
+                   char key[KEY]) {
     const struct hf_cl_info *info = cl->info;
-    (void)snprintf(key, KEY, "%s\n%s\n%s\n%s\n%s\n%s\n%zu %08x %zu %08x\n%s\n", HF_VERSION,
-                   info->platform_name, info->name, info->version, info->driver, source->name,
-                   prelude->bytes, (unsigned)hf_crc32c(0, prelude->text, prelude->bytes),
-                   source->bytes, (unsigned)hf_crc32c(0, source->text, source->bytes), options);
+    size_t bytes = 0;
+    for (int i = 0; i < t->count; i++)
+        bytes += t->bytes[i];
+    (void)snprintf(key, KEY, "%s\n%s\n%s\n%s\n%s\n%s\n%zu %08x\n%s\n", HF_VERSION,
+                   info->platform_name, info->name, info->version, info->driver, t->name, bytes,
+                   (unsigned)t->crc, options);
 }
 
 /* The last lines that the compiler wrote are behind the error. */
@@ -111,15 +138,15 @@ static void to_disk(struct hf_opencl *cl, const char *path, const char *key,
     hf_free(binary);
 }
 
-static hf_status from_text(struct hf_opencl *cl, const struct hf_cl_source *source,
-                           const char *options, hf_cl_program *program) {
-    const struct hf_cl_source *prelude = source_of(HF_CL_PRELUDE);
-    const char *text[2] = {prelude->text, source->text};
-    const size_t bytes[2] = {prelude->bytes, source->bytes};
+static hf_status from_text(struct hf_opencl *cl, const struct texts *t, const char *options,
+                           hf_cl_program *program) {
+    const char *text[PARTS];
     hf_cl_int error = HF_CL_SUCCESS;
-    hf_cl_program made = cl->api->CreateProgramWithSource(cl->context, 2, text, bytes, &error);
+    memcpy(text, t->text, sizeof text);
+    hf_cl_program made =
+        cl->api->CreateProgramWithSource(cl->context, (hf_cl_uint)t->count, text, t->bytes, &error);
     HF_TRY(hf_opencl_check(cl, error, "program"));
-    const hf_status status = build(cl, made, options, source->name);
+    const hf_status status = build(cl, made, options, t->name);
     if (status != HF_OK)
         (void)cl->api->ReleaseProgram(made);
     else
@@ -128,22 +155,22 @@ static hf_status from_text(struct hf_opencl *cl, const struct hf_cl_source *sour
 }
 
 /* The note is there while the driver compiles, which may crash. */
-static hf_status compile(struct hf_opencl *cl, const struct hf_cl_source *source,
-                         const char *options, hf_cl_program *program) {
+static hf_status compile(struct hf_opencl *cl, const struct texts *t, const char *options,
+                         hf_cl_program *program) {
     char key[KEY], path[HF_CL_PATH], note[HF_CL_PATH];
-    key_of(cl, source, options, key);
+    key_of(cl, t, options, key);
     const bool keeps = hf_cl_cache_path(key, path);
-    *program = keeps ? from_disk(cl, path, key, options, source->name) : NULL;
+    *program = keeps ? from_disk(cl, path, key, options, t->name) : NULL;
     if (*program != NULL)
         return HF_OK;
     if (keeps && !hf_cl_cache_begin(path, note)) {
         (void)snprintf(cl->error, sizeof cl->error,
                        "the driver %s %s crashed twice when it compiled %s.cl: use another device "
                        "or driver; to try again remove %.300s",
-                       cl->info->platform_name, cl->info->driver, source->name, note);
+                       cl->info->platform_name, cl->info->driver, t->name, note);
         return HF_E_DEVICE;
     }
-    const hf_status status = from_text(cl, source, options, program);
+    const hf_status status = from_text(cl, t, options, program);
     if (keeps && status == HF_OK)
         to_disk(cl, path, key, *program);
     if (keeps)
@@ -165,19 +192,20 @@ static hf_status program_of(struct hf_opencl *cl, const struct hf_cl_job *job,
     *built = known(cl, job->source, options);
     if (*built != NULL)
         return HF_OK;
-    const struct hf_cl_source *source = source_of(job->source);
-    struct hf_cl_built *b = source != NULL ? hf_alloc_zero(sizeof *b) : NULL;
+    struct texts texts;
+    const bool found = find_texts(job->source, &texts);
+    struct hf_cl_built *b = found ? hf_alloc_zero(sizeof *b) : NULL;
     if (b == NULL) {
         (void)snprintf(cl->error, sizeof cl->error, "no memory, or no source, for %s.cl",
                        job->source);
         return HF_E_NOMEM;
     }
-    const hf_status status = compile(cl, source, options, &b->program);
+    const hf_status status = compile(cl, &texts, options, &b->program);
     if (status != HF_OK) {
         hf_free(b);
         return status;
     }
-    b->source = source->name;
+    b->source = job->source;
     memcpy(b->options, options, sizeof options);
     b->next = cl->built;
     cl->built = b;

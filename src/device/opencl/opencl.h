@@ -33,6 +33,7 @@ struct hf_opencl {
     uint64_t held, most;       /* bytes of its memory, now and at most */
     hf_cl_mem nothing;         /* stands for NULL */
     struct hf_cl_built *built; /* programs, the latest first */
+    bool unit;                 /* it has a matrix unit that gave right products */
     bool below;                /* start_below() */
     double mark[2];
     char error[1024]; /* what the last failure said */
@@ -66,7 +67,8 @@ hf_status hf_opencl_copy_rows(struct hf_opencl *cl, const struct hf_row_copy *co
 
 /* A launch. Sources are the *.cl files of the tree, by their name without ".cl". */
 struct hf_cl_job {
-    const char *source, *options; /* options: "-DX=1 -DC=2"; NULL: none */
+    const char *source;  /* "update"; "a+b": one behind the other; of static storage */
+    const char *options; /* "-DX=1 -DC=2"; NULL: none */
     const char *kernel;
     size_t global, group; /* work-items, and of a group: 0 lets the driver choose */
 };
@@ -80,6 +82,14 @@ hf_status hf_opencl_run(struct hf_opencl *cl, const struct hf_cl_job *job, const
 /* The kernel, built if need be. HF_E_DEVICE: it cannot be; cl->error says why. */
 hf_status hf_opencl_kernel(struct hf_opencl *cl, const struct hf_cl_job *job, hf_cl_kernel *kernel);
 void hf_opencl_forget(struct hf_opencl *cl); /* all that was built */
+
+/* ---- cl_unit.c */
+#define HF_CL_UNIT_PTX "decide+unit_ptx"   /* sources of the matrix unit of NVIDIA GPUs, */
+#define HF_CL_UNIT_NONE "decide+unit_none" /* and of what stands in for one */
+/* Are kernels for matrix units wanted on this device, as far as it is known without a try? */
+bool hf_cl_unit_kernels(const struct hf_cl_info *info);
+/* Does this source, with unit_trial.cl behind it, give the right products here? */
+bool hf_cl_unit_works(struct hf_opencl *cl, const char *source);
 
 /* ---- cl_stage.c: arguments of a call that lie in host memory, seen by the device; and such that
  * lie on the device, seen by the host. */

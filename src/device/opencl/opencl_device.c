@@ -32,8 +32,8 @@ static hf_status cl_probe(int index, char *text, size_t text_bytes) {
                    info->sub_groups ? ", sub-groups" : ", no sub-groups",
                    info->dot8 ? ", integer dot product" : "",
                    info->matrix ? ", matrix units (Intel)" : "",
-                   info->nvidia ? ", matrix units (PTX)" : "",
-                   !info->matrix && !info->nvidia ? ", no matrix extension" : "",
+                   info->ptx ? ", matrix units (PTX)" : "",
+                   !info->matrix && !info->ptx ? ", no matrix extension" : "",
                    info->missing[0] != '\0' ? "; it lacks " : "", info->missing);
     return info->missing[0] == '\0' ? HF_OK : HF_E_UNSUPPORTED;
 }
@@ -101,7 +101,10 @@ static hf_status open_all(struct hf_opencl *cl, void *stream) {
     hf_cl_int error = HF_CL_SUCCESS;
     HF_TRY(stream != NULL ? borrow(cl, stream) : make(cl));
     cl->nothing = cl->api->CreateBuffer(cl->context, HF_CL_MEM_READ_WRITE, 64, NULL, &error);
-    return hf_opencl_check(cl, error, "memory");
+    HF_TRY(hf_opencl_check(cl, error, "memory"));
+    cl->unit = cl->info->ptx && hf_cl_unit_kernels(cl->info) &&
+               hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial");
+    return HF_OK;
 }
 
 static hf_status cl_open(const struct hf_device_opts *opts, void **stream, hf_error *err) {
@@ -129,8 +132,10 @@ static hf_status cl_open(const struct hf_device_opts *opts, void **stream, hf_er
 }
 
 static struct hf_device_props props_of(const struct hf_cl_info *info) {
-    return (struct hf_device_props){
-        .workers = 1, .units = (int)info->units, .wide = (info->type & HF_CL_DEVICE_TYPE_CPU) != 0};
+    return (struct hf_device_props){.workers = 1,
+                                    .units = (int)info->units,
+                                    .wide = (info->type & HF_CL_DEVICE_TYPE_CPU) != 0,
+                                    .matrix = hf_cl_unit_kernels(info)};
 }
 
 struct hf_device_props hf_opencl_props(int i) {
@@ -139,7 +144,10 @@ struct hf_device_props hf_opencl_props(int i) {
 }
 
 static struct hf_device_props cl_props(const void *stream) {
-    return props_of(((const struct hf_opencl *)stream)->info);
+    const struct hf_opencl *cl = stream;
+    struct hf_device_props props = props_of(cl->info);
+    props.matrix = props.matrix && (cl->unit || !cl->info->ptx);
+    return props;
 }
 
 /* OpenCL does not say what others use. */

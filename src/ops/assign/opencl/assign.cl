@@ -48,46 +48,99 @@ __kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c
         add_long(VIEW(long, stats) + SKIPPED, skipped);
 }
 
-/* Rows of `list` (NULL: all), count[0] of them (NULL: n), against all centroids in float64. */
+/* The nearest centroids of a row among those seen so far; equal distances: the first. */
+struct nearest {
+    double least, next;
+    int label;
+};
+
+/* Panels [from, end) by steps of `step`, eight centroids each. */
+static struct nearest look(int metric, __global const uchar *row, int type,
+                           __global const double *panels, __global const double *norms, long k,
+                           long d, long from, long step) {
+    const double norm = metric == COSINE ? norm_of(row, type, d) : 0;
+    struct nearest f = {INFINITY, INFINITY, 0};
+    for (long g = from; g < (k + 7) / 8; g += step) {
+        double own[8];
+        vstore8(distances8(metric, row, type, norm, panels + g * 8 * d, norms + g * 8, d), 0, own);
+        for (int l = 0; l < 8 && g * 8 + l < k; l++) {
+            if (own[l] < f.least) {
+                f.next = f.least;
+                f.least = own[l];
+                f.label = (int)(g * 8 + l);
+            } else if (own[l] < f.next) {
+                f.next = own[l];
+            }
+        }
+    }
+    return f;
+}
+
+/* What is written of row i; bounds: upper and lower, or NULL. Returns whether its label changed. */
+static int settle(const struct nearest *f, long i, long d, __global int *labels,
+                  __global float *upper, __global float *lower) {
+    const int changed = labels[i] != f->label;
+    const double slack = (double)(d + 4) * 0x1p-52;
+    labels[i] = f->label;
+    if (upper) {
+        upper[i] = (float)(sqrt(f->least) * (1 + slack)) * (1 + 0x1p-20f) + 0x1p-126f;
+        lower[i] = fmin((float)(sqrt(f->next) * (1 - slack)) * (1 - 0x1p-20f), FLT_MAX);
+    }
+    return changed;
+}
+
+/* Rows of `list` (NULL: all), count[0] of them (NULL: n), against all centroids in float64.
+ * A work-item takes a row; or, as a row takes long and may be the only one, `lanes` of a group of
+ * SHARERS share it. */
+#define SHARERS 64
+
 __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLOBAL(norms), long n,
                            long k, long d, int metric, GLOBAL(list), GLOBAL(count), GLOBAL(labels),
-                           GLOBAL(upper), GLOBAL(lower), GLOBAL(stats)) {
+                           GLOBAL(upper), GLOBAL(lower), GLOBAL(stats), int lanes) {
     __global const int *row_number = VIEW(const int, list);
     __global const long *some = VIEW(const long, count);
     const long rows = some ? *some : n;
     long changed = 0, done = 0;
+#if HF_WIDE
     FOR_MINE(slot, rows) {
         const long i = row_number ? row_number[slot] : slot;
-        __global const uchar *row = row_of(VIEW(const uchar, x), i, stride, type);
-        const double norm = metric == COSINE ? norm_of(row, type, d) : 0;
-        double least = INFINITY, next = INFINITY;
-        int label = 0;
-        for (long g = 0; g < (k + 7) / 8; g++) {
-            double own[8];
-            vstore8(distances8(metric, row, type, norm, VIEW(const double, panels) + g * 8 * d,
-                               VIEW(const double, norms) + g * 8, d),
-                    0, own);
-            for (int l = 0; l < 8 && g * 8 + l < k; l++) {
-                if (own[l] < least) {
-                    next = least;
-                    least = own[l];
-                    label = (int)(g * 8 + l);
-                } else if (own[l] < next) {
-                    next = own[l];
-                }
-            }
-        }
-        changed += VIEW(int, labels)[i] != label;
-        VIEW(int, labels)[i] = label;
+        const struct nearest f =
+            look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
+                 VIEW(const double, panels), VIEW(const double, norms), k, d, 0, 1);
+        changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
         done++;
-        if (upper_offset == ULONG_MAX)
-            continue;
-        const double slack = (double)(d + 4) * 0x1p-52;
-        VIEW(float, upper)[i] =
-            (float)(sqrt(least) * (1 + slack)) * (1 + 0x1p-20f) + 0x1p-126f;
-        VIEW(float, lower)[i] =
-            fmin((float)(sqrt(next) * (1 - slack)) * (1 - 0x1p-20f), FLT_MAX);
     }
+#else
+    __local double least[SHARERS], next[SHARERS];
+    __local int label[SHARERS];
+    const int own = (int)get_local_id(0), lane = own % lanes, together = SHARERS / lanes;
+    const long first = (long)get_group_id(0) * together, step = get_num_groups(0) * together;
+    for (long begin = first; begin < rows; begin += step) {
+        const long slot = begin + own / lanes;
+        const long i = slot >= rows ? -1 : row_number ? row_number[slot] : slot;
+        if (i >= 0) {
+            const struct nearest f =
+                look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
+                     VIEW(const double, panels), VIEW(const double, norms), k, d, lane, lanes);
+            least[own] = f.least;
+            next[own] = f.next;
+            label[own] = f.label;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (i >= 0 && lane == 0) {
+            struct nearest f = {least[own], next[own], label[own]};
+            for (int o = own + 1; o < own + lanes; o++) {
+                f.next = fmin(fmin(f.next, next[o]), fmax(f.least, least[o]));
+                if (least[o] < f.least || (least[o] == f.least && label[o] < f.label))
+                    f.label = label[o];
+                f.least = fmin(f.least, least[o]);
+            }
+            changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
+            done++;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#endif
     if (changed > 0)
         add_long(VIEW(long, stats) + CHANGED, changed);
     if (done > 0) {

@@ -2,9 +2,7 @@
  * assign with OpenCL: a filter in float (tile.cl) decides most rows; those that it leaves open, or
  * all where it knows nothing, are compared with all centroids in float64 (assign.cl). Each shape of
  * tile is a kernel of its own, so that the planner and `holdfast tune` choose among them. */
-#include "ops/assign/assign.h"
-#include "ops/assign/host/bound.h"
-#include "ops/opencl.h"
+#include "ops/assign/opencl/filters.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,41 +12,21 @@
 #define MOST_COLUMNS 65536
 #define GROUPS_CPU 8 /* for each compute unit */
 #define GROUPS 16
+#define BLOCK_GROUP 256 /* block.cl */
 
 extern const struct hf_kernel_table hf_update_kernels_opencl;
 
-/* A shape of the tile; vw = 0: no filter. */
-struct shape {
-    int vw, panels, tile, group;
-};
+static int64_t rows_of(const struct hf_cl_shape *s) {
+    return (int64_t)s->vw * s->panels * s->group;
+}
 
-struct job {
-    const struct hf_call *call;
-    struct hf_opencl *cl;
-    const struct shape *shape;
-    struct hf_assign_args a; /* arrays on the device */
-    struct hf_assign_bounds bounds;
-    struct hf_opencl_panels panels;
-    double *lengths; /* [3, k] */
-    int32_t *old;    /* [n] labels that came in, or NULL */
-    int32_t *list;   /* [n] rows that bounds leave, */
-    int64_t *count;  /* [2] their number and that of open rows */
-    int32_t *open;   /* [n] rows that the filter leaves */
-    float *shift, *packed, *start, *length, *scratch;
-    void *update_ws;
-    bool usable;   /* the filter's scale and centroids are within its range */
-    double factor; /* of centroids */
-    struct filter_bound bound;
-};
-
-static int64_t rows_of(const struct shape *s) { return (int64_t)s->vw * s->panels * s->group; }
-
-static int64_t slots_of(const struct shape *s, int64_t k) {
+static int64_t slots_of(const struct hf_cl_shape *s, int64_t k) {
     return (k + s->tile - 1) / s->tile * s->tile;
 }
 
 /* Groups of work-items, each of which takes one tile of rows after the other. */
-static int64_t groups_of(const struct hf_device_props *device, const struct shape *s, int64_t n) {
+static int64_t groups_of(const struct hf_device_props *device, const struct hf_cl_shape *s,
+                         int64_t n) {
     const int64_t tiles = (n + rows_of(s) - 1) / rows_of(s);
     const int64_t most = (int64_t)device->units * (device->wide ? GROUPS_CPU : GROUPS);
     return tiles < 1 ? 1 : tiles < most ? tiles : most;
@@ -69,24 +47,29 @@ static size_t update_bytes(const struct hf_call *call, const struct hf_assign_ar
     return a->sums != NULL ? hf_update_kernels_opencl.kernels->workspace(&part) : 0;
 }
 
-static size_t carve_job(struct job *job, const struct hf_assign_args *a, void *ws) {
+static size_t carve_job(struct hf_cl_assign *job, const struct hf_assign_args *a, void *ws) {
     hf_carve carve = {ws, 0};
-    const struct shape *s = job->shape;
+    const struct hf_cl_shape *s = job->shape;
     const size_t n = (size_t)a->x.rows, k = (size_t)a->c.rows, d = (size_t)a->x.cols;
     hf_opencl_panels_carve(&carve, a->c.rows, a->x.cols, &job->panels);
-    job->count = hf_carve_take(&carve, 2 * sizeof *job->count);
+    job->count = hf_carve_take(&carve, 3 * sizeof *job->count);
     job->old = a->sums != NULL || a->old_labels != NULL
                    ? hf_carve_take(&carve, n * sizeof *job->old)
                    : NULL;
     job->list = a->bounds != NULL ? hf_carve_take(&carve, n * sizeof *job->list) : NULL;
     job->update_ws = hf_carve_take(&carve, update_bytes(job->call, a));
-    if (s->vw == 0)
+    if (s->filter == HF_CL_FILTER_NONE)
         return carve.used;
+    const size_t lists = s->filter == HF_CL_FILTER_MATRIX ? 2 : 1;
+    job->lengths = hf_carve_take(&carve, 3 * k * sizeof *job->lengths);
+    job->open = hf_carve_take(&carve, lists * n * sizeof *job->open);
+    job->shift = hf_carve_take(&carve, d * sizeof *job->shift);
+    if (s->filter == HF_CL_FILTER_MATRIX) {
+        hf_cl_matrix_carve(job, a, &carve);
+        return carve.used;
+    }
     const size_t slots = (size_t)slots_of(s, a->c.rows);
     const size_t groups = (size_t)groups_of(job->call->device, s, a->x.rows);
-    job->lengths = hf_carve_take(&carve, 3 * k * sizeof *job->lengths);
-    job->open = hf_carve_take(&carve, n * sizeof *job->open);
-    job->shift = hf_carve_take(&carve, d * sizeof *job->shift);
     job->packed = hf_carve_take(&carve, slots * d * sizeof *job->packed);
     job->start = hf_carve_take(&carve, slots * sizeof *job->start);
     job->length = hf_carve_take(&carve, slots * sizeof *job->length);
@@ -94,8 +77,20 @@ static size_t carve_job(struct job *job, const struct hf_assign_args *a, void *w
     return carve.used;
 }
 
+/* Is the shift small beside the spread of the data, and beside most rows? 16-bit data, which are
+ * exact in 16 bits as they are, are not without it. */
+static bool small(const struct hf_assign_args *a, const double *shift) {
+    const double reach = 1 / a->filter.scale;
+    const double length = a->filter.length > 0 ? a->filter.length * reach : INFINITY;
+    double square = 0;
+    for (int64_t j = 0; j < a->x.cols; j++)
+        square += shift[j] * shift[j];
+    return (a->x.dtype == HF_F16 || a->x.dtype == HF_BF16) &&
+           square <= (double)a->x.cols * reach * reach / 256 && square <= length * length / 4;
+}
+
 /* The shift as float, which is what the filter subtracts. NULL: 0. */
-static hf_status bring_shift(struct job *job) {
+static hf_status bring_shift(struct hf_cl_assign *job) {
     struct hf_cl_stage stage;
     const int64_t d = job->a.x.cols;
     if (job->a.metric != HF_EUCLIDEAN || job->a.filter.shift == NULL) {
@@ -107,6 +102,9 @@ static hf_status bring_shift(struct job *job) {
     float *to = hf_cl_host(&stage, job->shift, (size_t)d * sizeof *to, true);
     for (int64_t j = 0; stage.status == HF_OK && j < d; j++)
         to[j] = (float)from[j];
+    const bool dropped =
+        stage.status == HF_OK && job->shape->filter == HF_CL_FILTER_MATRIX && small(&job->a, from);
+    job->shift = dropped ? NULL : job->shift;
     return hf_cl_stage_end(&stage, HF_OK);
 }
 
@@ -127,7 +125,7 @@ static bool norms_in_range(const double *norm, int64_t k) {
 }
 
 /* What the filter must know of the centroids: lengths [3, k] as assign_lengths wrote them. */
-static void judge(struct job *job, double *lengths) {
+static void judge(struct hf_cl_assign *job, double *lengths) {
     const struct hf_assign_args *a = &job->a;
     const int64_t k = a->c.rows, d = a->x.cols;
     double most = largest_of(lengths + 2 * k, k, INFINITY);
@@ -145,13 +143,15 @@ static void judge(struct job *job, double *lengths) {
         for (int64_t i = 0; i < k; i++)
             lengths[k + i] = lengths[i] > 0 ? 1 : 0;
     }
-    const double cmax = largest_of(lengths + k, k, 0x1p60) * (1 + 0x1p-20);
-    const double chain = d < DEPTH ? (double)d : DEPTH;
-    job->bound = filter_bound_make((chain + (double)d / DEPTH + 4) * 0x1p-24, d, cmax);
+    const double lost = job->shape->filter == HF_CL_FILTER_MATRIX ? HF_CL_MATRIX_LOST : 0x1p60;
+    job->longest = largest_of(lengths + k, k, lost) * (1 + 0x1p-20);
+    const bool cut = d > DEPTH && job->shape->filter == HF_CL_FILTER_TILE;
+    const double chain = cut ? DEPTH : (double)d;
+    job->bound = filter_bound_make((chain + (double)d / DEPTH + 4) * 0x1p-24, d, job->longest);
     job->bound.qerr = (float)((double)(d + 24) * 0x1p-24); /* one chain */
 }
 
-static hf_status learn_centroids(struct job *job) {
+static hf_status learn_centroids(struct hf_cl_assign *job) {
     struct hf_cl_stage stage;
     const hf_array *c = &job->a.c;
     const double scale = job->a.filter.scale > 0 ? job->a.filter.scale : 1;
@@ -170,14 +170,13 @@ static hf_status learn_centroids(struct job *job) {
     return hf_cl_stage_end(&stage, HF_OK);
 }
 
-/* Rows that bounds decide are left out. *list: the others, NULL: all. */
-static hf_status skip_rows(struct job *job, const int32_t **list, const int64_t **count) {
+/* Rows that bounds decide are left out. *rows: the others. */
+static hf_status skip_rows(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     const struct hf_assign_bounds *b = job->a.bounds;
     const hf_array *x = &job->a.x, *c = &job->a.c;
     if (b == NULL || !b->valid || b->sweep)
         return HF_OK;
-    *list = job->list;
-    *count = job->count;
+    *rows = (struct hf_cl_rows){job->list, job->count};
     const struct hf_cl_job run = hf_opencl_job(job->call->device, "assign", "assign_skip", x->rows);
     return hf_opencl_run(job->cl, &run, "pnipniiipppppnffppp", x->data, (int32_t)x->dtype,
                          x->row_stride, c->data, (int32_t)c->dtype, c->row_stride, x->rows, x->cols,
@@ -186,29 +185,37 @@ static hf_status skip_rows(struct job *job, const int32_t **list, const int64_t 
                          job->a.stats);
 }
 
-static hf_status run_filter(struct job *job, const int32_t *list, const int64_t *count) {
-    const struct shape *s = job->shape;
+/* *rows: in, those to look at; out, those left open. */
+static hf_status run_tiles(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
+    const struct hf_cl_shape *s = job->shape;
     const struct hf_assign_args *a = &job->a;
     const struct filter_bound *b = &job->bound;
     const bool euclidean = a->metric == HF_EUCLIDEAN;
     const int64_t k = a->c.rows, d = a->x.cols, slots = slots_of(s, k);
-    char options[96];
-    (void)snprintf(options, sizeof options, "-DVW=%d -DPANELS=%d -DTILE=%d -DGROUP=%d", s->vw,
-                   s->panels, s->tile, s->group);
-    struct hf_cl_job pack = hf_opencl_job(job->call->device, "tile", "tile_pack", slots);
+    const bool block = s->filter == HF_CL_FILTER_BLOCK;
+    const char *source = block ? "decide+block" : "decide+tile";
+    const size_t group = (size_t)(block ? BLOCK_GROUP : s->group);
+    char options[96] = "";
+    if (!block)
+        (void)snprintf(options, sizeof options, "-DVW=%d -DPANELS=%d -DTILE=%d -DGROUP=%d", s->vw,
+                       s->panels, s->tile, s->group);
+    struct hf_cl_job pack =
+        hf_opencl_job(job->call->device, source, block ? "block_pack" : "tile_pack", slots);
     pack.options = options;
     HF_TRY(hf_opencl_run(job->cl, &pack, "pniiipdppnppp", a->c.data, (int32_t)a->c.dtype,
                          a->c.row_stride, k, d, job->shift, job->factor,
                          a->metric == HF_COSINE ? job->lengths : NULL, job->lengths + k,
                          (int32_t)euclidean, job->packed, job->start, job->length));
     const size_t groups = (size_t)groups_of(job->call->device, s, a->x.rows);
-    const struct hf_cl_job run = {.source = "tile",
+    const struct hf_cl_job run = {.source = source,
                                   .options = options,
-                                  .kernel = "tile_filter",
-                                  .global = groups * (size_t)s->group,
-                                  .group = (size_t)s->group};
+                                  .kernel = block ? "block_filter" : "tile_filter",
+                                  .global = groups * group,
+                                  .group = group};
+    const struct hf_cl_rows in = *rows;
+    *rows = (struct hf_cl_rows){job->open, job->count + 1};
     return hf_opencl_run(job->cl, &run, "pniiiipppfpppfffffffffnppppppp", a->x.data,
-                         (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, k, d, list, count,
+                         (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, k, d, in.list, in.count,
                          job->shift, a->filter.scale, job->packed, job->start, job->length,
                          (double)b->eps, (double)b->delta, (double)b->tiny, (double)b->flush,
                          (double)b->qerr, (double)b->cmax, euclidean ? 0.5 : 0.0,
@@ -217,37 +224,38 @@ static hf_status run_filter(struct job *job, const int32_t *list, const int64_t 
                          a->bounds ? a->bounds->lower : NULL, job->open, job->count + 1, a->stats);
 }
 
-static hf_status run_exact(struct job *job, const int32_t *list, const int64_t *count) {
+static hf_status run_exact(struct hf_cl_assign *job, const struct hf_cl_rows *rows) {
     const struct hf_assign_args *a = &job->a;
     const struct hf_cl_job run =
         hf_opencl_job(job->call->device, "assign", "assign_exact", a->x.rows);
+    const int64_t panels = (a->c.rows + 7) / 8;
+    int32_t lanes = 1;
+    while (lanes < HF_OPENCL_GROUP && lanes * 2 <= panels)
+        lanes *= 2;
     HF_TRY(hf_opencl_pack(job->call, &a->c, &job->panels));
-    return hf_opencl_run(job->cl, &run, "pnippiiinpppppp", a->x.data, (int32_t)a->x.dtype,
+    return hf_opencl_run(job->cl, &run, "pnippiiinppppppn", a->x.data, (int32_t)a->x.dtype,
                          a->x.row_stride, job->panels.panel, job->panels.norm, a->x.rows, a->c.rows,
-                         a->x.cols, (int32_t)a->metric, list, count, a->labels,
+                         a->x.cols, (int32_t)a->metric, rows->list, rows->count, a->labels,
                          a->bounds ? a->bounds->upper : NULL, a->bounds ? a->bounds->lower : NULL,
-                         a->stats);
+                         a->stats, lanes);
 }
 
-static hf_status label_rows(struct job *job) {
+static hf_status label_rows(struct hf_cl_assign *job) {
     const struct hf_assign_args *a = &job->a;
     const size_t bytes = (size_t)a->x.rows * sizeof(int32_t);
-    const int32_t *list = NULL;
-    const int64_t *count = NULL;
+    const enum hf_cl_filter filter = job->shape->filter;
+    struct hf_cl_rows rows = {NULL, NULL};
     if (a->x.rows == 0)
         return HF_OK;
     if (job->old != NULL)
         HF_TRY(hf_opencl_copy(job->cl, job->old, a->labels, bytes));
-    HF_TRY(hf_opencl_fill(job->cl, job->count, 0, 2 * sizeof *job->count));
-    HF_TRY(skip_rows(job, &list, &count));
-    if (job->shape->vw > 0)
+    HF_TRY(hf_opencl_fill(job->cl, job->count, 0, 3 * sizeof *job->count));
+    HF_TRY(skip_rows(job, &rows));
+    if (filter != HF_CL_FILTER_NONE)
         HF_TRY(learn_centroids(job));
-    if (job->shape->vw > 0 && job->usable) {
-        HF_TRY(run_filter(job, list, count));
-        list = job->open;
-        count = job->count + 1;
-    }
-    HF_TRY(run_exact(job, list, count));
+    if (filter != HF_CL_FILTER_NONE && job->usable)
+        HF_TRY((filter == HF_CL_FILTER_MATRIX ? hf_cl_matrix_run : run_tiles)(job, &rows));
+    HF_TRY(run_exact(job, &rows));
     if (a->old_labels != NULL)
         HF_TRY(hf_opencl_copy(job->cl, a->old_labels, job->old, bytes));
     if (a->sums == NULL)
@@ -256,7 +264,7 @@ static hf_status label_rows(struct job *job) {
     return hf_run_part(job->call, hf_update_kernels_opencl.kernels, &update, job->update_ws);
 }
 
-static void stage_bounds(struct hf_cl_stage *stage, struct job *job) {
+static void stage_bounds(struct hf_cl_stage *stage, struct hf_cl_assign *job) {
     const size_t n = (size_t)job->a.x.rows * sizeof(float);
     const size_t k = (size_t)job->a.c.rows * sizeof(float);
     if (job->a.bounds == NULL)
@@ -271,11 +279,11 @@ static void stage_bounds(struct hf_cl_stage *stage, struct job *job) {
     job->bounds.half = hf_cl_in(stage, job->bounds.half, k);
 }
 
-static hf_status run_shape(const struct hf_call *call, const struct shape *shape) {
-    struct job job = {.call = call,
-                      .cl = call->stream,
-                      .shape = shape,
-                      .a = *(const struct hf_assign_args *)call->args};
+static hf_status run_shape(const struct hf_call *call, const struct hf_cl_shape *shape) {
+    struct hf_cl_assign job = {.call = call,
+                               .cl = call->stream,
+                               .shape = shape,
+                               .a = *(const struct hf_assign_args *)call->args};
     struct hf_assign_args *a = &job.a;
     struct hf_cl_stage stage;
     carve_job(&job, a, call->ws);
@@ -301,36 +309,42 @@ static bool tile_supports(const struct hf_call *call) {
            ((const struct hf_assign_args *)call->args)->x.cols <= MOST_COLUMNS;
 }
 
-static size_t shape_workspace(const struct hf_call *call, const struct shape *shape) {
-    struct job job = {.call = call, .shape = shape};
+static size_t shape_workspace(const struct hf_call *call, const struct hf_cl_shape *shape) {
+    struct hf_cl_assign job = {.call = call, .shape = shape};
     return carve_job(&job, call->args, NULL);
 }
 
 /* Rough, for a core of about 3 GHz: only the order of the kernels counts. */
-static double shape_estimate(const struct hf_call *call, const struct shape *s) {
+static double shape_estimate(const struct hf_call *call, const struct hf_cl_shape *s) {
     const struct hf_assign_args *a = call->args;
     const double n = (double)a->x.rows, k = (double)a->c.rows, d = (double)a->x.cols;
-    if (s->vw == 0)
+    if (s->filter == HF_CL_FILTER_NONE)
         return n * k * d * 0.9 + 20000;
+    if (s->filter == HF_CL_FILTER_MATRIX)
+        return hf_cl_matrix_estimate(call);
     const double slots = (double)slots_of(s, a->c.rows);
-    const double registers = s->panels * s->tile;
-    const double loads = 1 + 1.0 / s->panels + 1.0 / s->tile; /* beside each multiply-add */
+    const bool block = s->filter == HF_CL_FILTER_BLOCK;
+    const double registers = block ? 0 : s->panels * s->tile;
+    const double loads = block ? 0.7 : 1 + 1.0 / s->panels + 1.0 / s->tile; /* beside products */
     const double spilled = registers > 24 ? 2 : 1;
     const double misfit = (s->vw > 1) == call->device->wide ? 1 : 8;
     return n * (slots * d * 0.01 * loads * spilled * misfit + 2 * d + 10) + 40000;
 }
 
-/* SHAPE(name, rows in a vector, vectors, centroids, group) */
+/* SHAPE(name, supported, filter, rows in a vector, vectors, centroids, group) */
 #define SHAPES(SHAPE)                                                                              \
-    SHAPE(f32_32x8, 16, 2, 8, 1)                                                                   \
-    SHAPE(f32_16x16, 16, 1, 16, 1)                                                                 \
-    SHAPE(f32_16x6, 8, 2, 6, 1)                                                                    \
-    SHAPE(f32_8x8, 8, 1, 8, 1)                                                                     \
-    SHAPE(f32_128x8, 1, 2, 8, 64)                                                                  \
-    SHAPE(f32_256x4, 1, 4, 4, 64)
+    SHAPE(f16_256x64, hf_cl_matrix_supports, HF_CL_FILTER_MATRIX, 1, 256, 64, 1)                   \
+    SHAPE(f32_32x8, tile_supports, HF_CL_FILTER_TILE, 16, 2, 8, 1)                                 \
+    SHAPE(f32_16x16, tile_supports, HF_CL_FILTER_TILE, 16, 1, 16, 1)                               \
+    SHAPE(f32_16x6, tile_supports, HF_CL_FILTER_TILE, 8, 2, 6, 1)                                  \
+    SHAPE(f32_8x8, tile_supports, HF_CL_FILTER_TILE, 8, 1, 8, 1)                                   \
+    SHAPE(f32_128x128, tile_supports, HF_CL_FILTER_BLOCK, 1, 128, 128, 1)                          \
+    SHAPE(f32_128x8, tile_supports, HF_CL_FILTER_TILE, 1, 2, 8, 64)                                \
+    SHAPE(f32_256x4, tile_supports, HF_CL_FILTER_TILE, 1, 4, 4, 64)                                \
+    SHAPE(f64_1x8, any_supports, HF_CL_FILTER_NONE, 1, 1, 8, 1)
 
-#define SHAPE(name, vw, panels, tile, group)                                                       \
-    static const struct shape shape_##name = {vw, panels, tile, group};                            \
+#define SHAPE(name, supported, filter, vw, panels, tile, group)                                    \
+    static const struct hf_cl_shape shape_##name = {filter, vw, panels, tile, group};              \
     static hf_status run_##name(const struct hf_call *call) {                                      \
         return run_shape(call, &shape_##name);                                                     \
     }                                                                                              \
@@ -341,30 +355,21 @@ static double shape_estimate(const struct hf_call *call, const struct shape *s) 
         return shape_estimate(call, &shape_##name);                                                \
     }
 SHAPES(SHAPE)
-SHAPE(f64_1x8, 0, 0, 0, 0)
 #undef SHAPE
 
-#define SHAPE(name_, vw, panels, tile_, group)                                                     \
+#define SHAPE(name_, supported, filter, vw, panels, tile_, group)                                  \
     {.name = "assign_" #name_ "_opencl",                                                           \
      .device = HF_DEV_OPENCL,                                                                      \
      .dtypes = HF_DT_DATA,                                                                         \
      .isa = (vw) > 1 ? HF_OPENCL_WIDE : 0,                                                         \
      .traits = HF_TRAIT_FIXED_ORDER,                                                               \
      .tile = {(vw) * (panels) * (group), tile_, DEPTH},                                            \
-     .supports = tile_supports,                                                                    \
+     .supports = supported,                                                                        \
      .workspace = workspace_##name_,                                                               \
      .run = run_##name_,                                                                           \
      .estimate = estimate_##name_},
 
-static const struct hf_kernel kernels[] = {SHAPES(SHAPE){.name = "assign_f64_1x8_opencl",
-                                                         .device = HF_DEV_OPENCL,
-                                                         .dtypes = HF_DT_DATA,
-                                                         .traits = HF_TRAIT_FIXED_ORDER,
-                                                         .tile = {1, 8, 1},
-                                                         .supports = any_supports,
-                                                         .workspace = workspace_f64_1x8,
-                                                         .run = run_f64_1x8,
-                                                         .estimate = estimate_f64_1x8}};
+static const struct hf_kernel kernels[] = {SHAPES(SHAPE)};
 
 const struct hf_kernel_table hf_assign_kernels_opencl = {kernels,
                                                          (int)(sizeof kernels / sizeof *kernels)};

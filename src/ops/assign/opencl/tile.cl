@@ -27,133 +27,61 @@ typedef JOIN(int, VW) vi;
 #define LANES (GROUP * VW)
 #define ROWS (PANELS * LANES)
 #define DEPTH 128 /* features summed in one chain: keeps the error small */
-#define EXCLUDED (-0x1.c2p127f)
-#define FAR_ROW 0x1p50f
-#define REACH_ROUNDS 6
-
-#if HF_FMA
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
 
 /* Without what fmax() and fmin() do about NaN, which takes three instructions; a NaN never becomes
  * the best. */
 #define LARGER(a, b) select(a, b, isless(a, b))
 #define SMALLER(a, b) select(a, b, isless(b, a))
 
-/* Centroids as the filter sees them: c' = (c - shift) * factor, rounded once. factor: that of all,
- * or 1 / |c| where there are norms. lost: those of this length or more are left out. */
+/* factor: that of all, or 1 / |c| where there are norms. */
 __kernel void tile_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
                         double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
                         GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
-    __global const float *off = VIEW(const float, shift);
-    __global const double *norm = VIEW(const double, norms);
-    FOR_MINE(slot, (k + TILE - 1) / TILE * TILE) {
-        __global const uchar *row =
-            row_of(VIEW(const uchar, c), slot < k ? slot : k - 1, stride, type);
-        __global float *to =
-            VIEW(float, packed) + slot / TILE * TILE * d + slot % TILE;
-        const double far = slot < k ? VIEW(const double, lengths)[slot] : INFINITY;
-        const int lost = !(far < 0x1p60);
-        const double times =
-            norm && slot < k ? (norm[slot] > 0 ? 1 / norm[slot] : 0) : factor;
-        double square = 0;
-        for (long j = 0; j < d; j++) {
-            const double t = (load(row, j, type) - (off ? (double)off[j] : 0)) * times;
-            const float v = lost ? 0 : (float)t;
-            to[j * TILE] = v;
-            square += (double)v * (double)v;
-        }
-        VIEW(float, start)[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
-        VIEW(float, length)[slot] = lost ? 0 : (float)sqrt(square) * (1 + 0x1p-20f);
-    }
-}
-
-/* What is known of errors: ops/assign/host/bound.h. */
-struct bound {
-    float eps, delta, tiny, flush, qerr, cmax;
-    float half_norm; /* 0.5, or 0 for cosine and dot */
-    float least;     /* |x'|^2 at or below which nothing is known */
-    float unit;      /* 1 / scale */
-};
-
-struct row {
-    float norm, q_up, q_low, best, next, best_length;
-};
-
-static float score_error(const struct bound *b, float norm, float c) {
-    const float length = c * b->half_norm * c + norm * c;
-    return b->eps * length + b->flush * (1 + c) * (1 + c);
-}
-
-static float distance_error(const struct bound *b, float norm, float c) {
-    return b->delta * (norm + c) + b->tiny;
-}
-
-/* At least the lengths of the nearest centroid and of the best; *reach: at least the distance to
- * the best. */
-static float longest(const struct bound *b, const struct row *r, float *reach) {
-    const int euclidean = b->half_norm > 0;
-    float c = b->cmax;
-    if (euclidean)
-        c = fmin(c, (2 * r->norm + r->best_length) * (1 + 0x1p-3f) + 8 * b->tiny);
-    *reach = 0;
-    for (int round = 0; round < REACH_ROUNDS; round++) {
-        const float e = score_error(b, r->norm, c);
-        const float u = fmax(r->q_up - 2 * (r->best - e), 0.0f);
-        *reach = 4 * distance_error(b, r->norm, c) + sqrt(u) * (1 + 0x1p-10f);
-        const float less = fmin(c, r->norm + *reach);
-        const int halved = less < 0.5f * c;
-        c = euclidean ? less : c;
-        if (!halved || !euclidean)
-            break;
-    }
-    return c;
-}
-
-/* Does the filter know the row's nearest centroid? 0: nothing, 1: the threshold is right but does
- * not decide, 2: it is the best. */
-static int decide(const struct bound *b, const struct row *r, float q, float *upper,
-                  float *lower) {
-    float reach;
-    const float c = longest(b, r, &reach);
-    const float e = score_error(b, r->norm, c), d = distance_error(b, r->norm, c);
-    const float root = sqrt(fmax(r->q_up - 2 * (r->best - e), 0.0f));
-    float margin = 2 * (e + root * d + d * d);
-    if (!(b->half_norm > 0))
-        margin = 2 * (4 * b->delta * r->norm * c + e);
-    const float threshold = r->best - margin * (1 + 0x1p-10f);
-    if (!(reach < FAR_ROW && q < FAR_ROW && b->least < q && EXCLUDED < r->best))
-        return 0;
-    const float wide = fmin(b->cmax, 4 * reach + r->norm);
-    const float we = score_error(b, r->norm, wide), wd = distance_error(b, r->norm, wide);
-    const float low = sqrt(fmax(r->q_low - 2 * (r->next + we), 0.0f)) * (1 - 0x1p-20f) - wd;
-    const float sight = wide < b->cmax ? (wide - r->norm) * (1 - 0x1p-20f) - wd : 0x1p58f;
-    *upper = (root + d) * (1 + 0x1p-20f) * b->unit;
-    *lower = fmin(fmax(fmin(low, sight), 0.0f) * b->unit, FLT_MAX);
-    return r->next < threshold ? 2 : 1;
+    const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
+                                   VIEW(const float, shift), factor, VIEW(const double, norms),
+                                   VIEW(const double, lengths)};
+    FOR_MINE(slot, (k + TILE - 1) / TILE * TILE)
+        pack_centroid(&from, slot, half_norm, TILE, VIEW(float, packed), VIEW(float, start),
+                      VIEW(float, length));
 }
 
 #if VW > 1
 /* Of two vectors every other block of `step` elements: those of both that come first, or second.
- * log2(VW) rounds of it turn rows into columns. */
-static void exchange(vf row[VW], int step) {
-    JOIN(uint, VW) first, second;
-    uint place[VW];
-    for (int v = 0; v < VW; v++)
-        place[v] = (v & step) ? (uint)(VW + v - step) : (uint)v;
-    first = LOADV(place);
-    for (int v = 0; v < VW; v++)
-        place[v] = (v & step) ? (uint)(VW + v) : (uint)(v + step);
-    second = LOADV(place);
-    for (int v = 0; v < VW; v++) {
-        if (v & step)
-            continue;
-        const vf a = row[v], b = row[v + step];
-        row[v] = shuffle2(a, b, first);
-        row[v + step] = shuffle2(a, b, second);
-    }
+ * Places are written out, as shuffles by a mask become loads of single elements. */
+#define EXCHANGE(row, step, FIRST, SECOND)                                                         \
+    for (int v = 0; v < VW; v++)                                                                   \
+        if (!(v & (step))) {                                                                       \
+            const vf a = row[v], b = row[v + (step)];                                              \
+            row[v] = FIRST;                                                                        \
+            row[v + (step)] = SECOND;                                                              \
+        }
+
+/* log2(VW) rounds of it turn rows into columns. */
+static void transpose(vf row[VW]) {
+#if VW == 16
+#pragma unroll
+    EXCHANGE(row, 8, ((vf)(a.lo, b.lo)), ((vf)(a.hi, b.hi)))
+#pragma unroll
+    EXCHANGE(row, 4, ((vf)(a.s0123, b.s0123, a.s89ab, b.s89ab)),
+             ((vf)(a.s4567, b.s4567, a.scdef, b.scdef)))
+#pragma unroll
+    EXCHANGE(row, 2, ((vf)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd)),
+             ((vf)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef)))
+#pragma unroll
+    EXCHANGE(row, 1,
+             ((vf)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc,
+                   b.sc, a.se, b.se)),
+             ((vf)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd,
+                   b.sd, a.sf, b.sf)))
+#else
+#pragma unroll
+    EXCHANGE(row, 4, ((vf)(a.lo, b.lo)), ((vf)(a.hi, b.hi)))
+#pragma unroll
+    EXCHANGE(row, 2, ((vf)(a.s01, b.s01, a.s45, b.s45)), ((vf)(a.s23, b.s23, a.s67, b.s67)))
+#pragma unroll
+    EXCHANGE(row, 1, ((vf)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6)),
+             ((vf)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7)))
+#endif
 }
 
 /* VW columns from j on of VW rows of float32, as x'; what is added to their squares. */
@@ -164,9 +92,7 @@ static vf pack_block(__global const uchar *const row[VW], long j, __global const
 #pragma unroll
     for (int v = 0; v < VW; v++)
         block[v] = (LOADV((__global const float *)row[v] + j) - off) * scale;
-#pragma unroll
-    for (int step = 1; step < VW; step *= 2)
-        exchange(block, step);
+    transpose(block);
 #pragma unroll
     for (int v = 0; v < VW; v++) {
         STOREV(block[v], to + (j + v) * LANES);
@@ -286,11 +212,19 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
             float delta, float tiny, float flush, float qerr, float cmax, float half_norm,
             float least, float unit, int exact, GLOBAL(scratch), GLOBAL(labels), GLOBAL(upper),
             GLOBAL(lower), GLOBAL(open), GLOBAL(opened), GLOBAL(stats)) {
-    const struct bound b = {eps, delta, tiny, flush, qerr, cmax, half_norm, least, unit};
+    const struct bound b = {eps,  delta,     tiny,  flush, qerr,    cmax, half_norm,
+                            least, unit, 0, FLT_MAX, 0, 0x1p25f};
     __global const int *rows_of = VIEW(const int, list);
     const long rows = count_offset != ULONG_MAX ? *VIEW(const long, count) : n;
     __global float *tile = VIEW(float, scratch) + (long)get_group_id(0) * ROWS * d;
     __global int *label_of = VIEW(int, labels);
+    const struct outcome o = {label_of,
+                              VIEW(float, upper),
+                              VIEW(float, lower),
+                              VIEW(int, open),
+                              VIEW(long, opened),
+                              VIEW(const float, length),
+                              exact};
     const int own = (int)get_local_id(0) * VW;
     const int bounds = upper_offset != ULONG_MAX;
     const float reach_most = cmax; /* of the cheaper test */
@@ -344,24 +278,7 @@ tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(lis
                 if (slot >= rows)
                     break;
                 const long i = rows_of ? rows_of[slot] : slot;
-                int verdict = known[v] != 0 ? 2 : 0;
-                if (bounds || verdict != 2) {
-                    const float up = q[v] * (1 + qerr);
-                    const struct row r = {sqrt(up) * (1 + 0x1p-10f), up, q[v] * (1 - qerr),
-                                          best[v], next[v], VIEW(const float, length)[arg[v]]};
-                    float above = 0, below = 0;
-                    verdict = decide(&b, &r, q[v], &above, &below);
-                    if (bounds && (verdict == 2 || (verdict == 1 && !exact))) {
-                        VIEW(float, upper)[i] = above;
-                        VIEW(float, lower)[i] = below;
-                    }
-                }
-                if (verdict == 2 || (verdict == 1 && !exact)) {
-                    changed += label_of[i] != arg[v];
-                    label_of[i] = arg[v];
-                } else {
-                    VIEW(int, open)[next_number(VIEW(long, opened))] = (int)i;
-                }
+                changed += conclude(&b, &o, i, q[v], best[v], next[v], arg[v], 0, known[v] != 0);
             }
         }
     }

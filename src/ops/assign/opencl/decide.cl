@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign, the end of a row in a filter: is the nearest centroid known? What is written then.
+ * docs/numerics/filter.md, gpu-filter.md. */
+
+#define EXCLUDED (-0x1.c2p127f) /* the score of a centroid that the filter cannot hold */
+#define REACH_ROUNDS 6
+
+/* Arrays that a function gets stay in registers. */
+#define INLINED static inline __attribute__((always_inline))
+
+#if HF_FMA
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* Centroids as a filter in float32 sees them: c' = (c - shift) * factor, rounded once. factor: that
+ * of all, or 1 / |c| where there are norms. */
+struct centroids {
+    __global const uchar *data;
+    int type;
+    long stride, k, d;
+    __global const float *shift;
+    double factor;
+    __global const double *norms, *lengths; /* lengths: those of 2^60 or more are left out */
+};
+
+/* Into place `slot` of [k / tile, d, tile]; the places behind k are padding. */
+static void pack_centroid(const struct centroids *c, long slot, int half_norm, int tile,
+                          __global float *packed, __global float *start,
+                          __global float *length) {
+    __global const uchar *row =
+        row_of(c->data, slot < c->k ? slot : c->k - 1, c->stride, c->type);
+    __global float *to = packed + slot / tile * tile * c->d + slot % tile;
+    const double far = slot < c->k ? c->lengths[slot] : INFINITY;
+    const int lost = !(far < 0x1p60);
+    double times = c->factor, square = 0;
+    if (c->norms && slot < c->k)
+        times = c->norms[slot] > 0 ? 1 / c->norms[slot] : 0;
+    for (long j = 0; j < c->d; j++) {
+        const double t = (load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * times;
+        const float v = lost ? 0 : (float)t;
+        to[j * tile] = v;
+        square += (double)v * (double)v;
+    }
+    start[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
+    length[slot] = lost ? 0 : (float)sqrt(square) * (1 + 0x1p-20f);
+}
+
+/* What is known of errors: ops/assign/host/bound.h. */
+struct bound {
+    float eps, delta, tiny, flush, qerr, cmax;
+    float half_norm;    /* 0.5, or 0 for cosine and dot */
+    float least;        /* |x'|^2 at or below which nothing is known */
+    float unit;         /* 1 / scale */
+    float moved, share; /* how far storing moved a centroid: at most, and of its length */
+    float small;        /* what a unit of 16 bits may take a small factor for */
+    float far;          /* a row or a reach from here on may concern centroids that are not held */
+};
+
+struct row {
+    float norm, q_up, q_low, best, next, best_length;
+    float loss; /* how far storing moved the row */
+};
+
+static float score_error(const struct bound *b, const struct row *r, float c) {
+    const float norm = r->norm + r->loss;
+    const float moved = fmin(b->moved, b->share * fmax(c, 0x1p-60f));
+    const float length = c * b->half_norm * c + (norm + b->small) * (c + moved + b->small);
+    return b->eps * length + b->flush * (1 + c) * (1 + c) + r->loss * c + norm * moved;
+}
+
+static float distance_error(const struct bound *b, float norm, float c) {
+    return b->delta * (norm + c) + b->tiny;
+}
+
+/* At least the lengths of the nearest centroid and of the best; *reach: at least the distance to
+ * the best. */
+static float longest(const struct bound *b, const struct row *r, float *reach) {
+    const int euclidean = b->half_norm > 0;
+    float c = b->cmax;
+    if (euclidean)
+        c = fmin(c, (2 * r->norm + r->best_length) * (1 + 0x1p-3f) + 8 * b->tiny);
+    *reach = 0;
+    for (int round = 0; round < REACH_ROUNDS; round++) {
+        const float e = score_error(b, r, c);
+        const float u = fmax(r->q_up - 2 * (r->best - e), 0.0f);
+        *reach = 4 * distance_error(b, r->norm, c) + sqrt(u) * (1 + 0x1p-10f);
+        const float less = fmin(c, r->norm + *reach);
+        const int halved = less < 0.5f * c;
+        c = euclidean ? less : c;
+        if (!halved || !euclidean)
+            break;
+    }
+    return c;
+}
+
+/* Does the filter know the row's nearest centroid? 0: nothing, 1: the threshold is right but does
+ * not decide, 2: it is the best. */
+static int decide(const struct bound *b, const struct row *r, float q, float *upper,
+                  float *lower) {
+    float reach;
+    const float c = longest(b, r, &reach);
+    const float e = score_error(b, r, c), d = distance_error(b, r->norm, c);
+    const float root = sqrt(fmax(r->q_up - 2 * (r->best - e), 0.0f));
+    float margin = 2 * (e + root * d + d * d);
+    if (!(b->half_norm > 0))
+        margin = 2 * (4 * b->delta * r->norm * c + e);
+    const float threshold = r->best - margin * (1 + 0x1p-10f);
+    if (!(reach < b->far && r->norm + r->loss < b->far && b->least < q && EXCLUDED < r->best))
+        return 0;
+    const float wide = fmin(b->cmax, 4 * reach + r->norm);
+    const float we = score_error(b, r, wide), wd = distance_error(b, r->norm, wide);
+    const float low = sqrt(fmax(r->q_low - 2 * (r->next + we), 0.0f)) * (1 - 0x1p-20f) - wd;
+    const float sight = wide < b->cmax ? (wide - r->norm) * (1 - 0x1p-20f) - wd : 0x1p58f;
+    *upper = (root + d) * (1 + 0x1p-20f) * b->unit;
+    *lower = fmin(fmax(fmin(low, sight), 0.0f) * b->unit, FLT_MAX);
+    return r->next < threshold ? 2 : 1;
+}
+
+/* Where results go. */
+struct outcome {
+    __global int *label;
+    __global float *upper, *lower; /* NULL: not wanted */
+    __global int *open;            /* rows that are left, */
+    __global long *opened;         /* how many */
+    __global const float *length;  /* of each centroid */
+    int exact;
+};
+
+/* Row i with its sum of squares q and what the filter found of it; known: its label is `arg` for
+ * sure. Returns whether its label changed. */
+static int conclude(const struct bound *b, const struct outcome *o, long i, float q, float best,
+                    float next, int arg, float loss, int known) {
+    int verdict = known ? 2 : 0;
+    if (o->upper || !known) {
+        const float up = q * (1 + b->qerr);
+        const struct row r = {sqrt(up) * (1 + 0x1p-10f), up, q * (1 - b->qerr), best, next,
+                              o->length[arg], loss};
+        float above = 0, below = 0;
+        verdict = decide(b, &r, q, &above, &below);
+        if (o->upper && (verdict == 2 || (verdict == 1 && !o->exact))) {
+            o->upper[i] = above;
+            o->lower[i] = below;
+        }
+    }
+    if (verdict == 2 || (verdict == 1 && !o->exact)) {
+        const int changed = o->label[i] != arg;
+        o->label[i] = arg;
+        return changed;
+    }
+    o->open[next_number(o->opened)] = (int)i;
+    return 0;
+}

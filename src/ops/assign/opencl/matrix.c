@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * assign with OpenCL, the filter in 16 bits: matrix.cl. First one float16 product; rows that it
+ * leaves open meet a second one whose factors are sums of two float16, of float32's accuracy. */
+#include "ops/assign/opencl/filters.h"
+
+#include <stdio.h>
+
+#define COLUMNS 256 /* at most */
+#define STAGE 8192  /* float16 of centroids at once in local memory */
+#define WAVES 16    /* groups for each compute unit */
+#define FAR 0x1p13  /* beyond, centroids that are not held may be near */
+#define SMALL 0x1p-13
+
+/* How a product is compiled for d columns. */
+struct form {
+    int parts, blocks, tall, strip; /* options PARTS, BLOCKS, MT and STRIP */
+};
+
+static struct form form_of(int64_t d, int parts) {
+    struct form f = {.parts = parts, .blocks = 1};
+    while (32 * f.blocks < d)
+        f.blocks *= 2;
+    f.tall = parts * f.blocks <= 4 ? 2 : 1;
+    f.strip = parts * f.blocks <= 8 ? 4 : 2;
+    return f;
+}
+
+static int64_t slots_of(const struct form *f, int64_t k) {
+    const int64_t tile = STAGE / (32 * f->blocks * f->parts);
+    return (k + tile - 1) / tile * tile;
+}
+
+bool hf_cl_matrix_supports(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
+    return call->device->matrix && a->x.rows < INT32_MAX && a->c.rows < INT32_MAX / 2 &&
+           a->x.cols <= COLUMNS;
+}
+
+/* As that of the tiles; a unit makes some 8 times as many products, but whole blocks of columns. */
+double hf_cl_matrix_estimate(const struct hf_call *call) {
+    const struct hf_assign_args *a = call->args;
+    const struct form f = form_of(a->x.cols, 1);
+    const double n = (double)a->x.rows, slots = (double)slots_of(&f, a->c.rows);
+    const double without = call->device->wide ? 1000 : 1;
+    return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 4 * 32.0 * f.blocks) + 100000;
+}
+
+void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve) {
+    for (int i = 0; i < 2; i++) {
+        struct hf_cl_halves *h = &job->halves[i];
+        const struct form f = form_of(a->x.cols, i + 1);
+        const size_t slots = (size_t)slots_of(&f, a->c.rows);
+        h->packed = hf_carve_take(carve, slots * 64 * (size_t)(f.blocks * f.parts));
+        h->start = hf_carve_take(carve, slots * sizeof *h->start);
+        h->length = hf_carve_take(carve, slots * sizeof *h->length);
+        h->moved = hf_carve_take(carve, 2 * sizeof *h->moved);
+    }
+}
+
+static hf_status pack(struct hf_cl_assign *job, const struct hf_cl_halves *h, const struct form *f,
+                      struct hf_cl_job run) {
+    const hf_array *c = &job->a.c;
+    const struct hf_cl_job items =
+        hf_opencl_job(job->call->device, run.source, "matrix_pack", slots_of(f, c->rows));
+    run.kernel = items.kernel;
+    run.global = items.global;
+    run.group = items.group;
+    HF_TRY(hf_opencl_fill(job->cl, h->moved, 0, 2 * sizeof *h->moved));
+    return hf_opencl_run(job->cl, &run, "pniiipdppnpppp", c->data, (int32_t)c->dtype, c->row_stride,
+                         c->rows, c->cols, job->shift, job->factor,
+                         job->a.metric == HF_COSINE ? job->lengths : NULL, job->lengths + c->rows,
+                         (int32_t)(job->a.metric == HF_EUCLIDEAN), h->packed, h->start, h->length,
+                         h->moved);
+}
+
+/* docs/numerics/gpu-filter.md: a step of the unit is off by 2^-18 of its sum at most. */
+static struct filter_bound bound_of(const struct hf_cl_assign *job, const struct form *f) {
+    const int64_t d = job->a.x.cols;
+    const double steps = (double)((d + 15) / 16);
+    const double off = f->parts == 1 ? (steps + 3) * 0x1p-18 : (steps + 1) * 0x1p-18 + 0x1p-20;
+    struct filter_bound b = filter_bound_make(off, d, job->longest);
+    b.qerr = (float)((double)(d + 24) * 0x1p-24);
+    return b;
+}
+
+static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
+                        const struct form *f, struct hf_cl_job run, const struct hf_cl_rows *rows) {
+    const struct hf_assign_args *a = &job->a;
+    const struct filter_bound b = bound_of(job, f);
+    const bool euclidean = a->metric == HF_EUCLIDEAN;
+    const int64_t warps = job->cl->unit ? 8 : 1, tall = warps * 16 * f->tall;
+    const int64_t tiles = (a->x.rows + tall - 1) / tall;
+    const int64_t most = (int64_t)job->call->device->units * WAVES;
+    const int part = f->parts - 1;
+    run.kernel = "matrix_filter";
+    run.group = (size_t)(warps * 32);
+    run.global = run.group * (size_t)(tiles < most ? tiles : most);
+    return hf_opencl_run(
+        job->cl, &run, "pniiiipppfppppfffffffffffnpppppp", a->x.data, (int32_t)a->x.dtype,
+        a->x.row_stride, a->x.rows, a->c.rows, a->x.cols, rows->list, rows->count, job->shift,
+        a->filter.scale, h->packed, h->start, h->length, h->moved, (double)b.eps, (double)b.delta,
+        (double)b.tiny, (double)b.flush, (double)b.qerr, (double)b.cmax, euclidean ? 0.5 : 0.0,
+        euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale, SMALL, FAR, (int32_t)a->exact, a->labels,
+        a->bounds ? a->bounds->upper : NULL, a->bounds ? a->bounds->lower : NULL,
+        job->open + part * a->x.rows, job->count + 1 + part, a->stats);
+}
+
+hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
+    for (int i = 0; i < 2; i++) {
+        const struct form f = form_of(job->a.x.cols, i + 1);
+        char options[96];
+        (void)snprintf(options, sizeof options, "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d",
+                       f.parts, f.blocks, f.tall, f.strip);
+        const struct hf_cl_job run = {.source = job->cl->unit ? HF_CL_UNIT_PTX "+matrix"
+                                                              : HF_CL_UNIT_NONE "+matrix",
+                                      .options = options};
+        HF_TRY(pack(job, &job->halves[i], &f, run));
+        HF_TRY(filter(job, &job->halves[i], &f, run, rows));
+        rows->list = job->open + i * job->a.x.rows;
+        rows->count = job->count + 1 + i;
+    }
+    return HF_OK;
+}
