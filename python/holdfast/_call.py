@@ -79,28 +79,31 @@ def _own(owner: _Result, address: int | None, shape: tuple[int, ...], kind: str)
     return np.asarray(memory)
 
 
+_TOGETHER = 1 << 18  # so many labels and fewer are freed with the rest of their result
+
+
 class Fit:
     """A result as Python objects. Labels and centroids stay where the library wrote them."""
 
-    __slots__ = ("device", "r", "restart", "threads")
+    __slots__ = ("context", "r", "restart")
 
-    def __init__(self, r: _Result, device: str, threads: int) -> None:
-        self.r, self.device, self.threads, self.restart = r, device, threads, r.restart
+    def __init__(self, r: _Result, context: _library.Context) -> None:
+        self.r, self.context, self.restart = r, context, r.restart
 
     def centers(self) -> np.ndarray[Any, Any]:
-        """The centroids, once: the array owns them."""
+        """The centroids."""
         c = self.r.centroids
-        owner = _Result()
-        owner.centroids.data, c.data = c.data, None
         kind = "<f8" if c.dtype == 2 else "<f4"
-        return _own(owner, owner.centroids.data, (c.rows, c.cols), kind)  # type: ignore[no-any-return]
+        return _own(self.r, c.data, (c.rows, c.cols), kind)  # type: ignore[no-any-return]
 
     def labels(self) -> np.ndarray[Any, Any]:
-        """The labels, likewise."""
-        r = self.r
-        owner = _Result()
-        owner.labels, r.labels = r.labels, None
-        return _own(owner, owner.labels, (r.n,), "<i4")  # type: ignore[no-any-return]
+        """The labels, once: many have an owner of their own and do not live on with centroids."""
+        r = owner = self.r
+        address = r.labels
+        if r.n > _TOGETHER:
+            owner = _Result()
+            owner.labels, r.labels = address, None
+        return _own(owner, address, (r.n,), "<i4")  # type: ignore[no-any-return]
 
     def report(self) -> dict[str, Any]:
         """What KMeans shows as `report_`."""
@@ -109,8 +112,8 @@ class Fit:
             "rows": r.n,
             "columns": r.d,
             "k": r.k,
-            "device": self.device,
-            "threads": self.threads,
+            "device": self.context.device,
+            "threads": self.context.threads,
             "inertia": r.inertia,
             "iterations": r.iterations,
             "restart": self.restart,
@@ -149,8 +152,7 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
     result = _Result()
     lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
     with lease as context:
-        device = lib.hf_context_device(context).decode()
-        wanted = watch.wanted(device != "cpu")
+        wanted = watch.wanted(lease.held.device != "cpu")
         if wanted:
             opts.progress = watch.function()
         call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
@@ -164,7 +166,7 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
             _raise_first(watch.failure)
             raise _library.fail(status, context)
         lease.keep = result.workspace_bytes <= _KEEP_WORKSPACE
-        return Fit(result, device, lib.hf_context_threads(context))
+        return Fit(result, lease.held)
 
 
 class Centers:

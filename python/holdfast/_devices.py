@@ -15,47 +15,57 @@ from .errors import InvalidArgumentError
 
 # cudaStreamLegacy: the default stream, whose number 0 means "one of its own" to the C library.
 LEGACY = 1
-_TORCH_CODES = {
-    "torch.float32": 1,
-    "torch.float64": 2,
-    "torch.float16": 3,
-    "torch.bfloat16": 4,
-    "torch.uint8": 5,
-}
+_TORCH_TYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "uint8": 5}
+_torch_codes: dict[Any, int] = {}
 
 
 def of_torch(x: Any, name: str) -> _rows.Rows:
     """Rows of a torch tensor."""
     torch = sys.modules["torch"]
-    original, x = x, x.detach()
-    _rows.check_2d(tuple(x.shape), name, x)
-    if x.is_complex():
-        raise InvalidArgumentError(f"Complex data not supported\n{x}\n")
+    if not _torch_codes:
+        _torch_codes.update({getattr(torch, word): code for word, code in _TORCH_TYPES.items()})
+    original = x
+    if x.ndim != 2:
+        _rows.check_2d(tuple(x.shape), name, x)
+    code = _torch_codes.get(x.dtype)
+    if code is None:
+        if x.is_complex():
+            raise InvalidArgumentError(f"Complex data not supported\n{x}\n")
+        x, code = x.detach().double(), 2
     if x.layout is not torch.strided:
         raise InvalidArgumentError(f"a tensor of layout {x.layout}: give x.to_dense()")
-    code = _TORCH_CODES.get(str(x.dtype))
-    if code is None:
-        x, code = x.double(), 2
     n, d = x.shape
-    if x.device.type == "cpu":
-        rows = _host_torch(x, n, d, code, name)
+    if x.is_cuda:
+        rows = _cuda_torch(torch, x, n, d, code)
+    elif x.device.type == "cpu":
+        rows = _host_torch(x.detach(), n, d, code, name)
         rows.like = torch.from_numpy
-    elif x.device.type == "cuda":
-        row, column = x.stride()
-        if (column != 1 and d > 1) or row < d:
-            x = x.contiguous()
-            row = d
-        rows = _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, row), None, x)
-        device = x.device
-        rows.device = f"cuda:{device.index}"
-        rows.stream = torch.cuda.current_stream(device).cuda_stream or LEGACY
-        rows.like = lambda a: torch.from_numpy(a).to(device, non_blocking=True)
     else:
         raise InvalidArgumentError(
             f"a tensor on {x.device}: only host memory and NVIDIA GPUs are supported; give x.cpu()"
         )
     rows.original = original
     return rows
+
+
+def _cuda_torch(torch: Any, x: Any, n: int, d: int, code: int) -> _rows.Rows:
+    row, column = x.stride()
+    if (column != 1 and d > 1) or row < d:
+        x = x.detach().contiguous()
+        row = d
+    rows = _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, row), None, x)
+    device = x.device
+    rows.device = f"cuda:{device.index}"
+    rows.stream = _torch_stream(torch, device.index)
+    rows.like = lambda a: torch.from_numpy(a).to(device, non_blocking=True)
+    return rows
+
+
+def _torch_stream(torch: Any, number: int) -> int:
+    """The current stream of a device: by the short way, which torch's own compiler takes."""
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    stream = raw(number) if raw else torch.cuda.current_stream(number).cuda_stream
+    return int(stream) or LEGACY
 
 
 def _host_torch(x: Any, n: int, d: int, code: int, name: str) -> _rows.Rows:

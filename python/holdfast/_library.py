@@ -49,18 +49,28 @@ last_error = lib.hf_last_error
 
 def fail(status: int, context: int | None) -> errors.HoldfastError:
     """The exception for a call that failed on a context."""
-    text = last_error(context)
-    return errors.of_status(
-        status, text.decode("utf-8", "replace") or lib.hf_status_text(status).decode()
-    )
+    text = last_error(context).decode("utf-8", "replace")
+    return errors.of_status(status, text or lib.hf_status_text(status).decode())
 
 
 # ---- contexts: kept for a while, since a small fit takes no longer than making one
 
+
+class Context:
+    """An open context, and what never changes of it."""
+
+    __slots__ = ("device", "handle", "threads")
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.device: str = lib.hf_context_device(handle).decode()
+        self.threads: int = lib.hf_context_threads(handle)
+
+
 _Key = tuple[bytes, int, int]
 _IDLE_SECONDS = 1.0  # its default memory limit is half of what was free when it was made
 _IDLE_MOST = 4  # for each key
-_idle: dict[_Key, list[tuple[float, int]]] = {}
+_idle: dict[_Key, list[tuple[float, Context]]] = {}
 
 
 def _forget() -> None:
@@ -83,14 +93,17 @@ def context_create(device: bytes, memory: int, stream: int, threads: int = 0) ->
 
 
 class Lease:
-    """A context for one call: ``with Lease(device, memory, stream) as context``."""
+    """A context for one call: ``with Lease(device, memory, stream) as context``.
 
-    __slots__ = ("context", "keep", "key")
+    Within, `held` says more of it.
+    """
+
+    __slots__ = ("held", "keep", "key")
+    held: Context
 
     def __init__(self, device: bytes, memory: int, stream: int) -> None:
         self.key = (device, memory, stream)
         self.keep = True  # for the next call
-        self.context = 0
 
     def __enter__(self) -> int:
         idle = _idle.get(self.key)
@@ -100,22 +113,22 @@ class Lease:
             except IndexError:  # another thread was faster
                 break
             if time.monotonic() - since < _IDLE_SECONDS:
-                self.context = context
-                return context
-            lib.hf_context_destroy(context)
-        self.context = context_create(*self.key)
-        return self.context
+                self.held = context
+                return context.handle
+            lib.hf_context_destroy(context.handle)
+        self.held = Context(context_create(*self.key))
+        return self.held.handle
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
         idle = _idle.setdefault(self.key, [])
         if kind is None and self.keep and len(idle) < _IDLE_MOST:
-            idle.append((time.monotonic(), self.context))
+            idle.append((time.monotonic(), self.held))
         else:
-            lib.hf_context_destroy(self.context)
+            lib.hf_context_destroy(self.held.handle)
 
 
 def close_idle() -> None:
     """Close the contexts that wait for a next call."""
     while _idle:
         for _, context in _idle.popitem()[1]:
-            lib.hf_context_destroy(context)
+            lib.hf_context_destroy(context.handle)

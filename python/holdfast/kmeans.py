@@ -316,14 +316,33 @@ class KMeans(Estimator):
                 errors.convergence_warning(),
                 stacklevel=3,
             )
-        centers = best.centers()
-        self.cluster_centers_ = centers if like is None else like(centers)
-        version = getattr(self.cluster_centers_, "_version", None)
-        self._centers_host = None if version is None else (self.cluster_centers_, version, centers)
         self._n_features_out = self.n_clusters
-        self.labels_ = best.labels() if like is None else like(best.labels())
         self.inertia_ = r.inertia
         self.n_iter_ = r.iterations
+        centers, labels = best.centers(), best.labels()
+        self._centers_host: tuple[Any, Any, Any] | None = None
+        if like is None:
+            self.cluster_centers_, self.labels_, self._on_host = centers, labels, {}
+            return
+        self.__dict__.pop("cluster_centers_", None)
+        self.__dict__.pop("labels_", None)
+        self._on_host = {"cluster_centers_": (like, centers), "labels_": (like, labels)}
+
+    def __getattr__(self, name: str) -> Any:
+        """Results go to the device of the rows when they are first asked for."""
+        like, array = self.__dict__.get("_on_host", {}).pop(name, (None, None))
+        if like is None:
+            unfitted = name.endswith("_") and name[:1] != "_" and "n_iter_" not in self.__dict__
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+                f"{': it is not fitted' if unfitted else ''}"
+            )
+        found = like(array)
+        self.__dict__[name] = found
+        version = getattr(found, "_version", None)
+        if name == "cluster_centers_" and version is not None:
+            self._centers_host = (found, version, array)
+        return found
 
     @property
     def report_(self) -> dict[str, Any]:
@@ -333,7 +352,7 @@ class KMeans(Estimator):
             self._report = fit.report()
         report = self.__dict__.get("_report")
         if report is None:
-            raise AttributeError(f"this {type(self).__name__} has no report_: it is not fitted")
+            raise AttributeError  # __getattr__() says more
         return report  # type: ignore[no-any-return]
 
     def _like(self, rows: _rows.Rows) -> Any:
@@ -361,6 +380,9 @@ class KMeans(Estimator):
     def _centers(self) -> Any:
         """The centroids for a call: of a tensor that nobody changed since, what the fit had on the
         host, since fetching a tensor waits for the device."""
+        waiting = self.__dict__.get("_on_host", {}).get("cluster_centers_")
+        if waiting is not None and "cluster_centers_" not in self.__dict__:
+            return waiting[1]
         centers = self.cluster_centers_
         kept = self.__dict__.get("_centers_host")
         if kept is not None and kept[0] is centers and kept[1] == centers._version:
@@ -369,12 +391,13 @@ class KMeans(Estimator):
 
     def _ready(self, X: Any) -> tuple[_rows.Rows, tuple[int, int], tuple[str, int]]:
         """Rows, metric and precision, device and memory limit of a call on fitted centroids."""
-        if "cluster_centers_" not in self.__dict__:
+        mine, name = self.__dict__, "cluster_centers_"
+        if name not in mine and name not in mine.get("_on_host", ()):
             raise errors.not_fitted(type(self).__name__)
         name = type(self).__name__
         rows = _rows.take(X, name)
         check_names(self, X, reset=False)
-        d = self.cluster_centers_.shape[1]
+        d = self._centers().shape[1]
         if rows.d != d:
             raise errors.InvalidArgumentError(
                 f"X has {rows.d} features, but {name} is expecting {d} features as input."
@@ -481,9 +504,7 @@ class KMeans(Estimator):
         """
         rows, how, place = self._ready(X)
         weights = _rows.weights(sample_weight, rows.n)
-        _, inertia = _call.predict(
-            rows, self._centers(), how, place, weights, want_inertia=True
-        )
+        _, inertia = _call.predict(rows, self._centers(), how, place, weights, want_inertia=True)
         return -inertia
 
     # ---- conventions
@@ -495,8 +516,11 @@ class KMeans(Estimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
+        for name in [*self.__dict__.get("_on_host", ())]:
+            getattr(self, name)
         state = self.__dict__.copy()
         state.pop("_planned", None)
+        state.pop("_on_host", None)
         state.pop("_centers_host", None)
         if state.pop("_fit", None) is not None:
             state["_report"] = self.report_

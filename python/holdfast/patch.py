@@ -78,6 +78,7 @@ def _make_class(original: Any) -> Any:
             _log.line(f"KMeans.fit: by scikit-learn: {why}")
             theirs = original(**self.get_params()).fit(X, sample_weight=sample_weight)
             self.__dict__.pop("_fit", None)
+            self.__dict__.pop("_on_host", None)
             self.__dict__.pop("_report", None)
             for name, value in vars(theirs).items():
                 if name.endswith("_") or name in ("_n_features_out", "_n_init"):

@@ -412,6 +412,33 @@ def test_cuda_capsule():
     del keep
 
 
+def test_results_like_the_rows_are_made_when_read(rows, monkeypatch):
+    x, made, take = rows(200, 4), [], _rows.take
+
+    def with_maker(x, name):
+        found = take(x, name)
+        found.like = lambda a: made.append(a.shape) or a.copy()
+        return found
+
+    monkeypatch.setattr(_rows, "take", with_maker)
+    plain = KMeans(3, init=x[:3]).fit(x)
+    km = KMeans(3, init=x[:3], output="like").fit(x)
+    assert made == []
+    assert np.array_equal(km.predict(x), plain.labels_)
+    assert made == [(200,)]  # what predict gave
+    assert np.array_equal(km.cluster_centers_, plain.cluster_centers_)
+    assert np.array_equal(km.labels_, plain.labels_)
+    assert km.labels_ is km.labels_
+    assert made == [(200,), (3, 4), (200,)]
+    km.cluster_centers_ = x[:3]
+    assert km.predict(x)[:3].tolist() == [0, 1, 2]
+    for other in (pickle.loads(pickle.dumps(km.fit(x))), km.fit(x)):
+        assert np.array_equal(other.labels_, plain.labels_)
+    assert not hasattr(km, "sizes_")
+    with pytest.raises(AttributeError, match=r"labels_.*not fitted"):
+        _ = KMeans(output="like").labels_
+
+
 # ---- torch, where it is installed
 
 
