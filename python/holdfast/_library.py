@@ -50,6 +50,7 @@ last_error = lib.hf_last_error
 def fail(status: int, context: int | None) -> errors.HoldfastError:
     """The exception for a call that failed on a context."""
     text = last_error(context).decode("utf-8", "replace")
+    text = text.replace(" (HF_NAN_DROP)", "")  # an option of C's alone
     return errors.of_status(status, text or lib.hf_status_text(status).decode())
 
 

@@ -56,9 +56,12 @@ def memory_bytes(value: Any) -> int:
         text = value.strip().upper().removesuffix("B").removesuffix("I").strip()
         unit = text[-1:] if text[-1:] in ("K", "M", "G", "T") else ""
         try:
-            return int(float(text.removesuffix(unit)) * _UNITS[unit])
+            number = int(float(text.removesuffix(unit)) * _UNITS[unit])
         except (ValueError, OverflowError):
-            raise refuse("memory_limit", "bytes, text such as '4GiB', or None", value) from None
+            number = 0
+        if not 0 < number < 2**63:
+            raise refuse("memory_limit", "bytes, text such as '4GiB', or None", value)
+        return number
     return at_least("memory_limit", 1, value, 2**63 - 1)
 
 
@@ -86,7 +89,7 @@ def check(est: Any) -> None:
         raise refuse("copy_x", "a bool", est.copy_x)
     one_of("algorithm", _ALGORITHMS, est.algorithm)
     one_of("output", _OUTPUTS, est.output)
-    if not isinstance(est.device, str):
+    if not isinstance(est.device, str) or "\0" in est.device:
         raise refuse("device", "a str such as 'auto', 'cpu', 'cuda' or 'cuda:1'", est.device)
     init = est.init
     if isinstance(init, str):

@@ -14,8 +14,7 @@ from . import _abi, _sources
 from ._sources import CODES, NUMPY, RowSource
 from .errors import InvalidArgumentError
 
-PANEL_BYTES = 16 << 20  # less than this is converted as a whole: a panel would be no smaller
-_ADDRESS = np.ndarray.__array_interface__  # a descriptor
+PANEL_BYTES = 64 << 20  # less is converted as a whole: panels are converted in each iteration
 _F32, _F64, _F16, _U8 = (np.dtype(t) for t in ("f4", "f8", "f2", "u1"))
 _DIRECT = {_F32: 1, _F64: 2, _F16: 3, _U8: 5}
 
@@ -217,6 +216,7 @@ def _of_sparse(x: Any) -> Rows:
     if x.ndim != 2:
         check_2d(x.shape, "KMeans", x)
     m = x if x.format == "csr" else x.tocsr()
+    _check_csr(m)
     code = _sources.code_of(m.dtype)
     if code in (3, 5):  # scipy makes only float32 and float64 dense in one go
         code = 1
@@ -227,6 +227,22 @@ def _of_sparse(x: Any) -> Rows:
         rows = _of_source(_sources.Sparse(m, code))
     rows.original = m
     return rows
+
+
+def _check_csr(m: Any) -> None:
+    """SciPy would write to where a wrong index points."""
+    starts, columns = m.indptr, m.indices
+    if len(starts) != m.shape[0] + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        what = "indptr does not ascend from 0"
+    elif starts[-1] > min(len(columns), len(m.data)):
+        what = (
+            f"indptr ends at {starts[-1]}, there are {len(columns)} indices, {len(m.data)} values"
+        )
+    elif len(columns) and not (columns.min() >= 0 and columns.max() < m.shape[1]):
+        what = f"there are indices beyond its {m.shape[1]} columns"
+    else:
+        return
+    raise InvalidArgumentError(f"this sparse matrix is damaged: {what}")
 
 
 def weights(w: Any, n: int) -> tuple[_abi.Array, Any] | None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,8 @@ def of_table(x: Any, name: str) -> _rows.Rows:
 def _of_pandas(x: Any, name: str) -> _rows.Rows:
     if getattr(x, "ndim", 2) == 1:
         _rows.check_2d((len(x),), name, x)
+    if not x.shape[1]:
+        return _rows.of_array(np.empty(x.shape), name)
     kinds = set(x.dtypes)
     if len(kinds) == 1 and isinstance(next(iter(kinds)), np.dtype):
         kind = next(iter(kinds)).kind
@@ -151,8 +152,3 @@ def names_of(x: Any) -> np.ndarray[Any, Any] | None:
     if not labels or not all(isinstance(label, str) for label in labels):
         return None
     return np.asarray(labels, dtype=object)
-
-
-def sklearn_loaded() -> bool:
-    """Has the program loaded scikit-learn?"""
-    return "sklearn.base" in sys.modules

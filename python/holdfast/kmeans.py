@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import inspect
 import operator
 import warnings
 from typing import Any
@@ -514,6 +515,12 @@ class KMeans(Estimator):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Parameters that the version which wrote the state did not have get their defaults."""
+        for name, parameter in inspect.signature(KMeans).parameters.items():
+            state.setdefault(name, parameter.default)
+        self.__dict__.update(state)
 
     def __getstate__(self) -> dict[str, Any]:
         for name in [*self.__dict__.get("_on_host", ())]:

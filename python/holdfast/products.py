@@ -134,8 +134,8 @@ def matmul(
         :class:`errors.CorruptError` where that has other bits, "correct" puts the line right.
     return_report : bool, default=False
         Return a dict too: the `arithmetic` (equal names, equal bits), the `kernel`, `seconds`, and
-        the bound of the error of an element: `error` times (|a| @ |b|), plus `tiny`; with `guard`
-        how many `lines` were checked, `suspected` and `confirmed`, and elements `repaired`.
+        the bound of the error of an element: `error` times (abs(a) @ abs(b)), plus `tiny`; with
+        `guard` how many `lines` were checked, `suspected` and `confirmed`, and elements `repaired`.
 
     Returns
     -------

@@ -176,7 +176,10 @@ def test_our_parameters(rows):
         ("device", None),
         ("verbose", "no"),
         ("copy_x", "yes"),
+        ("device", "cpu\0"),
         ("memory_limit", -1),
+        ("memory_limit", "-5MB"),
+        ("memory_limit", "1e30T"),
     ],
 )
 def test_bad_parameters(blobs, name, value):
@@ -204,6 +207,17 @@ def test_pickle(blobs):
     for other in (pickle.loads(pickle.dumps(km)), copy.deepcopy(km)):
         assert np.array_equal(other.predict(blobs), km.labels_)
         assert other.report_["iterations"] == km.n_iter_
+
+
+def test_pickle_of_an_earlier_version(blobs):
+    """Parameters that it did not have get their defaults."""
+    km = KMeans(3, random_state=0).fit(blobs)
+    state = {k: v for k, v in km.__getstate__().items() if k not in ("guard", "output", "empty")}
+    old = KMeans.__new__(KMeans)
+    old.__setstate__(state)
+    assert np.array_equal(old.predict(blobs), km.labels_)
+    assert old.get_params() == km.get_params()
+    assert np.array_equal(old.fit(blobs).labels_, km.labels_)
 
 
 def test_set_output_and_names(blobs):

@@ -249,6 +249,23 @@ def test_refused(x, error, text):
         KMeans(1).fit(x)
 
 
+def test_refused_tables():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        KMeans(1).fit(pd.DataFrame(index=range(3)))
+    with pytest.raises(ValueError, match=r"row 1, column 0.*NaN"):
+        KMeans(1).fit(pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [1.0, 2]}))
+
+
+def test_damaged_sparse():
+    """An index beyond the columns is refused before SciPy writes there."""
+    sparse = pytest.importorskip("scipy.sparse")
+    m = sparse.csr_matrix(np.eye(4))
+    m.indices = np.array([0, 1, 77, 3], "i4")
+    with pytest.raises(ValueError, match="damaged"):
+        KMeans(2).fit(m)
+
+
 def test_weights(rows):
     x = rows(20, 2)
     w = np.arange(20.0)
