@@ -105,6 +105,10 @@ typedef struct hf_relax_opts {
     uint64_t memory_bytes; /* that factors of blocks may take; 0 means 1 GiB */
     hf_relax_progress progress; /* NULL means none */
     void *progress_user;        /* its first argument */
+    hf_relax_switch one_launch; /* on a GPU: all iterations of jacobi, async, schwarz and chebyshev
+                                   with the diagonal in one launch, which keeps blocks in registers;
+                                   progress is then told of whole launches. ON: an error where the
+                                   blocks do not fit, OFF: a launch for each step */
 } hf_relax_opts;
 
 /* How one right-hand side went. */
@@ -120,6 +124,8 @@ typedef struct hf_relax_column {
     int64_t checks;        /* tests with the true residual, */
     int64_t refused;       /* and those of them that went on */
     double seconds;        /* that it took */
+    double seconds_launch; /* of those what launches of many iterations took, by the device's clock;
+                              0: there were none */
 } hf_relax_column;
 
 /* What protection saw and did. */
@@ -157,6 +163,7 @@ typedef struct hf_relax_result {
     double seconds_setup;   /* ordering, blocks, factors, spectrum */
     double seconds_solve;   /* the iterations and checks */
     uint64_t setup_bytes;   /* memory that the set-up holds */
+    int one_launch;         /* iterations were made many to a launch */
 } hf_relax_result;
 
 /* Solve A x = b. Set-up and solution in one.
@@ -217,7 +224,8 @@ HF_API hf_status hf_relax_solve_with(hf_relax *relax, const hf_array *b, const h
                                      hf_relax_result *result);
 
 /* `sweeps` (at least 1) iterations on A x = b without any test: a smoother or preconditioner.
- *   b, x        [n, m] as for hf_relax_solve(), HF_F64
+ *   b, x        [n, m] as for hf_relax_solve(), HF_F64; in host memory or in that of the context's
+ *               device. Where both are the device's, the call does not wait for it
  *   guess_zero  not 0: x is taken for 0 and only written, which saves a pass
  * With HF_TIMING_TAGGED and any method but HF_RELAX_CG the new x is a fixed linear function of b
  * and the old x, with the same bits whenever it is called; with opts->symmetric and guess_zero it

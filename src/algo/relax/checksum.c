@@ -82,5 +82,6 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
                                "or the memory is faulty",
                                (long long)i);
     }
-    return HF_OK;
+    /* What a device has of it cannot be looked at here: it gets it anew. */
+    return hf_relax_on_device(relax) ? hf_relax_renew_there(relax) : HF_OK;
 }

@@ -15,6 +15,8 @@
 #define SEIDEL_ROWS 256  /* of a block at least */
 #define COARSE_LEAST 4   /* blocks; fewer gain nothing */
 #define COARSE_MOST 2048 /* blocks: the inverse has their square */
+#define LAUNCH_ROWS 112  /* of a block that is solved exactly in one launch (exact_map.c) */
+#define ILL 1e4          /* condition above which auto takes conjugate gradients */
 #define SCHWARZ_OVERLAP 2
 #define PRECOND_OVERLAP 1
 
@@ -39,6 +41,19 @@ static hf_status demand_symmetry(const hf_relax *relax) {
     return HF_OK;
 }
 
+/* auto took Chebyshev's method, whose spectrum was looked at since. */
+void hf_relax_reconsider(hf_relax *relax, hf_status *status) {
+    const bool failed = *status == HF_E_DATA;
+    if (!relax->automatic || relax->opts.method != HF_RELAX_CHEBYSHEV ||
+        (!failed && relax->lambda_max <= ILL * relax->lambda_min))
+        return;
+    relax->opts.method = HF_RELAX_CG;
+    *status = HF_OK;
+    (void)snprintf(relax->advice, sizeof relax->advice,
+                   "cg: the matrix is symmetric, and too ill-conditioned for a method that keeps "
+                   "no direction");
+}
+
 /* HF_RELAX_AUTO. small: every component of the graph fits into a block, which is then solved in one
  * iteration. */
 static void choose_method(hf_relax *relax, bool small) {
@@ -49,6 +64,10 @@ static void choose_method(hf_relax *relax, bool small) {
         (void)snprintf(
             advice, room,
             "schwarz: every connected component fits into a block and is solved exactly");
+    } else if (relax->symmetric && relax->positive && hf_relax_fits_launch(relax)) {
+        relax->opts.method = HF_RELAX_CHEBYSHEV;
+        (void)snprintf(advice, room,
+                       "chebyshev: the matrix is symmetric, and all iterations run in one launch");
     } else if (relax->symmetric && relax->positive) {
         relax->opts.method = HF_RELAX_CG;
         (void)snprintf(
@@ -81,17 +100,38 @@ static bool uses_patches(const hf_relax *relax) {
            (needs_symmetry(relax) && relax->opts.precond == HF_PRECOND_BLOCKS);
 }
 
+/* Blocks of `rows` rows, or larger ones where those hold every component whole. */
+static hf_status keep_components(hf_relax *relax, int64_t rows) {
+    relax->opts.block_rows = rows;
+    for (bool fit = false; relax->symmetric && !fit && rows <= LAUNCH_ROWS; rows *= 2) {
+        HF_TRY(hf_relax_components_fit(relax, rows, &fit));
+        if (fit)
+            relax->opts.block_rows = rows;
+    }
+    return HF_OK;
+}
+
 /* Zeros of the options that depend on method and matrix. */
-static void resolve(hf_relax *relax) {
+static hf_status resolve(hf_relax *relax) {
     hf_relax_opts *o = &relax->opts;
     const bool patches = uses_patches(relax);
-    const bool cholesky = relax->symmetric && relax->positive;
+    const bool cholesky = hf_relax_uses_cholesky(relax);
     if (o->precond == HF_PRECOND_AUTO && needs_symmetry(relax))
         o->precond = HF_PRECOND_JACOBI;
     if (!needs_symmetry(relax))
         o->precond = HF_PRECOND_AUTO;
+    const bool march = hf_relax_may_march(relax);
+    const bool global = o->method == HF_RELAX_JACOBI || o->method == HF_RELAX_CHEBYSHEV;
     if (o->partition == HF_PARTITION_AUTO)
-        o->partition = patches ? HF_PARTITION_GRAPH : HF_PARTITION_STRIPS;
+        o->partition = patches || (march && global) ? HF_PARTITION_GRAPH : HF_PARTITION_STRIPS;
+    if (o->block_rows == 0 && march) {
+        const int64_t sms = relax->ctx->props.sms, each = (relax->m.n + sms - 1) / sms;
+        o->block_rows = o->method == HF_RELAX_ASYNC && each < ASYNC_ROWS ? ASYNC_ROWS : each;
+        if (o->method == HF_RELAX_SCHWARZ)
+            HF_TRY(keep_components(relax, each));
+    }
+    if (o->block_rows == 0 && hf_relax_on_device(relax) && o->method == HF_RELAX_GAUSS_SEIDEL)
+        o->block_rows = 1;
     if (o->block_rows == 0)
         o->block_rows = patches ? (cholesky ? SCHWARZ_ROWS : INVERSE_ROWS)
                         : o->method == HF_RELAX_GAUSS_SEIDEL ? seidel_rows(relax->m.n)
@@ -103,10 +143,12 @@ static void resolve(hf_relax *relax) {
         o->overlap = 0;
     if (patches && needs_symmetry(relax))
         o->symmetric = 1;
+    return HF_OK;
 }
 
 hf_status hf_relax_choose(hf_relax *relax) {
     if (relax->opts.method == HF_RELAX_AUTO) {
+        relax->automatic = true;
         const bool asked = relax->opts.block_rows > 0;
         const int64_t rows = asked ? relax->opts.block_rows : SCHWARZ_ROWS;
         bool small = false;
@@ -116,8 +158,7 @@ hf_status hf_relax_choose(hf_relax *relax) {
     }
     if (needs_symmetry(relax))
         HF_TRY(demand_symmetry(relax));
-    resolve(relax);
-    return HF_OK;
+    return resolve(relax);
 }
 
 /* A coarse matrix may be singular where the matrix is not: then there is none, unless it was asked
@@ -152,8 +193,8 @@ hf_status hf_relax_build(hf_relax *relax) {
     const int64_t blocks = relax->blocks.count;
     const bool coarse =
         o->coarse == HF_SWITCH_ON ||
-        (o->coarse == HF_SWITCH_AUTO && relax->symmetric && blocks >= COARSE_LEAST &&
-         blocks <= COARSE_MOST && relax->partition[0] != 'c');
+        (o->coarse == HF_SWITCH_AUTO && relax->symmetric && !hf_relax_may_march(relax) &&
+         blocks >= COARSE_LEAST && blocks <= COARSE_MOST && relax->partition[0] != 'c');
     if (patches && coarse)
         HF_TRY(try_coarse(relax));
     return patches ? hf_relax_make_patches(relax) : HF_OK;

@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Column j of an array; perm: row perm[p] goes to place p. */
-static void get_column(const hf_array *a, int64_t j, const int32_t *perm, double *v) {
+/* Column j of an array of the host, in its order. */
+static void get_column(const hf_array *a, int64_t j, double *v) {
     const int64_t stride = hf_array_stride(a);
-    for (int64_t p = 0; p < a->rows; p++)
-        v[p] = sparse_value(a->data, a->dtype, (perm != NULL ? perm[p] : p) * stride + j);
+    for (int64_t i = 0; i < a->rows; i++)
+        v[i] = sparse_value(a->data, a->dtype, i * stride + j);
 }
 
-static void put_column(const hf_array *a, int64_t j, const int32_t *perm, const double *v) {
+static void put_column(const hf_array *a, int64_t j, const double *v) {
     const int64_t stride = hf_array_stride(a);
-    for (int64_t p = 0; p < a->rows; p++)
-        ((double *)a->data)[(perm != NULL ? perm[p] : p) * stride + j] = v[p];
+    for (int64_t i = 0; i < a->rows; i++)
+        ((double *)a->data)[i * stride + j] = v[i];
 }
 
 /* What is needed beside the set-up. */
@@ -55,12 +55,12 @@ static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b
     column->history = hf_alloc(HF_RELAX_HISTORY * sizeof(double));
     if (column->history == NULL)
         return hf_relax_no_memory(relax, "the history of residuals");
-    get_column(b, request->number, NULL, c->b);
-    get_column(x, request->number, NULL, c->x);
+    get_column(b, request->number, c->b);
+    get_column(x, request->number, c->x);
     HF_TRY(hf_relax_solve_column(relax, request));
     HF_TRY(trim_history(relax, column));
     const hf_array all = hf_array_view(c->solution, HF_F64, x->rows, x->cols);
-    put_column(&all, request->number, NULL, c->x);
+    put_column(&all, request->number, c->x);
     return HF_OK;
 }
 
@@ -91,8 +91,8 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
     }
     const hf_array all = hf_array_view(c->solution, HF_F64, n, count);
     for (int64_t j = 0; j < count; j++) {
-        get_column(&all, j, NULL, c->x);
-        put_column(x, j, NULL, c->x);
+        get_column(&all, j, c->x);
+        put_column(x, j, c->x);
     }
     result->seconds_solve = hf_now_s() - begin;
     return HF_OK;
@@ -156,6 +156,7 @@ static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
     advise(relax, result);
     result->seconds_setup = relax->seconds_setup;
     result->setup_bytes = relax->bytes;
+    result->one_launch = relax->march.on;
     c->column = NULL;
 }
 
@@ -182,19 +183,19 @@ hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_ar
 
 static hf_status smooth_column(hf_relax *relax, const hf_array *b, const hf_array *x, int64_t j,
                                const struct hf_relax_sweeps *sweeps) {
-    struct hf_relax_work w = {.b = relax->vector[6], .zero = sweeps->guess_zero};
+    struct hf_relax_work w = {.b = relax->vector[6], .zero = sweeps->guess_zero, .quiet = true};
     hf_relax_begin(&w, relax);
-    get_column(b, j, relax->perm, relax->vector[6]);
+    HF_TRY(hf_relax_get_column(relax, b, j, relax->vector[6]));
     if (!w.zero)
-        get_column(x, j, relax->perm, w.x);
+        HF_TRY(hf_relax_get_column(relax, x, j, w.x));
     w.low = fmax(w.low, SMOOTH_LOW * w.high);
     w.high *= SMOOTH_HIGH;
     while (w.made < sweeps->count) {
-        double unused;
+        double unused = 0;
         w.most = sweeps->count - w.made;
         HF_TRY(hf_relax_step(&w, -1, &unused));
     }
-    put_column(x, j, relax->perm, w.x);
+    HF_TRY(hf_relax_put_column(relax, x, j, w.x));
     return hf_verify(relax->ctx);
 }
 

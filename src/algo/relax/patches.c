@@ -162,7 +162,7 @@ static bool lay_out(hf_relax *relax, struct growing *g) {
     if (p->start == NULL || p->inverse == NULL || !open_growing(relax, g))
         return false;
     p->start[0] = 0;
-    memset(p->inverse, relax->symmetric && relax->positive ? 0 : 1, (size_t)p->count);
+    memset(p->inverse, hf_relax_uses_cholesky(relax) ? 0 : 1, (size_t)p->count);
     for (int64_t block = 0; block < p->count; block++)
         if (!place_patch(relax, g, block))
             return false;

@@ -7,13 +7,27 @@
 #include <string.h>
 
 static bool take_vectors(hf_relax *relax) {
-    for (int i = 0; i < HF_RELAX_VECTORS; i++) {
-        relax->vector[i] = hf_relax_take(relax, relax->a.rows, sizeof(double));
-        if (relax->vector[i] == NULL)
+    const bool there = hf_relax_on_device(relax);
+    const size_t bytes = (size_t)relax->a.rows * sizeof(double);
+    if (there)
+        relax->scratch = hf_relax_take(relax, relax->a.rows, sizeof(double));
+    for (int i = 0; i < HF_RELAX_VECTORS - (there ? 0 : 2); i++) {
+        relax->vector[i] = there ? hf_ctx_alloc(relax->ctx, bytes)
+                                 : hf_relax_take(relax, relax->a.rows, sizeof(double));
+        if (relax->vector[i] == NULL || hf_relax_zero(relax, relax->vector[i]) != HF_OK)
             return false;
-        memset(relax->vector[i], 0, (size_t)relax->a.rows * sizeof(double));
     }
-    return true;
+    return !there || relax->scratch != NULL;
+}
+
+static void release_vectors(hf_relax *relax) {
+    for (int i = 0; i < HF_RELAX_VECTORS; i++) {
+        if (hf_relax_on_device(relax))
+            hf_ctx_release(relax->ctx, relax->vector[i]);
+        else
+            hf_free(relax->vector[i]);
+    }
+    hf_free(relax->scratch);
 }
 
 static hf_status make(hf_relax *relax) {
@@ -24,7 +38,11 @@ static hf_status make(hf_relax *relax) {
     HF_TRY(hf_relax_test_symmetry(relax));
     HF_TRY(hf_relax_choose(relax));
     HF_TRY(hf_relax_build(relax));
-    HF_TRY(hf_relax_tune(relax));
+    HF_TRY(hf_relax_look(relax));
+    hf_status status = hf_relax_tune(relax);
+    hf_relax_reconsider(relax, &status);
+    HF_TRY(status);
+    HF_TRY(hf_relax_make_march(relax));
     HF_TRY(hf_relax_make_sums(relax));
     relax->seconds_setup = hf_now_s() - begin;
     return HF_OK;
@@ -40,16 +58,18 @@ void hf_relax_destroy(hf_relax *relax) {
     hf_free(relax->colours.block);
     hf_free(relax->coarse);
     hf_free(relax->sums);
-    for (int i = 0; i < HF_RELAX_VECTORS; i++)
-        hf_free(relax->vector[i]);
+    hf_relax_clear_march(relax);
+    hf_relax_look_away(relax);
+    release_vectors(relax);
     hf_free(relax);
 }
 
 hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out) {
-    if (hf_ctx_pool(ctx) == NULL)
+    if (ctx->device->id != HF_DEV_HOST && ctx->device->id != HF_DEV_CUDA)
         return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
-                           "there is no relaxation on device %s yet; open a context on the cpu",
+                           "there is no relaxation on device %s yet; open a context on the cpu or "
+                           "on cuda",
                            hf_context_device(ctx));
     hf_relax_opts full;
     HF_TRY(hf_relax_check_opts(ctx, opts, &full));
@@ -103,7 +123,11 @@ hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
     if (status == HF_OK && relax->coarse != NULL)
         status = hf_relax_make_coarse(relax);
     if (status == HF_OK)
+        status = hf_relax_look(relax);
+    if (status == HF_OK)
         status = hf_relax_tune(relax);
+    if (status == HF_OK)
+        status = hf_relax_make_march(relax);
     if (status == HF_OK)
         status = hf_relax_make_sums(relax);
     relax->seconds_setup = hf_now_s() - begin;

@@ -5,7 +5,7 @@
 #define HF_RELAX_SETUP_H
 
 #include "core/context.h"
-#include "ops/sparse.h"
+#include "ops/march/march.h"
 #include <holdfast/relax.h>
 #include <stdbool.h>
 
@@ -46,6 +46,37 @@ struct hf_relax_matrix {
     int32_t *inner;  /* [n, 2] ops/sweep/sweep.h; NULL: not made */
 };
 
+/* What kernels read, in memory that they reach: on the CPU the arrays above and the caller's matrix,
+ * on a device copies of them; there all vectors are in the order of places (mirror.c). */
+struct hf_relax_seen {
+    struct hf_sparse a;     /* the copy */
+    struct hf_sparse truth; /* the caller's matrix, for the residual that counts */
+    const double *inverse;
+    const int32_t *inner;
+    const int64_t *block_start, *colour_start;
+    const int32_t *colour_block;
+    struct hf_relax_patches patches;
+    const double *coarse;
+    const int64_t *row_of, *place_of; /* device: [n] perm and its inverse; NULL: places are rows */
+    double *unread;                   /* device: where a sum goes that nobody reads */
+    void *held[24];                   /* what a device holds of this */
+    int helds;
+};
+
+/* Iterations of which many are one launch (one_launch.c). */
+struct hf_relax_march {
+    bool on;
+    struct hf_march_map map; /* in memory of the device */
+    double *factor;          /* [factors, 2] */
+    int factors, sweeps;
+    bool momentum;
+    int every, lead;
+    void *state;
+    uint64_t next; /* number of the next call's first epoch; 0: state is to be cleared */
+    void *held[16];
+    int helds;
+};
+
 /* Calls of one kind keep their kernel. */
 enum hf_relax_call {
     HF_CALL_TRUE, /* residual from the caller's matrix */
@@ -56,10 +87,12 @@ enum hf_relax_call {
     HF_CALL_SEIDEL,
     HF_CALL_PATCHES,
     HF_CALL_COARSE,
+    HF_CALL_MARCH,
+    HF_CALL_GATHER,
     HF_CALLS
 };
 
-#define HF_RELAX_VECTORS 10
+#define HF_RELAX_VECTORS 12 /* on the CPU without the last two, on a device in its memory */
 
 /* For experiments: called before each iteration of a solution, may change what the matrix, the
  * factors and x hold, and says whose blocks nobody works on. */
@@ -77,6 +110,7 @@ struct hf_relax {
     hf_relax_opts opts;          /* zeros resolved */
     hf_csr a;                    /* the caller's */
     bool kept;                   /* for many solutions */
+    bool automatic;              /* the library chose the method */
     bool symmetric;              /* its values */
     bool positive;               /* its diagonal */
     double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
@@ -95,6 +129,9 @@ struct hf_relax {
     char advice[256];
     uint32_t *sums; /* [sums_count] checksums of the matrix by block, of patches, of coarse */
     int64_t sums_count;
+    struct hf_relax_seen seen;
+    struct hf_relax_march march;
+    double *scratch;                  /* [n] of the host, for what goes to a device and back */
     double *vector[HF_RELAX_VECTORS]; /* [n] each */
     const struct hf_kernel *kernel[HF_CALLS];
     double seconds_setup;
@@ -134,6 +171,10 @@ hf_status hf_relax_make_graph_blocks(hf_relax *relax, int64_t rows);
 hf_status hf_relax_components_fit(hf_relax *relax, int64_t rows, bool *fit);
 /* colour.c */
 hf_status hf_relax_make_colours(hf_relax *relax);
+/* Triangles of blocks are solved row after row, which a device does slowly: it gets inverses. */
+static inline bool hf_relax_uses_cholesky(const hf_relax *relax) {
+    return hf_ctx_is_host(relax->ctx) && relax->symmetric && relax->positive;
+}
 /* patches.c, coarse.c: of the copy as it is; again after its values changed. */
 hf_status hf_relax_make_patches(hf_relax *relax);
 void hf_relax_clear_patches(hf_relax *relax);
@@ -150,11 +191,34 @@ void hf_relax_extremes(const double *diagonal, const double *beside, int n, doub
 hf_status hf_relax_choose(hf_relax *relax);
 hf_status hf_relax_build(hf_relax *relax);
 hf_status hf_relax_tune(hf_relax *relax);
+void hf_relax_reconsider(hf_relax *relax, hf_status *status);
 /* checksum.c */
 hf_status hf_relax_make_sums(hf_relax *relax);
 /* Build again what has another checksum than it had; *reloads counts. HF_E_CORRUPT if that does not
  * help. */
 hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
+
+/* mirror.c */
+static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
+hf_status hf_relax_renew_there(hf_relax *relax);
+/* Fill seen; again after anything that it shows was made again. */
+hf_status hf_relax_look(hf_relax *relax);
+void hf_relax_look_away(hf_relax *relax);
+/* A vector of a device, in the order of places, from or to one of the host in the caller's order. */
+hf_status hf_relax_bring(hf_relax *relax, const double *v, double *places);
+hf_status hf_relax_fetch(hf_relax *relax, const double *places, double *v);
+hf_status hf_relax_zero(hf_relax *relax, double *v);
+/* Column j of an array in any memory, from or to a vector in the order of places. */
+hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, double *v);
+hf_status hf_relax_put_column(hf_relax *relax, const hf_array *a, int64_t j, const double *v);
+
+/* one_launch.c: the maps of op march, where they serve the method and fit; after hf_relax_tune(). */
+hf_status hf_relax_make_march(hf_relax *relax);
+void hf_relax_clear_march(hf_relax *relax);
+bool hf_relax_may_march(const hf_relax *relax);
+bool hf_relax_fits_launch(const hf_relax *relax); /* the matrix, whatever the method is */
+/* exact_map.c: the map of blocks that are solved exactly. HF_E_UNSUPPORTED: it would be too large. */
+hf_status hf_relax_exact_map(const hf_relax *relax, struct hf_march_map *map);
 
 /* setup.c */
 /* hf_relax_update_values() inside a public call. */

@@ -33,7 +33,8 @@ struct hf_relax_run {
     struct hf_relax_work w;
     hf_relax_column *column;
     hf_relax_faults *faults;
-    double *b, *x, *trial; /* [n] of this column, in the caller's order */
+    double *b, *x, *trial; /* [n] of this column, in the caller's order, on a device in that of
+                              places */
     double *rest, *next;   /* [n] b - A x of x and of trial */
     double scale;          /* |b| */
     double norm;           /* |b - A x| */
@@ -50,19 +51,9 @@ struct hf_relax_run {
 
 /* r = b - A v from the caller's matrix, and its norm */
 static hf_status true_residual(struct hf_relax_run *run, const double *v, double *r, double *norm) {
-    const hf_csr *a = &run->relax->a;
     double square = 0;
-    const struct hf_spmv_args args = {.a = {.rows = a->rows,
-                                            .cols = a->cols,
-                                            .elements = a->row_start[a->rows],
-                                            .row_start = a->row_start,
-                                            .column = a->column,
-                                            .dtype = a->dtype,
-                                            .value = a->value},
-                                      .x = v,
-                                      .b = run->b,
-                                      .y = r,
-                                      .square = &square};
+    const struct hf_spmv_args args = {
+        .a = run->relax->seen.truth, .x = v, .b = run->b, .y = r, .square = &square};
     HF_TRY(hf_queue(run->relax->ctx, HF_OP_SPMV, &args, &run->relax->kernel[HF_CALL_TRUE]));
     *norm = sqrt(square);
     return hf_verify(run->relax->ctx);
@@ -123,7 +114,9 @@ static enum event look_around(struct hf_relax_run *run, double estimate) {
     const hf_relax_opts *o = &run->relax->opts;
     const int64_t iterations = run->before + run->w.made;
     hf_relax_stop stop = HF_RELAX_STOP_NONE;
-    if (run->w.broke)
+    if (run->w.stalled)
+        stop = HF_RELAX_STOP_STALL;
+    else if (run->w.broke)
         stop = estimate > 0 ? HF_RELAX_STOP_BROKE_DOWN : HF_RELAX_STOP_STALL;
     else if (iterations >= o->max_iter)
         stop = HF_RELAX_STOP_MAX_ITER;
@@ -196,11 +189,25 @@ static hf_status iterate(struct hf_relax_run *run, enum event *event, double *es
     }
 }
 
-/* trial = x + e in the caller's order, and its true residual */
+/* trial = x + e, on a device */
+static hf_status add_there(struct hf_relax_run *run) {
+    hf_relax *relax = run->relax;
+    const int64_t n = relax->m.n;
+    const struct hf_axpy_args args = {
+        .n = n, .alpha = 1, .x = run->w.x, .beta = 1, .y = run->trial};
+    HF_TRY(hf_ctx_copy(relax->ctx, run->trial, run->x, (size_t)n * sizeof(double)));
+    return run->w.zero ? HF_OK
+                       : hf_queue(relax->ctx, HF_OP_AXPY, &args, &relax->kernel[HF_CALL_AXPY]);
+}
+
+/* trial = x + e in the order of both, and its true residual */
 static hf_status try_x(struct hf_relax_run *run, double *norm) {
     const hf_relax *relax = run->relax;
     const int64_t n = relax->m.n;
-    for (int64_t p = 0; p < n; p++) {
+    const bool there = hf_relax_on_device(relax);
+    if (there)
+        HF_TRY(add_there(run));
+    for (int64_t p = 0; !there && p < n; p++) {
         const int64_t i = relax->perm != NULL ? relax->perm[p] : p;
         run->trial[i] = run->x[i] + (run->w.zero ? 0 : run->w.x[p]);
     }
@@ -220,10 +227,13 @@ static void accept(struct hf_relax_run *run, double norm) {
 static double goal(const struct hf_relax_run *run) { return run->relax->opts.tol * run->scale; }
 
 /* The right-hand side of a round: what is left of b. */
-static void begin_round(struct hf_relax_run *run) {
+static hf_status begin_round(struct hf_relax_run *run) {
     const hf_relax *relax = run->relax;
     double *b = relax->vector[6];
-    for (int64_t p = 0; p < relax->m.n; p++)
+    const size_t bytes = (size_t)relax->m.n * sizeof(double);
+    if (hf_relax_on_device(relax))
+        HF_TRY(hf_ctx_copy(relax->ctx, b, run->rest, bytes));
+    for (int64_t p = 0; !hf_relax_on_device(relax) && p < relax->m.n; p++)
         b[p] = run->rest[relax->perm != NULL ? relax->perm[p] : p];
     run->before += run->w.made;
     hf_relax_begin(&run->w, run->relax);
@@ -239,6 +249,7 @@ static void begin_round(struct hf_relax_run *run) {
     run->limit = goal(run);
     if (relax->opts.inside == HF_F32 && FLOAT_ROUND * run->norm > run->limit)
         run->limit = FLOAT_ROUND * run->norm;
+    return HF_OK;
 }
 
 /* A round after which x is no better: three of those end the solution. */
@@ -326,7 +337,7 @@ static void learn_spectrum(const struct hf_relax_run *run) {
 
 static hf_status make_round(struct hf_relax_run *run) {
     bool again = true;
-    begin_round(run);
+    HF_TRY(begin_round(run));
     while (again) {
         enum event event = GOES_ON;
         double estimate = 0, norm = 0;
@@ -363,13 +374,13 @@ static hf_status make_round(struct hf_relax_run *run) {
 }
 
 /* b = 0 has the solution 0; a start that is there already is one, too. */
-static hf_status begin_column(struct hf_relax_run *run) {
+static hf_status begin_column(struct hf_relax_run *run, const double *b) {
     const int64_t n = run->relax->m.n;
     double square = 0;
     for (int64_t i = 0; i < n; i++)
-        square = fmax(square, fabs(run->b[i]));
+        square = fmax(square, fabs(b[i]));
     if (square == 0 && run->relax->opts.tol >= 0)
-        memset(run->x, 0, (size_t)n * sizeof(double));
+        HF_TRY(hf_relax_zero(run->relax, run->x));
     HF_TRY(norm_of(run->relax, run->b, &run->scale));
     if (!isfinite(run->scale) || (square > 0 && run->scale < 1e-150))
         return hf_ctx_fail(run->relax->ctx, HF_E_DATA,
@@ -402,14 +413,26 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
                                .look = FIRST_LOOK,
                                .deadline = request->deadline,
                                .begin = hf_now_s()};
-    memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));
+    const bool there = hf_relax_on_device(relax);
+    if (there) {
+        run.b = relax->vector[10];
+        run.next = relax->vector[11];
+        HF_TRY(hf_relax_bring(relax, request->b, run.b));
+        HF_TRY(hf_relax_bring(relax, request->x, run.x));
+    } else {
+        memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));
+    }
     column->history_step = 1;
-    HF_TRY(begin_column(&run));
+    HF_TRY(begin_column(&run, request->b));
     if (column->stop == HF_RELAX_STOP_TOL)
         note_estimate(&run, run.norm);
     while (column->stop == HF_RELAX_STOP_NONE)
         HF_TRY(make_round(&run));
-    memcpy(request->x, run.x, (size_t)relax->m.n * sizeof(double));
+    if (there)
+        HF_TRY(hf_relax_fetch(relax, run.x, request->x));
+    else
+        memcpy(request->x, run.x, (size_t)relax->m.n * sizeof(double));
+    column->seconds_launch = run.w.seconds;
     column->iterations = run.before + run.w.made;
     column->residual = run.norm / run.scale;
     column->seconds = hf_now_s() - run.begin;

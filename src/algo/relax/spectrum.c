@@ -64,10 +64,12 @@ void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double
 hf_status hf_relax_make_spectrum(hf_relax *relax, int steps) {
     const hf_relax_method method = relax->opts.method;
     const int64_t n = relax->m.n;
-    double *start = relax->vector[6];
-    struct hf_relax_work w = {.b = start, .zero = true};
+    double *start = hf_relax_on_device(relax) ? relax->scratch : relax->vector[6];
+    struct hf_relax_work w = {.b = relax->vector[6], .zero = true};
     for (int64_t i = 0; i < n; i++)
         start[i] = hf_rng_unit(7, 0, (uint64_t)i) - 0.5;
+    if (hf_relax_on_device(relax))
+        HF_TRY(hf_ctx_copy(relax->ctx, relax->vector[6], start, (size_t)n * sizeof *start));
     hf_relax_begin(&w, relax);
     w.recording = true;
     relax->opts.method = HF_RELAX_CG;

@@ -13,7 +13,6 @@
 #include "ops/spmv/spmv.h"
 #include "ops/sweep/sweep.h"
 #include <math.h>
-#include <string.h>
 
 #define FREE_LAG 4     /* epochs until a block is taken over */
 #define FREE_EPOCHS 64 /* that blocks drift between two looks at them */
@@ -23,12 +22,17 @@ static hf_status queue(hf_relax *relax, enum hf_relax_call call, enum hf_op_id o
     return hf_queue(relax->ctx, op, args, &relax->kernel[call]);
 }
 
-/* r = b - A x, where x may count as 0 */
-static hf_status residual(struct hf_relax_work *w, double *square) {
+/* Where an op writes a sum. */
+static double *sum_of(const struct hf_relax_work *w, double *square) {
+    return w->quiet && hf_relax_on_device(w->relax) ? w->relax->seen.unread : square;
+}
+
+hf_status hf_relax_residual(struct hf_relax_work *w, double *square) {
+    double *sum = sum_of(w, square);
     const struct hf_spmv_args args = {
-        .a = hf_relax_sparse(&w->relax->m), .x = w->x, .b = w->b, .y = w->r, .square = square};
+        .a = w->relax->seen.a, .x = w->x, .b = w->b, .y = w->r, .square = sum};
     const struct hf_axpy_args copy = {
-        .n = args.a.rows, .alpha = 1, .x = w->b, .y = w->r, .w = w->r, .dot = square};
+        .n = args.a.rows, .alpha = 1, .x = w->b, .y = w->r, .w = w->r, .dot = sum};
     if (w->zero)
         return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &copy);
     return queue(w->relax, HF_CALL_SPMV, HF_OP_SPMV, &args);
@@ -52,12 +56,12 @@ static hf_status move(struct hf_relax_work *w, double alpha, const double *y) {
 static hf_status solve_patches(struct hf_relax_work *w, const double *r, double scale, bool add,
                                double *z) {
     const hf_relax *relax = w->relax;
-    const struct hf_relax_patches *p = &relax->patches;
+    const struct hf_relax_patches *p = &relax->seen.patches, *own = &relax->patches;
     const struct hf_patches_args args = {.n = relax->m.n,
                                          .patches = p->count,
                                          .largest = p->largest,
-                                         .places = p->start[p->count],
-                                         .elements = p->envelope[p->start[p->count]],
+                                         .places = own->start[own->count],
+                                         .elements = own->envelope[own->start[own->count]],
                                          .patch_start = p->start,
                                          .patch_row = p->row,
                                          .envelope = p->envelope,
@@ -77,8 +81,8 @@ static hf_status add_coarse(struct hf_relax_work *w, const double *r, double sca
     const hf_relax *relax = w->relax;
     const struct hf_coarse_args args = {.n = relax->m.n,
                                         .blocks = relax->blocks.count,
-                                        .block_start = relax->blocks.start,
-                                        .inverse = relax->coarse,
+                                        .block_start = relax->seen.block_start,
+                                        .inverse = relax->seen.coarse,
                                         .r = r,
                                         .scale = scale,
                                         .z = z};
@@ -92,7 +96,7 @@ hf_status hf_relax_precondition(struct hf_relax_work *w, const double *r, double
         return relax->coarse != NULL ? add_coarse(w, r, 1, z) : HF_OK;
     }
     const struct hf_axpy_args args = {
-        .n = relax->m.n, .alpha = 1, .x = r, .scale = relax->m.inverse, .y = z};
+        .n = relax->m.n, .alpha = 1, .x = r, .scale = relax->seen.inverse, .y = z};
     return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &args);
 }
 
@@ -106,19 +110,19 @@ static void swap_x(struct hf_relax_work *w) {
 static hf_status step_sweep(struct hf_relax_work *w, double limit, double *square) {
     const hf_relax *relax = w->relax;
     const int k = relax->opts.method == HF_RELAX_JACOBI ? 1 : relax->opts.local_sweeps;
-    const struct hf_sweep_args args = {.a = hf_relax_sparse(&relax->m),
-                                       .inverse = relax->m.inverse,
-                                       .block_start = relax->blocks.start,
+    const struct hf_sweep_args args = {.a = relax->seen.a,
+                                       .inverse = relax->seen.inverse,
+                                       .block_start = relax->seen.block_start,
                                        .blocks = relax->blocks.count,
                                        .largest = relax->blocks.largest,
-                                       .inner = relax->m.inner,
+                                       .inner = relax->seen.inner,
                                        .k = k,
                                        .damping = relax->damping,
                                        .frozen = relax->probe != NULL ? relax->probe->frozen : NULL,
                                        .b = w->b,
                                        .x = w->zero ? NULL : w->x,
                                        .x_new = w->other,
-                                       .square = square};
+                                       .square = sum_of(w, square)};
     HF_TRY(queue(w->relax, HF_CALL_SWEEP, HF_OP_SWEEP, &args));
     if (*square <= limit)
         return HF_OK;
@@ -137,14 +141,14 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
     if (w->square <= limit)
         return HF_OK;
     if (w->zero)
-        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+        HF_TRY(hf_relax_zero(w->relax, w->x));
     const struct hf_drift_args args = {
-        .a = hf_relax_sparse(&relax->m),
-        .inverse = relax->m.inverse,
-        .block_start = relax->blocks.start,
+        .a = relax->seen.a,
+        .inverse = relax->seen.inverse,
+        .block_start = relax->seen.block_start,
         .blocks = relax->blocks.count,
         .largest = relax->blocks.largest,
-        .inner = relax->m.inner,
+        .inner = relax->seen.inner,
         .k = relax->opts.local_sweeps,
         .damping = relax->damping,
         .epochs = w->most < FREE_EPOCHS ? w->most : FREE_EPOCHS,
@@ -160,7 +164,7 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
     w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
     if (w->faults != NULL)
         w->faults->takeovers += lost ? report.takeovers : 0;
-    return residual(w, &w->square); /* not what blocks had at different times */
+    return hf_relax_residual(w, &w->square); /* not what blocks had at different times */
 }
 
 static hf_status step_seidel(struct hf_relax_work *w, double limit, double *square) {
@@ -169,19 +173,19 @@ static hf_status step_seidel(struct hf_relax_work *w, double limit, double *squa
     if (w->square <= limit)
         return HF_OK;
     if (w->zero)
-        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+        HF_TRY(hf_relax_zero(w->relax, w->x));
     w->zero = false;
-    struct hf_seidel_args args = {.a = hf_relax_sparse(&relax->m),
-                                  .inverse = relax->m.inverse,
-                                  .block_start = relax->blocks.start,
+    struct hf_seidel_args args = {.a = relax->seen.a,
+                                  .inverse = relax->seen.inverse,
+                                  .block_start = relax->seen.block_start,
                                   .blocks = relax->blocks.count,
-                                  .colour_start = relax->colours.start,
-                                  .colour_block = relax->colours.block,
+                                  .colour_start = relax->seen.colour_start,
+                                  .colour_block = relax->seen.colour_block,
                                   .colours = relax->colours.count,
                                   .damping = relax->damping,
                                   .b = w->b,
                                   .x = w->x,
-                                  .square = &w->square};
+                                  .square = sum_of(w, &w->square)};
     HF_TRY(queue(w->relax, HF_CALL_SEIDEL, HF_OP_SEIDEL, &args));
     args.backward = true;
     if (relax->opts.symmetric)
@@ -193,18 +197,18 @@ static hf_status step_seidel(struct hf_relax_work *w, double limit, double *squa
 /* Restricted additive Schwarz after the coarse correction; the symmetric form adds both up. */
 static hf_status step_schwarz(struct hf_relax_work *w, double limit, double *square) {
     const hf_relax *relax = w->relax;
-    HF_TRY(residual(w, square));
+    HF_TRY(hf_relax_residual(w, square));
     if (*square <= limit)
         return HF_OK;
     if (w->zero)
-        memset(w->x, 0, (size_t)relax->m.n * sizeof(double));
+        HF_TRY(hf_relax_zero(w->relax, w->x));
     w->zero = false;
     w->made++;
     if (relax->coarse != NULL) {
         HF_TRY(add_coarse(w, w->r, relax->opts.symmetric ? relax->damping : 1, w->x));
         double unused;
         if (!relax->opts.symmetric)
-            HF_TRY(residual(w, &unused));
+            HF_TRY(hf_relax_residual(w, &unused));
     }
     return solve_patches(w, w->r, relax->damping, true, w->x);
 }
@@ -225,13 +229,13 @@ static hf_status turn(struct hf_relax_work *w) {
 static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) {
     double curvature = 0;
     if (w->made == 0)
-        HF_TRY(residual(w, &w->square));
+        HF_TRY(hf_relax_residual(w, &w->square));
     *square = w->square;
     if (w->square <= limit || w->broke)
         return HF_OK;
     HF_TRY(turn(w));
     const struct hf_spmv_args multiply = {
-        .a = hf_relax_sparse(&w->relax->m), .x = w->p, .y = w->q, .dot = &curvature};
+        .a = w->relax->seen.a, .x = w->p, .y = w->q, .dot = &curvature};
     HF_TRY(queue(w->relax, HF_CALL_SPMV, HF_OP_SPMV, &multiply));
     w->broke = !(curvature > 0 && w->product > 0) && isfinite(w->square);
     if (w->broke)
@@ -254,7 +258,7 @@ static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) 
 
 static hf_status step_chebyshev(struct hf_relax_work *w, double limit, double *square) {
     const double middle = (w->high + w->low) / 2, half = (w->high - w->low) / 2;
-    HF_TRY(residual(w, square));
+    HF_TRY(hf_relax_residual(w, square));
     if (*square <= limit)
         return HF_OK;
     HF_TRY(hf_relax_precondition(w, w->r, w->z));
@@ -285,11 +289,14 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
     w->low = relax->lambda_min;
     w->high = relax->lambda_max;
     w->broke = false;
+    w->stalled = false;
     w->recorded = 0;
     w->recording = false;
 }
 
 hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square) {
+    if (w->relax->march.on && !w->quiet && w->most >= w->relax->march.sweeps)
+        return hf_relax_step_march(w, limit, square);
     switch (w->relax->opts.method) {
     case HF_RELAX_GAUSS_SEIDEL:
         return step_seidel(w, limit, square);

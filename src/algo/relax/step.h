@@ -20,10 +20,13 @@ struct hf_relax_work {
     double low, high; /* the spectrum that Chebyshev expects */
     double product;   /* CG: r.z */
     double factor;    /* Chebyshev: of the step before */
+    bool stalled;     /* a launch of many iterations ended without getting anywhere */
+    bool quiet;       /* nobody reads sums: nothing need wait for them */
     bool broke;       /* CG: met a direction in which A is not positive */
     bool recording;   /* CG: note the coefficients */
     int recorded;
     double alpha[HF_RELAX_RECORD], beta[HF_RELAX_RECORD];
+    double seconds;          /* of launches of many iterations */
     hf_relax_faults *faults; /* takeovers are counted here; NULL: nowhere */
 };
 
@@ -34,6 +37,12 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax);
 /* *square: |b - A x|^2 of the x before this call (Gauss-Seidel and free timing: about). Where it is
  * above `limit`, x is then moved on by one iteration; else it stays. */
 hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square);
+
+/* one_launch.c: many iterations at once, as free timing does. */
+hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *square);
+
+/* r = b - A x, and its square (step.c) */
+hf_status hf_relax_residual(struct hf_relax_work *w, double *square);
 
 /* Eigenvalue estimates from the coefficients that CG noted (spectrum.c); 0 where there are none. */
 void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double *most);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What kernels read of a set-up. On the CPU those are its own arrays. A device gets copies, the
+ * matrix twice: what iterations read, and what the true residual is taken from. */
+#include "algo/relax/setup.h"
+
+#include "core/array.h"
+#include "core/run.h"
+#include "ops/gather/gather.h"
+#include <string.h>
+
+/* A copy of `bytes` bytes on the device; NULL when there is no memory, or nothing to copy. */
+static void *copy_there(hf_relax *relax, const void *p, size_t bytes, hf_status *status) {
+    struct hf_relax_seen *seen = &relax->seen;
+    if (*status != HF_OK || p == NULL || bytes == 0)
+        return NULL;
+    void *there = hf_ctx_alloc(relax->ctx, bytes);
+    if (there == NULL) {
+        *status = hf_ctx_fail(relax->ctx, HF_E_NOMEM,
+                              "%s has no memory for %llu bytes of the matrix that is set up",
+                              hf_context_device(relax->ctx), (unsigned long long)bytes);
+        return NULL;
+    }
+    seen->held[seen->helds++] = there;
+    relax->bytes += bytes;
+    *status = hf_ctx_copy(relax->ctx, there, p, bytes);
+    return there;
+}
+
+static struct hf_sparse matrix_there(hf_relax *relax, const struct hf_relax_matrix *m,
+                                     hf_status *status) {
+    struct hf_sparse a = hf_relax_sparse(m);
+    const size_t elements = (size_t)a.elements, rows = (size_t)a.rows;
+    a.row_start = copy_there(relax, a.row_start, (rows + 1) * sizeof *a.row_start, status);
+    a.column = copy_there(relax, a.column, elements * sizeof *a.column, status);
+    a.value = copy_there(relax, a.value, elements * hf_dtype_bytes(a.dtype), status);
+    return a;
+}
+
+/* The caller's values in the order of places. */
+static hf_status show_truth(hf_relax *relax) {
+    struct hf_relax_matrix full = {0};
+    hf_status status = HF_OK;
+    if (relax->m.dtype == HF_F64) {
+        relax->seen.truth = matrix_there(relax, &relax->m, &status);
+        return status;
+    }
+    const uint64_t before = relax->bytes;
+    status = hf_relax_copy_matrix(relax, relax->perm, HF_F64, &full);
+    relax->bytes = before;
+    if (status == HF_OK)
+        relax->seen.truth = matrix_there(relax, &full, &status);
+    hf_relax_matrix_clear(&full);
+    return status;
+}
+
+static void show_patches(hf_relax *relax, hf_status *status) {
+    const struct hf_relax_patches *own = &relax->patches;
+    struct hf_relax_patches *p = &relax->seen.patches;
+    const size_t places = (size_t)own->start[own->count], n = (size_t)relax->m.n;
+    const size_t factor = (size_t)own->envelope[places] * hf_dtype_bytes(relax->opts.inside);
+    *p = *own;
+    p->start = copy_there(relax, own->start, ((size_t)own->count + 1) * sizeof *p->start, status);
+    p->row = copy_there(relax, own->row, places * sizeof *p->row, status);
+    p->envelope = copy_there(relax, own->envelope, (places + 1) * sizeof *p->envelope, status);
+    p->inverse = copy_there(relax, own->inverse, (size_t)own->count, status);
+    p->factor = copy_there(relax, own->factor, factor, status);
+    p->own_start = copy_there(relax, own->own_start, (n + 1) * sizeof *p->own_start, status);
+    p->own = copy_there(relax, own->own, (size_t)own->own_start[n] * sizeof *p->own, status);
+}
+
+/* perm and its inverse. */
+static void show_order(hf_relax *relax, hf_status *status) {
+    const size_t bytes = (size_t)relax->m.n * sizeof(int64_t);
+    int64_t *order = (int64_t *)(void *)relax->scratch; /* as wide */
+    if (relax->perm == NULL)
+        return;
+    for (int64_t p = 0; p < relax->m.n; p++)
+        order[p] = relax->perm[p];
+    relax->seen.row_of = copy_there(relax, order, bytes, status);
+    for (int64_t p = 0; p < relax->m.n; p++)
+        order[relax->perm[p]] = p;
+    relax->seen.place_of = copy_there(relax, order, bytes, status);
+}
+
+static hf_status look_there(hf_relax *relax) {
+    struct hf_relax_seen *seen = &relax->seen;
+    const struct hf_relax_matrix *m = &relax->m;
+    const size_t n = (size_t)m->n, blocks = (size_t)relax->blocks.count;
+    const double nothing = 0;
+    hf_status status = HF_OK;
+    hf_relax_look_away(relax);
+    seen->a = matrix_there(relax, m, &status);
+    HF_TRY(status);
+    HF_TRY(show_truth(relax));
+    seen->inverse = copy_there(relax, m->inverse, n * sizeof *m->inverse, &status);
+    seen->inner = copy_there(relax, m->inner, 2 * n * sizeof *m->inner, &status);
+    seen->block_start =
+        copy_there(relax, relax->blocks.start, (blocks + 1) * sizeof *seen->block_start, &status);
+    seen->colour_start =
+        copy_there(relax, relax->colours.start,
+                   ((size_t)relax->colours.count + 1) * sizeof *seen->colour_start, &status);
+    seen->colour_block =
+        copy_there(relax, relax->colours.block, blocks * sizeof *seen->colour_block, &status);
+    seen->coarse =
+        copy_there(relax, relax->coarse, blocks * blocks * sizeof *seen->coarse, &status);
+    seen->unread = copy_there(relax, &nothing, sizeof nothing, &status);
+    if (relax->patched)
+        show_patches(relax, &status);
+    show_order(relax, &status);
+    return status;
+}
+
+hf_status hf_relax_look(hf_relax *relax) {
+    const hf_csr *a = &relax->a;
+    if (hf_relax_on_device(relax))
+        return look_there(relax);
+    relax->seen = (struct hf_relax_seen){.a = hf_relax_sparse(&relax->m),
+                                         .truth = {.rows = a->rows,
+                                                   .cols = a->cols,
+                                                   .elements = a->row_start[a->rows],
+                                                   .row_start = a->row_start,
+                                                   .column = a->column,
+                                                   .dtype = a->dtype,
+                                                   .value = a->value},
+                                         .inverse = relax->m.inverse,
+                                         .inner = relax->m.inner,
+                                         .block_start = relax->blocks.start,
+                                         .colour_start = relax->colours.start,
+                                         .colour_block = relax->colours.block,
+                                         .patches = relax->patches,
+                                         .coarse = relax->coarse};
+    return HF_OK;
+}
+
+void hf_relax_look_away(hf_relax *relax) {
+    for (int i = 0; i < relax->seen.helds; i++)
+        hf_ctx_release(relax->ctx, relax->seen.held[i]);
+    relax->seen = (struct hf_relax_seen){.helds = 0};
+}
+
+hf_status hf_relax_renew_there(hf_relax *relax) {
+    const uint64_t before = relax->bytes;
+    HF_TRY(hf_relax_look(relax));
+    HF_TRY(hf_relax_make_march(relax));
+    relax->bytes = before;
+    return HF_OK;
+}
+
+hf_status hf_relax_zero(hf_relax *relax, double *v) {
+    return hf_ctx_fill(relax->ctx, v, 0, (size_t)relax->a.rows * sizeof *v);
+}
+
+hf_status hf_relax_bring(hf_relax *relax, const double *v, double *places) {
+    const size_t bytes = (size_t)relax->m.n * sizeof *v;
+    if (relax->perm == NULL)
+        return hf_ctx_copy(relax->ctx, places, v, bytes);
+    for (int64_t p = 0; p < relax->m.n; p++)
+        relax->scratch[p] = v[relax->perm[p]];
+    return hf_ctx_copy(relax->ctx, places, relax->scratch, bytes);
+}
+
+hf_status hf_relax_fetch(hf_relax *relax, const double *places, double *v) {
+    const size_t bytes = (size_t)relax->m.n * sizeof *v;
+    if (relax->perm == NULL)
+        return hf_ctx_copy(relax->ctx, v, places, bytes);
+    HF_TRY(hf_ctx_copy(relax->ctx, relax->scratch, places, bytes));
+    for (int64_t p = 0; p < relax->m.n; p++)
+        v[relax->perm[p]] = relax->scratch[p];
+    return HF_OK;
+}
+
+/* out[i] = v[order[i]], on the device */
+static hf_status reorder(hf_relax *relax, const hf_array *v, const int64_t *order, double *out) {
+    const struct hf_gather_args args = {
+        .x = *v, .index = order, .count = v->rows, .type = HF_F64, .out = out};
+    return hf_queue(relax->ctx, HF_OP_GATHER, &args, &relax->kernel[HF_CALL_GATHER]);
+}
+
+static hf_array column_view(const hf_array *a, int64_t j) {
+    hf_array column = *a;
+    column.data = (double *)a->data + j;
+    column.cols = 1;
+    column.row_stride = hf_array_stride(a);
+    return column;
+}
+
+static bool is_there(const hf_relax *relax, const hf_array *a) {
+    return hf_relax_on_device(relax) && relax->ctx->device->owns(relax->ctx->stream, a->data);
+}
+
+hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, double *v) {
+    const hf_array column = column_view(a, j);
+    const double *data = column.data;
+    if (is_there(relax, a))
+        return relax->perm != NULL ? reorder(relax, &column, relax->seen.row_of, v)
+                                   : hf_ctx_copy_rows(relax->ctx, v, &column);
+    double *places = hf_relax_on_device(relax) ? relax->scratch : v;
+    for (int64_t p = 0; p < a->rows; p++)
+        places[p] = data[(relax->perm != NULL ? relax->perm[p] : p) * column.row_stride];
+    return places == v ? HF_OK : hf_ctx_copy(relax->ctx, v, places, (size_t)a->rows * sizeof *v);
+}
+
+hf_status hf_relax_put_column(hf_relax *relax, const hf_array *a, int64_t j, const double *v) {
+    const hf_array column = column_view(a, j);
+    double *data = column.data;
+    if (is_there(relax, a)) {
+        const double *rows = v;
+        if (relax->perm != NULL) {
+            const hf_array places = hf_array_view((void *)(uintptr_t)v, HF_F64, a->rows, 1);
+            HF_TRY(reorder(relax, &places, relax->seen.place_of, relax->vector[9]));
+            rows = relax->vector[9];
+        }
+        const struct hf_row_copy copy = {.dst = data,
+                                         .src = rows,
+                                         .dst_step = (size_t)column.row_stride * sizeof *v,
+                                         .src_step = sizeof *v,
+                                         .row_bytes = sizeof *v,
+                                         .rows = a->rows};
+        return hf_ctx_check(relax->ctx, relax->ctx->device->copy_rows(relax->ctx->stream, &copy));
+    }
+    const double *places = v;
+    if (hf_relax_on_device(relax)) {
+        HF_TRY(hf_ctx_copy(relax->ctx, relax->scratch, v, (size_t)a->rows * sizeof *v));
+        places = relax->scratch;
+    }
+    for (int64_t p = 0; p < a->rows; p++)
+        data[(relax->perm != NULL ? relax->perm[p] : p) * column.row_stride] = places[p];
+    return HF_OK;
+}
