@@ -88,6 +88,7 @@ class RelaxOpts(C.Structure):
         ("memory_bytes", C.c_uint64),
         ("progress", RelaxProgress),
         ("progress_user", C.c_void_p),
+        ("one_launch", C.c_int),
     ]
 
 
@@ -104,6 +105,7 @@ class RelaxColumn(C.Structure):
         ("checks", C.c_int64),
         ("refused", C.c_int64),
         ("seconds", C.c_double),
+        ("seconds_launch", C.c_double),
     ]
 
 
@@ -144,6 +146,7 @@ class RelaxResult(C.Structure):
         ("seconds_setup", C.c_double),
         ("seconds_solve", C.c_double),
         ("setup_bytes", C.c_uint64),
+        ("one_launch", C.c_int),
     ]
 
 

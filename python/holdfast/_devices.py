@@ -192,3 +192,44 @@ def _host_tensor(t: _dlpack.Tensor, n: int, d: int, name: str) -> _rows.Rows:
     rows = _rows.of_array(a, name)
     rows.keep = (rows.keep, t)
     return rows
+
+
+def lies_on_gpu(x: Any) -> bool:
+    """Is x an array of a GPU that tells its address?"""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return bool(x.is_cuda)
+    return hasattr(x, "__cuda_array_interface__")
+
+
+def empty_like(x: Any) -> Any:
+    """An array of the same shape by the library that x is of."""
+    library = sys.modules.get(type(x).__module__.partition(".")[0])
+    if library is None or not hasattr(library, "empty_like"):
+        raise InvalidArgumentError(f"give x: no array like b, a {type(x).__name__}, can be made")
+    return library.empty_like(x)
+
+
+def vectors(x: Any, name: str, n: int, stream: int) -> _abi.Array:
+    """A view of float64 vectors (n,) or (n, columns) on a GPU; work on them is on `stream`."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        x = x.detach()
+        current = torch.cuda.current_stream(x.device).cuda_stream or LEGACY
+    else:
+        current = _stream(x, x.__cuda_array_interface__.get("stream"))
+    form = x.__cuda_array_interface__
+    shape, strides = tuple(form["shape"]), form.get("strides")
+    cols = int(shape[1]) if len(shape) == 2 else 1
+    if len(shape) not in (1, 2) or shape[0] != n:
+        raise InvalidArgumentError(f"{name} has shape {shape}: it must be ({n},) or ({n}, columns)")
+    if np.dtype(form["typestr"]) != np.dtype("f8") or (
+        strides is not None and tuple(strides) != ((8,) if len(shape) == 1 else (8 * cols, 8))
+    ):
+        raise InvalidArgumentError(f"{name} must be a contiguous array of float64 on the GPU")
+    if current != stream:
+        raise InvalidArgumentError(
+            f"{name} is used on stream {current}, but the smoother works on stream {stream}: make "
+            f"it with stream={current}"
+        )
+    return _abi.Array(form["data"][0], 2, n, cols, cols)

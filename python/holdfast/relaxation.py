@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _abi_relax, _call, _library, _log, errors
+from . import _abi, _abi_relax, _call, _devices, _library, _log, errors
 from ._library import lib
 from ._progress import Interrupts, deliver
 
@@ -89,6 +89,7 @@ def _options(
     symmetric: bool = False,
     inside: Any = np.float64,
     memory_bytes: int | None = None,
+    one_launch: bool | None = None,
 ) -> _abi_relax.RelaxOpts:
     if np.dtype(inside) not in (_F32, _F64):
         raise errors.InvalidArgumentError(f"inside={inside!r}: must be float32 or float64")
@@ -108,6 +109,7 @@ def _options(
         symmetric=int(symmetric),
         inside=1 if np.dtype(inside) == _F32 else 2,
         memory_bytes=memory_bytes or 0,
+        one_launch=_SWITCH[one_launch],
     )
 
 
@@ -156,7 +158,8 @@ class Solution:
         For each column the residual before the first iteration and after each (every
         ``columns[j]["history_step"]``-th) one.
     columns : list of dict
-        For each column: stop, iterations, residual, checks, refused, history_step, seconds.
+        For each column: stop, iterations, residual, checks, refused, history_step, seconds,
+        seconds_launch.
     report : dict
         What else there is to know: preconditioner, blocks, spectrum, faults, times, memory.
     """
@@ -180,6 +183,7 @@ class Solution:
                 "refused": c.refused,
                 "history_step": c.history_step,
                 "seconds": c.seconds,
+                "seconds_launch": c.seconds_launch,
             }
             for c in found
         ]
@@ -193,6 +197,7 @@ class Solution:
             "partition": r.partition.decode(),
             "overlap": r.overlap,
             "coarse": bool(r.coarse),
+            "one_launch": bool(r.one_launch),
             "faults": {name: getattr(r.faults, name) for name, _ in r.faults._fields_},
             "seconds": {"setup": r.seconds_setup, "solve": r.seconds_solve},
             "setup_bytes": r.setup_bytes,
@@ -264,7 +269,7 @@ def solve(
         Called with iteration and estimated residual; what is true ends the solution. Exceptions
         pass through.
     device : str, default="cpu"
-        The device; none but the CPU solves yet.
+        "cpu", or "cuda" for an NVIDIA GPU.
     threads : int, default=0
         Threads; 0: one for each usable core. The bits of x do not depend on it.
     warn : bool, default=True
@@ -294,6 +299,8 @@ def solve(
         are.
     memory_bytes : int, default=None
         That factors of blocks may take; None: 1 GiB.
+    one_launch : bool, default=None
+        On a GPU: make all iterations in one launch; None: where the blocks fit.
 
     Returns
     -------
@@ -360,6 +367,9 @@ class Smoother:
         Iterations of the method that an application makes.
     device, threads
         As for :func:`solve`.
+    stream : int, default=None
+        On a GPU: number of the CUDA stream to work on, as ``torch.cuda.Stream.cuda_stream`` and
+        ``cupy.cuda.Stream.ptr`` give it; None: the default stream.
     **options
         Other options of :func:`solve`; `symmetric=True` makes a symmetric operator, which SciPy's
         cg needs.
@@ -383,8 +393,11 @@ class Smoother:
         iterations: int = 1,
         device: str = "cpu",
         threads: int = 0,
+        stream: int | None = None,
         **options: Any,
     ) -> None:
+        self.device = device
+        self._stream = (stream or _devices.LEGACY) if device.startswith("cuda") else 0
         self._context = self._relax = 0
         self._process = os.getpid()
         self.matrix = _Matrix(A)
@@ -392,7 +405,7 @@ class Smoother:
         self.dtype = _F64
         self.iterations = iterations
         opts = _options(method=method, **options)
-        self._context = _library.context_create(device.encode(), 0, 0, threads)
+        self._context = _library.context_create(device.encode(), 0, self._stream, threads)
         handle = C.c_void_p()
         status = lib.hf_relax_setup(
             self._context, _addressof(self.matrix.struct), _addressof(opts), _addressof(handle)
@@ -425,18 +438,21 @@ class Smoother:
         Parameters
         ----------
         b : array-like of shape (n,) or (n, columns)
-            Right-hand sides.
-        x : ndarray of that shape, float64 and C-contiguous, default=None
+            Right-hand sides; torch tensors and CuPy arrays on the smoother's GPU are used where
+            they lie, and nothing waits for the GPU.
+        x : array of that shape and kind, float64 and C-contiguous, default=None
             Changed in place; None: zeros, in an array of its own.
         iterations : int, default=None
             None: those of the smoother.
 
         Returns
         -------
-        ndarray
+        array
             x.
         """
         relax = self._open()
+        if _devices.lies_on_gpu(b):
+            return self._apply_there(relax, b, x, iterations)
         b = _dense("b", b, self.shape[0])
         fresh = x is None
         if fresh:
@@ -452,6 +468,24 @@ class Smoother:
                 f"x must be a contiguous float64 array of shape {b.shape} that can be written to"
             )
         views = (_view(b), _view(x))
+        steps = self.iterations if iterations is None else iterations
+        status = lib.hf_relax_apply(
+            relax, _addressof(views[0]), _addressof(views[1]), steps, int(fresh)
+        )
+        if status:
+            raise _library.fail(status, self._context)
+        return x
+
+    def _apply_there(self, relax: int, b: Any, x: Any, iterations: int | None) -> Any:
+        """apply() of arrays on the GPU."""
+        fresh = x is None
+        if fresh:
+            x = _devices.empty_like(b)
+        views = [_devices.vectors(a, name, self.shape[0], self._stream) for a, name in ((b, "b"), (x, "x"))]
+        if x.shape != b.shape:
+            raise errors.InvalidArgumentError(
+                f"x has shape {tuple(x.shape)}, but b has {tuple(b.shape)}"
+            )
         steps = self.iterations if iterations is None else iterations
         status = lib.hf_relax_apply(
             relax, _addressof(views[0]), _addressof(views[1]), steps, int(fresh)
@@ -497,12 +531,16 @@ class Smoother:
 
     def matvec(self, b: Any) -> Any:
         """The operator: iterations from zero."""
-        b = np.asarray(b)
+        if not _devices.lies_on_gpu(b):
+            b = np.asarray(b)
         return self.apply(b.reshape(-1)).reshape(b.shape)
 
     def operator(self) -> Any:
-        """The operator as a `scipy.sparse.linalg.LinearOperator`, for `M` of SciPy's methods."""
-        from scipy.sparse.linalg import LinearOperator
+        """The operator as a `LinearOperator` of SciPy, on a GPU of CuPy, for `M` of their methods."""
+        if self.device.startswith("cuda"):
+            from cupyx.scipy.sparse.linalg import LinearOperator
+        else:
+            from scipy.sparse.linalg import LinearOperator
 
         return LinearOperator(self.shape, matvec=self.matvec, matmat=self.apply, dtype=self.dtype)
 
