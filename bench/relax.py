@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Relaxation on the CPU: the paper's Tables 2 to 6 and Figures 6, 7, 9, 10 and 11 beside its numbers, the same
+"""Relaxation: the paper's Tables 2 to 6 and Figures 6, 7, 9, 10 and 11 beside its numbers, the same
 matrices solved by others in the same run, and smoothers inside algebraic multigrid.
 
     bench/relax.py --lib build/release/libholdfast.so --matrices DIR --results bench/results
+    bench/relax.py --device cuda --only launch,large ...
 
 Needs NumPy and SciPy; pyamg, PETSc (through bench/relax_petsc.c) and matplotlib take part where they can be had."""
 import argparse
@@ -18,6 +19,7 @@ import time
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+GPU_PARTS = ("launch", "large")
 PARTS = ("table2", "table3", "table4", "table5", "table6", "figure6", "figure7", "figure9", "figure11", "rivals",
          "smoother")
 
@@ -26,7 +28,8 @@ def parse():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--lib", help="libholdfast.so to measure (default: that of the installed package)")
     p.add_argument("--matrices", metavar="DIR", help="folder of the matrices that cannot be made here")
-    p.add_argument("--only", default=",".join(PARTS), help="of %(default)s")
+    p.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="cuda: " + ",".join(GPU_PARTS))
+    p.add_argument("--only", help="of " + ",".join(PARTS))
     p.add_argument("--runs", type=int, default=1000, help="runs of Tables 2 and 3 (default %(default)s)")
     p.add_argument("--rounds", type=int, default=5, help="of whatever is timed, in turns (default %(default)s)")
     p.add_argument("--size", type=int, default=1000, help="of the grid for smoothers (default %(default)s)")
@@ -35,10 +38,11 @@ def parse():
                    help="of rivals and smoothers; cpu, with --threads 1, where others keep the machine busy")
     p.add_argument("--results", metavar="DIR", help="folder for a JSON file, TSV files and pictures")
     args = p.parse_args()
-    args.only = args.only.split(",")
-    wrong = set(args.only) - set(PARTS)
+    parts = PARTS if args.device == "cpu" else GPU_PARTS
+    args.only = args.only.split(",") if args.only else parts
+    wrong = set(args.only) - set(parts)
     if wrong:
-        p.error(f"--only: there is no {', '.join(sorted(wrong))}; there are {', '.join(PARTS)}")
+        p.error(f"--only: there is no {', '.join(sorted(wrong))} on {args.device}; there are {', '.join(parts)}")
     return args
 
 
@@ -248,11 +252,22 @@ def smoother(bench):
     relax_smoother.compare(bench)
 
 
+def launch(bench):
+    import relax_cuda
+    relax_cuda.compare(bench)
+
+
+def large(bench):
+    import relax_cuda
+    relax_cuda.large(bench)
+
+
 def write(bench, started):
     import scipy
     folder = bench.args.results
     os.makedirs(folder, exist_ok=True)
-    stamp = f"relax-{platform.machine()}-{started:%Y%m%d-%H%M%S}"
+    place = platform.machine() if bench.args.device == "cpu" else bench.args.device
+    stamp = f"relax-{place}-{started:%Y%m%d-%H%M%S}"
     with open(os.path.join(folder, stamp + ".json"), "w", encoding="utf-8") as f:
         json.dump({"date": started.isoformat(), "options": vars(bench.args), "holdfast": bench.holdfast.__version__,
                    "numpy": np.__version__, "scipy": scipy.__version__, "cores": len(os.sched_getaffinity(0)),

@@ -72,7 +72,7 @@ static const struct argp_option table[] = {
      "Most that the matrix may take, and the solver beside it, such as 512M or 2GiB (default: half "
      "of what is free)",
      5},
-    {"device", KEY_DEVICE, "NAME", 0, "cpu (default); GPUs do not solve yet", 5},
+    {"device", KEY_DEVICE, "NAME", 0, "cpu (default), or cuda: an NVIDIA GPU", 5},
     {0}};
 
 static void set_overlap(struct solve_options *o, struct argp_state *state, const char *text) {
