@@ -160,3 +160,13 @@ int32_t *hf_sparse_inner(struct hf_case *c, const struct hf_sparse *a,
             }
     return inner;
 }
+
+bool hf_sparse_system(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
+                      int64_t most, struct hf_sparse_system *system) {
+    if (!hf_sparse_make(rng, c, shape, &system->a))
+        return false;
+    system->blocks = hf_sparse_blocks(rng, c, shape->n, most);
+    system->inverse = hf_sparse_inverse(c, &system->a);
+    system->b = hf_sparse_vector(rng, c, shape->n, false);
+    return !c->failed;
+}

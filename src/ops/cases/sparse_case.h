@@ -50,6 +50,18 @@ struct hf_sparse_blocks {
 struct hf_sparse_blocks hf_sparse_blocks(struct hf_rng *rng, struct hf_case *c, int64_t n,
                                          int64_t most);
 
+/* A matrix whose rows are in blocks, and a right-hand side. */
+struct hf_sparse_system {
+    struct hf_sparse a;
+    double *inverse; /* [n] 1 / diagonal */
+    struct hf_sparse_blocks blocks;
+    double *b; /* [n] */
+};
+
+/* With blocks of up to `most` rows. False when there is no memory. */
+bool hf_sparse_system(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
+                      int64_t most, struct hf_sparse_system *system);
+
 /* [n, 2] elements left of the block's columns, and inside (ops/sweep/sweep.h) */
 int32_t *hf_sparse_inner(struct hf_case *c, const struct hf_sparse *a,
                          const struct hf_sparse_blocks *blocks);

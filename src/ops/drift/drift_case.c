@@ -10,17 +10,16 @@
 static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
                  int64_t most) {
     struct hf_drift_args *args = c->args;
-    if (!hf_sparse_make(rng, c, shape, &args->a))
+    struct hf_sparse_system system;
+    if (!hf_sparse_system(rng, c, shape, most, &system))
         return;
-    const struct hf_sparse_blocks blocks = hf_sparse_blocks(rng, c, shape->n, most);
-    if (c->failed)
-        return;
-    args->inverse = hf_sparse_inverse(c, &args->a);
-    args->block_start = blocks.start;
-    args->blocks = blocks.count;
-    args->largest = blocks.largest;
-    args->inner = hf_sparse_inner(c, &args->a, &blocks);
-    args->b = hf_sparse_vector(rng, c, shape->n, false);
+    args->a = system.a;
+    args->inverse = system.inverse;
+    args->block_start = system.blocks.start;
+    args->blocks = system.blocks.count;
+    args->largest = system.blocks.largest;
+    args->b = system.b;
+    args->inner = hf_sparse_inner(c, &args->a, &system.blocks);
     args->x = hf_case_alloc_output(c, HF_F64, shape->n, 0);
     args->report = hf_case_alloc_state(c, sizeof *args->report);
 }

@@ -80,20 +80,20 @@ struct kind {
 static bool fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
                  const struct kind *kind) {
     struct hf_march_args *args = c->args;
-    if (!hf_sparse_make(rng, c, shape, &args->a))
+    struct hf_sparse_system system;
+    if (!hf_sparse_system(rng, c, shape, shape->n / MOST_BLOCKS * 2 + 3, &system))
         return false;
-    const int64_t most = shape->n / MOST_BLOCKS * 2 + 3;
-    struct hf_sparse_blocks blocks = hf_sparse_blocks(rng, c, shape->n, most);
-    args->inverse = hf_sparse_inverse(c, &args->a);
-    args->b = hf_sparse_vector(rng, c, shape->n, false);
+    args->a = system.a;
+    args->inverse = system.inverse;
+    args->b = system.b;
     args->x = hf_case_alloc_output(c, HF_F64, shape->n, 0);
     args->report = hf_case_alloc_state(c, sizeof *args->report);
-    args->state = hf_case_alloc_state(c, hf_march_state_bytes(shape->n, blocks.count));
+    args->state = hf_case_alloc_state(c, hf_march_state_bytes(shape->n, system.blocks.count));
     make_factors(c, args, kind->accelerated);
     if (c->failed)
         return false;
-    const struct hf_march_plan plan = {args->a, args->inverse, blocks.start, blocks.count,
-                                       kind->layers};
+    const struct hf_march_plan plan = {args->a, args->inverse, system.blocks.start,
+                                       system.blocks.count, kind->layers};
     if (hf_march_map_make(&plan, &args->map) != HF_OK)
         return false;
     keep_map(c, &args->map);

@@ -5,17 +5,16 @@
 static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
                  int64_t most) {
     struct hf_sweep_args *args = c->args;
-    if (!hf_sparse_make(rng, c, shape, &args->a))
+    struct hf_sparse_system system;
+    if (!hf_sparse_system(rng, c, shape, most, &system))
         return;
-    const struct hf_sparse_blocks blocks = hf_sparse_blocks(rng, c, shape->n, most);
-    if (c->failed)
-        return;
-    args->inverse = hf_sparse_inverse(c, &args->a);
-    args->block_start = blocks.start;
-    args->blocks = blocks.count;
-    args->largest = blocks.largest;
-    args->inner = args->k > 1 ? hf_sparse_inner(c, &args->a, &blocks) : NULL;
-    args->b = hf_sparse_vector(rng, c, shape->n, false);
+    args->a = system.a;
+    args->inverse = system.inverse;
+    args->block_start = system.blocks.start;
+    args->blocks = system.blocks.count;
+    args->largest = system.blocks.largest;
+    args->b = system.b;
+    args->inner = args->k > 1 ? hf_sparse_inner(c, &args->a, &system.blocks) : NULL;
     args->x_new = hf_sparse_vector(rng, c, shape->n, true);
     args->square = hf_case_alloc(c, sizeof(double), true);
 }
