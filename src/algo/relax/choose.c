@@ -102,12 +102,14 @@ static bool uses_patches(const hf_relax *relax) {
 
 /* Blocks of `rows` rows, or larger ones where those hold every component whole. */
 static hf_status keep_components(hf_relax *relax, int64_t rows) {
+    bool fit = false;
     relax->opts.block_rows = rows;
-    for (bool fit = false; relax->symmetric && !fit && rows <= LAUNCH_ROWS; rows *= 2) {
+    while (relax->symmetric && !fit && rows < LAUNCH_ROWS) {
+        rows = hf_min64(2 * rows, LAUNCH_ROWS);
         HF_TRY(hf_relax_components_fit(relax, rows, &fit));
-        if (fit)
-            relax->opts.block_rows = rows;
     }
+    if (fit)
+        relax->opts.block_rows = rows;
     return HF_OK;
 }
 
