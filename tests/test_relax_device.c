@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Linear systems on a GPU: every method gets to the tolerance, in one launch and with a launch for
+ * each step; sweeps have the bits of the CPU. Skipped, with the reason, where there is no GPU. */
+#include "core/context.h"
+#include "relax_matrices.h"
+
+static hf_context *gpu;
+
+static double true_residual(const hf_csr *a, const double *x) {
+    double *b = ones(a->rows);
+    const double residual = residual_of(a, b, x);
+    free(b);
+    return residual;
+}
+
+static void expect_solved(const hf_csr *a, hf_relax_opts opts, const char *what) {
+    double *x = malloc((size_t)a->rows * sizeof *x);
+    for (int launch = HF_SWITCH_AUTO; launch <= HF_SWITCH_OFF; launch += HF_SWITCH_OFF) {
+        opts.one_launch = (hf_relax_switch)launch;
+        hf_relax_result result = solve_ones(gpu, a, &opts, x);
+        if (!result.converged || true_residual(a, x) > 1.001e-10)
+            print_message("%s, one_launch %d: stop %d, residual %g, really %g\n", what, launch,
+                          (int)result.stop, result.residual, true_residual(a, x));
+        assert_true(result.converged);
+        assert_true(true_residual(a, x) <= 1.001e-10);
+        assert_true(launch == HF_SWITCH_AUTO || !result.one_launch);
+        hf_relax_result_clear(&result);
+    }
+    free(x);
+}
+
+static void every_method(void **state) {
+    (void)state;
+    struct matrix fv, trefethen, wind;
+    make_fv(&fv, 40, 3.510152);
+    make_trefethen(&trefethen, 700);
+    make_poisson(&wind, 30, 1, 0.5);
+    for (int method = HF_RELAX_AUTO; method <= HF_RELAX_CHEBYSHEV; method++) {
+        const hf_relax_opts opts = {.method = (hf_relax_method)method};
+        expect_solved(&fv.a, opts, hf_relax_method_name(opts.method));
+        const bool global = method == HF_RELAX_SCHWARZ; /* everything is near everything */
+        if (!global)
+            expect_solved(&trefethen.a, opts, hf_relax_method_name(opts.method));
+        const bool symmetric = method == HF_RELAX_CG || method == HF_RELAX_CHEBYSHEV;
+        if (!symmetric && method != HF_RELAX_JACOBI)
+            expect_solved(&wind.a, opts, hf_relax_method_name(opts.method));
+    }
+    matrix_free(&fv);
+    matrix_free(&trefethen);
+    matrix_free(&wind);
+}
+
+static void free_timing_and_float32(void **state) {
+    (void)state;
+    struct matrix m;
+    make_fv(&m, 40, 3.510152);
+    expect_solved(&m.a, (hf_relax_opts){.method = HF_RELAX_ASYNC, .timing = HF_TIMING_FREE},
+                  "free");
+    expect_solved(&m.a, (hf_relax_opts){.method = HF_RELAX_CHEBYSHEV, .inside = HF_F32}, "float32");
+    expect_solved(&m.a, (hf_relax_opts){.method = HF_RELAX_CG, .precond = HF_PRECOND_BLOCKS},
+                  "blocks");
+    matrix_free(&m);
+}
+
+static void one_launch_repeats(void **state) {
+    (void)state;
+    struct matrix m;
+    make_fv(&m, 60, 3.510152);
+    double *first = malloc((size_t)m.a.rows * sizeof *first);
+    double *again = malloc((size_t)m.a.rows * sizeof *again);
+    const hf_relax_method methods[] = {HF_RELAX_JACOBI, HF_RELAX_ASYNC, HF_RELAX_SCHWARZ,
+                                       HF_RELAX_CHEBYSHEV};
+    for (int i = 0; i < 4; i++) {
+        const hf_relax_opts opts = {.method = methods[i], .one_launch = HF_SWITCH_ON};
+        hf_relax_result a = solve_ones(gpu, &m.a, &opts, first);
+        for (int round = 0; round < 5; round++) {
+            hf_relax_result b = solve_ones(gpu, &m.a, &opts, again);
+            assert_true(b.one_launch);
+            assert_int_equal(a.iterations, b.iterations);
+            assert_memory_equal(first, again, (size_t)m.a.rows * sizeof *first);
+            hf_relax_result_clear(&b);
+        }
+        hf_relax_result_clear(&a);
+    }
+    free(first);
+    free(again);
+    matrix_free(&m);
+}
+
+static void what_does_not_fit_is_said(void **state) {
+    (void)state;
+    struct matrix m;
+    make_poisson(&m, 60, 1, 0);
+    double *b = ones(m.a.rows), *x = calloc((size_t)m.a.rows, sizeof *x);
+    const hf_array rhs = hf_array_view(b, HF_F64, m.a.rows, 1);
+    const hf_array at = hf_array_view(x, HF_F64, m.a.rows, 1);
+    const hf_relax_opts opts = {.method = HF_RELAX_GAUSS_SEIDEL, .one_launch = HF_SWITCH_ON};
+    assert_int_equal(hf_relax_solve(gpu, &m.a, &rhs, &at, &opts, NULL), HF_E_UNSUPPORTED);
+    assert_non_null(strstr(hf_last_error(gpu), "one launch"));
+    free(b);
+    free(x);
+    matrix_free(&m);
+}
+
+static void new_values_and_several_columns(void **state) {
+    (void)state;
+    struct matrix m;
+    hf_relax *relax = NULL;
+    make_fv(&m, 40, 3.510152);
+    const int64_t n = m.a.rows;
+    const hf_relax_opts opts = {.method = HF_RELAX_CHEBYSHEV};
+    assert_int_equal(hf_relax_setup(gpu, &m.a, &opts, &relax), HF_OK);
+    for (int64_t e = 0; e < m.used; e++)
+        m.value[e] *= 2;
+    assert_int_equal(hf_relax_update_values(relax, &m.a), HF_OK);
+    double *b = malloc(3 * (size_t)n * sizeof *b), *x = calloc(3 * (size_t)n, sizeof *x);
+    for (int64_t i = 0; i < 3 * n; i++)
+        b[i] = (double)(i % 3 == 0 ? 1 : i % 7);
+    const hf_array rhs = hf_array_view(b, HF_F64, n, 3), at = hf_array_view(x, HF_F64, n, 3);
+    hf_relax_result result = {0};
+    assert_int_equal(hf_relax_solve_with(relax, &rhs, &at, &result), HF_OK);
+    assert_true(result.converged);
+    double *first = malloc((size_t)n * sizeof *first);
+    for (int64_t i = 0; i < n; i++)
+        first[i] = x[3 * i];
+    assert_true(true_residual(&m.a, first) <= 1.001e-10);
+    hf_relax_result_clear(&result);
+    hf_relax_destroy(relax);
+    free(first);
+    free(b);
+    free(x);
+    matrix_free(&m);
+}
+
+/* Three sweeps from x, on the host or with vectors in the device's memory. */
+static void apply(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool there,
+                  double *x) {
+    const size_t bytes = (size_t)a->rows * sizeof *x;
+    hf_relax *relax = NULL;
+    double *b = ones(a->rows);
+    void *b_there = there ? hf_ctx_alloc(ctx, bytes) : b;
+    void *x_there = there ? hf_ctx_alloc(ctx, bytes) : x;
+    assert_int_equal(hf_relax_setup(ctx, a, opts, &relax), HF_OK);
+    if (there) {
+        assert_int_equal(hf_ctx_copy(ctx, b_there, b, bytes), HF_OK);
+        assert_int_equal(hf_ctx_copy(ctx, x_there, x, bytes), HF_OK);
+    }
+    const hf_array rhs = hf_array_view(b_there, HF_F64, a->rows, 1);
+    const hf_array at = hf_array_view(x_there, HF_F64, a->rows, 1);
+    assert_int_equal(hf_relax_apply(relax, &rhs, &at, 3, 0), HF_OK);
+    if (there) {
+        assert_int_equal(hf_ctx_copy(ctx, x, x_there, bytes), HF_OK);
+        hf_ctx_release(ctx, b_there);
+        hf_ctx_release(ctx, x_there);
+    }
+    hf_relax_destroy(relax);
+    free(b);
+}
+
+static void sweeps_have_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    struct matrix m;
+    hf_context *cpu = NULL;
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    assert_int_equal(hf_context_create(&cpu, &one), HF_OK);
+    make_fv(&m, 40, 3.510152);
+    const int64_t n = m.a.rows;
+    const hf_relax_opts kinds[] = {
+        {.method = HF_RELAX_JACOBI, .damping = 0.8, .partition = HF_PARTITION_STRIPS},
+        {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_STRIPS},
+        {.method = HF_RELAX_GAUSS_SEIDEL, .block_rows = 60, .partition = HF_PARTITION_STRIPS},
+        {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_GRAPH}};
+    double *x[3];
+    for (int i = 0; i < 3; i++)
+        x[i] = malloc((size_t)n * sizeof *x[i]);
+    for (int k = 0; k < 4; k++) {
+        for (int i = 0; i < 3; i++)
+            for (int64_t p = 0; p < n; p++)
+                x[i][p] = (double)(p % 11) / 7;
+        apply(cpu, &m.a, &kinds[k], false, x[0]);
+        apply(gpu, &m.a, &kinds[k], false, x[1]);
+        apply(gpu, &m.a, &kinds[k], true, x[2]);
+        assert_memory_equal(x[0], x[1], (size_t)n * sizeof *x[0]);
+        assert_memory_equal(x[0], x[2], (size_t)n * sizeof *x[0]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(x[i]);
+    matrix_free(&m);
+    hf_context_destroy(cpu);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method),
+        cmocka_unit_test(free_timing_and_float32),
+        cmocka_unit_test(one_launch_repeats),
+        cmocka_unit_test(what_does_not_fit_is_said),
+        cmocka_unit_test(new_values_and_several_columns),
+        cmocka_unit_test(sweeps_have_the_bits_of_the_cpu),
+    };
+    const hf_context_opts opts = {.device = "cuda", .threads = 2};
+    if (hf_context_create(&gpu, &opts) != HF_OK) {
+        printf("skipped: %s\n", hf_last_error(NULL));
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    hf_context_destroy(gpu);
+    return failed;
+}
