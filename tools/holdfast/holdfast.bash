@@ -36,7 +36,7 @@ _holdfast_values() {
     solve:--precond) echo auto jacobi blocks ;;
     solve:--partition) echo auto strips graph ;;
     solve:--timing) echo tagged free ;;
-    solve:--coarse) echo auto on off ;;
+    solve:--coarse | solve:--one-launch) echo auto on off ;;
     solve:--inside) echo f64 f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;

@@ -21,6 +21,7 @@ enum option_key {
     KEY_OVERLAP,
     KEY_DAMPING,
     KEY_COARSE,
+    KEY_ONE_LAUNCH,
     KEY_INSIDE,
     KEY_TOL,
     KEY_MAX_ITER,
@@ -60,6 +61,8 @@ static const struct argp_option table[] = {
      4},
     {"overlap", KEY_OVERLAP, "L", 0, "Layers of neighbours that a block of schwarz takes in", 4},
     {"coarse", KEY_COARSE, "NAME", 0, "A coarse unknown per block of schwarz: auto, on or off", 4},
+    {"one-launch", KEY_ONE_LAUNCH, "NAME", 0,
+     "On a GPU: all iterations in one launch: auto (default: where the blocks fit), on or off", 4},
     {"damping", KEY_DAMPING, "W", 0, "Factor of each correction (default: the method's own)", 4},
     {"timing", KEY_TIMING, "NAME", 0,
      "Blocks of async see values of the iteration before: tagged (default, repeatable); or "
@@ -118,6 +121,10 @@ static bool set_choice(struct solve_options *o, struct argp_state *state, int ke
         return true;
     case KEY_COARSE:
         r->coarse = (hf_relax_switch)tool_choice(state, "--coarse", arg, solve_coarse_names);
+        return true;
+    case KEY_ONE_LAUNCH:
+        r->one_launch =
+            (hf_relax_switch)tool_choice(state, "--one-launch", arg, solve_coarse_names);
         return true;
     case KEY_INSIDE:
         r->inside = tool_choice(state, "--inside", arg, inside_names) == 1 ? HF_F32 : HF_F64;

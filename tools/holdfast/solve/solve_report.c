@@ -65,13 +65,14 @@ static json_t *json_options(const struct solve_report *r) {
     const struct solve_options *o = r->options;
     const hf_relax_opts *x = &o->relax;
     return json_pack(
-        "{s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:i, s:o, s:o, s:s, s:i, s:I, "
-        "s:s}",
+        "{s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:i, s:o, s:o, s:s, s:i, "
+        "s:I, s:s}",
         "b", tool_json_name(o->b_file ? o->b_file : "ones"), "x0", tool_json_name(o->x0_file),
         "method", solve_method_names[x->method], "precond", solve_precond_names[x->precond],
         "partition", solve_partition_names[x->partition], "timing", solve_timing_names[x->timing],
-        "coarse", solve_coarse_names[x->coarse], "tol", tool_json_real(x->tol > 0 ? x->tol : 1e-10),
-        "max_iter", (json_int_t)(x->max_iter > 0 ? x->max_iter : 100000), "time_limit",
+        "coarse", solve_coarse_names[x->coarse], "one_launch", solve_coarse_names[x->one_launch],
+        "tol", tool_json_real(x->tol > 0 ? x->tol : 1e-10), "max_iter",
+        (json_int_t)(x->max_iter > 0 ? x->max_iter : 100000), "time_limit",
         json_given(x->max_seconds > 0, tool_json_real(x->max_seconds)), "block",
         json_given(x->block_rows > 0, json_integer(x->block_rows)), "sweeps",
         x->local_sweeps > 0 ? x->local_sweeps : 5, "overlap",
@@ -93,7 +94,8 @@ static json_t *json_matrix(const struct solve_report *r) {
 static json_t *json_result(const hf_relax_result *x) {
     const bool spectrum = x->lambda_max > 0;
     return json_pack(
-        "{s:b, s:s, s:s, s:o, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:I, s:s, s:I, s:b, s:o, "
+        "{s:b, s:s, s:s, s:o, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:I, s:s, s:I, s:b, s:b, "
+        "s:o, "
         "s:o}",
         "converged", x->converged != 0, "stop", solve_stop_name(x->stop), "stop_text",
         hf_relax_stop_text(x->stop), "residual", tool_json_real(x->residual), "iterations",
@@ -103,8 +105,9 @@ static json_t *json_result(const hf_relax_result *x) {
         "lambda_min", json_given(spectrum, tool_json_real(x->lambda_min)), "lambda_max",
         json_given(spectrum, tool_json_real(x->lambda_max)), "damping", tool_json_real(x->damping),
         "blocks", (json_int_t)x->blocks, "partition", x->partition, "overlap",
-        (json_int_t)x->overlap, "coarse", x->coarse != 0, "advice",
-        json_given(x->advice[0] != '\0', json_string(x->advice)), "columns", json_columns(x));
+        (json_int_t)x->overlap, "coarse", x->coarse != 0, "one_launch", x->one_launch != 0,
+        "advice", json_given(x->advice[0] != '\0', json_string(x->advice)), "columns",
+        json_columns(x));
 }
 
 json_t *solve_report_json(struct solve_report *r) {
@@ -141,6 +144,8 @@ static void summary_method(const struct solve_report *r, FILE *out) {
         fprintf(out, ", overlap %lld", (long long)x->overlap);
     if (x->coarse)
         fputs(", coarse level", out);
+    if (x->one_launch)
+        fputs(", in one launch", out);
     if (x->damping > 0)
         fprintf(out, ", damping %.4g", x->damping);
     fprintf(out, "; %d thread%s on %s\n", hf_context_threads(r->ctx),
