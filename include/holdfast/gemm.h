@@ -41,7 +41,8 @@ typedef struct hf_gemm_signatures {
     int64_t tiles;        /* out: parts of C whose sums were signed */
 } hf_gemm_signatures;
 
-/* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory.
+/* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory or, all of
+ * them, in memory of the context's device.
  *
  * op(A) is m x k, op(B) is k x n, C is m x n; op(X) is X or, with trans_x, its transpose, so that A
  * as stored is m x k or k x m. A and B have one type, C may have another:
@@ -86,6 +87,8 @@ typedef struct hf_gemm_args {
     int64_t stride_b; /* the same of B */
     int64_t stride_c; /* at least a whole C if batch is above 1, since no two may overlap */
     hf_gemm_signatures *signatures; /* written on HF_OK and HF_E_CORRUPT; NULL: none */
+    int portable; /* F16 and BF16 on a GPU: 1: as on CPUs; 0: by tensor cores, which are many times
+                     as fast, but sum with roundings of their own. Elsewhere there is no choice */
 } hf_gemm_args;
 
 /* What a product was computed with. */

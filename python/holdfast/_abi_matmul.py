@@ -33,6 +33,7 @@ class GemmArgs(C.Structure):
         ("stride_b", C.c_int64),
         ("stride_c", C.c_int64),
         ("signatures", C.c_void_p),
+        ("portable", C.c_int),
     ]
 
 

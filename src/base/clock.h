@@ -2,7 +2,15 @@
 #ifndef HF_CLOCK_H
 #define HF_CLOCK_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Seconds on a clock that never jumps. */
 double hf_now_s(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

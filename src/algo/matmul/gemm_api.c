@@ -12,17 +12,34 @@ static bool is_empty(const hf_gemm_args *args) {
     return args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1);
 }
 
+/* Which of the matrices lie in memory of the device: all or none; the checks of rows and columns
+ * are the host's. */
+static hf_status check_places(hf_context *ctx, const hf_gemm_args *args, hf_guard guard) {
+    const void *const data[] = {args->a, args->b, args->c};
+    int there = 0, here = 0;
+    for (int i = 0; i < 3; i++)
+        if (data[i] != NULL)
+            *(ctx->device->owns(ctx->stream, data[i]) ? &there : &here) += 1;
+    if (there > 0 && here > 0)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "gemm: some of a, b and c lie in memory of the device, others in memory "
+                           "of the host: give all of them in one place");
+    if (there > 0 && guard != HF_GUARD_OFF)
+        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
+                           "gemm: rows and columns of matrices in memory of %s are not checked: "
+                           "give matrices in memory of the host, signatures, or HF_GUARD_OFF",
+                           hf_context_device(ctx));
+    return HF_OK;
+}
+
 static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,
                           hf_gemm_faults *faults, hf_gemm_report *report) {
     const double start = hf_now_s();
     hf_gemm_args full;
     if (args == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "gemm: there are no arguments (args is NULL)");
-    if (!hf_ctx_is_host(ctx))
-        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
-                           "gemm: there is no kernel for %s: make a context for the device cpu",
-                           hf_context_device(ctx));
     HF_TRY(hf_gemm_check(ctx, args, &full));
+    HF_TRY(check_places(ctx, &full, guard));
     const bool empty = is_empty(&full);
     if (!empty) {
         hf_workspace_trim(ctx, hf_workspace_room(ctx));
@@ -32,10 +49,11 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard gu
     if (report == NULL)
         return HF_OK;
     *report = (hf_gemm_report){.workspace_bytes = empty ? 0 : ctx->workspace_peak};
-    hf_gemm_error(&full, &report->error, &report->tiny);
-    (void)snprintf(report->arithmetic, sizeof report->arithmetic, "%s", hf_gemm_arithmetic(&full));
-    (void)snprintf(report->kernel, sizeof report->kernel, "%s",
-                   empty ? "none" : ctx->last_kernel[HF_OP_GEMM]->name);
+    const struct hf_kernel *const kernel = empty ? NULL : ctx->last_kernel[HF_OP_GEMM];
+    hf_gemm_error(&full, !empty && hf_gemm_is_tensor(&full, kernel), &report->error, &report->tiny);
+    (void)snprintf(report->arithmetic, sizeof report->arithmetic, "%s",
+                   empty ? "none" : hf_gemm_arithmetic(&full, kernel, &ctx->props));
+    (void)snprintf(report->kernel, sizeof report->kernel, "%s", empty ? "none" : kernel->name);
     report->seconds = hf_now_s() - start;
     return HF_OK;
 }

@@ -222,11 +222,12 @@ static size_t span_of_c(const hf_gemm_args *args) {
  * far smaller than the products in it. */
 static void find_errors(struct lines *l) {
     hf_gemm_args wide = *l->args;
+    const bool tensors = hf_gemm_is_tensor(l->args, l->ctx->last_kernel[HF_OP_GEMM]);
     double relative;
-    hf_gemm_error(l->args, &relative, &l->tiny);
+    hf_gemm_error(l->args, tensors, &relative, &l->tiny);
     wide.dtype_c = hf_gemm_compute(wide.dtype);
     double tiny;
-    hf_gemm_error(&wide, &l->error, &tiny);
+    hf_gemm_error(&wide, tensors, &l->error, &tiny);
     const hf_dtype out = l->args->dtype_c;
     l->rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
 }
@@ -240,7 +241,9 @@ static hf_status multiply(struct lines *l, const char *before) {
     l->n = l->args->n;
     l->k = hf_gemm_reads_ab(l->args) ? l->args->k : 0;
     find_errors(l);
-    l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, l->ctx->last_kernel[HF_OP_GEMM], l->args);
+    l->twin = l->ctx->last_kernel[HF_OP_GEMM];
+    if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */
+        l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, l->twin, l->args);
     l->sum = hf_alloc((size_t)l->k * sizeof *l->sum);
     l->size = hf_alloc((size_t)l->k * sizeof *l->size);
     l->line = hf_alloc((size_t)most * sizeof *l->line);

@@ -3,8 +3,13 @@
 #ifndef HF_OP_GEMM_H
 #define HF_OP_GEMM_H
 
+#include "core/kernel.h"
 #include "core/run.h"
 #include <holdfast/gemm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The arguments are those of hf_gemm(), checked and complete: HF_ROW_MAJOR, no leading dimension,
  * type or batch left 0, trans_a and trans_b 0 or 1, alpha and beta rounded to the type computed in.
@@ -26,12 +31,25 @@ static inline hf_dtype hf_gemm_compute(hf_dtype dtype) {
     return dtype == HF_F64 ? HF_F64 : dtype == HF_I8 ? HF_I32 : HF_F32;
 }
 
-/* Its name in reports: calls of equal names and arguments give equal bits. */
-const char *hf_gemm_arithmetic(const hf_gemm_args *args);
+/* May tensor cores compute it, whose bits are not the chain's? */
+static inline int hf_gemm_may_use_tensors(const hf_gemm_args *args) {
+    return (args->dtype == HF_F16 || args->dtype == HF_BF16) && !args->portable;
+}
+
+/* Products that tensor cores add up at once, with one rounding, on a GPU of this compute
+ * capability. */
+static inline int hf_gemm_tensor_depth(int sm) { return sm >= 90 ? 16 : 8; }
+
+/* The arithmetic's name in reports: calls of equal names and arguments give equal bits. */
+const char *hf_gemm_arithmetic(const hf_gemm_args *args, const struct hf_kernel *kernel,
+                               const struct hf_device_props *device);
+
+/* Is it a kernel for tensor cores? kernel may be NULL: the worst that may compute this. */
+bool hf_gemm_is_tensor(const hf_gemm_args *args, const struct hf_kernel *kernel);
 
 /* An element of C is off by at most relative * (|alpha| |op A| |op B| + |beta C|) + tiny, if
- * nothing overflows on the way. */
-void hf_gemm_error(const hf_gemm_args *args, double *relative, double *tiny);
+ * nothing overflows on the way; tensors: it was computed by tensor cores. */
+void hf_gemm_error(const hf_gemm_args *args, bool tensors, double *relative, double *tiny);
 
 /* The id of the checksum of the signatures; -1: there is none of that name. */
 int hf_gemm_checksum_id(const hf_gemm_args *args);
@@ -52,4 +70,7 @@ struct hf_gemm_view {
 struct hf_gemm_view hf_gemm_view_a(const hf_gemm_args *args, int64_t b);
 struct hf_gemm_view hf_gemm_view_b(const hf_gemm_args *args, int64_t b);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -48,11 +48,23 @@ static const int64_t edges[][4] = {{0, 5, 3, 1},    {5, 0, 3, 1},    {4, 5, 0, 2
 static const int64_t large[][4] = {{61, 397, 301, 1}, {1100, 3, 530, 1}, {4, 1100, 300, 1}};
 #define LARGE ((int64_t)(sizeof large / sizeof large[0]))
 
+/* The same shapes of the 16-bit types for tensor cores. */
+#define PORTABLE_CASES ((EDGES + LARGE) * TYPES + TAILS + MIDDLES)
+
 static bool pick_shape(int64_t id, hf_gemm_args *args) {
     const int64_t *edge = NULL;
     int64_t most = 40;
     args->dtype = types[id % TYPES][0];
     args->dtype_c = types[id % TYPES][1];
+    args->portable = args->dtype == HF_F16 || args->dtype == HF_BF16;
+    if (id >= PORTABLE_CASES) {
+        id -= PORTABLE_CASES;
+        if (!args->portable)
+            args->dtype = HF_BF16;
+        if (!args->portable)
+            args->dtype_c = HF_F32;
+        args->portable = 0;
+    }
     if (id < EDGES * TYPES) {
         edge = edges[id / TYPES];
     } else if ((id -= EDGES * TYPES) >= TAILS) {
@@ -199,7 +211,7 @@ static long double exact(const hf_gemm_args *args, int64_t i, double *bound) {
     }
     if (args->beta != 0)
         old = (long double)args->beta * old_c(args, i);
-    hf_gemm_error(args, &relative, &tiny);
+    hf_gemm_error(args, hf_gemm_may_use_tensors(args), &relative, &tiny);
     const double most = args->dtype_c == HF_F64   ? 1e300
                         : args->dtype_c == HF_F16 ? 6e4
                         : args->dtype_c == HF_I32 ? INT32_MAX
@@ -209,27 +221,43 @@ static long double exact(const hf_gemm_args *args, int64_t i, double *bound) {
     return args->alpha * sum + old;
 }
 
-/* Bits of the reference, gaps included, and some elements as near to the truth as promised. */
+/* Is place i of C's memory one of its elements? */
+static bool is_element(const hf_gemm_args *args, int64_t i) {
+    if (i < 0 || args->m == 0 || args->n == 0)
+        return false;
+    const int64_t b = args->batch > 1 ? hf_min64(i / args->stride_c, args->batch - 1) : 0;
+    const int64_t in = i - b * args->stride_c;
+    return in / args->ldc < args->m && in % args->ldc < args->n;
+}
+
+/* Bits of the reference, gaps included, and some elements as near to the truth as promised; all of
+ * them where tensor cores may have summed. */
 static bool compare(const void *p, void *const *ref, void *const *got, char *why,
                     size_t why_bytes) {
     const hf_gemm_args *args = p;
     const int64_t bytes = (int64_t)hf_dtype_bytes(args->dtype_c);
     const int64_t offset = ((const char *)args->c - (const char *)got[0]) / bytes;
     const int64_t all = offset + args->batch * args->stride_c + args->m * args->ldc + 1;
+    const bool tensors = hf_gemm_may_use_tensors(args);
     for (int64_t i = 0; i < all; i++)
         if (memcmp((const char *)ref[0] + i * bytes, (const char *)got[0] + i * bytes,
-                   (size_t)bytes) != 0) {
+                   (size_t)bytes) != 0 &&
+            !(tensors && is_element(args, i - offset))) {
             snprintf(why, why_bytes, "element %lld of its memory (ldc %lld) is %.17g, not %.17g",
                      (long long)(i - offset), (long long)args->ldc,
                      hf_load_f64(got[0], args->dtype_c, i), hf_load_f64(ref[0], args->dtype_c, i));
             return false;
         }
-    for (int64_t i = 0; i < args->batch * args->m * args->n; i += CHECKED_ELEMENT) {
+    for (int64_t i = 0; i < args->batch * args->m * args->n; i += tensors ? 5 : CHECKED_ELEMENT) {
         double bound = 0;
         const int64_t at = i / (args->m * args->n) * args->stride_c +
                            i / args->n % args->m * args->ldc + i % args->n;
         const long double want = exact(args, i, &bound);
         const double is = hf_load_f64(args->c, args->dtype_c, at);
+        if (isnan((double)want) && !isnan(is)) {
+            snprintf(why, why_bytes, "element %lld is %.17g, not NaN", (long long)i, is);
+            return false;
+        }
         if (bound < INFINITY && !(fabsl(is - want) <= bound)) {
             snprintf(why, why_bytes, "element %lld is %.17g, off by %g, which is more than %g",
                      (long long)i, is, (double)(is - want), bound);

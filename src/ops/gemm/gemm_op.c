@@ -6,14 +6,15 @@
 
 #include <math.h>
 
-enum { TRANS_A = 1, TRANS_B = 2 }; /* flags of the key */
+enum { TRANS_A = 1, TRANS_B = 2, PORTABLE = 4 }; /* flags of the key */
 
 static void gemm_key(const void *p, struct hf_key *key) {
     const hf_gemm_args *args = p;
     *key = (struct hf_key){.dtype = {args->dtype, args->dtype_c},
                            .dim = {args->m, args->n, args->k, args->batch},
                            .flags = (args->trans_a ? (uint32_t)TRANS_A : 0) |
-                                    (args->trans_b ? (uint32_t)TRANS_B : 0)};
+                                    (args->trans_b ? (uint32_t)TRANS_B : 0) |
+                                    (args->portable ? (uint32_t)PORTABLE : 0)};
 }
 
 static void gemm_cost(const void *p, double *flops, double *bytes) {
@@ -25,9 +26,19 @@ static void gemm_cost(const void *p, double *flops, double *bytes) {
     *bytes = (one * k * (m + n) + c * m * n) * (double)args->batch;
 }
 
-const char *hf_gemm_arithmetic(const hf_gemm_args *args) {
+bool hf_gemm_is_tensor(const hf_gemm_args *args, const struct hf_kernel *kernel) {
+    if (kernel == NULL || !hf_gemm_may_use_tensors(args))
+        return hf_gemm_may_use_tensors(args);
+    return kernel->device == HF_DEV_CUDA && (kernel->dtypes & HF_DT(HF_F32)) == 0;
+}
+
+const char *hf_gemm_arithmetic(const hf_gemm_args *args, const struct hf_kernel *kernel,
+                               const struct hf_device_props *device) {
     if (!hf_gemm_reads_ab(args) || args->m == 0 || args->n == 0 || args->batch == 0)
         return "none";
+    if (hf_gemm_is_tensor(args, kernel))
+        return hf_gemm_tensor_depth(device->sm) == 16 ? "f32 by tensor cores, 16 products at once"
+                                                      : "f32 by tensor cores, 8 products at once";
     switch (hf_gemm_compute(args->dtype)) {
     case HF_F64:
         return "f64 FMA chain, blocks of 256";
@@ -85,18 +96,23 @@ static double least_of(hf_dtype dtype) {
                               : 0x1p-150;
 }
 
+/* Tensor cores cut each of at most 16 products and the sum so far to 2^-23 of the largest of them,
+ * and their sum to 24 bits: with half a unit in the last place as the unit, that is up to
+ * twice 18 roundings for 16 products or 10 for 8. */
+static double tensor_roundings(double k) { return 2 * (1.25 * k + 18); }
+
 /* A product goes through the roundings of its chain, at most one for each of the block, then
  * through those of the sums of blocks; alpha, beta and beta C are rounded once each and so is the
  * result. (1 + u)^r - 1 < r u / (1 - r u). Each rounding that underflows is off by at most
  * least_of(); alpha multiplies those of the sum. */
-void hf_gemm_error(const hf_gemm_args *args, double *relative, double *tiny) {
+void hf_gemm_error(const hf_gemm_args *args, bool tensors, double *relative, double *tiny) {
     const hf_dtype in = hf_gemm_compute(args->dtype);
     *relative = *tiny = 0;
     if (in == HF_I32)
         return;
     const double k = hf_gemm_reads_ab(args) ? (double)args->k : 0;
-    const double blocks = ceil(k / HF_GEMM_BLOCK);
-    const double roundings = fmin(k, HF_GEMM_BLOCK) + blocks + 3;
+    const double blocks = tensors ? 1.5 * k + 36 : ceil(k / HF_GEMM_BLOCK);
+    const double roundings = (tensors ? tensor_roundings(k) : fmin(k, HF_GEMM_BLOCK) + blocks) + 3;
     const double u = unit_of(in);
     *relative = roundings * u < 0.5 ? roundings * u / (1 - roundings * u) : INFINITY;
     *tiny = least_of(in) * 2 * (fabs(args->alpha) * (k + blocks) + 3);
@@ -120,7 +136,7 @@ static double gemm_bound(const void *p, int out, int64_t i) {
     for (int64_t q = 0; hf_gemm_reads_ab(args) && q < args->k; q++)
         sum += fabs(hf_load_f64(va.data, va.dtype, row * va.row + q * va.col) *
                     hf_load_f64(vb.data, vb.dtype, q * vb.row + col * vb.col));
-    hf_gemm_error(args, &relative, &tiny);
+    hf_gemm_error(args, hf_gemm_may_use_tensors(args), &relative, &tiny);
     const double most = fabs(args->alpha) * sum;
     return most < INFINITY ? relative * most * (1 + 0x1p-20) + tiny : INFINITY;
 }
@@ -130,7 +146,7 @@ const struct hf_op hf_gemm_op = {
     .args_size = sizeof(hf_gemm_args),
     .type = {"a", "c"},
     .dim = {"m", "n", "k", "batch"},
-    .flag = {"ta", "tb"},
+    .flag = {"ta", "tb", "portable"},
     .key = gemm_key,
     .cost = gemm_cost,
     .bound = gemm_bound,

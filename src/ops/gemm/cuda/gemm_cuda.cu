@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gemm on CUDA: the table of kernels, and what they have in common. */
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "core/kernel.h"
+#include "device/cuda/reduce.cuh"
+#include "device/cuda/stage.h"
+#include "ops/gemm/cuda/gemm_sign.cuh"
+
+#define LAUNCH_TILES ((int64_t)1 << 30) /* most of one launch */
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static bool no_work(const hf_gemm_args *args) {
+    return args->m == 0 || args->n == 0 || args->batch == 0 ||
+           (!hf_gemm_reads_ab(args) && args->beta == 1);
+}
+
+static int64_t tiles_of(const hf_gemm_args *args, int64_t rows, int64_t cols) {
+    return ceil_div(args->m, rows) * ceil_div(args->n, cols) * args->batch;
+}
+
+/* All entries together: five numbers at `out`, as in hf_gemm_signatures. */
+static __global__ void __launch_bounds__(GEMM_THREADS)
+    gemm_sum_entries(const struct gemm_entry *entries, int64_t count, uint64_t *out,
+                     const struct gemm_job job) {
+    __shared__ uint64_t shared[GEMM_WARPS];
+    uint64_t sum[5] = {};
+    for (int64_t i = threadIdx.x; i < count; i += GEMM_THREADS) {
+        const struct gemm_entry e = entries[i];
+        const uint64_t v[5] = {e.a, e.b, e.c, (uint64_t)e.panels, 1};
+        for (int j = 0; j < 5; j++)
+            sum[j] += v[j];
+        if (e.stamp != job.stamp) {
+            const struct gemm_place place = gemm_place_of(job, i);
+            gemm_tell_changed(job, place.row, place.col);
+        }
+    }
+    for (int j = 0; j < 5; j++) {
+        const uint64_t all = gemm_block_sum<0>(sum[j], shared);
+        if (threadIdx.x == 0)
+            out[j] = all;
+    }
+}
+
+/* Bytes from the first element of a matrix to the last of the batch. */
+static size_t span(int64_t batch, int64_t stride, int64_t rows, int64_t ld, int64_t cols,
+                   hf_dtype dtype) {
+    if (rows == 0 || cols == 0)
+        return 0;
+    return (size_t)((batch - 1) * stride + (rows - 1) * ld + cols) * hf_dtype_bytes(dtype);
+}
+
+static bool is_wide(const void *data, int64_t ld, int64_t stride, int64_t batch, hf_dtype dtype) {
+    const uintptr_t all = (uintptr_t)ld | (uintptr_t)(batch > 1 ? stride : 0);
+    return ((uintptr_t)data | all * hf_dtype_bytes(dtype)) % 16 == 0;
+}
+
+static struct gemm_side side_of(const hf_gemm_args *args, const void *data, bool of_a) {
+    const int64_t ld = of_a ? args->lda : args->ldb;
+    const bool turned = of_a ? args->trans_a != 0 : args->trans_b == 0;
+    struct gemm_side side;
+    side.data = data;
+    side.stride = of_a ? args->stride_a : args->stride_b;
+    side.line = turned ? 1 : ld;
+    side.step = turned ? ld : 1;
+    side.lines = of_a ? args->m : args->n;
+    side.wide = is_wide(data, ld, side.stride, args->batch, args->dtype);
+    return side;
+}
+
+static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *how) {
+    if (args->signatures == NULL)
+        return 0;
+    return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry));
+}
+
+/* Room for a side of which it is not known where it will lie. */
+static size_t packed_bytes(const hf_gemm_args *args, bool of_a) {
+    const struct gemm_side side = side_of(args, of_a ? args->a : args->b, of_a);
+    return side.wide ? 0 : hf_gemm_packed_bytes(&side, args->k, args->batch);
+}
+
+size_t hf_gemm_cuda_workspace(const hf_gemm_args *args, const struct gemm_launch *how) {
+    if (no_work(args))
+        return 0;
+    size_t bytes = entry_bytes(args, how);
+    if (how->wide && hf_gemm_reads_ab(args))
+        bytes += packed_bytes(args, true) + packed_bytes(args, false);
+    return bytes;
+}
+
+/* A staged copy lies at least as well as what it was copied from. */
+static hf_status pack_sides(const struct hf_call *call, const struct gemm_launch *how,
+                            struct gemm_job *job) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
+    char *to = (char *)call->ws + entry_bytes(args, how);
+    if (!how->wide || job->k == 0)
+        return HF_OK;
+    if (!job->a.wide)
+        HF_TRY(hf_gemm_pack(cuda, &job->a, job->k, args->batch, to));
+    to += packed_bytes(args, true);
+    return job->b.wide ? HF_OK : hf_gemm_pack(cuda, &job->b, job->k, args->batch, to);
+}
+
+static void stage_sides(struct hf_stage *stage, const hf_gemm_args *args, struct gemm_job *job) {
+    const bool ta = args->trans_a != 0, tb = args->trans_b != 0;
+    const int64_t a_rows = ta ? args->k : args->m, a_cols = ta ? args->m : args->k;
+    const int64_t b_rows = tb ? args->n : args->k, b_cols = tb ? args->k : args->n;
+    job->k = hf_gemm_reads_ab(args) ? args->k : 0;
+    const void *a = NULL, *b = NULL;
+    if (job->k > 0) {
+        a = hf_stage_in(stage, args->a,
+                        span(args->batch, args->stride_a, a_rows, args->lda, a_cols, args->dtype));
+        b = hf_stage_in(stage, args->b,
+                        span(args->batch, args->stride_b, b_rows, args->ldb, b_cols, args->dtype));
+    }
+    job->a = side_of(args, a, true);
+    job->b = side_of(args, b, false);
+}
+
+/* What lies between the rows of C stays as it is. */
+static void stage_c(struct hf_stage *stage, const hf_gemm_args *args, struct gemm_job *job) {
+    const size_t bytes =
+        span(args->batch, args->stride_c, args->m, args->ldc, args->n, args->dtype_c);
+    const bool gaps =
+        args->ldc != args->n || (args->batch > 1 && args->stride_c != args->m * args->n);
+    job->c = gaps || args->beta != 0 ? hf_stage_inout(stage, args->c, bytes)
+                                     : hf_stage_out(stage, args->c, bytes);
+    job->stride_c = args->stride_c;
+    job->ldc = args->ldc;
+    job->dtype_c = args->dtype_c;
+    job->c_wide = is_wide(job->c, args->ldc, args->stride_c, args->batch, args->dtype_c);
+}
+
+static void set_signatures(const struct hf_call *call, struct gemm_job *job) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const hf_gemm_signatures *s = args->signatures;
+    job->slot = call->slot;
+    job->kernel = call->kernel;
+    if (s == NULL)
+        return;
+    job->entries = (struct gemm_entry *)call->ws;
+    job->stamp = (uint64_t)(hf_now_s() * 1e9);
+    job->checksum = hf_gemm_checksum_id(args);
+    job->release = s->release;
+    job->plant = job->k > 0 || s->plant != HF_GEMM_PLANT_A ? s->plant : HF_GEMM_PLANT_NONE;
+    job->plant_at = s->plant_at;
+}
+
+static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
+                            const struct gemm_launch *how, uint64_t *sums) {
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
+    HF_TRY(pack_sides(call, how, job));
+    for (job->first_tile = 0; job->first_tile < job->tiles; job->first_tile += LAUNCH_TILES) {
+        const int64_t left = job->tiles - job->first_tile;
+        HF_TRY(how->launch(cuda, job, (unsigned)(left < LAUNCH_TILES ? left : LAUNCH_TILES)));
+    }
+    if (job->entries == NULL)
+        return HF_OK;
+    gemm_sum_entries<<<1, GEMM_THREADS, 0, cuda->stream>>>(job->entries, job->tiles, sums, *job);
+    return hf_cuda_launched(cuda, "gemm");
+}
+
+hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    struct hf_stage stage;
+    struct gemm_job job = {};
+    if (no_work(args))
+        return HF_OK;
+    hf_stage_begin(&stage, call->stream);
+    stage_sides(&stage, args, &job);
+    stage_c(&stage, args, &job);
+    uint64_t *sums = NULL;
+    if (args->signatures != NULL)
+        sums = (uint64_t *)hf_stage_out(&stage, &args->signatures->a, 5 * sizeof(uint64_t));
+    if (!hf_stage_ready(&stage))
+        return hf_stage_end(&stage, HF_OK);
+    job.m = args->m;
+    job.n = args->n;
+    job.tiles_m = ceil_div(args->m, how->rows);
+    job.tiles_n = ceil_div(args->n, how->cols);
+    job.tiles = tiles_of(args, how->rows, how->cols);
+    job.alpha = args->alpha;
+    job.beta = args->beta;
+    set_signatures(call, &job);
+    return hf_stage_end(&stage, launch_all(call, &job, how, sums));
+}
+
+bool hf_gemm_cuda_supports(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    return args->signatures == NULL || hf_gemm_checksum_id(args) != HF_CHECKSUM_CRC_COLUMNS;
+}
+
+/* Tiles of 128 x 128; those of 64 x 64 of float64. */
+#define TILE 128
+#define TILE_F64 64
+#define WGMMA_COLS 256
+
+static struct gemm_launch simt_how(const hf_gemm_args *args) {
+    struct gemm_launch how = {TILE, TILE, false, hf_gemm_simt_f32};
+    if (args->dtype == HF_F64)
+        how = {TILE_F64, TILE_F64, false, hf_gemm_simt_f64};
+    else if (args->dtype == HF_F16)
+        how.launch = hf_gemm_simt_f16;
+    else if (args->dtype == HF_BF16)
+        how.launch = hf_gemm_simt_bf16;
+    else if (args->dtype == HF_I8)
+        how.launch = hf_gemm_simt_i8;
+    return how;
+}
+
+static size_t simt_workspace(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const struct gemm_launch how = simt_how(args);
+    return hf_gemm_cuda_workspace(args, &how);
+}
+
+static hf_status simt_run(const struct hf_call *call) {
+    const struct gemm_launch how = simt_how((const hf_gemm_args *)call->args);
+    return hf_gemm_cuda_run(call, &how);
+}
+
+static struct gemm_launch mma_how(const hf_gemm_args *args) {
+    return {TILE, TILE, true, args->dtype == HF_F16 ? hf_gemm_mma_f16 : hf_gemm_mma_bf16};
+}
+
+static size_t mma_workspace(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const struct gemm_launch how = mma_how(args);
+    return hf_gemm_cuda_workspace(args, &how);
+}
+
+static hf_status mma_run(const struct hf_call *call) {
+    const struct gemm_launch how = mma_how((const hf_gemm_args *)call->args);
+    return hf_gemm_cuda_run(call, &how);
+}
+
+static const struct gemm_launch dmma_how = {TILE, TILE, false, hf_gemm_dmma};
+
+static size_t dmma_workspace(const struct hf_call *call) {
+    return hf_gemm_cuda_workspace((const hf_gemm_args *)call->args, &dmma_how);
+}
+
+static hf_status dmma_run(const struct hf_call *call) { return hf_gemm_cuda_run(call, &dmma_how); }
+
+static struct gemm_launch wgmma_how(const hf_gemm_args *args) {
+    return {TILE, WGMMA_COLS, true, args->dtype == HF_F16 ? hf_gemm_wgmma_f16 : hf_gemm_wgmma_bf16};
+}
+
+static size_t wgmma_workspace(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const struct gemm_launch how = wgmma_how(args);
+    return hf_gemm_cuda_workspace(args, &how);
+}
+
+static hf_status wgmma_run(const struct hf_call *call) {
+    const struct gemm_launch how = wgmma_how((const hf_gemm_args *)call->args);
+    return hf_gemm_cuda_run(call, &how);
+}
+
+static bool mma_supports(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    return hf_gemm_may_use_tensors(args) && hf_gemm_cuda_supports(call);
+}
+
+/* Whole rounds of tiles on all multiprocessors, at `rate` multiplications per ns and one of them. */
+static double rounds_ns(const struct hf_call *call, int64_t rows, int64_t cols, double rate) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const int64_t tiles = tiles_of(args, rows, cols), sms = call->device->sms;
+    const double one = (double)rows * (double)cols * (double)args->k / rate;
+    return 6000 + one * (double)ceil_div(tiles, sms > 0 ? sms : 1);
+}
+
+static double simt_estimate(const struct hf_call *call) {
+    switch (((const hf_gemm_args *)call->args)->dtype) {
+    case HF_F64:
+        return rounds_ns(call, TILE_F64, TILE_F64, 80);
+    case HF_I8:
+        return rounds_ns(call, TILE, TILE, 700);
+    default:
+        return rounds_ns(call, TILE, TILE, 180);
+    }
+}
+
+static double mma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 1500); }
+
+static double dmma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 180); }
+
+static double wgmma_estimate(const struct hf_call *call) {
+    return rounds_ns(call, TILE, WGMMA_COLS, 2800);
+}
+
+#define SIMT_KERNEL(name, dtypes, tile)                                                            \
+    HF_CUDA_KERNEL(name, dtypes, 80, HF_TRAIT_FIXED_ORDER, HF_TILE(tile, tile, 8),                 \
+                   hf_gemm_cuda_supports, simt_workspace, simt_run, simt_estimate, NULL)
+
+static const struct hf_kernel kernels[] = {
+    SIMT_KERNEL("gemm_f32_128x128_cuda", HF_DT(HF_F32) | HF_DT(HF_F16) | HF_DT(HF_BF16), TILE),
+    SIMT_KERNEL("gemm_f64_64x64_cuda", HF_DT(HF_F64), TILE_F64),
+    SIMT_KERNEL("gemm_i8_128x128_cuda", HF_DT(HF_I8), TILE),
+    HF_CUDA_KERNEL("gemm_f16_128x128_cuda", HF_DT(HF_F16) | HF_DT(HF_BF16), 80,
+                   HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, TILE, 32), mma_supports, mma_workspace,
+                   mma_run, mma_estimate, NULL),
+    HF_CUDA_KERNEL("gemm_f64_128x128_sm90", HF_DT(HF_F64), 90, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(TILE, TILE, 16), hf_gemm_cuda_supports, dmma_workspace, dmma_run,
+                   dmma_estimate, NULL),
+    HF_CUDA_KERNEL("gemm_f16_128x256_sm90", HF_DT(HF_F16) | HF_DT(HF_BF16), 90,
+                   HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, WGMMA_COLS, 64), mma_supports,
+                   wgmma_workspace, wgmma_run, wgmma_estimate, NULL),
+};
+
+extern "C" {
+extern const struct hf_kernel_table hf_gemm_kernels_cuda;
+const struct hf_kernel_table hf_gemm_kernels_cuda = {kernels, sizeof kernels / sizeof *kernels};
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A call of op gemm as kernels of a GPU see it: all pointers are the device's. */
+#ifndef HF_GEMM_CUDA_JOB_H
+#define HF_GEMM_CUDA_JOB_H
+
+#include "device/cuda/cuda.h"
+#include "device/slot.h"
+#include "ops/gemm/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* op(A), whose lines are its rows, or op(B), whose lines are its columns: element p of line i of
+ * product b is element b * stride + i * line + p * step; one of line and step is 1. */
+struct gemm_side {
+    const void *data;
+    int64_t stride, line, step;
+    int64_t lines;
+    bool wide; /* 16 bytes from a multiple of 16 on may be read at once */
+};
+
+/* What the block of a tile signed: sums modulo 2^64 of what its threads did. An entry without the
+ * stamp of its call is of a tile that nobody computed. */
+struct gemm_entry {
+    uint64_t a, b, c, stamp;
+    int64_t panels;
+};
+
+struct gemm_job {
+    struct gemm_side a, b;
+    void *c;
+    int64_t stride_c, ldc;
+    int64_t m, n, k;           /* k is 0 where A and B are not read */
+    int64_t tiles_m, tiles_n;  /* of a product */
+    int64_t tiles, first_tile; /* of all products; the first one of this launch */
+    double alpha, beta;
+    hf_dtype dtype_c;
+    bool c_wide; /* 16 bytes of C from a multiple of 16 on may be written at once */
+    /* Signatures; entries NULL: none. */
+    struct gemm_entry *entries; /* [tiles] */
+    uint64_t stamp;             /* of this call */
+    int checksum, release;
+    hf_gemm_plant plant;
+    int64_t plant_at;
+    struct hf_slot *slot;
+    uint32_t kernel; /* as whose finding */
+};
+
+/* A kernel of one shape of tile. */
+struct gemm_launch {
+    int64_t rows, cols; /* of a tile */
+    bool wide;          /* it wants both sides wide: others are copied */
+    hf_status (*launch)(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+};
+
+/* Bytes of the workspace. */
+size_t hf_gemm_cuda_workspace(const hf_gemm_args *args, const struct gemm_launch *how);
+
+/* Copy a side of 16-bit numbers into `to`, so that it is wide. (gemm_pack.cu) */
+size_t hf_gemm_packed_bytes(const struct gemm_side *side, int64_t k, int64_t batch);
+hf_status hf_gemm_pack(struct hf_cuda *cuda, struct gemm_side *side, int64_t k, int64_t batch,
+                       void *to);
+
+/* Stage the matrices, launch for all tiles, bring back C and the signatures. */
+hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how);
+
+bool hf_gemm_cuda_supports(const struct hf_call *call);
+
+/* simt.cu: one element is one thread's chain of fused multiply-adds, for all types. */
+hf_status hf_gemm_simt_f32(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_simt_f64(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_simt_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_simt_bf16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_simt_i8(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+
+/* gemm_mma.cu: tensor cores, tiles of 128 x 128; both sides wide. */
+hf_status hf_gemm_mma_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_mma_bf16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+
+/* sm90/dmma.cu: float64 by tensor cores, tiles of 128 x 128. */
+hf_status hf_gemm_dmma(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+/* sm90/gemm_wgmma.cu: tiles of 128 x 256; both sides wide. */
+hf_status hf_gemm_wgmma_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+hf_status hf_gemm_wgmma_bf16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products by the units that all types have: a thread sums the chains of a few rows and columns of
+ * a tile, products in order, each block of 256 from 0, so that the bits are those of the CPU's
+ * kernels. Two stages of a few products of the tile's lines lie in shared memory; while one is
+ * multiplied the next is on its way through registers, where it is converted. The sums of the
+ * blocks so far wait in shared memory, or two blocks of threads would not fit a multiprocessor. */
+#ifndef HF_GEMM_SIMT_CUH
+#define HF_GEMM_SIMT_CUH
+
+#include "ops/gemm/cuda/gemm_sign.cuh"
+
+/* What is multiplied: units of one product, or of four int8. */
+template <hf_dtype T> struct simt_type {
+    typedef float unit;
+    typedef typename hf_element<T>::type element;
+    static constexpr int PRODUCTS = 1, V = 4;
+};
+template <> struct simt_type<HF_F64> {
+    typedef double unit;
+    typedef double element;
+    static constexpr int PRODUCTS = 1, V = 2;
+};
+template <> struct simt_type<HF_I8> {
+    typedef int unit;
+    typedef int8_t element;
+    static constexpr int PRODUCTS = 4, V = 4;
+};
+
+/* V is the numbers of 16 bytes. A thread has two times V rows and columns. */
+template <hf_dtype T_> struct simt_shape {
+    static constexpr hf_dtype T = T_;
+    typedef typename simt_type<T>::unit unit;
+    typedef typename simt_type<T>::element element;
+    static constexpr int V = simt_type<T>::V, PRODUCTS = simt_type<T>::PRODUCTS;
+    static constexpr int TILE = 32 * V;    /* rows, and columns */
+    static constexpr int DEPTH = 8;        /* units of a stage */
+    static constexpr int PITCH = TILE + V; /* of a unit's line in a stage */
+    static constexpr int WORDS = (int)sizeof(unit) / 4;
+    static constexpr int SIDE = DEPTH * PITCH;                     /* units of a stage of A or B */
+    static constexpr int BLOCK = HF_GEMM_BLOCK / PRODUCTS / DEPTH; /* stages of a block */
+    static constexpr int STAGES = 2 * 2 * SIDE * (int)sizeof(unit);
+    static constexpr int TOTALS = 4 * V * V * GEMM_THREADS * (int)sizeof(unit);
+    static constexpr int SIGN = GEMM_SIGN_BYTES;
+};
+
+/* Unit `p` of a line as it is where there is nothing: products must not change a sum, not even the
+ * sign of its zero. */
+template <class S, bool OF_A>
+static __device__ __forceinline__ typename S::unit simt_nothing(void) {
+    if constexpr (S::T == HF_I8)
+        return 0;
+    else
+        return OF_A ? (typename S::unit) - 0.0f : (typename S::unit)0;
+}
+
+template <class S>
+static __device__ __forceinline__ typename S::unit simt_widen(typename S::element v) {
+    if constexpr (S::T == HF_F16 || S::T == HF_BF16)
+        return hf_widen<S::T>(v);
+    else
+        return v;
+}
+
+/* Unit p of a line at `at`, of which `left` products are there. */
+template <class S, bool OF_A>
+static __device__ __forceinline__ typename S::unit simt_unit(const typename S::element *at,
+                                                             int64_t step, int64_t left) {
+    if constexpr (S::T == HF_I8) {
+        unsigned v = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (i < left)
+                v |= (unsigned)(uint8_t)at[i * step] << 8 * i;
+        return (int)v;
+    } else {
+        return left > 0 ? simt_widen<S>(*at) : simt_nothing<S, OF_A>();
+    }
+}
+
+/* V neighbouring units of a line, or one unit of V neighbouring lines: all there, from an address
+ * that is a multiple of their size on. */
+template <class S>
+static __device__ __forceinline__ void simt_wide(typename S::unit (&v)[S::V],
+                                                 const typename S::element *at, int64_t step) {
+    if constexpr (S::T == HF_I8) {
+        if (step == 1) {
+            const int4 w = __ldg((const int4 *)at);
+            v[0] = w.x, v[1] = w.y, v[2] = w.z, v[3] = w.w;
+            return;
+        }
+        unsigned r[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            r[i] = __ldg((const unsigned *)(at + i * step));
+        const unsigned low = __byte_perm(r[0], r[1], 0x5140),
+                       high = __byte_perm(r[2], r[3], 0x5140);
+        const unsigned low2 = __byte_perm(r[0], r[1], 0x7362),
+                       high2 = __byte_perm(r[2], r[3], 0x7362);
+        v[0] = (int)__byte_perm(low, high, 0x5410);
+        v[1] = (int)__byte_perm(low, high, 0x7632);
+        v[2] = (int)__byte_perm(low2, high2, 0x5410);
+        v[3] = (int)__byte_perm(low2, high2, 0x7632);
+    } else {
+        const gemm_vec<typename S::element, S::V> w =
+            *(const gemm_vec<typename S::element, S::V> *)at;
+#pragma unroll
+        for (int i = 0; i < S::V; i++)
+            v[i] = simt_widen<S>(w.e[i]);
+    }
+}
+
+/* This thread's V units of a stage of one side. */
+template <class S> struct simt_part { typename S::unit v[S::V]; };
+
+/* Where a thread's units of a side come from: they go on along whichever of products and lines lies
+ * in one piece. */
+template <class S> struct simt_source {
+    const typename S::element *at; /* the first one of the stage that is fetched next */
+    int line, unit;                /* its place in the tile and in the stage */
+    int lines;                     /* of those from `line` on, how many are there */
+    bool along;                    /* the products of a line lie in one piece */
+};
+
+/* first: the tile's first line. */
+template <class S>
+static __device__ __forceinline__ struct simt_source<S>
+simt_source_of(const struct gemm_side &side, int64_t batch, int64_t first) {
+    constexpr int PER = S::DEPTH / S::V, ACROSS = S::TILE / S::V;
+    const int t = (int)threadIdx.x;
+    struct simt_source<S> s;
+    s.along = side.step == 1;
+    s.line = s.along ? t / PER : t % ACROSS * S::V;
+    s.unit = s.along ? t % PER * S::V : t / ACROSS;
+    s.lines = (int)max((int64_t)0, min(side.lines - first - s.line, (int64_t)S::V));
+    s.at = (const typename S::element *)side.data + batch * side.stride +
+           (first + s.line) * side.line + s.unit * S::PRODUCTS * side.step;
+    return s;
+}
+
+/* left: products from the stage's first one on. */
+template <class S, bool OF_A>
+static __device__ __forceinline__ void simt_fetch(struct simt_part<S> &part,
+                                                  struct simt_source<S> &s,
+                                                  const struct gemm_side &side, int64_t left) {
+    constexpr int STEP = S::DEPTH * S::PRODUCTS;
+    const bool all = left >= STEP && s.lines >= (s.along ? 1 : S::V);
+    const int apart = s.along ? S::PRODUCTS : 1;
+    if (all && side.wide) {
+        simt_wide<S>(part.v, s.at, side.step);
+    } else if (all) {
+#pragma unroll
+        for (int i = 0; i < S::V; i++)
+            part.v[i] = simt_unit<S, OF_A>(s.at + i * apart, side.step, STEP);
+    } else {
+#pragma unroll
+        for (int i = 0; i < S::V; i++) {
+            const int64_t rest = left - (s.unit + (s.along ? i : 0)) * S::PRODUCTS;
+            part.v[i] = simt_nothing<S, OF_A>();
+            if ((s.along ? 0 : i) < s.lines && rest > 0)
+                part.v[i] = simt_unit<S, OF_A>(s.at + i * apart, side.step, rest);
+        }
+    }
+    s.at += STEP * side.step;
+}
+
+template <class S>
+static __device__ __forceinline__ void simt_keep(typename S::unit *stage,
+                                                 const struct simt_part<S> &part,
+                                                 const struct simt_source<S> &spot) {
+    typename S::unit *at = stage + spot.unit * S::PITCH + spot.line;
+    if (!spot.along) {
+        *(gemm_vec<typename S::unit, S::V> *)at = *(const gemm_vec<typename S::unit, S::V> *)&part;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < S::V; i++)
+        at[i * S::PITCH] = part.v[i];
+}
+
+static __device__ __forceinline__ float simt_fma(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+static __device__ __forceinline__ double simt_fma(double a, double b, double c) {
+    return __fma_rn(a, b, c);
+}
+static __device__ __forceinline__ int simt_fma(int a, int b, int c) { return __dp4a(a, b, c); }
+
+/* Row (or column) i of a thread whose place along the tile is t. */
+template <class S> static __device__ __forceinline__ constexpr int simt_line(int t, int i) {
+    return t * S::V + i % S::V + i / S::V * (S::TILE / 2);
+}
+
+template <class S>
+static __device__ __forceinline__ void simt_multiply(typename S::unit (&sum)[2 * S::V][2 * S::V],
+                                                     const typename S::unit *a,
+                                                     const typename S::unit *b, int ty, int tx) {
+    typedef gemm_vec<typename S::unit, S::V> vec;
+#pragma unroll
+    for (int u = 0; u < S::DEPTH; u++) {
+        vec x[2], y[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            x[h] = *(const vec *)(a + u * S::PITCH + simt_line<S>(ty, h * S::V));
+            y[h] = *(const vec *)(b + u * S::PITCH + simt_line<S>(tx, h * S::V));
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * S::V; i++)
+#pragma unroll
+            for (int j = 0; j < 2 * S::V; j++)
+                sum[i][j] = simt_fma(x[i / S::V].e[i % S::V], y[j / S::V].e[j % S::V], sum[i][j]);
+    }
+}
+
+/* The sums of a block of products join those before, which lie in shared memory. */
+template <class S>
+static __device__ __forceinline__ void simt_add(typename S::unit (&sum)[2 * S::V][2 * S::V],
+                                                typename S::unit *totals, bool begin, bool end) {
+#pragma unroll
+    for (int i = 0; i < 4 * S::V * S::V; i++) {
+        typename S::unit &s = sum[i / (2 * S::V)][i % (2 * S::V)];
+        typename S::unit *const at = totals + i * GEMM_THREADS + (int)threadIdx.x;
+        const typename S::unit t = begin ? s : *at + s;
+        if (end)
+            s = t;
+        else {
+            *at = t;
+            s = 0;
+        }
+    }
+}
+
+/* The words of a stage of one side that this thread signs. */
+template <class S>
+static __device__ __forceinline__ void simt_sign(struct gemm_sign *sign, int checksum,
+                                                 const uint32_t *table,
+                                                 const typename S::unit *side) {
+    constexpr int LINE = S::TILE * S::WORDS, N = S::DEPTH * LINE / GEMM_THREADS;
+    uint32_t w[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int at = (int)threadIdx.x + i * GEMM_THREADS;
+        w[i] = ((const uint32_t *)(side + at / LINE * S::PITCH))[at % LINE];
+    }
+    gemm_sign_words(sign, checksum, table, w);
+}
+
+/* A fault on purpose: a staged word changes after it was signed. */
+template <class S>
+static __device__ __forceinline__ void simt_plant(const struct gemm_job &job,
+                                                  const struct gemm_place &place, int64_t stage,
+                                                  typename S::unit *a) {
+    const int64_t element = job.plant_at / 32, row = element / job.k, p = element % job.k;
+    const int64_t unit = p / S::PRODUCTS - stage * S::DEPTH, line = row - place.row * S::TILE;
+    __syncthreads();
+    if (threadIdx.x == 0 && place.col == 0 && place.batch == 0 && unit >= 0 && unit < S::DEPTH &&
+        line >= 0 && line < S::TILE)
+        *(uint32_t *)(a + unit * S::PITCH + line) ^= 1u << job.plant_at % 32;
+    __syncthreads();
+}
+
+/* A sum changes before it is signed, on purpose. */
+template <class S>
+static __device__ __forceinline__ void
+simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
+               typename S::unit (&sum)[2 * S::V][2 * S::V], int ty, int tx) {
+    const int64_t row = job.plant_at / 32 / job.n - (int64_t)place.row * S::TILE;
+    const int64_t col = job.plant_at / 32 % job.n - (int64_t)place.col * S::TILE;
+#pragma unroll
+    for (int i = 0; i < 2 * S::V; i++)
+#pragma unroll
+        for (int j = 0; j < 2 * S::V; j++)
+            if (place.batch == 0 && row == simt_line<S>(ty, i) && col == simt_line<S>(tx, j)) {
+                uint32_t *const word = (uint32_t *)&sum[i][j];
+                word[0] ^= 1u << job.plant_at % 32;
+            }
+}
+
+template <class S>
+static __device__ __forceinline__ void
+simt_sign_sums(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sign,
+               const typename S::unit (&sum)[2 * S::V][2 * S::V]) {
+    uint32_t w[4 * S::V * S::V * S::WORDS];
+#pragma unroll
+    for (int at = 0; at < 4 * S::V * S::V; at++) {
+        const typename S::unit v = sum[at / (2 * S::V)][at % (2 * S::V)];
+        if constexpr (S::T == HF_F64) {
+            w[2 * at] = (uint32_t)__double2loint(v);
+            w[2 * at + 1] = (uint32_t)__double2hiint(v);
+        } else if constexpr (S::T == HF_I8) {
+            w[at] = (uint32_t)v;
+        } else {
+            w[at] = __float_as_uint(v);
+        }
+    }
+    gemm_sign_begin(sign, job.checksum);
+    gemm_sign_words(sign, job.checksum, s.table, w);
+    gemm_sign_fold(sign, job.checksum);
+}
+
+template <class S>
+static __device__ __forceinline__ void
+simt_store(const struct gemm_job &job, const struct gemm_place &place,
+           const typename S::unit (&sum)[2 * S::V][2 * S::V], int ty, int tx) {
+    const int64_t row = (int64_t)place.row * S::TILE, col = (int64_t)place.col * S::TILE;
+#pragma unroll
+    for (int i = 0; i < 2 * S::V; i++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            typename S::unit v[S::V];
+#pragma unroll
+            for (int j = 0; j < S::V; j++)
+                v[j] = sum[i][h * S::V + j];
+            gemm_store<typename S::unit, S::V>(job, place.batch, row + simt_line<S>(ty, i),
+                                               col + simt_line<S>(tx, h * S::V), v);
+        }
+}
+
+template <class S, bool SIGNED>
+static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const struct gemm_job job) {
+    typedef typename S::unit unit;
+    extern __shared__ __align__(16) char simt_shared[];
+    unit *const stages = (unit *)simt_shared; /* [2][A, B][DEPTH][PITCH] */
+    char *const signs = simt_shared + S::STAGES;
+    unit *const totals = (unit *)(signs + (SIGNED ? S::SIGN : 0));
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
+    const int64_t tile = job.first_tile + blockIdx.x;
+    const struct gemm_place place = gemm_place_of(job, tile);
+    constexpr int STEP = S::DEPTH * S::PRODUCTS;
+    const int count = (int)((job.k + STEP - 1) / STEP);
+    unit sum[2 * S::V][2 * S::V] = {};
+    struct gemm_signer signer;
+    struct simt_part<S> part_a, part_b;
+    struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
+    struct simt_source<S> b = simt_source_of<S>(job.b, place.batch, (int64_t)place.col * S::TILE);
+    if (SIGNED)
+        gemm_signer_begin(&signer, signs + GEMM_SUMS_BYTES + warp * GEMM_KEPT_BYTES,
+                          (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
+                          job.checksum, place);
+    if (SIGNED && gemm_is_crc(job.checksum))
+        gemm_crc_fill(signer.table, job.checksum);
+    if (count > 0) {
+        simt_fetch<S, true>(part_a, a, job.a, job.k);
+        simt_fetch<S, false>(part_b, b, job.b, job.k);
+    }
+    for (int stage = 0; stage < count; stage++) {
+        unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
+        const bool last = stage + 1 == count;
+        const auto sign = [&](struct gemm_sign *state, bool of_a) {
+            simt_sign<S>(state, job.checksum, signer.table, of_a ? own_a : own_b);
+        };
+        simt_keep<S>(own_a, part_a, a);
+        simt_keep<S>(own_b, part_b, b);
+        __syncthreads();
+        if (!last) {
+            const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
+            simt_fetch<S, true>(part_a, a, job.a, left);
+            simt_fetch<S, false>(part_b, b, job.b, left);
+        }
+        if (SIGNED)
+            gemm_staged(job, &signer, stage, sign);
+        if (SIGNED && job.plant == HF_GEMM_PLANT_A)
+            simt_plant<S>(job, place, stage, own_a);
+        simt_multiply<S>(sum, own_a, own_b, ty, tx);
+        if (SIGNED)
+            gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
+                          sign);
+        if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
+            simt_add<S>(sum, totals, stage < S::BLOCK, last);
+    }
+    if (SIGNED) {
+        struct gemm_sign sums;
+        if (job.plant == HF_GEMM_PLANT_SUM)
+            simt_plant_sum<S>(job, place, sum, ty, tx);
+        __syncthreads(); /* for the table where there is no stage */
+        simt_sign_sums<S>(job, signer, &sums, sum);
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, count, (uint64_t *)signs);
+    }
+    simt_store<S>(job, place, sum, ty, tx);
+}
+
+template <class S, bool SIGNED>
+static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
+    const bool folds = S::T != HF_I8 && job->k > HF_GEMM_BLOCK;
+    const int shared = S::STAGES + (SIGNED ? S::SIGN : 0) + (folds ? S::TOTALS : 0);
+    const cudaError_t error = cudaFuncSetAttribute(
+        simt_kernel<S, SIGNED>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (error != cudaSuccess)
+        return hf_cuda_check(cuda, error, "gemm");
+    simt_kernel<S, SIGNED><<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);
+    return hf_cuda_launched(cuda, "gemm");
+}
+
+template <hf_dtype T>
+static hf_status simt_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
+    typedef simt_shape<T> S;
+    return job->entries != NULL ? simt_start<S, true>(cuda, job, blocks)
+                                : simt_start<S, false>(cuda, job, blocks);
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/gemm/sm90/gemm_wgmma.cuh"
+
+#include <cudaTypedefs.h>
+
+/* A side as the copy engine sees it: what lies in one piece, the other dimension, the batch. */
+static cudaError_t side_map(const struct gemm_job *job, const struct gemm_side &side, int lines,
+                            hf_dtype dtype, CUtensorMap *map) {
+    void *entry = NULL;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
+                                                               12000, cudaEnableDefault, &found);
+    if (error != cudaSuccess || found != cudaDriverEntryPointSuccess)
+        return error != cudaSuccess ? error : cudaErrorNotSupported;
+    const bool along = side.step == 1;
+    const int64_t batch = job->tiles / (job->tiles_m * job->tiles_n);
+    const int64_t rows = along ? side.lines : job->k, cols = along ? job->k : side.lines;
+    const int64_t ld = (along ? side.line : side.step) * 2;
+    const bool many = side.stride != 0 && batch > 1;
+    const cuuint64_t dims[3] = {(cuuint64_t)cols, (cuuint64_t)rows, many ? (cuuint64_t)batch : 1};
+    const cuuint64_t steps[2] = {(cuuint64_t)ld,
+                                 many ? (cuuint64_t)side.stride * 2 : (cuuint64_t)ld};
+    const cuuint32_t box[3] = {64, along ? (cuuint32_t)lines : WG_DEPTH, 1};
+    const cuuint32_t every[3] = {1, 1, 1};
+    const CUresult result = ((PFN_cuTensorMapEncodeTiled_v12000)entry)(
+        map, dtype == HF_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        3, (void *)(uintptr_t)side.data, dims, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
+static hf_status start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
+    CUtensorMap a = {}, b = {};
+    const hf_dtype dtype = BF16 ? HF_BF16 : HF_F16;
+    cudaError_t error = cudaSuccess;
+    if (job->k > 0)
+        error = side_map(job, job->a, WG_ROWS, dtype, &a);
+    if (error == cudaSuccess && job->k > 0)
+        error = side_map(job, job->b, WG_COLS, dtype, &b);
+    if (error == cudaSuccess)
+        error = cudaFuncSetAttribute(wgmma_kernel<BF16, TURN_A, TURN_B, SIGNED>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, WG_SHARED);
+    if (error != cudaSuccess)
+        return hf_cuda_check(cuda, error, "gemm");
+    const unsigned blocks = tiles < (unsigned)cuda->sms ? tiles : (unsigned)cuda->sms;
+    wgmma_kernel<BF16, TURN_A, TURN_B, SIGNED>
+        <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, tiles);
+    return hf_cuda_launched(cuda, "gemm");
+}
+
+template <bool BF16, int TURN_A, int TURN_B>
+static hf_status start_signed(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
+    return job->entries != NULL ? start<BF16, TURN_A, TURN_B, true>(cuda, job, tiles)
+                                : start<BF16, TURN_A, TURN_B, false>(cuda, job, tiles);
+}
+
+template <bool BF16>
+static hf_status launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
+    const bool a = job->a.step != 1, b = job->b.step != 1;
+    if (a)
+        return b ? start_signed<BF16, 1, 1>(cuda, job, tiles)
+                 : start_signed<BF16, 1, 0>(cuda, job, tiles);
+    return b ? start_signed<BF16, 0, 1>(cuda, job, tiles)
+             : start_signed<BF16, 0, 0>(cuda, job, tiles);
+}
+
+hf_status hf_gemm_wgmma_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
+    return launch<false>(cuda, job, blocks);
+}
+
+hf_status hf_gemm_wgmma_bf16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
+    return launch<true>(cuda, job, blocks);
+}
