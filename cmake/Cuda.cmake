@@ -59,7 +59,7 @@ set(HF_CUDA_LIBRARIES CUDA::cudart_static)
 file(GLOB_RECURSE HF_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/*.cu"
      "${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu")
 foreach(source IN LISTS HF_CUDA_SOURCES)
-  if(source MATCHES "/ops/([a-z]+)/(cuda/)?([a-z]+)_cuda\\.cu$"
+  if(source MATCHES "/ops/([a-z_]+)/(cuda/)?([a-z_]+)_cuda\\.cu$"
      AND CMAKE_MATCH_1 STREQUAL CMAKE_MATCH_3)
     list(APPEND HF_CUDA_DEFINITIONS "HF_CUDA_OP_${CMAKE_MATCH_1}=1")
   endif()

@@ -50,7 +50,7 @@ typedef struct hf_dev_es_count {
 
 /* The exhaustive campaign over single bits of A and B in memory. How a signature changes follows
  * from the places at which a word is signed, so that the product is computed for `sample` faults
- * only, to verify that. HF_E_ARG: dimensions below 1; HF_E_UNSUPPORTED: no kernel of this form. */
+ * only, to verify that; on a device it is computed for all. HF_E_ARG: dimensions below 1; HF_E_UNSUPPORTED: no kernel of this form. */
 HF_API hf_status hf_dev_es_count_bits(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
                                       uint64_t seed, int64_t sample, hf_dev_es_count *count);
 

@@ -13,6 +13,8 @@ static bool make_arrays(struct hf_rng *rng, struct hf_case *c, struct hf_gemm_es
     float *b = hf_case_alloc(c, (size_t)kb * sizeof *b, false);
     p->c = hf_case_alloc(c, (size_t)(p->m * p->n) * sizeof *p->c, true);
     p->signature = hf_case_alloc(c, HF_ES_ENTRIES * sizeof *p->signature, true);
+    if (p->flips > 0)
+        p->seen = hf_case_alloc(c, (size_t)p->flips, true);
     if (c->failed)
         return false;
     for (int64_t i = 0; i < ka + kb; i++) {
@@ -24,6 +26,8 @@ static bool make_arrays(struct hf_rng *rng, struct hf_case *c, struct hf_gemm_es
     return true;
 }
 
+#define FLIPS 40 /* of a case */
+
 /* Every level and every pair of checksums in both forms, on dimensions around eight lanes. */
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     static const int64_t dims[][3] = {{1, 1, 1},  {3, 7, 2},   {4, 8, 5},  {5, 9, 3},
@@ -32,7 +36,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     enum { SINGLE = 4 * HF_CHECKSUM_COUNT, ALL = SINGLE + HF_CHECKSUM_COUNT * HF_CHECKSUM_COUNT };
     struct hf_gemm_es_args *p = c->args;
     const int64_t scheme = id / 2 % ALL;
-    if (id >= 2 * ALL)
+    if (id >= 4 * ALL)
         return false;
     p->form = id % 2 ? HF_ES_AVX : HF_ES_SEQ;
     p->level = scheme < SINGLE ? (enum hf_es_level)(scheme / HF_CHECKSUM_COUNT) : HF_ES_PAIR;
@@ -42,9 +46,14 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     p->m = dim[0];
     p->n = dim[1];
     p->k = dim[2];
-    snprintf(c->name, sizeof c->name, "m=%d n=%d k=%d form=%d level=%d %s %s", (int)p->m, (int)p->n,
-             (int)p->k, (int)p->form, (int)p->level, hf_checksum_at(p->checksum)->name,
-             hf_checksum_at(p->outer)->name);
+    if (id >= 2 * ALL) { /* and faults */
+        const int64_t bits = 32 * p->k * (p->m + p->n);
+        p->flips = bits < FLIPS ? bits : FLIPS;
+        p->first_flip = (int64_t)(hf_rng_next(rng) % (uint64_t)(bits - p->flips + 1));
+    }
+    snprintf(c->name, sizeof c->name, "m=%d n=%d k=%d flips=%d form=%d level=%d %s %s", (int)p->m,
+             (int)p->n, (int)p->k, (int)p->flips, (int)p->form, (int)p->level,
+             hf_checksum_at(p->checksum)->name, hf_checksum_at(p->outer)->name);
     make_arrays(rng, c, p, id % 5 == 0);
     return true;
 }

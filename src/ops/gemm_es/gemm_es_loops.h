@@ -176,10 +176,11 @@ static hf_status es_run(const struct hf_call *call) {
     return HF_OK;
 }
 
-/* Those whose state is two sums. */
+/* Those whose state is two sums, and no faults. */
 static bool es_supports(const struct hf_call *call) {
     const struct hf_gemm_es_args *args = call->args;
-    return (args->form == HF_ES_AVX) == ES_AVX && hf_checksum_at(args->checksum)->change != NULL;
+    return args->flips == 0 && (args->form == HF_ES_AVX) == ES_AVX &&
+           hf_checksum_at(args->checksum)->change != NULL;
 }
 
 #endif

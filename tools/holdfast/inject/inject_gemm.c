@@ -29,6 +29,9 @@ struct inject {
 static const char *const forms[] = {"seq", "avx", "both", NULL};
 
 static const struct argp_option options[] = {
+    {"device", 'd', "DEVICE", 0,
+     "cpu (default) or cuda: there a product is computed for each single bit, and nothing is timed",
+     0},
     {"output", 'o', "FOLDER", 0,
      "Write coverage.tsv, faults.tsv, timing.tsv, report.md and report.json there", 0},
     {"form", KEY_FORM, "FORM", 0, "seq, avx or both (default): sequential, or eight lanes", 0},
@@ -53,6 +56,9 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct inject *in = state->input;
     switch (key) {
+    case 'd':
+        in->context.device = arg;
+        break;
     case 'o':
         in->folder = tool_path(state, "--output", arg);
         break;
@@ -111,6 +117,8 @@ static hf_status count_scheme(hf_context *ctx, struct gemm_campaign *c, struct s
     for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
         status = hf_dev_es_count_bits(ctx, &r->es, coverage_shapes[s].dims, c->seed, c->sample,
                                       &r->count[s]);
+    if (strncmp(hf_context_device(ctx), "cpu", 3) != 0)
+        return status;
     for (int f = 0; status == HF_OK && c->trials > 0 && f < c->classes; f++)
         status = hf_dev_es_inject(ctx, &r->es, coverage_shapes[0].dims, f, c->seed, c->trials,
                                   &r->faults[f]);
