@@ -66,7 +66,7 @@ struct narrow_error {
 static __device__ __forceinline__ struct narrow_error
 narrow_error_of(const struct filter_args &a, const struct filter_view &bounds) {
     const struct filter_fact all = bounds.most[FILTER_LEVELS];
-    const struct filter_fact near = bounds.most[filter_level(a.inverse, bounds.near)];
+    const struct filter_fact near = bounds.most[filter_level(a.inverse, bounds.reach_base)];
     const float up = 1 + 0x1p-10f, reach = all.length + all.rc + FILTER_LEAST;
     struct narrow_error e;
     e.flat = near.length >= all.length && near.rc >= all.rc && !(bounds.lost < INFINITY);
