@@ -84,13 +84,6 @@ static hf_status check_range(const struct hf_fit_problem *problem,
     return HF_OK;
 }
 
-void hf_scan_no_range(double *min, double *max, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        min[i] = INFINITY;
-        max[i] = -INFINITY;
-    }
-}
-
 /* Minima and maxima, and the rows that are left out. */
 static hf_status scan_range(struct hf_scan *s) {
     struct hf_fit *fit = s->fit;

@@ -6,6 +6,7 @@
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/prepare_frame.h"
 #include "ops/range/range.h"
+#include <math.h>
 
 struct hf_scan {
     struct hf_fit *fit;
@@ -31,7 +32,12 @@ struct hf_scan {
 hf_status hf_scan_open(const struct hf_fit_problem *problem, struct hf_data *data,
                        struct hf_columns *columns);
 /* Extremes of no rows, of so many columns. */
-void hf_scan_no_range(double *min, double *max, int64_t count);
+static inline void hf_scan_no_range(double *min, double *max, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        min[i] = INFINITY;
+        max[i] = -INFINITY;
+    }
+}
 /* With the ranges: weights, and whether anything may overflow. */
 hf_status hf_scan_check(struct hf_fit *fit);
 /* Scales of the sums about the middle of each column's range, which are set to 0. */
