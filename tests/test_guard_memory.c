@@ -386,9 +386,47 @@ static void signatures(void **state) {
     hf_pool_destroy(pool);
 }
 
+/* Signatures of parts of the rows add up to that of all, whatever a row's bytes and the gaps. */
+static void signatures_of_rows(void **state) {
+    (void)state;
+    static uint8_t bytes[300 * 40];
+    static const struct {
+        hf_dtype dtype;
+        int64_t cols, stride;
+    } cases[] = {{HF_F32, 9, 9}, {HF_F32, 9, 10}, {HF_U8, 13, 13}, {HF_U8, 3, 5}, {HF_F16, 7, 7}};
+    hf_pool *pool = hf_pool_create(2);
+    assert_non_null(pool);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 89 + 7);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hf_array x = hf_array_view(bytes, cases[i].dtype, 300, cases[i].cols);
+        x.row_stride = cases[i].stride;
+        const size_t size = hf_dtype_bytes(x.dtype);
+        const uint64_t all = hf_guard_sign_rows(pool, &x, 0);
+        for (int64_t cut = 1; cut < 300; cut += 71) {
+            hf_array end = x;
+            hf_array begin = x;
+            begin.rows = cut;
+            end.rows = 300 - cut;
+            end.data = bytes + (size_t)(cut * cases[i].stride) * size;
+            assert_true(all ==
+                        hf_guard_sign_rows(NULL, &begin, 0) + hf_guard_sign_rows(pool, &end, cut));
+        }
+        for (int64_t byte = 0; byte < cases[i].stride * (int64_t)size; byte++) {
+            uint8_t *at = bytes + 200 * (size_t)cases[i].stride * size + byte;
+            const bool own = byte < cases[i].cols * (int64_t)size;
+            *at ^= 0x10;
+            assert_int_equal(own, all != hf_guard_sign_rows(pool, &x, 0));
+            *at ^= 0x10;
+        }
+    }
+    hf_pool_destroy(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_flip), cmocka_unit_test(distances_are_checked),
-        cmocka_unit_test(work_is_repeated), cmocka_unit_test(signatures)};
+        cmocka_unit_test(work_is_repeated), cmocka_unit_test(signatures),
+        cmocka_unit_test(signatures_of_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

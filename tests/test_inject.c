@@ -282,6 +282,65 @@ static void a_permanent_fault_stays(void **state) {
     hf_context_destroy(ctx);
 }
 
+static void note_kind(void *user, const hf_fault_note *note) {
+    int *kind = user;
+    *kind = (int)note->kind > *kind ? (int)note->kind : *kind;
+}
+
+/* What protection makes of a fault: its result, or its end, and what it says of the fault. */
+static void protection_repairs_and_judges(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        hf_status status;
+        hf_fault_kind kind;
+    } cases[] = {
+        {"op=assign where=index worker=0 lane=13 mask=0x2 do=stuck0 repeat=always", HF_OK,
+         HF_FAULT_PERMANENT},
+        {"op=assign where=norm worker=0 lane=2 mask=0x2 do=stuck0 repeat=always", HF_OK,
+         HF_FAULT_PERMANENT},
+        {"op=assign where=label worker=0 lane=0 mask=0x1 do=stuck0 repeat=always", HF_OK,
+         HF_FAULT_PERMANENT},
+        {"op=assign where=index iteration=2 hit=20 mask=0x1 do=flip", HF_OK, HF_FAULT_TRANSIENT},
+        {"op=assign where=operand iteration=1 hit=70 mask=0x10 do=flip", HF_OK, HF_FAULT_TRANSIENT},
+        {"op=range where=max iteration=1 word=3 mask=0x8000000000000 when=after do=flip", HF_OK,
+         HF_FAULT_TRANSIENT},
+        {"op=moments where=rows iteration=1 word=70 mask=0x400000 do=flip", HF_E_CORRUPT,
+         HF_FAULT_KIND_UNKNOWN},
+    };
+    hf_context *ctx = open_context(1, 0);
+    const hf_array x = make_rows();
+    hf_kmeans_opts opts = fit_opts;
+    hf_kmeans_result plain = {0};
+    int kind = 0;
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    opts.guard = HF_GUARD_CORRECT;
+    opts.on_fault = note_kind;
+    opts.on_fault_user = &kind;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hf_kmeans_result r = {0};
+        hf_dev_fault_proof proof;
+        char why[200] = "";
+        kind = 0;
+        make_rows();
+        if (hf_dev_fault_plant(cases[i].line, why, sizeof why) != HF_OK)
+            fail_msg("\"%s\": %s", cases[i].line, why);
+        const hf_status status = hf_kmeans_fit(ctx, &x, &opts, &r);
+        hf_dev_fault_remove(&proof);
+        if (proof.altered == 0) {
+            printf("not reached by the kernels here: %s\n", cases[i].line);
+        } else if (status != cases[i].status || kind != (int)cases[i].kind) {
+            fail_msg("\"%s\": %s, %s", cases[i].line, hf_status_text(status),
+                     hf_fault_kind_text((hf_fault_kind)kind));
+        } else if (status == HF_OK) {
+            expect_same(&plain, &r);
+        }
+        hf_kmeans_result_clear(&r);
+    }
+    hf_kmeans_result_clear(&plain);
+    hf_context_destroy(ctx);
+}
+
 static void places_are_listed(void **state) {
     (void)state;
     hf_dev_place place;
@@ -308,6 +367,7 @@ int main(void) {
         cmocka_unit_test(faults_strike_once),
         cmocka_unit_test(faults_elsewhere_change_nothing),
         cmocka_unit_test(a_permanent_fault_stays),
+        cmocka_unit_test(protection_repairs_and_judges),
         cmocka_unit_test(places_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
