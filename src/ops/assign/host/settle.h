@@ -410,7 +410,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     const int32_t label = job->a->labels[row];
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const float lower = bounds->lower[row];
-    if (!(v->in_range >> i & 1) || label < 0)
+    if (!(v->in_range >> i & 1) || (uint32_t)label >= (uint32_t)job->k)
         return 0;
     if (!(bounds->drift[label] > 0)) {
         if (!(bounds->upper[row] < v->least[i]))
@@ -438,7 +438,7 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     if (job->any_equal || v->in_range != all || !in_sequence(b, slot))
         return 0;
     const vi label = vi_load(job->a->labels + first);
-    if (vi_negative(label))
+    if (vi_beyond(label, (int32_t)job->k)) /* -1, or a fault */
         return 0;
     const vf upper = vf_load(bounds->upper + first);
     const vf lower = vf_load(bounds->lower + first);

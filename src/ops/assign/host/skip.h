@@ -78,7 +78,7 @@ static float skip_upper(double square) { return (float)sqrt(square) * (1 + 0x1p-
 static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     struct hf_assign_bounds *b = job->a->bounds;
     const int32_t label = job->a->labels[i];
-    if (label < 0) {
+    if ((uint32_t)label >= (uint32_t)job->k) { /* -1, or a fault */
         w->full[w->n_full++] = i;
         return;
     }
@@ -107,7 +107,7 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
     struct hf_assign_bounds *b = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const vi label = vi_load(job->a->labels + i);
-    if (vi_negative(label))
+    if (vi_beyond(label, (int32_t)job->k))
         return all;
     const vf zero = vf_set1(0);
     const vf drift = vf_gather(b->drift, label);
