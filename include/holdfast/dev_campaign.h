@@ -50,7 +50,8 @@ typedef struct hf_dev_es_count {
 
 /* The exhaustive campaign over single bits of A and B in memory. How a signature changes follows
  * from the places at which a word is signed, so that the product is computed for `sample` faults
- * only, to verify that; on a device it is computed for all. HF_E_ARG: dimensions below 1; HF_E_UNSUPPORTED: no kernel of this form. */
+ * only, to verify that; on a device it is computed for all. HF_E_ARG: dimensions below 1;
+ * HF_E_UNSUPPORTED: no kernel of this form. */
 HF_API hf_status hf_dev_es_count_bits(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
                                       uint64_t seed, int64_t sample, hf_dev_es_count *count);
 
@@ -99,6 +100,26 @@ HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum,
 /* As hf_dev_es_time(), against op gemm without signatures. */
 HF_API hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int release,
                                     hf_dev_dims dims, double budget_s, hf_dev_es_timing *timing);
+
+/* A product that hf_gemm_guarded() checks and repairs, float32. */
+typedef struct hf_dev_guarded_count {
+    int64_t faults;       /* bits of sums, flipped before these are stored; each changes C */
+    int64_t repaired;     /* of them: C has its bits again */
+    int64_t left;         /* of them: C is wrong, and nothing was said */
+    int64_t failed;       /* of them: HF_E_CORRUPT, no result */
+    double worst_left;    /* largest error left, in units of what rounding may move the element */
+    int64_t suspected;    /* lines of the product without a fault, */
+    int64_t false_alarms; /* and how many of them were called wrong: 0 */
+} hf_dev_guarded_count;
+
+/* All 32 bits of the sums of `places` elements of C, drawn without repetition, each in a product
+ * of its own. */
+HF_API hf_status hf_dev_guarded_count_bits(hf_context *ctx, hf_dev_dims dims, int64_t places,
+                                           hf_dev_guarded_count *count);
+
+/* As hf_dev_es_time(), against hf_gemm(). */
+HF_API hf_status hf_dev_guarded_time(hf_context *ctx, hf_dev_dims dims, double budget_s,
+                                     hf_dev_es_timing *timing);
 
 #ifdef __cplusplus
 }

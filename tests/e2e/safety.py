@@ -34,6 +34,17 @@ def inject(folder):
     assert "gemm" in run("inject", "--help").stdout
 
 
+def guarded(folder):
+    """What the checks of rows and columns leave is within what rounding may do to a row."""
+    run("inject", "gemm", "--scheme", "rows+columns", "--budget", "0", "--every", "2", "--quiet", "-o", folder)
+    shapes = json.load(open(os.path.join(folder, "report.json")))["rows_and_columns"]
+    assert len(shapes) == 6
+    for s in shapes:
+        assert s["faults"] == 4 * 32 == s["repaired"] + s["left"], s
+        assert s["no_result"] == 0 and s["false_alarms"] == 0 and s["repaired"] > 4 * 8, s
+    assert shapes[0]["worst_left"] < 40
+
+
 def periodic():
     assert run("diagnose").stdout.startswith("PASS test 1")
     done = run("diagnose", "--plant", CORE, "--safe-state", "echo state $HOLDFAST_VERDICT",
@@ -164,6 +175,7 @@ def screen():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         inject(os.path.join(folder, "campaign"))
+        guarded(os.path.join(folder, "guarded"))
         redundant(folder)
         protected(folder)
         replay(folder)

@@ -36,6 +36,13 @@ struct ours_result {
     hf_dev_es_timing timing[TIME_SHAPES];
 };
 
+/* hf_gemm_guarded(). */
+struct guarded_result {
+    bool done;
+    hf_dev_guarded_count count[COVERAGE_SHAPES];
+    hf_dev_es_timing timing[TIME_SHAPES];
+};
+
 struct gemm_campaign {
     uint64_t seed;
     int64_t sample, trials;
@@ -44,6 +51,7 @@ struct gemm_campaign {
     struct scheme_result result[FORMS][SCHEMES];
     int64_t every; /* of op gemm: only each so-many-th bit */
     struct ours_result ours[OURS];
+    struct guarded_result guarded;
 };
 
 /* Per cent detected; NaN for none. */
@@ -68,5 +76,10 @@ int write_campaign(const struct gemm_campaign *c, const char *folder);
 void print_coverage(FILE *out, const struct gemm_campaign *c, int form);
 void print_ours(FILE *out, const struct gemm_campaign *c);
 void print_levels(FILE *out, const struct gemm_campaign *c, int form);
+
+/* The checks of rows and columns: the campaign (an exit code), its table, and for report.json. */
+int run_guarded(hf_context *ctx, struct gemm_campaign *c);
+void print_guarded(FILE *out, const struct gemm_campaign *c);
+json_t *json_guarded(const struct gemm_campaign *c);
 
 #endif

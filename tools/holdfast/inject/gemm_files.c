@@ -85,6 +85,7 @@ static void write_report(FILE *out, const struct gemm_campaign *c) {
         print_levels(out, c, form);
     }
     print_ours(out, c);
+    print_guarded(out, c);
 }
 
 static json_t *json_counts_of(const struct scheme_result *r, const char *form) {
@@ -181,10 +182,12 @@ static void write_json(FILE *out, const struct gemm_campaign *c) {
                                                 json_faults_of(c, r), "timing", json_timing_of(r)));
         }
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o, s:o}", "holdfast", hf_version(), "cpu", host.cpu,
-        "compiler", host.compiler, "seed", (json_int_t)c->seed, "seconds", c->seconds, "assumption",
+        "{s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o, s:o, s:o}", "holdfast", hf_version(), "cpu",
+        host.cpu, "compiler", host.compiler, "seed", (json_int_t)c->seed, "seconds", c->seconds,
+        "assumption",
         "the coverage of single bits of A and B at 80x80 is read as the safe failure fraction",
-        "levels", json_levels_of(c), "gemm", json_ours_of(c), "schemes", schemes);
+        "levels", json_levels_of(c), "gemm", json_ours_of(c), "rows_and_columns", json_guarded(c),
+        "schemes", schemes);
     json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     fputc('\n', out);
     json_decref(root);
