@@ -89,7 +89,7 @@ def messages_of_the_library_are_translated():
                     for word in re.findall(r"\bHF_[A-Z_]+|\bmemory_bytes\b", text):
                         if " " in text:
                             names.setdefault(word, name)
-    variables = {n for n in names if re.match("HF_(KERNEL_|ISA_MAX|TUNE_FILE|GUARD_WITHOUT|CUDA$)", n)}
+    variables = {n for n in names if re.match("HF_(KERNEL_|ISA_MAX|TUNE_FILE|GUARD_WITHOUT|OPENCL_LIBRARY|CUDA$)", n)}
     check({"HF_NAN_DROP", "memory_bytes"} <= set(names), f"messages were not found: {names}")
     missing = {n: where for n, where in names.items() if n not in known | unreachable | variables}
     check(not missing, f"not in wording.c: {missing}")

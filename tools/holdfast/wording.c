@@ -7,6 +7,7 @@
 static const struct tool_word general[] = {
     {"memory_bytes", "--memory"},
     {"HF_NAN_DROP", "--nan drop"},
+    {"HF_GUARD_OFF", "--guard off"},
     {"HF_EMPTY_RELOCATE", "--empty relocate"},
     {"HF_CENTROIDS_SAME", "--centroids same"},
     {"HF_HEADER_YES", "--header yes"},
