@@ -43,7 +43,7 @@ def defaults():
         check(0 <= report["seconds"][name] < 60, name)
     for row in report["history"]:
         equal(set(row), {"iteration", "inertia", "shift", "seconds", "changed", "rows_skipped",
-                         "rows_partial", "rows_rechecked", "rows_float64", "empty"})
+                         "rows_partial", "rows_rechecked", "rows_float64", "digest", "empty"})
     inertias = [row["inertia"] for row in report["history"]]
     check(all(a >= b * (1 - 1e-12) for a, b in zip(inertias, inertias[1:])), "inertia rises")
 
