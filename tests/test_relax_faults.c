@@ -128,6 +128,35 @@ static void flipped_bits(void **state) {
     matrix_free(&m);
 }
 
+static int count(void *user, const hf_dev_relax_trial *t) {
+    int64_t *tally = user;
+    tally[t->outcome]++;
+    assert_true(t->outcome != HF_DEV_CORRECTED || t->residual <= 1.01e-10);
+    assert_true(t->iterations > 0 && t->healthy > 0);
+    return 0;
+}
+
+/* All kinds in all methods, drawn at random: nothing wrong is called converged. */
+static void random_campaign(void **state) {
+    (void)state;
+    struct matrix m;
+    int64_t tally[HF_DEV_OUTCOMES] = {0}, sum = 0;
+    make_fv(&m, 20, 3.3);
+    const hf_relax_opts opts = {.block_rows = 40};
+    const hf_dev_relax_plan plan = {.a = &m.a, .opts = &opts, .seed = 3, .faults = 200};
+    assert_int_equal(hf_dev_relax_campaign(ctx, &plan, count, tally), HF_OK);
+    for (int i = 0; i < HF_DEV_OUTCOMES; i++)
+        sum += tally[i];
+    assert_int_equal(sum, 200);
+    assert_int_equal(tally[HF_DEV_SILENT] + tally[HF_DEV_ERROR], 0);
+    assert_true(tally[HF_DEV_BENIGN] > 0 && tally[HF_DEV_CORRECTED] > 0);
+    const hf_dev_relax_plan again = {.a = &m.a, .opts = &opts, .seed = 3, .faults = 1};
+    m.value[0] = 0; /* no method divides by that */
+    assert_int_not_equal(hf_dev_relax_campaign(ctx, &again, count, tally), HF_OK);
+    assert_true(strlen(hf_last_error(ctx)) > 0);
+    matrix_free(&m);
+}
+
 static int open_all(void **state) {
     (void)state;
     ctx = cpu_context(2);
@@ -145,6 +174,7 @@ int main(void) {
         cmocka_unit_test(frozen_components),
         cmocka_unit_test(silent_workers),
         cmocka_unit_test(flipped_bits),
+        cmocka_unit_test(random_campaign),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -4,6 +4,7 @@
 #ifndef HF_DEV_RELAX_H
 #define HF_DEV_RELAX_H
 
+#include <holdfast/dev_faults.h>
 #include <holdfast/relax.h>
 
 #ifdef __cplusplus
@@ -35,6 +36,44 @@ typedef struct hf_dev_relax_fault {
 /* hf_relax_solve_with() struck by one fault. With HF_TIMING_FREE a FREEZE lasts for ever. */
 HF_API hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array *x,
                                     const hf_dev_relax_fault *fault, hf_relax_result *result);
+
+/* One fault of a campaign. */
+typedef struct hf_dev_relax_trial {
+    int64_t number;           /* counted from 0 */
+    hf_relax_method method;   /* of the solution */
+    hf_relax_precond precond; /* likewise */
+    hf_dev_relax_fault fault; /* that struck it */
+    hf_dev_outcome outcome;   /* see hf_dev_relax_campaign() */
+    hf_relax_stop stop;       /* why it ended */
+    int64_t iterations;       /* with the fault, */
+    int64_t healthy;          /* and without it */
+    double residual;          /* |b - A x| / |b|, computed anew by the campaign */
+    hf_relax_faults told;     /* what the solution said */
+} hf_dev_relax_trial;
+
+/* Called after each; not 0 ends the campaign. */
+typedef int (*hf_dev_relax_each)(void *user, const hf_dev_relax_trial *trial);
+
+/* What a campaign is to do. */
+typedef struct hf_dev_relax_plan {
+    const hf_csr *a;           /* the matrix */
+    const hf_relax_opts *opts; /* NULL, or what all solutions have in common; its method and precond
+                                  are not looked at */
+    uint64_t seed;             /* of the faults */
+    int64_t faults;            /* how many */
+} hf_dev_relax_plan;
+
+/* Solutions of A x = 1, each struck by one fault: a random bit, element, iteration, kind and method
+ * of those that solve the matrix. Outcomes: masked (the same x to the bit), benign (another x, the
+ * residual within the tolerance, nothing was told), corrected (the same, and told: faults, or a
+ * refused check), detected (not converged, or HF_E_CORRUPT: said so), silent (said to be converged,
+ * and the residual is above the tolerance), error. What kills the process is not caught. HF_E_DATA:
+ * no method solves the matrix. */
+HF_API hf_status hf_dev_relax_campaign(hf_context *ctx, const hf_dev_relax_plan *plan,
+                                       hf_dev_relax_each each, void *user);
+
+/* "a bit of x", ...; NULL past the last. */
+HF_API const char *hf_dev_relax_fault_name(int kind);
 
 #ifdef __cplusplus
 }

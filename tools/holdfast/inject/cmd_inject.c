@@ -10,6 +10,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } campaigns[] = {
     {"kmeans", "fits of k-means, with and without protection", inject_kmeans},
+    {"relax", "solutions of a sparse linear system", inject_relax},
     {"gemm", "products with execution signatures over their operands", inject_gemm},
 };
 

@@ -5,5 +5,6 @@
 
 int inject_gemm(int argc, char **argv);
 int inject_kmeans(int argc, char **argv);
+int inject_relax(int argc, char **argv);
 
 #endif
