@@ -32,7 +32,8 @@ def parse():
     p.add_argument("--only", help="of " + ",".join(PARTS))
     p.add_argument("--runs", type=int, default=1000, help="runs of Tables 2 and 3 (default %(default)s)")
     p.add_argument("--rounds", type=int, default=5, help="of whatever is timed, in turns (default %(default)s)")
-    p.add_argument("--size", type=int, default=1000, help="of the grid for smoothers (default %(default)s)")
+    p.add_argument("--size", type=int, default=1000,
+                   help="of the grid for smoothers, and of the large one (default %(default)s)")
     p.add_argument("--threads", type=int, default=0, help="of ours (default: all)")
     p.add_argument("--clock", default="wall", choices=("wall", "cpu"),
                    help="of rivals and smoothers; cpu, with --threads 1, where others keep the machine busy")

@@ -69,6 +69,14 @@ static hf_status build_again(hf_relax *relax, int64_t i) {
     return hf_relax_make_coarse(relax);
 }
 
+static hf_status renew_there(hf_relax *relax) {
+    const uint64_t before = relax->bytes;
+    HF_TRY(hf_relax_look(relax));
+    HF_TRY(hf_relax_make_march(relax));
+    relax->bytes = before;
+    return HF_OK;
+}
+
 hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
     for (int64_t i = 0; i < relax->sums_count; i++) {
         if (sum_at(relax, i) == relax->sums[i])
@@ -83,5 +91,5 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
                                (long long)i);
     }
     /* What a device has of it cannot be looked at here: it gets it anew. */
-    return hf_relax_on_device(relax) ? hf_relax_renew_there(relax) : HF_OK;
+    return hf_relax_on_device(relax) ? renew_there(relax) : HF_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Restricted additive Schwarz as maps of op march: for the rows R of a patch with inverse P, and B
- * what they read outside,  x_R = P (b_R - A_RB x_B);  a block keeps the rows of it that it owns, and
- * g = P b_R - P A_RB x_B - x. */
+ * what they read outside,  x_R = P (b_R - A_RB x_B);  a block keeps those rows of it that are its
+ * own, and g = P b_R - P A_RB x_B - x. */
 #include "algo/relax/setup.h"
 
 #include "base/mem.h"

@@ -8,10 +8,9 @@
 #include "ops/gather/gather.h"
 #include <string.h>
 
-/* A copy of `bytes` bytes on the device; NULL when there is no memory, or nothing to copy. */
-static void *copy_there(hf_relax *relax, const void *p, size_t bytes, hf_status *status) {
-    struct hf_relax_seen *seen = &relax->seen;
-    if (*status != HF_OK || p == NULL || bytes == 0)
+void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,
+                          hf_status *status) {
+    if (*status != HF_OK || bytes == 0)
         return NULL;
     void *there = hf_ctx_alloc(relax->ctx, bytes);
     if (there == NULL) {
@@ -20,10 +19,22 @@ static void *copy_there(hf_relax *relax, const void *p, size_t bytes, hf_status 
                               hf_context_device(relax->ctx), (unsigned long long)bytes);
         return NULL;
     }
-    seen->held[seen->helds++] = there;
+    held->p[held->count++] = there;
     relax->bytes += bytes;
-    *status = hf_ctx_copy(relax->ctx, there, p, bytes);
+    if (p != NULL)
+        *status = hf_ctx_copy(relax->ctx, there, p, bytes);
     return there;
+}
+
+void hf_relax_release_there(hf_relax *relax, struct hf_relax_held *held) {
+    for (int i = 0; i < held->count; i++)
+        hf_ctx_release(relax->ctx, held->p[i]);
+    held->count = 0;
+}
+
+/* The same for an array that there may not be. */
+static void *copy_there(hf_relax *relax, const void *p, size_t bytes, hf_status *status) {
+    return p != NULL ? hf_relax_copy_there(relax, &relax->seen.held, p, bytes, status) : NULL;
 }
 
 static struct hf_sparse matrix_there(hf_relax *relax, const struct hf_relax_matrix *m,
@@ -133,17 +144,8 @@ hf_status hf_relax_look(hf_relax *relax) {
 }
 
 void hf_relax_look_away(hf_relax *relax) {
-    for (int i = 0; i < relax->seen.helds; i++)
-        hf_ctx_release(relax->ctx, relax->seen.held[i]);
-    relax->seen = (struct hf_relax_seen){.helds = 0};
-}
-
-hf_status hf_relax_renew_there(hf_relax *relax) {
-    const uint64_t before = relax->bytes;
-    HF_TRY(hf_relax_look(relax));
-    HF_TRY(hf_relax_make_march(relax));
-    relax->bytes = before;
-    return HF_OK;
+    hf_relax_release_there(relax, &relax->seen.held);
+    relax->seen = (struct hf_relax_seen){.unread = NULL};
 }
 
 hf_status hf_relax_zero(hf_relax *relax, double *v) {

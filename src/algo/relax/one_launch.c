@@ -31,26 +31,12 @@ bool hf_relax_may_march(const hf_relax *relax) {
 
 void hf_relax_clear_march(hf_relax *relax) {
     struct hf_relax_march *march = &relax->march;
-    for (int i = 0; i < march->helds; i++)
-        hf_ctx_release(relax->ctx, march->held[i]);
+    hf_relax_release_there(relax, &march->held);
     *march = (struct hf_relax_march){.on = false};
 }
 
 static void *copy_there(hf_relax *relax, const void *p, size_t bytes, hf_status *status) {
-    struct hf_relax_march *march = &relax->march;
-    if (*status != HF_OK || (p == NULL && bytes == 0))
-        return NULL;
-    void *there = hf_ctx_alloc(relax->ctx, bytes > 0 ? bytes : 1);
-    if (there == NULL) {
-        *status = hf_ctx_fail(relax->ctx, HF_E_NOMEM, "%s has no memory for the blocks",
-                              hf_context_device(relax->ctx));
-        return NULL;
-    }
-    march->held[march->helds++] = there;
-    relax->bytes += bytes;
-    if (p != NULL && bytes > 0)
-        *status = hf_ctx_copy(relax->ctx, there, p, bytes);
-    return there;
+    return hf_relax_copy_there(relax, &relax->march.held, p, bytes, status);
 }
 
 static hf_status map_there(hf_relax *relax, const struct hf_march_map *made) {
@@ -234,5 +220,5 @@ hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *squ
     w->made += iterations_of(w->relax, report.epochs);
     w->stalled = report.stop == HF_MARCH_STALL;
     w->square = report.square;
-    return limit >= 0 ? HF_OK : hf_relax_residual(w, &w->square);
+    return HF_OK;
 }

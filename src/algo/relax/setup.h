@@ -46,8 +46,14 @@ struct hf_relax_matrix {
     int32_t *inner;  /* [n, 2] ops/sweep/sweep.h; NULL: not made */
 };
 
-/* What kernels read, in memory that they reach: on the CPU the arrays above and the caller's matrix,
- * on a device copies of them; there all vectors are in the order of places (mirror.c). */
+/* Memory of a device that a set-up holds. */
+struct hf_relax_held {
+    void *p[24];
+    int count;
+};
+
+/* What kernels read, where they reach it: on the CPU the arrays above and the caller's matrix, on a
+ * device copies of them; there all vectors are in the order of places (mirror.c). */
 struct hf_relax_seen {
     struct hf_sparse a;     /* the copy */
     struct hf_sparse truth; /* the caller's matrix, for the residual that counts */
@@ -59,8 +65,7 @@ struct hf_relax_seen {
     const double *coarse;
     const int64_t *row_of, *place_of; /* device: [n] perm and its inverse; NULL: places are rows */
     double *unread;                   /* device: where a sum goes that nobody reads */
-    void *held[24];                   /* what a device holds of this */
-    int helds;
+    struct hf_relax_held held;
 };
 
 /* Iterations of which many are one launch (one_launch.c). */
@@ -73,8 +78,7 @@ struct hf_relax_march {
     int every, lead;
     void *state;
     uint64_t next; /* number of the next call's first epoch; 0: state is to be cleared */
-    void *held[16];
-    int helds;
+    struct hf_relax_held held;
 };
 
 /* Calls of one kind keep their kernel. */
@@ -200,11 +204,15 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
 
 /* mirror.c */
 static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
-hf_status hf_relax_renew_there(hf_relax *relax);
+/* A copy on the device of `bytes` bytes (p NULL: room for them), which `held` notes. NULL after a
+ * failure, now or before, and for nothing to copy. */
+void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,
+                          hf_status *status);
+void hf_relax_release_there(hf_relax *relax, struct hf_relax_held *held);
 /* Fill seen; again after anything that it shows was made again. */
 hf_status hf_relax_look(hf_relax *relax);
 void hf_relax_look_away(hf_relax *relax);
-/* A vector of a device, in the order of places, from or to one of the host in the caller's order. */
+/* A vector of a device, in the order of places, from or to one of the host in the caller's. */
 hf_status hf_relax_bring(hf_relax *relax, const double *v, double *places);
 hf_status hf_relax_fetch(hf_relax *relax, const double *places, double *v);
 hf_status hf_relax_zero(hf_relax *relax, double *v);
@@ -212,12 +220,13 @@ hf_status hf_relax_zero(hf_relax *relax, double *v);
 hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, double *v);
 hf_status hf_relax_put_column(hf_relax *relax, const hf_array *a, int64_t j, const double *v);
 
-/* one_launch.c: the maps of op march, where they serve the method and fit; after hf_relax_tune(). */
+/* one_launch.c: the maps of op march, where they serve the method and fit; after hf_relax_tune().
+ */
 hf_status hf_relax_make_march(hf_relax *relax);
 void hf_relax_clear_march(hf_relax *relax);
 bool hf_relax_may_march(const hf_relax *relax);
 bool hf_relax_fits_launch(const hf_relax *relax); /* the matrix, whatever the method is */
-/* exact_map.c: the map of blocks that are solved exactly. HF_E_UNSUPPORTED: it would be too large. */
+/* exact_map.c: the map of blocks that are solved exactly. HF_E_UNSUPPORTED: it is too large. */
 hf_status hf_relax_exact_map(const hf_relax *relax, struct hf_march_map *map);
 
 /* setup.c */

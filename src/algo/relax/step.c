@@ -27,7 +27,8 @@ static double *sum_of(const struct hf_relax_work *w, double *square) {
     return w->quiet && hf_relax_on_device(w->relax) ? w->relax->seen.unread : square;
 }
 
-hf_status hf_relax_residual(struct hf_relax_work *w, double *square) {
+/* r = b - A x, where x may count as 0 */
+static hf_status residual(struct hf_relax_work *w, double *square) {
     double *sum = sum_of(w, square);
     const struct hf_spmv_args args = {
         .a = w->relax->seen.a, .x = w->x, .b = w->b, .y = w->r, .square = sum};
@@ -164,7 +165,7 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
     w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
     if (w->faults != NULL)
         w->faults->takeovers += lost ? report.takeovers : 0;
-    return hf_relax_residual(w, &w->square); /* not what blocks had at different times */
+    return residual(w, &w->square); /* not what blocks had at different times */
 }
 
 static hf_status step_seidel(struct hf_relax_work *w, double limit, double *square) {
@@ -197,7 +198,7 @@ static hf_status step_seidel(struct hf_relax_work *w, double limit, double *squa
 /* Restricted additive Schwarz after the coarse correction; the symmetric form adds both up. */
 static hf_status step_schwarz(struct hf_relax_work *w, double limit, double *square) {
     const hf_relax *relax = w->relax;
-    HF_TRY(hf_relax_residual(w, square));
+    HF_TRY(residual(w, square));
     if (*square <= limit)
         return HF_OK;
     if (w->zero)
@@ -208,7 +209,7 @@ static hf_status step_schwarz(struct hf_relax_work *w, double limit, double *squ
         HF_TRY(add_coarse(w, w->r, relax->opts.symmetric ? relax->damping : 1, w->x));
         double unused;
         if (!relax->opts.symmetric)
-            HF_TRY(hf_relax_residual(w, &unused));
+            HF_TRY(residual(w, &unused));
     }
     return solve_patches(w, w->r, relax->damping, true, w->x);
 }
@@ -229,7 +230,7 @@ static hf_status turn(struct hf_relax_work *w) {
 static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) {
     double curvature = 0;
     if (w->made == 0)
-        HF_TRY(hf_relax_residual(w, &w->square));
+        HF_TRY(residual(w, &w->square));
     *square = w->square;
     if (w->square <= limit || w->broke)
         return HF_OK;
@@ -258,7 +259,7 @@ static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) 
 
 static hf_status step_chebyshev(struct hf_relax_work *w, double limit, double *square) {
     const double middle = (w->high + w->low) / 2, half = (w->high - w->low) / 2;
-    HF_TRY(hf_relax_residual(w, square));
+    HF_TRY(residual(w, square));
     if (*square <= limit)
         return HF_OK;
     HF_TRY(hf_relax_precondition(w, w->r, w->z));
@@ -295,8 +296,10 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
 }
 
 hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square) {
-    if (w->relax->march.on && !w->quiet && w->most >= w->relax->march.sweeps)
-        return hf_relax_step_march(w, limit, square);
+    if (w->relax->march.on && !w->quiet && w->most >= w->relax->march.sweeps) {
+        HF_TRY(hf_relax_step_march(w, limit, square));
+        return limit >= 0 ? HF_OK : residual(w, &w->square);
+    }
     switch (w->relax->opts.method) {
     case HF_RELAX_GAUSS_SEIDEL:
         return step_seidel(w, limit, square);

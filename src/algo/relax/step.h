@@ -38,11 +38,9 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax);
  * above `limit`, x is then moved on by one iteration; else it stays. */
 hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square);
 
-/* one_launch.c: many iterations at once, as free timing does. */
+/* one_launch.c: many iterations at once, as free timing does; *square is that before them. Without
+ * a limit (below 0) w->square is not known afterwards. */
 hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *square);
-
-/* r = b - A x, and its square (step.c) */
-hf_status hf_relax_residual(struct hf_relax_work *w, double *square);
 
 /* Eigenvalue estimates from the coefficients that CG noted (spectrum.c); 0 where there are none. */
 void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double *most);

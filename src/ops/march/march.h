@@ -87,8 +87,8 @@ struct hf_march_args {
     struct hf_march_report *report; /* out */
 };
 
-/* Bytes of hf_march_args.state: numbers with their epochs, of x and p twice, and of what blocks tell
- * all others. */
+/* Bytes of hf_march_args.state: numbers with their epochs, of x and p twice, and of what blocks
+ * tell all others. */
 static inline size_t hf_march_state_bytes(int64_t n, int64_t blocks) {
     return 16 * (4 * (size_t)n + 6 * (size_t)blocks);
 }

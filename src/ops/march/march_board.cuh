@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What blocks of threads of op march tell each other: numbers with their epochs in global memory, and
- * a board in shared memory between the workers of a block and its watcher. */
+ * What blocks of threads of op march tell each other: numbers with their epochs in global memory,
+ * and a board in shared memory between the workers of a block and its watcher. */
 #ifndef HF_MARCH_BOARD_CUH
 #define HF_MARCH_BOARD_CUH
 
