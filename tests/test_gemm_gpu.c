@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hf_gemm() on a GPU: the bits of the CPU, and an element has the same bits alone and among others,
- * by tensor cores too; signatures see every part. Skipped, with the reason, where there is no GPU. */
+ * by tensor cores too; signatures see every part. Skipped, with the reason, where there is no
+ * GPU. */
 #include "base/dtype.h"
 #include "base/rng.h"
 #include "core/context.h"

@@ -41,9 +41,9 @@ struct hf_gemm_es_args {
     int checksum;        /* id, of those that tell their change; of a pair the inner one */
     int outer;           /* of a pair */
     uint64_t *signature; /* [HF_ES_ENTRIES] out; SEQ: the first, the others are 0 */
-    /* The same product once more for each of `flips` faults in memory: bit (first_flip + f) % 32 of
-     * operand (first_flip + f) / 32, those of A before those of B, is flipped. seen[f] (out): 1 if it
-     * has another signature, else 0. */
+    /* The same product once more for each of `flips` faults in memory: bit (first_flip + f) % 32
+     * of operand (first_flip + f) / 32, those of A before those of B, is flipped. seen[f] (out): 1
+     * if it has another signature, else 0. */
     int64_t first_flip, flips;
     uint8_t *seen; /* [flips]; NULL if there are none */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gemm_es on CUDA. An element of C is one thread's; the signature, whose words follow each other, is
- * one thread's as well, but as many faults as are asked for are tried at once, each by a thread that
- * goes through all words of its product. */
+ * gemm_es on CUDA. An element of C is one thread's; the signature, whose words follow each other,
+ * is one thread's as well, but as many faults as are asked for are tried at once, each by a thread
+ * that goes through all words of its product. */
 #include "base/dtype.h"
 #include "core/kernel.h"
 #include "device/cuda/stage.h"

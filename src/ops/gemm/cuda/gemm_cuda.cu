@@ -266,7 +266,7 @@ static bool mma_supports(const struct hf_call *call) {
     return hf_gemm_may_use_tensors(args) && hf_gemm_cuda_supports(call);
 }
 
-/* Whole rounds of tiles on all multiprocessors, at `rate` multiplications per ns and one of them. */
+/* Whole rounds of tiles on all multiprocessors, one of which does `rate` multiplications per ns. */
 static double rounds_ns(const struct hf_call *call, int64_t rows, int64_t cols, double rate) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
     const int64_t tiles = tiles_of(args, rows, cols), sms = call->device->sms;

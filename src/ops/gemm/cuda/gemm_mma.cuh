@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of 16-bit numbers by mma.sync. A tile's 8 warps have 64 x 32 sums each; four stages of 32
- * products lie in shared memory, brought by cp.async. A step of 16 products takes them in order, and
- * an element's sum goes through the steps in order, so that its bits depend on its row and column
- * alone. */
+ * Products of 16-bit numbers by mma.sync. A tile's 8 warps have 64 x 32 sums each; four stages of
+ * 32 products lie in shared memory, brought by cp.async. An element's sum goes through steps of 16
+ * products in order, so that its bits depend on its row and column alone. */
 #ifndef HF_GEMM_MMA_CUH
 #define HF_GEMM_MMA_CUH
 
@@ -185,6 +184,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struc
         gemm_signer_begin(&signer, signs + GEMM_SUMS_BYTES + warp * GEMM_KEPT_BYTES,
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
+    if (SIGNED)
+        signer.stages = count;
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     const auto fetch = [&](int stage) {
@@ -220,7 +221,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struc
         if (job.plant == HF_GEMM_PLANT_SUM)
             mma_plant_sum(job, place, sum);
         mma_sign_sums(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, count, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
     }
     float *const block = (float *)(mma_shared + warp * GEMM_BLOCK_BYTES);
 #pragma unroll

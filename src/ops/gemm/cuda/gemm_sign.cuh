@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Execution signatures in kernels of a GPU. A thread signs the words that it finds in shared memory
  * at its places, in the order of the products, and its sums before they are stored; what threads
- * signed is mixed with their place and added modulo 2^64. Of the tiles that read the same panel each
- * signs a share, so that every staged word is signed once. */
+ * signed is mixed with their place and added modulo 2^64. Of the tiles that read the same panel
+ * each signs a share, so that every staged word is signed once. */
 #ifndef HF_GEMM_SIGN_CUH
 #define HF_GEMM_SIGN_CUH
 
@@ -10,8 +10,8 @@
 #include "ops/gemm/cuda/checksum.cuh"
 #include "ops/gemm/cuda/gemm_tile.cuh"
 
-/* The bits of a sum, and back, unseen by the compiler: it would keep sums as integers, and move them
- * at each step. */
+/* The bits of a sum, and back, unseen by the compiler: it would keep sums as integers, and move
+ * them at each step. */
 static __device__ __forceinline__ uint32_t gemm_bits(float v) {
     uint32_t w;
     asm("mov.b32 %0, %1;" : "=r"(w) : "f"(v));
@@ -37,6 +37,7 @@ struct gemm_signer {
     char *kept;         /* of this warp */
     uint32_t *table;    /* of a CRC */
     int next_a, next_b; /* stages of A and B that are this tile's share */
+    int stages;         /* of the tile */
 };
 
 enum gemm_kept { GEMM_KEPT_A, GEMM_KEPT_B, GEMM_KEPT_STAGE, GEMM_KEPT_COUNT };
@@ -62,8 +63,8 @@ static __device__ __forceinline__ void gemm_signer_begin(struct gemm_signer *s, 
     gemm_sign_begin(gemm_kept(s, GEMM_KEPT_B), checksum);
 }
 
-/* A stage has come: sign it if it is this tile's share, and for the release. sign(state, of_a) takes
- * this thread's words of a side. */
+/* A stage has come: sign it if it is this tile's share, and for the release. sign(state, of_a)
+ * takes this thread's words of a side. */
 template <typename SIGN>
 static __device__ __forceinline__ void gemm_staged(const struct gemm_job &job,
                                                    struct gemm_signer *s, int stage, SIGN sign) {
@@ -155,7 +156,7 @@ template <int BAR>
 static __device__ inline void
 gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                 const struct gemm_sign *sums, const struct gemm_place &place, int64_t tile,
-                int stages, uint64_t *shared) {
+                uint64_t *shared) {
     struct gemm_entry entry;
     const struct gemm_sign *const of[3] = {gemm_kept(s, GEMM_KEPT_A), gemm_kept(s, GEMM_KEPT_B),
                                            sums};
@@ -165,8 +166,8 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
     entry.a = sum[0];
     entry.b = sum[1];
     entry.c = sum[2];
-    entry.panels =
-        gemm_shares(stages, place.col, job.tiles_n) + gemm_shares(stages, place.row, job.tiles_m);
+    entry.panels = gemm_shares(s->stages, place.col, job.tiles_n) +
+                   gemm_shares(s->stages, place.row, job.tiles_m);
     entry.stamp = job.stamp;
     if (threadIdx.x == 0)
         job.entries[tile] = entry;

@@ -59,16 +59,21 @@ static __device__ __forceinline__ float gemm_unhalf(uint16_t v, hf_dtype dtype) 
 
 template <typename U, int V> struct __align__(V * sizeof(U)) gemm_vec { U e[V]; };
 
-/* V neighbouring sums of row `row`, columns from `col` on, to C as elements of type E. */
+/* An element of C. */
+struct gemm_spot {
+    int64_t batch, row, col;
+};
+
+/* V neighbouring sums of a row from `spot` on to C as elements of type E. */
 template <typename E, typename U, int V, typename LOAD, typename END>
-static __device__ __forceinline__ void gemm_put(const struct gemm_job &job, int64_t batch,
-                                                int64_t row, int64_t col, const U (&sum)[V],
+static __device__ __forceinline__ void gemm_put(const struct gemm_job &job,
+                                                const struct gemm_spot &spot, const U (&sum)[V],
                                                 LOAD load, END end) {
-    if (row >= job.m || col >= job.n)
+    if (spot.row >= job.m || spot.col >= job.n)
         return;
-    E *const at = (E *)job.c + batch * job.stride_c + row * job.ldc + col;
+    E *const at = (E *)job.c + spot.batch * job.stride_c + spot.row * job.ldc + spot.col;
     const bool reads = job.beta != 0;
-    if (job.c_wide && col + V <= job.n) {
+    if (job.c_wide && spot.col + V <= job.n) {
         gemm_vec<E, V> v;
         if (reads)
             v = *(const gemm_vec<E, V> *)at;
@@ -80,7 +85,7 @@ static __device__ __forceinline__ void gemm_put(const struct gemm_job &job, int6
     }
 #pragma unroll
     for (int j = 0; j < V; j++)
-        if (col + j < job.n)
+        if (spot.col + j < job.n)
             at[j] = end(gemm_end(job, sum[j], reads ? load(at[j]) : (U)0));
 }
 
@@ -88,16 +93,17 @@ template <typename U, int V>
 static __device__ __forceinline__ void gemm_store(const struct gemm_job &job, int64_t batch,
                                                   int64_t row, int64_t col, const U (&sum)[V]) {
     const hf_dtype dtype = job.dtype_c;
+    const struct gemm_spot spot = {batch, row, col};
     const auto same = [](U v) { return v; };
     if constexpr (sizeof(U) == 4 && (U)0.5f != (U)0) {
         if (dtype != HF_F32) {
             gemm_put<uint16_t>(
-                job, batch, row, col, sum, [dtype](uint16_t v) { return gemm_unhalf(v, dtype); },
+                job, spot, sum, [dtype](uint16_t v) { return gemm_unhalf(v, dtype); },
                 [dtype](float v) { return gemm_half(v, dtype); });
             return;
         }
     }
-    gemm_put<U>(job, batch, row, col, sum, same, same);
+    gemm_put<U>(job, spot, sum, same, same);
 }
 
 /* Through shared memory a warp stores blocks of 16 x 32 sums that it has as mma gives them. */
@@ -106,8 +112,8 @@ static __device__ __forceinline__ void gemm_store(const struct gemm_job &job, in
 #define GEMM_BLOCK_PITCH 40 /* numbers; so that pairs of eight rows meet all banks */
 #define GEMM_BLOCK_BYTES (GEMM_BLOCK_ROWS * GEMM_BLOCK_PITCH * 4)
 
-/* Four blocks of 8 columns: sums d[4 j + 2 h], d[4 j + 2 h + 1] stand in row lane / 4 + 8 h, columns
- * 8 j + lane % 4 * 2 on. */
+/* Four blocks of 8 columns: sums d[4 j + 2 h], d[4 j + 2 h + 1] stand in row lane / 4 + 8 h,
+ * columns 8 j + lane % 4 * 2 on. */
 static __device__ __forceinline__ void gemm_block_keep(float *block, const float (&d)[16]) {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll

@@ -337,6 +337,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
         gemm_signer_begin(&signer, signs + GEMM_SUMS_BYTES + warp * GEMM_KEPT_BYTES,
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
+    if (SIGNED)
+        signer.stages = count;
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     if (count > 0) {
@@ -374,7 +376,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
             simt_plant_sum<S>(job, place, sum, ty, tx);
         __syncthreads(); /* for the table where there is no stage */
         simt_sign_sums<S>(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, count, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
     }
     simt_store<S>(job, place, sum, ty, tx);
 }

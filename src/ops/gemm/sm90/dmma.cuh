@@ -62,9 +62,9 @@ static __device__ __forceinline__ void dmma_pad(double *a, bool along, int left)
     __syncthreads();
 }
 
-/* d += A B of 16 x 8 sums and 16 products, in order. a[i]: row lane / 4 + 8 (i % 2), product lane % 4
- * + 4 (i / 2); b[i]: column lane / 4, product lane % 4 + 4 i; d[i]: row lane / 4 + 8 (i / 2), column
- * lane % 4 * 2 + i % 2. */
+/* d += A B of 16 x 8 sums and 16 products, in order. a[i]: row lane / 4 + 8 (i % 2), product
+ * lane % 4 + 4 (i / 2); b[i]: column lane / 4, product lane % 4 + 4 i; d[i]: row lane / 4 + 8 (i /
+ * 2), column lane % 4 * 2 + i % 2. */
 static __device__ __forceinline__ void dmma_step(double *d, const double (&a)[8],
                                                  const double (&b)[4]) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
@@ -198,6 +198,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1) dmma_kernel(const stru
                           signs + GEMM_SUMS_BYTES + (int)threadIdx.x / 32 * GEMM_KEPT_BYTES,
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
+    if (SIGNED)
+        signer.stages = count;
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     const auto fetch = [&](int stage) {
@@ -240,7 +242,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1) dmma_kernel(const stru
             dmma_plant_sum(job, place, sum);
         __syncthreads(); /* for the table where there is no stage */
         dmma_sign_sums(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, count, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
     }
 #pragma unroll
     for (int i = 0; i < 32; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of 16-bit numbers by wgmma: a warp brings stages of 64 products by the copy engine, two
  * warpgroups have 64 x 256 sums each. Blocks stay and take one tile after the other, so that the
- * first stages of a tile come while the last one is stored. Steps of 16 products follow in order. */
+ * first stages of a tile come while the last one is stored. Steps of 16 products are in order. */
 #ifndef HF_GEMM_WGMMA_KERNEL_CUH
 #define HF_GEMM_WGMMA_KERNEL_CUH
 
@@ -32,6 +32,7 @@ struct wg_pipe {
     uint32_t base;
     int stage;
     uint32_t parity;
+    int count; /* of stages of a tile */
 };
 
 static __device__ __forceinline__ uint32_t wg_full(const struct wg_pipe &p) {
@@ -64,7 +65,7 @@ template <int TURN_A, int TURN_B>
 static __device__ __forceinline__ void wg_produce(const struct gemm_job &job, unsigned tiles,
                                                   const CUtensorMap *map_a,
                                                   const CUtensorMap *map_b, uint32_t base) {
-    struct wg_pipe p = {base, 0, 1};
+    struct wg_pipe p = {base, 0, 1, 0};
     const int64_t count = (job.k + WG_DEPTH - 1) / WG_DEPTH;
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
         const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
@@ -174,8 +175,9 @@ static __device__ __forceinline__ void wg_free(const struct wg_pipe &p) {
 /* All stages of a tile. */
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
 static __device__ __forceinline__ void
-wg_tile(const struct gemm_job &job, const struct gemm_place &place, int count, struct wg_pipe *p,
-        char *shared, struct gemm_signer *signer, float (&sum)[128]) {
+wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pipe *p, char *shared,
+        struct gemm_signer *signer, float (&sum)[128]) {
+    const int count = p->count;
     struct wg_pipe last = *p;
     for (int i = 0; i < count; i++) {
         char *const stage = shared + p->stage * WG_STAGE;
@@ -232,8 +234,8 @@ static __device__ __forceinline__ void wg_store(const struct gemm_job &job,
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
 static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, unsigned tiles,
                                                   char *shared, uint32_t base) {
-    struct wg_pipe p = {base, 0, 0};
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
+    struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
     float sum[128];
     struct gemm_signer signer;
@@ -246,13 +248,15 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         }
         if (SIGNED)
             gemm_signer_begin(&signer, own, (uint32_t *)(shared + WG_TABLE), job.checksum, place);
-        wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, count, &p, shared, &signer, sum);
+        if (SIGNED)
+            signer.stages = count;
+        wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, &signer, sum);
         if (SIGNED) {
             struct gemm_sign sums;
             if (job.plant == HF_GEMM_PLANT_SUM)
                 wg_plant_sum(job, place, sum);
             wg_sign_sums(job, signer, &sums, sum);
-            gemm_signer_end<WG_BAR>(job, &signer, &sums, place, job.first_tile + t, count,
+            gemm_signer_end<WG_BAR>(job, &signer, &sums, place, job.first_tile + t,
                                     (uint64_t *)(shared + WG_SUMS));
         }
         wg_store(job, place, (float *)own, sum);
