@@ -56,6 +56,46 @@ def same(a, b):
 
 
 @check
+def products_where_they_lie():
+    """Tensors are multiplied in place, in any layout, with the bits of the CPU."""
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        a, b = data(70, 300, dtype), data(300, 50, dtype, seed=1)
+        a, b = (a / 8).contiguous(), (b / 8).contiguous()
+        want = holdfast.matmul(host(a).numpy(), host(b).numpy())
+        for left in (a, a.T.contiguous().T, torch.cat((a, a), 1)[:, :300]):
+            c = holdfast.matmul(left, b, portable=True)
+            assert c.is_cuda and np.array_equal(host(c).numpy(), want), (dtype, left.stride())
+        both = holdfast.matmul(torch.stack((a, 2 * a)), b, portable=True)
+        assert torch.equal(both[0], holdfast.matmul(a, b, portable=True)), "batch"
+        row, report = holdfast.matmul(a[7], b, return_report=True)
+        assert torch.equal(row, holdfast.matmul(a, b)[7]), "a row alone"
+    assert "tensor cores" in report["arithmetic"], report["arithmetic"]
+    x = torch.randint(-128, 128, (33, 90), dtype=torch.int8, device="cuda")
+    y = torch.randint(-128, 128, (90, 20), dtype=torch.int8, device="cuda")
+    assert torch.equal(host(holdfast.matmul(x, y)), host(x).int() @ host(y).int()), "int8"
+    x, y = data(9, 40, torch.bfloat16), data(40, 8, torch.bfloat16)
+    assert holdfast.matmul(x, y, dtype=torch.float32).dtype == torch.float32
+    try:
+        holdfast.matmul(a, host(b))
+        raise AssertionError("operands in two places were taken")
+    except errors.InvalidArgumentError as error:
+        assert "on one device" in str(error)
+
+
+@check
+def products_of_cupy():
+    """Arrays of CuPy give one of CuPy, with the bits of the CPU."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise Skip("CuPy is not installed") from error
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((40, 70)), rng.standard_normal((70, 30))
+    c = holdfast.matmul(cupy.asarray(a), cupy.asarray(b.T.copy()).T)
+    assert isinstance(c, cupy.ndarray) and np.array_equal(c.get(), holdfast.matmul(a, b))
+
+
+@check
 def every_type_where_it_lies():
     """CUDA tensors of each type are used in place and give the bits of the CPU."""
     for dtype, code in DTYPES.items():
