@@ -18,7 +18,9 @@ enum option_key {
     KEY_JSON,
     KEY_MEMORY,
     KEY_GUARD,
-    KEY_SIGN
+    KEY_SIGN,
+    KEY_DEVICE,
+    KEY_PORTABLE
 };
 
 static const struct argp_option table[] = {
@@ -51,6 +53,9 @@ static const struct argp_option table[] = {
      "when it was used; by crc32c (default), fletcher, ...",
      3},
     {NULL, 0, NULL, 0, "How to compute:", 4},
+    {"device", KEY_DEVICE, "NAME", 0, "cpu (default) or cuda, cuda:1, ...", 4},
+    {"portable", KEY_PORTABLE, NULL, 0,
+     "On a GPU sum f16 and bf16 as CPUs do, not by tensor cores, which round otherwise", 4},
     {"threads", 't', "T", 0, "Threads (default: one for each usable core)", 4},
     {"memory", KEY_MEMORY, "BYTES", 0,
      "Most that each matrix may take, and workspace beside them, such as 512M or 2GiB (default: "
@@ -133,6 +138,12 @@ static bool parse_number(struct job *job, struct argp_state *state, int key, con
         return true;
     case 't':
         job->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);
+        return true;
+    case KEY_DEVICE:
+        job->context.device = arg;
+        return true;
+    case KEY_PORTABLE:
+        job->args.portable = 1;
         return true;
     case KEY_MEMORY:
         job->context.memory_bytes = tool_bytes(state, "--memory", arg);
