@@ -35,8 +35,8 @@ class Gemm:
     def __init__(self, path, stream):
         os.environ["HOLDFAST_LIBRARY"] = path
         sys.path.insert(0, os.path.join(HERE, "..", "python"))
-        from holdfast import _abi, _library
-        self.abi, self.lib, self.report = _abi, _library.lib, _abi.GemmReport()
+        from holdfast import _abi, _abi_matmul, _library
+        self.abi, self.lib, self.report = _abi_matmul, _library.lib, _abi_matmul.GemmReport()
         self.context, opts = C.c_void_p(), _abi.ContextOpts(b"cuda", 1, 0, stream.cuda_stream)
         if self.lib.hf_context_create(C.addressof(self.context), C.addressof(opts)):
             raise RuntimeError("no context on the GPU")
@@ -135,6 +135,7 @@ def main():
     p.add_argument("--budget", type=float, default=80, help="seconds")
     p.add_argument("--only", default="speed,signed")
     p.add_argument("--types", default="bf16,f16,f32,f64")
+    p.add_argument("--signed-types", default="bf16,f16,f32,f64")
     p.add_argument("--checksums", default="fletcher,crc32c")
     p.add_argument("--results", help="folder or file for the JSON")
     args = p.parse_args()
@@ -151,8 +152,8 @@ def main():
                 if "speed" in args.only and s[0] in kinds]
         jobs += [(f"signed {kind} {size} {checksum}",
                   lambda k=kind, s=size, c=checksum: signed(ours, k, s, c, args.rounds))
-                 for kind in kinds for checksum in args.checksums.split(",") for size in SIZES
-                 if "signed" in args.only]
+                 for kind in args.signed_types.split(",") for checksum in args.checksums.split(",")
+                 for size in SIZES if "signed" in args.only]
         out = dict(what="gemm on a GPU", device=device, torch=torch.__version__, cuda=torch.version.cuda,
                    rounds=args.rounds, rows=[], failed=[],
                    date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
