@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * PoCL as a driver that fails, for HF_OPENCL_LIBRARY. LOSE_AT=n: the device is lost at the n-th
- * kernel, and whatever is asked of it then fails. CRASH_AT=n: the n-th compilation ends the process. */
+ * kernel, and whatever is asked of it then fails. CRASH_AT=n: the n-th compilation ends the
+ * process. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
