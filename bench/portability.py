@@ -144,7 +144,7 @@ def measure(args, name, x, k, rows):
                 samples.setdefault((b.name, place), []).append(seconds)
     exact = labels[args.backends[0][1].name, args.backends[0][0]]
     for place, b in args.backends:
-        parts = split(args, b, (len(x), k, x.shape[1]))
+        parts = split(args, b, (len(x), k, x.shape[1])) if args.split else (None, None)
         rows.append({"set": name, "n": len(x), "d": x.shape[1], "k": k, "backend": b.name, "platform": place,
                      "device": b.device, "kernel": b.kernel, "iteration_s": statistics.median(samples[b.name, place]),
                      "samples": samples[b.name, place], "assign_s": parts[0], "update_s": parts[1],
@@ -249,6 +249,7 @@ def options():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--slice", type=int, default=20000, help="rows that are tuned on")
     p.add_argument("--peak", type=float, default=0, help="multiply-adds of float32 a GPU makes, in GFLOP/s")
+    p.add_argument("--split", action=argparse.BooleanOptionalAction, default=True, help="times of assign and update")
     p.add_argument("--naive", action=argparse.BooleanOptionalAction, default=True)
     return p.parse_args()
 
