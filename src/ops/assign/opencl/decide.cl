@@ -55,7 +55,8 @@ struct bound {
     float unit;         /* 1 / scale */
     float moved, share; /* how far storing moved a centroid: at most, and of its length */
     float small;        /* what a unit of 16 bits may take a small factor for */
-    float far;          /* a row or a reach from here on may concern centroids that are not held */
+    float far;          /* centroids that are not held are longer than four times this; rows and
+                           reaches must be shorter than it */
 };
 
 struct row {
@@ -112,7 +113,8 @@ static int decide(const struct bound *b, const struct row *r, float q, float *up
     const float wide = fmin(b->cmax, 4 * reach + r->norm);
     const float we = score_error(b, r, wide), wd = distance_error(b, r->norm, wide);
     const float low = sqrt(fmax(r->q_low - 2 * (r->next + we), 0.0f)) * (1 - 0x1p-20f) - wd;
-    const float sight = wide < b->cmax ? (wide - r->norm) * (1 - 0x1p-20f) - wd : 0x1p58f;
+    float sight = wide < b->cmax ? (wide - r->norm) * (1 - 0x1p-20f) - wd : 0x1p58f;
+    sight = fmin(sight, 2 * b->far); /* centroids that are not held are farther than that */
     *upper = (root + d) * (1 + 0x1p-20f) * b->unit;
     *lower = fmin(fmax(fmin(low, sight), 0.0f) * b->unit, FLT_MAX);
     return r->next < threshold ? 2 : 1;
