@@ -23,7 +23,15 @@ def main() -> None:
         sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
     from . import patch
 
-    patch.patch_sklearn()
+    try:
+        patch.patch_sklearn()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        sys.exit(
+            "python -m holdfast: scikit-learn, whose KMeans it replaces, is not installed: "
+            "pip install scikit-learn"
+        )
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()

@@ -80,6 +80,23 @@ def test_module_and_arguments(tmp_path):
     assert out.stdout == expected, out.stderr
 
 
+def test_without_sklearn(tmp_path):
+    """A message, not a traceback."""
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['sklearn'] = None\n")
+    (tmp_path / "script.py").write_text("print(1)\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast", tmp_path / "script.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert out.returncode == 1
+    assert "pip install scikit-learn" in out.stderr
+    assert "Traceback" not in out.stderr
+
+
 def test_usage():
     assert "usage" in run("-m", "holdfast", "--help").stdout
     out = subprocess.run(
