@@ -6,8 +6,8 @@
 # driver unpacks a file's code when the first of its kernels is loaded.
 set(HF_CUDA AUTO CACHE STRING "NVIDIA GPUs: ON, OFF or AUTO")
 set_property(CACHE HF_CUDA PROPERTY STRINGS ON OFF AUTO)
-# For newer GPUs the driver compiles the PTX of 9.0 when it is first needed. Each further entry spares
-# one of them this and adds a quarter to the time that the build takes.
+# For newer GPUs the driver compiles the PTX of 9.0 when it is first needed. Each further entry
+# spares one of them this and adds a quarter to the time that the build takes.
 set(HF_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPUs to compile for, as CMake names them")
 
 set(HF_HAVE_CUDA 0)
