@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * audit on CUDA. Labels and book are read once, side by side; a block sums up what moves between
+ * few clusters in shared memory first. Rows that left a cluster are listed, and a lane of a warp
+ * has one of them while its two distances are computed in the order of the reference. */
+#include "core/array.h"
+#include "core/kernel.h"
+#include "device/cuda/stage.h"
+#include "ops/audit/audit.cuh"
+#include "ops/chains.cuh"
+
+#define THREADS 512
+#define BLOCKS 2  /* of a multiprocessor */
+#define EACH 8    /* rows of a thread, under way at once */
+#define BINS 2048 /* most clusters that a block sums up for itself */
+#define MOVE_THREADS 128
+#define WARPS (MOVE_THREADS / AUDIT_WARP)
+
+/* ---- the book */
+
+/* What a block changes: words in halves of 32 bits, whose additions it makes by itself. */
+struct bins {
+    uint32_t *low, *high; /* [k] */
+    int *rows;            /* [k] */
+};
+
+static __device__ __forceinline__ void move_word(const struct hf_audit_job &job,
+                                                 const struct bins &own, int32_t cluster,
+                                                 hf_u64 word, int rows) {
+    if (own.low == NULL) {
+        atomicAdd((hf_u64 *)job.word + cluster, word);
+        atomicAdd((hf_u64 *)job.rows + cluster, (hf_u64)(int64_t)rows);
+        return;
+    }
+    const uint32_t low = (uint32_t)word;
+    const uint32_t before = atomicAdd(&own.low[cluster], low);
+    atomicAdd(&own.high[cluster], (uint32_t)(word >> 32) + (before + low < low));
+    atomicAdd(&own.rows[cluster], rows);
+}
+
+/* Of a row that the caller of the kernel must not go on with. */
+static __device__ __forceinline__ void tell_row(const struct hf_audit_job &job, int64_t *lowest,
+                                                int64_t row) {
+    audit_note(lowest, row);
+    if (job.wrong != NULL)
+        *job.wrong = 1;
+}
+
+/* A row whose label is not that of the book; true: it left a cluster. */
+static __device__ __forceinline__ bool move_row(const struct hf_audit_job &job,
+                                                const struct bins &own, int64_t i, int32_t from,
+                                                int32_t to) {
+    const uint32_t k = (uint32_t)job.k;
+    if ((uint32_t)to >= k) {
+        tell_row(job, &job.found->outside, i);
+        return false;
+    }
+    const hf_u64 word = job.hash[i];
+    const bool leaves = (uint32_t)from < k;
+    if (leaves)
+        move_word(job, own, from, 0 - word, -1);
+    move_word(job, own, to, word, 1);
+    job.booked[i] = to;
+    return leaves;
+}
+
+/* The rows that the threads of a block have, in no fixed order: one global addition for all. */
+static __device__ __forceinline__ void
+list_rows(const struct hf_audit_job &job, const struct hf_audit_move (&move)[EACH], unsigned left) {
+    __shared__ int count, first;
+    if (threadIdx.x == 0)
+        count = 0;
+    __syncthreads();
+    int at = left != 0 ? atomicAdd(&count, __popc(left)) : 0;
+    __syncthreads();
+    if (threadIdx.x == 0 && count > 0)
+        first = atomicAdd(job.listed, count);
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < EACH; u++)
+        if (left >> u & 1)
+            job.list[first + at++] = move[u];
+}
+
+/* Rows [base, base + EACH * THREADS) of the block; returns how many of this thread's changed. */
+static __device__ __forceinline__ int book_some(const struct hf_audit_job &job,
+                                                const struct bins &own, int64_t base) {
+    struct hf_audit_move move[EACH];
+    int32_t to[EACH];
+    int changed = 0;
+    unsigned left = 0; /* bit u: row u left a cluster */
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        const int64_t i = base + u * THREADS + threadIdx.x;
+        move[u] = {(int32_t)i, i < job.n ? job.booked[i] : 0};
+        to[u] = i < job.n ? job.labels[i] : 0;
+    }
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        const bool moves = move[u].from != to[u];
+        changed += moves;
+        if (moves && move_row(job, own, move[u].row, move[u].from, to[u]))
+            left |= 1u << u;
+    }
+    if (job.list != NULL)
+        list_rows(job, move, left);
+    return changed;
+}
+
+/* Labels that address sums, though no kernel has just written them. */
+static __device__ void look_at_old(const struct hf_audit_job &job) {
+    const int64_t count = min((int64_t)*job.moved_count, job.n);
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
+         i += (int64_t)gridDim.x * THREADS) {
+        const int64_t row = job.moved[i];
+        const bool there = row >= 0 && row < job.n;
+        if (!there || job.old[row] < -1 || job.old[row] >= job.k)
+            tell_row(job, &job.found->outside, there ? row : 0);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) audit_book(const struct hf_audit_job job) {
+    extern __shared__ uint32_t shared[];
+    __shared__ int changed;
+    const int k = (int)job.k;
+    const bool local = k <= BINS;
+    const struct bins own = {local ? shared : NULL, shared + k, (int *)(shared + 2 * k)};
+    if (job.stop != NULL && *job.stop != 0)
+        return;
+    for (int j = (int)threadIdx.x; local && j < 3 * k; j += THREADS)
+        shared[j] = 0;
+    if (threadIdx.x == 0)
+        changed = 0;
+    __syncthreads();
+    if (job.old != NULL)
+        look_at_old(job);
+    int sum = 0;
+    for (int64_t base = (int64_t)blockIdx.x * (EACH * THREADS); base < job.n;
+         base += (int64_t)gridDim.x * (EACH * THREADS))
+        sum += book_some(job, own, base);
+    sum = __reduce_add_sync(~0u, sum);
+    if (threadIdx.x % AUDIT_WARP == 0 && sum > 0)
+        atomicAdd(&changed, sum);
+    __syncthreads();
+    if (changed == 0)
+        return;
+    if (threadIdx.x == 0)
+        atomicAdd((hf_u64 *)&job.found->changed, (hf_u64)changed);
+    for (int j = (int)threadIdx.x; local && j < k; j += THREADS) {
+        const hf_u64 word = (hf_u64)own.high[j] << 32 | own.low[j];
+        if (word != 0)
+            atomicAdd((hf_u64 *)job.word + j, word);
+        if (own.rows[j] != 0)
+            atomicAdd((hf_u64 *)job.rows + j, (hf_u64)(int64_t)own.rows[j]);
+    }
+}
+
+hf_status hf_audit_book(struct hf_cuda *cuda, const struct hf_audit_job *job) {
+    const int64_t rows = THREADS * EACH;
+    const int64_t most = (job->n + rows - 1) / rows, full = (int64_t)cuda->sms * BLOCKS;
+    const size_t shared = job->k <= BINS ? (size_t)job->k * 3 * sizeof(uint32_t) : 0;
+    if (job->n > 0)
+        audit_book<<<(unsigned)(most < full ? most : full), THREADS, shared, cuda->stream>>>(*job);
+    return hf_cuda_launched(cuda, "audit_book");
+}
+
+/* ---- moves */
+
+template <hf_dtype T, hf_dtype C, hf_metric M>
+static __global__ void __launch_bounds__(MOVE_THREADS)
+    audit_moves(const struct hf_audit_job job, int piece) {
+    extern __shared__ __align__(16) char smem[];
+    if (job.stop != NULL && *job.stop != 0)
+        return;
+    const int count = *job.listed;
+    const int warp = (int)threadIdx.x / AUDIT_WARP, lane = (int)threadIdx.x % AUDIT_WARP;
+    char *const own = smem + warp * hf_chain_bytes<T, C>();
+    const int step = (int)gridDim.x * MOVE_THREADS;
+    for (int base = (int)blockIdx.x * MOVE_THREADS + warp * AUDIT_WARP; base < count;
+         base += step) {
+        const struct hf_audit_move move = job.list[min(base + lane, count - 1)];
+        const int32_t to = job.booked[move.row];
+        const char *const x = job.x + move.row * job.x_bytes;
+        const double was = hf_chain_distance<M>(
+            hf_chain_pair<T, C, M>(x, job.c + move.from * job.c_bytes, job.d, piece, own));
+        __syncwarp();
+        const double is = hf_chain_distance<M>(
+            hf_chain_pair<T, C, M>(x, job.c + to * job.c_bytes, job.d, piece, own));
+        __syncwarp();
+        if (was < is || (was == is && move.from < to))
+            tell_row(job, &job.found->farther, move.row);
+    }
+}
+
+template <hf_dtype T, hf_dtype C, hf_metric M>
+static hf_status launch_moves(struct hf_cuda *cuda, const struct hf_audit_job &job) {
+    const int smem = WARPS * hf_chain_bytes<T, C>();
+    const uintptr_t all = (uintptr_t)job.x | (uintptr_t)job.x_bytes | (uintptr_t)job.c |
+                          (uintptr_t)job.c_bytes | (uintptr_t)(job.d * hf_device_bytes<T>);
+    const int64_t most = (job.n + MOVE_THREADS - 1) / MOVE_THREADS;
+    int each = 1;
+    cudaError_t error = cudaFuncSetAttribute(audit_moves<T, C, M>,
+                                             cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+    if (error == cudaSuccess)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, audit_moves<T, C, M>,
+                                                              MOVE_THREADS, smem);
+    HF_TRY(hf_cuda_check(cuda, error, "audit_moves"));
+    const int64_t full = (int64_t)each * cuda->sms;
+    audit_moves<T, C, M>
+        <<<(unsigned)(most < full ? most : full), MOVE_THREADS, smem, cuda->stream>>>(
+            job, hf_chain_piece(all));
+    return hf_cuda_launched(cuda, "audit_moves");
+}
+
+hf_status hf_audit_moves(struct hf_cuda *cuda, const struct hf_audit_job *job) {
+    hf_status status = HF_OK;
+    if (job->n == 0)
+        return HF_OK;
+    hf_for_dtype(job->dtype, [&](auto type) {
+        constexpr hf_dtype T = decltype(type)::value, C = T == HF_F64 ? HF_F64 : HF_F32;
+        if (job->metric == HF_EUCLIDEAN)
+            status = launch_moves<T, C, HF_EUCLIDEAN>(cuda, *job);
+        else if (job->metric == HF_COSINE)
+            status = launch_moves<T, C, HF_COSINE>(cuda, *job);
+        else
+            status = launch_moves<T, C, HF_DOT>(cuda, *job);
+    });
+    return status;
+}
+
+/* ---- sums and signatures */
+
+static __global__ void __launch_bounds__(THREADS)
+    audit_clusters(const struct audit_sums s, const int64_t *count, const struct hf_audit_job job) {
+    const int64_t j = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / AUDIT_WARP;
+    if (j >= s.k)
+        return;
+    const hf_u64 word = audit_word(s, j);
+    if (threadIdx.x % AUDIT_WARP != 0)
+        return;
+    if (word != job.word[j])
+        audit_note(&job.found->sum, j);
+    if (count[j] != job.rows[j])
+        audit_note(&job.found->count, j);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    audit_words(const uint32_t *words, int64_t count, struct hf_audit_found *found) {
+    hf_u64 sum = 0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
+         i += (int64_t)gridDim.x * THREADS)
+        sum += audit_sign(words[i], i);
+    sum = hf_warp_sum(sum);
+    if (threadIdx.x % AUDIT_WARP == 0 && sum != 0)
+        atomicAdd((hf_u64 *)&found->sign, sum);
+}
+
+/* ---- the op */
+
+/* Device views of a call, and what it works with. */
+struct audit {
+    const struct hf_audit_args *args;
+    struct hf_cuda *cuda;
+    struct hf_audit_job job;
+    struct audit_sums sums;
+    const int64_t *count;
+    const uint32_t *words;
+};
+
+/* Measured with ws == NULL. */
+static size_t carve(const struct hf_audit_args *args, char *ws, struct hf_audit_job *job) {
+    job->listed = (int32_t *)ws;
+    job->list = args->x.data != NULL ? (struct hf_audit_move *)(ws + HF_ALIGN) : NULL;
+    return HF_ALIGN + (args->x.data != NULL ? (size_t)args->n * sizeof *job->list : 0);
+}
+
+static void stage_book(struct hf_stage *stage, struct audit *a) {
+    const struct hf_audit_args *args = a->args;
+    struct hf_audit_job *job = &a->job;
+    const size_t n = (size_t)args->n, k = (size_t)args->k;
+    job->word = (uint64_t *)hf_stage_inout(stage, args->word, k * sizeof(uint64_t));
+    job->rows = (int64_t *)hf_stage_inout(stage, args->rows, k * sizeof(int64_t));
+    if (args->labels == NULL)
+        return;
+    job->labels = (const int32_t *)hf_stage_in(stage, args->labels, n * sizeof(int32_t));
+    job->booked = (int32_t *)hf_stage_inout(stage, args->booked, n * sizeof(int32_t));
+    job->hash = (const uint64_t *)hf_stage_in(stage, args->hash, n * sizeof(uint64_t));
+    if (args->x.data == NULL)
+        return;
+    const hf_array x = hf_stage_array(stage, &args->x), c = hf_stage_array(stage, &args->c);
+    job->x = (const char *)x.data;
+    job->c = (const char *)c.data;
+    job->x_bytes = hf_array_stride(&x) * (int64_t)hf_dtype_bytes(x.dtype);
+    job->c_bytes = hf_array_stride(&c) * (int64_t)hf_dtype_bytes(c.dtype);
+    job->dtype = x.dtype;
+    job->d = x.cols;
+}
+
+static void stage_sums(struct hf_stage *stage, struct audit *a) {
+    const struct hf_sums *s = a->args->sums;
+    const size_t clusters = (size_t)(s->limbs * s->k) * sizeof(int64_t);
+    a->sums.sum = (const int64_t *)hf_stage_in(stage, s->sum, clusters * (size_t)s->d);
+    a->sums.weight = (const int64_t *)hf_stage_in(stage, s->weight, s->weight ? clusters : 0);
+    a->sums.factor = (const hf_u64 *)hf_stage_in(stage, a->args->factor,
+                                                 (size_t)(s->limbs * (s->d + 1)) * sizeof(hf_u64));
+    a->count = (const int64_t *)hf_stage_in(stage, s->count, (size_t)s->k * sizeof(int64_t));
+    a->sums.k = s->k;
+    a->sums.d = s->d;
+    a->sums.limbs = s->limbs;
+}
+
+static hf_status launch(struct audit *a) {
+    struct hf_cuda *cuda = a->cuda;
+    const struct hf_audit_job *job = &a->job;
+    const int64_t words = a->args->n_words / (THREADS * EACH) + 1, full = (int64_t)cuda->sms * 4;
+    HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->listed, 0, sizeof(int32_t), cuda->stream),
+                         "audit"));
+    if (job->labels != NULL)
+        HF_TRY(hf_audit_book(cuda, job));
+    if (job->labels != NULL && job->x != NULL)
+        HF_TRY(hf_audit_moves(cuda, job));
+    if (a->args->sums != NULL)
+        audit_clusters<<<(unsigned)((job->k * AUDIT_WARP + THREADS - 1) / THREADS), THREADS, 0,
+                         cuda->stream>>>(a->sums, a->count, *job);
+    if (a->words != NULL)
+        audit_words<<<(unsigned)(words < full ? words : full), THREADS, 0, cuda->stream>>>(
+            a->words, a->args->n_words, job->found);
+    return hf_cuda_launched(cuda, "audit");
+}
+
+static hf_status audit_run(const struct hf_call *call) {
+    const struct hf_audit_args *args = (const struct hf_audit_args *)call->args;
+    struct audit a = {};
+    struct hf_stage stage;
+    hf_stage_begin(&stage, call->stream);
+    a.args = args;
+    a.cuda = (struct hf_cuda *)call->stream;
+    a.job.n = args->n;
+    a.job.k = args->k;
+    a.job.metric = args->metric;
+    memset(args->found, 0, sizeof *args->found);
+    args->found->outside = args->found->farther = args->found->sum = args->found->count = -1;
+    if (args->labels != NULL || args->sums != NULL)
+        stage_book(&stage, &a);
+    if (args->sums != NULL)
+        stage_sums(&stage, &a);
+    a.words = (const uint32_t *)hf_stage_in(&stage, args->words, (size_t)args->n_words * 4);
+    a.job.found = (struct hf_audit_found *)hf_stage_inout(&stage, args->found, sizeof *args->found);
+    (void)carve(args, (char *)call->ws, &a.job);
+    return hf_stage_end(&stage, hf_stage_ready(&stage) ? launch(&a) : HF_OK);
+}
+
+static size_t audit_workspace(const struct hf_call *call) {
+    struct hf_audit_job job;
+    return carve((const struct hf_audit_args *)call->args, NULL, &job);
+}
+
+static bool audit_supports(const struct hf_call *call) {
+    const struct hf_audit_args *args = (const struct hf_audit_args *)call->args;
+    const bool doubles = args->x.dtype == HF_F64;
+    return args->n < INT32_MAX && args->k < INT32_MAX &&
+           (args->x.data == NULL || args->c.dtype == (doubles ? HF_F64 : HF_F32));
+}
+
+static double audit_estimate(const struct hf_call *call) {
+    const struct hf_audit_args *args = (const struct hf_audit_args *)call->args;
+    return hf_cuda_pass_ns(8 * (double)args->n + 4 * (double)args->n_words);
+}
+
+static const struct hf_kernel kernels[] = {
+    HF_CUDA_KERNEL("audit_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
+                   audit_supports, audit_workspace, audit_run, audit_estimate, NULL),
+};
+
+extern "C" {
+extern const struct hf_kernel_table hf_audit_kernels_cuda;
+const struct hf_kernel_table hf_audit_kernels_cuda = {kernels, 1};
+}
