@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "core/op.h"
 
-#define HF_CASE_BUFS 24
+#define HF_CASE_BUFS 32
 
 #define HF_CASE_DATA 4
 

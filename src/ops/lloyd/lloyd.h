@@ -25,6 +25,20 @@ struct hf_lloyd_state {
 /* Non-zero stops: the problem ends with HF_STOP_CANCELLED. */
 typedef int hf_lloyd_progress(void *user, int iteration, const hf_kmeans_iteration *it);
 
+/* A second book of the labels and sums, kept from call to call by other code than that which makes
+ * these (op audit). With one each iteration is compared with it before the next one begins; what
+ * disagrees is told in the guard slot and ends the call with HF_LLOYD_FAULT. Then labels, sums and
+ * the book mean nothing; `iterations` are those that were found right, and `current` and `previous`
+ * the centroids after the last of them, or those that came in where there is none. */
+struct hf_lloyd_book {
+    const uint64_t *hash;   /* [n] words of the rows (op rowhash) by */
+    const uint64_t *factor; /* [limbs, d + 1] these odd numbers */
+    int32_t *labels;        /* [n] in, out: as booked; in: those of args.labels */
+    uint64_t *word;         /* [k] in, out: sums of the words of the rows of each cluster */
+    int64_t *count;         /* [k] in, out: their number */
+    uint64_t *sign;         /* [2] host memory, in, out: hf_guard_sign() of current and previous */
+};
+
 /* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
  * others go on, the labels and sums of an ended problem follow its last centroids. Not every kernel
  * of the op can settle. */
@@ -51,12 +65,14 @@ struct hf_lloyd_args {
     int32_t *labels;            /* [batch * n] in: those of the sums, -1: in none. out: likewise */
     void *current;              /* [batch, k, d] rule.type in: centroids; out: the last ones */
     void *previous;             /* [batch, k, d] out: those before the last move, if batch is 1 and
-                                   the last iteration moved them; else undefined */
+                                   the last iteration moved them; else undefined. With a book in,
+                                   out: always */
     struct hf_lloyd_state *state; /* [batch] host memory */
     hf_kmeans_iteration *history; /* [batch, count] host memory, out; seconds, and what lies beyond
                                      the last iteration, means nothing */
     hf_lloyd_progress *progress;  /* after each iteration; batch is 1. NULL: none */
     void *progress_user;
+    const struct hf_lloyd_book *book; /* batch is 1; NULL: none. Not every row of the op keeps it */
 };
 
 /* The sums of problem p. */

@@ -18,7 +18,8 @@ enum {
     TOL,
     ROSE,
     COUNT,
-    SETTLE
+    SETTLE,
+    BOOK
 }; /* hf_data_pick() */
 
 #define MOST_WORK 20000000 /* n k d, so that the reference ends soon */
@@ -98,6 +99,68 @@ static void make_outputs(struct hf_case *c, struct hf_lloyd_args *a, int64_t k) 
     a->current = current;
 }
 
+static double factor_of(const struct hf_lloyd_args *a, int64_t i) {
+    const double weight = a->weights ? a->weights[i] : 1;
+    double sum = 0;
+    for (int64_t j = 0; a->rule.metric == HF_COSINE && j < a->x.cols; j++)
+        sum += value_at(&a->x, i, j) * value_at(&a->x, i, j);
+    return a->rule.metric != HF_COSINE ? weight : sum > 0 ? weight / sqrt(sum) : 0;
+}
+
+/* The word of a row, as op rowhash makes it. */
+static uint64_t word_of(const struct hf_lloyd_args *a, const uint64_t *factor, int64_t i) {
+    const struct hf_sums *s = a->sums;
+    const double times = factor_of(a, i);
+    uint64_t word = 0;
+    for (int64_t j = 0; j <= s->d; j++) {
+        int64_t limb[HF_MAX_LIMBS];
+        if (j == s->d && !s->weight)
+            break;
+        if (j < s->d)
+            hf_fixed_limbs(value_at(&a->x, i, j) * times, s->mult[j], s->bits, limb);
+        else
+            hf_fixed_limbs(a->weights[i], a->weight_mult[0], s->bits, limb);
+        for (int l = 0; l < s->limbs; l++)
+            word += factor[l * (s->d + 1) + j] * (uint64_t)limb[l];
+    }
+    return word;
+}
+
+static uint64_t sign_of(const void *data, size_t bytes) {
+    const uint32_t *words = data;
+    uint64_t sign = 0;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        sign += (uint64_t)words[i] * (((uint32_t)i * UINT32_C(2654435769)) | 1);
+    return sign;
+}
+
+/* A book in which no row is in a cluster yet, as in the sums. */
+static void make_book(struct hf_rng *rng, struct hf_case *c, struct hf_lloyd_args *a) {
+    const size_t n = (size_t)a->x.rows;
+    const size_t k = (size_t)a->sums->k;
+    const int64_t factors = a->sums->limbs * (a->sums->d + 1);
+    struct hf_lloyd_book *b = hf_case_alloc(c, sizeof *b, false);
+    uint64_t *factor = hf_case_alloc(c, (size_t)factors * sizeof *factor, false);
+    uint64_t *hash = hf_case_alloc(c, n * sizeof *hash, false);
+    int32_t *labels = hf_case_alloc(c, n * sizeof *labels, true);
+    uint64_t *word = hf_case_alloc(c, k * sizeof *word, true);
+    int64_t *count = hf_case_alloc(c, k * sizeof *count, true);
+    uint64_t *sign = hf_case_alloc(c, 2 * sizeof *sign, true);
+    if (c->failed)
+        return;
+    for (int64_t i = 0; i < factors; i++)
+        factor[i] = hf_rng_next(rng) | 1;
+    for (int64_t i = 0; i < a->x.rows; i++) {
+        hash[i] = word_of(a, factor, i);
+        labels[i] = -1;
+    }
+    *b = (struct hf_lloyd_book){
+        .hash = hash, .factor = factor, .labels = labels, .word = word, .count = count};
+    b->sign = sign;
+    sign[0] = sign_of(a->current, k * (size_t)a->sums->d * hf_dtype_bytes(a->rule.type));
+    a->book = b;
+}
+
 static void make_limits(struct hf_case *c, struct hf_lloyd_args *a, int64_t id) {
     double *tol = hf_case_alloc(c, (size_t)a->batch * sizeof *tol, false);
     double *slack = hf_case_alloc(c, (size_t)a->batch * sizeof *slack, false);
@@ -159,10 +222,14 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
         make_limits(c, a, id);
     if (!c->failed)
         make_outputs(c, a, k);
+    const bool book = a->batch == 1 && hf_data_pick(id, BOOK, 2) == 1;
+    a->settle = a->settle && !book;
+    if (book && !c->failed)
+        make_book(rng, c, a);
     shape.k = k;
-    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s", (int)a->batch,
+    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s%s", (int)a->batch,
                  (int)a->rule.metric, (int)a->empty, a->count, s->limbs, weighted ? " weights" : "",
-                 a->settle ? " settle" : "");
+                 a->settle ? " settle" : "", book ? " book" : "");
     return true;
 }
 
@@ -204,6 +271,16 @@ static bool same_bytes(const char *what, const void *ref, const void *got, size_
     return false;
 }
 
+/* The out buffers of make_book(). */
+static bool same_book(const struct hf_lloyd_args *a, void *const *ref, void *const *got, char *why,
+                      size_t why_bytes) {
+    const size_t words = (size_t)a->sums->k * sizeof(uint64_t);
+    return same_bytes("booked labels", ref[0], got[0], (size_t)a->x.rows * 4, why, why_bytes) &&
+           same_bytes("booked words", ref[1], got[1], words, why, why_bytes) &&
+           same_bytes("booked counts", ref[2], got[2], words, why, why_bytes) &&
+           same_bytes("signatures", ref[3], got[3], 2 * sizeof(uint64_t), why, why_bytes);
+}
+
 static bool compare(const void *args, void *const *ref, void *const *got, char *why,
                     size_t why_bytes) {
     const struct hf_lloyd_args *a = args;
@@ -223,15 +300,16 @@ static bool compare(const void *args, void *const *ref, void *const *got, char *
         if (!same_history(&h, why, why_bytes))
             return false;
     }
-    const bool moved = state->stop == HF_STOP_NONE || state->stop == HF_STOP_TOL;
+    const bool moved = a->book || state->stop == HF_STOP_NONE || state->stop == HF_STOP_TOL;
+    const int last = s->weight ? 7 : 6;
     const size_t sums = (size_t)(a->batch * s->limbs * s->k) * sizeof(int64_t);
     return same_bytes("states", ref[2], got[2], (size_t)a->batch * sizeof *state, why, why_bytes) &&
            same_bytes("labels", ref[3], got[3], (size_t)a->x.rows * 4, why, why_bytes) &&
            same_bytes("sums", ref[4], got[4], sums * (size_t)s->d, why, why_bytes) &&
            same_bytes("counts", ref[5], got[5], (size_t)(a->batch * s->k) * 8, why, why_bytes) &&
            (!s->weight || same_bytes("weights", ref[6], got[6], sums, why, why_bytes)) &&
-           same_bytes("centroids", ref[s->weight ? 7 : 6], got[s->weight ? 7 : 6], centers, why,
-                      why_bytes) &&
+           same_bytes("centroids", ref[last], got[last], centers, why, why_bytes) &&
+           (!a->book || same_book(a, ref + last + 1, got + last + 1, why, why_bytes)) &&
            (a->batch > 1 || !moved ||
             same_bytes("previous centroids", ref[1], got[1], centers, why, why_bytes));
 }

@@ -6,11 +6,13 @@
 #include "core/array.h"
 #include "core/kernel.h"
 #include "device/host/isa.h"
+#include "ops/audit/audit.h"
 #include "ops/lloyd/lloyd.h"
 #include "ops/sums.h"
 #include <string.h>
 
-extern const struct hf_kernel_table hf_assign_kernels_scalar, hf_means_kernels_scalar;
+extern const struct hf_kernel_table hf_assign_kernels_scalar, hf_means_kernels_scalar,
+    hf_audit_kernels_scalar;
 
 struct ref {
     const struct hf_lloyd_args *a;
@@ -62,6 +64,53 @@ static hf_status means(const struct ref *ref, int64_t p, const struct hf_sums *s
     return hf_run_part(ref->call, hf_means_kernels_scalar.kernels, &args, NULL);
 }
 
+/* Labels and sums of an iteration against the book; what disagrees is told in the slot. */
+static hf_status audit(const struct ref *ref, const struct hf_sums *s, int64_t changed) {
+    const struct hf_lloyd_args *a = ref->a;
+    const struct hf_lloyd_book *b = a->book;
+    struct hf_audit_found found;
+    struct hf_finding finding = {.kernel = ref->call->kernel, .unit = -1, .column = -1, .row = -1};
+    struct hf_audit_args args = {.labels = a->labels,
+                                 .booked = b->labels,
+                                 .hash = b->hash,
+                                 .word = b->word,
+                                 .rows = b->count,
+                                 .c = hf_array_view(a->current, a->rule.type, s->k, s->d),
+                                 .metric = a->rule.metric,
+                                 .sums = s,
+                                 .factor = b->factor,
+                                 .n = a->x.rows,
+                                 .k = s->k,
+                                 .found = &found};
+    if (a->exact)
+        args.x = a->x;
+    HF_TRY(hf_run_part(ref->call, hf_audit_kernels_scalar.kernels, &args, ref->ws));
+    finding.row = found.outside >= 0 ? found.outside : found.farther;
+    finding.fault = found.outside >= 0         ? HF_FAULT_RANGE
+                    : found.farther >= 0       ? HF_FAULT_MOVES
+                    : found.sum >= 0           ? HF_FAULT_SUMS
+                    : found.count >= 0         ? HF_FAULT_COUNTS
+                    : found.changed != changed ? HF_FAULT_CHANGES
+                                               : HF_FAULT_NONE;
+    if (finding.fault != HF_FAULT_NONE)
+        hf_slot_tell(ref->call->slot, &finding);
+    return HF_OK;
+}
+
+/* The signatures of the centroids that come out. */
+static hf_status sign(const struct ref *ref) {
+    const struct hf_lloyd_args *a = ref->a;
+    const void *centers[2] = {a->current, a->previous};
+    for (int i = 0; a->book && i < 2; i++) {
+        struct hf_audit_found found;
+        const struct hf_audit_args args = {
+            .words = centers[i], .n_words = (int64_t)(ref->bytes / 4), .found = &found};
+        HF_TRY(hf_run_part(ref->call, hf_audit_kernels_scalar.kernels, &args, NULL));
+        a->book->sign[i] = found.sign;
+    }
+    return HF_OK;
+}
+
 /* Whether another iteration follows, or why not. */
 static int decide(const struct ref *ref, int64_t p, const struct hf_sums *s,
                   hf_kmeans_iteration *it) {
@@ -106,6 +155,8 @@ static hf_status iterate(const struct ref *ref, int64_t p) {
     struct hf_sums sums = hf_lloyd_sums(a, p);
     struct hf_assign_stats stats = {0};
     HF_TRY(assign(ref, p, &sums, &stats));
+    if (a->book)
+        HF_TRY(audit(ref, &sums, stats.changed));
     hf_kmeans_iteration it = {
         .changed = stats.changed, .rows_rechecked = stats.rechecked, .rows_float64 = stats.float64};
     HF_TRY(conclude(ref, p, &sums, &it));
@@ -128,7 +179,8 @@ static size_t lloyd_workspace(const struct hf_call *call) {
     const struct hf_assign_args args = assign_args(a, 0, &sums, &stats);
     const size_t centers = (size_t)(sums.k * sums.d) * hf_dtype_bytes(a->rule.type);
     const struct hf_call part = hf_call_part(call, &args);
-    return hf_align_up(hf_assign_kernels_scalar.kernels->workspace(&part)) + centers;
+    const size_t pair = a->book ? 2 * (size_t)sums.d * sizeof(double) : 0; /* of audit */
+    return hf_align_up(hf_assign_kernels_scalar.kernels->workspace(&part) + pair) + centers;
 }
 
 static hf_status lloyd_run(const struct hf_call *call) {
@@ -155,7 +207,7 @@ static hf_status lloyd_run(const struct hf_call *call) {
         if (state->settled || (tol && !a->settle && state->iterations < steps))
             HF_TRY(assign(&ref, b, &sums, &stats));
     }
-    return HF_OK;
+    return sign(&ref);
 }
 
 static double lloyd_estimate(const struct hf_call *call) {

@@ -5,6 +5,7 @@
 #include "core/kernel.h"
 #include "device/cuda/reduce.cuh"
 #include "device/cuda/stage.h"
+#include "ops/lloyd/cuda/book.h"
 #include "ops/lloyd/cuda/lloyd_cuda.h"
 #include "ops/lloyd/sm90/small.h"
 
@@ -49,6 +50,7 @@ struct run {
     struct hf_assign_guide *guide; /* with bounds */
     enum variant variant;          /* other than ANY: one launch is to make all iterations */
     void *small_memory;            /* of that */
+    struct hf_lloyd_checks checks; /* with args->book */
 };
 
 struct carve {
@@ -165,6 +167,9 @@ static size_t carve_run(struct run *run, void *base) {
         job->drift = (float *)take(&c, clusters * sizeof(float));
     }
     run->small_memory = run->variant != ANY ? take(&c, hf_lloyd_small_bytes(a->batch)) : NULL;
+    if (a->book != NULL)
+        (void)hf_lloyd_checks_carve(a, take(&c, hf_lloyd_checks_carve(a, NULL, &run->checks)),
+                                    &run->checks);
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
@@ -233,9 +238,12 @@ static void stage_all(struct run *run) {
     job->labels[0] =
         (int32_t *)hf_stage_inout(&run->stage, a->labels, (size_t)a->x.rows * sizeof(int32_t));
     job->centers[0] = hf_stage_inout(&run->stage, a->current, center_bytes(a));
-    job->centers[1] = hf_stage_out(&run->stage, a->previous, center_bytes(a));
+    job->centers[1] = a->book != NULL ? hf_stage_inout(&run->stage, a->previous, center_bytes(a))
+                                      : hf_stage_out(&run->stage, a->previous, center_bytes(a));
     job->moved = run->moved;
     job->slot = run->call->slot;
+    if (a->book != NULL)
+        hf_lloyd_checks_stage(&run->stage, run->call, &job->update, &run->checks);
 }
 
 static hf_status copy(struct run *run, void *dst, const void *src, size_t bytes) {
@@ -265,6 +273,8 @@ static hf_status begin(struct run *run) {
     HF_TRY(hf_update_scratch_clear(run->cuda, &job->update.scratch, a->batch * a->sums->k));
     if (run->factor != NULL)
         HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
+    if (a->book != NULL)
+        HF_TRY(hf_lloyd_checks_begin(run->cuda, a, job, &run->checks));
     if (run->bounds != NULL)
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
@@ -287,7 +297,11 @@ static hf_status queue_step(struct run *run, int number) {
     step.drift = job->drift;
     step.guide = run->guide;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
-    return hf_lloyd_conclude(run->cuda, job, side);
+    if (run->args->book == NULL)
+        return hf_lloyd_conclude(run->cuda, job, side);
+    HF_TRY(hf_lloyd_check_labels(run->cuda, job, &run->checks, side));
+    HF_TRY(hf_lloyd_conclude(run->cuda, job, side));
+    return hf_lloyd_check_step(run->cuda, job, &run->checks, side);
 }
 
 /* What the device has done so far. */
@@ -431,6 +445,8 @@ static hf_status put_back(struct run *run) {
     const struct hf_lloyd_job *job = &run->job;
     if (run->control.steps % 2 == 1)
         HF_TRY(copy(run, job->labels[0], job->labels[1], (size_t)a->x.rows * sizeof(int32_t)));
+    if (a->book != NULL)
+        return hf_lloyd_checks_end(&run->stage, a, job, run->control.moves, &run->checks);
     if (run->control.moves % 2 == 0)
         return HF_OK;
     HF_TRY(copy(run, run->spare, job->centers[0], center_bytes(a)));
@@ -517,7 +533,7 @@ static bool is_alone(const struct hf_call *call) { return call->comm->size(call-
 
 static bool any_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && !a->settle;
+    return is_alone(call) && shape_supported(a) && !a->settle && (a->book == NULL || a->batch == 1);
 }
 
 /* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
@@ -528,12 +544,14 @@ static bool may_settle(const struct hf_lloyd_args *a) {
 
 static bool small_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && may_settle(a) && hf_lloyd_small_supports(a);
+    return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
+           hf_lloyd_small_supports(a);
 }
 
 static bool narrow_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && may_settle(a) && hf_lloyd_narrow_supports(a);
+    return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
+           hf_lloyd_narrow_supports(a);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
