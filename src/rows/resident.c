@@ -80,6 +80,7 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
     if (r->owned == NULL)
         return hf_reader_open(ctx, *x, *source, &r->reader);
     r->array = hf_array_view(r->owned, dtype, rows, cols);
+    r->origin = *x;
     HF_TRY(*x != NULL ? hf_ctx_copy_rows(ctx, r->owned, *x)
                       : upload_source(ctx, *source, r->owned));
     *x = &r->array;
@@ -113,6 +114,11 @@ static hf_status compact(hf_context *ctx, const hf_array *from, char *to, const 
     return status;
 }
 
+hf_status hf_resident_refresh(hf_context *ctx, const struct hf_resident *r) {
+    return r->owned != NULL && r->origin != NULL ? hf_ctx_copy_rows(ctx, r->owned, r->origin)
+                                                 : HF_OK;
+}
+
 hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t *dropped,
                            int64_t count) {
     const int64_t rows = r->array.rows - count;
@@ -130,6 +136,7 @@ hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t
     }
     hf_ctx_release(ctx, r->owned);
     r->owned = rest;
+    r->origin = NULL;
     r->array = hf_array_view(rest, r->array.dtype, rows, r->array.cols);
     return HF_OK;
 }

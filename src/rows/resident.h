@@ -14,6 +14,7 @@ struct hf_reader;
 struct hf_resident {
     void *owned;
     hf_array array;
+    const hf_array *origin; /* the caller's, of which owned is a copy; NULL: nobody has it */
     struct hf_reader *reader;
 };
 
@@ -26,6 +27,9 @@ hf_status hf_resident_take(hf_context *ctx, const hf_array **x, const hf_source 
 /* Leave the rows dropped[0..count), ascending, out of r->array, on the device. */
 hf_status hf_resident_drop(hf_context *ctx, struct hf_resident *r, const int64_t *dropped,
                            int64_t count);
+
+/* Copy the rows to the device once more: what lies there may have changed. */
+hf_status hf_resident_refresh(hf_context *ctx, const struct hf_resident *r);
 
 void hf_resident_clear(hf_context *ctx, struct hf_resident *r);
 

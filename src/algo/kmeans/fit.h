@@ -85,20 +85,18 @@ struct hf_centers {
     struct hf_sums sums;
 };
 
-/* What the iterations are checked against, on the CPU: a second book of the labels and sums, and a
- * copy of the centroids that were found right last. */
+/* What the iterations are checked against: a second book of the labels and sums, and a copy of the
+ * centroids that were found right last. */
 struct hf_ledger {
     void *block;                    /* owns the rest; NULL: there is none */
+    void *device;                   /* on a GPU owns factor, hash, labels, word and count instead */
+    uint64_t lent[2];               /* signatures of current and previous, from op lloyd */
     uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
-    uint64_t rows;                  /* signature of the rows when they were first read, */
-    bool rows_signed;               /* if they were signed, */
-    uint64_t rows_now;              /* and what it is in this pass, so far */
+    uint64_t rows, rows_now;        /* signature of the rows when they were first read, and in this
+                                       pass so far */
     uint64_t *hash;                 /* [n] by op rowhash */
-    bool hashed;                    /* they are there, */
-    bool proven;                    /* and the sums have agreed with them: */
     uint64_t sign;                  /* their signature */
-    uint64_t best_sign;             /* of the best centroids, */
-    bool best_signed;               /* if there are such */
+    uint64_t best_sign;             /* of the best centroids */
     int32_t *labels;                /* [n] that the next two are of; -1: in no cluster */
     uint64_t *word;                 /* [k] sum of the hashes of a cluster's rows */
     int64_t *count;                 /* [k] of its rows */
@@ -106,13 +104,16 @@ struct hf_ledger {
     uint64_t signs[2];              /* their signatures, */
     struct hf_moved_row *relocated; /* [k] and of the rows moved in it */
     int64_t relocated_count;
-    uint64_t bounds_sign;  /* of the bounds of the rows, */
-    bool bounds_signed;    /* if there were such */
+    uint64_t bounds_sign;  /* of the bounds of the rows */
     uint64_t facts;        /* signature of what holds for all iterations: */
     double *columns;       /* [HF_COLUMN_ARRAYS, d] a copy of it */
     struct hf_frame frame; /* likewise, */
     double weight_mult;    /* and likewise */
-    bool kept;             /* there are copies */
+    bool hashed, proven;   /* hashes are there, and the sums have agreed with them */
+    bool rows_signed, best_signed, bounds_signed; /* there are such signatures */
+    bool kept;                                    /* there are copies of the centroids */
+    bool careful; /* a call of op lloyd is to make one iteration alone, */
+    bool twice;   /* or such calls are made twice, without the book */
 };
 
 /* Scratch of the passes over the rows, and what was decided about them. */

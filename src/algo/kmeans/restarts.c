@@ -147,8 +147,10 @@ static bool skipped_last(const struct hf_restart *run) {
 
 static hf_status finish(struct hf_fit *fit, struct hf_restart *run, bool verify, double *inertia) {
     const bool fresh = run->stop == HF_STOP_LABELS || run->settled;
-    const bool confirm = fit->ledger.block && fresh && skipped_last(run) &&
-                         hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH);
+    const bool confirm =
+        fit->ledger.block && fresh &&
+        ((skipped_last(run) && hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH)) ||
+         hf_finish_confirms(fit));
     struct finishing f = {.fit = fit, .verify = verify, .inertia = inertia};
     f.labels = confirm ? HF_LABELS_CONFIRM : fresh ? HF_LABELS_FRESH : HF_LABELS_OLD;
     const struct hf_protected work = {.run = run_finish,
@@ -178,7 +180,8 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
 }
 
 /* A check failed, and going back an iteration did not help: what is behind it may be older, such as
- * bounds that were wrong all along. Once more from the first centroids, without skipping rows. */
+ * bounds that were wrong all along, or rows that changed on a device. Once more from the first
+ * centroids, without skipping rows. */
 static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
                             const struct hf_restart *best) {
     hf_context *ctx = fit->problem.ctx;
@@ -189,6 +192,7 @@ static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
         return status;
     const int iterations = run->iteration;
     HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
+    HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
     run->iteration = run->history.count = 0;
     run->stop = HF_STOP_NONE;
     run->cancelled = false;

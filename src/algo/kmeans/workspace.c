@@ -157,7 +157,7 @@ void hf_fit_free(struct hf_fit *fit) {
     hf_free(fit->weights.directed);
     hf_free(fit->saves.log.entry);
     hf_free(fit->columns.block);
-    hf_ledger_close(&fit->ledger);
+    hf_ledger_close(fit->problem.ctx, &fit->ledger);
     hf_free(fit->memory.fixed);
     hf_free(fit->memory.block);
     hf_free(fit->labels.host);

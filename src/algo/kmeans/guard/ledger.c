@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
@@ -32,10 +33,12 @@ static void carve_ledger(const struct hf_fit *fit, hf_carve *carve, struct hf_le
     const size_t n = (size_t)fit->problem.n;
     const size_t k = (size_t)fit->problem.k;
     l->factor = hf_carve_take(carve, factors(&fit->centers.sums) * sizeof(uint64_t));
-    l->hash = hf_carve_take(carve, n * sizeof(uint64_t));
-    l->labels = hf_carve_take(carve, n * sizeof(int32_t));
-    l->word = hf_carve_take(carve, k * sizeof(uint64_t));
-    l->count = hf_carve_take(carve, k * sizeof(int64_t));
+    if (hf_ctx_is_host(fit->problem.ctx)) {
+        l->hash = hf_carve_take(carve, n * sizeof(uint64_t));
+        l->labels = hf_carve_take(carve, n * sizeof(int32_t));
+        l->word = hf_carve_take(carve, k * sizeof(uint64_t));
+        l->count = hf_carve_take(carve, k * sizeof(int64_t));
+    }
     l->current = hf_carve_take(carve, center_bytes(&fit->problem));
     l->previous = hf_carve_take(carve, center_bytes(&fit->problem));
     l->columns = hf_carve_take(carve, (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
@@ -46,7 +49,8 @@ uint64_t hf_ledger_bytes(const struct hf_fit *fit) {
     const hf_context *ctx = fit->problem.ctx;
     struct hf_ledger measured;
     hf_carve carve = {0};
-    if (!hf_ctx_is_host(ctx) || !(ctx->guard.checks & CHECKS) || ctx->comm.size(&ctx->comm) > 1)
+    if (!(hf_ctx_is_host(ctx) || hf_device_ledger_serves(ctx)) || !(ctx->guard.checks & CHECKS) ||
+        ctx->comm.size(&ctx->comm) > 1)
         return 0;
     carve_ledger(fit, &carve, &measured);
     return carve.used;
@@ -85,21 +89,30 @@ hf_status hf_ledger_open(struct hf_fit *fit) {
            (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
     l->frame = fit->frame;
     l->weight_mult = fit->centers.sums.weight_mult;
-    return HF_OK;
+    if (hf_ctx_is_host(fit->problem.ctx))
+        return HF_OK;
+    const hf_status status = hf_device_ledger_open(fit, l->factor);
+    if (!l->device)
+        hf_ledger_close(fit->problem.ctx, l);
+    return status;
 }
 
-void hf_ledger_close(struct hf_ledger *ledger) {
+void hf_ledger_close(hf_context *ctx, struct hf_ledger *ledger) {
+    hf_device_ledger_close(ctx, ledger);
     hf_free(ledger->block);
     ledger->block = NULL;
 }
 
-void hf_ledger_clear(struct hf_fit *fit) {
+hf_status hf_ledger_clear(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
     if (!l->block)
-        return;
+        return HF_OK;
+    if (l->device)
+        return hf_device_ledger_clear(fit);
     memset(l->labels, 0xff, (size_t)fit->problem.n * sizeof *l->labels);
     memset(l->word, 0, (size_t)fit->problem.k * sizeof *l->word);
     memset(l->count, 0, (size_t)fit->problem.k * sizeof *l->count);
+    return HF_OK;
 }
 
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
@@ -131,7 +144,12 @@ hf_status hf_ledger_hashed(struct hf_fit *fit) {
     const struct hf_fit_problem *problem = &fit->problem;
     if (!l->block || l->hashed)
         return HF_OK;
-    const uint64_t sign = hf_guard_sign(l->hash, (size_t)problem->n * sizeof *l->hash);
+    const size_t bytes = (size_t)problem->n * sizeof *l->hash;
+    uint64_t sign = 0;
+    if (l->device)
+        HF_TRY(hf_device_ledger_sign(fit, l->hash, bytes, &sign));
+    else
+        sign = hf_guard_sign(l->hash, bytes);
     const bool changed = l->rows_signed && l->rows_now != l->rows;
     l->hashed = !changed && (!l->proven || sign == l->sign);
     if (!l->hashed) {
@@ -315,6 +333,8 @@ hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
     struct booking b = {.fit = fit, .outside = -1};
     if (!fit->ledger.block)
         return HF_OK;
+    if (fit->ledger.device)
+        return hf_device_ledger_book(fit, changed, true);
     hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
     HF_TRY(check_booking(fit, &b, changed));
     return check_sizes(fit, fit->centers.sums.count);
@@ -323,6 +343,8 @@ hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
 hf_status hf_ledger_compare(struct hf_fit *fit) {
     if (!fit->ledger.block)
         return HF_OK;
+    if (fit->ledger.device)
+        return hf_device_ledger_compare(fit);
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     HF_TRY(check_sums(fit));
     fit->ledger.proven = true;
@@ -331,7 +353,7 @@ hf_status hf_ledger_compare(struct hf_fit *fit) {
 
 bool hf_ledger_owe(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
-    if (!l->block || !hf_guard_checks(fit->problem.ctx, HF_FAULT_SUMS))
+    if (!l->block || l->device || !hf_guard_checks(fit->problem.ctx, HF_FAULT_SUMS))
         return false;
     memset(l->word, 0, (size_t)fit->problem.k * sizeof *l->word);
     memset(l->count, 0, (size_t)fit->problem.k * sizeof *l->count);
@@ -344,6 +366,8 @@ hf_status hf_ledger_check_labels(struct hf_fit *fit) {
     if (!l->block || !hf_guard_checks(ctx, HF_FAULT_LABELS) ||
         !hf_guard_checks(ctx, HF_FAULT_SUMS)) /* without which the last ones are not booked */
         return HF_OK;
+    if (l->device)
+        return hf_device_ledger_check_labels(fit);
     hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
     if (memcmp(l->labels, fit->labels.host, (size_t)fit->problem.n * sizeof *l->labels) == 0)
         return HF_OK;
@@ -384,6 +408,10 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
     struct booking b = {.fit = fit, .outside = -1};
     if (!fit->ledger.block)
         return HF_OK;
+    if (fit->ledger.device) {
+        HF_TRY(hf_device_ledger_book(fit, -1, false));
+        return hf_device_ledger_compare(fit);
+    }
     for (int64_t i = 0; i < count; i++)
         book_row(&b, NULL, moves[i].row);
     HF_TRY(check_booking(fit, &b, -1));

@@ -7,15 +7,15 @@
 
 #include "algo/kmeans/fit.h"
 
-/* Bytes of a ledger; 0: none is wanted, because the call makes no such checks, the device is not
- * the CPU or there are other ranks. */
+/* Bytes of a ledger in memory of the host; 0: none is wanted, because the call makes no such
+ * checks, the device has no kernels for it or there are other ranks. */
 uint64_t hf_ledger_bytes(const struct hf_fit *fit);
-/* Take them. HF_E_NOMEM */
+/* Take them, and what it needs of a device's memory, without which there is none. HF_E_NOMEM */
 hf_status hf_ledger_open(struct hf_fit *fit);
-void hf_ledger_close(struct hf_ledger *ledger);
+void hf_ledger_close(hf_context *ctx, struct hf_ledger *ledger);
 
 /* All rows are in no cluster. */
-void hf_ledger_clear(struct hf_fit *fit);
+hf_status hf_ledger_clear(struct hf_fit *fit);
 /* While rows are at hand: their hashes, if they are not there yet. */
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first);
 /* All rows have been at hand. HF_E_CORRUPT: they are not those that were read first, or hashes that

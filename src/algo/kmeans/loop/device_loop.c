@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/device_loop.h"
+#include "algo/kmeans/guard/device_book.h"
+#include "algo/kmeans/guard/device_twice.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/device_memory.h"
@@ -10,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/kernel.h"
+#include "guard/guard.h"
 #include "ops/lloyd/lloyd.h"
 
 #define MANY 512 /* most iterations of a call */
@@ -33,11 +37,20 @@ static int progress(void *user, int iteration, const hf_kmeans_iteration *it) {
     return m->status != HF_OK || m->run->cancelled;
 }
 
+/* What op lloyd reads and writes beside the arrays of the fit. */
+struct device_call {
+    struct hf_lloyd_state state;
+    struct hf_lloyd_book book;
+};
+
 static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_restart *run,
-                                       struct hf_lloyd_state *state, hf_kmeans_iteration *history) {
+                                       struct device_call *call, hf_kmeans_iteration *history) {
     const hf_kmeans_opts *o = &fit->problem.opts;
+    struct hf_lloyd_state *state = &call->state;
     /* Centroids are on the host between two calls only. */
-    int64_t count = o->digest ? 1 : hf_min64(o->max_iter - run->iteration, MANY);
+    const bool alone = o->digest || fit->ledger.careful;
+    int64_t count = alone ? 1 : hf_min64(o->max_iter - run->iteration, MANY);
+    const bool book = !fit->ledger.twice && hf_device_ledger_lend(fit, &call->book);
     if (o->checkpoint)
         count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
     *state = (struct hf_lloyd_state){0};
@@ -66,35 +79,74 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
                                   .current = fit->centers.current,
                                   .previous = fit->centers.previous,
                                   .state = state,
-                                  .history = history};
+                                  .history = history,
+                                  .book = book ? &call->book : NULL};
 }
 
 bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run) {
-    struct hf_lloyd_state state;
+    struct device_call call;
     hf_kmeans_iteration history;
     if (!fit->data.rows.array || fit->data.rows.reader || fit->weights.uneven)
         return false;
     fit->work.settles = false;
-    struct hf_lloyd_args args = lloyd_args(fit, run, &state, &history);
+    fit->ledger.twice = fit->ledger.device != NULL;
+    struct hf_lloyd_args args = lloyd_args(fit, run, &call, &history);
+    args.progress = fit->problem.opts.progress ? progress : NULL;
+    if (fit->ledger.twice && !hf_device_twice_serves(fit, &args)) {
+        fit->ledger.twice = false;
+        args = lloyd_args(fit, run, &call, &history);
+    }
     const uint64_t workspace = hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args);
     if (workspace == UINT64_MAX || !hf_device_has_room(fit, workspace))
         return false;
     args.settle = true;
+    /* what a ledger goes back to are labels of the centroids before */
     fit->work.settles = !fit->problem.opts.progress && !fit->problem.opts.digest &&
+                        !fit->ledger.device &&
                         hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args) <= workspace;
     return true;
 }
 
 /* What the device left to the host: `it` has labels, sums and inertia, or is wrong. */
 static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration *it) {
+    struct hf_fit *fit = m->fit;
+    const void *used = fit->centers.current;
     if (event == HF_LLOYD_COUNTS)
-        HF_TRY(
-            hf_iteration_check_counts(&m->fit->problem, &m->fit->centers, m->run->iteration + 1));
-    HF_TRY(hf_labels_fetch(&m->fit->problem, &m->fit->labels, false));
-    HF_TRY(hf_iteration_conclude(m->fit, m->run, it, false));
-    HF_TRY(hf_iteration_record(&m->fit->problem, m->run, m->begin, it));
-    hf_digest_tell(m->fit, m->run);
-    return hf_iteration_report(&m->fit->problem, &m->fit->weights, m->run);
+        HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, m->run->iteration + 1));
+    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
+    HF_TRY(hf_ledger_compare(fit)); /* what is done next goes by the sums */
+    HF_TRY(hf_iteration_conclude(fit, m->run, it, false));
+    HF_TRY(hf_ledger_compare(fit));
+    HF_TRY(hf_ledger_check_used(fit, used));
+    HF_TRY(hf_iteration_record(&fit->problem, m->run, m->begin, it));
+    hf_ledger_keep_state(fit);
+    hf_digest_tell(fit, m->run);
+    return hf_iteration_report(&fit->problem, &fit->weights, m->run);
+}
+
+/* The iterations of a call with a book are right; keep their centroids. What they were told of
+ * stands, unless these do not come to the host as they were. */
+static hf_status take_book(struct device_run *m, const struct hf_lloyd_state *state, int before) {
+    if (state->iterations > 0)
+        m->fit->refill.relocated_count = 0;
+    const hf_status status = hf_device_ledger_returned(m->fit, state->iterations);
+    if (status != HF_OK)
+        m->run->iteration = m->run->history.count = before;
+    return status;
+}
+
+/* Did the device find a fault? */
+static hf_status verify(hf_context *ctx, const struct hf_lloyd_state *state, int iteration) {
+    ctx->guard.iteration = iteration;
+    hf_status status = hf_verify(ctx);
+    if (status == HF_OK && state->stop == HF_LLOYD_FAULT)
+        status = hf_ctx_fail(ctx, HF_E_CORRUPT,
+                             "the device found a fault in iteration %d and lost its description: "
+                             "the machine computes wrongly; run it again, and if that fails too, "
+                             "on another machine",
+                             iteration);
+    ctx->guard.counts.suspected += status == HF_E_CORRUPT;
+    return status;
 }
 
 /* While the device iterates the host gets the memory ready that the labels will come to: the system
@@ -113,9 +165,10 @@ static hf_status run_op(const struct hf_fit_problem *problem, struct hf_labels *
 
 hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serves) {
     hf_kmeans_iteration history[MANY] = {0};
-    struct hf_lloyd_state state;
+    struct device_call call;
+    const struct hf_lloyd_state *state = &call.state;
     struct device_run m = {.fit = fit, .run = run, .begin = hf_now_s()};
-    struct hf_lloyd_args args = lloyd_args(fit, run, &state, history);
+    struct hf_lloyd_args args = lloyd_args(fit, run, &call, history);
     const double begin = m.begin;
     HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &args.labels));
     const bool tells = fit->problem.opts.progress != NULL;
@@ -123,27 +176,32 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     args.progress_user = &m;
     const int before = run->iteration;
     hf_skip_reset(&fit->skip);
-    const hf_status status = run_op(&fit->problem, &fit->labels, &args);
+    HF_TRY(hf_device_ledger_hash(fit));
+    const hf_status status = fit->ledger.twice ? hf_device_twice(fit, &args)
+                                               : run_op(&fit->problem, &fit->labels, &args);
     *serves = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
     if (status != HF_OK)
         return *serves ? status : HF_OK;
     HF_TRY(m.status);
-    HF_TRY(hf_verify(fit->problem.ctx));
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_assign);
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);
     hf_labels_by_ops(&fit->labels);
-    HF_TRY(hf_labels_end_check(&fit->problem, &fit->labels));
-    run->settled = state.settled;
-    if (state.iterations > 0)
-        fit->refill.relocated_count = 0;
-    const double each = (hf_now_s() - begin) / (state.iterations > 0 ? state.iterations : 1);
-    for (int i = 0; !tells && i < state.iterations; i++)
+    run->settled = state->settled;
+    const hf_status labels = hf_labels_end_check(&fit->problem, &fit->labels);
+    if (args.book)
+        HF_TRY(take_book(&m, state, before));
+    const double each = (hf_now_s() - begin) / (state->iterations > 0 ? state->iterations : 1);
+    for (int i = 0; !tells && i < state->iterations; i++)
         HF_TRY(hf_iteration_record(&fit->problem, run, hf_now_s() - each, &history[i]));
-    if (state.iterations > 0)
+    if (state->iterations > 0)
         hf_digest_tell(fit, run);
-    if (state.stop >= HF_LLOYD_EMPTY)
-        return take_over(&m, state.stop, &history[state.iterations]);
-    if (state.stop != HF_STOP_CANCELLED)
-        run->stop = (hf_stop)state.stop;
+    HF_TRY(verify(fit->problem.ctx, state, run->iteration + 1));
+    HF_TRY(labels);
+    if (state->iterations > 0)
+        fit->refill.relocated_count = 0;
+    if (state->stop >= HF_LLOYD_EMPTY)
+        return take_over(&m, state->stop, &history[state->iterations]);
+    if (state->stop != HF_STOP_CANCELLED)
+        run->stop = (hf_stop)state->stop;
     return HF_OK;
 }

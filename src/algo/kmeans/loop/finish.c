@@ -25,7 +25,9 @@ struct finish {
     bool joint; /* the calls for a panel share what they bring to the device */
     int32_t *labels;
     struct hf_assign_bounds *bounds;
+    bool again; /* labels, once more: none may change */
     struct hf_assign_stats stats;
+    struct hf_assign_stats second_stats;
     hf_wide sum;
     hf_wide second; /* the same once more */
 };
@@ -65,6 +67,9 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
     args.old_labels = f->moves ? fit->work.panel_labels : NULL;
     HF_TRY(call(f, HF_OP_ASSIGN, &args));
     hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
+    args.stats = &f->second_stats;
+    if (f->again)
+        HF_TRY(call(f, HF_OP_ASSIGN, &args));
     if (!f->moves || fit->work.fused)
         return HF_OK;
     const struct hf_update_args moves = {.x = *panel,
@@ -114,12 +119,14 @@ static int64_t slice_rows(const struct hf_fit *fit, const hf_array *panel) {
     return cached > SLICE_CLUSTERS * fit->problem.k ? cached : SLICE_CLUSTERS * fit->problem.k;
 }
 
-/* Where the ledger looks on, the rows are added last: they must still be what the others read. */
+/* Where the ledger looks on, the rows are added last: they must still be what the others read. On a
+ * device their words are made once more, as late. */
 static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t first) {
     const struct hf_fit *fit = f->fit;
     const bool last = f->moves && !f->fresh;
     const int64_t most = slice_rows(fit, panel);
-    HF_TRY(hf_ledger_panel(f->fit, panel, first));
+    if (!fit->ledger.device)
+        HF_TRY(hf_ledger_panel(f->fit, panel, first));
     if (f->verify && !f->moves)
         HF_TRY(add_rows(f, panel, first, f->labels + first));
     if (!f->fresh)
@@ -131,7 +138,13 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
         if (f->verify && f->moves)
             HF_TRY(add_rows(f, &some, first + at, added + at));
     }
-    return HF_OK;
+    return fit->ledger.device ? hf_ledger_panel(f->fit, panel, first) : HF_OK;
+}
+
+bool hf_finish_confirms(const struct hf_fit *fit) {
+    const struct hf_guard_state *guard = &fit->problem.ctx->guard;
+    return fit->ledger.device && fit->problem.opts.precision == HF_EXACT &&
+           guard->scheme != HF_SCHEME_SAMPLED && hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH);
 }
 
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
@@ -201,16 +214,18 @@ static hf_status check_inertia(const struct finish *f) {
 /* Bounds had decided rows, and all rows were looked at once more. */
 static hf_status check_confirmed(const struct finish *f, enum hf_finish_labels labels) {
     hf_context *ctx = f->fit->problem.ctx;
-    if (labels != HF_LABELS_CONFIRM)
+    const int64_t changed =
+        labels == HF_LABELS_CONFIRM ? f->stats.changed : f->second_stats.changed;
+    if (labels != HF_LABELS_CONFIRM && !f->again)
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_FINISH, f->fit->problem.n);
-    if (f->stats.changed == 0)
+    if (changed == 0)
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_FINISH, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                       "%lld of the last labels are not the nearest, though bounds said so: the "
-                       "machine or a kernel computes wrongly",
-                       (long long)f->stats.changed);
+                       "%lld of the last labels are not the nearest, though bounds or an "
+                       "assignment said so: the machine or a kernel computes wrongly",
+                       (long long)changed);
 }
 
 static hf_status count_sizes(const struct finish *f) {
@@ -234,6 +249,25 @@ static hf_status check_moves(const struct finish *f) {
     return HF_OK;
 }
 
+/* On a device: the book has the sizes, too. */
+static hf_status check_book(const struct finish *f) {
+    struct hf_fit *fit = f->fit;
+    HF_TRY(hf_ledger_book(fit, f->stats.changed));
+    HF_TRY(hf_ledger_check_used(fit, fit->centers.current));
+    return hf_ctx_copy(fit->problem.ctx, fit->outcome.sizes, fit->ledger.count,
+                       (size_t)fit->problem.k * sizeof *fit->ledger.count);
+}
+
+/* The sums are those of the labels that come in: by the rows themselves, or by the book of a
+ * device, whose words the rows confirm later. */
+static hf_status verify_sums(struct hf_fit *fit) {
+    if (fit->ledger.device)
+        return hf_ledger_compare(fit);
+    memcpy(fit->outcome.sizes, fit->centers.sums.count, (size_t)fit->problem.k * sizeof(int64_t));
+    owe_sums(&fit->centers);
+    return HF_OK;
+}
+
 hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verify,
                     double *inertia) {
     const bool fresh = labels == HF_LABELS_FRESH;
@@ -241,17 +275,17 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     const bool guarded = fit->ledger.block != NULL;
     struct finish f = {.fit = fit,
                        .fresh = fresh,
-                       .verify = verify,
+                       .verify = verify && !fit->ledger.device,
+                       .again = labels == HF_LABELS_OLD && hf_finish_confirms(fit),
                        .twice = guarded && hf_guard_checks(ctx, HF_FAULT_INERTIA)};
     if (!fresh && !(guarded && hf_guard_checks(ctx, HF_FAULT_FINISH)))
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     if (f.bounds && !f.bounds->valid)
         f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
-    if (verify) {
-        memcpy(fit->outcome.sizes, fit->centers.sums.count,
-               (size_t)fit->problem.k * sizeof(int64_t));
-        owe_sums(&fit->centers);
-    }
+    if (verify)
+        HF_TRY(verify_sums(fit));
+    if (fit->ledger.device)
+        fit->ledger.hashed = false;
     f.moves = hf_ledger_owe(fit);
     HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &f.labels));
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, finish_panel, &f));
@@ -260,7 +294,7 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     if (!fresh)
         hf_labels_by_ops(&fit->labels);
     HF_TRY(hf_verify(fit->problem.ctx));
-    HF_TRY(f.moves ? check_moves(&f) : count_sizes(&f));
+    HF_TRY(f.moves ? check_moves(&f) : fit->ledger.device ? check_book(&f) : count_sizes(&f));
     HF_TRY(check_confirmed(&f, labels));
     HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);

@@ -9,8 +9,12 @@
 enum hf_finish_labels {
     HF_LABELS_OLD,    /* those of other centroids */
     HF_LABELS_FRESH,  /* those of fit->centers.current */
-    HF_LABELS_CONFIRM /* the same; as bounds decided some of them, all rows are looked at again */
+    HF_LABELS_CONFIRM /* the same; all rows are looked at again, as bounds decided some of them, or
+                         hf_finish_confirms() */
 };
+
+/* On a device nothing else looks at the scores of rows that stay: are last labels found twice? */
+bool hf_finish_confirms(const struct hf_fit *fit);
 
 /* Labels, unless they are fresh, sizes and exact inertia of fit->centers.current; verify: also
  * check that the sums are those of the labels that came in. HF_E_CORRUPT */

@@ -93,20 +93,24 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
 hf_status hf_lloyd_clear(struct hf_fit *fit) {
     hf_sums_clear(&fit->centers.sums);
     hf_skip_reset(&fit->skip);
-    hf_ledger_clear(fit);
+    HF_TRY(hf_ledger_clear(fit));
     return hf_labels_clear(&fit->problem, &fit->labels);
 }
 
 hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     void *now = fit->centers.current;
     struct hf_assign_stats stats;
+    struct hf_mirror mirror = {0};
     HF_TRY(hf_lloyd_clear(fit));
     fit->centers.current = fit->centers.previous;
-    const hf_status status = assign_all(fit, NULL, &stats);
+    const hf_status status = assign_all(fit, fit->labels.device ? &mirror : NULL, &stats);
     fit->centers.current = now;
+    hf_mirror_clear(&fit->problem, &mirror);
     HF_TRY(status);
     HF_TRY(hf_ledger_book(fit, -1));
     HF_TRY(hf_ledger_compare(fit));
+    if (fit->refill.relocated_count > 0)
+        HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
@@ -196,6 +200,33 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
     return hf_iteration_report(&fit->problem, &fit->weights, run);
 }
 
+/* Many iterations in calls of op lloyd; *serves: they go on there. */
+struct device_work {
+    struct hf_fit *fit;
+    struct hf_restart *run;
+    bool *serves;
+    bool again; /* what failed is made again: alone, so that the next fault is another one */
+};
+
+static hf_status run_device(void *user) {
+    struct device_work *w = user;
+    w->fit->ledger.careful = w->again;
+    w->again = true;
+    const hf_status status = hf_device_loop(w->fit, w->run, w->serves);
+    w->fit->ledger.careful = false;
+    return status;
+}
+
+static hf_status iterate_on_device(struct hf_fit *fit, struct hf_restart *run, bool *serves) {
+    struct device_work w = {.fit = fit, .run = run, .serves = serves};
+    const struct hf_protected work = {.run = run_device,
+                                      .user = &w,
+                                      .stop = run->stop,
+                                      .clear = hf_lloyd_clear,
+                                      .rebuild = hf_lloyd_rebuild};
+    return hf_protect(fit, run, &work);
+}
+
 /* A file must not vouch for centroids that changed in memory. */
 static hf_status save(struct hf_fit *fit, const struct hf_restart *run,
                       const struct hf_restart *best) {
@@ -222,7 +253,7 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
             break;
         }
         if (serves)
-            HF_TRY(hf_device_loop(fit, run, &serves));
+            HF_TRY(iterate_on_device(fit, run, &serves));
         else
             HF_TRY(iterate_once(fit, run, mirror));
         if (run->stop == HF_STOP_NONE && run->cancelled)
