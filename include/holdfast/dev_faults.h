@@ -64,6 +64,7 @@ typedef struct hf_dev_campaign_size {
 typedef struct hf_dev_campaign {
     const hf_array *x;         /* in host memory */
     const hf_kmeans_opts *fit; /* its guard is what is measured */
+    const char *device;        /* of the fits: "cuda", ...; NULL: "cpu" */
     int threads;               /* of a fit; 1: faults strike the same visit each time */
     uint64_t seed;
     int64_t faults;        /* numbered from 0: each depends on the seed and its number alone */

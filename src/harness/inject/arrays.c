@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The arrays of the ops that faults in memory can strike, by name. */
 #include "base/dtype.h"
+#include "harness/inject/device_door.h"
 #include "harness/inject/fault.h"
 #include "ops/assign/assign.h"
+#include "ops/audit/audit.h"
 #include "ops/inertia/inertia.h"
+#include "ops/lloyd/lloyd.h"
 #include "ops/means/means.h"
 #include "ops/moments/moments.h"
 #include "ops/range/range.h"
+#include "ops/rowhash/rowhash.h"
 #include "ops/seed/seed.h"
 #include "ops/update/update.h"
 
@@ -123,6 +127,42 @@ static void seed_arrays(const void *args, struct hf_place_array *out) {
     out[4] = OF(a->gain, a->commit ? 0 : a->candidates.rows);
 }
 
+/* On a GPU, in memory of its own between two iterations. */
+static void lloyd_arrays(const void *args, struct hf_place_array *out) {
+    const struct hf_lloyd_args *a = args;
+    const struct hf_lloyd_book *b = a->book;
+    const int64_t n = a->x.rows, values = a->batch * a->sums->k * a->sums->d;
+    out[0] = of_array(&a->x);
+    out[1] = OF(a->labels, n);
+    of_sums(a->sums, out + 2);
+    out[5] = of_centers(a->current, a->rule.type, values);
+    out[6] = of_centers(a->previous, a->rule.type, values);
+    out[7] = hf_device_workspace_place();
+    if (!b)
+        return;
+    out[8] = OF(b->hash, n);
+    out[9] = OF(b->factor, a->sums->limbs * (a->sums->d + 1));
+    out[10] = OF(b->labels, n);
+    out[11] = OF(b->word, a->sums->k);
+    out[12] = OF(b->count, a->sums->k);
+}
+
+static void rowhash_arrays(const void *args, struct hf_place_array *out) {
+    const struct hf_rowhash_args *a = args;
+    out[0] = of_array(&a->x);
+    out[1] = OF(a->hash, a->x.rows);
+    out[2] = OF(a->factor, a->sums->limbs * (a->x.cols + 1));
+}
+
+static void audit_arrays(const void *args, struct hf_place_array *out) {
+    const struct hf_audit_args *a = args;
+    out[0] = OF(a->labels, a->n);
+    out[1] = OF(a->booked, a->n);
+    out[2] = OF(a->hash, a->n);
+    out[3] = OF(a->word, a->k);
+    out[4] = OF(a->rows, a->k);
+}
+
 static const struct hf_op_places places[HF_OP_COUNT] = {
     [HF_OP_ASSIGN] = {{"rows", "centroids", "labels", "old_labels", "sums", "counts",
                        "cluster_weights", "weights", "shift", "counters", "packed", "upper",
@@ -139,6 +179,13 @@ static const struct hf_op_places places[HF_OP_COUNT] = {
     [HF_OP_RANGE] = {{"rows", "min", "max", "bad"}, range_arrays},
     [HF_OP_MOMENTS] = {{"rows", "sums", "squares"}, moments_arrays},
     [HF_OP_SEED] = {{"rows", "candidates", "nearest", "labels", "gain"}, seed_arrays},
+    [HF_OP_LLOYD] = {{"rows", "labels", "sums", "counts", "cluster_weights", "current", "previous",
+                      "workspace", "hash", "factor", "booked_labels", "booked_words",
+                      "booked_counts"},
+                     lloyd_arrays},
+    [HF_OP_ROWHASH] = {{"rows", "hash", "factor"}, rowhash_arrays},
+    [HF_OP_AUDIT] = {{"labels", "booked_labels", "hash", "booked_words", "booked_counts"},
+                     audit_arrays},
 };
 
 const struct hf_op_places *hf_op_places_at(int op) { return &places[op]; }

@@ -3,6 +3,7 @@
  * after, registers in the kernel that was compiled for it. */
 #include "base/mem.h"
 #include "device/host/isa.h"
+#include "harness/inject/device_door.h"
 #include "harness/inject/fault.h"
 #include <string.h>
 
@@ -50,6 +51,8 @@ const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op
 
 /* A fault in an array that is at work now. */
 struct in_array {
+    const struct hf_kernel *kernel;
+    const struct hf_call *call;
     struct hf_place_array array;
     const hf_array *rows; /* of the call, if it has rows */
     int64_t word;
@@ -90,29 +93,47 @@ static int64_t row_of_word(const struct in_array *f) {
     return (int64_t)(f->array.bytes / (size_t)f->array.word) == x->rows ? f->word : -1;
 }
 
+static void copy(const struct in_array *f, void *dst, const void *src, size_t bytes) {
+    hf_device_copy(f->call, f->kernel, dst, src, bytes);
+}
+
 static void strike_word(const struct in_array *f, const void *before) {
+    char *at = (char *)f->array.data + f->word * f->array.word;
+    uint64_t element = 0;
     if (!hf_inject_hits())
         return;
     hf_injector.row = row_of_word(f);
-    hf_inject_alter((char *)f->array.data + f->word * f->array.word, before, f->array.word,
-                    f->array.floats);
+    copy(f, &element, at, (size_t)f->array.word);
+    hf_inject_alter(&element, before, f->array.word, f->array.floats);
+    copy(f, at, &element, (size_t)f->array.word);
 }
 
-static void array_before(struct in_array *f, const void *args) {
+static void array_before(struct in_array *f) {
     const struct hf_fault_site *site = &hf_injector.site;
-    find_array(f, args);
+    find_array(f, f->call->args);
     if (!f->array.data)
         return;
     if (site->act == HF_ACT_STALE) {
         f->saved = hf_alloc(f->array.bytes);
         if (f->saved)
-            memcpy(f->saved, f->array.data, f->array.bytes);
+            copy(f, f->saved, f->array.data, f->array.bytes);
     } else if (site->act == HF_ACT_SKIP) {
-        memcpy(&f->element, (const char *)f->array.data + f->word * f->array.word,
-               (size_t)f->array.word);
+        copy(f, &f->element, (const char *)f->array.data + f->word * f->array.word,
+             (size_t)f->array.word);
     } else if (!site->after) {
         strike_word(f, NULL);
     }
+}
+
+/* All of it as it was before the call. */
+static void put_stale(const struct in_array *f) {
+    void *now = hf_alloc(f->array.bytes);
+    if (now)
+        copy(f, now, f->array.data, f->array.bytes);
+    if (now && memcmp(now, f->saved, f->array.bytes) != 0)
+        atomic_fetch_add(&hf_injector.altered, 1);
+    copy(f, f->array.data, f->saved, f->array.bytes);
+    hf_free(now);
 }
 
 static void array_after(const struct in_array *f) {
@@ -124,9 +145,7 @@ static void array_after(const struct in_array *f) {
     } else if (site->act != HF_ACT_STALE && site->after) {
         strike_word(f, NULL);
     } else if (f->saved && hf_inject_hits()) {
-        if (memcmp(f->array.data, f->saved, f->array.bytes) != 0)
-            atomic_fetch_add(&hf_injector.altered, 1);
-        memcpy(f->array.data, f->saved, f->array.bytes);
+        put_stale(f);
     }
     hf_free(f->saved);
 }
@@ -155,12 +174,12 @@ static hf_status run_struck(const struct hf_kernel *kernel, const struct hf_call
 static hf_status run_planted(const struct hf_kernel *kernel, const struct hf_kernel *twin,
                              const struct hf_call *call, int op) {
     const struct hf_fault_site *site = &hf_injector.site;
-    struct in_array f;
+    struct in_array f = {.kernel = kernel, .call = call};
     if (site->kind == HF_PLACE_CALL)
         return run_call(kernel, call);
     if (site->kind == HF_PLACE_REGISTER)
         return run_struck(twin, call, op, UINT32_C(1) << site->place);
-    array_before(&f, call->args);
+    array_before(&f);
     const hf_status status = kernel->run(call);
     array_after(&f);
     return status;
@@ -184,6 +203,57 @@ static void count_arrays(int op, const void *args) {
     }
 }
 
+/* ---- op lloyd on a GPU: each of its iterations is a call */
+
+struct in_lloyd {
+    const struct hf_kernel *kernel;
+    const struct hf_call *call;
+};
+
+static void strike_arrays(const struct in_lloyd *l, const void *args) {
+    struct hf_call call = hf_call_part(l->call, args);
+    struct in_array f = {.kernel = l->kernel, .call = &call};
+    find_array(&f, args);
+    if (f.array.data)
+        strike_word(&f, NULL);
+}
+
+/* Between two iterations a fault of the one and of the next are the same: `number` is the next. */
+static void between(void *user, const void *args, bool first) {
+    const struct in_lloyd *l = user;
+    struct hf_injector *in = &hf_injector;
+    const int64_t number = atomic_fetch_add(&in->calls[HF_OP_LLOYD], 1) + 1;
+    const bool word = in->site.kind == HF_PLACE_ARRAY && in->site.act != HF_ACT_STALE &&
+                      in->site.act != HF_ACT_SKIP;
+    const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
+    switch (mode) {
+    case HF_INJECT_STREAM:
+        if (!in->stream.plant(HF_OP_LLOYD, number))
+            break;
+        if (in->site.kind == HF_PLACE_ARRAY)
+            strike_arrays(l, args);
+        in->stream.done();
+        break;
+    case HF_INJECT_COUNTING:
+        in->counted->calls[HF_OP_LLOYD] = number;
+        count_arrays(HF_OP_LLOYD, args);
+        break;
+    default:
+        if (in->site.op == HF_OP_LLOYD && word &&
+            matches(l->kernel, HF_OP_LLOYD, number - (in->site.after && !first)))
+            strike_arrays(l, args);
+    }
+}
+
+static hf_status run_lloyd(const struct hf_kernel *kernel, const struct hf_call *call) {
+    struct in_lloyd l = {kernel, call};
+    const struct hf_injector *in = &hf_injector;
+    if (in->mode == HF_INJECT_PLANTED && in->site.op == HF_OP_LLOYD &&
+        in->site.kind == HF_PLACE_CALL && matches(kernel, HF_OP_LLOYD, in->calls[HF_OP_LLOYD] + 1))
+        return run_call(kernel, call);
+    return hf_device_run_lloyd(kernel, call, between, &l);
+}
+
 hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *call) {
     struct hf_injector *in = &hf_injector;
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
@@ -192,7 +262,11 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
         return kernel->run(call);
     const struct hf_kernel *twin = hf_struck_kernel(kernel, &op);
     if (op < 0)
+        op = hf_device_kernel_op(kernel);
+    if (op < 0 || !hf_op_places_at(op)->arrays)
         return kernel->run(call);
+    if (op == HF_OP_LLOYD)
+        return run_lloyd(kernel, call);
     const int64_t number = atomic_fetch_add(&in->calls[op], 1) + 1;
     if (mode == HF_INJECT_STREAM) {
         if (!in->stream.plant(op, number))
@@ -207,5 +281,7 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
     in->call = number < HF_COUNTED_CALLS ? number : HF_COUNTED_CALLS;
     in->counted->calls[op] = number;
     count_arrays(op, call->args);
+    if (kernel->device != HF_DEV_HOST)
+        return kernel->run(call);
     return run_struck(twin, call, op, UINT32_MAX);
 }

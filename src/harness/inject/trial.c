@@ -199,10 +199,12 @@ static hf_status clean_fit(struct hf_trial *trial, hf_guard guard, char *why, si
 hf_status hf_trial_open(struct hf_trial *trial, const hf_dev_campaign *campaign, char *why,
                         size_t why_bytes) {
     *trial = (struct hf_trial){.campaign = campaign};
-    const hf_context_opts opts = {.device = "cpu", .threads = campaign->threads};
+    const char *device = campaign->device ? campaign->device : "cpu";
+    const hf_context_opts opts = {.device = device, .threads = campaign->threads};
     hf_status status = hf_context_create(&trial->ctx, &opts);
     if (status != HF_OK) {
-        (void)snprintf(why, why_bytes, "no context on the CPU: %s", hf_status_text(status));
+        (void)snprintf(why, why_bytes, "no context on device '%s': %s", device,
+                       hf_status_text(status));
         return status;
     }
     status = clean_fit(trial, HF_GUARD_OFF, why, why_bytes);

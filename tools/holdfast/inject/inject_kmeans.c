@@ -265,7 +265,8 @@ static int repeat_fits(struct job *job, hf_context *ctx, hf_guard_counts *counts
 
 static int run_repeat(struct job *job) {
     const struct inject_options *o = &job->options;
-    const hf_context_opts opts = {.device = "cpu", .threads = o->campaign.threads};
+    const hf_context_opts opts = {.device = o->campaign.device ? o->campaign.device : "cpu",
+                                  .threads = o->campaign.threads};
     hf_context *ctx = NULL;
     hf_guard_counts c = {0};
     int64_t fits = 0;

@@ -15,6 +15,7 @@ enum option_key {
     KEY_METRIC,
     KEY_SKIPPING,
     KEY_KERNEL,
+    KEY_DEVICE,
     KEY_FAULTS,
     KEY_GUARD,
     KEY_WHERE,
@@ -50,6 +51,8 @@ static const struct argp_option table[] = {
     {"skipping", KEY_SKIPPING, "NAME", 0, "Bounds that skip work: auto (default), off or on", 1},
     {"kernel", KEY_KERNEL, "NAME", 0, "Kernel of the fit, in place of the planned one of its op",
      1},
+    {"device", KEY_DEVICE, "NAME", 0,
+     "cpu (default), cuda or cuda:N, where words of memory are struck alone", 1},
     {"threads", 't', "T", 0,
      "Threads of a fit (default 1, with which a line strikes the same value each time)", 1},
     {"guard", KEY_GUARD, "SCHEME", 0,
@@ -146,6 +149,9 @@ static int parse_fit(struct inject_options *o, int key, const char *arg, struct 
         return 1;
     case KEY_KERNEL:
         set_kernel(o, state, arg);
+        return 1;
+    case KEY_DEVICE:
+        o->campaign.device = arg;
         return 1;
     case 't':
         o->campaign.threads = (int)tool_int(state, "--threads", arg, 1, 4096);
@@ -275,11 +281,13 @@ const char *inject_options_text(const struct inject_options *o) {
         snprintf(rows, sizeof rows, "synthetic=%s rows=%lld columns=%lld dtype=%s", o->synthetic,
                  (long long)o->rows, (long long)o->columns, hf_dtype_name(o->dtype));
     snprintf(text, sizeof text,
-             "%s clusters=%lld init=%s max-iter=%d metric=%s skipping=%s threads=%d guard=%s "
+             "%s%s%s clusters=%lld init=%s max-iter=%d metric=%s skipping=%s threads=%d guard=%s "
              "seed=%llu where=%s models=%s kernel=%s",
-             rows, (long long)f->k, inits[f->init], f->max_iter, metrics[f->metric],
-             skippings[f->skipping], o->campaign.threads, hf_guard_name(f->guard),
-             (unsigned long long)o->campaign.seed, o->campaign.places ? o->campaign.places : "*",
+             rows, o->campaign.device ? " device=" : "",
+             o->campaign.device ? o->campaign.device : "", (long long)f->k, inits[f->init],
+             f->max_iter, metrics[f->metric], skippings[f->skipping], o->campaign.threads,
+             hf_guard_name(f->guard), (unsigned long long)o->campaign.seed,
+             o->campaign.places ? o->campaign.places : "*",
              o->campaign.models ? o->campaign.models : "*", o->kernel ? o->kernel : "planned");
     return text;
 }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protection on a GPU: words of a fit's memory flip between iterations that the device makes by
+ * itself, or between calls; the result is bit for bit that of the fit without a fault, or with
+ * detect the fit ends. Skipped, with the reason, where there is no GPU. */
+#include "core/context.h"
+#include "kmeans_device.h"
+#include <holdfast/dev_faults.h>
+
+static hf_context *gpu;
+
+/* A fit that is struck. */
+struct strike {
+    const char *line;
+    int told;
+};
+
+static void take_note(void *user, const hf_fault_note *note) {
+    struct strike *s = user;
+    s->told++;
+    assert_non_null(note->check);
+    assert_non_null(note->text);
+}
+
+static hf_status fit_struck(const hf_array *x, hf_kmeans_opts opts, struct strike *s,
+                            hf_kmeans_result *r) {
+    char why[300] = "";
+    hf_dev_fault_proof proof;
+    opts.on_fault = take_note;
+    opts.on_fault_user = s;
+    s->told = 0;
+    if (hf_dev_fault_plant(s->line, why, sizeof why) != HF_OK)
+        fail_msg("%s: %s", s->line, why);
+    const hf_status status = hf_kmeans_fit(gpu, x, &opts, r);
+    hf_dev_fault_remove(&proof);
+    if (proof.altered == 0)
+        fail_msg("%s: struck %d, altered nothing", s->line, (int)proof.struck);
+    return status;
+}
+
+/* Faults that have consequences. Labels and centroids have two places each, one of which is in use
+ * in odd iterations. */
+static const char *const lines[] = {
+    "op=lloyd where=labels iteration=3 word=100 mask=0x1 do=flip",
+    "op=lloyd where=labels iteration=5 word=7 mask=0x40000000 do=flip",
+    "op=lloyd where=sums iteration=3 word=5 mask=0x1 do=flip",
+    "op=lloyd where=sums iteration=5 word=333 mask=0x4000000000000 do=flip",
+    "op=lloyd where=counts iteration=3 word=2 mask=0x2 do=flip",
+    "op=lloyd where=counts iteration=6 word=9 mask=0x8000000000000000 do=flip",
+    "op=lloyd where=current iteration=1 word=17 mask=0x400000 do=flip",
+    "op=lloyd where=current iteration=3 word=30 mask=0x40000000 do=flip",
+    "op=lloyd where=previous iteration=2 word=30 mask=0x40000000 do=flip",
+    "op=lloyd where=previous iteration=4 word=31 do=nan",
+};
+
+static const char *const ledgers[] = {
+    "op=lloyd where=hash iteration=1 word=50 mask=0x10 do=flip",
+    "op=lloyd where=booked_labels iteration=3 word=50 mask=0x1 do=flip",
+    "op=lloyd where=booked_labels iteration=3 word=60 mask=0x40000000 do=flip",
+    "op=lloyd where=booked_words iteration=4 word=3 mask=0x10 do=flip",
+    "op=lloyd where=booked_counts iteration=4 word=3 mask=0x10 do=flip",
+};
+
+/* After the iterations, of which there are MOST_FEW. */
+#define MOST_FEW 4
+static const char *const last_lines[] = {
+    "op=assign where=call iteration=1 do=skip",
+    "op=assign where=labels iteration=1 word=300 mask=0x2 when=after do=flip",
+    "op=inertia where=call iteration=1 do=skip",
+};
+
+static struct problem make_rows(hf_dtype dtype, double **values) {
+    *values = blobs(11, 6000, 24, 40, 6);
+    return problem_from(*values, 6000, 24, dtype, 0);
+}
+
+/* So many clusters that iterations are compared with a book; of fewer all are made twice. */
+static const hf_kmeans_opts options = {
+    .k = 140, .init = HF_INIT_RANDOM, .seed = 5, .max_iter = 20, .guard = HF_GUARD_CORRECT};
+
+static void corrects(const hf_array *x, const hf_kmeans_opts *o, const char *line, bool told) {
+    hf_kmeans_opts off = *o;
+    hf_kmeans_result clean = {0};
+    hf_kmeans_result r = {0};
+    struct strike s = {.line = line};
+    off.guard = HF_GUARD_OFF;
+    FIT_OK(gpu, hf_kmeans_fit(gpu, x, &off, &clean));
+    const hf_status status = fit_struck(x, *o, &s, &r);
+    if (status != HF_OK)
+        fail_msg("%s: %s", line, hf_last_error(gpu));
+    expect_same(&clean, &r, line);
+    if (told && (s.told == 0 || r.faults.repaired == 0))
+        fail_msg("%s: nobody told of it (%d times), %d repaired", line, s.told,
+                 (int)r.faults.repaired);
+    hf_kmeans_result_clear(&clean);
+    hf_kmeans_result_clear(&r);
+}
+
+static void faults_are_corrected(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F16, HF_F64};
+    for (int t = 0; t < 3; t++) {
+        double *values = NULL;
+        struct problem p = make_rows(types[t], &values);
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+            corrects(&p.x, &options, lines[i], true);
+        for (size_t i = 0; i < sizeof ledgers / sizeof *ledgers; i++)
+            corrects(&p.x, &options, ledgers[i], true);
+        hf_kmeans_opts few = options;
+        few.k = 40;
+        for (size_t i = 0; t < 2 && i < sizeof lines / sizeof *lines; i++)
+            corrects(&p.x, &few, lines[i], true);
+        few.max_iter = MOST_FEW;
+        for (size_t i = 0; i < sizeof last_lines / sizeof *last_lines; i++)
+            corrects(&p.x, &few, last_lines[i], true);
+        problem_free(&p);
+        free(values);
+    }
+}
+
+static void faults_are_detected(void **state) {
+    (void)state;
+    double *values = NULL;
+    struct problem p = make_rows(HF_F32, &values);
+    hf_kmeans_opts o = options;
+    o.guard = HF_GUARD_DETECT;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        hf_kmeans_result r = {0};
+        struct strike s = {.line = lines[i]};
+        const hf_status status = fit_struck(&p.x, o, &s, &r);
+        if (status != HF_E_CORRUPT)
+            fail_msg("%s: %s", lines[i], hf_status_text(status));
+        assert_int_equal(s.told, 1);
+    }
+    problem_free(&p);
+    free(values);
+}
+
+/* The caller still has the rows as they were. */
+static void changed_rows_come_again(void **state) {
+    (void)state;
+    static const char *const changes[] = {
+        "op=lloyd where=rows iteration=3 word=77 mask=0x400000 do=flip",
+        "op=assign where=rows iteration=1 word=78 mask=0x400000 when=after do=flip",
+        "op=inertia where=rows iteration=1 word=79 mask=0x400000 do=flip"};
+    double *values = NULL;
+    struct problem p = make_rows(HF_F32, &values);
+    hf_kmeans_opts o = options;
+    o.max_iter = MOST_FEW;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        corrects(&p.x, &o, changes[i], true);
+    problem_free(&p);
+    free(values);
+}
+
+static void no_false_alarms(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
+    for (int t = 0; t < 5; t++)
+        for (int metric = HF_EUCLIDEAN; metric <= HF_DOT; metric++) {
+            double *values = NULL;
+            struct problem p = make_rows(types[t], &values);
+            hf_kmeans_opts o = options;
+            hf_kmeans_result a = {0};
+            hf_kmeans_result b = {0};
+            char what[60];
+            o.metric = (hf_metric)metric;
+            o.k = t % 2 ? 140 : 40;
+            FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &a));
+            o.guard = HF_GUARD_OFF;
+            FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &b));
+            snprintf(what, sizeof what, "guarded, %s metric %d", hf_dtype_name(types[t]), metric);
+            expect_same(&b, &a, what);
+            assert_int_equal(a.faults.suspected, 0);
+            assert_true(a.faults.checked > 0);
+            hf_kmeans_result_clear(&a);
+            hf_kmeans_result_clear(&b);
+            problem_free(&p);
+            free(values);
+        }
+}
+
+int main(void) {
+    const hf_context_opts o = {.device = "cuda"};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_false_alarms), cmocka_unit_test(faults_are_corrected),
+        cmocka_unit_test(faults_are_detected), cmocka_unit_test(changed_rows_come_again)};
+    if (hf_context_create(&gpu, &o) != HF_OK) {
+        printf("skipped: no GPU here\n");
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    hf_context_destroy(gpu);
+    return failed;
+}
