@@ -75,32 +75,34 @@ def step(ours, x, c, steps):
         return ours.fit(x, c, iterations, -1, "off", empty=KEEP, **off)
     seconds = (run(many)["seconds"]["iterate"] - run(few)["seconds"]["iterate"]) / steps
     r = run(many)
-    return seconds, (r["labels"].tobytes(), r["centroids"].tobytes(), r["inertia"])
+    bits = r["labels"].tobytes(), r["centroids"].tobytes(), r["inertia"]
+    return seconds, bits, r["kernels"][0]
 
 
 def call(ours, x, c, rounds):
     import torch
     labels = torch.empty(len(x), dtype=torch.int32, device=x.device)
     torch.cuda.synchronize()
-    seconds = ours.time_assign(x, c, labels, rounds, True, 1)[0]
-    return statistics.median(seconds), (labels.cpu().numpy().tobytes(),)
+    seconds, kernel, _ = ours.time_assign(x, c, labels, rounds, True, 1)
+    return statistics.median(seconds), (labels.cpu().numpy().tobytes(),), kernel
 
 
 def compare(what, both, shape, measure, args):
     x, c = data(args.device, *shape)
-    times, bits = ([], []), [None, None]
+    times, bits, kernels = ([], []), [None, None], [None, None]
     for turn in range(args.repeats + 1):  # the first warms up
         for i in (0, 1) if turn % 2 else (1, 0):
-            seconds, bits[i] = measure(both[i], x, c)
+            seconds, bits[i], kernels[i] = measure(both[i], x, c)
             if turn:
                 times[i].append(seconds)
     before, after = (statistics.median(t) for t in times)
     row = dict(what=what, n=shape[0], k=shape[1], d=shape[2], dtype=shape[3], before=before, after=after,
                ratio=after / before, spread=[min(times[1]) / before, max(times[1]) / before],
-               same=bits[0] == bits[1])
+               same=bits[0] == bits[1], kernels=kernels)
     print(f"{what:8} {shape[0]:8} x {shape[2]:4} k {shape[1]:5} {shape[3]}: {before * 1e3:8.4f} -> "
           f"{after * 1e3:8.4f} ms, {row['ratio']:.3f}{'' if row['ratio'] <= MOST else ' SLOWER'}"
-          f"{'' if row['same'] else ' OTHER BITS'}", flush=True)
+          f"{'' if row['same'] else ' OTHER BITS'}"
+          f"{'' if kernels[0] == kernels[1] else ' (' + kernels[0] + ', now ' + kernels[1] + ')'}", flush=True)
     return row
 
 
