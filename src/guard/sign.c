@@ -27,7 +27,7 @@ static uint64_t sign_plain(const void *word, int64_t begin, int64_t end) {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LANES 8
+#define LANES INT64_C(8)
 #define AVX2 __attribute__((target("avx2")))
 
 /* The terms of eight words in four sums. */
@@ -46,7 +46,7 @@ AVX2 static uint64_t sign_avx2(const void *word, int64_t begin, int64_t end) {
     for (uint32_t i = 0; i < LANES; i++)
         first[i] = ((uint32_t)begin + i) * STEP;
     __m256i place = _mm256_loadu_si256((const void *)first);
-    const __m256i on = _mm256_set1_epi32((int)(LANES * STEP));
+    const __m256i on = _mm256_set1_epi32((int)((uint32_t)LANES * STEP));
     __m256i sum = _mm256_setzero_si256();
     __m256i other = sum;
     int64_t i = begin;

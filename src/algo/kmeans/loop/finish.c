@@ -202,7 +202,8 @@ static hf_status check_inertia(const struct finish *f) {
     if (!f->twice)
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_INERTIA, f->fit->problem.n);
-    if (memcmp(&f->sum, &f->second, sizeof f->sum) == 0) /* before they are rounded */
+    if (memcmp(f->sum.bin, f->second.bin, sizeof f->sum.bin) == 0 && /* before they are rounded */
+        hf_guard_sign(&first, sizeof first) == hf_guard_sign(&second, sizeof second))
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_INERTIA, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
