@@ -238,6 +238,19 @@ static hf_status mma_run(const struct hf_call *call) {
     return hf_gemm_cuda_run(call, &how);
 }
 
+static bool mma_supports(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    return hf_gemm_may_use_tensors(args) && hf_gemm_cuda_supports(call);
+}
+
+/* Places of the copy engine are int32. */
+static bool wgmma_supports(const struct hf_call *call) {
+    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    const int64_t most = INT32_MAX / 2;
+    return args->m <= most && args->n <= most && args->k <= most && args->batch <= most &&
+           mma_supports(call);
+}
+
 static const struct gemm_launch dmma_how = {TILE, TILE, false, hf_gemm_dmma};
 
 static size_t dmma_workspace(const struct hf_call *call) {
@@ -259,11 +272,6 @@ static size_t wgmma_workspace(const struct hf_call *call) {
 static hf_status wgmma_run(const struct hf_call *call) {
     const struct gemm_launch how = wgmma_how((const hf_gemm_args *)call->args);
     return hf_gemm_cuda_run(call, &how);
-}
-
-static bool mma_supports(const struct hf_call *call) {
-    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
-    return hf_gemm_may_use_tensors(args) && hf_gemm_cuda_supports(call);
 }
 
 /* Whole rounds of tiles on all multiprocessors, one of which does `rate` multiplications per ns. */
@@ -308,7 +316,7 @@ static const struct hf_kernel kernels[] = {
                    HF_TILE(TILE, TILE, 16), hf_gemm_cuda_supports, dmma_workspace, dmma_run,
                    dmma_estimate, NULL),
     HF_CUDA_KERNEL("gemm_f16_128x256_sm90", HF_DT(HF_F16) | HF_DT(HF_BF16), 90,
-                   HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, WGMMA_COLS, 64), mma_supports,
+                   HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, WGMMA_COLS, 64), wgmma_supports,
                    wgmma_workspace, wgmma_run, wgmma_estimate, NULL),
 };
 

@@ -111,40 +111,6 @@ mma_plant(const struct gemm_job &job, const struct gemm_place &place, int64_t st
     __syncthreads();
 }
 
-/* Row of a thread's sums d[2 h], d[2 h + 1] of block (i, j), and column of the first. */
-static __device__ __forceinline__ int mma_row(int i, int h) {
-    return (int)threadIdx.x / 32 % 2 * 64 + i * 16 + h * 8 + (int)threadIdx.x % 32 / 4;
-}
-static __device__ __forceinline__ int mma_col(int j) {
-    return (int)threadIdx.x / 64 * 32 + j * 8 + (int)threadIdx.x % 4 * 2;
-}
-
-/* A sum changes before it is signed, on purpose. */
-static __device__ __forceinline__ void
-mma_plant_sum(const struct gemm_job &job, const struct gemm_place &place, float (&sum)[4][16]) {
-    const int64_t row = job.plant_at / 32 / job.n - (int64_t)place.row * MMA_TILE;
-    const int64_t col = job.plant_at / 32 % job.n - (int64_t)place.col * MMA_TILE;
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        if (place.batch == 0 && row == mma_row(i / 16, i / 2 % 2) &&
-            col == mma_col(i / 4 % 4) + i % 2)
-            sum[i / 16][i % 16] =
-                gemm_float(gemm_bits(sum[i / 16][i % 16]) ^ 1u << job.plant_at % 32);
-}
-
-static __device__ __forceinline__ void mma_sign_sums(const struct gemm_job &job,
-                                                     const struct gemm_signer &s,
-                                                     struct gemm_sign *sign,
-                                                     const float (&sum)[4][16]) {
-    uint32_t w[64];
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        w[i] = gemm_bits(sum[i / 16][i % 16]);
-    gemm_sign_begin(sign, job.checksum);
-    gemm_sign_words(sign, job.checksum, s.table, w);
-    gemm_sign_fold(sign, job.checksum);
-}
-
 template <hf_dtype T>
 static __device__ __forceinline__ void mma_multiply(float (&sum)[4][16], uint32_t stage,
                                                     bool along_a, bool along_b) {
@@ -215,21 +181,26 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struc
         if (SIGNED)
             gemm_released(job, &signer, row, col, sign);
     }
-    __syncthreads(); /* the table is there, the stages are free */
-    if (SIGNED) {
-        struct gemm_sign sums;
-        if (job.plant == HF_GEMM_PLANT_SUM)
-            mma_plant_sum(job, place, sum);
-        mma_sign_sums(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
-    }
+    struct gemm_sign sums;
     float *const block = (float *)(mma_shared + warp * GEMM_BLOCK_BYTES);
+    const auto see = [&](const struct gemm_spot &spot, float(&v)[4]) {
+        if (SIGNED)
+            gemm_sign_four(job, signer, &sums, spot, v);
+    };
+    gemm_sign_begin(&sums, job.checksum);
+    __syncthreads(); /* the table is there, the stages are free */
+#pragma unroll 1
+    for (int r = 0; r < 4; r++) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        gemm_block_keep(block, sum[i]);
-        gemm_block_store(job, place.batch, row + warp % 2 * 64 + i * 16, col + warp / 2 * 32,
-                         block);
+        for (int i = 0; i < 4; i++)
+            if (i == r)
+                gemm_block_keep(block, sum[i]);
+        gemm_block_store(job, {place.batch, row + warp % 2 * 64 + r * 16, col + warp / 2 * 32},
+                         block, see);
     }
+    gemm_sign_fold(&sums, job.checksum);
+    if (SIGNED)
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
 }
 
 template <hf_dtype T, bool SIGNED>

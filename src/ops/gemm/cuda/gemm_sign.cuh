@@ -103,6 +103,25 @@ static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int6
     hf_slot_tell(job.slot, finding);
 }
 
+/* Sign four neighbouring sums, of which one may change before, on purpose. */
+template <typename U>
+static __device__ __forceinline__ void
+gemm_sign_four(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sums,
+               const struct gemm_spot &spot, U (&v)[4]) {
+    uint32_t w[4];
+    const int64_t element = job.plant_at / 32;
+    const bool plant = job.plant == HF_GEMM_PLANT_SUM && spot.batch == 0 &&
+                       element - spot.row * job.n >= spot.col &&
+                       element - spot.row * job.n < min(spot.col + 4, job.n);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        if (plant && element == spot.row * job.n + spot.col + j)
+            *(uint32_t *)&v[j] ^= 1u << job.plant_at % 32;
+        w[j] = *(const uint32_t *)&v[j];
+    }
+    gemm_sign_words(sums, job.checksum, s.table, w);
+}
+
 /* Done with a stage: is it as it was? row, col: of the tile. */
 template <typename SIGN>
 static __device__ __forceinline__ void gemm_released(const struct gemm_job &job,

@@ -122,17 +122,19 @@ static __device__ __forceinline__ void gemm_block_keep(float *block, const float
             make_float2(d[i / 2 * 4 + i % 2 * 2], d[i / 2 * 4 + i % 2 * 2 + 1]);
 }
 
-/* The block whose first element is (row, col) of product `batch`. */
-static __device__ __forceinline__ void gemm_block_store(const struct gemm_job &job, int64_t batch,
-                                                        int64_t row, int64_t col,
-                                                        const float *block) {
+/* The block whose first element is `spot`. see(spot, sums) looks at four neighbours before. */
+template <typename U, typename SEE>
+static __device__ __forceinline__ void gemm_block_store(const struct gemm_job &job,
+                                                        const struct gemm_spot &spot,
+                                                        const U *block, SEE see) {
     const int lane = (int)threadIdx.x % 32, at = lane % 8 * 4;
     __syncwarp();
 #pragma unroll 1
     for (int i = lane / 8; i < GEMM_BLOCK_ROWS; i += 4) {
-        const float4 s = *(const float4 *)(block + i * GEMM_BLOCK_PITCH + at);
-        const float v[4] = {s.x, s.y, s.z, s.w};
-        gemm_store<float, 4>(job, batch, row + i, col + at, v);
+        const struct gemm_spot own = {spot.batch, spot.row + i, spot.col + at};
+        gemm_vec<U, 4> v = *(const gemm_vec<U, 4> *)(block + i * GEMM_BLOCK_PITCH + at);
+        see(own, v.e);
+        gemm_store<U, 4>(job, own.batch, own.row, own.col, v.e);
     }
     __syncwarp();
 }

@@ -38,7 +38,9 @@ template <hf_dtype T_> struct simt_shape {
     static constexpr int WORDS = (int)sizeof(unit) / 4;
     static constexpr int SIDE = DEPTH * PITCH;                     /* units of a stage of A or B */
     static constexpr int BLOCK = HF_GEMM_BLOCK / PRODUCTS / DEPTH; /* stages of a block */
-    static constexpr int STAGES = 2 * 2 * SIDE * (int)sizeof(unit);
+    static constexpr int BLOCKS = T == HF_F64 ? 0 : GEMM_THREADS / 32 * GEMM_BLOCK_BYTES;
+    static constexpr int STAGED = 2 * 2 * SIDE * (int)sizeof(unit);
+    static constexpr int STAGES = STAGED > BLOCKS ? STAGED : BLOCKS; /* bytes of both */
     static constexpr int TOTALS = 4 * V * V * GEMM_THREADS * (int)sizeof(unit);
     static constexpr int SIGN = GEMM_SIGN_BYTES;
 };
@@ -275,28 +277,23 @@ simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
             }
 }
 
+/* Those of float64. */
 template <class S>
 static __device__ __forceinline__ void
 simt_sign_sums(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sign,
                const typename S::unit (&sum)[2 * S::V][2 * S::V]) {
-    uint32_t w[4 * S::V * S::V * S::WORDS];
+    uint32_t w[8 * S::V * S::V];
 #pragma unroll
     for (int at = 0; at < 4 * S::V * S::V; at++) {
-        const typename S::unit v = sum[at / (2 * S::V)][at % (2 * S::V)];
-        if constexpr (S::T == HF_F64) {
-            w[2 * at] = (uint32_t)__double2loint(v);
-            w[2 * at + 1] = (uint32_t)__double2hiint(v);
-        } else if constexpr (S::T == HF_I8) {
-            w[at] = (uint32_t)v;
-        } else {
-            w[at] = __float_as_uint(v);
-        }
+        w[2 * at] = (uint32_t)__double2loint(sum[at / (2 * S::V)][at % (2 * S::V)]);
+        w[2 * at + 1] = (uint32_t)__double2hiint(sum[at / (2 * S::V)][at % (2 * S::V)]);
     }
     gemm_sign_begin(sign, job.checksum);
     gemm_sign_words(sign, job.checksum, s.table, w);
     gemm_sign_fold(sign, job.checksum);
 }
 
+/* Of float64, from registers. */
 template <class S>
 static __device__ __forceinline__ void
 simt_store(const struct gemm_job &job, const struct gemm_place &place,
@@ -313,6 +310,35 @@ simt_store(const struct gemm_job &job, const struct gemm_place &place,
             gemm_store<typename S::unit, S::V>(job, place.batch, row + simt_line<S>(ty, i),
                                                col + simt_line<S>(tx, h * S::V), v);
         }
+}
+
+/* Through shared memory, which needs much less code: a warp has four blocks of 16 x 32. */
+template <class S, typename SEE>
+static __device__ __forceinline__ void
+simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
+                  const typename S::unit (&sum)[8][8], char *shared, SEE see) {
+    typedef gemm_vec<typename S::unit, 4> vec;
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    typename S::unit *const block = (typename S::unit *)(shared + warp * GEMM_BLOCK_BYTES);
+    typename S::unit *const own = block + lane / 8 * 4 * GEMM_BLOCK_PITCH + lane % 8 * 4;
+    const int64_t row = (int64_t)place.row * S::TILE + warp / 2 * 16;
+    const int64_t col = (int64_t)place.col * S::TILE + warp % 2 * 32;
+#pragma unroll 1
+    for (int r = 0; r < 4; r++) {
+#pragma unroll
+        for (int b = 0; b < 4; b++)
+#pragma unroll
+            for (int i = 0; i < 4 && b == r; i++) {
+                vec v;
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    v.e[j] = sum[b / 2 * 4 + i][b % 2 * 4 + j];
+                *(vec *)(own + i * GEMM_BLOCK_PITCH) = v;
+            }
+        gemm_block_store(job,
+                         {place.batch, row + r / 2 * (S::TILE / 2), col + r % 2 * (S::TILE / 2)},
+                         block, see);
+    }
 }
 
 template <class S, bool SIGNED>
@@ -370,15 +396,25 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
         if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
             simt_add<S>(sum, totals, stage < S::BLOCK, last);
     }
-    if (SIGNED) {
-        struct gemm_sign sums;
-        if (job.plant == HF_GEMM_PLANT_SUM)
+    struct gemm_sign sums;
+    __syncthreads(); /* the table is there, the stages are free */
+    if constexpr (S::T == HF_F64) {
+        if (SIGNED && job.plant == HF_GEMM_PLANT_SUM)
             simt_plant_sum<S>(job, place, sum, ty, tx);
-        __syncthreads(); /* for the table where there is no stage */
-        simt_sign_sums<S>(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        if (SIGNED)
+            simt_sign_sums<S>(job, signer, &sums, sum);
+        simt_store<S>(job, place, sum, ty, tx);
+    } else {
+        const auto see = [&](const struct gemm_spot &spot, unit(&v)[4]) {
+            if (SIGNED)
+                gemm_sign_four(job, signer, &sums, spot, v);
+        };
+        gemm_sign_begin(&sums, job.checksum);
+        simt_store_blocks<S>(job, place, sum, simt_shared, see);
+        gemm_sign_fold(&sums, job.checksum);
     }
-    simt_store<S>(job, place, sum, ty, tx);
+    if (SIGNED)
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
 }
 
 template <class S, bool SIGNED>

@@ -227,7 +227,8 @@ static __device__ __forceinline__ void wg_store(const struct gemm_job &job,
                     part[e] = sum[i * 16 + e];
                 gemm_block_keep(block, part);
             }
-        gemm_block_store(job, place.batch, row, col + r * GEMM_BLOCK_COLS, block);
+        gemm_block_store(job, {place.batch, row, col + r * GEMM_BLOCK_COLS}, block,
+                         [](const struct gemm_spot &, float(&)[4]) {});
     }
 }
 
