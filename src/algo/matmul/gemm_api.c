@@ -27,7 +27,7 @@ static hf_status check_places(hf_context *ctx, const hf_gemm_args *args, hf_guar
     if (there > 0 && guard != HF_GUARD_OFF)
         return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
                            "gemm: rows and columns of matrices in memory of %s are not checked: "
-                           "give matrices in memory of the host, signatures, or HF_GUARD_OFF",
+                           "give matrices in memory of the host, or ask for signatures instead",
                            hf_context_device(ctx));
     return HF_OK;
 }
