@@ -13,6 +13,7 @@ DTYPES = {np.dtype("f4"): 1, np.dtype("f8"): 2, np.dtype("f2"): 3, np.dtype("u1"
 TORCH_DTYPES = {"torch.float32": 1, "torch.float64": 2, "torch.float16": 3, "torch.bfloat16": 4,
                 "torch.uint8": 5}
 PROGRESS = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int, C.c_void_p, C.c_int64, C.c_int64)
+GUARD_OFF = 1  # of hf_guard
 SKIP = {"auto": 0, "off": 1, "on": 2}
 INIT_RANDOM, INIT_GIVEN = 2, 3
 
@@ -100,6 +101,11 @@ def view(a):
     return Array(a.ctypes.data, DTYPES[a.dtype], a.shape[0], a.shape[1], a.shape[1])
 
 
+def unguarded(**given):
+    """Options without protection, unless it is asked for: rivals have none."""
+    return Opts(**{"guard": GUARD_OFF, **given})
+
+
 class Holdfast:
     """A context with a number of threads, on the CPU or another device."""
 
@@ -132,7 +138,7 @@ class Holdfast:
         """Lloyd from the centroids `init`; tol as the library takes it; more: other members of
         hf_kmeans_opts. A dict."""
         xv, iv = view(x), view(init)
-        opts = Opts(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
+        opts = unguarded(k=init.shape[0], init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=max_iter,
                     tol=tol, skipping=SKIP[skipping], **more)
         r = Result()
         begin = time.perf_counter()
@@ -165,7 +171,7 @@ class Holdfast:
     def once(self, x, init, iterations):
         """Seconds of a context of its own, a fit in it from the centroids `init`, and its end."""
         xv, iv = view(x), view(init)
-        opts = Opts(k=iv.rows, init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
+        opts = unguarded(k=iv.rows, init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
                     tol=-1, empty=2)
         ctx, r = C.c_void_p(), Result()
         begin = time.perf_counter()
@@ -183,7 +189,7 @@ class Holdfast:
     def start(self, x, k, init, iterations):
         """A fit of so many plain iterations that chooses its own first centroids."""
         xv = view(x)
-        opts = Opts(k=k, init=init, max_iter=iterations, tol=-1, seed=1, skipping=SKIP["off"])
+        opts = unguarded(k=k, init=init, max_iter=iterations, tol=-1, seed=1, skipping=SKIP["off"])
         r = Result()
         self._check(self.lib.hf_kmeans_fit(self.ctx, C.byref(xv), C.byref(opts), C.byref(r)))
         return self._take(r)
@@ -192,7 +198,7 @@ class Holdfast:
         """Problems of one shape from the same centroids `start` [k, d], or from `start` rows drawn
         at random. A dict each; seconds["call"] is the whole call."""
         views = (Array * len(xs))(*[view(x) for x in xs])
-        opts = Opts(max_iter=max_iter, tol=tol, **more)
+        opts = unguarded(max_iter=max_iter, tol=tol, **more)
         if isinstance(start, int):
             opts.k, opts.init, opts.seed = start, INIT_RANDOM, 1
         else:
