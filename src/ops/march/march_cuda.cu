@@ -67,11 +67,11 @@ static __device__ void tell(const struct march_job &job, const struct board *boa
     *job.report = report;
 }
 
-template <int WIDTH, int LANES, int EACH>
+template <int WIDTH, int LANES>
 static __device__ void work(const struct march_job &job, const struct near &near) {
     struct board *board = near.board;
     const int threads = job.map.threads;
-    rows<WIDTH, LANES, EACH> own;
+    rows<WIDTH, LANES> own;
     own.load(job, near);
     meet(threads);
     int it = 1, cur = 0, checks = 0;
@@ -126,7 +126,7 @@ static __device__ void work(const struct march_job &job, const struct near &near
     }
 }
 
-template <int WIDTH, int LANES, int EACH>
+template <int WIDTH, int LANES>
 static __global__ void __launch_bounds__(WIDTH > 9   ? 480
                                          : WIDTH > 6 ? 640
                                                      : 768)
@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(WIDTH > 9   ? 480
     }
     __syncthreads();
     if ((int)threadIdx.x < job.map.threads)
-        work<WIDTH, LANES, EACH>(job, near);
+        work<WIDTH, LANES>(job, near);
     else
         watch_blocks(job, near.board, near.squares, begin);
 }
@@ -175,27 +175,17 @@ static __global__ void __launch_bounds__(WIDTH > 9   ? 480
 
 typedef void march_kernel(struct march_job);
 
-template <int WIDTH, int LANES> static march_kernel *pick_each(int64_t each) {
-    return each <= 1 ? march_blocks<WIDTH, LANES, 1> : march_blocks<WIDTH, LANES, 4>;
-}
-
-template <int LANES> static march_kernel *pick_width(int width, int64_t each) {
-    return width <= 3   ? pick_each<3, LANES>(each)
-           : width <= 6 ? pick_each<6, LANES>(each)
-           : width <= 9 ? pick_each<9, LANES>(each)
-                        : pick_each<16, LANES>(each);
-}
-
-/* Values that a thread brings from outside, at most. */
-static int64_t most_each(const struct hf_march_map *map) {
-    return (map->extent + map->threads - 1) / map->threads;
+template <int LANES> static march_kernel *pick_width(int width) {
+    return width <= 3   ? march_blocks<3, LANES>
+           : width <= 6 ? march_blocks<6, LANES>
+           : width <= 9 ? march_blocks<9, LANES>
+                        : march_blocks<16, LANES>;
 }
 
 static march_kernel *pick(const struct hf_march_map *map) {
-    const int64_t each = most_each(map);
-    return map->lanes == 1   ? pick_width<1>(map->width, each)
-           : map->lanes == 2 ? pick_width<2>(map->width, each)
-                             : pick_width<4>(map->width, each);
+    return map->lanes == 1   ? pick_width<1>(map->width)
+           : map->lanes == 2 ? pick_width<2>(map->width)
+                             : pick_width<4>(map->width);
 }
 
 static bool march_supports(const struct hf_call *call) {

@@ -6,6 +6,7 @@
 #include "ops/march/march_board.cuh"
 
 #define SUM_LANES 8 /* threads to a row of the true residual */
+#define EACH 4      /* values from outside that a thread asks for at once */
 
 struct near {
     double *x[2];    /* [extent] */
@@ -61,7 +62,7 @@ static __device__ __forceinline__ bool may_go(const struct board *board, int it)
 }
 
 /* Rows of a block in registers. */
-template <int WIDTH, int LANES, int EACH> struct rows {
+template <int WIDTH, int LANES> struct rows {
     double value[WIDTH];
     uint16_t column[WIDTH];
     double c, scale; /* scale: the diagonal, for the residual */
@@ -77,9 +78,8 @@ template <int WIDTH, int LANES, int EACH> struct rows {
     __device__ double square(const struct march_job &job) const;
 };
 
-template <int WIDTH, int LANES, int EACH>
-__device__ void rows<WIDTH, LANES, EACH>::load(const struct march_job &job,
-                                               const struct near &near) {
+template <int WIDTH, int LANES>
+__device__ void rows<WIDTH, LANES>::load(const struct march_job &job, const struct near &near) {
     const struct hf_march_map &map = job.map;
     const int t = (int)threadIdx.x;
     const int64_t base = (int64_t)blockIdx.x * WIDTH * map.threads + t;
@@ -115,8 +115,8 @@ __device__ void rows<WIDTH, LANES, EACH>::load(const struct march_job &job,
     }
 }
 
-template <int WIDTH, int LANES, int EACH>
-__device__ __forceinline__ double rows<WIDTH, LANES, EACH>::multiply(const double *x_ext) const {
+template <int WIDTH, int LANES>
+__device__ __forceinline__ double rows<WIDTH, LANES>::multiply(const double *x_ext) const {
     double sum[3] = {0, 0, 0};
 #pragma unroll
     for (int w = 0; w < WIDTH; w++)
@@ -129,10 +129,9 @@ __device__ __forceinline__ double rows<WIDTH, LANES, EACH>::multiply(const doubl
 }
 
 /* The sweeps of epoch `it`: x_ext in near.x[cur], which stays as it is but for sweeps > 1. */
-template <int WIDTH, int LANES, int EACH>
-__device__ __forceinline__ void rows<WIDTH, LANES, EACH>::step(const struct march_job &job,
-                                                               const struct near &near, int cur,
-                                                               int it) {
+template <int WIDTH, int LANES>
+__device__ __forceinline__ void rows<WIDTH, LANES>::step(const struct march_job &job,
+                                                         const struct near &near, int cur, int it) {
     for (int s = 0; s < job.sweeps; s++) {
         const int64_t made = (int64_t)(it - 1) * job.sweeps + s;
         const double *factor = near.factor + 2 * (made < job.factors ? (int)made : job.factors - 1);
@@ -152,9 +151,8 @@ __device__ __forceinline__ void rows<WIDTH, LANES, EACH>::step(const struct marc
     }
 }
 
-template <int WIDTH, int LANES, int EACH>
-__device__ __forceinline__ void rows<WIDTH, LANES, EACH>::publish(const struct march_job &job,
-                                                                  int it) {
+template <int WIDTH, int LANES>
+__device__ __forceinline__ void rows<WIDTH, LANES>::publish(const struct march_job &job, int it) {
     const int64_t at = (job.free ? 0 : it % 2) * job.n + begin + row;
     if (!is_own)
         return;
@@ -172,10 +170,9 @@ bring_momentum(const struct march_job &job, const struct near &near, int64_t at,
 }
 
 /* What others have computed, to near.x[cur]; with several sweeps to the other buffer as well. */
-template <int WIDTH, int LANES, int EACH>
-__device__ __forceinline__ void rows<WIDTH, LANES, EACH>::bring(const struct march_job &job,
-                                                                const struct near &near, int cur,
-                                                                int it) {
+template <int WIDTH, int LANES>
+__device__ __forceinline__ void
+rows<WIDTH, LANES>::bring(const struct march_job &job, const struct near &near, int cur, int it) {
     const hf_u64 epoch = job.first + (hf_u64)it;
     const int64_t side = (job.free ? 0 : it % 2) * job.n;
     const int threads = job.map.threads;
@@ -211,8 +208,8 @@ __device__ __forceinline__ void rows<WIDTH, LANES, EACH>::bring(const struct mar
 }
 
 /* The squared true residual of this thread's rows; x of all blocks has arrived. */
-template <int WIDTH, int LANES, int EACH>
-__device__ double rows<WIDTH, LANES, EACH>::square(const struct march_job &job) const {
+template <int WIDTH, int LANES>
+__device__ double rows<WIDTH, LANES>::square(const struct march_job &job) const {
     const int each = job.map.threads / SUM_LANES, lane = (int)threadIdx.x % SUM_LANES;
     double square = 0;
     for (int base = 0; base < own; base += each) {
