@@ -110,6 +110,7 @@ hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
     const bool symmetric = relax->symmetric, positive = relax->positive;
     const hf_csr before = relax->a;
     relax->a = *a;
+    hf_relax_clear_march(relax); /* the spectrum is taken by steps of its own */
     hf_status status = hf_relax_copy_matrix(relax, relax->perm, relax->opts.inside, &relax->m);
     if (status == HF_OK)
         status = hf_relax_test_symmetry(relax);
