@@ -152,33 +152,58 @@ static hf_status measure(struct exact *e, struct arrays *a) {
     return HF_OK;
 }
 
-/* Does every block that is read from read back? Else one could run ahead of its reader. */
-static hf_status check_readers(const struct hf_march_map *map) {
+/* A block that is read from must read back, or it could run ahead of its reader: where it does not,
+ * it reads a row that nothing is multiplied by. reads [blocks, blocks]: who reads from whom. */
+static bool read_back(struct hf_march_map *map, struct arrays *a, uint8_t *reads) {
     const int64_t blocks = map->blocks;
-    const int64_t n = map->block_start[blocks];
+    int64_t more = 0, at = 0;
+    for (int64_t b = 0; b < blocks; b++)
+        for (int64_t other = 0; other < blocks; other++)
+            more += reads[other * blocks + b] && !reads[b * blocks + other];
+    int32_t *source = hf_alloc((size_t)(map->sources + more) * sizeof *source + 1);
+    if (source == NULL)
+        return false;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t first = a->source_start[b], count = a->source_start[b + 1] - first;
+        const int64_t begin = at, own = a->block_start[b + 1] - a->block_start[b];
+        memcpy(source + at, a->source + first, (size_t)count * sizeof *source);
+        at += count;
+        for (int64_t other = 0; other < blocks; other++)
+            if (reads[other * blocks + b] && !reads[b * blocks + other])
+                source[at++] = (int32_t)a->block_start[other];
+        a->source_start[b] = begin;
+        map->extent = own + at - begin > map->extent ? (int32_t)(own + at - begin) : map->extent;
+    }
+    a->source_start[blocks] = at;
+    map->sources = at;
+    hf_free(a->source);
+    a->source = source;
+    set_map(map, a);
+    return true;
+}
+
+static hf_status add_readers(struct hf_march_map *map, struct arrays *a) {
+    const int64_t blocks = map->blocks, n = map->block_start[blocks];
     uint8_t *reads = hf_alloc_zero((size_t)(blocks * blocks));
     int32_t *block_of = hf_alloc((size_t)n * sizeof *block_of);
-    bool both = true;
-    const bool there = reads != NULL && block_of != NULL;
+    bool there = reads != NULL && block_of != NULL;
     for (int64_t b = 0; there && b < blocks; b++)
         for (int64_t i = map->block_start[b]; i < map->block_start[b + 1]; i++)
             block_of[i] = (int32_t)b;
     for (int64_t b = 0; there && b < blocks; b++)
         for (int64_t i = map->source_start[b]; i < map->source_start[b + 1]; i++)
             reads[b * blocks + block_of[map->source[i]]] = 1;
-    for (int64_t b = 0; there && b < blocks; b++)
-        for (int64_t other = 0; other < b; other++)
-            both = both && reads[b * blocks + other] == reads[other * blocks + b];
+    there = there && read_back(map, a, reads);
     hf_free(reads);
     hf_free(block_of);
-    return !there ? HF_E_NOMEM : both ? HF_OK : HF_E_UNSUPPORTED;
+    return there ? HF_OK : HF_E_NOMEM;
 }
 
 static hf_status fill(struct exact *e, struct arrays *a) {
     const struct hf_relax_patches *p = &e->relax->patches;
     struct hf_march_map *map = e->map;
     HF_TRY(measure(e, a));
-    HF_TRY(check_readers(map));
+    HF_TRY(add_readers(map, a));
     const size_t places = (size_t)map->blocks * (size_t)map->width * (size_t)map->threads;
     a->value = hf_alloc_zero(places * sizeof *a->value);
     a->column = hf_alloc_zero(places * sizeof *a->column);
