@@ -135,6 +135,7 @@ static hf_status march_there(hf_relax *relax, const struct hf_march_map *made) {
     fill_factors(relax, factor);
     march->factor = copy_there(relax, factor, 2 * (size_t)march->factors * sizeof *factor, &status);
     march->state = copy_there(relax, NULL, hf_march_state_bytes(relax->m.n, made->blocks), &status);
+    march->report = copy_there(relax, NULL, sizeof *march->report, &status);
     march->next = 0;
     march->every = march->sweeps > 2 || relax->opts.method == HF_RELAX_SCHWARZ ? 1 : 2;
     march->lead = 2 * march->every;
@@ -193,11 +194,12 @@ static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_mar
                                        .limit_s = LIMIT_S,
                                        .state = march->state,
                                        .first = march->next,
-                                       .report = report};
+                                       .report = march->report};
     march->next += (uint64_t)args.most + 1;
     HF_TRY(hf_ctx_check(relax->ctx, device->mark(relax->ctx->stream, 0)));
     HF_TRY(hf_queue(relax->ctx, HF_OP_MARCH, &args, &relax->kernel[HF_CALL_MARCH]));
     HF_TRY(hf_ctx_check(relax->ctx, device->mark(relax->ctx->stream, 1)));
+    HF_TRY(hf_ctx_copy(relax->ctx, report, march->report, sizeof *report));
     w->seconds += fmax(0, device->span(relax->ctx->stream));
     if (report->stop != HF_MARCH_ABORTED)
         return HF_OK;

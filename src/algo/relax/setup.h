@@ -77,6 +77,7 @@ struct hf_relax_march {
     bool momentum;
     int every, lead;
     void *state;
+    struct hf_march_report *report; /* in memory of the device: nothing waits for it in a launch */
     uint64_t next; /* number of the next call's first epoch; 0: state is to be cleared */
     struct hf_relax_held held;
 };
