@@ -81,7 +81,7 @@ class Rival:
             self.launch("begin", self.b, self.d, self.x, self.r, self.p, self.s)
 
     def step(self):
-        from cupy import cusparse
+        from cupyx import cusparse
         if self.method == "jacobi":
             cusparse.spmv(self.A, self.x, y=self.q)
             self.launch("jacobi", self.b, self.q, self.d, np.float64(self.damping), self.x)
