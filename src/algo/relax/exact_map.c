@@ -141,10 +141,10 @@ static hf_status measure(struct exact *e, struct arrays *a) {
     }
     map->rows = map->own;
     map->lanes = LANES;
-    map->width = most + 1 <= 3 * LANES   ? 3
-                 : most + 1 <= 6 * LANES ? 6
-                 : most + 1 <= 9 * LANES ? 9
-                                         : 16;
+    map->width = most + 1 <= (int64_t)3 * LANES   ? 3
+                 : most + 1 <= (int64_t)6 * LANES ? 6
+                 : most + 1 <= (int64_t)9 * LANES ? 9
+                                                  : 16;
     map->threads = (map->own * LANES + 31) / 32 * 32;
     map->sources = a->source_start[blocks];
     map->rhs_places = a->rhs_start[blocks];

@@ -119,7 +119,7 @@ static void fill_factors(const hf_relax *relax, double *factor) {
         return;
     factor[0] = 1 / middle;
     double now = half / middle;
-    for (int i = 1; i < relax->march.factors; i++) {
+    for (int64_t i = 1; i < relax->march.factors; i++) {
         const double before = now;
         now = half > 0 ? 1 / (2 * middle / half - before) : 0;
         factor[2 * i] = half > 0 ? 2 * now / half : 1 / middle;

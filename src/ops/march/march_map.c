@@ -81,13 +81,13 @@ static bool add_sources(struct draft *d, int64_t at, const int32_t *places, int6
         int32_t *grown = hf_alloc((size_t)room * sizeof *grown);
         if (grown == NULL)
             return false;
-        if (at > 0)
+        if (at > 0 && d->source != NULL)
             memcpy(grown, d->source, (size_t)at * sizeof *grown);
         hf_free(d->source);
         d->source = grown;
         d->room = room;
     }
-    if (count > 0)
+    if (count > 0 && d->source != NULL)
         memcpy(d->source + at, places, (size_t)count * sizeof *places);
     return true;
 }
