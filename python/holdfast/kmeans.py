@@ -83,7 +83,8 @@ class KMeans(Estimator):
         What happens to a cluster that lost all its rows: it moves to the row farthest from its
         centroid as in scikit-learn, takes half of the largest cluster, stays, or ends the fit.
     output : {'numpy', 'like'}, default='numpy'
-        'like' gives arrays of the library and the device of the input: torch, CuPy, JAX, Numba.
+        'like' gives arrays of the library and the device of the input (torch, CuPy, JAX, Numba);
+        those of a fit are made when they are first read.
     guard : {'correct', 'sampled', 'detect', 'off'}, default='correct'
         What a fit does about wrong arithmetic: repair it, likewise with checks of a share of the
         scores, end with an error, or look only at what costs nothing. Checks are those of the CPU.

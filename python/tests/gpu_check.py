@@ -171,8 +171,7 @@ def streams():
 
 @check
 def no_synchronisation_that_torch_sees():
-    """torch reports none, and copies on another stream go on over a fit. Kernels there would not
-    show it: those of a fit fill the GPU, and may have to wait until others leave it."""
+    """torch reports none, and copies on another stream go on over a fit."""
     x = data(16_384, 64, torch.float16)
     start = x[:128].float().cpu().numpy()
     km = KMeans(128, init=start, max_iter=20, tol=0, output="like")
