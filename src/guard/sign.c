@@ -49,8 +49,9 @@ AVX2 static uint64_t sign_avx2(const void *word, int64_t begin, int64_t end) {
     const __m256i on = _mm256_set1_epi32((int)((uint32_t)LANES * STEP));
     __m256i sum = _mm256_setzero_si256();
     __m256i other = sum;
+    const int64_t both = (int64_t)2 * LANES;
     int64_t i = begin;
-    for (; i + 2 * LANES <= end; i += 2 * LANES, at += 2) {
+    for (; i + both <= end; i += both, at += 2) {
         const __m256i next = _mm256_add_epi32(place, on);
         sum = add_terms(sum, _mm256_loadu_si256(at), place);
         other = add_terms(other, _mm256_loadu_si256(at + 1), next);

@@ -18,9 +18,11 @@ rand srand random srandom strtok localtime gmtime ctime asctime setlocale
 signal sigaction longjmp
 """.split())
 ALLOCATING = set("malloc calloc realloc free posix_memalign aligned_alloc".split())
-# Where the user's own tuning file and compiled kernels lie (XDG Base Directory Specification).
+# Where the user's own tuning file and compiled kernels lie (XDG Base Directory Specification); what
+# the OpenCL loader is told of drivers.
 ENVIRONMENT = {"src/core/tune.c": ("XDG_CONFIG_HOME", "HOME"),
-               "src/device/opencl/cl_cache.c": ("XDG_CACHE_HOME", "HOME")}
+               "src/device/opencl/cl_cache.c": ("XDG_CACHE_HOME", "HOME"),
+               "src/device/opencl/cl_load.c": ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")}
 # C names, and those of C++ functions in CUDA sources; inline and generated ones of nvcc are local.
 OURS = re.compile(r"hf_|_Z\w*?\d+hf_")
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(\s*([^)]*)\)")
