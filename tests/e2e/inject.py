@@ -13,7 +13,7 @@ from cli import (CITIES, HOLDFAST, INPUT, USAGE, check, content, environment, eq
 
 FIT = ["inject", "kmeans", "--synthetic", "normal", "--rows", 300, "--columns", 6, "-k", 5, "--max-iter", 6]
 # Where no fault makes a wild address: what such a one meets may differ from process to process.
-SAFE = "means.*,range.*,moments.*,assign.s*,assign.best,assign.co*,assign.centroids,assign.rows,inertia.d*,inertia.t*"
+SAFE = "means.*,range.m*,moments.*,assign.s*,assign.best,assign.co*,assign.centroids,assign.rows,inertia.d*,inertia.t*"
 LINE = "op=assign where=labels iteration=2 word=7 mask=0x1 when=after do=flip"
 
 

@@ -32,9 +32,16 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }  
 ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a * b */
 ALWAYS_INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); } /* b when either is NaN */
 ALWAYS_INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+/* The lanes of a mask as bits. They pass a general register: else GCC 12 may store the 16 bits of a
+ * mask register in a place of 32 bits and read all of these. */
+ALWAYS_INLINE uint32_t mask_bits(uint32_t bits) {
+    __asm__("" : "+r"(bits));
+    return bits;
+}
+
 ALWAYS_INLINE vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 ALWAYS_INLINE vm vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
-ALWAYS_INLINE uint32_t vm_bits(vm m) { return m; } /* bit i is lane i */
+ALWAYS_INLINE uint32_t vm_bits(vm m) { return mask_bits(m); } /* bit i is lane i */
 
 ALWAYS_INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 ALWAYS_INLINE vf vf_gather(const float *base, vi index) {
@@ -84,12 +91,12 @@ ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_mov_ps(b, m, a
 ALWAYS_INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 ALWAYS_INLINE bool vi_negative(vi a) { return _mm512_movepi32_mask(a) != 0; } /* any lane */
 ALWAYS_INLINE uint32_t vi_differ(vi a, vi b) {
-    return _mm512_cmpneq_epi32_mask(a, b);
+    return mask_bits(_mm512_cmpneq_epi32_mask(a, b));
 } /* bit: lanes differ */
 /* bit i: lane i is odd; is not in 0 .. count - 1 */
-ALWAYS_INLINE uint32_t vi_odd(vi a) { return _mm512_test_epi32_mask(a, vi_set1(1)); }
+ALWAYS_INLINE uint32_t vi_odd(vi a) { return mask_bits(_mm512_test_epi32_mask(a, vi_set1(1))); }
 ALWAYS_INLINE uint32_t vi_beyond(vi a, int32_t count) {
-    return _mm512_cmpge_epu32_mask(a, vi_set1(count));
+    return mask_bits(_mm512_cmpge_epu32_mask(a, vi_set1(count)));
 }
 ALWAYS_INLINE vi vi_select(vm m, vi a, vi b) {
     return _mm512_mask_mov_epi32(b, m, a);
@@ -105,7 +112,7 @@ ALWAYS_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 ALWAYS_INLINE vd vd_min(vd a, vd b) { return _mm512_min_pd(a, b); }
 ALWAYS_INLINE vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE vdm vd_lt(vd a, vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
-ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return m; }
+ALWAYS_INLINE uint32_t vdm_bits(vdm m) { return mask_bits(m); }
 ALWAYS_INLINE vd vd_sqrt(vd a) { return _mm512_sqrt_pd(a); }
 /* sum + the squares of a, in VDW parts. */
 ALWAYS_INLINE vd vd_add_squares(vd sum, vf a) {
