@@ -467,13 +467,7 @@ class Smoother:
             raise errors.InvalidArgumentError(
                 f"x must be a contiguous float64 array of shape {b.shape} that can be written to"
             )
-        views = (_view(b), _view(x))
-        steps = self.iterations if iterations is None else iterations
-        status = lib.hf_relax_apply(
-            relax, _addressof(views[0]), _addressof(views[1]), steps, int(fresh)
-        )
-        if status:
-            raise _library.fail(status, self._context)
+        self._improve(relax, (_view(b), _view(x)), iterations, fresh)
         return x
 
     def _apply_there(self, relax: int, b: Any, x: Any, iterations: int | None) -> Any:
@@ -486,13 +480,17 @@ class Smoother:
             raise errors.InvalidArgumentError(
                 f"x has shape {tuple(x.shape)}, but b has {tuple(b.shape)}"
             )
+        self._improve(relax, views, iterations, fresh)
+        return x
+
+    def _improve(self, relax: int, views: Any, iterations: int | None, fresh: bool) -> None:
+        """One call of the library; views: of b and x."""
         steps = self.iterations if iterations is None else iterations
         status = lib.hf_relax_apply(
             relax, _addressof(views[0]), _addressof(views[1]), steps, int(fresh)
         )
         if status:
             raise _library.fail(status, self._context)
-        return x
 
     def solve(self, b: Any, x0: Any = None, *, warn: bool = True) -> Solution:
         """Solve with what is set up; otherwise as :func:`solve`."""
