@@ -206,12 +206,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struc
 template <hf_dtype T, bool SIGNED>
 static hf_status mma_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const int shared = MMA_SHARED + (SIGNED ? GEMM_SIGN_BYTES : 0);
-    const cudaError_t error = cudaFuncSetAttribute(
-        mma_kernel<T, SIGNED>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (error != cudaSuccess)
-        return hf_cuda_check(cuda, error, "gemm");
-    mma_kernel<T, SIGNED><<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);
-    return hf_cuda_launched(cuda, "gemm");
+    return gemm_start(cuda, mma_kernel<T, SIGNED>, job, blocks, shared);
 }
 
 template <hf_dtype T>

@@ -139,4 +139,17 @@ static __device__ __forceinline__ void gemm_block_store(const struct gemm_job &j
     __syncwarp();
 }
 
+/* ---- host */
+
+/* A block for each tile, with so many bytes of shared memory. */
+static inline hf_status gemm_start(struct hf_cuda *cuda, void (*kernel)(const struct gemm_job),
+                                   const struct gemm_job *job, unsigned blocks, int shared) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (error != cudaSuccess)
+        return hf_cuda_check(cuda, error, "gemm");
+    kernel<<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);
+    return hf_cuda_launched(cuda, "gemm");
+}
+
 #endif

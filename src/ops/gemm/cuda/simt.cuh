@@ -421,12 +421,7 @@ template <class S, bool SIGNED>
 static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const bool folds = S::T != HF_I8 && job->k > HF_GEMM_BLOCK;
     const int shared = S::STAGES + (SIGNED ? S::SIGN : 0) + (folds ? S::TOTALS : 0);
-    const cudaError_t error = cudaFuncSetAttribute(
-        simt_kernel<S, SIGNED>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (error != cudaSuccess)
-        return hf_cuda_check(cuda, error, "gemm");
-    simt_kernel<S, SIGNED><<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);
-    return hf_cuda_launched(cuda, "gemm");
+    return gemm_start(cuda, simt_kernel<S, SIGNED>, job, blocks, shared);
 }
 
 template <hf_dtype T>

@@ -257,13 +257,7 @@ template <bool ALONG_A, bool ALONG_B, bool SIGNED>
 static hf_status dmma_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const int shared =
         DMMA_SHARED + (SIGNED ? GEMM_SIGN_BYTES : 0) + (job->k > HF_GEMM_BLOCK ? DMMA_TOTALS : 0);
-    const cudaError_t error = cudaFuncSetAttribute(
-        dmma_kernel<ALONG_A, ALONG_B, SIGNED>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (error != cudaSuccess)
-        return hf_cuda_check(cuda, error, "gemm");
-    dmma_kernel<ALONG_A, ALONG_B, SIGNED>
-        <<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);
-    return hf_cuda_launched(cuda, "gemm");
+    return gemm_start(cuda, dmma_kernel<ALONG_A, ALONG_B, SIGNED>, job, blocks, shared);
 }
 
 template <bool SIGNED>
