@@ -43,6 +43,20 @@ struct hf_audit_args {
 };
 
 #ifndef __CUDACC__
+/* The word that the sums of a cluster give. */
+static inline uint64_t hf_audit_word(const struct hf_audit_args *a, int64_t j) {
+    const struct hf_sums *s = a->sums;
+    uint64_t word = 0;
+    for (int64_t limb = 0; limb < s->limbs; limb++) {
+        const uint64_t *factor = a->factor + limb * (s->d + 1);
+        for (int64_t f = 0; f < s->d; f++)
+            word += factor[f] * (uint64_t)s->sum[(limb * s->k + j) * s->d + f];
+        if (s->weight)
+            word += factor[s->d] * (uint64_t)s->weight[limb * s->k + j];
+    }
+    return word;
+}
+
 static inline hf_status hf_audit(hf_context *ctx, const struct hf_audit_args *args) {
     return hf_run(ctx, HF_OP_AUDIT, args);
 }

@@ -33,18 +33,6 @@ static uint64_t *make_words(struct hf_rng *rng, struct hf_case *c, int64_t count
     return word;
 }
 
-static uint64_t word_of(const struct hf_audit_args *a, int64_t j) {
-    const struct hf_sums *s = a->sums;
-    uint64_t word = 0;
-    for (int64_t limb = 0; limb < s->limbs; limb++) {
-        const uint64_t *factor = a->factor + limb * (s->d + 1);
-        for (int64_t f = 0; f < s->d; f++)
-            word += factor[f] * (uint64_t)s->sum[(limb * s->k + j) * s->d + f];
-        word += s->weight ? factor[s->d] * (uint64_t)s->weight[limb * s->k + j] : 0;
-    }
-    return word;
-}
-
 /* Sums that agree with the book but, in some cases, for one cluster. Nothing may move then. */
 static void make_sums(struct hf_rng *rng, struct hf_case *c, int64_t id, struct hf_audit_args *a,
                       int64_t d) {
@@ -63,7 +51,7 @@ static void make_sums(struct hf_rng *rng, struct hf_case *c, int64_t id, struct 
     a->sums = s;
     for (int64_t j = 0; j < a->k; j++) {
         count[j] = a->rows[j];
-        a->word[j] = word_of(a, j);
+        a->word[j] = hf_audit_word(a, j);
     }
     const int64_t wrong = (int64_t)(hf_rng_next(rng) % (uint64_t)a->k);
     if (hf_data_pick(id, WRONG, 3) == 1)

@@ -59,27 +59,13 @@ static void book(const struct hf_audit_args *a, double *vectors) {
     }
 }
 
-/* The word that the sums of a cluster give. */
-static uint64_t word_of(const struct hf_audit_args *a, int64_t j) {
-    const struct hf_sums *s = a->sums;
-    uint64_t word = 0;
-    for (int64_t limb = 0; limb < s->limbs; limb++) {
-        const uint64_t *factor = a->factor + limb * (s->d + 1);
-        for (int64_t f = 0; f < s->d; f++)
-            word += factor[f] * (uint64_t)s->sum[(limb * s->k + j) * s->d + f];
-        if (s->weight)
-            word += factor[s->d] * (uint64_t)s->weight[limb * s->k + j];
-    }
-    return word;
-}
-
 static hf_status audit_run(const struct hf_call *call) {
     const struct hf_audit_args *a = call->args;
     *a->found = (struct hf_audit_found){.outside = -1, .farther = -1, .sum = -1, .count = -1};
     if (a->labels)
         book(a, call->ws);
     for (int64_t j = 0; a->sums && j < a->k; j++) {
-        if (word_of(a, j) != a->word[j])
+        if (hf_audit_word(a, j) != a->word[j])
             note(&a->found->sum, j);
         if (a->sums->count[j] != a->rows[j])
             note(&a->found->count, j);
