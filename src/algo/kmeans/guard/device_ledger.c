@@ -80,13 +80,8 @@ static struct hf_audit_args audit_args(const struct hf_fit *fit, struct hf_audit
 static hf_status check_rows(struct hf_fit *fit, const struct hf_audit_found *found) {
     const struct hf_fit_problem *problem = &fit->problem;
     hf_context *ctx = problem->ctx;
-    if (found->outside >= 0) {
-        hf_guard_found(ctx, HF_FAULT_RANGE, found->outside, -1);
-        return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                           "the label of row %lld lies outside 0..%lld: the machine or a kernel "
-                           "computes wrongly",
-                           (long long)found->outside, (long long)problem->k - 1);
-    }
+    if (found->outside >= 0)
+        return hf_labels_outside(problem, found->outside);
     if (found->farther < 0)
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_MOVES, found->farther, -1);

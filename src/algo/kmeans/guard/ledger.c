@@ -2,6 +2,7 @@
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/loop/clusters.h"
+#include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
 #include "base/dtype.h"
@@ -310,13 +311,8 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
     const struct hf_fit_problem *problem = &fit->problem;
     hf_context *ctx = problem->ctx;
     hf_guard_checked(ctx, HF_FAULT_RANGE, problem->n);
-    if (b->outside >= 0) {
-        hf_guard_found(ctx, HF_FAULT_RANGE, b->outside, -1);
-        return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                           "the label of row %lld lies outside 0..%lld: the machine or a kernel "
-                           "computes wrongly",
-                           (long long)b->outside, (long long)problem->k - 1);
-    }
+    if (b->outside >= 0)
+        return hf_labels_outside(problem, b->outside);
     if (changed < 0 || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_CHANGES, 1);

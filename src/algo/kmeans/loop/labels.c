@@ -4,6 +4,7 @@
  * must look at rows, and as the result. */
 #include "algo/kmeans/loop/labels.h"
 #include "base/below.h"
+#include "guard/guard.h"
 #include <string.h>
 
 static size_t bytes_of(const struct hf_fit_problem *problem) {
@@ -56,6 +57,14 @@ void hf_labels_touch(const struct hf_fit_problem *problem, struct hf_labels *lab
     if (labels->device_newer && !labels->touched)
         hf_touch(labels->host, bytes_of(problem));
     labels->touched = true;
+}
+
+hf_status hf_labels_outside(const struct hf_fit_problem *problem, int64_t row) {
+    hf_guard_found(problem->ctx, HF_FAULT_RANGE, row, -1);
+    return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
+                       "the label of row %lld lies outside 0..%lld: the machine or a kernel "
+                       "computes wrongly",
+                       (long long)row, (long long)problem->k - 1);
 }
 
 static hf_status verdict(const struct hf_fit_problem *problem, int64_t first, int64_t count,

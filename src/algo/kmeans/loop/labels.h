@@ -30,5 +30,7 @@ hf_status hf_labels_check(const struct hf_fit_problem *problem, const struct hf_
  * hf_ctx_end_calls() and ends after that; where it was not started, the host checks its copy. */
 hf_status hf_labels_start_check(const struct hf_fit_problem *problem, struct hf_labels *labels);
 hf_status hf_labels_end_check(const struct hf_fit_problem *problem, struct hf_labels *labels);
+/* A check found the label of this row outside: HF_E_CORRUPT, and the guard is told. */
+hf_status hf_labels_outside(const struct hf_fit_problem *problem, int64_t row);
 
 #endif
