@@ -4,6 +4,7 @@
 
   guard.py cost LIBRARY [--threads N] [--rounds R] [-o FILE]   each scheme against off, in turns
   guard.py checks LIBRARY [...]                                correct without one check after the other
+  guard.py shapes LIBRARY [...]                                correct against off on shapes off the beaten track
   guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
 
 Costs are ratios of times, the least of each in some rounds: of the first iterations (fits of 6, without skipping,
@@ -159,6 +160,66 @@ def checks(h, options):
     return lines
 
 
+# Kind of data, rows, columns, clusters, type, metric, whole fit, or labels for given centroids ("predict").
+ODD = [("blobs", n, d, k, t, "euclidean", "fit") for n, d, k, t in (
+           (135000, 2, 40000, "f4"), (20000, 2, 5000, "f4"), (20000, 3, 5000, "f4"), (20000, 2, 3000, "f8"),
+           (200000, 1, 8, "f4"), (200000, 1, 300, "f4"), (100000, 2, 2, "f4"), (100000, 2, 16, "f4"),
+           (100000, 4, 100, "f4"), (100000, 8, 16, "f4"), (100000, 8, 500, "f4"), (100000, 16, 32, "f4"),
+           (50000, 64, 2, "f4"), (4000, 128, 2000, "f4"), (2000, 16, 1500, "f4"), (20000, 64, 64, "f2"),
+           (20000, 64, 64, "f8"), (50000, 784, 10, "u1"), (20000, 16, 64, "u1"), (100, 2, 3, "f4"),
+           (150, 4, 3, "f8"), (1000, 16, 8, "f4"), (1000, 64, 100, "f4"), (10000, 20, 100, "f4"),
+           (2000, 2000, 20, "f4"))]
+ODD += [("blobs", 50000, 32, 64, "f4", metric, "fit") for metric in ("cosine", "dot")]
+ODD += [("blobs", 20000, 3, 1000, "f4", "cosine", "fit"), ("blobs", 20000, 3, 1000, "f8", "dot", "fit")]
+ODD += [(kind, 50000, d, k, "f4", "euclidean", "fit") for d, k in ((20, 100), (64, 256))
+        for kind in ("heavy", "sentinels", "nested", "decades", "copies", "lognormal")]
+ODD += [("nested", 20000, 20, 100, "f4", "cosine", "fit"), ("nested", 20000, 20, 100, "f8", "euclidean", "fit")]
+ODD += [("blobs", n, d, k, "f4", "euclidean", "predict") for n, d, k in (
+            (1, 64, 100), (1, 2, 40000), (100, 16, 50), (10000, 2, 5000), (100000, 64, 64), (100000, 8, 16))]
+METRICS = {"euclidean": 0, "cosine": 1, "dot": 2}
+SHORT = 0.05  # seconds that a measurement lasts at least
+
+
+def odd_case(h, kind, n, d, k, dtype, metric, what, clock):
+    """A function that makes such a call under a guard and says what it took."""
+    x = globals()[kind](n, 2 * k, d, 3)
+    x = np.abs(x) % 256 if dtype == "u1" else x
+    chosen = np.random.default_rng(1).choice(n, k, replace=n < k)
+    x, init = as_type(x, dtype), as_type(as_type(x, dtype)[chosen].astype("f8") + 0.5 * (n < k), "f4")
+
+    def fit(guard):
+        h.fit(x, init, ITERATIONS, -1, "auto", guard=GUARDS[guard], metric=METRICS[metric], empty=2)
+
+    def predict(guard):
+        h.predict(x, init, guard=GUARDS[guard], metric=METRICS[metric])
+
+    call = {"fit": fit, "predict": predict}[what]
+
+    def took(guard, times):
+        begin = CLOCKS[clock]()
+        for _ in range(times):
+            call(guard)
+        return (CLOCKS[clock]() - begin) / times
+
+    return took
+
+
+def shapes(h, options):
+    lines = []
+    for case in ODD[options.part::options.parts]:
+        took = odd_case(h, *case, options.clock)
+        times = max(1, int(SHORT / max(took("off", 1), 1e-6)))
+        least = dict.fromkeys(("off", "correct"), np.inf)
+        for _ in range(options.rounds):
+            least = {guard: min(least[guard], took(guard, times)) for guard in least}
+        ratio = least["correct"] / least["off"]
+        kind, n, d, k, dtype, metric, what = case
+        lines.append(dict(zip(("data", "n", "d", "k", "dtype", "metric", "call"), case), off=least["off"], ratio=ratio))
+        print(f"{ratio:6.2f} {'*' if ratio > 1.5 else ' '} {1e3 * least['off']:9.3f} ms  {kind} {n} x {d} {dtype} "
+              f"k={k} {metric} {what}", flush=True)
+    return lines
+
+
 def soak(h, options):
     end = time.monotonic() + options.seconds
     totals = {"fits": 0, "row_visits": 0, "checked": 0, "suspected": 0, "confirmed": 0, "beyond": 0}
@@ -184,17 +245,19 @@ def soak(h, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cost", "checks", "soak"])
+    parser.add_argument("what", choices=["cost", "checks", "shapes", "soak"])
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="wall: on an idle machine")
+    parser.add_argument("--part", type=int, default=0, help="shapes: this one of --parts, from 0")
+    parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--guards", default="off,detect,correct,sampled")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("-o", dest="output")
     options = parser.parse_args()
     h = hf.Holdfast(options.library, options.threads)
-    found = {"cost": cost, "checks": checks, "soak": soak}[options.what](h, options)
+    found = {"cost": cost, "checks": checks, "shapes": shapes, "soak": soak}[options.what](h, options)
     if options.output:
         with open(options.output, "w") as f:
             json.dump({"what": options.what, "threads": options.threads, "rounds": options.rounds,

@@ -71,6 +71,14 @@ class Result(C.Structure):
                                             "hf_column_note": ColumnNote, "hf_guard_counts": GuardCounts})
 
 
+class PredictOpts(C.Structure):
+    _fields_ = members("hf_predict_opts", {"hf_array": Array, "hf_guard_counts": GuardCounts})
+
+
+class Prediction(C.Structure):
+    _fields_ = members("hf_prediction", {})
+
+
 class Kernel(C.Structure):
     """hf_dev_kernel of include/holdfast/dev.h."""
     _fields_ = [("op", C.c_char_p), ("name", C.c_char_p), ("device", C.c_char_p), ("isa", C.c_char_p),
@@ -185,6 +193,15 @@ class Holdfast:
         self.lib.hf_kmeans_result_clear(C.byref(r))
         self.lib.hf_context_destroy(ctx)
         return dict(parts, context=made - begin, total=fitted - begin)
+
+    def predict(self, x, centroids, **more):
+        """Labels; more: members of hf_predict_opts."""
+        xv, cv = view(x), view(centroids)
+        labels = np.empty(xv.rows, "i4")
+        opts, out = PredictOpts(**more), Prediction(labels.ctypes.data_as(C.POINTER(C.c_int32)))
+        self._check(self.lib.hf_kmeans_predict_with(self.ctx, C.byref(xv), None, C.byref(cv), C.byref(opts),
+                                                    C.byref(out)))
+        return labels
 
     def start(self, x, k, init, iterations):
         """A fit of so many plain iterations that chooses its own first centroids."""

@@ -14,6 +14,7 @@
 #endif
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
+#include "ops/assign/host/guard/guard_dense.h"
 #include "ops/assign/host/guard/guard_open.h"
 #include "ops/assign/host/guard/guard_verdict.h"
 #include "ops/assign/host/packed_rows.h"
@@ -78,8 +79,8 @@ static void settle_lists(const struct job *job, struct worker *w) {
             w->dense[n_dense++] = s;
     }
     dense_settle(job, w, w->dense, n_dense);
-    for (int i = 0; i < n_dense && guard_checks(&job->guard, HF_FAULT_SETTLE); i++)
-        guard_check_dense(job, w, w->dense[i]);
+    if (guard_checks(&job->guard, HF_FAULT_SETTLE))
+        guard_check_dense(job, w, n_dense);
 }
 
 /* Second pass over some open rows: candidates, then differences, then float64 in order. */
@@ -102,12 +103,13 @@ static void settle_open(const struct job *job, struct worker *w) {
     }
     w->slot64 = -1;
     memset(w->guard.listed, 0, sizeof *w->guard.listed * (size_t)b->rows);
-    if (job->usable && !job->dense_first && !job->begin_dense && b->rows > 0) {
+    const int lists = job->usable && !job->dense_first && !job->begin_dense && b->rows > 0;
+    if (lists) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
     }
     for (int s = 0; s < b->rows && job->guard.scores; s++)
-        if (open[s].threshold != open[s].threshold || guard_wrong_list(job, w, s))
+        if (open[s].threshold != open[s].threshold || (lists && guard_wrong_list(job, w, s)))
             w->listed[s] = GUARD_LISTED;
     settle_lists(job, w);
     for (int s = 0; s < b->rows; s++) {
@@ -314,7 +316,7 @@ static hf_status run(const struct hf_call *call, enum variant variant) {
     }
 #endif
     guard_calibrate(&job);
-    job.begin_dense = !guard_checks(&job.guard, HF_FAULT_SETTLE) && !filter_pays(&job);
+    job.begin_dense = !filter_pays(&job);
     packed_begin(&job);
     STRIKE_PACK(&job, &job.all);
     hf_parallel_for(pool, job.n_workers, 1, work, &job);

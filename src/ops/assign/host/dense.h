@@ -9,6 +9,7 @@
 #define HF_ASSIGN_DENSE_H
 
 #include "ops/assign/host/differences.h"
+#include "ops/assign/host/guard/guard_slab.h"
 #include <float.h>
 
 #define DENSE_K (VREGS == 32 ? 12 : 5) /* centroids of a tile in float32 */
@@ -27,13 +28,24 @@ static double dense_row_ns(const struct job *job) {
     return k * wide * (feature * d + 0.15) + 0.3 * d + 10;
 }
 
+/* the same with a second look at its label, if the call is protected, */
+static double dense_call_ns(const struct job *job) {
+    const double again = !guard_checks(&job->guard, HF_FAULT_SETTLE) ? 1
+                         : slab_serves(job)                          ? 1.1
+                                                                     : 2;
+    return dense_row_ns(job) * again;
+}
+
 /* and with one candidate alone. */
-static double dense_pair_ns(const struct job *job) { return 20 + 0.3 * (double)job->d; }
+static double dense_pair_ns(const struct job *job) {
+    const double again = guard_checks(&job->guard, HF_FAULT_SETTLE) ? 2 : 1;
+    return again * (20 + 0.3 * (double)job->d);
+}
 
 /* Is it cheaper to compare open rows with all centroids than to send them through the filter again
  * and compare about 4 candidates? */
 static int dense_pays(const struct job *job) {
-    return dense_row_ns(job) < tile_call_ns(job) + 40 + 4 * dense_pair_ns(job);
+    return dense_call_ns(job) < tile_call_ns(job) + 40 + 4 * dense_pair_ns(job);
 }
 
 /* The rows of a call. */
@@ -41,6 +53,7 @@ struct dense {
     const int *slot; /* [count] of the block */
     int count;
     int collect; /* list candidates; else find the two least keys */
+    int check;   /* of rows that have a label already, CANDIDATES_MAX + 1: there are more */
 };
 
 /* Keys of a tile. */
@@ -112,8 +125,15 @@ static void dense_best_f32(const struct job *job, struct worker *w, const struct
 }
 
 /* Add a candidate to the slot's list. A full list goes to float64. */
-static void dense_add(const struct job *job, struct worker *w, int slot, int32_t k) {
+static void dense_add(const struct job *job, struct worker *w, const struct dense *q, int slot,
+                      int32_t k) {
     int32_t *list = w->list + slot * CANDIDATES_MAX;
+    if (w->decided[slot] && !q->check)
+        return;
+    if (q->check && w->listed[slot] >= CANDIDATES_MAX) {
+        w->listed[slot] = CANDIDATES_MAX + 1;
+        return;
+    }
     if (w->listed[slot] == CANDIDATES_MAX) {
         exact_some(job, w, slot, list, CANDIDATES_MAX);
         w->listed[slot] = 0;
@@ -132,8 +152,8 @@ static void dense_collect_f32(const struct job *job, struct worker *w, const str
             uint32_t bits = vm_bits(vf_le(key, cut));
             for (; bits; bits &= bits - 1) {
                 const int at = i + __builtin_ctz(bits);
-                if (at < q->count && !w->decided[q->slot[at]])
-                    dense_add(job, w, q->slot[at], job->live[keys->first + t]);
+                if (at < q->count)
+                    dense_add(job, w, q, q->slot[at], job->live[keys->first + t]);
             }
         }
     }
@@ -249,11 +269,11 @@ static void dense_collect_f64(const struct job *job, struct worker *w, const str
     const double *all = keys->key;
     for (int i = keys->row; i < keys->row + DENSE_ROWS64 && i < q->count; i++) {
         const int slot = q->slot[i];
-        for (int t = 0; t < keys->count && !w->decided[slot]; t++) {
+        for (int t = 0; t < keys->count && (q->check || !w->decided[slot]); t++) {
             const int32_t k = job->live[keys->first + t];
             const double key = all[t * DENSE_ROWS64 + (i - keys->row)] * dense_factor(job, k);
             if (!(key > w->key_best[i]))
-                dense_add(job, w, slot, k);
+                dense_add(job, w, q, slot, k);
         }
     }
 }
@@ -312,7 +332,7 @@ static void dense_settle(const struct job *job, struct worker *w, const int *slo
     const int wide = job->difference == DIFFERENCE_F32 ? DENSE_ROWS : DENSE_ROWS64;
     const int most = (int)(w->dense_bytes / DENSE_BYTES(job->d_pad)) * wide;
     for (int done = 0; job->difference != DIFFERENCE_NONE && done < count; done += most) {
-        struct dense q = {slot + done, count - done < most ? count - done : most, 0};
+        struct dense q = {slot + done, count - done < most ? count - done : most, 0, 0};
         for (int i = 0; i < q.count; i++)
             w->listed[q.slot[i]] = 0;
         if (job->difference == DIFFERENCE_F32)

@@ -136,7 +136,7 @@ static void carve_worker(hf_carve *carve, const struct job *job, struct worker *
     for (int i = 0; i < 6; i++)
         *each[i] = hf_carve_take(carve, sizeof(double) * open);
     w->decided = hf_carve_take(carve, open);
-    w->dense = hf_carve_take(carve, sizeof(int) * open);
+    w->dense = hf_carve_take(carve, sizeof(int) * (open + 1));
     w->row32 = hf_carve_take(carve, sizeof(float) * (size_t)job->d_pad);
     w->x64 = hf_carve_take(carve, sizeof(double) * (size_t)job->d_pad);
     if (job->a->sums)
@@ -224,7 +224,7 @@ static size_t carve_job(struct job *job, const struct hf_call *call, enum varian
     job->half = variant == VARIANT_HALF || job->i8;
     guard_begin_call(job, call);
     job->block_rows = prepare_block_rows(job);
-    job->dense_first = !guard_checks(&job->guard, HF_FAULT_SETTLE) && dense_pays(job);
+    job->dense_first = dense_pays(job);
     const size_t k = (size_t)job->k;
     job->shift = hf_carve_take(&carve, sizeof(float) * (size_t)job->d_pad);
     job->i8_off = job->i8 ? hf_carve_take(&carve, sizeof(int16_t) * (size_t)job->d_pad) : NULL;

@@ -62,7 +62,9 @@ static struct block *sample_scores(struct job *job, int64_t rows) {
         b->row[i] = i * job->n / b->rows;
     load_block(job, w);
     best_clear(b);
+    w->guard.replay = 1; /* nothing depends on these scores but time */
     tile_argmax(job, w, &job->all);
+    w->guard.replay = 0;
     return b;
 }
 
@@ -96,14 +98,16 @@ static int filter_pays(struct job *job) {
         job->n < START_ROWS)
         return 1;
     struct worker *w = &job->workers[0];
-    const double tile = tile_call_ns(job), all = dense_row_ns(job), pair = dense_pair_ns(job);
+    const double tile = tile_call_ns(job), all = dense_call_ns(job), pair = dense_pair_ns(job);
     tile_begin();
     struct block *b = sample_scores(job, START_SAMPLE);
     double cost = tile * b->rows;
     const int open = sample_open(job, b);
     memset(w->listed, 0, sizeof *w->listed * (size_t)b->rows);
+    w->guard.replay = 1;
     if (open > 0 && !job->dense_first)
         tile_collect(job, w, &job->all);
+    w->guard.replay = 0;
     for (int s = 0; open > 0 && s < b->rows; s++) {
         const int listed = w->listed[s];
         if (b->best[s] < INFINITY)

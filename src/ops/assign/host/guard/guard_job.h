@@ -38,6 +38,24 @@ struct guard_pack {
     double *column; /* [GUARD_TESTS, d_pad] scratch */
 };
 
+/* Centroids of few columns, in the order of one of them (host/guard/guard_slab.h). */
+struct guard_slab {
+    int count;       /* 0: there are none */
+    int column;      /* that they are in the order of, */
+    float *key;      /* [k] and it, rounded */
+    int32_t *index;  /* [k] their numbers */
+    void *value;     /* [d][k] float32 or float64, as differences are */
+    uint32_t *spare; /* [2][k] scratch */
+};
+
+/* Where a row looks for centroids. */
+struct slab_scan {
+    int first;       /* place where it begins */
+    double cut, end; /* largest squared distance, and largest key */
+    int32_t *list;   /* [most] of those that it finds */
+    int most;
+};
+
 /* The scheme of a call. */
 struct guard {
     uint32_t checks;      /* HF_CHECK_BIT()s; 0: off */
@@ -56,6 +74,7 @@ struct guard {
     _Atomic int stale;   /* packed rows are not what they were */
     uint64_t *bucket;    /* [buckets] sums of labels */
     int64_t buckets;
+    struct guard_slab slab;
 };
 
 /* A row that a check suspects, with the bits that it saw. */

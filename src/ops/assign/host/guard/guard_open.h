@@ -97,15 +97,6 @@ static void guard_check_list(const struct job *job, struct worker *w, int slot, 
         guard_disagree(job, w, slot);
 }
 
-/* The label of a slot came from all centroids. */
-static void guard_check_dense(const struct job *job, struct worker *w, int slot) {
-    w->guard.checked++;
-    if (w->least_arg[slot] >= 0 && w->least_arg[slot] < job->k)
-        guard_check_bounds(job, w, slot);
-    if (guard_nearest(job, w, w->block.row[slot]) != w->least_arg[slot])
-        guard_disagree(job, w, slot);
-}
-
 /* A list that cannot be right: it is not what was listed, or too short for an open row, whose
  * threshold two centroids reach. Such a row is suspect. */
 static int guard_wrong_list(const struct job *job, struct worker *w, int slot) {

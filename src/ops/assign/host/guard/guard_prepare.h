@@ -7,6 +7,7 @@
 #define HF_ASSIGN_GUARD_PREPARE_H
 
 #include "ops/assign/host/centred.h"
+#include "ops/assign/host/guard/guard_slab.h"
 #include "ops/assign/host/job.h"
 #include <math.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static void guard_carve(hf_carve *carve, struct job *job) {
     struct guard *g = &job->guard;
     g->buckets = (job->n >> GUARD_BUCKET) + 1;
     g->bucket = hf_carve_take(carve, sizeof(uint64_t) * (size_t)g->buckets);
+    slab_carve(carve, job, &g->slab);
     if (!TILE_HAS_GUARD)
         return;
     guard_carve_pack(carve, job, &job->all.check, job->all.count);
@@ -209,6 +211,8 @@ static void guard_set_kappa(struct job *job, double kappa) {
 static void guard_pack_all(struct job *job, hf_pool *pool) {
     struct guard *g = &job->guard;
     memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
+    if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
+        slab_make(job);
 #if TILE_HAS_GUARD
     if (!g->scores || !job->usable)
         return;

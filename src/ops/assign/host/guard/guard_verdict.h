@@ -125,9 +125,7 @@ static void guard_calibrate(struct job *job) {
     if (!job->guard.scores || !job->usable || job->n < GUARD_CALIBRATE ||
         !guard_checks(&job->guard, HF_FAULT_ROWS))
         return;
-    w->guard.replay = 1;
     const struct block *b = sample_scores(job, GUARD_SAMPLE);
-    w->guard.replay = 0;
     for (int slot = 0; slot < b->rows; slot++) {
         float one[VW];
         vf_store(one, guard_threshold(job, b, slot - slot % VW, 1));
