@@ -218,7 +218,7 @@ static hf_status moments_chunk(void *job, const hf_array *chunk, int64_t first) 
                                          .mult_square = s->mult_square,
                                          .sum = s->sum,
                                          .sum_square = s->sum_square};
-    return hf_run(s->fit->problem.ctx, HF_OP_MOMENTS, &args);
+    return hf_scan_moments(s, &args);
 }
 
 void hf_scan_plan_moments(struct hf_scan *s) {

@@ -5,6 +5,7 @@
 
 #include "algo/kmeans/fit.h"
 #include "algo/kmeans/prepare_frame.h"
+#include "ops/moments/moments.h"
 #include "ops/range/range.h"
 #include <math.h>
 
@@ -14,8 +15,12 @@ struct hf_scan {
     struct hf_range_args again; /* the same by another kernel; min NULL: there is no such check */
     bool whole_again;
     int64_t bad_rows_again;
-    uint8_t *bad;      /* [panel_rows or fewer] the device's memory */
-    uint8_t *bad_copy; /* the same where the host can read it; NULL until it is wanted */
+    bool differ;             /* which rows are bad came out twice differently */
+    uint64_t rows_before;    /* signature of the rows in the pass that failed last; */
+    bool failed;             /* there was one */
+    int64_t *moments_before; /* [4, d] as sum and sum_square; NULL as again.min */
+    uint8_t *bad;            /* [panel_rows or fewer] the device's memory */
+    uint8_t *bad_copy;       /* the same where the host can read it; NULL until it is wanted */
     int64_t bad_rows;
     int64_t dropped, room; /* used and allocated of fit->data.dropped */
     int32_t *zeros;        /* [scan_rows or n], only with weights or HF_COSINE */
@@ -57,6 +62,8 @@ void hf_scan_begin_ranges(struct hf_scan *s);
 hf_status hf_scan_ranges(struct hf_scan *s, const hf_array *panel, int64_t first);
 /* and after the last one. HF_E_CORRUPT: they came out twice differently. */
 hf_status hf_scan_compare_ranges(struct hf_scan *s);
+/* Moments of some rows, added to the sums; twice by other kernels, slice by slice. */
+hf_status hf_scan_moments(struct hf_scan *s, const struct hf_moments_args *args);
 /* Make the pass until it succeeds, three times at most, where the scheme is to correct. */
 hf_status hf_scan_attempts(struct hf_scan *s, hf_status (*pass)(struct hf_scan *s));
 /* ---- prepare_square.c */

@@ -42,9 +42,9 @@ static void guard_look_near(const struct job *job, struct worker *w, int slot) {
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
     const double cut = guard_cut(job, w, slot);
-    w->listed[slot] = cut < INFINITY ? slab_list(job, w, cut, w->list + slot * CANDIDATES_MAX,
-                                                 CANDIDATES_MAX)
-                                     : CANDIDATES_MAX + 1;
+    w->listed[slot] = cut < INFINITY
+                          ? slab_list(job, w, cut, w->list + slot * CANDIDATES_MAX, CANDIDATES_MAX)
+                          : CANDIDATES_MAX + 1;
     guard_conclude_dense(job, w, slot);
 }
 
