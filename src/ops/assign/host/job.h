@@ -269,12 +269,12 @@ static inline int64_t lengths_below(const struct job *job, double cmax) {
     return count;
 }
 
-/* Lane i: the sum of the lanes of part i of w->parts [VW, VW]. */
-ALWAYS_INLINE vf sum_parts(const struct worker *w) {
+/* Lane i: the sum of the lanes of part i of parts [VW, VW]. */
+ALWAYS_INLINE vf sum_lanes(const float *parts) {
     vf r[VW];
     UNROLL(16)
     for (int i = 0; i < VW; i++)
-        r[i] = vf_load(w->parts + i * VW);
+        r[i] = vf_load(parts + i * VW);
     vf_transpose(r);
     vf sum = r[0];
     UNROLL(16)
@@ -282,5 +282,8 @@ ALWAYS_INLINE vf sum_parts(const struct worker *w) {
         sum = vf_add(sum, r[i]);
     return sum;
 }
+
+/* Likewise of w->parts. */
+ALWAYS_INLINE vf sum_parts(const struct worker *w) { return sum_lanes(w->parts); }
 
 #endif

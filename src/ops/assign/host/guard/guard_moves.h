@@ -9,13 +9,10 @@
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/exact.h"
 #include "ops/assign/host/gather.h"
-#include "ops/assign/host/guard/guard_labels.h"
+#include "ops/assign/host/guard/guard_batch.h"
 #include "ops/assign/host/strike.h"
 #include <float.h>
 #include <math.h>
-
-#define GUARD_AHEAD 2   /* moves that are looked at later, */
-#define GUARD_FETCH 512 /* and bytes of their rows, that are fetched into the L1 cache */
 
 /* The label of a row by reference distances to all centroids. */
 static NOINLINE int32_t guard_nearest(const struct job *job, struct worker *w, int64_t row) {
@@ -47,12 +44,6 @@ static NOINLINE int32_t guard_nearest(const struct job *job, struct worker *w, i
 struct guard_sums {
     double to, from, share;
 };
-
-/* sum + (v - c)^2 */
-ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
-    const vf difference = vf_sub(v, c);
-    return vf_fma(difference, difference, sum);
-}
 
 /* In float32, for rows and centroids that are exact there. from NULL: there was none. */
 ALWAYS_INLINE struct guard_sums guard_sums_f32(const void *row, hf_dtype dtype, const float *to,
@@ -281,35 +272,32 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     return right != m->from;
 }
 
-/* The row and both centroids of a move that is looked at soon, into the L1 cache. */
-static inline void guard_fetch(const struct job *job, const struct move *m) {
-    const hf_array *c = &job->a->c;
-    const size_t bytes = job->row_bytes < GUARD_FETCH ? job->row_bytes : GUARD_FETCH;
-    const char *row = job_row(job, m->row);
-    for (size_t at = 0; at < bytes; at += HF_ALIGN)
-        __builtin_prefetch(row + at);
-    if (m->to >= 0 && m->to < job->k)
-        __builtin_prefetch(hf_array_row(c, m->to));
-    if (m->from >= 0 && m->from < job->k)
-        __builtin_prefetch(hf_array_row(c, m->from));
-}
-
-/* Verify the rows that wait to be moved; those that stay where they were go. */
-static void guard_moves(const struct job *job, struct worker *w) {
-    int kept = 0;
-    if (!guard_checks(&job->guard, HF_FAULT_MOVES))
-        return;
-    for (int i = 0; i < w->n_moves; i++) {
-        struct move m = w->moves[i];
+/* Verify moves; those that stay where they were go. Returns how many are left, at `to`. */
+static int guard_verify(const struct job *job, struct worker *w, int from, int count, int to) {
+    const uint32_t right =
+        guard_batches(job) ? guard_batch_confirms(job, w->moves + from, count) : 0;
+    for (int i = 0; i < count; i++) {
+        struct move m = w->moves[from + i];
         if (m.from < -1 || m.from >= job->k) { /* it came in so: nobody knows its sums */
             guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
             continue;
         }
-        if (i + GUARD_AHEAD < w->n_moves)
-            guard_fetch(job, &w->moves[i + GUARD_AHEAD]);
-        w->guard.checked++;
-        if (guard_confirms(job, w, &m) || guard_refuse(job, w, &m))
-            w->moves[kept++] = m;
+        if ((right >> i & 1) || guard_confirms(job, w, &m) || guard_refuse(job, w, &m))
+            w->moves[to++] = m;
+    }
+    return to;
+}
+
+/* Verify the rows that wait to be moved. */
+static void guard_moves(const struct job *job, struct worker *w) {
+    int kept = 0;
+    if (!guard_checks(&job->guard, HF_FAULT_MOVES))
+        return;
+    w->guard.checked += (uint64_t)w->n_moves;
+    for (int i = 0; i < w->n_moves; i += VW) {
+        for (int ahead = i + VW; ahead < i + 2 * VW && ahead < w->n_moves; ahead++)
+            guard_fetch(job, &w->moves[ahead]);
+        kept = guard_verify(job, w, i, w->n_moves - i < VW ? w->n_moves - i : VW, kept);
     }
     w->n_moves = kept;
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Verified moves of VW rows at a time, in float32: all but near ties, what underflows, and what is
+ * wrong is confirmed here (docs/numerics/guard.md). */
+#ifndef HF_ASSIGN_GUARD_BATCH_H
+#define HF_ASSIGN_GUARD_BATCH_H
+
+#include "ops/assign/host/differences.h"
+#include "ops/assign/host/guard/guard_labels.h"
+
+#define GUARD_FETCH 512 /* bytes of a row that is looked at later, fetched into the L1 cache */
+
+/* Lane i is of move i. */
+struct guard_batch {
+    float to[VW * VW], from[VW * VW]; /* [move][lane] parts of the squared distances */
+    float score[VW], norm2[VW], length[VW];
+    uint32_t first; /* bit i: the row comes from no cluster */
+    uint32_t valid; /* bit i: its clusters exist, and the new one is its label */
+};
+
+/* Can VW moves be looked at so? */
+static inline int guard_batches(const struct job *job) {
+    return job->a->metric == HF_EUCLIDEAN && job->a->x.dtype != HF_F64 && job->a->c.dtype == HF_F32;
+}
+
+/* sum + (v - c)^2 */
+ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
+    const vf difference = vf_sub(v, c);
+    return vf_fma(difference, difference, sum);
+}
+
+/* |x - to|^2 and, unless it is NULL, |x - from|^2 in VW parts. */
+ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const float *to, const float *from,
+                               int64_t d, vf part[2]) {
+    vf a = vf_set1(0);
+    vf b = a;
+    for (int64_t j = 0; j < d; j += VW) {
+        const vf v = difference_load_as(x, dtype, j, d);
+        a = guard_add_square(a, v, difference_load(to + j, d - j));
+        if (from)
+            b = guard_add_square(b, v, difference_load(from + j, d - j));
+    }
+    part[0] = a;
+    part[1] = b;
+}
+
+/* The row and both centroids of a move that is looked at soon, into the L1 cache. */
+static inline void guard_fetch(const struct job *job, const struct move *m) {
+    const hf_array *c = &job->a->c;
+    const size_t bytes = job->row_bytes < GUARD_FETCH ? job->row_bytes : GUARD_FETCH;
+    const char *row = job_row(job, m->row);
+    for (size_t at = 0; at < bytes; at += HF_ALIGN)
+        __builtin_prefetch(row + at);
+    if (m->to >= 0 && m->to < job->k)
+        __builtin_prefetch(hf_array_row(c, m->to));
+    if (m->from >= 0 && m->from < job->k)
+        __builtin_prefetch(hf_array_row(c, m->from));
+}
+
+ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,
+                                  hf_dtype dtype, struct guard_batch *b) {
+    const hf_array *c = &job->a->c;
+    const float *base = c->data;
+    const int64_t stride = c->row_stride ? c->row_stride : c->cols;
+    b->first = b->valid = 0;
+    for (int i = 0; i < count; i++, m++) {
+        vf part[2] = {vf_set1(0), vf_set1(0)};
+        const int valid =
+            m->to >= 0 && m->to < job->k && m->from < job->k && job->a->labels[m->row] == m->to;
+        b->length[i] = 0;
+        if (valid) {
+            const float *to = base + m->to * stride;
+            const char *x = job_row(job, m->row);
+            if (m->from < 0)
+                guard_parts(x, dtype, to, NULL, job->d, part);
+            else
+                guard_parts(x, dtype, to, base + m->from * stride, job->d, part);
+            b->length[i] = (float)job->c_length[m->to];
+        }
+        vf_store(b->to + i * VW, part[0]);
+        vf_store(b->from + i * VW, part[1]);
+        b->score[i] = m->score;
+        b->norm2[i] = m->norm2;
+        b->first |= (uint32_t)(m->from < 0) << i;
+        b->valid |= (uint32_t)valid << i;
+    }
+}
+
+static NOINLINE void guard_batch_load(const struct job *job, const struct move *m, int count,
+                                      struct guard_batch *b) {
+    switch (job->a->x.dtype) {
+    case HF_F16:
+        guard_batch_as(job, m, count, HF_F16, b);
+        break;
+    case HF_BF16:
+        guard_batch_as(job, m, count, HF_BF16, b);
+        break;
+    case HF_U8:
+        guard_batch_as(job, m, count, HF_U8, b);
+        break;
+    default:
+        guard_batch_as(job, m, count, HF_F32, b);
+        break;
+    }
+}
+
+/* V2: the most that a score may be from the true one; less than guard_score_bound(). */
+ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
+    const struct filter_bound *f = &job->bound;
+    const vf product = vf_mul(norm, c);
+    const vf share = vf_mul(vf_set1(f->share), vf_max(c, vf_set1(SHARE_LEAST)));
+    const vf square = vf_mul(c, c);
+    vf e = vf_fma(vf_set1(f->eps), vf_fma(vf_set1(0.5f), square, product), vf_set1(f->eta));
+    e = vf_fma(norm, vf_min(share, vf_set1(f->moved)), e);
+    e = vf_fma(vf_set1(0x1p-22f), vf_add(product, square), e);
+    if (job->i16)
+        e = vf_fma(vf_set1((float)(0.5 * job->guard.root * 0x1p-14)), product, e);
+    if (job->guard.scores)
+        e = vf_fma(vf_set1(job->guard.width), job_reach(job, norm), e);
+    return e;
+}
+
+/* Bits of the first `count` <= VW moves that V1 and V2 confirm beyond doubt. */
+static uint32_t guard_batch_confirms(const struct job *job, const struct move *m, int count) {
+    struct guard_batch b;
+    const uint32_t all = (uint32_t)((1u << count) - 1);
+    guard_batch_load(job, m, count, &b);
+    for (int i = count; i < VW; i++) {
+        vf_store(b.to + i * VW, vf_set1(0));
+        vf_store(b.from + i * VW, vf_set1(0));
+        b.score[i] = b.norm2[i] = b.length[i] = 0;
+    }
+    const float share = (float)(job->d / VW + VW + 8) * 0x1p-24f;
+    const vf to = sum_lanes(b.to);
+    const vf from = sum_lanes(b.from);
+    const vf score = vf_load(b.score);
+    const vf own = vf_load(b.norm2);
+    const vf c = vf_load(b.length);
+    const uint32_t plain =
+        vm_bits(vf_lt(vf_set1(0x1p-80f), to)) & vm_bits(vf_lt(to, vf_set1(0x1p100f)));
+    const uint32_t nearer = b.first | vm_bits(vf_lt(to, vf_mul(from, vf_set1(1 - 3 * share))));
+    const vf square = vf_mul(to, vf_set1(job->scale * job->scale));
+    const vf norm = vf_sqrt(vf_mul(own, vf_set1(1 + job->bound.qerr)));
+    const vf off = vf_sub(vf_mul(vf_set1(0.5f), vf_sub(own, square)), score);
+    const vf slack = vf_fma(own, vf_set1(job->bound.qerr),
+                            vf_fma(square, vf_set1(share), guard_batch_bound(job, norm, c)));
+    const uint32_t close = vm_bits(vf_le(vf_max(off, vf_sub(vf_set1(0), off)), slack)) &
+                           vm_bits(vf_le(off, slack)) & vm_bits(vf_lt(c, vf_set1(OUT_OF_RANGE))) &
+                           vm_bits(vf_lt(vf_set1(0x1p-50f), norm));
+    const uint32_t chosen = vm_bits(vf_le(score, score)); /* NaN: the filter did not choose it */
+    const uint32_t right = TILE_HAS_HALF && job->half ? ~0u : close | ~chosen;
+    return b.valid & all & ((plain & nearer & right) | (b.first & ~chosen));
+}
+
+#endif
