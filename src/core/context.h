@@ -24,6 +24,7 @@ struct hf_guard_state {
     hf_guard_counts counts; /* of the call at work, beside what the slot counts */
     hf_on_fault on_fault;   /* NULL: nobody is told */
     void *on_fault_user;
+    bool elsewhere;          /* calls are made by other kernels than planned, if there are any */
     int iteration;           /* for what is told, */
     struct hf_finding found; /* and what a check of the loop saw last, */
     const char *found_by;    /* by which kernel, NULL: none */

@@ -79,6 +79,8 @@ hf_status hf_run(hf_context *ctx, enum hf_op_id op, const void *args) {
     const struct hf_kernel *kernel = NULL;
     size_t bytes = 0;
     HF_TRY(hf_plan_measured(ctx, op, args, &kernel, &bytes));
+    if (ctx->guard.elsewhere)
+        return hf_run_kernel(ctx, op, hf_guard_twin(ctx, op, kernel, args), args);
     return run(ctx, op, args, kernel, bytes, true);
 }
 

@@ -90,6 +90,7 @@ void hf_guard_set(hf_context *ctx, enum hf_scheme scheme, uint32_t checks) {
     guard->covered = 0;
     guard->counts = (hf_guard_counts){0};
     guard->on_fault = NULL;
+    guard->elsewhere = false;
     guard->iteration = 0;
     guard->found = (struct hf_finding){.unit = -1, .column = -1, .row = -1};
     guard->found_by = NULL;

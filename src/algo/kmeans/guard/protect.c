@@ -73,11 +73,25 @@ static hf_status search_worker(struct hf_fit *fit, struct hf_restart *run,
     return status;
 }
 
+/* Is the work right with other kernels? They stay for what is left of the call. */
+static hf_status try_elsewhere(struct hf_fit *fit, struct hf_restart *run,
+                               const struct hf_protected *work) {
+    struct hf_guard_state *guard = &fit->problem.ctx->guard;
+    guard->elsewhere = true;
+    const hf_status status = again(fit, run, work);
+    guard->elsewhere = status == HF_OK;
+    return status;
+}
+
 /* Done, after `attempts` that failed. worker: the one that was left out, -1: none was. */
 static void conclude(struct hf_fit *fit, int attempts, int worker) {
     hf_context *ctx = fit->problem.ctx;
     hf_fault_kind kind = attempts > 1 ? HF_FAULT_INTERMITTENT : HF_FAULT_TRANSIENT;
-    if (worker >= 0) {
+    if (ctx->guard.elsewhere) {
+        const hf_error why = ctx->error;
+        kind = HF_FAULT_PERMANENT;
+        (void)hf_ctx_fail(ctx, HF_OK, "%.800s; other kernels are used from here on", why.text);
+    } else if (worker >= 0) {
         const hf_error why = ctx->error;
         kind = HF_FAULT_PERMANENT;
         ctx->guard.found.unit = worker;
@@ -101,6 +115,10 @@ hf_status hf_protect(struct hf_fit *fit, struct hf_restart *run, const struct hf
     if (status == HF_E_CORRUPT) {
         failed++;
         status = search_worker(fit, run, work, &worker);
+    }
+    if (status == HF_E_CORRUPT && !ctx->guard.elsewhere) {
+        failed++;
+        status = try_elsewhere(fit, run, work);
     }
     if (status == HF_OK && failed > 0)
         conclude(fit, failed, worker);

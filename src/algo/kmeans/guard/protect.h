@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is done when a check of the loop fails: back to the last state that was found right, and the
- * same again; then without a worker that computes wrongly; in the end the fit fails. */
+ * same again; then without a worker that computes wrongly, or with other kernels; in the end the
+ * fit fails. */
 #ifndef HF_PROTECT_H
 #define HF_PROTECT_H
 
