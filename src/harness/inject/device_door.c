@@ -7,7 +7,7 @@
 
 int hf_device_kernel_op(const struct hf_kernel *kernel) {
     const struct hf_kernel *other = NULL;
-    for (int op = 0; kernel->device == HF_DEV_CUDA && op < HF_OP_COUNT; op++)
+    for (int op = 0; kernel->device != HF_DEV_HOST && op < HF_OP_COUNT; op++)
         for (int i = 0; (other = hf_kernel_at(op, i)) != NULL; i++)
             if (other == kernel)
                 return op;

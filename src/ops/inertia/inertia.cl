@@ -2,7 +2,7 @@
  * inertia: the reference distance of each row to its own centroid. */
 
 __kernel void inertia_rows(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c_type,
-                           long c_stride, long n, long d, int metric, GLOBAL(labels),
+                           long c_stride, long n, long k, long d, int metric, GLOBAL(labels),
                            GLOBAL(weights), GLOBAL(distances), GLOBAL(terms)) {
     __global const uchar *data = VIEW(const uchar, x);
     __global const uchar *centers = VIEW(const uchar, c);
@@ -11,9 +11,11 @@ __kernel void inertia_rows(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int 
     __global double *distance_of = VIEW(double, distances);
     __global double *term = VIEW(double, terms);
     FOR_MINE(i, n) {
-        const double v =
-            reference_distance(metric, row_of(data, i, x_stride, x_type), x_type,
-                               row_of(centers, label[i], c_stride, c_type), c_type, d);
+        const int own = label[i];
+        double v = NAN; /* of a label that is no cluster's, which a fault in memory left */
+        if (own >= 0 && own < k)
+            v = reference_distance(metric, row_of(data, i, x_stride, x_type), x_type,
+                                   row_of(centers, own, c_stride, c_type), c_type, d);
         if (distance_of)
             distance_of[i] = v;
         term[i] = weight ? weight[i] * v : v;

@@ -18,9 +18,9 @@ static hf_status run_rows(const struct hf_call *call, struct hf_cl_stage *stage)
     double *distances = hf_cl_out(stage, a->distances, n * sizeof *distances);
     const struct hf_cl_job job = hf_opencl_job(call->device, "inertia", "inertia_rows", x.rows);
     HF_TRY(stage->status);
-    return hf_opencl_run(call->stream, &job, "pnipniiinpppp", x.data, (int32_t)x.dtype,
-                         x.row_stride, c.data, (int32_t)c.dtype, c.row_stride, x.rows, x.cols,
-                         (int32_t)a->metric, labels, weights, distances, call->ws);
+    return hf_opencl_run(call->stream, &job, "pnipniiiinpppp", x.data, (int32_t)x.dtype,
+                         x.row_stride, c.data, (int32_t)c.dtype, c.row_stride, x.rows, c.rows,
+                         x.cols, (int32_t)a->metric, labels, weights, distances, call->ws);
 }
 
 static hf_status inertia_run(const struct hf_call *call) {

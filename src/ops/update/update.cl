@@ -106,7 +106,8 @@ __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int 
     FOR_MINE(i, n) {
         const int from = old ? old[i] : -1, to = now[i];
         const double w = given ? given[i] : 1;
-        if (from == to)
+        /* a label that is no cluster's, which a fault in memory left, addresses nothing */
+        if (from == to || from < -1 || from >= k || to < -1 || to >= k)
             continue;
         __global const uchar *row = row_of(data, i, stride, type);
         move_features(&s, row, type, factor_of(metric, row, type, d, w), from, to);

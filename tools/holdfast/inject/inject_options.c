@@ -52,7 +52,7 @@ static const struct argp_option table[] = {
     {"kernel", KEY_KERNEL, "NAME", 0, "Kernel of the fit, in place of the planned one of its op",
      1},
     {"device", KEY_DEVICE, "NAME", 0,
-     "cpu (default), cuda or cuda:N, where words of memory are struck alone", 1},
+     "cpu (default); on cuda, cuda:N, opencl or opencl:N words of memory are struck alone", 1},
     {"threads", 't', "T", 0,
      "Threads of a fit (default 1, with which a line strikes the same value each time)", 1},
     {"guard", KEY_GUARD, "SCHEME", 0,

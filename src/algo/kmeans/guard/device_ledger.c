@@ -11,7 +11,7 @@
 
 #define SHARE 4 /* of the device's free memory the ledger takes at most one in so many */
 
-bool hf_device_ledger_serves(const hf_context *ctx) { return ctx->device->id == HF_DEV_CUDA; }
+bool hf_device_ledger_serves(const hf_context *ctx) { return !hf_ctx_is_host(ctx); }
 
 static size_t factor_bytes(const struct hf_fit *fit) {
     const struct hf_sums *s = &fit->centers.sums;

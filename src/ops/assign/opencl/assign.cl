@@ -11,7 +11,7 @@ enum { CHANGED, SKIPPED, PARTIAL, RECHECKED, WIDE, PAIRS };
 /* Rows that bounds leave open, into list: their number is added to count[0].
  * docs/numerics/bounds.md */
 __kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c_type,
-                          long c_stride, long n, long d, GLOBAL(labels), GLOBAL(upper),
+                          long c_stride, long n, long k, long d, GLOBAL(labels), GLOBAL(upper),
                           GLOBAL(lower), GLOBAL(drift), GLOBAL(half), int most_index, float most,
                           float second, GLOBAL(list), GLOBAL(count), GLOBAL(stats)) {
     __global const int *label_of = VIEW(const int, labels);
@@ -20,7 +20,7 @@ __kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c
     long skipped = 0;
     FOR_MINE(i, n) {
         const int label = label_of[i];
-        int open = label < 0;
+        int open = label < 0 || label >= k;
         if (!open) {
             const float moved = drift_of[label];
             const float others = label == most_index ? second : most;

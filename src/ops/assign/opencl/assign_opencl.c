@@ -178,11 +178,11 @@ static hf_status skip_rows(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
         return HF_OK;
     *rows = (struct hf_cl_rows){job->list, job->count};
     const struct hf_cl_job run = hf_opencl_job(job->call->device, "assign", "assign_skip", x->rows);
-    return hf_opencl_run(job->cl, &run, "pnipniiipppppnffppp", x->data, (int32_t)x->dtype,
-                         x->row_stride, c->data, (int32_t)c->dtype, c->row_stride, x->rows, x->cols,
-                         job->a.labels, b->upper, b->lower, b->drift, b->half, b->drift_max_index,
-                         (double)b->drift_max, (double)b->drift_second, job->list, job->count,
-                         job->a.stats);
+    return hf_opencl_run(job->cl, &run, "pnipniiiipppppnffppp", x->data, (int32_t)x->dtype,
+                         x->row_stride, c->data, (int32_t)c->dtype, c->row_stride, x->rows, c->rows,
+                         x->cols, job->a.labels, b->upper, b->lower, b->drift, b->half,
+                         b->drift_max_index, (double)b->drift_max, (double)b->drift_second,
+                         job->list, job->count, job->a.stats);
 }
 
 /* *rows: in, those to look at; out, those left open. */
