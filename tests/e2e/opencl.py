@@ -122,6 +122,35 @@ def library_by_name():
 
 
 @test
+def what_portability_costs():
+    """Both sets on every backend that is here: the same labels, all files, merits between 0 and 1."""
+    need_device()
+    name = scratch("study")
+    out = holdfast("bench", "portability", "--scale", 0.0008, "-k", "2,9", "--rounds", 1, "--steps", 2, "--slice", 1000,
+                   "--no-sweeps", "-t", 1, "-o", name).out
+    check("Phi of {" in out, out)
+    report = loads(content(name + ".json").decode())
+    rows = report["rows"]
+    equal(sorted({(r["set"], r["k"]) for r in rows}), [(s, k) for s in ("census", "uniform") for k in (2, 9)])
+    codes = {r["code"] for r in rows}
+    check({"c", "opencl-tuned", "opencl-untuned", "opencl-port"} <= codes, codes)
+    equal([r["labels_differ"] for r in rows if r["code"] != "opencl-port" and r["labels_differ"]], [])
+    for r in rows:
+        check(0 < r["application"] <= 1 and r["assign_s"] > 0 and r["iteration_s"] > 0, r)
+    check(all(0 < p["application"] <= 1 for p in report["phi"] if p["platforms"] == "CPU"), report["phi"])
+    equal(len(content(name + ".tsv").decode().splitlines()), 1 + len(rows))
+    check("The study's own figures" in content(name + ".md").decode(), "no figures of the study")
+    for ending in ("uniform", "census", "split-uniform", "split-census"):
+        check(content(f"{name}-{ending}.svg").decode().endswith("</svg>\n"), ending)
+    for words, said in ((["-k", "0"], "-k"), (["--sets", "iris"], "iris"), (["-k", ""], "empty list"),
+                        (["--scale", "0"], "--scale")):
+        result = holdfast("bench", "portability", *words, code=USAGE)
+        check(said in result.err, result)
+    result = holdfast("bench", "portability", "-o", scratch("none") + "/x/y", code=None)
+    check(result.code != 0 and "cannot be written" in result.err, result)
+
+
+@test
 def what_devices_have():
     text = need_device()["text"]
     for word in ("units", "GiB", "fp64", "64-bit atomics", "sub-groups", "matrix"):

@@ -71,7 +71,8 @@ static const struct argp argp = {
     "the share of what multiply-add (in the row's instruction set) or memory allow, measured in "
     "the same "
     "run. More than 100 % of multiply-add is possible with matrix tiles.\v"
-    "A * marks the row that would be used. --kernel all leaves out the reference.",
+    "A * marks the row that would be used. --kernel all leaves out the reference. 'holdfast bench "
+    "portability' compares all backends of the machine.",
     children,
     NULL,
     NULL};
@@ -178,6 +179,11 @@ static int run(struct bench *b) {
 
 int cmd_bench(int argc, char **argv) {
     static struct bench b;
+    if (argc > 1 && strcmp(argv[1], "portability") == 0) {
+        static char name[] = "holdfast bench portability";
+        argv[1] = name;
+        return bench_portability(argc - 1, argv + 1);
+    }
     tool_parse(&argp, argc, argv, &b);
     int code = shapes_read(&b.shapes);
     if (code == EXIT_DONE)
