@@ -36,14 +36,13 @@ bool hf_cl_matrix_supports(const struct hf_call *call) {
            a->x.cols <= COLUMNS;
 }
 
-/* As that of the tiles, but 4 times what a tile takes: no device has timed it yet on many rows, so
- * that only `holdfast tune` chooses it. */
+/* As that of the tiles. */
 double hf_cl_matrix_estimate(const struct hf_call *call) {
     const struct hf_assign_args *a = call->args;
     const struct form f = form_of(a->x.cols, 1);
     const double n = (double)a->x.rows, slots = (double)slots_of(&f, a->c.rows);
     const double without = call->device->wide ? 1000 : 1;
-    return n * (slots * (32.0 * f.blocks + 32) * 0.06 * without + 4 * 32.0 * f.blocks) + 100000;
+    return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 4 * 32.0 * f.blocks) + 100000;
 }
 
 void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve) {
