@@ -174,9 +174,9 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(hf_filter_top2(cuda, &filter, &out));
     }
     HF_TRY(hf_settle_open(cuda, rows, step, s, &filter));
-    const int32_t *list = s->rest, *count = s->rest_count;
-    HF_TRY(hf_settle_listed(cuda, rows, step, s, &list, &count));
-    return settle_listed(cuda, rows, step, s, list, count);
+    const int32_t *count = NULL;
+    HF_TRY(hf_settle_rest(cuda, rows, step, s, &count));
+    return hf_settle_compare(cuda, rows, step, s, count);
 }
 
 hf_status hf_assign_step(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

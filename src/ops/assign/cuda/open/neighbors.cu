@@ -5,7 +5,7 @@
  * others. It pays where many rows are open, so one launch makes all of it, which ends at once where
  * few are: launches that find nothing to do would cost more than the rest of a small step. */
 #include "base/mem.h"
-#include "device/cuda/grid.cuh"
+#include "device/cuda/phase.cuh"
 #include "ops/assign/cuda/open/lists.cuh"
 #include "ops/assign/cuda/open/order.cuh"
 
@@ -87,38 +87,70 @@ __device__ __forceinline__ void near_rows(const struct tiles_job &job, struct ti
     leave_row(left, row, threshold, job.s.open.row, job.s.open.threshold, job.s.left_count);
 }
 
+/* How many open rows each label has. shares: parts of the open rows. */
+__device__ static void count_labels(const struct tiles_job &job, struct tile_shared &sm, int count,
+                                    int shares) {
+    struct hf_phase *const phase = job.s.phases + HF_PHASE_COUNT;
+    int own = 0;
+    for (int t; (t = hf_phase_take(phase, shares)) < shares; own++)
+        order_count(job, order_share_of(count, t, shares), reinterpret_cast<int *>(&sm));
+    hf_phase_wait(phase, own, shares);
+}
+
+/* The places of the labels' rows, and the distances of all centroids. */
+template <hf_dtype C>
+__device__ static void find_places(const struct tiles_job &job, const struct lists_of &lists,
+                                   struct tile_shared &sm) {
+    struct hf_phase *const phase = job.s.phases + HF_PHASE_PLACE;
+    const int k = static_cast<int>(job.k);
+    const int squares = (k + TILE_ROWS - 1) / TILE_ROWS * ((k + TILE_K - 1) / TILE_K);
+    int own = 0;
+    for (int t; (t = hf_phase_take(phase, 1 + squares)) < 1 + squares; own++)
+        if (t == 0)
+            order_places(job);
+        else
+            list_squares<C>(job, lists, sm, t - 1);
+    hf_phase_wait(phase, own, 1 + squares);
+}
+
+/* Rows to their places; neighbours of the labels that have open rows. */
+template <hf_dtype C>
+__device__ static void list_rows(const struct tiles_job &job, const struct lists_of &lists,
+                                 struct tile_shared &sm, int count, int shares) {
+    struct hf_phase *const phase = job.s.phases + HF_PHASE_LIST;
+    const int items = shares + static_cast<int>(job.k);
+    int own = 0;
+    for (int t; (t = hf_phase_take(phase, items)) < items; own++) {
+        const int a = t - shares;
+        if (a < 0)
+            order_rows(job, order_share_of(count, t, shares), reinterpret_cast<int *>(&sm));
+        else if (job.s.neighbors.tile[a] != job.s.neighbors.tile[a + 1])
+            list_neighbors<tile_sum<C, C>>(job, lists, reinterpret_cast<unsigned long long *>(&sm),
+                                           a);
+    }
+    hf_phase_wait(phase, own, items);
+}
+
 /* The labels of a step that has many open rows. */
 template <hf_dtype X, hf_dtype C>
 static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     settle_neighbors(const struct tiles_job job, const struct lists_of lists) {
     __shared__ struct tile_shared sm;
-    const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
-    const int k = static_cast<int>(job.k);
+    hf_chain_wait();
+    hf_chain_next();
     if (job.stop && *job.stop)
         return;
-    const int count = order_rows_wanted(job);
+    const int count = order_rows_wanted(job), shares = static_cast<int>(gridDim.x);
     if (count == 0) {
-        if (block == 0 && threadIdx.x == 0)
+        if (blockIdx.x == 0 && threadIdx.x == 0)
             *job.s.left_count = *job.s.open.count; /* all of them */
         return;
     }
-    const struct order_share share = order_share_of(count);
-    order_count(job, share, reinterpret_cast<int *>(&sm));
-    hf_grid_wait(job.s.barrier);
-    if (block == 0)
-        order_places(job);
-    const int tiles = (k + TILE_ROWS - 1) / TILE_ROWS * ((k + TILE_K - 1) / TILE_K);
-    for (int t = blocks - 1 - block; t < tiles; t += blocks)
-        list_squares<C>(job, lists, sm, t);
-    hf_grid_wait(job.s.barrier);
-    order_rows(job, share, reinterpret_cast<int *>(&sm));
-    for (int a = block; a < k; a += blocks)
-        if (job.s.neighbors.tile[a] != job.s.neighbors.tile[a + 1]) /* it has open rows */
-            list_neighbors<tile_sum<C, C>>(job, lists, reinterpret_cast<unsigned long long *>(&sm),
-                                           a);
-    hf_grid_wait(job.s.barrier);
+    count_labels(job, sm, count, shares);
+    find_places<C>(job, lists, sm);
+    list_rows<C>(job, lists, sm, count, shares);
     const bool bounded = hf_bounds_wanted(job.s.bounds);
-    for (int t = block; t < job.s.neighbors.tile[k]; t += blocks) {
+    for (int t = static_cast<int>(blockIdx.x); t < job.s.neighbors.tile[job.k]; t += shares) {
         const struct near_tile tile = find_tile(job, t);
         __syncthreads(); /* all are done with the last one's rows */
         near_rows<X, C>(job, sm, tile, bounded);
@@ -161,10 +193,8 @@ static cudaError_t launch(struct hf_cuda *cuda, struct tiles_job job) {
         &blocks, settle_neighbors<X, C>, TILE_THREADS, 0);
     if (error != cudaSuccess)
         return error;
-    void *args[] = {&job, &lists};
-    return cudaLaunchCooperativeKernel((const void *)settle_neighbors<X, C>,
-                                       dim3((unsigned)(cuda->sms * blocks)), dim3(TILE_THREADS),
-                                       args, 0, cuda->stream);
+    return hf_chain_launch(cuda, settle_neighbors<X, C>, dim3((unsigned)(cuda->sms * blocks)),
+                           TILE_THREADS, 0, 1, job, lists);
 }
 
 hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,

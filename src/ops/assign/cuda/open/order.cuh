@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Open rows in the order of their labels so far, so that rows side by side have the same
- * neighbours. All blocks of a launch count, one finds the places, all put the rows there; between
- * these parts they wait for each other. */
+ * neighbours: shares of them are counted, one block finds the places, then shares are put there. */
 #ifndef HF_ASSIGN_CUDA_OPEN_ORDER_CUH
 #define HF_ASSIGN_CUDA_OPEN_ORDER_CUH
 
@@ -18,13 +17,13 @@ __device__ static int order_rows_wanted(const struct tiles_job &job) {
     return few ? 0 : static_cast<int>(count);
 }
 
-/* The open rows of a block. */
+/* Open rows that a block counts, or puts to their places, together. */
 struct order_share {
     int64_t first, end;
 };
 
-__device__ __forceinline__ struct order_share order_share_of(int64_t count) {
-    return {count * blockIdx.x / gridDim.x, count * (blockIdx.x + 1) / gridDim.x};
+__device__ __forceinline__ struct order_share order_share_of(int64_t count, int t, int shares) {
+    return {count * t / shares, count * (t + 1) / shares};
 }
 
 /* The label of an open row so far; of rows of which nothing is known any. */
@@ -32,7 +31,7 @@ __device__ __forceinline__ int order_label(const struct tiles_job &job, int64_t 
     return min(max(job.labels[job.s.open.row[i]], 0), static_cast<int>(job.k) - 1);
 }
 
-/* How many of the block's open rows have each label: counts[k]. */
+/* How many rows of a share have each label: counts[k]. */
 __device__ static void order_block(const struct tiles_job &job, const struct order_share &share,
                                    int *counts) {
     __syncthreads();

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
+#include "device/cuda/phase.cuh"
 #include "ops/assign/cuda/bounds.cuh"
 #include "ops/assign/cuda/open/exact.cuh"
 #include "ops/assign/cuda/open/pairs.cuh"
@@ -451,7 +452,8 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
     s->least_arg = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * batch * (size_t)s->parts);
     /* the counters in one piece, widest first */
     const size_t tally = sizeof(struct hf_assign_counts) * batch;
-    const size_t words = tally / sizeof(int32_t) + 4 + batch * (4 + items) + ordered;
+    const size_t words = tally / sizeof(int32_t) + 3 + batch * (4 + items) +
+                         HF_PHASES * sizeof(struct hf_phase) / sizeof(int32_t) + ordered;
     s->n_counters = (int64_t)words;
     s->counters = (int32_t *)hf_carve_take(&carve, sizeof(int32_t) * words);
     if (s->counters != NULL) {
@@ -463,8 +465,8 @@ size_t hf_settle_carve(const struct hf_assign_problem *problem, void *ws, struct
         s->unsure_count = s->rest_count + batch;
         s->last_count = s->unsure_count + batch;
         s->split = s->last_count + batch; /* [batch, items] of the dense kernel */
-        s->barrier = (unsigned *)(s->split + batch * items);
-        s->order_count = s->split + batch * items + 1;
+        s->phases = (struct hf_phase *)(s->split + batch * items);
+        s->order_count = (int32_t *)(s->phases + HF_PHASES);
     }
     return carve.used;
 }

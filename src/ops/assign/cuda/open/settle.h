@@ -22,6 +22,9 @@
 #define HF_NEIGHBORS_ROWS 128 /* rows of a label that are looked at together */
 #define HF_NEIGHBORS_K 4096   /* most centroids */
 
+/* Phases (device/cuda/phase.cuh) of the launch for neighbours come first. */
+enum { HF_PHASE_COUNT, HF_PHASE_PLACE, HF_PHASE_LIST, HF_PHASE_LISTED, HF_PHASES };
+
 /* Open rows in the order of their labels so far, and the neighbours of these centroids. */
 struct hf_neighbors {
     int32_t *row;     /* [n] NULL: never wanted */
@@ -42,7 +45,7 @@ struct hf_settle {
     const int32_t *doubt_count;     /* [batch] their number; NULL: all of them */
     struct hf_neighbors neighbors;  /* in the memory of the slots, which are written later */
     int32_t *order_count;           /* [k] open rows of each label; zero when a step begins, */
-    unsigned *barrier;              /* [1] of the blocks that order them, too */
+    struct hf_phase *phases;        /* [HF_PHASES] of launches, too */
     int32_t *left_count;            /* [1] open rows that neighbours did not decide */
     int32_t *rest;                  /* [batch, n] rows that need all centroids, */
     int32_t *last_count;            /* [batch] and of them those that differences do not decide */
@@ -121,20 +124,19 @@ hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_row
 hf_status hf_settle_pairs(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s);
 
-/* Labels of listed rows from differences to all centroids, where they are an answer and rows are
- * many. Then *list and *count become those of the rows that are left. */
-hf_status hf_settle_listed(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
-                           const struct hf_assign_step *step, const struct hf_settle *s,
-                           const int32_t **list, const int32_t **count);
-
 /* Labels of listed rows from the distances to all centroids. list [batch, n], NULL: 0, 1, 2, ...;
  * count [batch], NULL: n. */
 hf_status hf_settle_dense(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                           const struct hf_assign_step *step, const struct hf_settle *s,
                           const int32_t *list, const int32_t *count);
 
+/* Labels of the rows of s->rest; those that float64 must decide are *count then. */
+hf_status hf_settle_rest(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
+                         const struct hf_assign_step *step, const struct hf_settle *s,
+                         const int32_t **count);
+
 /* Compare labels with the old ones; counters and the list of moved rows to the caller. dense_count:
- * the count that hf_settle_dense() got. */
+ * the count of hf_settle_dense() or hf_settle_rest(). */
 hf_status hf_settle_compare(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                             const struct hf_assign_step *step, const struct hf_settle *s,
                             const int32_t *dense_count);
