@@ -177,7 +177,7 @@ static int64_t array_stride(const hf_array *a) {
 
 static bool scale_usable(double scale) { return scale >= 0x1p-100 && scale <= 0x1p100; }
 
-/* Some values of the shift on the host. Where it lies on the device, a stream of this thread's own
+/* Values of the shift on the host. Where it lies on the device, a stream of this thread's own
  * brings them: the legacy one would wait for all others. */
 static bool read_shift(double *to, const double *from, int64_t count) {
     const size_t bytes = sizeof(double) * (size_t)count;
@@ -301,36 +301,41 @@ static hf_status rows_launch(struct hf_cuda *cuda, const struct rows_job *job, h
     return hf_cuda_launched(cuda, "assign: prepare rows");
 }
 
-/* The shift in float32, and that again in float64 where the rows shall have been shifted by it. */
-static __global__ void round_shift(double *shift, float *shift32, int64_t d, bool both) {
-    const int64_t j = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (j >= d)
-        return;
-    const float s = static_cast<float>(shift[j]);
-    shift32[j] = s;
-    if (both)
-        shift[j] = static_cast<double>(s);
+/* The shift as the device wants it: m->shift and, behind it, m->shift32; host: room for both. Rows
+ * and centroids have one shift: the float32 one, unless the rows are float64. */
+static hf_status bring_shift(struct hf_cuda *cuda, const struct hf_assign_problem *p,
+                             const struct rows_memory *m, char *host) {
+    const int64_t d = p->x.cols;
+    const size_t behind = (size_t)((char *)m->shift32 - (char *)m->shift);
+    double *const shift = (double *)host;
+    float *const shift32 = (float *)(host + behind);
+    if (!read_shift(shift, p->shift, d))
+        return hf_cuda_check(cuda, cudaErrorInvalidValue, "assign: read the shift");
+    for (int64_t j = 0; j < d; j++) {
+        shift32[j] = static_cast<float>(shift[j]);
+        if (p->x.dtype != HF_F64)
+            shift[j] = static_cast<double>(shift32[j]);
+    }
+    return hf_cuda_check(cuda,
+                         cudaMemcpyAsync(m->shift, host, behind + sizeof(float) * (size_t)d,
+                                         cudaMemcpyHostToDevice, cuda->stream),
+                         "assign: copy the shift");
 }
 
 static hf_status rows_shift(struct hf_cuda *cuda, struct hf_assign_rows *rows,
                             const struct rows_memory *m) {
     const struct hf_assign_problem *p = &rows->problem;
-    const int64_t d = p->x.cols;
-    const bool with_shift = !shift_dropped(p);
-    /* one shift for rows and centroids: the float32 one, unless the rows are float64 */
-    const bool both = p->x.dtype != HF_F64;
-    if (with_shift)
-        HF_TRY(hf_cuda_check(cuda,
-                             cudaMemcpyAsync(m->shift, p->shift, sizeof(double) * (size_t)d,
-                                             cudaMemcpyDefault, cuda->stream),
-                             "assign: copy the shift"));
-    rows->shift = with_shift ? m->shift : NULL;
     rows->shift32 = m->shift32;
-    if (!with_shift)
+    if (shift_dropped(p))
         return HF_OK;
-    round_shift<<<(unsigned)((d + 255) / 256), 256, 0, cuda->stream>>>(m->shift, m->shift32, d,
-                                                                       both);
-    return hf_cuda_launched(cuda, "assign: shift");
+    rows->shift = m->shift;
+    const size_t bytes = (size_t)((char *)(m->shift32 + p->x.cols) - (char *)m->shift);
+    char *const host = (char *)hf_alloc(bytes);
+    if (host == NULL)
+        return hf_cuda_check(cuda, cudaErrorMemoryAllocation, "assign: copy the shift");
+    const hf_status status = bring_shift(cuda, p, m, host);
+    hf_free(host); /* the copy has read it */
+    return status;
 }
 
 /* Does the filter find out by itself what else it needs of rows that it sees in place? */
