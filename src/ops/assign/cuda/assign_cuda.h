@@ -32,6 +32,10 @@ enum hf_assign_kind hf_assign_kind_of(const struct hf_kernel *kernel);
 /* Rows times centroids times columns from which rows that stay open could cost much. */
 #define HF_ASSIGN_HARD 0x1p28
 
+/* Open rows times columns from which differences in float32 pay: float64 is done with fewer before
+ * these kernels have begun. */
+#define HF_ASSIGN_FEW ((int64_t)1 << 22)
+
 /* What does not change from one set of centroids to the next. */
 struct hf_assign_problem {
     const struct hf_device_props *device; /* what it is solved on */
@@ -42,6 +46,7 @@ struct hf_assign_problem {
     bool exact;          /* false: take the filter's answer */
     bool once;           /* one step, no bounds: what it finds out by itself is not prepared */
     bool hard;           /* many rows may stay open: it is worth while to look whether they do */
+    bool few;            /* so few do that differences in float32 do not pay */
     const double *shift; /* [d] or NULL, one for all, Euclidean only; host memory is best,
                                  device memory must have been written by now */
     double scale;        /* hf_filter.scale; 0 means 1 */

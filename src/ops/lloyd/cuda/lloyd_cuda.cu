@@ -329,10 +329,16 @@ static bool is_tried(const struct run *run) {
            run->rows.kind == HF_ASSIGN_TENSOR;
 }
 
-/* Did the iteration leave many rows open? Then the next ones are made for that, else not. */
-static bool note_open(struct run *run, const hf_kmeans_iteration *last) {
-    run->rows.problem.hard = last->rows_rechecked * OPEN_PART >= run->args->x.rows;
-    return run->rows.problem.hard;
+/* Launches for as many open rows as the iteration `last` had; true: those so far were for fewer.
+ * With `over` those for more stay as they are. */
+static bool note_open(struct run *run, const hf_kmeans_iteration *last, bool over) {
+    struct hf_assign_problem *problem = &run->rows.problem;
+    const bool hard = last->rows_rechecked * OPEN_PART >= problem->x.rows;
+    const bool few = last->rows_rechecked * problem->x.cols < HF_ASSIGN_FEW;
+    const bool more = (hard && !problem->hard) || (!few && problem->few);
+    problem->hard = more || !over ? hard : problem->hard;
+    problem->few = more || !over ? few : problem->few;
+    return more;
 }
 
 /* One by one, and the caller is told of each. */
@@ -341,7 +347,7 @@ static hf_status iterate_slowly(struct run *run, bool *cancelled) {
         HF_TRY(queue_step(run, number));
         HF_TRY(report(run, number, cancelled));
         if (is_tried(run))
-            (void)note_open(run, &run->control.last);
+            (void)note_open(run, &run->control.last, false);
     }
     return HF_OK;
 }
@@ -397,7 +403,7 @@ static hf_status iterate_ahead(struct run *run, struct ahead *ahead) {
             HF_TRY(look_back(run, ahead));
         if (run->control.halt)
             return HF_OK;
-        if (is_tried(run) && !run->rows.problem.hard && note_open(run, &run->control.last))
+        if (is_tried(run) && note_open(run, &run->control.last, true))
             record_pair(run, ahead);
         HF_TRY(hf_cuda_check(run->cuda, cudaEventRecord(ahead->mark, run->cuda->stream), "lloyd"));
     }
@@ -429,7 +435,7 @@ static hf_status iterate_fast(struct run *run, bool tried) {
         HF_TRY(queue_step(run, 1));
     if (tried) {
         HF_TRY(look(run));
-        (void)note_open(run, &run->control.last);
+        (void)note_open(run, &run->control.last, false);
     }
     hf_status status = count > 3 * AHEAD ? open_ahead(run, &ahead) : HF_OK;
     if (status == HF_OK)
@@ -478,7 +484,8 @@ static hf_status iterate_narrow(struct run *run) {
         HF_TRY(hf_cuda_check(run->cuda, cudaStreamSynchronize(run->cuda->stream), "lloyd"));
         if (state.stop != HF_STOP_NONE)
             return HF_OK;
-        if (note_open(run, &last))
+        (void)note_open(run, &last, false);
+        if (run->rows.problem.hard)
             return iterate_fast(run, false);
     }
     return hf_lloyd_narrow_run(run->cuda, &run->job, &run->rows, run->small_memory);

@@ -15,10 +15,6 @@
 #define BLOCKS 2 /* of a multiprocessor: registers for more bytes under way rather than warps */
 #define GROUP 8  /* candidates of a row side by side */
 
-/* Open rows times columns from which differences in float32 pay: float64 is done with fewer before
- * these kernels have begun. */
-#define LEAST_VALUES ((int64_t)1 << 22)
-
 struct differ_job : hf_settle_job {
     double share, tiny; /* a sum is off by at most that share of itself, and by tiny */
 };
@@ -230,7 +226,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int64_t b = blockIdx.y; b < job.batch; b += gridDim.y) {
         const int64_t listed = job.s.open.count[b];
         const int count = static_cast<int>(listed < job.s.open.cap ? listed : job.s.open.cap);
-        if (count * job.d < LEAST_VALUES) {
+        if (count * job.d < HF_ASSIGN_FEW) {
             if (blockIdx.x == 0 && threadIdx.x == 0)
                 job.s.unsure_count[b] = HF_SETTLE_ALL;
             continue;
@@ -274,9 +270,11 @@ static cudaError_t launch(struct hf_cuda *cuda, dim3 grid, struct differ_job job
         grid, THREADS, 0, 1, job);
 }
 
-/* Are they an answer to what the filter left open? */
+/* Are they an answer to what the filter left open, and can they pay? */
 static bool differs(const struct hf_assign_rows *rows) {
-    return rows->problem.metric == HF_EUCLIDEAN && rows->problem.x.cols <= 1 << 24;
+    const struct hf_assign_problem *p = &rows->problem;
+    return p->metric == HF_EUCLIDEAN && p->x.cols <= 1 << 24 && !p->few &&
+           rows->n * p->x.cols >= HF_ASSIGN_FEW;
 }
 
 hf_status hf_settle_differences(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
