@@ -232,7 +232,8 @@ static void find_numbers(const struct hf_device *d, void *stream) {
         assert_int_equal(d->start_below(stream, p, count, 0x01010102), HF_OK);
         assert_int_equal(d->sync(stream), HF_OK);
         assert_false(d->end_below(stream));
-        assert_int_equal(d->fetch(stream, &here, p + at[i % 3], sizeof here), HF_OK);
+        assert_int_equal(d->start_fetch(stream, &here, p + at[i % 3], sizeof here), HF_OK);
+        assert_int_equal(d->end_fetch(stream), HF_OK);
         assert_int_equal(here, i < 3 ? 0x02020202 : -1);
         assert_int_equal(d->fill(stream, p + at[i % 3], 1, sizeof *p), HF_OK);
     }

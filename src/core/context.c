@@ -226,8 +226,12 @@ hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes)
     return hf_ctx_check(ctx, ctx->device->copy(ctx->stream, dst, src, bytes));
 }
 
-hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes) {
-    return hf_ctx_check(ctx, ctx->device->fetch(ctx->stream, dst, src, bytes));
+hf_status hf_ctx_start_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes) {
+    return hf_ctx_check(ctx, ctx->device->start_fetch(ctx->stream, dst, src, bytes));
+}
+
+hf_status hf_ctx_end_fetch(hf_context *ctx) {
+    return hf_ctx_check(ctx, ctx->device->end_fetch(ctx->stream));
 }
 
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src) {

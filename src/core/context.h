@@ -102,9 +102,10 @@ hf_status hf_ctx_check(hf_context *ctx, hf_status status);
 /* Copy between any two places, host or device; fill memory of the device. Done on return where the
  * host takes part. Failures are said on the context. */
 hf_status hf_ctx_copy(hf_context *ctx, void *dst, const void *src, size_t bytes);
-/* To the host, what was complete when the device was last waited for: beside what was queued since.
- */
-hf_status hf_ctx_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes);
+/* To the host, what was complete when the device was last waited for: beside calls that are queued
+ * from then on. One at a time; done when the second returns. */
+hf_status hf_ctx_start_fetch(hf_context *ctx, void *dst, const void *src, size_t bytes);
+hf_status hf_ctx_end_fetch(hf_context *ctx);
 /* The rows of src, without the gaps between them. */
 hf_status hf_ctx_copy_rows(hf_context *ctx, void *dst, const hf_array *src);
 hf_status hf_ctx_fill(hf_context *ctx, void *dst, int byte, size_t bytes);

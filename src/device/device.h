@@ -66,9 +66,10 @@ struct hf_device {
     /* Between memory of the host and of the device, any way round. When one side is the host's, the
      * copy is done on return, as far as the host can tell. */
     hf_status (*copy)(void *stream, void *dst, const void *src, size_t bytes);
-    /* To the host, what was complete when the device was last waited for: beside what was queued
-     * since. Done on return. */
-    hf_status (*fetch)(void *stream, void *dst, const void *src, size_t bytes);
+    /* To the host, what was complete when the device was last waited for: beside what is queued
+     * from then on. One at a time; done when end_fetch() returns. */
+    hf_status (*start_fetch)(void *stream, void *dst, const void *src, size_t bytes);
+    hf_status (*end_fetch)(void *stream);
     /* As copy(), of rows. */
     hf_status (*copy_rows)(void *stream, const struct hf_row_copy *copy);
     hf_status (*fill)(void *stream, void *dst, int byte, size_t bytes);

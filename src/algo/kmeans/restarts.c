@@ -275,7 +275,7 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     if (status == HF_OK && !fresh)
         status = revisit_best(fit, best);
     if (status == HF_OK)
-        status = hf_labels_fetch(&fit->problem, &fit->labels, false);
+        status = hf_labels_fetch(&fit->problem, &fit->labels);
     if (status == HF_OK)
         status = check_result(fit, best);
     if (status == HF_E_CORRUPT && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)

@@ -137,6 +137,49 @@ static bool is_pageable(const void *p) {
     return true;
 }
 
+/* All of it on its way to the locked memory: one copy, for a second would cost more than it saves.
+ */
+static cudaError_t queue_fetch(const struct hf_download *b, struct hf_fetch *f) {
+    const cudaError_t error =
+        cudaMemcpyAsync(b->locked, f->src, f->bytes, cudaMemcpyDeviceToHost, b->stream);
+    f->queued = error == cudaSuccess;
+    return error != cudaSuccess ? error : cudaEventRecord(b->filled[0][0], b->stream);
+}
+
+hf_status hf_cuda_start_fetch(void *stream, void *dst, const void *src, size_t bytes) {
+    struct hf_cuda_own *own = stream;
+    own->fetch = (struct hf_fetch){.dst = dst, .src = src, .bytes = bytes};
+    if (bytes < HF_DOWNLOAD_BYTES || !is_pageable(dst))
+        return HF_OK;
+    const int before = hf_cuda_enter(&own->cuda);
+    const struct hf_download *b = download_of(own);
+    cudaError_t error = cudaSuccess;
+    if (b != NULL && bytes <= (size_t)b->workers * 2 * PIECE)
+        error = queue_fetch(b, &own->fetch);
+    hf_cuda_leave(before);
+    return hf_cuda_check(&own->cuda, error, "copy");
+}
+
+/* Items are bytes. */
+static void unpack_range(void *user, int worker, int64_t begin, int64_t end) {
+    const struct hf_cuda_own *own = user;
+    (void)worker;
+    memcpy((char *)own->fetch.dst + begin, own->download->locked + begin, (size_t)(end - begin));
+}
+
+hf_status hf_cuda_end_fetch(void *stream) {
+    struct hf_cuda_own *own = stream;
+    const struct hf_fetch *f = &own->fetch;
+    if (!f->queued)
+        return hf_cuda_download(stream, f->dst, f->src, f->bytes);
+    const int before = hf_cuda_enter(&own->cuda);
+    const cudaError_t error = cudaEventSynchronize(own->download->filled[0][0]);
+    hf_cuda_leave(before);
+    if (error == cudaSuccess)
+        hf_parallel_for(own->download->pool, (int64_t)f->bytes, (int64_t)LEAST, unpack_range, own);
+    return hf_cuda_check(&own->cuda, error, "copy");
+}
+
 hf_status hf_cuda_download(void *stream, void *dst, const void *src, size_t bytes) {
     struct hf_cuda *cuda = stream;
     const int before = hf_cuda_enter(cuda);

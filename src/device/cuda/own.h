@@ -20,7 +20,13 @@ struct hf_cuda_own {
     struct hf_slot *slot;         /* which lies behind the slab's twin */
     int threads;                  /* of the host that the context may use */
     struct hf_download *download; /* of download.c; NULL: not used yet */
-    struct hf_stage *joint;       /* of calls that share what they stage, or NULL */
+    struct hf_fetch {
+        void *dst;
+        const void *src;
+        size_t bytes;
+        bool queued;        /* into the locked memory */
+    } fetch;                /* that was started */
+    struct hf_stage *joint; /* of calls that share what they stage, or NULL */
 };
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
@@ -31,6 +37,9 @@ bool hf_cuda_is_on(int device, const void *p);
 /* A copy from the device to the host, beside what the stream does; done on return. What pageable
  * memory gets passes in pieces through locked memory, and several threads carry it on. */
 hf_status hf_cuda_download(void *stream, void *dst, const void *src, size_t bytes);
+/* The same in two parts: what fits into the locked memory is on its way when the first returns. */
+hf_status hf_cuda_start_fetch(void *stream, void *dst, const void *src, size_t bytes);
+hf_status hf_cuda_end_fetch(void *stream);
 /* alive: what it has of the device still exists. */
 void hf_cuda_download_close(struct hf_cuda_own *own, bool alive);
 

@@ -72,6 +72,11 @@ static hf_status host_copy(void *stream, void *dst, const void *src, size_t byte
     return HF_OK;
 }
 
+static hf_status host_end_fetch(void *stream) {
+    (void)stream;
+    return HF_OK;
+}
+
 static hf_status host_copy_rows(void *stream, const struct hf_row_copy *c) {
     (void)stream;
     for (int64_t i = 0; i < c->rows; i++)
@@ -145,7 +150,8 @@ const struct hf_device hf_host_device = {
     .release = host_release,
     .owns = host_owns,
     .copy = host_copy,
-    .fetch = host_copy,
+    .start_fetch = host_copy,
+    .end_fetch = host_end_fetch,
     .copy_rows = host_copy_rows,
     .fill = host_fill,
     .is_zero = host_is_zero,

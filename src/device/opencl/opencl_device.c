@@ -176,6 +176,11 @@ static hf_status cl_copy(void *stream, void *dst, const void *src, size_t bytes)
     return hf_opencl_copy(stream, dst, src, bytes);
 }
 
+static hf_status cl_end_fetch(void *stream) {
+    (void)stream;
+    return HF_OK;
+}
+
 static hf_status cl_copy_rows(void *stream, const struct hf_row_copy *copy) {
     return hf_opencl_copy_rows(stream, copy);
 }
@@ -236,7 +241,8 @@ const struct hf_device hf_opencl_device = {
     .release = cl_release,
     .owns = cl_owns,
     .copy = cl_copy,
-    .fetch = cl_copy,
+    .start_fetch = cl_copy,
+    .end_fetch = cl_end_fetch,
     .copy_rows = cl_copy_rows,
     .fill = cl_fill,
     .is_zero = cl_is_zero,

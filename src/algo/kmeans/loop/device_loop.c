@@ -113,7 +113,7 @@ static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration 
     const void *used = fit->centers.current;
     if (event == HF_LLOYD_COUNTS)
         HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, m->run->iteration + 1));
-    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
+    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
     HF_TRY(hf_ledger_compare(fit)); /* what is done next goes by the sums */
     HF_TRY(hf_iteration_conclude(fit, m->run, it, false));
     HF_TRY(hf_ledger_compare(fit));

@@ -150,12 +150,15 @@ bool hf_finish_confirms(const struct hf_fit *fit) {
 static hf_status finish_panel(void *job, const hf_array *panel, int64_t first) {
     struct finish *f = job;
     /* panels leave no memory for what the calls have beside each other */
-    f->joint = f->fit->data.rows.reader == NULL && hf_ctx_begin_calls(f->fit->problem.ctx);
-    hf_status status = finish_rows(f, panel, first);
-    if (status == HF_OK && f->joint && f->fresh && f->fit->problem.opts.n_init == 1)
-        status = hf_labels_fetch(&f->fit->problem, &f->fit->labels,
-                                 true); /* while the device computes */
-    return f->joint ? hf_ctx_end_calls(f->fit->problem.ctx, status) : status;
+    const struct hf_fit_problem *problem = &f->fit->problem;
+    f->joint = f->fit->data.rows.reader == NULL && hf_ctx_begin_calls(problem->ctx);
+    const bool fetched = f->joint && f->fresh && problem->opts.n_init == 1;
+    hf_status status = fetched ? hf_labels_start_fetch(problem, &f->fit->labels) : HF_OK;
+    if (status == HF_OK)
+        status = finish_rows(f, panel, first);
+    if (status == HF_OK && fetched)
+        status = hf_labels_end_fetch(problem, &f->fit->labels); /* while the device computes */
+    return f->joint ? hf_ctx_end_calls(problem->ctx, status) : status;
 }
 
 /* Pieces of the sums, the last of them NULL without weights. */
@@ -235,7 +238,7 @@ static hf_status count_sizes(const struct finish *f) {
         HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
     if (f->verify && f->stats.changed == 0)
         return HF_OK;
-    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
+    HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
     return hf_count_labels(&fit->problem, &fit->labels, &fit->outcome);
 }
 

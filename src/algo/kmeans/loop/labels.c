@@ -44,13 +44,24 @@ void hf_labels_by_ops(struct hf_labels *labels) { labels->device_newer = labels-
 
 void hf_labels_by_host(struct hf_labels *labels) { labels->device_fresh = false; }
 
-hf_status hf_labels_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels,
-                          bool now) {
+hf_status hf_labels_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (!labels->device_newer)
         return HF_OK;
     labels->device_newer = false;
-    return (now ? hf_ctx_fetch : hf_ctx_copy)(problem->ctx, labels->host, labels->device,
-                                              bytes_of(problem));
+    return hf_ctx_copy(problem->ctx, labels->host, labels->device, bytes_of(problem));
+}
+
+hf_status hf_labels_start_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels) {
+    return labels->device_newer
+               ? hf_ctx_start_fetch(problem->ctx, labels->host, labels->device, bytes_of(problem))
+               : HF_OK;
+}
+
+hf_status hf_labels_end_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels) {
+    if (!labels->device_newer)
+        return HF_OK;
+    labels->device_newer = false;
+    return hf_ctx_end_fetch(problem->ctx);
 }
 
 void hf_labels_touch(const struct hf_fit_problem *problem, struct hf_labels *labels) {
@@ -95,6 +106,6 @@ hf_status hf_labels_end_check(const struct hf_fit_problem *problem, struct hf_la
     labels->checking = false;
     if (checking)
         return verdict(problem, 0, problem->n, !hf_ctx_end_below(problem->ctx));
-    HF_TRY(hf_labels_fetch(problem, labels, false));
+    HF_TRY(hf_labels_fetch(problem, labels));
     return hf_labels_check(problem, labels, 0, problem->n);
 }

@@ -18,9 +18,11 @@ hf_status hf_labels_for_ops(const struct hf_fit_problem *problem, struct hf_labe
 void hf_labels_by_ops(struct hf_labels *labels);
 /* The host has written fit->labels.host, which were the last ones. */
 void hf_labels_by_host(struct hf_labels *labels);
-/* Copy the newest labels to fit->labels.host. now: without waiting for calls that were queued and
- * do not write labels. */
-hf_status hf_labels_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels, bool now);
+/* Copy the newest labels to fit->labels.host. */
+hf_status hf_labels_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels);
+/* The same beside calls that are queued between the two, which do not write labels. */
+hf_status hf_labels_start_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels);
+hf_status hf_labels_end_fetch(const struct hf_fit_problem *problem, struct hf_labels *labels);
 /* Have the system give the pages of fit->labels.host now, where its contents are old anyway. */
 void hf_labels_touch(const struct hf_fit_problem *problem, struct hf_labels *labels);
 /* Are labels [first, first + count) of the host numbers of clusters? */

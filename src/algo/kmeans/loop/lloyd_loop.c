@@ -110,7 +110,7 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     HF_TRY(hf_ledger_book(fit, -1));
     HF_TRY(hf_ledger_compare(fit));
     if (fit->refill.relocated_count > 0)
-        HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels, false));
+        HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
@@ -126,7 +126,7 @@ static bool has_empty(const struct hf_fit_problem *problem, const struct hf_cent
 static hf_status fetch_labels(const struct hf_fit_problem *problem, struct hf_labels *labels) {
     if (!labels->device_newer)
         return HF_OK;
-    HF_TRY(hf_labels_fetch(problem, labels, false));
+    HF_TRY(hf_labels_fetch(problem, labels));
     return hf_labels_check(problem, labels, 0, problem->n);
 }
 

@@ -51,7 +51,7 @@ static hf_status open_mirror(struct hf_fit *fit, struct hf_mirror *m) {
     m->none = m->block == NULL;
     if (m->none) {
         const hf_status status =
-            hf_labels_fetch(problem, &fit->labels, false); /* panels take the host's */
+            hf_labels_fetch(problem, &fit->labels); /* panels take the host's */
         hf_labels_close(problem, &fit->labels);
         return status;
     }
