@@ -63,6 +63,7 @@ struct hf_repeated {
     hf_status (*run)(void *user, int turn); /* turn 0, 1, ...: odd ones on other code */
     uint64_t (*sign)(const void *user);     /* of all that it wrote */
     const char *what;                       /* "the centroids": for the message */
+    bool host_only;                         /* the check is not made on other devices */
 };
 
 /* Do it until two turns in a row agree, at most five times: once where the call does not make the
@@ -80,6 +81,11 @@ const char *hf_guard_in_force(const hf_context *ctx);
 /* Does the call make this check? */
 static inline bool hf_guard_checks(const hf_context *ctx, enum hf_fault fault) {
     return (ctx->guard.checks & HF_CHECK_BIT(fault)) != 0;
+}
+
+/* The same of a check that other devices do not have. */
+static inline bool hf_guard_checks_on_host(const hf_context *ctx, enum hf_fault fault) {
+    return hf_ctx_is_host(ctx) && hf_guard_checks(ctx, fault);
 }
 
 #endif

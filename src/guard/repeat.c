@@ -53,7 +53,7 @@ bool hf_guard_retries(const hf_context *ctx, hf_status status) {
 
 hf_status hf_guard_repeat(hf_context *ctx, const struct hf_repeated *work, void *user) {
     HF_TRY(work->run(user, 0));
-    if (!hf_guard_checks(ctx, work->fault))
+    if (!hf_guard_checks(ctx, work->fault) || (work->host_only && !hf_ctx_is_host(ctx)))
         return HF_OK;
     uint64_t before = work->sign(user);
     for (int turn = 1; turn < MOST_TURNS; turn++) {

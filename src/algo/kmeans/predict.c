@@ -302,9 +302,8 @@ static hf_status measure(struct predict *p, const struct hf_inertia_args *args) 
     const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,
                                      .run = run_inertia,
                                      .sign = sign_inertia,
-                                     .what = "the distances of rows to their centroids"};
-    if (!hf_ctx_is_host(p->ctx))
-        return hf_inertia(p->ctx, args);
+                                     .what = "the distances of rows to their centroids",
+                                     .host_only = true};
     HF_TRY(hf_guard_repeat(p->ctx, &work, &m));
     hf_wide_merge(args->sum, &m.sum);
     return HF_OK;

@@ -13,8 +13,7 @@
 #define ATTEMPTS 3
 
 static bool is_checked(const struct hf_fit *fit) {
-    const hf_context *ctx = fit->problem.ctx;
-    return hf_ctx_is_host(ctx) && hf_guard_checks(ctx, HF_FAULT_STATE);
+    return hf_guard_checks_on_host(fit->problem.ctx, HF_FAULT_STATE);
 }
 
 void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk) {

@@ -176,9 +176,11 @@ hf_status hf_relax_make_graph_blocks(hf_relax *relax, int64_t rows);
 hf_status hf_relax_components_fit(hf_relax *relax, int64_t rows, bool *fit);
 /* colour.c */
 hf_status hf_relax_make_colours(hf_relax *relax);
+/* Do the matrix and the vectors of the iterations lie in memory of a device? (mirror.c) */
+static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
 /* Triangles of blocks are solved row after row, which a device does slowly: it gets inverses. */
 static inline bool hf_relax_uses_cholesky(const hf_relax *relax) {
-    return hf_ctx_is_host(relax->ctx) && relax->symmetric && relax->positive;
+    return !hf_relax_on_device(relax) && relax->symmetric && relax->positive;
 }
 /* patches.c, coarse.c: of the copy as it is; again after its values changed. */
 hf_status hf_relax_make_patches(hf_relax *relax);
@@ -204,7 +206,6 @@ hf_status hf_relax_make_sums(hf_relax *relax);
 hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
 
 /* mirror.c */
-static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
 /* A copy on the device of `bytes` bytes (p NULL: room for them), which `held` notes. NULL after a
  * failure, now or before, and for nothing to copy. */
 void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,

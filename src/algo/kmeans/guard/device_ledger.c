@@ -11,8 +11,6 @@
 
 #define SHARE 4 /* of the device's free memory the ledger takes at most one in so many */
 
-bool hf_device_ledger_serves(const hf_context *ctx) { return !hf_ctx_is_host(ctx); }
-
 static size_t factor_bytes(const struct hf_fit *fit) {
     const struct hf_sums *s = &fit->centers.sums;
     return (size_t)(s->limbs * (s->d + 1)) * sizeof(uint64_t);

@@ -6,9 +6,6 @@
 
 #include "algo/kmeans/fit.h"
 
-/* Are there kernels for it on the device of the context? */
-bool hf_device_ledger_serves(const hf_context *ctx);
-
 /* Take its memory, with these factors [limbs, d + 1]. Where the device has no room
  * fit->ledger.device stays NULL. */
 hf_status hf_device_ledger_open(struct hf_fit *fit, const uint64_t *factor);

@@ -54,7 +54,7 @@ static void sum_centers(const hf_array *c, hf_metric metric, struct hf_distance_
 hf_status hf_distance_book_open(hf_context *ctx, const hf_array *centroids, hf_metric metric,
                                 struct hf_distance_book *book) {
     *book = (struct hf_distance_book){.block = NULL};
-    if (!hf_ctx_is_host(ctx) || !hf_guard_checks(ctx, HF_FAULT_DISTANCES))
+    if (!hf_guard_checks_on_host(ctx, HF_FAULT_DISTANCES))
         return HF_OK;
     const size_t k = (size_t)centroids->rows;
     const size_t d = (size_t)centroids->cols;

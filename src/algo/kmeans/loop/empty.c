@@ -105,11 +105,9 @@ static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t firs
     const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,
                                      .run = run_distances,
                                      .sign = sign_distances,
-                                     .what = "the distances of rows to their centroids"};
-    if (hf_ctx_is_host(fit->problem.ctx))
-        HF_TRY(hf_guard_repeat(fit->problem.ctx, &work, &m));
-    else
-        HF_TRY(hf_inertia(fit->problem.ctx, &args));
+                                     .what = "the distances of rows to their centroids",
+                                     .host_only = true};
+    HF_TRY(hf_guard_repeat(fit->problem.ctx, &work, &m));
     for (int64_t i = 0; i < panel->rows; i++)
         if (!(distance[i] > at) || (pull && pull[first + i] == 0))
             distance[i] = -INFINITY;
