@@ -66,30 +66,33 @@ int picture_check(int64_t k, int64_t height, int64_t width) {
     return EXIT_INPUT;
 }
 
-int picture_draw(struct picture *out, const hf_array *a, int64_t height, int64_t width) {
-    const struct layout l = lay_out(a->rows, height, width);
-    const size_t dots = (size_t)(l.line * l.lines);
+int picture_make(struct picture *out, uint8_t *dots, int64_t height, int64_t width) {
     png_image image = {.version = PNG_IMAGE_VERSION,
-                       .width = (png_uint_32)l.line,
-                       .height = (png_uint_32)l.lines,
+                       .width = (png_uint_32)width,
+                       .height = (png_uint_32)height,
                        .format = PNG_FORMAT_GRAY};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-    uint8_t *pixels = malloc(dots);
     void *png = malloc(bytes);
-    bool drawn = false;
-    memset(out, 0, sizeof *out);
-    if (pixels && png) {
-        memset(pixels, PAPER, dots);
-        paint(pixels, l.line, l.across, a, height, width);
-        drawn = png_image_write_to_memory(&image, png, &bytes, 0, pixels, 0, NULL) != 0;
-    }
-    free(pixels);
+    const bool drawn =
+        dots && png && png_image_write_to_memory(&image, png, &bytes, 0, dots, 0, NULL) != 0;
+    free(dots);
     if (!drawn) {
         free(png);
         tool_error("--picture: %s", image.message[0] ? image.message : "out of memory");
         return EXIT_RESOURCES;
     }
-    out->png = png;
-    out->bytes = bytes;
+    *out = (struct picture){png, bytes};
     return EXIT_DONE;
+}
+
+int picture_draw(struct picture *out, const hf_array *a, int64_t height, int64_t width) {
+    const struct layout l = lay_out(a->rows, height, width);
+    const size_t dots = (size_t)(l.line * l.lines);
+    uint8_t *pixels = malloc(dots);
+    *out = (struct picture){NULL, 0};
+    if (pixels) {
+        memset(pixels, PAPER, dots);
+        paint(pixels, l.line, l.across, a, height, width);
+    }
+    return picture_make(out, pixels, l.lines, l.line);
 }

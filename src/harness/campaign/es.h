@@ -7,6 +7,7 @@
 #include "ops/gemm_es/gemm_es.h"
 
 #include <holdfast/dev_campaign.h>
+#include <holdfast/gemm.h>
 
 /* A product with its arrays, which are random; es_problem_clear() frees. */
 struct es_problem {
@@ -17,6 +18,17 @@ struct es_problem {
 hf_status hf_es_problem(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims, uint64_t seed,
                         struct es_problem *p);
 void hf_es_problem_clear(struct es_problem *p);
+
+/* The same for campaigns against op gemm: args write p.c, plain is the right product. */
+struct es_product {
+    struct es_problem p;
+    hf_gemm_args args;
+    float *plain;
+    size_t bytes;          /* of C */
+    hf_gemm_report report; /* of the right product */
+};
+hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, struct es_product *x);
+void hf_es_product_clear(struct es_product *x);
 
 /* The entry of the array of signatures that takes an operand in row i of C, and how many words it
  * takes after it; false if it does not. In a pair, those of the inner checksum within (i, q), q

@@ -95,6 +95,32 @@ void hf_es_problem_clear(struct es_problem *p) {
     memset(p, 0, sizeof *p);
 }
 
+hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, struct es_product *x) {
+    const hf_dev_es none = {.level = HF_DEV_ES_NONE};
+    *x = (struct es_product){.plain = NULL};
+    HF_TRY(hf_es_problem(ctx, &none, dims, 1, &x->p));
+    x->bytes = (size_t)(dims.m * dims.n) * sizeof *x->plain;
+    x->plain = hf_alloc(x->bytes);
+    if (!x->plain)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the matrices of a campaign");
+    x->args = (hf_gemm_args){.m = dims.m,
+                             .n = dims.n,
+                             .k = dims.k,
+                             .dtype = HF_F32,
+                             .alpha = 1,
+                             .a = x->p.a,
+                             .b = x->p.b,
+                             .c = x->plain};
+    HF_TRY(hf_gemm(ctx, &x->args, &x->report));
+    x->args.c = x->p.c;
+    return HF_OK;
+}
+
+void hf_es_product_clear(struct es_product *x) {
+    hf_free(x->plain);
+    hf_es_problem_clear(&x->p);
+}
+
 /* Place number `at` of `per` in round `round` of `rounds`. */
 static bool place_of(struct es_place *place, int entry, int64_t rounds, int64_t per, int64_t round,
                      int64_t at) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The campaign against the checks of rows and columns (hf_gemm_guarded()): bits of sums are flipped
  * before they are stored, each in a product of its own, which is checked and repaired. */
-#include "base/clock.h"
-#include "base/mem.h"
 #include "base/rng.h"
+#include "base/mem.h"
 #include "harness/campaign/es.h"
-#include <holdfast/gemm.h>
 
 #include <math.h>
 #include <string.h>
@@ -14,18 +12,11 @@
 
 struct campaign {
     hf_context *ctx;
-    hf_gemm_args args;
+    struct es_product product;
     hf_gemm_signatures sign; /* plants the fault */
-    struct es_problem p;
-    float *plain;
-    hf_gemm_report report; /* of the right product */
     hf_dev_dims dims;
     hf_dev_guarded_count *count;
 };
-
-static size_t c_bytes(const struct campaign *x) {
-    return (size_t)(x->dims.m * x->dims.n) * sizeof *x->plain;
-}
 
 static double length(const float *x, int64_t count, int64_t step) {
     double sum = 0;
@@ -37,10 +28,11 @@ static double length(const float *x, int64_t count, int64_t step) {
 /* What was left of the fault in element `at`, in units of the most that rounding may move it. */
 static double size_left(const struct campaign *x, int64_t at) {
     const int64_t i = at / x->dims.n, j = at % x->dims.n;
-    const double bound = x->report.error * length(x->p.a + i * x->dims.k, x->dims.k, 1) *
-                             length(x->p.b + j, x->dims.k, x->dims.n) +
-                         x->report.tiny;
-    const double error = fabs((double)x->p.c[at] - (double)x->plain[at]);
+    const double bound = x->product.report.error *
+                             length(x->product.p.a + i * x->dims.k, x->dims.k, 1) *
+                             length(x->product.p.b + j, x->dims.k, x->dims.n) +
+                         x->product.report.tiny;
+    const double error = fabs((double)x->product.p.c[at] - (double)x->product.plain[at]);
     return isnan(error) ? INFINITY : error / bound;
 }
 
@@ -49,13 +41,14 @@ static hf_status flip(struct campaign *x, int64_t at, int bit) {
     hf_dev_guarded_count *const n = x->count;
     x->sign.plant = HF_GEMM_PLANT_SUM;
     x->sign.plant_at = at * BITS + bit;
-    const hf_status status = hf_gemm_guarded(x->ctx, &x->args, HF_GUARD_CORRECT, &faults, NULL);
+    const hf_status status =
+        hf_gemm_guarded(x->ctx, &x->product.args, HF_GUARD_CORRECT, &faults, NULL);
     if (status != HF_OK && status != HF_E_CORRUPT)
         return status;
     n->faults++;
     if (status == HF_E_CORRUPT) {
         n->failed++;
-    } else if (memcmp(x->p.c, x->plain, c_bytes(x)) == 0) {
+    } else if (memcmp(x->product.p.c, x->product.plain, x->product.bytes) == 0) {
         n->repaired++;
     } else {
         n->left++;
@@ -64,38 +57,14 @@ static hf_status flip(struct campaign *x, int64_t at, int bit) {
     return HF_OK;
 }
 
-static hf_status prepare(struct campaign *x) {
-    const hf_dev_es none = {.level = HF_DEV_ES_NONE};
-    HF_TRY(hf_es_problem(x->ctx, &none, x->dims, 1, &x->p));
-    x->plain = hf_alloc(c_bytes(x));
-    if (!x->plain)
-        return hf_ctx_fail(x->ctx, HF_E_NOMEM, "no memory for the matrices of a campaign");
-    x->args = (hf_gemm_args){.m = x->dims.m,
-                             .n = x->dims.n,
-                             .k = x->dims.k,
-                             .dtype = HF_F32,
-                             .alpha = 1,
-                             .a = x->p.a,
-                             .b = x->p.b,
-                             .c = x->plain};
-    HF_TRY(hf_gemm(x->ctx, &x->args, &x->report));
-    x->args.c = x->p.c;
-    return HF_OK;
-}
-
-static void clear(struct campaign *x) {
-    hf_free(x->plain);
-    hf_es_problem_clear(&x->p);
-}
-
 /* Places are those of a permutation, so none comes twice. */
 static hf_status count_all(struct campaign *x, int64_t places) {
     hf_gemm_faults faults;
     const int64_t elements = x->dims.m * x->dims.n;
-    HF_TRY(hf_gemm_guarded(x->ctx, &x->args, HF_GUARD_CORRECT, &faults, NULL));
+    HF_TRY(hf_gemm_guarded(x->ctx, &x->product.args, HF_GUARD_CORRECT, &faults, NULL));
     x->count->false_alarms = faults.confirmed;
     x->count->suspected = faults.suspected;
-    x->args.signatures = &x->sign;
+    x->product.args.signatures = &x->sign;
     for (int64_t i = 0; i < hf_min64(places, elements); i++) {
         const int64_t at = (int64_t)hf_rng_permute(1, 0, (uint64_t)elements, (uint64_t)i);
         for (int bit = 0; bit < BITS; bit++)
@@ -108,25 +77,25 @@ hf_status hf_dev_guarded_count_bits(hf_context *ctx, hf_dev_dims dims, int64_t p
                                     hf_dev_guarded_count *count) {
     struct campaign x = {.ctx = ctx, .dims = dims, .count = count};
     *count = (hf_dev_guarded_count){0};
-    hf_status status = prepare(&x);
+    hf_status status = hf_es_product(ctx, dims, &x.product);
     if (status == HF_OK)
         status = count_all(&x, places);
-    clear(&x);
+    hf_es_product_clear(&x.product);
     return status;
 }
 
 static hf_status call_once(void *user, bool protected) {
     struct campaign *x = user;
-    return hf_gemm_guarded(x->ctx, &x->args, protected ? HF_GUARD_CORRECT : HF_GUARD_OFF, NULL,
-                           NULL);
+    return hf_gemm_guarded(x->ctx, &x->product.args, protected ? HF_GUARD_CORRECT : HF_GUARD_OFF,
+                           NULL, NULL);
 }
 
 hf_status hf_dev_guarded_time(hf_context *ctx, hf_dev_dims dims, double budget_s,
                               hf_dev_es_timing *timing) {
     struct campaign x = {.ctx = ctx, .dims = dims};
-    hf_status status = prepare(&x);
+    hf_status status = hf_es_product(ctx, dims, &x.product);
     if (status == HF_OK)
         status = hf_es_turns(call_once, &x, budget_s, timing);
-    clear(&x);
+    hf_es_product_clear(&x.product);
     return status;
 }

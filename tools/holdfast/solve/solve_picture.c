@@ -2,7 +2,6 @@
 #include "solve/solve_picture.h"
 #include <inttypes.h>
 #include <math.h>
-#include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,27 +123,13 @@ static void find_edges(struct canvas *c, const hf_relax_result *result, double t
 }
 
 int solve_picture_draw(struct picture *out, const hf_relax_result *result, double tol) {
-    png_image image = {
-        .version = PNG_IMAGE_VERSION, .width = WIDTH, .height = HEIGHT, .format = PNG_FORMAT_GRAY};
-    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
     struct canvas c = {.dots = malloc((size_t)WIDTH * HEIGHT)};
-    void *png = malloc(bytes);
-    bool drawn = false;
-    if (c.dots && png) {
+    if (c.dots) {
         memset(c.dots, PAPER, (size_t)WIDTH * HEIGHT);
         find_edges(&c, result, tol);
         put_axes(&c, tol);
         for (int64_t j = 0; j < result->rhs && j < CURVES; j++)
             put_curve(&c, &result->columns[j]);
-        drawn = png_image_write_to_memory(&image, png, &bytes, 0, c.dots, 0, NULL) != 0;
     }
-    free(c.dots);
-    if (!drawn) {
-        free(png);
-        tool_error("--picture: %s", image.message[0] ? image.message : "out of memory");
-        return EXIT_RESOURCES;
-    }
-    out->png = png;
-    out->bytes = bytes;
-    return EXIT_DONE;
+    return picture_make(out, c.dots, HEIGHT, WIDTH);
 }
