@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 
+import library
 import numpy as np
 import rows
 
@@ -143,7 +144,8 @@ def main():
     args = p.parse_args()
     ours, rival = Ours(args.lib), Blas(args.rival)
     cpu = next((x.split(":")[1].strip() for x in open("/proc/cpuinfo") if x.startswith("model name")), "cpu")
-    out = dict(what="gemm", cpu=cpu, rival=rival.version(), rows=[], rounds=args.rounds,
+    out = dict(what="gemm", cpu=cpu, holdfast=library.origin(args.lib), rival=rival.version(),
+               rows=[], rounds=args.rounds,
                date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), load=[])
     print(f"{cpu}; rival: {out['rival']}\n{HEAD}", flush=True)
     for dtype in args.types:

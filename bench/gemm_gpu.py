@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 
+import library
 import rows
 import torch
 
@@ -154,7 +155,8 @@ def main():
                   lambda k=kind, s=size, c=checksum: signed(ours, k, s, c, args.rounds))
                  for kind in args.signed_types.split(",") for checksum in args.checksums.split(",")
                  for size in SIZES if "signed" in args.only]
-        out = dict(what="gemm on a GPU", device=device, torch=torch.__version__, cuda=torch.version.cuda,
+        out = dict(what="gemm on a GPU", device=device, holdfast=library.origin(args.lib),
+                   torch=torch.__version__, cuda=torch.version.cuda,
                    rounds=args.rounds, rows=[], failed=[],
                    date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         start = time.time()

@@ -6,6 +6,7 @@ import os
 import re
 import time
 
+import library
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -117,8 +118,8 @@ def unguarded(**given):
 class Holdfast:
     """A context with a number of threads, on the CPU or another device."""
 
-    def __init__(self, library, threads, device="cpu", memory=0, create=True):
-        lib = self.lib = C.CDLL(library)
+    def __init__(self, path, threads, device="cpu", memory=0, create=True):
+        lib = self.lib = C.CDLL(path)
         lib.hf_last_error.restype = C.c_char_p
         lib.hf_last_error.argtypes = [C.c_void_p]
         lib.hf_version.restype = C.c_char_p
@@ -131,7 +132,7 @@ class Holdfast:
         self.opts = ContextOpts(device.encode(), threads, memory, None)
         if create:
             self._check(lib.hf_context_create(C.byref(self.ctx), C.byref(self.opts)))
-        self.version = lib.hf_version().decode()
+        self.version = f"{lib.hf_version().decode()}, {library.origin(path)}"
 
     def close(self):
         self.lib.hf_context_destroy(self.ctx)
