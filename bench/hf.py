@@ -97,6 +97,25 @@ class Rounds(C.Structure):
                 ("kernel", C.c_char * 64), ("rechecked", C.c_int64)]
 
 
+class Shape(C.Structure):
+    """hf_dev_shape of the same."""
+    _fields_ = [("dtype", C.c_int * 3), ("dim", C.c_int64 * 4), ("flags", C.c_uint32)]
+
+
+class TimeOpts(C.Structure):
+    """hf_dev_time_opts of the same."""
+    _fields_ = [("kernel", C.c_char_p), ("rounds", C.c_int), ("budget_s", C.c_double), ("data", C.c_char_p),
+                ("checked_only", C.c_int), ("seed", C.c_uint64), ("ceiling", C.c_void_p)]
+
+
+class Timing(C.Structure):
+    """hf_dev_timing of the same."""
+    _fields_ = [("op", C.c_char_p), ("kernel", C.c_char_p), ("shape", Shape), ("threads", C.c_int),
+                ("rounds", C.c_int), ("median_s", C.c_double), ("min_s", C.c_double), ("max_s", C.c_double),
+                ("flops", C.c_double), ("bytes", C.c_double), ("ceiling_s", C.c_double),
+                ("ceiling_by", C.c_char_p), ("planned", C.c_int)]
+
+
 def view(a):
     """Of a numpy array, or of a torch tensor wherever it lies; or such a view already."""
     if isinstance(a, Array):
@@ -243,6 +262,19 @@ class Holdfast:
         self._check(call(self.ctx, C.byref(xv), C.byref(cv), metric, int(exact), labels.data_ptr(),
                          C.byref(timed)))
         return list(seconds), timed.kernel.decode(), timed.rechecked
+
+    def time_op(self, op, dtype, dims, rounds):
+        """{kernel: (median seconds, whether it is planned)} of all kernels of an op on generated data of one
+        type; libholdfast_dev only."""
+        shape = Shape(dtype=(dtype,), dim=tuple(dims))
+        opts = TimeOpts(kernel=b"all", rounds=rounds)
+        found = {}
+
+        def each(_, timing):
+            found[timing.contents.kernel.decode()] = (timing.contents.median_s, bool(timing.contents.planned))
+        each = C.CFUNCTYPE(None, C.c_void_p, C.POINTER(Timing))(each)
+        self._check(self.lib.hf_dev_time(self.ctx, op.encode(), C.byref(shape), C.byref(opts), each, None))
+        return found
 
     def kernels(self, op):
         """The kernels of an op, as dicts; libholdfast_dev only."""

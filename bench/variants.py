@@ -36,6 +36,7 @@ LLOYD = [  # batch, n, k, d, type: an iteration and a whole call
 ASSIGN = [(1 << 20, 1024, 128, "f16"), (1 << 20, 4096, 64, "f32"), (20_000, 100, 64, "f32"),
           (100_000, 20, 8, "f32"), (60_000, 1024, 784, "u8"), (1 << 20, 1024, 784, "u8")]
 GREEDY = [(200_000, 100, 20), (1 << 20, 1024, 64)]  # n, k, d of k-means++ and k-means||
+UPDATE = [(1 << 20, 1024, 128), (1 << 22, 100, 16), (1 << 20, 8, 8), (1 << 20, 65536, 32), (20_000, 100, 64)]  # n, k, d
 STEPS = 20  # iterations of a whole call
 
 
@@ -185,6 +186,13 @@ def greedy_row(ours, kernels, n, k, d, init, args):
     return [finish(row, in_turns(kernels, args.rounds, sample))]
 
 
+def update_row(ours, n, k, d, args):
+    row = dict(what="update", name="the sums of all rows", n=n, k=k, d=d, dtype="f32", data="blobs")
+    timed = ours.time_op("update", hf.DTYPES[np.dtype("f4")], (n, k, d), args.rounds)
+    row["planned"] = next(kernel for kernel, (_, planned) in timed.items() if planned)
+    return [finish(row, {kernel: [seconds] for kernel, (seconds, _) in timed.items()})]
+
+
 def jobs_of(ours, device, args):
     listed = {op: [k for k in ours.kernels(op) if k["device"] == device and k["runs"] and not k["reference"]
                    and re.search(args.kernels, k["name"])]
@@ -197,8 +205,9 @@ def jobs_of(ours, device, args):
     jobs += [(f"assign {s}", lambda s=s: assign_row(
         ours, [k["name"] for k in listed["assign"] if s[3] in k["dtypes"].split()
                and not k["name"].startswith("assign_f64")], *s, args)) for s in ASSIGN]
-    return jobs + [(f"greedy {s} {init}", lambda s=s, init=init: greedy_row(ours, names["greedy"], *s, init, args))
-                   for s in GREEDY for init in (0, 1)]
+    jobs += [(f"greedy {s} {init}", lambda s=s, init=init: greedy_row(ours, names["greedy"], *s, init, args))
+             for s in GREEDY for init in (0, 1)]
+    return jobs + [(f"update {s}", lambda s=s: update_row(ours, *s, args)) for s in UPDATE]
 
 
 def parse():
