@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "core/context.h"
+#include "core/plan.h"
 #include "device/opencl/cl_cache.h"
 #include "device/opencl/opencl.h"
 
@@ -291,12 +292,29 @@ static void matrix_filter(void **state) {
     assert_true(rows < 0.05 * N);
 }
 
+/* Measurements that come with the library count for all drivers, and for all CPUs of a set. */
+static void family(void **state) {
+    (void)state;
+    char here[HF_TUNE_NAME_BYTES];
+    hf_plan_family(ctx, here);
+    if (strcmp(cl->info->platform_name, "Portable Computing Language") == 0)
+        assert_int_equal(strncmp(here, "PoCL-", 5), 0);
+    else
+        assert_int_equal(strncmp(here, "OpenCL-", 7), 0);
+    assert_null(strstr(here, cl->info->driver));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses),         cmocka_unit_test(too_much_memory),
-        cmocka_unit_test(not_on_the_device), cmocka_unit_test(bad_source),
-        cmocka_unit_test(other_options),     cmocka_unit_test(kept),
-        cmocka_unit_test(lent_queue),        cmocka_unit_test(matrix_unit),
+        cmocka_unit_test(family),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(too_much_memory),
+        cmocka_unit_test(not_on_the_device),
+        cmocka_unit_test(bad_source),
+        cmocka_unit_test(other_options),
+        cmocka_unit_test(kept),
+        cmocka_unit_test(lent_queue),
+        cmocka_unit_test(matrix_unit),
         cmocka_unit_test(matrix_filter),
     };
     if (hf_cl_count(NULL, 0) == 0) {

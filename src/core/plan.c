@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/plan.h"
 
+#include "base/cpuid.h"
+
 #include <assert.h>
 #include <ctype.h>
 #ifdef HF_TUNING_BESIDE
@@ -151,6 +153,30 @@ void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
             *c = '_';
 }
 
+/* PoCL's device is the CPU, compiled for by its instruction set; of other OpenCL devices the
+ * driver, the last word of the name, is left out. */
+void hf_plan_family(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
+    char words[200] = "";
+    int index = 0;
+    hf_plan_machine(ctx, text);
+    if (ctx->device->id != HF_DEV_OPENCL || hf_device_find(ctx->name, &index) == NULL ||
+        ctx->device->probe(index, words, sizeof words) != HF_OK)
+        return;
+    if (strstr(words, ", Portable Computing Language,") != NULL) {
+        (void)snprintf(text, HF_TUNE_NAME_BYTES, "PoCL-%s",
+                       strstr(text, "avx512") != NULL ? "AVX512"
+                       : hf_cpu_has_avx2()            ? "AVX2"
+                                                      : "other");
+        return;
+    }
+    char *last = strrchr(text, '_');
+    char name[HF_TUNE_NAME_BYTES];
+    if (last != NULL)
+        *last = '\0';
+    memcpy(name, text, sizeof name);
+    (void)snprintf(text, HF_TUNE_NAME_BYTES, "OpenCL-%.*s", HF_TUNE_NAME_BYTES - 8, name);
+}
+
 /* Has the file at path entries of the machine `here`? Then the context has them. A file is advice:
  * one that cannot be read is the same as none. */
 static bool take_tuning(hf_context *ctx, const char *path, const char *here) {
@@ -182,7 +208,7 @@ static void find_tuning(char *dir, size_t bytes) {
 }
 
 /* The user's own measurements, else, unless HF_TUNE_FILE is set, those that the library brings,
- * in a file named by the last word of the machine: h200.tune for NVIDIA_H200. */
+ * in a file named by the last word of its family: h200.tune for NVIDIA_H200. */
 static void load_tuning(hf_context *ctx) {
     if (ctx->tune_loaded)
         return;
@@ -193,6 +219,7 @@ static void load_tuning(hf_context *ctx) {
     if (hf_tune_path(path, sizeof path) &&
         (take_tuning(ctx, path, here) || (ruling != NULL && *ruling != '\0')))
         return;
+    hf_plan_family(ctx, here);
     const char *last = strrchr(here, '_');
     char dir[MAX_PATH_BYTES / 2];
     find_tuning(dir, sizeof dir);

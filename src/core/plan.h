@@ -48,6 +48,11 @@ uint64_t hf_plan_workspace(hf_context *ctx, int op, const void *args);
  * name without blanks ("NVIDIA_H200"). */
 void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]);
 
+/* What the measurements that come with the library call it: the same, but for OpenCL devices, as
+ * those of all drivers count, and PoCL's of all CPUs of an instruction set ("OpenCL-NVIDIA_H200",
+ * "PoCL-AVX512"). */
+void hf_plan_family(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]);
+
 struct hf_plan_candidate {
     const struct hf_kernel *kernel;
     bool usable; /* runs here and supports this call */
