@@ -204,9 +204,19 @@ static void compare(__global const float *x, __global const float *packed,
     }
 }
 
+/* Compilers prefer vectors of half the size on CPUs that have whole ones. */
+#if VW == 16 && defined(__has_attribute)
+#if __has_attribute(min_vector_width) && !defined(HF_HALF)
+#define WHOLE_VECTORS __attribute__((min_vector_width(512)))
+#endif
+#endif
+#ifndef WHOLE_VECTORS
+#define WHOLE_VECTORS
+#endif
+
 /* The filter on rows of `list` (NULL: all), count[0] of them (NULL: n). Rows that it leaves open
  * go to `open`, their number is added to opened[0]. scratch: ROWS * d floats for each group. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) WHOLE_VECTORS void
 tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(list), GLOBAL(count),
             GLOBAL(shift), float scale, GLOBAL(packed), GLOBAL(start), GLOBAL(length), float eps,
             float delta, float tiny, float flush, float qerr, float cmax, float half_norm,
