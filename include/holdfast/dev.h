@@ -245,6 +245,11 @@ typedef struct hf_dev_place {
 HF_API int hf_dev_place_at(int i, hf_dev_place *place);
 HF_API int hf_dev_act_at(int i, const char **name, const char **text);
 
+/* Compile an OpenCL program of the library for device number `device`, for the cache of compiled
+ * kernels: what a process of its own does where a driver's compiler crashed before. The status says
+ * nothing: what was compiled is in the cache. */
+HF_API hf_status hf_dev_opencl_compile(int device, const char *source, const char *options);
+
 /* Where the planner looks for a tuning file: $HF_TUNE_FILE, else holdfast/cpu.tune in
  * $XDG_CONFIG_HOME or ~/.config. 0 when there is no such place. */
 HF_API int hf_dev_tune_path(char *path, size_t bytes);

@@ -190,14 +190,20 @@ def a_device_that_is_lost():
 
 @test
 def a_driver_that_dies():
-    """Twice over the same program; the third process refuses it instead of dying."""
+    """One process dies, then a child of the next, which refuses the driver; so does a third. Where there is no program
+    that compiles for us a second one dies."""
     library = failing_driver()
     cache = scratch("dead")
     env = {"HF_OPENCL_LIBRARY": library, "HF_OPENCL_CACHE": cache, "CRASH_AT": "1"}
     args = ["kmeans", DIGITS, "-k", 3, "--max-iter", 2, "--device", "opencl"]
-    for code in (-6, -6, FAILED):
+    for code in (-6, FAILED, FAILED):
         result = holdfast(*args, code=code, env=env)
     check("crashed twice" in result.err, result)
+    alone = dict(env, HF_OPENCL_COMPILER="", HF_OPENCL_CACHE=scratch("alone"))
+    for code in (-6, -6, FAILED):
+        result = holdfast(*args, code=code, env=alone)
+    check("crashed twice" in result.err, result)
+    holdfast(*args, env=dict(env, CRASH_AT="0", HF_OPENCL_CACHE=scratch("well")))
 
 
 def label(cache, out, code=0, **env):

@@ -3,6 +3,7 @@
 #include "suggest.h"
 #include "tool.h"
 #include <fcntl.h>
+#include <holdfast/dev.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,16 @@ static void occupy_streams(void) {
         close(fd);
 }
 
+/* This program, which the library starts where a compiler of OpenCL crashed before. */
+static void name_compiler(void) {
+    char path[4096];
+    const ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (bytes > 0) {
+        path[bytes] = '\0';
+        setenv("HF_OPENCL_COMPILER", path, 0);
+    }
+}
+
 int main(int argc, char **argv) {
     occupy_streams();
     atexit(tool_close_stdout);
@@ -93,6 +104,10 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     const char *verb = argv[1];
+    if (argc == 5 && strcmp(verb, "--compile-opencl") == 0) /* by name_compiler() alone */
+        return hf_dev_opencl_compile(atoi(argv[2]), argv[3], argv[4]) == HF_OK ? EXIT_DONE
+                                                                               : EXIT_FAILED;
+    name_compiler();
     if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
         print_help(stdout);
         return EXIT_DONE;

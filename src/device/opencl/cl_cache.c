@@ -113,15 +113,34 @@ static bool read_note(const char *note, long long *process, int *deaths) {
     return got > 0 && sscanf(text, "%lld %d", process, deaths) == 2;
 }
 
-bool hf_cl_cache_begin(const char *path, char note[HF_CL_PATH]) {
+/* What a note of a process that is no more says of the deaths so far, 0: there is none; < 0:
+ * another process compiles the same. */
+static int deaths_over(const char *note) {
     long long process = 0;
     int deaths = 0;
+    if (!read_note(note, &process, &deaths))
+        return 0;
+    const bool lives =
+        process > 0 && kill((pid_t)process, 0) == 0 && process != (long long)getpid();
+    return lives ? -1 : deaths + 1;
+}
+
+static void name_note(const char *path, char note[HF_CL_PATH]) {
     (void)snprintf(note, HF_CL_PATH, "%.*s.note", HF_CL_PATH - 6, path);
-    if (read_note(note, &process, &deaths)) {
-        if (process > 0 && kill((pid_t)process, 0) == 0 && process != (long long)getpid())
-            return true; /* another process compiles the same */
-        deaths++;
-    }
+}
+
+bool hf_cl_cache_suspect(const char *path) {
+    char note[HF_CL_PATH];
+    name_note(path, note);
+    const int deaths = deaths_over(note);
+    return deaths > 0 && deaths < DEATHS;
+}
+
+bool hf_cl_cache_begin(const char *path, char note[HF_CL_PATH]) {
+    name_note(path, note);
+    const int deaths = deaths_over(note);
+    if (deaths < 0)
+        return true;
     if (deaths >= DEATHS)
         return false;
     char text[64];

@@ -24,5 +24,7 @@ void hf_cl_cache_store(const char *path, const char *key, const void *binary, si
  * this program, and *note then names the file. end() removes the note. */
 bool hf_cl_cache_begin(const char *path, char note[HF_CL_PATH]);
 void hf_cl_cache_end(const char *note);
+/* Did a process die over the program at path, so that the next one had better be a child? */
+bool hf_cl_cache_suspect(const char *path);
 
 #endif

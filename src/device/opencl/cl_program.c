@@ -154,13 +154,17 @@ static hf_status from_text(struct hf_opencl *cl, const struct texts *t, const ch
     return status;
 }
 
-/* The note is there while the driver compiles, which may crash. */
+/* The note is there while the driver compiles, which may crash. own: the options of the job. */
 static hf_status compile(struct hf_opencl *cl, const struct texts *t, const char *options,
-                         hf_cl_program *program) {
+                         const char *own, hf_cl_program *program) {
     char key[KEY], path[HF_CL_PATH], note[HF_CL_PATH];
     key_of(cl, t, options, key);
     const bool keeps = hf_cl_cache_path(key, path);
     *program = keeps ? from_disk(cl, path, key, options, t->name) : NULL;
+    if (*program == NULL && keeps && hf_cl_cache_suspect(path)) {
+        hf_cl_compile_in_child(cl, t->name, own);
+        *program = from_disk(cl, path, key, options, t->name);
+    }
     if (*program != NULL)
         return HF_OK;
     if (keeps && !hf_cl_cache_begin(path, note)) {
@@ -200,7 +204,7 @@ static hf_status program_of(struct hf_opencl *cl, const struct hf_cl_job *job,
                        job->source);
         return HF_E_NOMEM;
     }
-    const hf_status status = compile(cl, &texts, options, &b->program);
+    const hf_status status = compile(cl, &texts, options, job->options, &b->program);
     if (status != HF_OK) {
         hf_free(b);
         return status;

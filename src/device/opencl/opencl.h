@@ -83,6 +83,13 @@ hf_status hf_opencl_run(struct hf_opencl *cl, const struct hf_cl_job *job, const
 hf_status hf_opencl_kernel(struct hf_opencl *cl, const struct hf_cl_job *job, hf_cl_kernel *kernel);
 void hf_opencl_forget(struct hf_opencl *cl); /* all that was built */
 
+/* ---- cl_child.c: the first argument of the program that compiles for us; then come the number of
+ * the device, source and options as in struct hf_cl_job. */
+#define HF_CL_COMPILE_VERB "--compile-opencl"
+/* Have a child compile a program, which it leaves in the cache; nothing happens where there is no
+ * such program. */
+void hf_cl_compile_in_child(const struct hf_opencl *cl, const char *source, const char *options);
+
 /* ---- cl_unit.c */
 #define HF_CL_UNIT_PTX "decide+unit_ptx"   /* sources of the matrix unit of NVIDIA GPUs, */
 #define HF_CL_UNIT_NONE "decide+unit_none" /* and of what stands in for one */

@@ -16,6 +16,7 @@ static const struct variable {
 #undef VARIABLE
             {"HF_TUNE_FILE", "tuning file to read instead of the user's own"},
     {"HF_OPENCL_CACHE", "folder of compiled OpenCL kernels; empty: they are not kept"},
+    {"HF_OPENCL_COMPILER", "command that compiles OpenCL kernels where a process died over it"},
     {"HF_OPENCL_LIBRARY", "OpenCL loader, or library of a driver, to be opened"},
     {"HF_OPENCL_MATRIX", "0: without the matrix unit of an OpenCL device; 1: as if it had one"},
     {"HF_OPENCL_WITHOUT", "what OpenCL devices shall seem not to have"},
