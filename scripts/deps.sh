@@ -31,6 +31,7 @@ libblas-test l:blas/xblat3d
 ocl-icd-libopencl1 l:libOpenCL.so.1
 pocl-opencl-icd f:/etc/OpenCL/vendors/pocl.icd
 opencl-c-headers h:CL/cl.h
+oclgrind f:/usr/lib/oclgrind/liboclgrind-rt-icd.so
 libpetsc-real-dev h:petsc"
 docs_packages="
 doxygen c:doxygen"
