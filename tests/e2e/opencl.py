@@ -189,6 +189,21 @@ def a_device_that_is_lost():
 
 
 @test
+def a_device_without_memory():
+    """Wherever memory ends, the message says so, and the last checkpoint goes on elsewhere."""
+    library = failing_driver()
+    args = [SIFT, "-k", 10, "--tol", 0, "--max-iter", 8]
+    whole, end, checkpoint = scratch("whole"), scratch("end"), scratch("full.hfc")
+    fit(*args, "--device", "cpu", out=whole)
+    for at in (1, 2, 9, 40, 55):
+        result = holdfast("kmeans", *args, "--device", "opencl", "--checkpoint", checkpoint, "--every", 1,
+                          code=RESOURCES, env={"HF_OPENCL_LIBRARY": library, "NO_MEMORY_AT": str(at)})
+        check("memory" in result.err, result)
+    fit(*args, "--device", "cpu", "--resume", checkpoint, out=end)
+    same_files(whole, end)
+
+
+@test
 def a_driver_that_dies():
     """One process dies, then a child of the next, which refuses the driver; so does a third. Where there is no program
     that compiles for us a second one dies."""

@@ -286,6 +286,11 @@ hf_status hf_dev_port_run(hf_dev_port *port, const hf_array *centroids, int iter
     if (iterations < 1 || iterations > MOST_ITERATIONS || centroids->dtype != HF_F32)
         return hf_ctx_fail(port->ctx, HF_E_ARG, "the plain port makes 1 to %d iterations",
                            MOST_ITERATIONS);
+    if ((uint64_t)k * DIMS * sizeof(float) > port->cl->info->local)
+        return hf_ctx_fail(port->ctx, HF_E_ARG,
+                           "the plain port keeps %d numbers of each cluster in local memory, which "
+                           "has no room for %lld clusters; leave it out (--no-port)",
+                           DIMS, (long long)k);
     port->centroids = hf_ctx_alloc(port->ctx, bytes);
     port->sum = hf_ctx_alloc(port->ctx, bytes);
     port->count = hf_ctx_alloc(port->ctx, (size_t)k * sizeof(int32_t));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * PoCL as a driver that fails, for HF_OPENCL_LIBRARY. LOSE_AT=n: the device is lost at the n-th
  * kernel, and whatever is asked of it then fails. CRASH_AT=n: the n-th compilation ends the
- * process. */
+ * process. NO_MEMORY_AT=n: from the n-th memory object on there is no memory for another. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,17 @@
 typedef int (*platforms)(unsigned, void **, unsigned *);
 typedef int (*any)();
 
-enum { BUILD = 30, FINISH = 47, READ = 48, WRITE = 49, MAP = 56, RUN = 59, TABLE = 107 };
-enum { OUT_OF_RESOURCES = -5 };
+enum {
+    BUFFER = 14,
+    BUILD = 30,
+    FINISH = 47,
+    READ = 48,
+    WRITE = 49,
+    MAP = 56,
+    RUN = 59,
+    TABLE = 107
+};
+enum { NO_MEMORY = -4, OUT_OF_RESOURCES = -5 };
 
 static any real[TABLE], changed[TABLE];
 static int lost;
@@ -34,6 +43,18 @@ static int run(void *queue, void *kernel, unsigned dims, void *from, void *globa
     lost = lost || due("LOSE_AT", &seen);
     return lost ? OUT_OF_RESOURCES
                 : real[RUN](queue, kernel, dims, from, global, group, waits, wait, event);
+}
+
+static void *create_buffer(void *context, unsigned long flags, size_t bytes, void *host,
+                           int *error) {
+    void *(*next)(void *, unsigned long, size_t, void *, int *);
+    static int seen, full;
+    memcpy(&next, &real[BUFFER], sizeof next);
+    full = full || due("NO_MEMORY_AT", &seen);
+    if (!full)
+        return next(context, flags, bytes, host, error);
+    *error = NO_MEMORY;
+    return NULL;
 }
 
 static int finish(void *queue) { return lost ? OUT_OF_RESOURCES : real[FINISH](queue); }
@@ -76,6 +97,7 @@ int clIcdGetPlatformIDsKHR(unsigned room, void **to, unsigned *count) {
     any **table = to[0];
     memcpy(real, *table, sizeof real);
     memcpy(changed, real, sizeof changed);
+    changed[BUFFER] = (any)create_buffer;
     changed[BUILD] = (any)build;
     changed[FINISH] = (any)finish;
     changed[READ] = (any)copy_out;
