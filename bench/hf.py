@@ -196,14 +196,17 @@ class Holdfast:
         self.lib.hf_kmeans_result_clear(C.byref(r))
         return out
 
-    def once(self, x, init, iterations):
-        """Seconds of a context of its own, a fit in it from the centroids `init`, and its end."""
+    def once(self, x, init, iterations, own=True):
+        """Seconds of a fit from the centroids `init`, in a context of its own or in this one's."""
         xv, iv = view(x), view(init)
         opts = unguarded(k=iv.rows, init=INIT_GIVEN, centroids=C.pointer(iv), max_iter=iterations,
                     tol=-1, empty=2)
         ctx, r = C.c_void_p(), Result()
         begin = time.perf_counter()
-        self._check(self.lib.hf_context_create(C.byref(ctx), C.byref(self.opts)))
+        if own or not self.ctx:
+            self._check(self.lib.hf_context_create(C.byref(ctx), C.byref(self.opts)))
+        if not own:
+            ctx = self.ctx = self.ctx or ctx
         made = time.perf_counter()
         status = self.lib.hf_kmeans_fit(ctx, C.byref(xv), C.byref(opts), C.byref(r))
         fitted = time.perf_counter()
@@ -211,7 +214,8 @@ class Holdfast:
             raise RuntimeError(f"holdfast: {self.lib.hf_last_error(ctx).decode()}")
         parts = {"init": r.seconds_init, "iterate": r.seconds_iterate, "finish": r.seconds_finish}
         self.lib.hf_kmeans_result_clear(C.byref(r))
-        self.lib.hf_context_destroy(ctx)
+        if own:
+            self.lib.hf_context_destroy(ctx)
         return dict(parts, context=made - begin, total=fitted - begin)
 
     def predict(self, x, centroids, **more):
