@@ -13,7 +13,7 @@
 struct inertia_job {
     const char *x, *c;
     int64_t x_bytes, c_bytes; /* from row to row */
-    int64_t n, d;
+    int64_t n, k, d;
     int piece; /* of hf_chain_pair() */
     const int32_t *labels;
     const double *weights;
@@ -111,14 +111,15 @@ static __global__ void __launch_bounds__(THREADS, 4) inertia_rows(const struct i
     int32_t next = begin < job.n ? job.labels[min(begin + lane, job.n - 1)] : 0;
     for (int64_t base = begin; base < job.n; base += step) {
         const int64_t i = min(base + lane, job.n - 1);
-        const char *const c = job.c + next * job.c_bytes;
+        const bool there = (uint32_t)next < (uint32_t)job.k; /* else it addresses nothing */
+        const char *const c = job.c + (there ? next : 0) * job.c_bytes;
         if (base + step < job.n) /* on its way while this one's row is looked at */
             next = job.labels[min(base + step + lane, job.n - 1)];
         const struct hf_chain s = hf_chain_pair<T, C, M>(
             job.x + i * job.x_bytes, c, job.d, job.piece, smem + warp * hf_chain_bytes<T, C>());
         if (base + lane >= job.n)
             continue;
-        const double distance = hf_chain_distance<M>(s);
+        const double distance = there ? hf_chain_distance<M>(s) : NAN;
         if (job.distances)
             job.distances[i] = distance;
         run_add(runs, job.weights ? __dmul_rn(job.weights[i], distance) : distance, bins,
@@ -200,6 +201,7 @@ static hf_status inertia_run(const struct hf_call *call) {
     job.x_bytes = row_bytes(&x);
     job.c_bytes = row_bytes(&c);
     job.n = x.rows;
+    job.k = c.rows;
     job.d = x.cols;
     job.piece = hf_chain_piece(alignment(&x) | alignment(&c));
     return hf_stage_end(&stage, launch((struct hf_cuda *)call->stream, args, job));

@@ -20,12 +20,19 @@
 
 /* What is added up. Without moves: row i into cluster labels[i], for i < entries. With moves:
  * entries 2 i and 2 i + 1 take row list[i] (list NULL: i) out of old_labels and into labels. Labels
- * of -1 mean no cluster; a row that stays is left out. */
+ * of -1, or beyond the clusters, mean none; a row that stays is left out, as is one that is not
+ * there. */
 struct update_source {
     const int32_t *labels, *old_labels, *list;
     uint32_t entries;
     bool moves;
 };
+
+/* A label, -1 in place of one that is no cluster of the problem: it addresses nothing. */
+static __device__ __forceinline__ int32_t update_label(const struct hf_update_job &job,
+                                                       int32_t label) {
+    return (uint32_t)label < (uint32_t)job.k ? label : -1;
+}
 
 struct update_entry {
     uint32_t row;
@@ -76,12 +83,15 @@ update_at(const struct hf_update_job &job, const struct update_source &from, uin
     int32_t label;
     if (from.moves) {
         entry.row = from.list != NULL ? (uint32_t)from.list[i / 2] : i / 2;
+        if (entry.row >= (uint32_t)(job.batch * job.n))
+            return {0, -1};
         const int32_t before = from.old_labels != NULL ? from.old_labels[entry.row] : -1;
         label = from.labels[entry.row];
         label = before == label ? -1 : i % 2 == 0 ? before : label;
     } else {
         label = from.labels[i];
     }
+    label = update_label(job, label);
     const int32_t base =
         job.batch == 1 ? 0 : (int32_t)(entry.row / (uint32_t)job.n) * (int32_t)job.k;
     entry.cluster = label < 0 ? -1 : base + label;
@@ -542,8 +552,10 @@ static __device__ void update_few(const struct hf_update_job &job, const int32_t
     for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / group; i < count;
          i += groups) {
         const int64_t row = list != NULL ? list[i] : i;
-        const int32_t from = old_labels != NULL ? old_labels[row] : -1;
-        const int32_t to = labels[row];
+        if ((uint64_t)row >= (uint64_t)(job.batch * job.n))
+            continue;
+        const int32_t from = update_label(job, old_labels != NULL ? old_labels[row] : -1);
+        const int32_t to = update_label(job, labels[row]);
         if (from == to)
             continue;
         const int64_t p = job.batch == 1 ? 0 : row / job.n;

@@ -48,7 +48,8 @@ narrow_note(const struct small_args &a, struct small_memory<S> *m,
         const int at = lists->moves + __popc(who & ((1u << threadIdx.x % 32) - 1));
         struct narrow_move move;
         move.row = change.row;
-        move.clusters = (uint32_t)change.from << 16 | (uint32_t)change.to;
+        move.clusters = (uint32_t)update_label(a.job.update, change.from) << 16 | /* from memory */
+                        (uint32_t)change.to;
         m->move[threadIdx.x / 32][at] = move;
         a.job.labels[0][lists->p * a.job.update.n + change.row] = change.to;
     }

@@ -173,8 +173,9 @@ template <class S>
 static __device__ __forceinline__ void
 small_move_row(const struct small_args &a, const struct small_memory<S> *m,
                const struct small_rows &rows, int p, const struct small_move &move) {
-    const int r = move.r, from = move.from, to = move.to;
+    const int r = move.r, to = move.to;
     const struct hf_update_job &u = a.job.update;
+    const int from = update_label(u, move.from); /* it comes from memory */
     const int lane = (int)(threadIdx.x & 31), d = (int)u.d;
     const int64_t row = small_row(rows, r);
     const double factor = u.factor != NULL ? u.factor[row] : 1; /* times 1 changes nothing */
