@@ -90,7 +90,8 @@ struct hf_centers {
 struct hf_ledger {
     void *block;                    /* owns the rest; NULL: there is none */
     void *device;                   /* on a GPU owns factor, hash, labels, word and count instead */
-    uint64_t lent[2];               /* signatures of current and previous, from op lloyd */
+    uint64_t lent[2], packed;       /* signatures of current and previous, and of what became of
+                                       packed rows, from op lloyd */
     uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
     uint64_t rows, rows_now;        /* signature of the rows when they were first read, and in this
                                        pass so far */

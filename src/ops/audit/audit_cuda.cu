@@ -9,59 +9,12 @@
 #include "ops/chains.cuh"
 
 #define THREADS 512
-#define BLOCKS 2  /* of a multiprocessor */
-#define EACH 8    /* rows of a thread, under way at once */
-#define BINS 2048 /* most clusters that a block sums up for itself */
+#define BLOCKS 2 /* of a multiprocessor */
+#define EACH 8   /* rows of a thread, under way at once */
 #define MOVE_THREADS 128
 #define WARPS (MOVE_THREADS / AUDIT_WARP)
 
 /* ---- the book */
-
-/* What a block changes: words in halves of 32 bits, whose additions it makes by itself. */
-struct bins {
-    uint32_t *low, *high; /* [k] */
-    int *rows;            /* [k] */
-};
-
-static __device__ __forceinline__ void move_word(const struct hf_audit_job &job,
-                                                 const struct bins &own, int32_t cluster,
-                                                 hf_u64 word, int rows) {
-    if (own.low == NULL) {
-        atomicAdd((hf_u64 *)job.word + cluster, word);
-        atomicAdd((hf_u64 *)job.rows + cluster, (hf_u64)(int64_t)rows);
-        return;
-    }
-    const uint32_t low = (uint32_t)word;
-    const uint32_t before = atomicAdd(&own.low[cluster], low);
-    atomicAdd(&own.high[cluster], (uint32_t)(word >> 32) + (before + low < low));
-    atomicAdd(&own.rows[cluster], rows);
-}
-
-/* Of a row that the caller of the kernel must not go on with. */
-static __device__ __forceinline__ void tell_row(const struct hf_audit_job &job, int64_t *lowest,
-                                                int64_t row) {
-    audit_note(lowest, row);
-    if (job.wrong != NULL)
-        *job.wrong = 1;
-}
-
-/* A row whose label is not that of the book; true: it left a cluster. */
-static __device__ __forceinline__ bool move_row(const struct hf_audit_job &job,
-                                                const struct bins &own, int64_t i, int32_t from,
-                                                int32_t to) {
-    const uint32_t k = (uint32_t)job.k;
-    if ((uint32_t)to >= k) {
-        tell_row(job, &job.found->outside, i);
-        return false;
-    }
-    const hf_u64 word = job.hash[i];
-    const bool leaves = (uint32_t)from < k;
-    if (leaves)
-        move_word(job, own, from, 0 - word, -1);
-    move_word(job, own, to, word, 1);
-    job.booked[i] = to;
-    return leaves;
-}
 
 /* The rows that the threads of a block have, in no fixed order: one global addition for all. */
 static __device__ __forceinline__ void
@@ -83,7 +36,7 @@ list_rows(const struct hf_audit_job &job, const struct hf_audit_move (&move)[EAC
 
 /* Rows [base, base + EACH * THREADS) of the block; returns how many of this thread's changed. */
 static __device__ __forceinline__ int book_some(const struct hf_audit_job &job,
-                                                const struct bins &own, int64_t base) {
+                                                const struct audit_bins &own, int64_t base) {
     struct hf_audit_move move[EACH];
     int32_t to[EACH];
     int changed = 0;
@@ -98,7 +51,7 @@ static __device__ __forceinline__ int book_some(const struct hf_audit_job &job,
     for (int u = 0; u < EACH; u++) {
         const bool moves = move[u].from != to[u];
         changed += moves;
-        if (moves && move_row(job, own, move[u].row, move[u].from, to[u]))
+        if (moves && audit_move_row(job, own, move[u].row, move[u].from, to[u]))
             left |= 1u << u;
     }
     if (job.list != NULL)
@@ -106,58 +59,27 @@ static __device__ __forceinline__ int book_some(const struct hf_audit_job &job,
     return changed;
 }
 
-/* Labels that address sums, though no kernel has just written them. */
-static __device__ void look_at_old(const struct hf_audit_job &job) {
-    const int64_t count = min((int64_t)*job.moved_count, job.n);
-    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
-         i += (int64_t)gridDim.x * THREADS) {
-        const int64_t row = job.moved[i];
-        const bool there = row >= 0 && row < job.n;
-        if (!there || job.old[row] < -1 || job.old[row] >= job.k)
-            tell_row(job, &job.found->outside, there ? row : 0);
-    }
-}
-
 static __global__ void __launch_bounds__(THREADS) audit_book(const struct hf_audit_job job) {
     extern __shared__ uint32_t shared[];
-    __shared__ int changed;
     const int k = (int)job.k;
-    const bool local = k <= BINS;
-    const struct bins own = {local ? shared : NULL, shared + k, (int *)(shared + 2 * k)};
+    const struct audit_bins own = audit_bins_of(k <= AUDIT_BINS ? shared : NULL, k);
     if (job.stop != NULL && *job.stop != 0)
         return;
-    for (int j = (int)threadIdx.x; local && j < 3 * k; j += THREADS)
-        shared[j] = 0;
-    if (threadIdx.x == 0)
-        changed = 0;
-    __syncthreads();
-    if (job.old != NULL)
-        look_at_old(job);
+    audit_bins_clear(own, k, THREADS);
     int sum = 0;
     for (int64_t base = (int64_t)blockIdx.x * (EACH * THREADS); base < job.n;
          base += (int64_t)gridDim.x * (EACH * THREADS))
         sum += book_some(job, own, base);
     sum = __reduce_add_sync(~0u, sum);
     if (threadIdx.x % AUDIT_WARP == 0 && sum > 0)
-        atomicAdd(&changed, sum);
-    __syncthreads();
-    if (changed == 0)
-        return;
-    if (threadIdx.x == 0)
-        atomicAdd((hf_u64 *)&job.found->changed, (hf_u64)changed);
-    for (int j = (int)threadIdx.x; local && j < k; j += THREADS) {
-        const hf_u64 word = (hf_u64)own.high[j] << 32 | own.low[j];
-        if (word != 0)
-            atomicAdd((hf_u64 *)job.word + j, word);
-        if (own.rows[j] != 0)
-            atomicAdd((hf_u64 *)job.rows + j, (hf_u64)(int64_t)own.rows[j]);
-    }
+        atomicAdd((hf_u64 *)&job.found->changed, (hf_u64)sum);
+    audit_bins_add(job, own, k, THREADS);
 }
 
 hf_status hf_audit_book(struct hf_cuda *cuda, const struct hf_audit_job *job) {
     const int64_t rows = THREADS * EACH;
     const int64_t most = (job->n + rows - 1) / rows, full = (int64_t)cuda->sms * BLOCKS;
-    const size_t shared = job->k <= BINS ? (size_t)job->k * 3 * sizeof(uint32_t) : 0;
+    const size_t shared = job->k <= AUDIT_BINS ? (size_t)job->k * 3 * sizeof(uint32_t) : 0;
     if (job->n > 0)
         audit_book<<<(unsigned)(most < full ? most : full), THREADS, shared, cuda->stream>>>(*job);
     return hf_cuda_launched(cuda, "audit_book");
@@ -187,7 +109,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS)
             hf_chain_pair<T, C, M>(x, job.c + to * job.c_bytes, job.d, piece, own));
         __syncwarp();
         if (was < is || (was == is && move.from < to))
-            tell_row(job, &job.found->farther, move.row);
+            audit_note(&job.found->farther, move.row);
     }
 }
 
@@ -244,14 +166,25 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    audit_words(const uint32_t *words, int64_t count, struct hf_audit_found *found) {
+    audit_words(const uint32_t *words, int64_t count, int64_t times, uint64_t *sign) {
     hf_u64 sum = 0;
+#pragma unroll 8
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
          i += (int64_t)gridDim.x * THREADS)
         sum += audit_sign(words[i], i);
     sum = hf_warp_sum(sum);
     if (threadIdx.x % AUDIT_WARP == 0 && sum != 0)
-        atomicAdd((hf_u64 *)&found->sign, sum);
+        atomicAdd((hf_u64 *)sign, (hf_u64)times * sum);
+}
+
+hf_status hf_audit_sign(struct hf_cuda *cuda, const void *data, size_t bytes, int64_t times,
+                        uint64_t *sign) {
+    const int64_t words = (int64_t)(bytes / sizeof(uint32_t));
+    const int64_t most = words / (THREADS * EACH) + 1, full = (int64_t)cuda->sms * 4;
+    if (words > 0)
+        audit_words<<<(unsigned)(most < full ? most : full), THREADS, 0, cuda->stream>>>(
+            (const uint32_t *)data, words, times, sign);
+    return hf_cuda_launched(cuda, "audit_words");
 }
 
 /* ---- the op */
@@ -311,7 +244,6 @@ static void stage_sums(struct hf_stage *stage, struct audit *a) {
 static hf_status launch(struct audit *a) {
     struct hf_cuda *cuda = a->cuda;
     const struct hf_audit_job *job = &a->job;
-    const int64_t words = a->args->n_words / (THREADS * EACH) + 1, full = (int64_t)cuda->sms * 4;
     HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->listed, 0, sizeof(int32_t), cuda->stream),
                          "audit"));
     if (job->labels != NULL)
@@ -322,8 +254,7 @@ static hf_status launch(struct audit *a) {
         audit_clusters<<<(unsigned)((job->k * AUDIT_WARP + THREADS - 1) / THREADS), THREADS, 0,
                          cuda->stream>>>(a->sums, a->count, *job);
     if (a->words != NULL)
-        audit_words<<<(unsigned)(words < full ? words : full), THREADS, 0, cuda->stream>>>(
-            a->words, a->args->n_words, job->found);
+        HF_TRY(hf_audit_sign(cuda, a->words, (size_t)a->args->n_words * 4, 1, &job->found->sign));
     return hf_cuda_launched(cuda, "audit");
 }
 

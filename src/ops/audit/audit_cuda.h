@@ -26,15 +26,16 @@ struct hf_audit_job {
     struct hf_audit_found *found; /* added to, from 0 and -1 on */
     struct hf_audit_move *list;   /* [n]; NULL with x */
     int32_t *listed;              /* [1] their number: 0 before */
-    const int32_t *old;           /* [n] labels that rows of the next list are taken out of: whether
-                                     they are -1 or clusters; NULL: not looked at */
-    const int32_t *moved, *moved_count; /* [*moved_count] */
-    const int32_t *stop;                /* NULL, or: nothing is done if *stop != 0 by then */
-    int32_t *wrong;                     /* NULL, or: set to 1 when a row is told of */
+    const int32_t *stop;          /* NULL, or: nothing is done if *stop != 0 by then */
 };
 
 /* Rows whose label differs from the book move in it. */
 hf_status hf_audit_book(struct hf_cuda *cuda, const struct hf_audit_job *job);
+
+/* The signature of `bytes` bytes, a multiple of 4, times 1 or -1 is added to *sign, memory of the
+ * device. */
+hf_status hf_audit_sign(struct hf_cuda *cuda, const void *data, size_t bytes, int64_t times,
+                        uint64_t *sign);
 
 /* Whether the rows of the list may have moved. */
 hf_status hf_audit_moves(struct hf_cuda *cuda, const struct hf_audit_job *job);

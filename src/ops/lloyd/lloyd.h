@@ -37,6 +37,9 @@ struct hf_lloyd_book {
     uint64_t *word;         /* [k] in, out: sums of the words of the rows of each cluster */
     int64_t *count;         /* [k] in, out: their number */
     uint64_t *sign;         /* [2] host memory, in, out: hf_guard_sign() of current and previous */
+    uint64_t *packed;       /* [1] host memory, out: the signature of the rows as a kernel had
+                               packed them when it ended less that of the same packed once more: but
+                               for 0 nothing that came out is right */
 };
 
 /* `batch` problems of one shape, one behind the other in every array; each ends by itself. While
@@ -70,7 +73,7 @@ struct hf_lloyd_args {
     struct hf_lloyd_state *state; /* [batch] host memory */
     hf_kmeans_iteration *history; /* [batch, count] host memory, out; seconds, and what lies beyond
                                      the last iteration, means nothing */
-    hf_lloyd_progress *progress;  /* after each iteration; batch is 1. NULL: none */
+    hf_lloyd_progress *progress; /* after each iteration; batch is 1. NULL: none */
     void *progress_user;
     const struct hf_lloyd_book *book; /* batch is 1; NULL: none. Not every row of the op keeps it */
 };

@@ -146,6 +146,7 @@ static void make_book(struct hf_rng *rng, struct hf_case *c, struct hf_lloyd_arg
     uint64_t *word = hf_case_alloc(c, k * sizeof *word, true);
     int64_t *count = hf_case_alloc(c, k * sizeof *count, true);
     uint64_t *sign = hf_case_alloc(c, 2 * sizeof *sign, true);
+    uint64_t *packed = hf_case_alloc(c, sizeof *packed, true);
     if (c->failed)
         return;
     for (int64_t i = 0; i < factors; i++)
@@ -157,6 +158,7 @@ static void make_book(struct hf_rng *rng, struct hf_case *c, struct hf_lloyd_arg
     *b = (struct hf_lloyd_book){
         .hash = hash, .factor = factor, .labels = labels, .word = word, .count = count};
     b->sign = sign;
+    b->packed = packed;
     sign[0] = sign_of(a->current, k * (size_t)a->sums->d * hf_dtype_bytes(a->rule.type));
     a->book = b;
 }

@@ -100,6 +100,8 @@ static hf_status audit(const struct ref *ref, const struct hf_sums *s, int64_t c
 /* The signatures of the centroids that come out. */
 static hf_status sign(const struct ref *ref) {
     const struct hf_lloyd_args *a = ref->a;
+    if (a->book)
+        *a->book->packed = 0; /* it packs no rows */
     const void *centers[2] = {a->current, a->previous};
     for (int i = 0; a->book && i < 2; i++) {
         struct hf_audit_found found;

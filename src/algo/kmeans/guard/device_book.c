@@ -15,7 +15,8 @@ bool hf_device_ledger_lend(struct hf_fit *fit, struct hf_lloyd_book *book) {
                                    .labels = l->labels,
                                    .word = l->word,
                                    .count = l->count,
-                                   .sign = l->lent};
+                                   .sign = l->lent,
+                                   .packed = &l->packed};
     return true;
 }
 
@@ -31,14 +32,25 @@ static void count_checks(hf_context *ctx, const struct hf_fit_problem *problem, 
     const struct {
         enum hf_fault fault;
         int64_t values;
-    } made[] = {
-        {HF_FAULT_SUMS, problem->n},  {HF_FAULT_RANGE, problem->n}, {HF_FAULT_COUNTS, problem->k},
-        {HF_FAULT_MEANS, problem->k}, {HF_FAULT_STATE, problem->k}, {HF_FAULT_CHANGES, 1},
-        {HF_FAULT_MOVES, 0}};
+    } made[] = {{HF_FAULT_SUMS, problem->n},   {HF_FAULT_RANGE, problem->n},
+                {HF_FAULT_COUNTS, problem->k}, {HF_FAULT_MEANS, problem->k},
+                {HF_FAULT_STATE, problem->k},  {HF_FAULT_CHANGES, 1},
+                {HF_FAULT_MOVES, 0},           {HF_FAULT_OPERAND, 0}};
     for (size_t i = 0; iterations > 0 && i < sizeof made / sizeof *made; i++)
         if (hf_guard_checks(ctx, made[i].fault) &&
             (made[i].fault != HF_FAULT_MOVES || problem->opts.precision == HF_EXACT))
             hf_guard_checked(ctx, made[i].fault, iterations * made[i].values);
+}
+
+/* Rows that were packed wrongly, or changed since, gave wrong scores in any of the iterations. */
+static hf_status check_packed(struct hf_fit *fit) {
+    hf_context *ctx = fit->problem.ctx;
+    if (fit->ledger.packed == 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_OPERAND, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "rows that were packed twice for the device differ: the machine computes "
+                       "wrongly, or a program writes where it must not");
 }
 
 hf_status hf_device_ledger_returned(struct hf_fit *fit, int iterations) {
@@ -47,6 +59,7 @@ hf_status hf_device_ledger_returned(struct hf_fit *fit, int iterations) {
     hf_context *ctx = problem->ctx;
     const size_t bytes = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
     count_checks(ctx, problem, iterations);
+    HF_TRY(check_packed(fit));
     if (hf_guard_sign(fit->centers.current, bytes) == l->lent[0] &&
         hf_guard_sign(fit->centers.previous, bytes) == l->lent[1]) {
         l->proven = l->proven || iterations > 0;

@@ -11,8 +11,8 @@
 bool hf_device_ledger_lend(struct hf_fit *fit, struct hf_lloyd_book *book);
 /* The hashes of rows that lie in memory, if they are not there yet. */
 hf_status hf_device_ledger_hash(struct hf_fit *fit);
-/* After the call, whose centroids are in fit->centers: they are what the checks saw. Counts what
- * was checked in `iterations` of them. HF_E_CORRUPT */
+/* After the call, whose centroids are in fit->centers: they are what the checks saw, and the rows
+ * were packed rightly. Counts what was checked in `iterations` of them. HF_E_CORRUPT */
 hf_status hf_device_ledger_returned(struct hf_fit *fit, int iterations);
 
 #endif

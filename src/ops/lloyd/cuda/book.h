@@ -13,7 +13,6 @@
 
 /* What the checks of a run know, in memory of the device. */
 struct hf_lloyd_ledger {
-    int32_t steps;      /* looked at */
     int32_t moves;      /* of the centroids, found right: they are in kept[moves % HF_LLOYD_KEPT] */
     int32_t iterations; /* found right */
     int32_t ended;      /* a fault was told */
@@ -23,6 +22,8 @@ struct hf_lloyd_ledger {
     int32_t cluster;    /* and in which cluster; -1: not known */
     uint64_t sign[HF_LLOYD_KEPT]; /* of the kept centroids */
     uint64_t used, next;          /* of those of a step, as they are read in it */
+    double totals[2];             /* inertia and shift over its clusters, once more */
+    uint64_t packed;              /* of hf_lloyd_book */
     int64_t empty;                /* clusters without weight */
     int64_t stray;                /* a row that is nearer to another centroid; -1: none */
     struct hf_audit_found found;  /* of a step */
@@ -35,6 +36,13 @@ struct hf_lloyd_checks {
     void *kept[HF_LLOYD_KEPT]; /* [k, d] */
     struct hf_slot *slot;
     uint32_t kernel, checks; /* of the call */
+};
+
+/* The rows as the steps had them, and what they are packed from. */
+struct hf_lloyd_packed {
+    const struct hf_assign_problem *problem;
+    const struct hf_assign_rows *rows;
+    void *memory;
 };
 
 /* Bytes of memory; memory NULL: measure, else *checks gets its pointers. */
@@ -50,18 +58,16 @@ hf_status hf_lloyd_checks_begin(struct hf_cuda *cuda, const struct hf_lloyd_args
                                 const struct hf_lloyd_job *job,
                                 const struct hf_lloyd_checks *checks);
 
-/* Between the labels of a step and hf_lloyd_conclude(), which does nothing if labels are wrong. */
-hf_status hf_lloyd_check_labels(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
-                                const struct hf_lloyd_checks *checks, int side);
+/* Between the labels of a step and hf_lloyd_conclude(): what of their checks needs launches.
+ * checks NULL: nothing. */
+hf_status hf_lloyd_check_moves(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+                               const struct hf_lloyd_checks *checks, int side);
 
-/* After it. What is wrong is told in the slot and ends the run. */
-hf_status hf_lloyd_check_step(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
-                              const struct hf_lloyd_checks *checks, int side);
-
-/* The centroids that were found right last, after `moves` of them, to job->centers, and their
- * signatures to the caller. */
+/* The centroids that were found right last, after `moves` of them, to job->centers; their
+ * signatures, and that of the packed rows, to the caller. */
 hf_status hf_lloyd_checks_end(struct hf_stage *stage, const struct hf_lloyd_args *args,
                               const struct hf_lloyd_job *job, int moves,
-                              const struct hf_lloyd_checks *checks);
+                              const struct hf_lloyd_checks *checks,
+                              const struct hf_lloyd_packed *packed);
 
 #endif

@@ -297,11 +297,9 @@ static hf_status queue_step(struct run *run, int number) {
     step.drift = job->drift;
     step.guide = run->guide;
     HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
-    if (run->args->book == NULL)
-        return hf_lloyd_conclude(run->cuda, job, side);
-    HF_TRY(hf_lloyd_check_labels(run->cuda, job, &run->checks, side));
-    HF_TRY(hf_lloyd_conclude(run->cuda, job, side));
-    return hf_lloyd_check_step(run->cuda, job, &run->checks, side);
+    const struct hf_lloyd_checks *checks = run->args->book != NULL ? &run->checks : NULL;
+    HF_TRY(hf_lloyd_check_moves(run->cuda, job, checks, side));
+    return hf_lloyd_conclude(run->cuda, job, checks, side);
 }
 
 /* What the device has done so far. */
@@ -451,8 +449,9 @@ static hf_status put_back(struct run *run) {
     const struct hf_lloyd_job *job = &run->job;
     if (run->control.steps % 2 == 1)
         HF_TRY(copy(run, job->labels[0], job->labels[1], (size_t)a->x.rows * sizeof(int32_t)));
+    const struct hf_lloyd_packed packed = {&run->problem, &run->rows, run->rows_memory};
     if (a->book != NULL)
-        return hf_lloyd_checks_end(&run->stage, a, job, run->control.moves, &run->checks);
+        return hf_lloyd_checks_end(&run->stage, a, job, run->control.moves, &run->checks, &packed);
     if (run->control.moves % 2 == 0)
         return HF_OK;
     HF_TRY(copy(run, run->spare, job->centers[0], center_bytes(a)));
