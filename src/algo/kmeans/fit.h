@@ -89,7 +89,8 @@ struct hf_centers {
  * centroids that were found right last. */
 struct hf_ledger {
     void *block;                    /* owns the rest; NULL: there is none */
-    void *device;                   /* on a GPU owns factor, hash, labels, word and count instead */
+    void *device;                   /* on a GPU owns factor, hash, labels, word and count instead;
+                                       where labels are NULL there is no book (yet) */
     uint64_t lent[2], packed;       /* signatures of current and previous, and of what became of
                                        packed rows, from op lloyd */
     uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
@@ -113,8 +114,11 @@ struct hf_ledger {
     bool hashed, proven;   /* hashes are there, and the sums have agreed with them */
     bool rows_signed, best_signed, bounds_signed; /* there are such signatures */
     bool kept;                                    /* there are copies of the centroids */
-    bool careful; /* a call of op lloyd is to make one iteration alone, */
-    bool twice;   /* or such calls are made twice, without the book */
+    bool careful;         /* a call of op lloyd is to make one iteration alone, */
+    bool twice;           /* or such calls have the problem twice, without the book: */
+    void *twin;           /* owns two copies of the rows, which come first, and of labels */
+    uint64_t labels_sign; /* of labels that came out twice */
+    bool labels_signed;
 };
 
 /* Scratch of the passes over the rows, and what was decided about them. */

@@ -129,14 +129,16 @@ static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
 /* hf_finish() of a restart, made again where a check of it fails. */
 struct finishing {
     struct hf_fit *fit;
-    enum hf_finish_labels labels;
+    enum hf_finish_labels labels, again; /* at first; and when it is made again */
     bool verify;
     double *inertia;
 };
 
 static hf_status run_finish(void *user) {
-    const struct finishing *f = user;
-    return hf_finish(f->fit, f->labels, f->verify, f->inertia);
+    struct finishing *f = user;
+    const enum hf_finish_labels labels = f->labels;
+    f->labels = f->again;
+    return hf_finish(f->fit, labels, f->verify, f->inertia);
 }
 
 /* Did bounds decide rows in the last iteration? */
@@ -147,17 +149,19 @@ static bool skipped_last(const struct hf_restart *run) {
 
 static hf_status finish(struct hf_fit *fit, struct hf_restart *run, bool verify, double *inertia) {
     const bool fresh = run->stop == HF_STOP_LABELS || run->settled;
+    const bool twice = fit->ledger.twice && fresh; /* the labels came out twice */
     const bool confirm =
-        fit->ledger.block && fresh &&
+        fit->ledger.block && fresh && !twice &&
         ((skipped_last(run) && hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH)) ||
          hf_finish_confirms(fit));
     struct finishing f = {.fit = fit, .verify = verify, .inertia = inertia};
     f.labels = confirm ? HF_LABELS_CONFIRM : fresh ? HF_LABELS_FRESH : HF_LABELS_OLD;
+    f.again = twice ? HF_LABELS_CONFIRM : f.labels;
     const struct hf_protected work = {.run = run_finish,
                                       .user = &f,
                                       .stop = run->stop,
                                       .clear = hf_lloyd_clear,
-                                      .rebuild = hf_lloyd_rebuild};
+                                      .rebuild = twice ? hf_lloyd_settle : hf_lloyd_rebuild};
     return hf_protect(fit, run, &work);
 }
 

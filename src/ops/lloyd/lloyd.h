@@ -73,6 +73,8 @@ struct hf_lloyd_args {
     struct hf_lloyd_state *state; /* [batch] host memory */
     hf_kmeans_iteration *history; /* [batch, count] host memory, out; seconds, and what lies beyond
                                      the last iteration, means nothing */
+    int32_t *unit; /* [batch] host memory or NULL, in: -1, out: the multiprocessor that had the
+                      problem all by itself; -1: several had, or it is not known */
     hf_lloyd_progress *progress; /* after each iteration; batch is 1. NULL: none */
     void *progress_user;
     const struct hf_lloyd_book *book; /* batch is 1; NULL: none. Not every row of the op keeps it */

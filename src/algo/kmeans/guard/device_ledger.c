@@ -43,7 +43,8 @@ hf_status hf_device_ledger_open(struct hf_fit *fit, const uint64_t *factor) {
 
 void hf_device_ledger_close(hf_context *ctx, struct hf_ledger *ledger) {
     hf_ctx_release(ctx, ledger->device);
-    ledger->device = NULL;
+    hf_ctx_release(ctx, ledger->twin);
+    ledger->device = ledger->twin = NULL;
 }
 
 hf_status hf_device_ledger_clear(struct hf_fit *fit) {
@@ -159,12 +160,14 @@ hf_status hf_device_ledger_compare(struct hf_fit *fit) {
 }
 
 hf_status hf_device_ledger_check_labels(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
     const size_t bytes = (size_t)fit->problem.n * sizeof(int32_t);
-    uint64_t sign = 0;
+    uint64_t sign = l->labels_sign;
     if (!hf_guard_checks(ctx, HF_FAULT_LABELS))
         return HF_OK;
-    HF_TRY(hf_device_ledger_sign(fit, fit->ledger.labels, bytes, &sign));
+    if (!l->labels_signed)
+        HF_TRY(hf_device_ledger_sign(fit, l->labels, bytes, &sign));
     hf_guard_checked(ctx, HF_FAULT_LABELS, fit->problem.n);
     if (sign == hf_guard_sign(fit->labels.host, bytes))
         return HF_OK;

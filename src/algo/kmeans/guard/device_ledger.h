@@ -11,7 +11,8 @@
 hf_status hf_device_ledger_open(struct hf_fit *fit, const uint64_t *factor);
 void hf_device_ledger_close(hf_context *ctx, struct hf_ledger *ledger);
 
-/* As hf_ledger_clear(), _book(), _compare() and _check_labels(). nearest: whether rows moved to
+/* As hf_ledger_clear(), _book(), _compare() and _check_labels(), the last of labels that came out
+ * twice, too. nearest: whether rows moved to
  * nearer centroids, fit->centers.current, is looked at, too. */
 hf_status hf_device_ledger_clear(struct hf_fit *fit);
 hf_status hf_device_ledger_book(struct hf_fit *fit, int64_t changed, bool nearest);

@@ -1,134 +1,142 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_twice.h"
-#include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/guard/device_copies.h"
 #include "algo/kmeans/guard/ledger.h"
-#include "base/dtype.h"
-#include "base/mem.h"
+#include "algo/kmeans/guard/device_screen.h"
 #include "core/plan.h"
 #include "guard/guard.h"
-#include <string.h>
 
 #define MOST_ROWS 262144 /* more are better off with a book */
+#define PAIRS 2          /* so often two copies may disagree, */
+#define TRIPLES 2        /* and so often three, of which two agreeing ones are believed */
+#define SHARE 4          /* of the device's free memory the copies take at most one in so many */
+
+/* ---- before the fit */
 
 static void count_step(void *user, int op, const void *args) {
     (void)op, (void)args;
     ++*(int *)user;
 }
 
-bool hf_device_twice_serves(const struct hf_fit *fit, const struct hf_lloyd_args *args) {
-    hf_context *ctx = fit->problem.ctx;
+/* One launch, by its kernel. */
+static bool is_one_launch(hf_context *ctx, const struct hf_lloyd_args *args) {
     const struct hf_call call = {.device = &ctx->props, .comm = &ctx->comm, .args = args};
     const struct hf_kernel *kernel = NULL;
     int steps = 0;
-    if (fit->problem.n > MOST_ROWS || args->progress || !hf_guard_checks(ctx, HF_FAULT_MEANS) ||
-        hf_plan(ctx, HF_OP_LLOYD, args, &kernel, NULL) != HF_OK)
+    if (hf_plan(ctx, HF_OP_LLOYD, args, &kernel, NULL) != HF_OK)
         return false;
     if (kernel->steps)
         kernel->steps(&call, count_step, &steps);
     return steps == 0 && !(kernel->traits & HF_TRAIT_REFERENCE);
 }
 
-/* The sums as they came in, and one turn after the other. */
-struct twice {
-    struct hf_fit *fit;
-    const struct hf_lloyd_args *args;
-    char *saved; /* sums, counts and weights, */
-    struct hf_lloyd_state state;
-    uint64_t sign; /* of what came out */
-};
-
-struct piece {
-    void *at;
-    size_t bytes;
-};
-
-static void list_sums(const struct hf_sums *s, struct piece piece[3]) {
-    const size_t clusters = (size_t)(s->limbs * s->k) * sizeof(int64_t);
-    piece[0] = (struct piece){s->sum, clusters * (size_t)s->d};
-    piece[1] = (struct piece){s->count, (size_t)s->k * sizeof(int64_t)};
-    piece[2] = (struct piece){s->weight, s->weight ? clusters : 0};
+/* Both copies of the rows. */
+static bool take_rows(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    const size_t bytes = hf_copies_device_bytes(args, 2);
+    if (l->twin)
+        return true;
+    l->twin = bytes <= hf_ctx_room(ctx) / SHARE ? hf_ctx_alloc(ctx, bytes) : NULL;
+    if (l->twin && hf_copies_take_rows(ctx, args, 2, l->twin) == HF_OK)
+        return true;
+    hf_ctx_release(ctx, l->twin);
+    l->twin = NULL;
+    return false;
 }
 
-static size_t copy_sums(const struct hf_sums *s, char *saved, bool back) {
-    struct piece piece[3];
-    size_t used = 0;
-    list_sums(s, piece);
-    for (int i = 0; i < 3; used += piece[i++].bytes)
-        if (saved && piece[i].bytes > 0)
-            memcpy(back ? piece[i].at : saved + used, back ? saved + used : piece[i].at,
-                   piece[i].bytes);
-    return used;
+bool hf_device_twice_serves(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    struct hf_copies c;
+    if (fit->problem.n > MOST_ROWS || args->progress ||
+        !hf_guard_checks(fit->problem.ctx, HF_FAULT_MEANS))
+        return false;
+    hf_copies_describe(&c, fit, args, 2);
+    return is_one_launch(fit->problem.ctx, &c.args) && take_rows(fit, args);
 }
 
-static size_t center_bytes(const struct hf_fit *fit) {
-    return (size_t)(fit->problem.k * fit->problem.d) * hf_dtype_bytes(fit->problem.center_type);
+/* ---- a call */
+
+static hf_status disagree(struct hf_fit *fit) {
+    hf_guard_found(fit->problem.ctx, HF_FAULT_MEANS, -1, -1);
+    return hf_ctx_fail(fit->problem.ctx, HF_E_CORRUPT,
+                       "the iterations of the device came out differently on parts of its "
+                       "multiprocessors: the machine computes wrongly; run it again, and if that "
+                       "fails too, on another machine");
 }
 
-static size_t label_bytes(const struct hf_fit *fit) {
-    return (size_t)fit->problem.n * sizeof(int32_t);
+/* What copy i came to is believed. */
+static hf_status take(struct hf_fit *fit, const struct hf_copies *c, int i) {
+    struct hf_ledger *l = &fit->ledger;
+    HF_TRY(hf_copies_give(c, i));
+    l->labels_sign = c->sign[i];
+    l->labels_signed = true;
+    if (c->asked->state->iterations > 0)
+        fit->refill.relocated_count = 0;
+    hf_ledger_keep_state(fit);
+    return HF_OK;
 }
 
-/* Everything as it came in. */
-static hf_status begin_turn(const struct twice *t) {
-    struct hf_fit *fit = t->fit;
-    const struct hf_lloyd_args *a = t->args;
-    if (!hf_ledger_restore_state(fit))
+/* Up to `turns` runs of some copies until two of them agree: their number, -1: they never did.
+ * *odd: another one did not. */
+static hf_status run_copies(struct hf_copies *c, int turns, int *agreed, bool *odd) {
+    hf_context *ctx = c->fit->problem.ctx;
+    *agreed = -1;
+    *odd = false;
+    for (int turn = 0; *agreed < 0 && turn < turns; turn++) {
+        HF_TRY(hf_copies_run(c));
+        hf_guard_checked(ctx, HF_FAULT_MEANS, c->args.state->iterations);
+        hf_guard_checked(ctx, HF_FAULT_CHANGES, c->args.state->iterations);
+        for (int i = 0; *agreed < 0 && i < c->count; i++)
+            if (hf_copies_agree(c, i, (i + 1) % c->count))
+                *agreed = i;
+        *odd |= *agreed < 0 || !hf_copies_agree(c, *agreed, (*agreed + c->count - 1) % c->count);
+        if (*agreed >= 0)
+            return HF_OK;
+        const hf_status status = disagree(c->fit);
+        if (!hf_guard_retries(ctx, status) || !hf_ledger_restore_state(c->fit))
+            return HF_E_CORRUPT;
+    }
+    return HF_OK;
+}
+
+/* Two halves of the multiprocessors went on to disagree: two of three parts that agree are right,
+ * and the work is given to each of them alone to see which it is. */
+static hf_status run_three(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    hf_context *ctx = fit->problem.ctx;
+    struct hf_copies c;
+    int agreed;
+    bool odd;
+    hf_copies_describe(&c, fit, args, 3);
+    if (!is_one_launch(ctx, &c.args))
         return HF_E_CORRUPT;
-    copy_sums(a->sums, t->saved, true);
-    *a->state = t->state;
-    memset(a->history, 0, (size_t)a->count * sizeof *a->history);
-    return hf_ctx_copy(fit->problem.ctx, a->labels, fit->ledger.labels, label_bytes(fit));
-}
-
-static hf_status sign_outputs(struct twice *t) {
-    struct hf_fit *fit = t->fit;
-    const struct hf_lloyd_args *a = t->args;
-    struct piece piece[3];
-    HF_TRY(hf_device_ledger_sign(fit, a->labels, label_bytes(fit), &t->sign));
-    list_sums(a->sums, piece);
-    for (int i = 0; i < 3; i++)
-        t->sign = 3 * t->sign + hf_guard_sign(piece[i].at, piece[i].bytes);
-    t->sign = 3 * t->sign + hf_guard_sign(fit->centers.current, center_bytes(fit));
-    t->sign = 3 * t->sign + hf_guard_sign(a->state, sizeof *a->state);
-    t->sign = 3 * t->sign + hf_guard_sign(a->history, (size_t)a->count * sizeof *a->history);
-    return HF_OK;
-}
-
-static hf_status run_turn(void *user, int turn) {
-    struct twice *t = user;
-    (void)turn;
-    HF_TRY(begin_turn(t));
-    HF_TRY(hf_lloyd_run(t->fit->problem.ctx, t->args));
-    return sign_outputs(t);
-}
-
-static uint64_t sign_of(const void *user) { return ((const struct twice *)user)->sign; }
-
-static hf_status run_turns(struct twice *t) {
-    hf_context *ctx = t->fit->problem.ctx;
-    const struct hf_repeated work = {.fault = HF_FAULT_MEANS,
-                                     .run = run_turn,
-                                     .sign = sign_of,
-                                     .what = "the iterations of the device"};
-    HF_TRY(hf_guard_repeat(ctx, &work, t));
-    hf_guard_checked(ctx, HF_FAULT_CHANGES, t->args->state->iterations);
-    HF_TRY(hf_device_ledger_book(t->fit, -1, false));
-    HF_TRY(hf_device_ledger_compare(t->fit));
-    if (t->args->state->iterations > 0)
-        t->fit->refill.relocated_count = 0;
-    hf_ledger_keep_state(t->fit);
-    return HF_OK;
+    HF_TRY(hf_copies_open(&c, fit, args, 3, NULL));
+    hf_status status = run_copies(&c, TRIPLES, &agreed, &odd);
+    if (status == HF_OK && agreed < 0)
+        status = HF_E_CORRUPT;
+    if (status == HF_OK) {
+        int32_t unit = -1;
+        if (odd)
+            status = hf_screen_units(fit, args, &unit);
+        ctx->guard.found.unit = unit;
+        hf_guard_repaired(ctx, unit >= 0 ? HF_FAULT_PERMANENT : HF_FAULT_INTERMITTENT, 0);
+    }
+    if (status == HF_OK)
+        status = take(fit, &c, agreed);
+    hf_copies_close(&c);
+    return status;
 }
 
 hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) {
-    struct twice t = {.fit = fit, .args = args, .state = *args->state};
-    t.saved = hf_alloc(copy_sums(args->sums, NULL, false));
-    if (!t.saved)
-        return hf_ctx_fail(fit->problem.ctx, HF_E_NOMEM,
-                           "no memory for a copy of the sums of %lld clusters",
-                           (long long)fit->problem.k);
-    copy_sums(args->sums, t.saved, false);
-    const hf_status status = run_turns(&t);
-    hf_free(t.saved);
-    return status;
+    struct hf_copies c;
+    int agreed;
+    bool odd;
+    HF_TRY(hf_copies_open(&c, fit, args, 2, fit->ledger.twin));
+    hf_status status = run_copies(&c, PAIRS, &agreed, &odd);
+    if (status == HF_OK && agreed >= 0) {
+        if (fit->problem.ctx->guard.found.fault == HF_FAULT_MEANS)
+            hf_guard_repaired(fit->problem.ctx, HF_FAULT_TRANSIENT, 0);
+        status = take(fit, &c, agreed);
+    }
+    hf_copies_close(&c);
+    return status == HF_OK && agreed < 0 ? run_three(fit, args) : status;
 }

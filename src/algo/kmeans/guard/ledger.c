@@ -89,23 +89,32 @@ hf_status hf_ledger_open(struct hf_fit *fit) {
            (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
     l->frame = fit->frame;
     l->weight_mult = fit->centers.sums.weight_mult;
-    if (hf_ctx_is_host(fit->problem.ctx))
-        return HF_OK;
-    const hf_status status = hf_device_ledger_open(fit, l->factor);
+    return HF_OK;
+}
+
+/* On a device the book begins when it is known that there is to be one. */
+static hf_status begin_book(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    HF_TRY(hf_device_ledger_open(fit, l->factor));
     if (!l->device)
         hf_ledger_close(fit->problem.ctx, l);
-    return status;
+    return HF_OK;
 }
 
 void hf_ledger_close(hf_context *ctx, struct hf_ledger *ledger) {
     hf_device_ledger_close(ctx, ledger);
     hf_free(ledger->block);
     ledger->block = NULL;
+    ledger->labels = NULL;
+    ledger->twice = false;
 }
 
 hf_status hf_ledger_clear(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
-    if (!l->block)
+    l->labels_signed = false;
+    if (l->block && !l->labels && !l->twice)
+        HF_TRY(begin_book(fit));
+    if (!l->labels)
         return HF_OK;
     if (l->device)
         return hf_device_ledger_clear(fit);
@@ -118,7 +127,7 @@ hf_status hf_ledger_clear(struct hf_fit *fit) {
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
     struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    if (!l->block || l->hashed)
+    if (!l->labels || l->hashed)
         return HF_OK;
     if (first == 0)
         l->rows_now = 0;
@@ -142,7 +151,7 @@ hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t fir
 hf_status hf_ledger_hashed(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
     const struct hf_fit_problem *problem = &fit->problem;
-    if (!l->block || l->hashed)
+    if (!l->labels || l->hashed)
         return HF_OK;
     const size_t bytes = (size_t)problem->n * sizeof *l->hash;
     uint64_t sign = 0;
@@ -326,7 +335,7 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
 
 hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
     struct booking b = {.fit = fit, .outside = -1};
-    if (!fit->ledger.block)
+    if (!fit->ledger.labels)
         return HF_OK;
     if (fit->ledger.device)
         return hf_device_ledger_book(fit, changed, true);
@@ -336,7 +345,7 @@ hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
 }
 
 hf_status hf_ledger_compare(struct hf_fit *fit) {
-    if (!fit->ledger.block)
+    if (!fit->ledger.labels)
         return HF_OK;
     if (fit->ledger.device)
         return hf_device_ledger_compare(fit);
@@ -348,7 +357,7 @@ hf_status hf_ledger_compare(struct hf_fit *fit) {
 
 bool hf_ledger_owe(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
-    if (!l->block || l->device || !hf_guard_checks(fit->problem.ctx, HF_FAULT_SUMS))
+    if (!l->labels || l->device || !hf_guard_checks(fit->problem.ctx, HF_FAULT_SUMS))
         return false;
     memset(l->word, 0, (size_t)fit->problem.k * sizeof *l->word);
     memset(l->count, 0, (size_t)fit->problem.k * sizeof *l->count);
@@ -358,7 +367,9 @@ bool hf_ledger_owe(struct hf_fit *fit) {
 hf_status hf_ledger_check_labels(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    if (!l->block || !hf_guard_checks(ctx, HF_FAULT_LABELS) ||
+    if (l->labels_signed)
+        return hf_device_ledger_check_labels(fit);
+    if (!l->labels || !hf_guard_checks(ctx, HF_FAULT_LABELS) ||
         !hf_guard_checks(ctx, HF_FAULT_SUMS)) /* without which the last ones are not booked */
         return HF_OK;
     if (l->device)
@@ -401,7 +412,7 @@ void hf_ledger_keep_best(struct hf_fit *fit) {
 
 hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count) {
     struct booking b = {.fit = fit, .outside = -1};
-    if (!fit->ledger.block)
+    if (!fit->ledger.labels)
         return HF_OK;
     if (fit->ledger.device) {
         HF_TRY(hf_device_ledger_book(fit, -1, false));

@@ -10,7 +10,8 @@
 /* Bytes of a ledger in memory of the host; 0: none is wanted, because the call makes no such
  * checks, the device has no kernels for it or there are other ranks. */
 uint64_t hf_ledger_bytes(const struct hf_fit *fit);
-/* Take them, and what it needs of a device's memory, without which there is none. HF_E_NOMEM */
+/* Take them. What it needs of a device's memory, without which there is none, is taken when it is
+ * cleared first, unless fit->ledger.twice. HF_E_NOMEM */
 hf_status hf_ledger_open(struct hf_fit *fit);
 void hf_ledger_close(hf_context *ctx, struct hf_ledger *ledger);
 

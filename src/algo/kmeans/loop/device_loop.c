@@ -50,7 +50,7 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
     /* Centroids are on the host between two calls only. */
     const bool alone = o->digest || fit->ledger.careful;
     int64_t count = alone ? 1 : hf_min64(o->max_iter - run->iteration, MANY);
-    const bool book = !fit->ledger.twice && hf_device_ledger_lend(fit, &call->book);
+    const bool book = hf_device_ledger_lend(fit, &call->book);
     if (o->checkpoint)
         count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
     *state = (struct hf_lloyd_state){0};
@@ -83,24 +83,34 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
                                   .book = book ? &call->book : NULL};
 }
 
+static bool is_possible(const struct hf_fit *fit) {
+    return fit->data.rows.array && !fit->data.rows.reader && !fit->weights.uneven;
+}
+
+bool hf_device_loop_twice(struct hf_fit *fit, const struct hf_restart *run) {
+    struct device_call call;
+    hf_kmeans_iteration history;
+    if (!is_possible(fit) || !fit->ledger.block || fit->ledger.labels)
+        return false;
+    fit->work.settles = false;
+    struct hf_lloyd_args args = lloyd_args(fit, run, &call, &history);
+    args.progress = fit->problem.opts.progress ? progress : NULL;
+    return hf_device_twice_serves(fit, &args);
+}
+
 bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run) {
     struct device_call call;
     hf_kmeans_iteration history;
-    if (!fit->data.rows.array || fit->data.rows.reader || fit->weights.uneven)
+    if (!is_possible(fit))
         return false;
     fit->work.settles = false;
-    fit->ledger.twice = fit->ledger.device != NULL;
     struct hf_lloyd_args args = lloyd_args(fit, run, &call, &history);
     args.progress = fit->problem.opts.progress ? progress : NULL;
-    if (fit->ledger.twice && !hf_device_twice_serves(fit, &args)) {
-        fit->ledger.twice = false;
-        args = lloyd_args(fit, run, &call, &history);
-    }
     const uint64_t workspace = hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args);
     if (workspace == UINT64_MAX || !hf_device_has_room(fit, workspace))
         return false;
     args.settle = true;
-    /* what a ledger goes back to are labels of the centroids before */
+    /* what a book goes back to are labels of the centroids before */
     fit->work.settles = !fit->problem.opts.progress && !fit->problem.opts.digest &&
                         !fit->ledger.device &&
                         hf_device_workspace(&fit->problem, HF_OP_LLOYD, &args) <= workspace;
@@ -111,6 +121,7 @@ bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run) {
 static hf_status take_over(struct device_run *m, int event, hf_kmeans_iteration *it) {
     struct hf_fit *fit = m->fit;
     const void *used = fit->centers.current;
+    fit->ledger.labels_signed = false;
     if (event == HF_LLOYD_COUNTS)
         HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, m->run->iteration + 1));
     HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
@@ -180,6 +191,7 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     const hf_status status = fit->ledger.twice ? hf_device_twice(fit, &args)
                                                : run_op(&fit->problem, &fit->labels, &args);
     *serves = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
+    fit->ledger.twice = fit->ledger.twice && *serves;
     if (status != HF_OK)
         return *serves ? status : HF_OK;
     HF_TRY(m.status);

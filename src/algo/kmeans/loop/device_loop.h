@@ -9,6 +9,9 @@
 /* Is there a kernel of op lloyd for this fit, and memory for it? On the CPU there is none. */
 bool hf_device_loop_serves(struct hf_fit *fit, const struct hf_restart *run);
 
+/* Before a restart: are its calls of op lloyd to have the problem twice (guard/device_twice.h)? */
+bool hf_device_loop_twice(struct hf_fit *fit, const struct hf_restart *run);
+
 /* Make iterations until the fit stops, a checkpoint is due or there were many. One that the device
  * cannot end (a cluster without rows) is ended by the host. *serves becomes false, and nothing is
  * done, if the device has too little memory after all. HF_E_CORRUPT: as the host's loop. */

@@ -82,21 +82,29 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
 }
 
 /* The inertia once more, by the same kernel: the first row alone and then the others, so that each
- * row falls to another lane, and a unit that is always wrong gives another sum. */
-static hf_status measure_again(struct finish *f, const struct hf_inertia_args *args) {
-    hf_context *ctx = f->fit->problem.ctx;
+ * row falls to another lane, and a unit that is always wrong gives another sum. Where there is
+ * another copy of the rows it is taken from that. */
+static hf_status measure_again(struct finish *f, const struct hf_inertia_args *args,
+                               int64_t first) {
+    const struct hf_fit *fit = f->fit;
+    hf_context *ctx = fit->problem.ctx;
     const struct hf_kernel *kernel = ctx->last_kernel[HF_OP_INERTIA];
     const int64_t n = args->x.rows;
+    hf_array x = args->x;
     struct hf_inertia_args part = *args;
     part.sum = &f->second;
-    part.x = hf_array_slice(&args->x, 0, 1);
-    HF_TRY(hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part));
-    if (n == 1)
-        return HF_OK;
-    part.x = hf_array_slice(&args->x, 1, n - 1);
-    part.weights = args->weights ? args->weights + 1 : NULL;
-    part.labels = args->labels + 1;
-    return hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part);
+    if (fit->ledger.twice) {
+        x = hf_array_view(fit->ledger.twin, x.dtype, fit->problem.n, x.cols);
+        x = hf_array_slice(&x, first, n);
+    }
+    for (int64_t at = 0; at < n; at += part.x.rows) {
+        part.x = hf_array_slice(&x, at, at == 0 ? 1 : n - 1);
+        part.weights = args->weights ? args->weights + at : NULL;
+        part.labels = args->labels + at;
+        HF_TRY(f->joint ? hf_queue(ctx, HF_OP_INERTIA, &part, &kernel)
+                        : hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part));
+    }
+    return HF_OK;
 }
 
 static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t first) {
@@ -109,7 +117,7 @@ static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t f
                                          .labels = f->labels + first,
                                          .sum = &f->sum};
     HF_TRY(call(f, HF_OP_INERTIA, &args));
-    return f->twice ? measure_again(f, &args) : HF_OK;
+    return f->twice ? measure_again(f, &args, first) : HF_OK;
 }
 
 /* Rows that are in the caches for all passes, but not so few that what each call does for the
@@ -143,7 +151,7 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
 
 bool hf_finish_confirms(const struct hf_fit *fit) {
     const struct hf_guard_state *guard = &fit->problem.ctx->guard;
-    return fit->ledger.device && fit->problem.opts.precision == HF_EXACT &&
+    return (fit->ledger.device || fit->ledger.twice) && fit->problem.opts.precision == HF_EXACT &&
            guard->scheme != HF_SCHEME_SAMPLED && hf_guard_checks(fit->problem.ctx, HF_FAULT_FINISH);
 }
 
@@ -236,6 +244,7 @@ static hf_status count_sizes(const struct finish *f) {
     struct hf_fit *fit = f->fit;
     if (f->verify)
         HF_TRY(check_nothing_left(&fit->problem, &fit->centers));
+    HF_TRY(hf_ledger_check_used(fit, fit->centers.current));
     if (f->verify && f->stats.changed == 0)
         return HF_OK;
     HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
@@ -295,8 +304,10 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, finish_panel, &f));
     HF_TRY(hf_ledger_hashed(fit));
     hf_skip_reset(&fit->skip);
-    if (!fresh)
+    if (!fresh) {
         hf_labels_by_ops(&fit->labels);
+        fit->ledger.labels_signed = false;
+    }
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(f.moves ? check_moves(&f) : fit->ledger.device ? check_book(&f) : count_sizes(&f));
     HF_TRY(check_confirmed(&f, labels));

@@ -97,18 +97,25 @@ hf_status hf_lloyd_clear(struct hf_fit *fit) {
     return hf_labels_clear(&fit->problem, &fit->labels);
 }
 
-hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
+/* Labels of these centroids and their sums, from nothing else. */
+static hf_status make_anew(struct hf_fit *fit, void *centers) {
     void *now = fit->centers.current;
     struct hf_assign_stats stats;
     struct hf_mirror mirror = {0};
     HF_TRY(hf_lloyd_clear(fit));
-    fit->centers.current = fit->centers.previous;
+    fit->centers.current = centers;
     const hf_status status = assign_all(fit, fit->labels.device ? &mirror : NULL, &stats);
     fit->centers.current = now;
     hf_mirror_clear(&fit->problem, &mirror);
     HF_TRY(status);
     HF_TRY(hf_ledger_book(fit, -1));
-    HF_TRY(hf_ledger_compare(fit));
+    return hf_ledger_compare(fit);
+}
+
+hf_status hf_lloyd_settle(struct hf_fit *fit) { return make_anew(fit, fit->centers.current); }
+
+hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
+    HF_TRY(make_anew(fit, fit->centers.previous));
     if (fit->refill.relocated_count > 0)
         HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
@@ -242,6 +249,7 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
     if (!fit->data.rows.reader) /* else panels may need the memory */
         hf_labels_open(&fit->problem, &fit->labels);
     if (run->iteration == 0) {
+        fit->ledger.twice = hf_device_loop_twice(fit, run);
         HF_TRY(hf_lloyd_clear(fit));
         fit->refill.relocated_count = 0;
     }

@@ -12,5 +12,7 @@ hf_status hf_lloyd(struct hf_fit *fit, struct hf_restart *run, const struct hf_r
 hf_status hf_lloyd_clear(struct hf_fit *fit);
 /* Labels and sums as they were after iteration run->iteration, from fit->centers.previous. */
 hf_status hf_lloyd_rebuild(struct hf_fit *fit);
+/* Labels and sums of fit->centers.current, where those of a restart had followed its last ones. */
+hf_status hf_lloyd_settle(struct hf_fit *fit);
 
 #endif

@@ -240,6 +240,7 @@ static void stage_all(struct run *run) {
     job->centers[0] = hf_stage_inout(&run->stage, a->current, center_bytes(a));
     job->centers[1] = a->book != NULL ? hf_stage_inout(&run->stage, a->previous, center_bytes(a))
                                       : hf_stage_out(&run->stage, a->previous, center_bytes(a));
+    job->unit = (int32_t *)hf_stage_inout(&run->stage, a->unit, (size_t)a->batch * sizeof *a->unit);
     job->moved = run->moved;
     job->slot = run->call->slot;
     if (a->book != NULL)

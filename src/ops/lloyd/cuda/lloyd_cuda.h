@@ -36,6 +36,7 @@ struct hf_lloyd_job {
     struct hf_lloyd_state *state;             /* [batch] */
     hf_kmeans_iteration *history;             /* [batch, count] */
     struct hf_lloyd_control *control;
+    int32_t *unit;              /* [batch] of hf_lloyd_args, or NULL */
     const struct hf_slot *slot; /* what it has ends a run */
 };
 

@@ -110,6 +110,8 @@ static __device__ void small_problem(const struct small_args &a, struct small_me
     small_put_back(a, m, *w);
     if (threadIdx.x == 0 && w->g == 0) {
         atomicMax(a.steps, state.iterations + (state.stop >= HF_LLOYD_EMPTY));
+        if (a.job.unit != NULL && a.blocks == 1)
+            a.job.unit[w->p] = hf_slot_unit();
     }
 }
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A call of op lloyd whose problem is there several times: copies of the rows and of all else,
+ * which the device works on side by side. Each copy gives the same bits, or something is wrong. */
+#ifndef HF_DEVICE_COPIES_H
+#define HF_DEVICE_COPIES_H
+
+#include "algo/kmeans/fit.h"
+#include "ops/lloyd/lloyd.h"
+
+struct hf_copies {
+    struct hf_fit *fit;
+    const struct hf_lloyd_args *asked; /* the problem */
+    int count;
+    struct hf_lloyd_args args;   /* of all copies */
+    struct hf_sums sums;         /* likewise */
+    struct hf_lloyd_state state; /* as it came in */
+    void *host, *device;         /* memory; device NULL: that of somebody else */
+    uint64_t *sign;              /* [count] of the labels */
+    int32_t *unit;               /* [count] see hf_lloyd_args */
+};
+
+/* The arguments alone, as the planner sees them: rows and labels are somewhere else. */
+void hf_copies_describe(struct hf_copies *c, struct hf_fit *fit, const struct hf_lloyd_args *asked,
+                        int count);
+
+/* Bytes of rows and labels on the device, and copies of the rows into such memory. */
+size_t hf_copies_device_bytes(const struct hf_lloyd_args *asked, int count);
+hf_status hf_copies_take_rows(hf_context *ctx, const struct hf_lloyd_args *asked, int count,
+                              void *device);
+
+/* device: memory with copies of the rows, which stays the caller's; NULL: own memory. HF_E_NOMEM */
+hf_status hf_copies_open(struct hf_copies *c, struct hf_fit *fit, const struct hf_lloyd_args *asked,
+                         int count, void *device);
+void hf_copies_close(struct hf_copies *c);
+
+/* Make the call, from what `asked` has. */
+hf_status hf_copies_run(struct hf_copies *c);
+
+/* Do two copies agree in everything? */
+bool hf_copies_agree(const struct hf_copies *c, int i, int j);
+
+/* What copy i came to becomes what the call gives. */
+hf_status hf_copies_give(const struct hf_copies *c, int i);
+
+#endif
