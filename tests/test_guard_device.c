@@ -12,11 +12,15 @@ static hf_context *gpu;
 struct strike {
     const char *line;
     int told;
+    hf_fault_kind kind; /* of the last that was told, */
+    int unit;           /* and its multiprocessor */
 };
 
 static void take_note(void *user, const hf_fault_note *note) {
     struct strike *s = user;
     s->told++;
+    s->kind = note->kind;
+    s->unit = (int)note->unit;
     assert_non_null(note->check);
     assert_non_null(note->text);
 }
@@ -60,8 +64,6 @@ static const char *const ledgers[] = {
     "op=lloyd where=booked_counts iteration=4 word=3 mask=0x10 do=flip",
 };
 
-#define FAR_LABEL 1 /* of them */
-
 /* After the iterations, of which there are MOST_FEW. */
 #define MOST_FEW 4
 static const char *const last_lines[] = {
@@ -75,7 +77,8 @@ static struct problem make_rows(hf_dtype dtype, double **values) {
     return problem_from(*values, 6000, 24, dtype, 0);
 }
 
-/* So many clusters that iterations are compared with a book; of fewer all are made twice. */
+/* So many clusters that iterations are compared with a book; of fewer all are made twice in one
+ * launch. */
 static const hf_kmeans_opts options = {
     .k = 140, .init = HF_INIT_RANDOM, .seed = 5, .max_iter = 20, .guard = HF_GUARD_CORRECT};
 
@@ -107,17 +110,58 @@ static void faults_are_corrected(void **state) {
             corrects(&p.x, &options, lines[i], true);
         for (size_t i = 0; i < sizeof ledgers / sizeof *ledgers; i++)
             corrects(&p.x, &options, ledgers[i], true);
+        problem_free(&p);
+        free(values);
+    }
+}
+
+static void faults_of_one_launch_are_corrected(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F16};
+    for (int t = 0; t < 2; t++) {
+        double *values = NULL;
+        struct problem p = make_rows(types[t], &values);
         hf_kmeans_opts few = options;
         few.k = 40;
-        for (size_t i = 0; t < 2 && i < sizeof lines / sizeof *lines; i++)
-            if (i != FAR_LABEL) /* which addresses sums before anybody looks at it */
-                corrects(&p.x, &few, lines[i], true);
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+            corrects(&p.x, &few, lines[i], true);
         few.max_iter = MOST_FEW;
         for (size_t i = 0; i < sizeof last_lines / sizeof *last_lines; i++)
             corrects(&p.x, &few, last_lines[i], true);
         problem_free(&p);
         free(values);
     }
+}
+
+/* One multiprocessor is always wrong: whatever problem it takes part in has a wrong label. */
+static void multiprocessors_are_named(void **state) {
+    (void)state;
+    double *values = NULL;
+    struct problem p = make_rows(HF_F32, &values);
+    hf_kmeans_opts few = options;
+    hf_kmeans_result clean = {0};
+    few.k = 40;
+    few.max_iter = 6;
+    FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &few, &clean));
+    for (int unit = 0; unit < gpu->props.sms && unit < 100; unit++) {
+        char line[120];
+        hf_kmeans_result r = {0};
+        struct strike s = {.line = line};
+        snprintf(line, sizeof line,
+                 "op=lloyd where=labels word=%d mask=0x1 do=flip repeat=always worker=%d",
+                 unit % 64, unit);
+        const hf_status status = fit_struck(&p.x, few, &s, &r);
+        if (status != HF_OK)
+            fail_msg("%s: %s", line, hf_last_error(gpu));
+        expect_same(&clean, &r, line);
+        if (s.kind != HF_FAULT_PERMANENT || s.unit != unit)
+            fail_msg("%s: told %d times, last as %s on multiprocessor %d", line, s.told,
+                     hf_fault_kind_text(s.kind), s.unit);
+        hf_kmeans_result_clear(&r);
+    }
+    hf_kmeans_result_clear(&clean);
+    problem_free(&p);
+    free(values);
 }
 
 static void faults_are_detected(void **state) {
@@ -182,15 +226,20 @@ static void no_false_alarms(void **state) {
         }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const hf_context_opts o = {.device = "cuda"};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_false_alarms), cmocka_unit_test(faults_are_corrected),
-        cmocka_unit_test(faults_are_detected), cmocka_unit_test(changed_rows_come_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_false_alarms),
+                                       cmocka_unit_test(faults_are_corrected),
+                                       cmocka_unit_test(faults_of_one_launch_are_corrected),
+                                       cmocka_unit_test(multiprocessors_are_named),
+                                       cmocka_unit_test(faults_are_detected),
+                                       cmocka_unit_test(changed_rows_come_again)};
     if (hf_context_create(&gpu, &o) != HF_OK) {
         printf("skipped: no GPU here\n");
         return 77;
     }
+    if (argc > 1) /* a part of them, such as 'faults_*' */
+        cmocka_set_test_filter(argv[1]);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;

@@ -13,6 +13,7 @@
 #include "ops/rowhash/rowhash.h"
 #include "ops/seed/seed.h"
 #include "ops/update/update.h"
+#include <string.h>
 
 #define OF(p, count)                                                                               \
     (struct hf_place_array) {                                                                      \
@@ -189,6 +190,10 @@ static const struct hf_op_places places[HF_OP_COUNT] = {
 };
 
 const struct hf_op_places *hf_op_places_at(int op) { return &places[op]; }
+
+bool hf_place_is_workspace(int op, int place) {
+    return strcmp(places[op].name[place], "workspace") == 0;
+}
 
 const hf_array *hf_place_rows(int op, const void *args) {
     switch (op) {

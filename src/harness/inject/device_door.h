@@ -15,11 +15,22 @@ int hf_device_kernel_op(const struct hf_kernel *kernel);
 void hf_device_copy(const struct hf_call *call, const struct hf_kernel *kernel, void *dst,
                     const void *src, size_t bytes);
 
+/* Who strikes between the iterations of op lloyd. */
+struct hf_device_striker {
+    /* Before the first iteration, made 0, and after `made` more. */
+    void (*strike)(void *user, const void *args, int made);
+    /* Iterations until the next strike, which one call may make; 0: each must be told of. */
+    int (*ahead)(void *user);
+    /* The multiprocessor that is always wrong; -1: none. Each problem that it has a part in is
+     * struck after the call. */
+    int64_t (*unit)(void *user);
+    void *user;
+};
+
 /* Op lloyd with its arrays in memory of the device, so that they can be struck between iterations,
- * each of which is a visit: strike() is called before the first and after each. */
-typedef void hf_device_strike(void *user, const void *args, bool first);
+ * each of which is a visit. */
 hf_status hf_device_run_lloyd(const struct hf_kernel *kernel, const struct hf_call *call,
-                              hf_device_strike *strike, void *user);
+                              const struct hf_device_striker *striker);
 
 /* What op lloyd works with beside its arrays. */
 struct hf_place_array hf_device_workspace_place(void);

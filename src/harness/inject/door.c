@@ -5,7 +5,10 @@
 #include "device/host/isa.h"
 #include "harness/inject/device_door.h"
 #include "harness/inject/fault.h"
+#include <limits.h>
 #include <string.h>
+
+#define STREAM_STEPS 16 /* iterations of op lloyd between two looks at the clock */
 
 typedef const struct hf_kernel_table *const isa_tables[HF_OP_COUNT];
 
@@ -218,13 +221,19 @@ static void strike_arrays(const struct in_lloyd *l, const void *args) {
         strike_word(&f, NULL);
 }
 
+/* Is the planted fault in a word that is struck between iterations? */
+static bool is_word(void) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    return site->op == HF_OP_LLOYD && site->kind == HF_PLACE_ARRAY && site->act != HF_ACT_STALE &&
+           site->act != HF_ACT_SKIP;
+}
+
 /* Between two iterations a fault of the one and of the next are the same: `number` is the next. */
-static void between(void *user, const void *args, bool first) {
+static void between(void *user, const void *args, int made) {
     const struct in_lloyd *l = user;
     struct hf_injector *in = &hf_injector;
-    const int64_t number = atomic_fetch_add(&in->calls[HF_OP_LLOYD], 1) + 1;
-    const bool word = in->site.kind == HF_PLACE_ARRAY && in->site.act != HF_ACT_STALE &&
-                      in->site.act != HF_ACT_SKIP;
+    const int64_t step = made > 0 ? made : 1;
+    const int64_t number = atomic_fetch_add(&in->calls[HF_OP_LLOYD], step) + step;
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
     switch (mode) {
     case HF_INJECT_STREAM:
@@ -239,19 +248,45 @@ static void between(void *user, const void *args, bool first) {
         count_arrays(HF_OP_LLOYD, args);
         break;
     default:
-        if (in->site.op == HF_OP_LLOYD && word &&
-            matches(l->kernel, HF_OP_LLOYD, number - (in->site.after && !first)))
+        if (is_word() && matches(l->kernel, HF_OP_LLOYD, number - (in->site.after && made > 0)))
             strike_arrays(l, args);
     }
 }
 
+/* Iterations until the fault, in one call of the kernel as it is shipped. Its workspace means
+ * something only until that ends. */
+static int ahead(void *user) {
+    const struct hf_injector *in = &hf_injector;
+    const struct hf_fault_site *site = &in->site;
+    const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
+    (void)user;
+    if (mode == HF_INJECT_STREAM)
+        return STREAM_STEPS;
+    if (mode != HF_INJECT_PLANTED)
+        return 0;
+    if (!is_word())
+        return INT_MAX;
+    if (site->iteration == 0 || hf_place_is_workspace(site->op, site->place))
+        return 0;
+    const int64_t left = site->iteration + site->after - in->calls[HF_OP_LLOYD];
+    return left > 0 && left < INT_MAX ? (int)left : INT_MAX;
+}
+
+/* worker= of a fault in an array of op lloyd that is always there. */
+static int64_t unit(void *user) {
+    const struct hf_fault_site *site = &hf_injector.site;
+    (void)user;
+    return hf_injector.mode == HF_INJECT_PLANTED && is_word() && site->always ? site->worker : -1;
+}
+
 static hf_status run_lloyd(const struct hf_kernel *kernel, const struct hf_call *call) {
     struct in_lloyd l = {kernel, call};
+    const struct hf_device_striker striker = {between, ahead, unit, &l};
     const struct hf_injector *in = &hf_injector;
     if (in->mode == HF_INJECT_PLANTED && in->site.op == HF_OP_LLOYD &&
         in->site.kind == HF_PLACE_CALL && matches(kernel, HF_OP_LLOYD, in->calls[HF_OP_LLOYD] + 1))
         return run_call(kernel, call);
-    return hf_device_run_lloyd(kernel, call, between, &l);
+    return hf_device_run_lloyd(kernel, call, &striker);
 }
 
 hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *call) {

@@ -76,6 +76,8 @@ struct hf_op_places {
     void (*arrays)(const void *args, struct hf_place_array *out);
 };
 const struct hf_op_places *hf_op_places_at(int op);
+/* Does an array live only as long as a call of its op? */
+bool hf_place_is_workspace(int op, int place);
 /* The rows of a call, if the op has rows. */
 const hf_array *hf_place_rows(int op, const void *args);
 
