@@ -3,11 +3,13 @@
 """Campaigns of planted faults over tame and messy data, and their pictures (docs/fault-injection.md).
 
   faults.py run FOLDER [--faults N] [--guard SCHEME] [--command holdfast]   goes on where it was
+  faults.py run FOLDER --device cuda [--seconds S]                          on a GPU, S seconds for each fit at most
   faults.py draw FOLDER                                                     coverage by place and bit
 """
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -31,19 +33,47 @@ FITS = {
     "nested": "--synthetic nested --rows 1000 --columns 8 -k 16 --max-iter 10",
     "copies": "--synthetic copies --rows 1000 --columns 8 -k 12 --max-iter 10",
 }
+# Up to 128 clusters one launch makes all iterations; more have a book. One after the other: processes that share a GPU
+# wait for each other's slices of time.
+FITS_CUDA = {
+    "small": "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8",
+    "narrow": "--synthetic normal --rows 2000 --columns 12 -k 24 --max-iter 8",
+    "f32": "--synthetic blobs --rows 2000 --columns 32 -k 140 --max-iter 8",
+    "f16": "--synthetic blobs --dtype f16 --rows 2000 --columns 64 -k 140 --max-iter 8",
+    "f64": "--synthetic normal --dtype f64 --rows 1500 --columns 16 -k 140 --max-iter 8",
+    "bytes": "--synthetic whole --dtype u8 --rows 1500 --columns 24 -k 140 --max-iter 8",
+    "cosine": "--synthetic normal --metric cosine --rows 1500 --columns 12 -k 20 --max-iter 8",
+    "skipping": "--synthetic normal --rows 3000 --columns 8 -k 140 --skipping on --max-iter 10",
+    "sentinels": "--synthetic sentinels --rows 1500 --columns 12 -k 140 --max-iter 8",
+    "nested": "--synthetic nested --rows 1500 --columns 8 -k 140 --max-iter 8",
+}
 
 
-def run(folder, faults, guard, command):
+def campaign(command, seconds):
+    """One; it ends itself, with its report, when it is interrupted."""
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        code = child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGINT)
+        code = child.wait()
+    if code not in (0, 130):
+        raise RuntimeError(f"{' '.join(command)}: exit code {code}")
+
+
+def run(folder, options):
     """All campaigns one after the other; an interrupted one goes on."""
     os.makedirs(folder, exist_ok=True)
-    each = -(-faults // len(FITS))
+    fits = FITS if options.device == "cpu" else FITS_CUDA
+    each = -(-options.faults // len(fits))
     total = {}
-    for name, fit in FITS.items():
+    for name, fit in fits.items():
         place = os.path.join(folder, name)
-        args = [command, "inject", "kmeans", *fit.split(), "--faults", str(each), "--guard", guard, "-o", place]
+        args = [options.command, "inject", "kmeans", *fit.split(), "--faults", str(each), "--guard", options.guard,
+                "--device", options.device, "-o", place]
         if os.path.exists(os.path.join(place, "faults.tsv")):
             args.append("--resume")
-        subprocess.run(args, check=True, stdout=subprocess.DEVNULL)
+        campaign(args, options.seconds)
         with open(os.path.join(place, "report.json"), encoding="utf-8") as f:
             report = json.load(f)
         outcomes = report["all"].get("guarded", report["all"]["off"])
@@ -101,9 +131,11 @@ def main():
     parser.add_argument("--faults", type=int, default=300000, help="in all (default 300000)")
     parser.add_argument("--guard", default="correct")
     parser.add_argument("--command", default="holdfast")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, help="for each fit at most")
     args = parser.parse_args()
     if args.what == "run":
-        run(args.folder, args.faults, args.guard, args.command)
+        run(args.folder, args)
     else:
         draw(args.folder)
 
