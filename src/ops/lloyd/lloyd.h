@@ -67,9 +67,9 @@ struct hf_lloyd_args {
                                    weight [batch, limbs, k] or NULL, mult [batch, d] */
     int32_t *labels;            /* [batch * n] in: those of the sums, -1: in none. out: likewise */
     void *current;              /* [batch, k, d] rule.type in: centroids; out: the last ones */
-    void *previous;             /* [batch, k, d] out: those before the last move, if batch is 1 and
-                                   the last iteration moved them; else undefined. With a book in,
-                                   out: always */
+    void *previous;             /* [batch, k, d] out: those before the last move, if batch is 1, or
+                                   one launch makes all iterations, and the last iteration moved
+                                   them; else undefined. With a book in, out: always */
     struct hf_lloyd_state *state; /* [batch] host memory */
     hf_kmeans_iteration *history; /* [batch, count] host memory, out; seconds, and what lies beyond
                                      the last iteration, means nothing */
