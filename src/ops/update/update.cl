@@ -2,6 +2,8 @@
  * update: rows move between the sums of their clusters. The sums are integers, so the order of the
  * additions changes nothing. */
 
+#define GROUP 64 /* HF_OPENCL_GROUP */
+
 /* r_i of update.h */
 static double factor_of(int metric, __global const uchar *row, int type, long d, double weight) {
     double sum = 0;
@@ -44,12 +46,10 @@ static void move_8(const struct sums *s, __global const uchar *row, int type, do
     }
 }
 
+/* Features begin, begin + step, ... */
 static void move_features(const struct sums *s, __global const uchar *row, int type, double factor,
-                          int from, int to) {
-    long j = 0;
-    for (; s->own && j + 8 <= s->d; j += 8)
-        move_8(s, row, type, factor, from, to, j);
-    for (; j < s->d; j++) {
+                          int from, int to, long begin, long step) {
+    for (long j = begin; j < s->d; j += step) {
         const long2 q = limbs_of(load(row, j, type) * factor, s->mult[j], s->scale);
         for (int l = 0; l < s->limbs; l++) {
             const long v = l == 0 ? q.x : q.y;
@@ -77,16 +77,78 @@ static void move_count(const struct sums *s, double weight, int from, int to) {
     }
 }
 
+/* Rows and where they move: from old[i], -1 without, to now[i]. */
+struct moves {
+    __global const uchar *data;
+    int type, metric;
+    long stride;
+    __global const double *weight;
+    __global const int *old, *now;
+    long k;
+};
+
+/* Does row i move? A label of no cluster, which a fault in memory left, addresses nothing. */
+static int is_move(const struct moves *m, long i, int *from, int *to) {
+    *from = m->old ? m->old[i] : -1;
+    *to = m->now[i];
+    return *from != *to && *from >= -1 && *from < m->k && *to >= -1 && *to < m->k;
+}
+
+#if HF_WIDE
+static void move_rows(const struct moves *m, const struct sums *s, long n) {
+    FOR_MINE(i, n) {
+        int from, to;
+        if (!is_move(m, i, &from, &to))
+            continue;
+        const double w = m->weight ? m->weight[i] : 1;
+        __global const uchar *row = row_of(m->data, i, m->stride, m->type);
+        const double factor = factor_of(m->metric, row, m->type, s->d, w);
+        long j = 0;
+        for (; s->own && j + 8 <= s->d; j += 8)
+            move_8(s, row, m->type, factor, from, to, j);
+        move_features(s, row, m->type, factor, from, to, j, 1);
+        move_count(s, w, from, to);
+    }
+}
+#else
+/* Of GROUP rows those that move are listed; then `width` work-items share one, neighbours of whom
+ * have neighbouring features. */
+static void move_rows(const struct moves *m, const struct sums *s, long n, __local int *list,
+                      __local int *listed) {
+    const int own = (int)get_local_id(0), size = (int)get_local_size(0);
+    int width = 1, from, to;
+    while (width < size && width < s->d)
+        width *= 2;
+    for (long base = (long)get_group_id(0) * size; base < n;
+         base += (long)get_num_groups(0) * size) {
+        if (own == 0)
+            *listed = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (base + own < n && is_move(m, base + own, &from, &to))
+            list[atomic_inc(listed)] = own;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int count = *listed;
+        for (int e = own / width; e < count; e += size / width) {
+            const long i = base + list[e];
+            (void)is_move(m, i, &from, &to);
+            const double w = m->weight ? m->weight[i] : 1;
+            __global const uchar *row = row_of(m->data, i, m->stride, m->type);
+            move_features(s, row, m->type, factor_of(m->metric, row, m->type, s->d, w), from, to,
+                          own % width, width);
+            if (own % width == 0)
+                move_count(s, w, from, to);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+#endif
+
 /* own: each work-item has sums of its own in `sum`, `cells` after those of the one before, in the
  * order sum, count, weight. */
 __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int metric,
                           GLOBAL(weights), GLOBAL(old_labels), GLOBAL(labels), GLOBAL(sum),
                           GLOBAL(count), GLOBAL(weight), GLOBAL(mult), double weight_mult, long k,
                           int limbs, int bits, int own, long cells) {
-    __global const uchar *data = VIEW(const uchar, x);
-    __global const double *given = VIEW(const double, weights);
-    __global const int *old = VIEW(const int, old_labels);
-    __global const int *now = VIEW(const int, labels);
     struct sums s;
     s.k = k;
     s.d = d;
@@ -103,16 +165,21 @@ __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int 
         s.count = s.sum + limbs * k * d;
         s.weight = s.weight ? s.count + k : s.weight;
     }
-    FOR_MINE(i, n) {
-        const int from = old ? old[i] : -1, to = now[i];
-        const double w = given ? given[i] : 1;
-        /* a label that is no cluster's, which a fault in memory left, addresses nothing */
-        if (from == to || from < -1 || from >= k || to < -1 || to >= k)
-            continue;
-        __global const uchar *row = row_of(data, i, stride, type);
-        move_features(&s, row, type, factor_of(metric, row, type, d, w), from, to);
-        move_count(&s, w, from, to);
-    }
+    struct moves m;
+    m.data = VIEW(const uchar, x);
+    m.type = type;
+    m.metric = metric;
+    m.stride = stride;
+    m.weight = VIEW(const double, weights);
+    m.old = VIEW(const int, old_labels);
+    m.now = VIEW(const int, labels);
+    m.k = k;
+#if HF_WIDE
+    move_rows(&m, &s, n);
+#else
+    __local int list[GROUP], listed;
+    move_rows(&m, &s, n, list, &listed);
+#endif
 }
 
 /* Add the parts [parts, cells] to the sums. */
