@@ -20,13 +20,16 @@ static struct form form_of(int64_t d, int parts) {
     struct form f = {.parts = parts, .blocks = 1};
     while (32 * f.blocks < d)
         f.blocks *= 2;
+    if (d > 64 && d <= 96)
+        f.blocks = 3;
     f.tall = parts * f.blocks <= 4 ? 2 : 1;
     f.strip = parts * f.blocks <= 8 ? 4 : 2;
     return f;
 }
 
 static int64_t slots_of(const struct form *f, int64_t k) {
-    const int64_t tile = STAGE / (32 * f->blocks * f->parts);
+    const int64_t strip = 8 * f->strip;
+    const int64_t tile = STAGE / (32 * f->blocks * f->parts) / strip * strip;
     return (k + tile - 1) / tile * tile;
 }
 

@@ -5,6 +5,7 @@
  *   PARTS   1: x' and c' are float16. 2: each is the sum of two, the second 2^11 times as fine
  *   BLOCKS  32 columns each that a row has room for
  *   MT      rows of a warp / 16
+ *   STRIP   8 centroids each that are scored at once
  * A unit is a file of its own in front of this one (unit_*.cl):
  *   WARPS           of 32 work-items, in a group
  *   unit_halves()   two float as two float16; unit_singles(): back
@@ -17,7 +18,8 @@
 #define GROUP (WARPS * 32)
 #define ROWS (WARPS * 16 * MT)
 #define OWN (2 * MT) /* rows that a work-item has scores of */
-#define TILE (8192 / (COLS * PARTS)) /* centroids at once in local memory: 16 KiB */
+/* Centroids at once in local memory, at most 16 KiB: whole strips. */
+#define TILE (256 / (BLOCKS * PARTS) / (8 * STRIP) * (8 * STRIP))
 #define PIECES (TILE * COLS * PARTS / 8)
 #define AT_ONCE (BLOCKS * PARTS > 8 ? 8 / PARTS : BLOCKS) /* blocks of all in `stage` */
 #define LOST 0x1p15 /* a centroid of this length is not held */
