@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MOST_ITERATIONS 64
+#define TURNED 64 /* rows that are turned at once, for the caches */
 #define POINTS 16 /* of a work-item in the update, */
 #define DIMS 4    /* and columns of a group */
 #define ROOF_ROUNDS 20000
@@ -178,9 +179,10 @@ static hf_status bring_rows(hf_dev_port *port) {
     float *turned = hf_alloc(bytes);
     if (!turned)
         return HF_E_NOMEM;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t begin = 0; begin < n; begin += TURNED)
         for (int64_t j = 0; j < d; j++)
-            turned[j * n + i] = from[i * d + j];
+            for (int64_t i = begin; i < n && i < begin + TURNED; i++)
+                turned[j * n + i] = from[i * d + j];
     const hf_status status = hf_ctx_copy(port->ctx, port->rows, turned, bytes);
     hf_free(turned);
     return status;

@@ -10,11 +10,10 @@
 #define SWEEP_COLUMNS 100
 #define SWEEP_STEPS 3
 
-/* A case: rows, centroids, labels of the first backend. */
 struct problem {
     int set;
     hf_array x, centroids;
-    int32_t *labels; /* [n], and as many for another backend */
+    int32_t *labels; /* [n] of the first backend */
 };
 
 struct halves {
