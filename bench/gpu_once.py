@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One-shot use: context, plan and fit of 20 iterations, the second time in a process; and what a fit in a
-context that is there takes beside its iterations. Run with a library, a device, where the data lie ("host", "device"), n, k, d
-and the rows' type it is such a process, in which nothing but numpy and the library is loaded; measured()
-starts several."""
+context that is there takes beside its iterations. Run with a library, a device, where the data lie
+("host", "device"), n, k, d and the rows' type it is such a process, in which nothing but numpy and the
+library is loaded; measured() starts several."""
 import ctypes as C
 import json
 import statistics

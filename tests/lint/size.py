@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""size.py COMPRESSED FILE... : no shared library is larger than 12 MB, with all GPU code in it, no archive than 13.
+"""size.py COMPRESSED FILE... : no shared library is larger than 12 MB, with all GPU code in it, no archive than 13.5.
 COMPRESSED: 1 if nvcc compresses for size (cmake/Cuda.cmake), or if there is no GPU code."""
 import os
 import sys
 
 from common import finish, skip
 
-LIMIT = {".a": 13_000_000}  # archives keep names that the linker drops
+LIMIT = {".a": 13_500_000}  # archives keep names that the linker drops
 SHARED = 12_000_000
 
 

@@ -102,12 +102,14 @@ static __global__ void __launch_bounds__(MOVE_THREADS)
         const struct hf_audit_move move = job.list[min(base + lane, count - 1)];
         const int32_t to = job.booked[move.row];
         const char *const x = job.x + move.row * job.x_bytes;
-        const double was = hf_chain_distance<M>(
-            hf_chain_pair<T, C, M>(x, job.c + move.from * job.c_bytes, job.d, piece, own));
-        __syncwarp();
-        const double is = hf_chain_distance<M>(
-            hf_chain_pair<T, C, M>(x, job.c + to * job.c_bytes, job.d, piece, own));
-        __syncwarp();
+        double was = 0, is = 0;
+#pragma unroll 1 /* moves are few: the library's size counts, not their time */
+        for (int side = 0; side < 2; side++) {
+            const char *const c = job.c + (side == 0 ? move.from : to) * job.c_bytes;
+            was = is;
+            is = hf_chain_distance<M>(hf_chain_pair<T, C, M>(x, c, job.d, piece, own));
+            __syncwarp();
+        }
         if (was < is || (was == is && move.from < to))
             audit_note(&job.found->farther, move.row);
     }
