@@ -144,13 +144,23 @@ class Fit:
 # A context keeps the workspace that its largest call took: those of large calls are closed at once.
 _KEEP_WORKSPACE = 64 << 20
 _KEEP_VALUES = 1 << 22
+_USUAL_STEPS = 30  # iterations that most fits need
+_PASS = 32  # products that a CPU makes while it reads a value
+
+
+def _work(rows: _rows.Rows, k: int) -> float:
+    """Products of two numbers that a pass over the rows is worth."""
+    return float(rows.n) * rows.d * (k + _PASS)
 
 
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
     """Run a fit; place: device and memory limit."""
     inputs = Inputs(rows)
     result = _Result()
-    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
+    steps = min(opts.max_iter, _USUAL_STEPS) * (opts.n_init or 1)
+    work = _work(rows, opts.k) * steps
+    device = _rows.device_of(rows, place[0], work, opts.precision == 0)
+    lease = _library.Lease(device, place[1], rows.stream)
     with lease as context:
         wanted = watch.wanted(lease.held.device != "cpu")
         if wanted:
@@ -186,6 +196,14 @@ class Centers:
         self.struct = _abi.Array(centers.ctypes.data, code, k, d, d)
 
 
+def _lease(rows: _rows.Rows, k: int, place: tuple[str, int], same_bits: bool) -> _library.Lease:
+    """A context for one pass over rows."""
+    device = _rows.device_of(rows, place[0], _work(rows, k), same_bits)
+    lease = _library.Lease(device, place[1], rows.stream)
+    lease.keep = rows.n * rows.d <= _KEEP_VALUES
+    return lease
+
+
 def predict(
     rows: _rows.Rows,
     centers: Any,
@@ -200,8 +218,7 @@ def predict(
     labels = np.empty(rows.n, np.int32)
     inertia = C.c_double()
     inputs = Inputs(rows)
-    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
-    lease.keep = rows.n * rows.d <= _KEEP_VALUES
+    lease = _lease(rows, c.struct.rows, place, how[1] == 0)
     with lease as context:
         with Interrupts(inputs.source is not None) as interrupts:
             status = lib.hf_kmeans_predict(
@@ -249,8 +266,7 @@ def transform(
             return 1
 
     opts = _abi.PredictOpts(metric=how[0], precision=how[1])
-    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
-    lease.keep = rows.n * rows.d <= _KEEP_VALUES
+    lease = _lease(rows, k, place, False)
     with lease as context:
         with Interrupts(True) as interrupts:
             status = lib.hf_kmeans_transform_with(
@@ -274,8 +290,7 @@ def seeds(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int]) -> np
     out = np.empty((opts.k, rows.d), np.float64)
     target = _abi.Array(out.ctypes.data, 2, opts.k, rows.d, rows.d)
     inputs = Inputs(rows)
-    lease = _library.Lease(_rows.device_of(rows, place[0]), place[1], rows.stream)
-    lease.keep = rows.n * rows.d <= _KEEP_VALUES
+    lease = _lease(rows, opts.k, place, True)
     with lease as context:
         status = lib.hf_kmeans_seed(
             context, inputs.array, inputs.source, _addressof(opts), _addressof(target)

@@ -75,11 +75,46 @@ _idle: dict[_Key, list[tuple[float, Context]]] = {}
 
 
 def _forget() -> None:
-    """A context does not pass a fork."""
+    """A context does not pass a fork; a GPU that the parent uses is out of the child's reach."""
+    global _cpu_alone
     _idle.clear()
+    _cpu_alone = _gpu_runs
 
 
 os.register_at_fork(after_in_child=_forget)
+
+# Rows of the host with device="auto". All devices give the same bits, so that nobody sees which one
+# it was, but for the time: starting a GPU takes as long as a CPU needs for _START_WORK products of
+# two numbers, and bringing rows to one that runs as long as for _CALL_WORK.
+_START_WORK = 5e10
+_CALL_WORK = 1e8
+_gpu_runs = False
+_cpu_alone = False  # there is no GPU
+_cpu_work = 0.0  # done so far where a GPU would have had to be started
+
+
+def choose(work: float) -> bytes:
+    """The device for a call of `work` products. Many small calls start the GPU in the end."""
+    global _cpu_work
+    if _cpu_alone or work < _CALL_WORK:
+        return b"cpu"
+    if not _gpu_runs:
+        _cpu_work += work
+        if _cpu_work < _START_WORK:
+            return b"cpu"
+    return b"auto"
+
+
+def choose_always(work: float) -> bytes:
+    """As choose(), and the same each time, for results whose last bits depend on the device."""
+    return b"cpu" if _cpu_alone or work < _START_WORK else b"auto"
+
+
+def _learn(asked: bytes, device: str) -> None:
+    """What a context that was made says of the GPU."""
+    global _cpu_alone, _gpu_runs
+    _gpu_runs = _gpu_runs or device.startswith("cuda")
+    _cpu_alone = _cpu_alone or (asked == b"auto" and device == "cpu")
 
 
 def context_create(device: bytes, memory: int, stream: int, threads: int = 0) -> int:
@@ -118,6 +153,7 @@ class Lease:
                 return context.handle
             lib.hf_context_destroy(context.handle)
         self.held = Context(context_create(*self.key))
+        _learn(self.key[0], self.held.device)
         return self.held.handle
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _sources
+from . import _abi, _library, _sources
 from ._sources import CODES, NUMPY, RowSource
 from .errors import InvalidArgumentError
 
@@ -267,6 +267,12 @@ def weights(w: Any, n: int) -> tuple[_abi.Array, Any] | None:
     return _abi.Array(a.ctypes.data, _DIRECT[a.dtype], n, 1, 1), a
 
 
+def beside(weights: tuple[_abi.Array, Any], place: tuple[str, int]) -> tuple[str, int]:
+    """Device and memory limit of a call with these weights, which may lie on a GPU."""
+    device = weights[1].device if isinstance(weights[1], Rows) else ""
+    return (device, place[1]) if device and place[0] == "auto" else place
+
+
 def _check_weights(given: int, n: int, _: int) -> None:
     if given != n:
         raise InvalidArgumentError(f"sample_weight.shape == ({given},), expected ({n},)!")
@@ -303,10 +309,15 @@ def address(struct: C.Structure | None) -> int | None:
     return None if struct is None else C.addressof(struct)
 
 
-def device_of(rows: Rows, asked: str) -> bytes:
-    """The device of a call: where the data lie, else the one that was asked for."""
+def device_of(rows: Rows, asked: str, work: float, same_bits: bool) -> bytes:
+    """The device of a call of `work` products: where the data lie, else the one asked for.
+
+    same_bits: does each device give the same?
+    """
     if not rows.device:
-        return asked.encode()
+        if asked != "auto":
+            return asked.encode()
+        return _library.choose(work) if same_bits else _library.choose_always(work)
     if asked not in ("auto", rows.device) and not (
         asked == "cuda" and rows.device.startswith("cuda")
     ):

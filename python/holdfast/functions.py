@@ -145,9 +145,10 @@ def kmeans_plusplus(
         )
     weights = _rows.weights(sample_weight, rows.n)
     opts = _abi.KMeansOpts(k=n_clusters, seed=_params.seed(random_state))
+    place = ("auto", 0)
     if weights is not None:
         opts.weights = C.pointer(weights[0])
-    place = ("auto", 0)
+        place = _rows.beside(weights, place)
     centers = _call.seeds(rows, opts, place)
     _log.line(f"{owner}: {rows.n} x {rows.d}, K={n_clusters}")
     return centers.astype(_kind(rows), copy=False), _numbers(rows, centers, place)

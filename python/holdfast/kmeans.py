@@ -73,7 +73,8 @@ class KMeans(Estimator):
         'fast' takes the answer of low-precision arithmetic for rows nearly as near to another
         centroid.
     device : str, default='auto'
-        'cpu', 'cuda', 'cuda:1', or 'auto': where the data lie, else the fastest there is.
+        'cpu', 'cuda', 'cuda:1', or 'auto': where the data lie, else where the result is there
+        soonest, which it is on the CPU as long as starting a GPU would take longer.
     memory_limit : int, str or None, default=None
         Bytes, or text such as '4GiB', that a call may hold beside data and results. None: half
         of what is free, on a GPU nine tenths.
@@ -197,6 +198,7 @@ class KMeans(Estimator):
         weights = _rows.weights(sample_weight, rows.n)
         if weights is not None:
             opts.weights = C.pointer(weights[0])
+            place = _rows.beside(weights, place)
         self._n_init = self._restarts()
         work = float(rows.n) * rows.d * k * self.max_iter * self._n_init
         watch = _progress.Watch(self.progress, bool(self.verbose), self.max_iter, work)
@@ -506,6 +508,8 @@ class KMeans(Estimator):
         """
         rows, how, place = self._ready(X)
         weights = _rows.weights(sample_weight, rows.n)
+        if weights is not None:
+            place = _rows.beside(weights, place)
         _, inertia = _call.predict(rows, self._centers(), how, place, weights, want_inertia=True)
         return -inertia
 

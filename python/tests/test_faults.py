@@ -266,6 +266,34 @@ def test_memory_limit(rows):
         KMeans(2000, init="random", memory_limit="1MiB").fit(rows(2500, 300))
 
 
+def test_choice_of_the_device(rows, monkeypatch):
+    """Starting a GPU must pay, and one that runs gets what is worth bringing there."""
+    small, some = _library._CALL_WORK / 2, _library._START_WORK / 3
+    for name, value in (("_gpu_runs", False), ("_cpu_alone", False), ("_cpu_work", 0.0)):
+        monkeypatch.setattr(_library, name, value)
+    assert [_library.choose(some) for _ in range(4)] == [b"cpu", b"cpu", b"auto", b"auto"]
+    assert _library.choose(small) == b"cpu"
+    assert [_library.choose_always(some) for _ in range(4)] == [b"cpu"] * 4
+    _library._learn(b"auto", "cuda:0")
+    assert [_library.choose(work) for work in (small, some)] == [b"cpu", b"auto"]
+    _library._learn(b"cpu", "cpu")
+    assert _library.choose(some) == b"auto"
+    monkeypatch.setattr(_library, "_idle", {})
+    _library._forget()  # a child of a process that uses the GPU
+    assert _library.choose(9 * some) == _library.choose_always(9 * some) == b"cpu"
+    monkeypatch.setattr(_library, "_cpu_alone", False)
+    _library._learn(b"auto", "cpu")
+    assert _library.choose(9 * some) == b"cpu"
+
+    x = rows(4, 2)
+    host, beside = _rows.take(x, "KMeans"), _rows.take(FakeCuda((7, 1), device=1), "KMeans")
+    assert _rows.device_of(host, "auto", some, False) == b"cpu"
+    assert _rows.device_of(host, "cuda", 1, True) == b"cuda"
+    assert _rows.beside((beside.view, beside), ("auto", 5)) == ("cuda:1", 5)
+    assert _rows.beside((beside.view, beside), ("cpu", 5)) == ("cpu", 5)
+    assert _rows.beside(_rows.weights(np.ones(4), 4), ("auto", 5)) == ("auto", 5)
+
+
 def test_no_gpu():
     if "cuda" not in os.environ.get("CUDA_VISIBLE_DEVICES", "cuda"):
         pytest.skip("asks for a machine without a GPU")
