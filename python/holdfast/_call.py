@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _abi, _library, _rows
 from ._library import lib
+from ._memory import address_of
 from ._progress import Interrupts, deliver
 
 HISTORY = np.dtype(
@@ -24,13 +25,25 @@ def copy_of(address: int | None, shape: Any, dtype: Any) -> np.ndarray[Any, Any]
     """An array of its own of memory of the library."""
     a = np.empty(shape, dtype)
     if a.nbytes:
-        _memmove(a.ctypes.data, address, a.nbytes)  # type: ignore[arg-type]
+        _memmove(address_of(a), address, a.nbytes)  # type: ignore[arg-type]
     return a
 
 
 def _raise_first(failure: list[BaseException]) -> None:
     if failure:
         raise failure[0]
+
+
+def guard_report(scheme: bytes, checks: int, faults: _abi.GuardCounts) -> dict[str, Any]:
+    """What was checked and found, as report.json of the command has it."""
+    names = [lib.hf_guard_check_name(i) for i in range(32)]
+    made = [checks >> i & 1 for i in range(32)]
+    return {
+        "scheme": scheme.decode(),
+        **{field[0]: getattr(faults, field[0]) for field in faults._fields_},
+        "checks": [n.decode() for n, m in zip(names, made) if n and m],
+        "not_made": [n.decode() for n, m in zip(names, made) if n and not m],
+    }
 
 
 class Inputs:
@@ -131,6 +144,7 @@ class Fit:
             "workspace_bytes": r.workspace_bytes,
             "chunk_rows": r.chunk_rows,
             "kernels": {"assign": r.kernel_assign.decode(), "update": r.kernel_update.decode()},
+            "guard": guard_report(r.guard, r.checks, r.faults),
             "widest_column": {
                 "column": w.column,
                 "min": w.min,
@@ -166,10 +180,12 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
         if wanted:
             opts.progress = watch.function()
         call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
-        rows_at = inputs.array or inputs.source
-        with Interrupts(wanted or inputs.source is not None) as interrupts:
-            status = call(context, rows_at, _addressof(opts), _addressof(result))
-        watch.interrupts = interrupts
+        arguments = context, inputs.array or inputs.source, _addressof(opts), _addressof(result)
+        if wanted or inputs.source is not None:
+            with Interrupts(True) as watch.interrupts:
+                status = call(*arguments)
+        else:
+            status = call(*arguments)
         if status:
             lease.keep = False
             _raise_first(inputs.failure)
@@ -193,7 +209,7 @@ class Centers:
             code = _rows._DIRECT[centers.dtype]
         k, d = centers.shape
         self.keep = centers
-        self.struct = _abi.Array(centers.ctypes.data, code, k, d, d)
+        self.struct = _abi.Array(address_of(centers), code, k, d, d)
 
 
 def _lease(rows: _rows.Rows, k: int, place: tuple[str, int], same_bits: bool) -> _library.Lease:
@@ -229,8 +245,8 @@ def predict(
                 how[0],
                 how[1],
                 None if weights is None else _addressof(weights[0]),
-                labels.ctypes.data,
-                None if distances is None else distances.ctypes.data,
+                address_of(labels),
+                None if distances is None else address_of(distances),
                 _addressof(inertia) if want_inertia else None,
             )
         if status:
@@ -250,7 +266,7 @@ def transform(
     out = np.empty((rows.n, k), dtype)
     inputs = Inputs(rows)
     failure = inputs.failure
-    base = out.ctypes.data if out.dtype == np.float64 else 0
+    base = address_of(out) if out.dtype == np.float64 else 0
 
     def sink(_: Any, first: int, count: int, distances: int) -> int:
         try:
@@ -288,7 +304,7 @@ def transform(
 def seeds(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int]) -> np.ndarray[Any, Any]:
     """First centroids, float64."""
     out = np.empty((opts.k, rows.d), np.float64)
-    target = _abi.Array(out.ctypes.data, 2, opts.k, rows.d, rows.d)
+    target = _abi.Array(address_of(out), 2, opts.k, rows.d, rows.d)
     inputs = Inputs(rows)
     lease = _lease(rows, opts.k, place, True)
     with lease as context:

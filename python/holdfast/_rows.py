@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi, _library, _sources
+from ._memory import address_of
 from ._sources import CODES, NUMPY, RowSource
 from .errors import InvalidArgumentError
 
@@ -69,7 +70,7 @@ def take(x: Any, name: str) -> Rows:
         code = _DIRECT.get(x.dtype)
         if code is not None and x.ndim == 2 and x.flags.c_contiguous and x.size:
             n, d = x.shape
-            rows = _memory(x.ctypes.data, code, n, d, d, x)
+            rows = _memory(address_of(x), code, n, d, d, x)
             rows.original = x
             return rows
     rows = _take_other(x, name)
@@ -203,10 +204,10 @@ def in_place(a: np.ndarray[Any, Any], code: int) -> Rows | None:
         return None
     n, d = a.shape
     if a.flags.c_contiguous:
-        return _memory(a.ctypes.data, code, n, d, d, a)
+        return _memory(address_of(a), code, n, d, d, a)
     row, column = a.strides
     if (column == item or d == 1) and row >= d * item and row % item == 0:
-        return _memory(a.ctypes.data, code, n, d, row // item, a)
+        return _memory(address_of(a), code, n, d, row // item, a)
     return None
 
 
@@ -264,7 +265,7 @@ def weights(w: Any, n: int) -> tuple[_abi.Array, Any] | None:
     _check_weights(a.shape[0], n, a.ndim)
     if a.dtype not in (_F32, _F64) or not a.flags.c_contiguous or not a.flags.aligned:
         a = np.ascontiguousarray(a, _F64)
-    return _abi.Array(a.ctypes.data, _DIRECT[a.dtype], n, 1, 1), a
+    return _abi.Array(address_of(a), _DIRECT[a.dtype], n, 1, 1), a
 
 
 def beside(weights: tuple[_abi.Array, Any], place: tuple[str, int]) -> tuple[str, int]:

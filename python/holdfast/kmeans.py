@@ -88,7 +88,8 @@ class KMeans(Estimator):
         those of a fit are made when they are first read.
     guard : {'correct', 'sampled', 'detect', 'off'}, default='correct'
         What a fit does about wrong arithmetic: repair it, likewise with checks of a share of the
-        scores, end with an error, or look only at what costs nothing. Checks are those of the CPU.
+        scores, end with an error, or look only at what costs nothing. A fault that was repaired is
+        a RuntimeWarning.
     progress : callable, tqdm or None, default=None
         Called with a :class:`holdfast.Event` after each iteration; a true value ends the fit. A
         tqdm class, or a bar of it, is advanced.
@@ -108,7 +109,7 @@ class KMeans(Estimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where the data have them.
     report_ : dict
-        What the fit did: history of iterations, seconds, sizes, kernels, memory, device.
+        What the fit did: history of iterations, seconds, sizes, kernels, memory, device, faults.
 
     Examples
     --------
@@ -318,6 +319,14 @@ class KMeans(Estimator):
                 f"Number of distinct clusters ({found}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 errors.convergence_warning(),
+                stacklevel=3,
+            )
+        wrong = r.faults.confirmed
+        if wrong:
+            warnings.warn(
+                f"Wrong arithmetic was found {wrong} times, and repaired: report_['guard'] says "
+                "more, and `holdfast diagnose` finds the core that is at fault.",
+                RuntimeWarning,
                 stacklevel=3,
             )
         self._n_features_out = self.n_clusters

@@ -20,6 +20,10 @@ FAIL_THERE_TOO = {
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 }
+NEED_MORE = {  # SCIPY_ARRAY_API=1, and pandas
+    "check_array_api_input",
+    "check_dataframe_column_names_consistency",
+}
 
 
 def test_check_estimator():
@@ -28,9 +32,13 @@ def test_check_estimator():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(KMeans(), on_fail=None, on_skip=None)
-    failed = {r["check_name"] for r in results if r["status"] == "failed"}
-    assert failed <= FAIL_THERE_TOO
-    assert sum(r["status"] == "passed" for r in results) >= 50
+    names = {
+        status: {r["check_name"] for r in results if r["status"] == status}
+        for status in ("failed", "skipped")
+    }
+    assert names["failed"] <= FAIL_THERE_TOO
+    assert names["skipped"] <= NEED_MORE
+    assert len(results) == 59 or not sklearn.__version__.startswith("1.9")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

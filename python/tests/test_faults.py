@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast import KMeans, _dlpack, _library, _progress, _rows, errors
+from holdfast import KMeans, _call, _dlpack, _library, _progress, _rows, errors
 
 
 def run(program, **environment):
@@ -223,6 +223,35 @@ def test_files(tmp_path):
     g.close()
     with pytest.raises(OSError, match="closed"):
         KMeans(1).fit(g)
+
+
+# ---- wrong arithmetic
+
+
+class Faulty:
+    """A library whose fits say that they repaired faults."""
+
+    def __getattr__(self, name):
+        return getattr(_library.lib, name)
+
+    def hf_kmeans_fit(self, context, rows, opts, result):
+        status = _library.lib.hf_kmeans_fit(context, rows, opts, result)
+        faults = holdfast._abi.KMeansResult.from_address(result).faults
+        faults.confirmed = faults.repaired = 7
+        return status
+
+
+def test_repaired_faults_are_told(blobs, monkeypatch):
+    guard = KMeans(3, random_state=0).fit(blobs).report_["guard"]
+    assert guard["scheme"] == "correct"
+    assert guard["checked"] > 0
+    assert guard["confirmed"] == 0
+    assert "labels" in guard["checks"]
+    assert not set(guard["checks"]) & set(guard["not_made"])
+    monkeypatch.setattr(_call, "lib", Faulty())
+    with pytest.warns(RuntimeWarning, match="found 7 times, and repaired"):
+        km = KMeans(3, random_state=0).fit(blobs)
+    assert km.report_["guard"]["repaired"] == 7
 
 
 # ---- contexts
