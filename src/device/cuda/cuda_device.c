@@ -278,9 +278,46 @@ static hf_status cuda_sync(void *stream) {
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
 }
 
+/* May the host read and write at p? */
+static bool is_host(const void *p) {
+    struct cudaPointerAttributes attr;
+    if (cudaPointerGetAttributes(&attr, p) == cudaSuccess)
+        return attr.type != cudaMemoryTypeDevice;
+    (void)cudaGetLastError();
+    return true;
+}
+
+/* By the slab, between the host and the device; *done: that is where they lie, and it was wide
+ * enough. */
+static hf_status copy_by_slab(struct hf_cuda_own *own, void *dst, const void *src, size_t bytes,
+                              bool *done) {
+    const bool in = hf_cuda_is_on(own->cuda.device, dst);
+    const bool across = in ? is_host(src) : hf_cuda_is_on(own->cuda.device, src) && is_host(dst);
+    const size_t used = own->slab_used;
+    char *piece = across ? hf_cuda_take_slab(own, bytes) : NULL;
+    *done = piece != NULL;
+    if (piece == NULL)
+        return HF_OK;
+    if (in)
+        memcpy(piece, src, bytes);
+    struct hf_cuda *cuda = &own->cuda;
+    hf_status status = hf_cuda_check(
+        cuda, hf_cuda_carry(cuda->stream, in ? dst : piece, in ? piece : src, bytes), "copy");
+    if (status == HF_OK)
+        status = cuda_sync(own);
+    if (status == HF_OK && !in)
+        memcpy(dst, piece, bytes);
+    own->slab_used = used;
+    return status;
+}
+
 static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t bytes) {
     struct hf_cuda *cuda = stream;
+    bool done = false;
     if (bytes == 0)
+        return HF_OK;
+    HF_TRY(copy_by_slab(stream, dst, src, bytes, &done));
+    if (done)
         return HF_OK;
     if (bytes >= HF_DOWNLOAD_BYTES && hf_cuda_is_on(cuda->device, src) &&
         !hf_cuda_is_on(cuda->device, dst)) {

@@ -189,9 +189,13 @@ hf_status hf_cuda_download(void *stream, void *dst, const void *src, size_t byte
         error = carry_all(cuda, b, dst, src, bytes);
     } else {
         cudaStream_t with = b != NULL ? b->stream : cuda->stream;
-        error = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, with);
+        const bool carried = b != NULL && bytes < HF_DOWNLOAD_BYTES;
+        error = carried ? hf_cuda_carry(with, b->locked, src, bytes)
+                        : cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, with);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(with);
+        if (error == cudaSuccess && carried)
+            memcpy(dst, b->locked, bytes);
     }
     hf_cuda_leave(before);
     return hf_cuda_check(cuda, error, "copy");

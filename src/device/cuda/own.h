@@ -31,8 +31,15 @@ struct hf_cuda_own {
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
 
+/* A piece of the slab on the host, its twin lies as far from slab_device; NULL: it is too small.
+ * The taker puts slab_used back. */
+char *hf_cuda_take_slab(struct hf_cuda_own *own, size_t bytes);
+
 /* Is p memory of CUDA's device `device` that the host cannot read? */
 bool hf_cuda_is_on(int device, const void *p);
+
+/* Queue a copy between the device's memory and locked memory, for sizes up to that of the slab. */
+cudaError_t hf_cuda_carry(cudaStream_t with, void *dst, const void *src, size_t bytes);
 
 /* A copy from the device to the host, beside what the stream does; done on return. What pageable
  * memory gets passes in pieces through locked memory, and several threads carry it on. */

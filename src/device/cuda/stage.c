@@ -35,9 +35,11 @@ static struct hf_stage_item *known(struct hf_stage *stage, const void *p, size_t
     return NULL;
 }
 
-/* A piece of the slab; NULL when it is too small. */
-static char *take_slab(struct hf_cuda_own *own, size_t bytes) {
-    const size_t whole = (bytes + 255) / 256 * 256;
+/* What a piece of the slab occupies. */
+static size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+char *hf_cuda_take_slab(struct hf_cuda_own *own, size_t bytes) {
+    const size_t whole = padded(bytes);
     if (own->slab_device == NULL || bytes > HF_CUDA_SLAB || whole > HF_CUDA_SLAB - own->slab_used)
         return NULL;
     char *piece = own->slab_host + own->slab_used;
@@ -49,7 +51,7 @@ static char *take_slab(struct hf_cuda_own *own, size_t bytes) {
 static struct hf_stage_item *add(struct hf_stage *stage, void *host, size_t bytes, bool back) {
     assert(stage->count < HF_STAGE_ITEMS);
     struct hf_cuda_own *own = own_of(stage);
-    char *slab = take_slab(own, bytes);
+    char *slab = hf_cuda_take_slab(own, bytes);
     void *device = slab != NULL ? own->slab_device + (slab - own->slab_host)
                                 : hf_cuda_alloc(stage->cuda, bytes);
     if (device == NULL) {
@@ -105,9 +107,8 @@ static void copy_slab(struct hf_stage *stage, bool in) {
         }
         if (first != NULL)
             queue(stage,
-                  cudaMemcpyAsync(in ? first->device : (void *)first->slab,
-                                  in ? (const void *)first->slab : first->device, bytes,
-                                  cudaMemcpyDefault, stage->cuda->stream),
+                  hf_cuda_carry(stage->cuda->stream, in ? first->device : (void *)first->slab,
+                                in ? (const void *)first->slab : first->device, padded(bytes)),
                   in ? "copy to the device" : "copy from the device");
         first = wanted ? item : NULL;
         bytes = wanted ? item->bytes : 0;
@@ -180,10 +181,11 @@ void hf_stage_fetch(struct hf_stage *stage, void *host, const void *device, size
     assert(joint->ready && joint->count < HF_STAGE_ITEMS);
     if (joint->status != HF_OK || bytes == 0)
         return;
-    char *slab = take_slab(own_of(joint), bytes);
+    char *slab = hf_cuda_take_slab(own_of(joint), bytes);
+    cudaStream_t with = joint->cuda->stream;
     queue(joint,
-          cudaMemcpyAsync(slab != NULL ? slab : host, device, bytes, cudaMemcpyDefault,
-                          joint->cuda->stream),
+          slab != NULL ? hf_cuda_carry(with, slab, device, bytes)
+                       : cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, with),
           "copy from the device");
     joint->item[joint->count++] =
         (struct hf_stage_item){host, NULL, slab, bytes, slab != NULL, false, true};
