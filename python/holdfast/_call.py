@@ -98,16 +98,19 @@ _TOGETHER = 1 << 18  # so many labels and fewer are freed with the rest of their
 class Fit:
     """A result as Python objects. Labels and centroids stay where the library wrote them."""
 
-    __slots__ = ("context", "r", "restart")
+    __slots__ = ("_centers", "context", "r", "restart")
 
     def __init__(self, r: _Result, context: _library.Context) -> None:
         self.r, self.context, self.restart = r, context, r.restart
+        self._centers: Any = None
 
     def centers(self) -> np.ndarray[Any, Any]:
         """The centroids."""
-        c = self.r.centroids
-        kind = "<f8" if c.dtype == 2 else "<f4"
-        return _own(self.r, c.data, (c.rows, c.cols), kind)  # type: ignore[no-any-return]
+        if self._centers is None:
+            c = self.r.centroids
+            kind = "<f8" if c.dtype == 2 else "<f4"
+            self._centers = _own(self.r, c.data, (c.rows, c.cols), kind)
+        return self._centers  # type: ignore[no-any-return]
 
     def labels(self) -> np.ndarray[Any, Any]:
         """The labels, once: many have an owner of their own and do not live on with centroids."""
@@ -168,7 +171,7 @@ def _work(rows: _rows.Rows, k: int) -> float:
 
 
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
-    """Run a fit; place: device and memory limit."""
+    """Run a fit; place: device and memory limit; watch: None where nobody is to be told."""
     inputs = Inputs(rows)
     result = _Result()
     steps = min(opts.max_iter, _USUAL_STEPS) * (opts.n_init or 1)
@@ -176,20 +179,21 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
     device = _rows.device_of(rows, place[0], work, opts.precision == 0)
     lease = _library.Lease(device, place[1], rows.stream)
     with lease as context:
-        wanted = watch.wanted(lease.held.device != "cpu")
+        wanted = watch is not None and watch.wanted(lease.held.device != "cpu")
         if wanted:
             opts.progress = watch.function()
         call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
         arguments = context, inputs.array or inputs.source, _addressof(opts), _addressof(result)
-        if wanted or inputs.source is not None:
-            with Interrupts(True) as watch.interrupts:
-                status = call(*arguments)
-        else:
+        if watch is None:
             status = call(*arguments)
+        else:
+            with Interrupts(wanted or inputs.source is not None) as watch.interrupts:
+                status = call(*arguments)
         if status:
             lease.keep = False
             _raise_first(inputs.failure)
-            _raise_first(watch.failure)
+            if watch is not None:
+                _raise_first(watch.failure)
             raise _library.fail(status, context)
         lease.keep = result.workspace_bytes <= _KEEP_WORKSPACE
         return Fit(result, lease.held)

@@ -124,9 +124,12 @@ for _name in _STUBS:
     setattr(Estimator, _name, _theirs(_name))
 
 
-def check_names(estimator: Any, x: Any, *, reset: bool) -> None:
-    """Remember the names of columns, or compare them with those of the fit."""
-    if type(x) is np.ndarray or not _has_names(x):
+def check_names(estimator: Any, x: Any, *, reset: bool, named: bool) -> None:
+    """Remember the names of columns, or compare them with those of the fit.
+
+    named: may x have any?
+    """
+    if not named or type(x) is np.ndarray or not _has_names(x):
         if reset:
             estimator.__dict__.pop("feature_names_in_", None)
             return

@@ -36,5 +36,5 @@ _at = _Interface.from_address
 
 def address_of(a: np.ndarray[Any, Any]) -> int:
     """The address of the first element."""
-    capsule = a.__array_struct__  # type: ignore[attr-defined]
+    capsule = a.__array_struct__
     return _at(_pointer(capsule, None)).data  # type: ignore[no-any-return]

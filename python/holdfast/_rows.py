@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -83,20 +84,30 @@ def take(x: Any, name: str) -> Rows:
     return rows
 
 
+@functools.cache
+def _devices() -> Any:
+    """The module for arrays of other libraries, which is loaded when such come."""
+    from . import _devices as module
+
+    return module
+
+
+def _of_device(function: str, x: Any, name: str) -> Rows:
+    rows: Rows = getattr(_devices(), function)(x, name)
+    return rows
+
+
 def _take_other(x: Any, name: str) -> Rows:
     if isinstance(x, RowSource):
         native = getattr(x, "_holdfast_rows", None)  # an open file
         return _of_source(x) if native is None else native()
     if isinstance(x, np.ndarray):
         return of_array(x, name)
-    if "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor):
-        from . import _devices
-
-        return _devices.of_torch(x, name)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return _of_device("of_torch", x, name)
     if hasattr(x, "__cuda_array_interface__"):
-        from . import _devices
-
-        return _devices.of_interface(x, name)
+        return _of_device("of_interface", x, name)
     if _is_sparse(x):
         return _of_sparse(x)
     if _is_table(x):
@@ -104,9 +115,7 @@ def _take_other(x: Any, name: str) -> Rows:
 
         return _tables.of_table(x, name)
     if hasattr(x, "__dlpack__") or type(x).__name__ == "PyCapsule":
-        from . import _devices
-
-        return _devices.of_dlpack(x, name)
+        return _of_device("of_dlpack", x, name)
     if hasattr(x, "read") and callable(x.read) and not hasattr(x, "__array__"):
         return _of_source(_sources.Reader(x, None, None))
     return of_array(as_array(x), name)

@@ -189,7 +189,7 @@ class KMeans(Estimator):
         """
         plan, place = self._plan()
         rows = _rows.take(X, type(self).__name__)
-        check_names(self, X, reset=True)
+        check_names(self, X, reset=True, named=not rows.device)
         k = self.n_clusters
         if rows.n < k:
             raise errors.InvalidArgumentError(f"n_samples={rows.n} should be >= n_clusters={k}.")
@@ -202,17 +202,20 @@ class KMeans(Estimator):
             place = _rows.beside(weights, place)
         self._n_init = self._restarts()
         work = float(rows.n) * rows.d * k * self.max_iter * self._n_init
-        watch = _progress.Watch(self.progress, bool(self.verbose), self.max_iter, work)
+        reads = rows.source is not None
+        watch = _progress.Watch.of(self.progress, bool(self.verbose), self.max_iter, work, reads)
         try:
             best = self._run(rows, opts, place, watch)
         finally:
-            watch.close()
+            if watch is not None:
+                watch.close()
         self._keep(best, like)
         if _log.enabled:
             self._log_fit(rows)
-        if watch.failure:
-            raise watch.failure[0]
-        watch.interrupts.deliver()
+        if watch is not None:
+            if watch.failure:
+                raise watch.failure[0]
+            watch.interrupts.deliver()
         return self
 
     def _plan(self) -> tuple[_abi.KMeansOpts, tuple[str, int]]:
@@ -264,7 +267,7 @@ class KMeans(Estimator):
         rows: _rows.Rows,
         opts: _abi.KMeansOpts,
         place: tuple[str, int],
-        watch: _progress.Watch,
+        watch: _progress.Watch | None,
     ) -> _call.Fit:
         """All restarts."""
         init = self.init
@@ -332,24 +335,25 @@ class KMeans(Estimator):
         self._n_features_out = self.n_clusters
         self.inertia_ = r.inertia
         self.n_iter_ = r.iterations
-        centers, labels = best.centers(), best.labels()
         self._centers_host: tuple[Any, Any, Any] | None = None
         if like is None:
-            self.cluster_centers_, self.labels_, self._on_host = centers, labels, {}
+            self.cluster_centers_, self.labels_ = best.centers(), best.labels()
+            self._on_host: dict[str, tuple[Any, Any]] = {}
             return
         self.__dict__.pop("cluster_centers_", None)
         self.__dict__.pop("labels_", None)
-        self._on_host = {"cluster_centers_": (like, centers), "labels_": (like, labels)}
+        self._on_host = {"cluster_centers_": (like, best.centers), "labels_": (like, best.labels)}
 
     def __getattr__(self, name: str) -> Any:
         """Results go to the device of the rows when they are first asked for."""
-        like, array = self.__dict__.get("_on_host", {}).pop(name, (None, None))
+        like, make = self.__dict__.get("_on_host", {}).pop(name, (None, None))
         if like is None:
             unfitted = name.endswith("_") and name[:1] != "_" and "n_iter_" not in self.__dict__
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}"
                 f"{': it is not fitted' if unfitted else ''}"
             )
+        array = make()
         found = like(array)
         self.__dict__[name] = found
         version = getattr(found, "_version", None)
@@ -395,7 +399,7 @@ class KMeans(Estimator):
         host, since fetching a tensor waits for the device."""
         waiting = self.__dict__.get("_on_host", {}).get("cluster_centers_")
         if waiting is not None and "cluster_centers_" not in self.__dict__:
-            return waiting[1]
+            return waiting[1]()
         centers = self.cluster_centers_
         kept = self.__dict__.get("_centers_host")
         if kept is not None and kept[0] is centers and kept[1] == centers._version:
@@ -409,7 +413,7 @@ class KMeans(Estimator):
             raise errors.not_fitted(type(self).__name__)
         name = type(self).__name__
         rows = _rows.take(X, name)
-        check_names(self, X, reset=False)
+        check_names(self, X, reset=False, named=not rows.device)
         d = self._centers().shape[1]
         if rows.d != d:
             raise errors.InvalidArgumentError(
