@@ -258,6 +258,28 @@ static void overwrite_rows(const struct hf_device *d, void *stream) {
     free(from);
 }
 
+/* Pieces of any size and place go there and back, and nothing beside them changes. */
+static void copy_pieces(const struct hf_device *d, void *stream) {
+    static const size_t sizes[] = {1, 7, 12, 16, 4096, 65537, 262144, 262145, 300000};
+    const size_t room = 300100;
+    char *here = malloc(room), *back = malloc(room), *p = d->alloc(stream, room);
+    assert_true(here != NULL && back != NULL && p != NULL);
+    for (size_t i = 0; i < room; i++)
+        here[i] = (char)(i * 131 >> 3);
+    for (size_t at = 0; at < 36; at++) {
+        const size_t bytes = sizes[at % 9], from = at % 4 == 0 ? 16 : at;
+        assert_int_equal(d->fill(stream, p, 77, room), HF_OK);
+        memset(back, 55, room);
+        assert_int_equal(d->copy(stream, p + from, here + 3 * at, bytes), HF_OK);
+        assert_int_equal(d->copy(stream, back + at, p + from - 1, bytes + 2), HF_OK);
+        assert_true(back[at] == 77 && back[at + bytes + 1] == 77 && back[at + bytes + 2] == 55);
+        assert_memory_equal(back + at + 1, here + 3 * at, bytes);
+    }
+    d->release(stream, p);
+    free(here);
+    free(back);
+}
+
 /* Each backend that is there holds, copies and fills memory alike. */
 static void memory_of_devices(void **state) {
     (void)state;
@@ -286,6 +308,7 @@ static void memory_of_devices(void **state) {
         d->release(stream, p);
         find_bytes(d, stream);
         find_numbers(d, stream);
+        copy_pieces(d, stream);
         overwrite_rows(d, stream);
         d->close(stream);
     }
