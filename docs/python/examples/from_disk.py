@@ -3,7 +3,6 @@ import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import holdfast
@@ -21,10 +20,12 @@ def fill(first):
 
 with ThreadPoolExecutor() as threads:
     list(threads.map(fill, range(0, rows, 50_000)))
-big.flush()
+big = None  # closed
 
-km = holdfast.KMeans(50, init="random", n_init=1, random_state=0, memory_limit="64MiB", max_iter=10)
+km = holdfast.KMeans(50, init="random", n_init=1, random_state=0, memory_limit="512MiB", max_iter=10)
 km.fit(holdfast.source(path))
+
+import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots()
 ax.plot(np.arange(km.n_iter_) + 1, km.report_["history"]["inertia"], "o-")
