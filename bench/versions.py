@@ -18,19 +18,26 @@ import time
 
 import numpy as np
 
-KEEP, GUARD_OFF = 2, 1  # of hf_empty and hf_guard
+KEEP, GUARD_OFF, SKIP_OFF = 2, 1, 1  # of hf_empty, hf_guard and hf_skipping
 MOST = 1.03
 M = 1 << 20
-# n, k, d, type of the rows
-ITERATE = [(M, 4096, 128, "f16"), (M, 1024, 128, "f16"), (M, 256, 128, "f16"), (M, 1024, 128, "f32"),
-           (M, 128, 64, "f32"), (M, 100, 20, "f32"), (4 * M, 100, 16, "f32"), (8 * M, 64, 32, "f32"),
-           (8 * M, 1024, 128, "f16"), (65_536, 1024, 128, "f16"), (16_384, 128, 64, "f16"),
-           (M, 4096, 512, "f32"), (M, 256, 64, "f64")]
-ASSIGN = [(M, 4096, 128, "f16"), (M, 1024, 128, "f16"), (M, 256, 128, "f16"), (65_536, 1024, 128, "f16"),
-          (M, 1024, 128, "f32"), (20_000, 100, 64, "f32"), (M, 100, 20, "f32")]
-CPU = [(200_000, 100, 20, "f32"), (200_000, 256, 64, "f32"), (100_000, 1024, 128, "f32"),
-       (100_000, 1024, 128, "f16"), (100_000, 256, 64, "f64"), (1_000_000, 16, 8, "f32"),
-       (50_000, 256, 300, "f32")]
+# problems, n, k, d, type of the rows: what gpu_fit.py measures, and others
+ITERATE = [(1, M, 4096, 128, "f16"), (1, 8 * M, 1024, 128, "f16"), (32, 131_072, 128, 128, "f16"),
+           (32, 65_536, 1024, 128, "f16"), (32, 131_072, 1024, 128, "f16"), (8, 16_384, 128, 128, "f16"),
+           (1, 16_384, 128, 64, "f16"), (1, M, 4096, 128, "f32"), (1, M, 4096, 512, "f32"),
+           (1, 4 * M, 100, 16, "f32"), (1, M, 1024, 128, "f16"), (1, M, 256, 128, "f16"),
+           (1, M, 1024, 128, "f32"), (1, M, 128, 64, "f32"), (1, M, 100, 20, "f32"),
+           (1, 8 * M, 64, 32, "f32"), (1, 65_536, 1024, 128, "f16"), (1, M, 256, 64, "f64")]
+# the same of gpu_assign.py; "once": calls that wait for each other
+ASSIGN = [(1, M, 4096, 64, "f16"), (1, M, 4096, 128, "f16"), (1, M, 1024, 128, "f16"),
+          (1, M, 256, 128, "f16"), (1, M, 4096, 256, "f16"), (1, 65_536, 4096, 1024, "f16"),
+          (1, M, 4096, 32, "f16"), (1, 10_000_000, 20_000, 128, "f16"), (1, M, 65_536, 128, "f16"),
+          (1, M, 4096, 512, "f16"), (1, 8 * M, 1024, 32, "f16")]
+ONCE = [(1, M, 256, 128, "f16"), (1, 65_536, 1024, 128, "f16"), (1, M, 1024, 128, "f32"),
+        (1, 20_000, 100, 64, "f32"), (1, M, 100, 20, "f32")]
+CPU = [(1, 200_000, 100, 20, "f32"), (1, 200_000, 256, 64, "f32"), (1, 100_000, 1024, 128, "f32"),
+       (1, 100_000, 1024, 128, "f16"), (1, 100_000, 256, 64, "f64"), (1, 1_000_000, 16, 8, "f32"),
+       (1, 50_000, 256, 300, "f32")]
 TYPES = {"f16": "f2", "f32": "f4", "f64": "f8"}
 
 
@@ -66,40 +73,49 @@ def guard_off(ours):
     return {"guard": GUARD_OFF} if "guard" in fields else {}
 
 
-def step(ours, x, c, steps):
-    """Seconds of an iteration: the difference of fits of few and of many."""
+def step(ours, x, c, batch, steps):
+    """Seconds of an iteration of all problems: the difference of fits of few and of many."""
     few, many = 4, 4 + steps
-    off = guard_off(ours)
+    off, n = guard_off(ours), len(x) // batch
 
     def run(iterations):
-        return ours.fit(x, c, iterations, -1, "off", empty=KEEP, **off)
-    seconds = (run(many)["seconds"]["iterate"] - run(few)["seconds"]["iterate"]) / steps
-    r = run(many)
-    bits = r["labels"].tobytes(), r["centroids"].tobytes(), r["inertia"]
-    return seconds, bits, r["kernels"][0]
+        if batch == 1:
+            return [ours.fit(x, c, iterations, -1, "off", empty=KEEP, **off)]
+        xs = [x[b * n:(b + 1) * n] for b in range(batch)]
+        return ours.fit_batch(xs, c, iterations, -1, skipping=SKIP_OFF, empty=KEEP, **off)
+
+    def seconds(results):
+        return max(r["seconds"]["iterate"] for r in results)
+    last = run(many)
+    took = (seconds(last) - seconds(run(few))) / steps
+    bits = [(r["labels"].tobytes(), r["centroids"].tobytes(), r["inertia"]) for r in last]
+    return took, bits, last[0]["kernels"][0]
 
 
-def call(ours, x, c, rounds):
+def call(ours, x, c, rounds, waits):
     import torch
+    from gpu_measure import calls_for
     labels = torch.empty(len(x), dtype=torch.int32, device=x.device)
     torch.cuda.synchronize()
-    seconds, kernel, _ = ours.time_assign(x, c, labels, rounds, True, 1)
+    calls = 1 if waits else calls_for(2.0 * len(x) * len(c) * x.shape[1])
+    seconds, kernel, _ = ours.time_assign(x, c, labels, rounds, True, calls)
     return statistics.median(seconds), (labels.cpu().numpy().tobytes(),), kernel
 
 
 def compare(what, both, shape, measure, args):
-    x, c = data(args.device, *shape)
+    batch, n, k, d, dtype = shape
+    x, c = data(args.device, batch * n, k, d, dtype)
     times, bits, kernels = ([], []), [None, None], [None, None]
     for turn in range(args.repeats + 1):  # the first warms up
         for i in (0, 1) if turn % 2 else (1, 0):
-            seconds, bits[i], kernels[i] = measure(both[i], x, c)
+            seconds, bits[i], kernels[i] = measure(both[i], x, c, batch)
             if turn:
                 times[i].append(seconds)
     before, after = (statistics.median(t) for t in times)
-    row = dict(what=what, n=shape[0], k=shape[1], d=shape[2], dtype=shape[3], before=before, after=after,
+    row = dict(what=what, batch=batch, n=n, k=k, d=d, dtype=dtype, before=before, after=after,
                ratio=after / before, spread=[min(times[1]) / before, max(times[1]) / before],
                same=bits[0] == bits[1], kernels=kernels)
-    print(f"{what:8} {shape[0]:8} x {shape[2]:4} k {shape[1]:5} {shape[3]}: {before * 1e3:8.4f} -> "
+    print(f"{what:8} {batch:2} x {n:8} x {d:4} k {k:5} {dtype}: {before * 1e3:8.4f} -> "
           f"{after * 1e3:8.4f} ms, {row['ratio']:.3f}{'' if row['ratio'] <= MOST else ' SLOWER'}"
           f"{'' if row['same'] else ' OTHER BITS'}"
           f"{'' if kernels[0] == kernels[1] else ' (' + kernels[0] + ', now ' + kernels[1] + ')'}", flush=True)
@@ -137,8 +153,10 @@ def main():
     args = p.parse_args()
     both, begin = [load(args.before, 0, args), load(args.after, 1, args)], time.time()
     gpu = args.device != "cpu"
-    jobs = [("iterate", s, lambda h, x, c: step(h, x, c, args.steps)) for s in (ITERATE if gpu else CPU)]
-    jobs += [("assign", s, lambda h, x, c: call(h, x, c, 5)) for s in (ASSIGN if gpu else [])]
+    jobs = [("iterate", s, lambda h, x, c, batch: step(h, x, c, batch, args.steps))
+            for s in (ITERATE if gpu else CPU)]
+    for what, shapes in (("assign", ASSIGN), ("once", ONCE)) if gpu else ():
+        jobs += [(what, s, lambda h, x, c, _, what=what: call(h, x, c, 5, what == "once")) for s in shapes]
     rows = []
     for what, shape, measure in jobs:
         if time.time() - begin < args.budget:
