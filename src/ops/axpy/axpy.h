@@ -17,8 +17,4 @@ struct hf_axpy_args {
     double *dot;         /* out: the sum; NULL when not wanted */
 };
 
-static inline hf_status hf_axpy(hf_context *ctx, const struct hf_axpy_args *args) {
-    return hf_run(ctx, HF_OP_AXPY, args);
-}
-
 #endif

@@ -18,8 +18,4 @@ struct hf_coarse_args {
     double *z; /* [n] in, out; shares no memory with r */
 };
 
-static inline hf_status hf_coarse(hf_context *ctx, const struct hf_coarse_args *args) {
-    return hf_run(ctx, HF_OP_COARSE, args);
-}
-
 #endif

@@ -42,8 +42,4 @@ struct hf_drift_args {
     struct hf_drift_report *report; /* out */
 };
 
-static inline hf_status hf_drift(hf_context *ctx, const struct hf_drift_args *args) {
-    return hf_run(ctx, HF_OP_DRIFT, args);
-}
-
 #endif

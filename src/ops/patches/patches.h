@@ -36,8 +36,4 @@ struct hf_patches_args {
     double *z; /* [n] in, out: scale * (the sum of an unknown's places), may be r if not add */
 };
 
-static inline hf_status hf_patches(hf_context *ctx, const struct hf_patches_args *args) {
-    return hf_run(ctx, HF_OP_PATCHES, args);
-}
-
 #endif

@@ -28,8 +28,4 @@ struct hf_seidel_args {
                         colour_block, in each one row after the other */
 };
 
-static inline hf_status hf_seidel(hf_context *ctx, const struct hf_seidel_args *args) {
-    return hf_run(ctx, HF_OP_SEIDEL, args);
-}
-
 #endif

@@ -16,8 +16,4 @@ struct hf_spmv_args {
     double *dot;     /* out: sum of x_i y_i, of a square matrix; NULL when not wanted */
 };
 
-static inline hf_status hf_spmv(hf_context *ctx, const struct hf_spmv_args *args) {
-    return hf_run(ctx, HF_OP_SPMV, args);
-}
-
 #endif

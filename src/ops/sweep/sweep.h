@@ -31,8 +31,4 @@ struct hf_sweep_args {
                               lanes as a part of ops/sparse.h */
 };
 
-static inline hf_status hf_sweep(hf_context *ctx, const struct hf_sweep_args *args) {
-    return hf_run(ctx, HF_OP_SWEEP, args);
-}
-
 #endif
