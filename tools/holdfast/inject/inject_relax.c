@@ -82,7 +82,8 @@ static const struct argp argp = {
     "Strike solutions of A x = 1 with one fault each, in all methods that solve the matrix, and "
     "count what becomes of them.\v"
     "masked: the same x to the bit; benign: another x within the tolerance; corrected: the same, "
-    "and told; detected: not converged, and said so; silent: said to be converged and wrong.",
+    "and faults were reported; detected: not converged, as the result says; silent: said to be "
+    "converged and wrong.",
     NULL,
     NULL,
     NULL};

@@ -161,8 +161,8 @@ void inject_report_print(const struct inject_report *r, FILE *out) {
         fprintf(out,
                 ", %s of them among those with consequences:", tool_count_text(t->matter_silent));
         print_share(out, t->matter - t->matter_silent, t->matter);
-        fprintf(out, " covered at %.0f %% confidence. Permanent faults told: %s", 100 * CONFIDENCE,
-                tool_count_text(r->permanent));
+        fprintf(out, " covered at %.0f %% confidence. Permanent faults reported: %s",
+                100 * CONFIDENCE, tool_count_text(r->permanent));
         fprintf(out, ", with the right verdict and worker %s.\n",
                 tool_count_text(r->permanent_right));
     }
