@@ -223,7 +223,7 @@ def shapes(h, options):
 def soak(h, options):
     end = time.monotonic() + options.seconds
     totals = {"fits": 0, "row_visits": 0, "checked": 0, "suspected": 0, "confirmed": 0, "beyond": 0}
-    seed = 0
+    seed = options.part
     while time.monotonic() < end:
         kind = SETS[seed % len(SETS)]
         g = np.random.default_rng(seed)
@@ -238,7 +238,7 @@ def soak(h, options):
             totals[name] += fit["faults"][name]
         if fit["faults"]["suspected"] > 0:
             print(f"seed {seed}: {kind.__name__} {n} x {d} {x.dtype} k={k}: {fit['faults']}", flush=True)
-        seed += 1
+        seed += options.parts
     print(totals)
     return totals
 
@@ -250,7 +250,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="wall: on an idle machine")
-    parser.add_argument("--part", type=int, default=0, help="shapes: this one of --parts, from 0")
+    parser.add_argument("--part", type=int, default=0, help="shapes, soak: this one of --parts, from 0")
     parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--guards", default="off,detect,correct,sampled")
     parser.add_argument("--seconds", type=float, default=60)

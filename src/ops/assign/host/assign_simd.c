@@ -62,6 +62,8 @@ static void settle_list(const struct job *job, struct worker *w, int slot, int l
     difference_list(job, w, slot, list, listed);
     if (guard_checks(&job->guard, HF_FAULT_SETTLE))
         guard_check_list(job, w, slot, all, listed);
+    if (job->guard.near) /* the list itself was not looked at */
+        guard_look_near(job, w, slot);
 }
 
 /* The label of each open row of the block: from its list of candidates, or from all centroids if it
@@ -155,6 +157,17 @@ static void note_old_labels(const struct job *job, int64_t begin, int64_t end) {
         memcpy(a->old_labels + begin, a->labels + begin, sizeof(int32_t) * (size_t)(end - begin));
 }
 
+/* Few columns, many centroids: two looks at the centroids near a row, in different lanes, cost less
+ * than the filter. Does it keep its label? */
+static int stays_near(const struct job *job, struct worker *w, int64_t i) {
+    const int32_t label = job->a->labels[i];
+    if (!job->guard.near || !job->exact || job->a->bounds || label < 0 || label >= job->k ||
+        !guard_near(job, w, i, label, 0, 0) || !guard_near_again(job, w, label))
+        return 0;
+    guard_note_label(job, w, i, label);
+    return 1;
+}
+
 static void queue_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     const struct hf_assign_args *a = job->a;
     if (!job->usable || (job->begin_dense && !(a->bounds && a->bounds->valid))) {
@@ -167,7 +180,8 @@ static void queue_rows(const struct job *job, struct worker *w, int64_t begin, i
         skip_rows(job, w, begin, end);
     } else {
         for (int64_t i = begin; i < end; i++)
-            w->full[w->n_full++] = i;
+            if (!stays_near(job, w, i))
+                w->full[w->n_full++] = i;
     }
 }
 

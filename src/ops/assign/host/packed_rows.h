@@ -12,8 +12,8 @@ static int packed_form(const struct job *job) {
     return 1 + 2 * form + job->guard.words;
 }
 
-/* Does this call pack rows to stay, or read them? Only calls that send all rows through the tiles.
- */
+/* Does this call pack rows to stay, or read them? Only calls that send all rows through the tiles:
+ * not where rows may keep their labels without (stays_near()). */
 static void packed_begin(struct job *job) {
     const struct hf_assign_args *a = job->a;
     struct hf_assign_packed *k = a->packed;
@@ -22,7 +22,7 @@ static void packed_begin(struct job *job) {
     const int skips = a->bounds && a->bounds->valid;
     const int sweeps = skips && a->bounds->sweep && job->moved.count > 0;
     if (!k || job->project || job->begin_dense || !job->usable || (skips && !sweeps) ||
-        first % TILE_ROWS != 0)
+        first % TILE_ROWS != 0 || (job->guard.near && !a->bounds))
         return;
     const int same = k->form == packed_form(job);
     if (!(same && first <= k->filled) && first != 0)

@@ -10,6 +10,7 @@
 #include "ops/assign/host/centred.h"
 #include "ops/assign/host/dense.h"
 #include "ops/assign/host/gather.h"
+#include "ops/assign/host/guard/guard_near.h"
 #include "ops/assign/host/guard/guard_prepare.h"
 #include "ops/assign/host/job.h"
 #include <math.h>
@@ -223,6 +224,10 @@ static size_t carve_job(struct job *job, const struct hf_call *call, enum varian
     job->i16 = variant == VARIANT_I16;
     job->half = variant == VARIANT_HALF || job->i8;
     guard_begin_call(job, call);
+    if (guard_takes_near(job)) {
+        job->guard.near = 1;
+        job->guard.scores = job->guard.words = 0;
+    }
     job->block_rows = prepare_block_rows(job);
     job->dense_first = dense_pays(job);
     const size_t k = (size_t)job->k;

@@ -7,6 +7,7 @@
 #include "ops/assign/host/differences.h"
 #include "ops/assign/host/guard/guard_labels.h"
 #include "ops/assign/host/guard/guard_moves.h"
+#include "ops/assign/host/guard/guard_near.h"
 #include "ops/assign/host/strike.h"
 #include "ops/update/update_row.h"
 #include <float.h>
@@ -368,30 +369,55 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     return 1;
 }
 
+/* A row that the filter decided, where the call looks at each: if it is not right beyond doubt,
+ * float64 against all centroids says what is. */
+static NOINLINE void settle_near(const struct job *job, struct worker *w, int s, int i,
+                                 struct verdict *v) {
+    struct block *b = &w->block;
+    const int64_t row = block_row(b, s);
+    const int32_t had = b->arg[s];
+    if (guard_near(job, w, row, had, v->upper[i], v->lower[i])) {
+        v->lower[i] *= NEAR_SHRINK;
+        return;
+    }
+    b->arg[s] = guard_nearest(job, w, row);
+    b->best[s] = NAN; /* no score stands for it */
+    v->upper[i] = FLT_MAX;
+    v->lower[i] = 0;
+    w->guard.suspected++;
+    if (b->arg[s] == had)
+        w->guard.beyond++;
+    else
+        guard_tell(job, w, HF_FAULT_ROWS, row, had, HF_BEHAVIOUR_UNKNOWN);
+}
+
 /* After tile_argmax over all centroids: decide the rows of the block or leave them open. */
 static void settle_block(const struct job *job, struct worker *w) {
     struct block *b = &w->block;
     const int fine = !scores_stored(job) || job->i8 == 2;
-    const int plain = fine && !job->a->bounds;
+    const int single = job->guard.near && job->exact; /* rows are looked at one by one */
+    const int plain = fine && !job->a->bounds && !single;
     for (int slot = 0; slot < b->rows; slot += VW) {
         struct verdict v;
         const int count = b->rows - slot < VW ? b->rows - slot : VW;
         if (plain && count == VW && settle_plain(job, w, slot))
             continue;
         decide(job, &job->all, b, slot, &v);
-        if (count == VW && settle_all(job, w, slot, &v))
+        if (count == VW && !single && settle_all(job, w, slot, &v))
             continue;
         for (int i = 0; i < count; i++) {
             const int s = slot + i;
             const int known = (int)(v.in_range >> i & 1);
             if (known && (!job->exact || b->next[s] < v.threshold[i])) {
+                if (single)
+                    settle_near(job, w, s, i, &v);
                 settle_row(job, w, block_row(b, s), b->arg[s], b->best[s], b->norm2[s]);
                 settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
             } else {
                 /* NaN: suspect, INFINITY and its like: out of range */
                 const float nothing = b->best[s] == b->best[s] ? -INFINITY : NAN;
                 leave_open(w, block_row(b, s), known ? v.threshold[i] : nothing,
-                           known && job->a->bounds ? v.least[i] : 0);
+                           known && job->a->bounds && !single ? v.least[i] : 0);
             }
         }
     }
@@ -410,20 +436,27 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     const int32_t label = job->a->labels[row];
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const float lower = bounds->lower[row];
+    const int near = job->guard.near;
+    const float shrink = near ? NEAR_SHRINK : 1;
     if (!(v->in_range >> i & 1) || (uint32_t)label >= (uint32_t)job->k)
         return 0;
     if (!(bounds->drift[label] > 0)) {
-        if (!(bounds->upper[row] < v->least[i]))
+        const float least = smaller(lower, v->least[i]) * shrink;
+        if (!(bounds->upper[row] < v->least[i]) ||
+            (near && !guard_near(job, w, row, label, bounds->upper[row], least)))
             return 0;
         guard_note_label(job, w, row, label);
-        settle_bounds(job, row, label, bounds->upper[row], smaller(lower, v->least[i]));
+        settle_bounds(job, row, label, bounds->upper[row], least);
         return 1;
     }
     if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
         return 0;
     const int32_t nearest = job->moved.index[b->arg[s]];
+    const float others = smaller(lower, v->lower[i]) * shrink;
+    if (near && !guard_near(job, w, row, nearest, v->upper[i], others))
+        return 0;
     settle_row(job, w, row, nearest, b->best[s], b->norm2[s]);
-    settle_bounds(job, row, nearest, v->upper[i], smaller(lower, v->lower[i]));
+    settle_bounds(job, row, nearest, v->upper[i], others);
     return 1;
 }
 
@@ -435,7 +468,7 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     const struct hf_assign_bounds *bounds = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const int64_t first = block_row(b, slot);
-    if (job->any_equal || v->in_range != all || !in_sequence(b, slot))
+    if (job->any_equal || job->guard.near || v->in_range != all || !in_sequence(b, slot))
         return 0;
     const vi label = vi_load(job->a->labels + first);
     if (vi_beyond(label, (int32_t)job->k)) /* -1, or a fault */

@@ -7,22 +7,9 @@
 #define HF_ASSIGN_GUARD_DENSE_H
 
 #include "ops/assign/host/dense.h"
+#include "ops/assign/host/guard/guard_near.h"
 #include "ops/assign/host/guard/guard_open.h"
 #include "ops/assign/host/prepare.h"
-
-/* Keys above this are farther than the label of a slot, whose row is in x64. NaN: not known. */
-static double guard_cut(const struct job *job, const struct worker *w, int slot) {
-    const double share = (double)(job->d + 64) * 0x1p-52;
-    const double own = difference_key64(job, w, w->least_arg[slot]);
-    double error = job->difference_least;
-    if (job->a->metric != HF_EUCLIDEAN) {
-        const double norm = difference_norm(w->x64, job->d);
-        if (norm == 0 && w->least_arg[slot] == 0 && difference_is_zero(w->x64, job->d))
-            return -INFINITY; /* all are as near, so that the first one is right */
-        error = difference_bounded(job, norm) ? difference_error(job, norm) : NAN;
-    }
-    return difference_cut(job, own + fabs(own) * share, error);
-}
 
 /* w->listed[slot] candidates are as near as the label, or perhaps nearer. */
 static void guard_conclude_dense(const struct job *job, struct worker *w, int slot) {
@@ -41,7 +28,8 @@ static void guard_conclude_dense(const struct job *job, struct worker *w, int sl
 static void guard_look_near(const struct job *job, struct worker *w, int slot) {
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
-    const double cut = guard_cut(job, w, slot);
+    double own;
+    const double cut = guard_cut(job, w, w->least_arg[slot], &own);
     w->listed[slot] = cut < INFINITY
                           ? slab_list(job, w, cut, w->list + slot * CANDIDATES_MAX, CANDIDATES_MAX)
                           : CANDIDATES_MAX + 1;
@@ -52,7 +40,8 @@ static void guard_look_near(const struct job *job, struct worker *w, int slot) {
 static void guard_put_cut(const struct job *job, struct worker *w, const struct dense *q, int i) {
     const int slot = q->slot[i];
     exact_load_row(job, w, slot);
-    const double cut = guard_cut(job, w, slot);
+    double own;
+    const double cut = guard_cut(job, w, w->least_arg[slot], &own);
     const double known = cut == cut ? cut : INFINITY;
     w->key_best[i] = known;
     w->block.best[i] = known > -INFINITY ? (float)(known * (1 + 0x1p-22)) + 0x1p-126f : -INFINITY;

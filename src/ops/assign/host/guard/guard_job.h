@@ -62,6 +62,7 @@ struct guard {
     int words;            /* packed rows are summed up: host/guard/guard_words.h */
     int labels;           /* labels are summed up: host/guard/guard_labels.h */
     int scores;           /* the tiles compute what the checks of scores need */
+    int near;             /* each label is confirmed by host/guard/guard_near.h, not its scores */
     int correct;          /* 0: findings are told, 1: repaired */
     int share;            /* scores of one tile in so many are tested, */
     uint32_t turn;        /* beginning with this one */

@@ -138,18 +138,23 @@ static int slab_find(const struct guard_slab *s, double v) {
 #undef REAL_BITS
 
 /* Centroids whose squared distance from the row in x64 is not above `cut`: to list, `most` at most;
- * returns how many they are. */
-static int slab_list(const struct job *job, const struct worker *w, double cut, int32_t *list,
-                     int most) {
+ * returns how many they are. The scan begins at the first place that counts, or (-1) before it. */
+static int slab_list_from(const struct job *job, const struct worker *w, double cut, int begin,
+                          int32_t *list, int most) {
     const struct guard_slab *s = &job->guard.slab;
     const double at = w->x64[s->column];
     const double radius = sqrt(cut) * (1 + 0x1p-40);
     const double slack = (fabs(at) + radius) * 0x1p-22; /* keys are rounded */
-    const int first = slab_find(s, at - radius - slack);
-    const double end = at + radius + slack;
-    return job->difference == DIFFERENCE_F32
-               ? slab_scan_f32(job, w->x64, &(struct slab_scan){first, cut, end, list, most})
-               : slab_scan_f64(job, w->x64, &(struct slab_scan){first, cut, end, list, most});
+    const int found = slab_find(s, at - radius - slack);
+    const int first = found + begin > 0 ? found + begin : 0;
+    const struct slab_scan scan = {first, cut, at + radius + slack, list, most};
+    return job->difference == DIFFERENCE_F32 ? slab_scan_f32(job, w->x64, &scan)
+                                             : slab_scan_f64(job, w->x64, &scan);
+}
+
+static inline int slab_list(const struct job *job, const struct worker *w, double cut,
+                            int32_t *list, int most) {
+    return slab_list_from(job, w, cut, 0, list, most);
 }
 
 #endif
