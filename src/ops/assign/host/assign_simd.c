@@ -346,10 +346,20 @@ static bool i16_supports(const struct hf_call *call) {
 }
 #endif
 
-/* The filter that takes the place of directions. */
+/* Are scores of the call checked? */
+static int call_checks_scores(const struct hf_call *call) {
+    struct job job = {.n = 0};
+    guard_begin_call(&job, call);
+    return job.guard.scores;
+}
+
+/* The filter that takes the place of directions, or of bytes. */
 static enum variant project_fallback(const struct hf_call *call) {
 #if TILE_HAS_I16
     return i16_supports(call) ? VARIANT_I16 : VARIANT_PLAIN;
+#elif TILE_HAS_HALF
+    const struct hf_assign_args *a = call->args;
+    return a->exact ? half_variant(a, VARIANT_HALF) : VARIANT_PLAIN;
 #else
     (void)call;
     return VARIANT_PLAIN;
@@ -365,17 +375,23 @@ static size_t simd_workspace(const struct hf_call *call) {
 
 /* Bounds from directions have no checksums: a protected call takes another filter. */
 static hf_status project_run(const struct hf_call *call) {
-    struct job job = {.n = 0};
-    guard_begin_call(&job, call);
-    return run(call, job.guard.scores ? project_fallback(call) : VARIANT_PROJECT);
+    return run(call, call_checks_scores(call) ? project_fallback(call) : VARIANT_PROJECT);
 }
 
 static size_t project_workspace(const struct hf_call *call) {
     struct job job;
     const int workers = call->device->workers;
-    const size_t own = carve_job(&job, call, VARIANT_PROJECT, workers, NULL);
-    const size_t other = carve_job(&job, call, project_fallback(call), workers, NULL);
-    return own > other ? own : other;
+    const enum variant variants[] = {VARIANT_PROJECT, VARIANT_PLAIN,
+                                     TILE_HAS_HALF &&
+                                             ((const struct hf_assign_args *)call->args)->exact
+                                         ? VARIANT_HALF
+                                         : project_fallback(call)};
+    size_t most = 0;
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = carve_job(&job, call, variants[i], workers, NULL);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 #if TILE_HAS_HALF
@@ -400,8 +416,10 @@ static double half_estimate(const struct hf_call *call) {
     return (double)a->x.rows * half_row_ns(a);
 }
 
+/* Sums of bytes have no checksums: a protected call takes another filter. */
 static hf_status i8_run(const struct hf_call *call) {
-    return run(call, half_variant(call->args, VARIANT_I8));
+    const enum variant variant = call_checks_scores(call) ? VARIANT_HALF : VARIANT_I8;
+    return run(call, half_variant(call->args, variant));
 }
 
 /* Of a variant in bytes, or of its fallback if that needs more. */
@@ -440,7 +458,8 @@ static double i8_estimate(const struct hf_call *call) {
 }
 
 static hf_status i8x2_run(const struct hf_call *call) {
-    return run(call, half_variant(call->args, VARIANT_I8X2));
+    const enum variant variant = call_checks_scores(call) ? VARIANT_HALF : VARIANT_I8X2;
+    return run(call, half_variant(call->args, variant));
 }
 
 static size_t i8x2_workspace(const struct hf_call *call) {
@@ -499,7 +518,7 @@ static double project_estimate(const struct hf_call *call) {
 #define GUARD_SCORES                                                                               \
     (HF_CHECK_BIT(HF_FAULT_ROWS) | HF_CHECK_BIT(HF_FAULT_OPERAND) | HF_CHECK_BIT(HF_FAULT_BEST) |  \
      HF_CHECK_BIT(HF_FAULT_INDEX) | HF_CHECK_BIT(HF_FAULT_PACK))
-#define GUARD_CHECKS (TILE_HAS_GUARD ? GUARD_SCORES | GUARD_MOVES : GUARD_MOVES)
+#define GUARD_CHECKS (GUARD_SCORES | GUARD_MOVES)
 
 /* A kernel of this file; the call's functions begin with `prefix`. */
 #define KERNEL(kernel, prefix)                                                                     \

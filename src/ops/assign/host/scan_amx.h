@@ -6,6 +6,7 @@
 #ifndef HF_ASSIGN_SCAN_AMX_H
 #define HF_ASSIGN_SCAN_AMX_H
 
+#include "ops/assign/host/guard/guard_amx.h"
 #include "ops/assign/host/strike.h"
 #include "ops/assign/host/tile_amx.h"
 #include <float.h>
@@ -64,6 +65,8 @@ ALWAYS_INLINE void scan_begin(const struct sweep *s, struct tile_scan *l,
     if (s->collect)
         l->best[0] = vf_load(s->w->block.best + wait->slot);
     STRIKE_SCORES(s->w, s->p, wait->slot, wait->k, wait->scores, TILE_K);
+    if (s->w->guard.sums && wait->scores)
+        guard_amx_add(s->w, s->p, wait->scores, wait->slot, wait->k);
 }
 
 /* Scores of 16 rows as keys. */
@@ -111,6 +114,12 @@ ALWAYS_INLINE void scan_merge(struct worker *w, const struct tile_wait *wait, vf
     b.best = vf_max(b.best, best);
     b.arg = vi_select(better, arg, b.arg);
     best_store(&w->block, wait->slot, &b);
+    if (w->guard.sums) { /* the best once more, and its index, kept apart as -1 - arg */
+        int32_t *place = w->guard.place + wait->slot;
+        float *most = w->guard.most + wait->slot;
+        vi_store(place, vi_select(better, vi_sub(vi_set1(-1), arg), vi_load(place)));
+        vf_store(most, vf_max(vf_load(most), best));
+    }
     STRIKE_BEST(w, wait->slot, wait->k / TILE_K);
 }
 

@@ -97,7 +97,7 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
 /* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 without checks
  * of scores. */
 ALWAYS_INLINE vf guard_width(const struct job *job, vf norm) {
-    if (!TILE_HAS_GUARD || !job->guard.scores)
+    if (!job->guard.scores)
         return vf_set1(0);
     return vf_fma(vf_set1(job->guard.width), job_reach(job, norm), vf_set1(job->bound.eta));
 }

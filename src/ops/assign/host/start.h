@@ -65,6 +65,8 @@ static struct block *sample_scores(struct job *job, int64_t rows) {
     w->guard.replay = 1; /* nothing depends on these scores but time */
     tile_argmax(job, w, &job->all);
     w->guard.replay = 0;
+    for (int slot = 0; slot < b->rows; slot++) /* they address something */
+        b->arg[slot] = (uint32_t)b->arg[slot] < (uint64_t)job->k ? b->arg[slot] : 0;
     return b;
 }
 

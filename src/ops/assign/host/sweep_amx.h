@@ -343,7 +343,7 @@ static void i8_argmax(const struct job *job, struct worker *w, const struct pack
         i8_argmax_any(job, w, p);
 }
 
-static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+static void tile_argmax_bare(const struct job *job, struct worker *w, const struct pack *p) {
     if (job->i8) {
         (job->i8 == 2 ? i8x2_argmax : i8_argmax)(job, w, p);
         i8_scores(job, &w->block);
@@ -377,7 +377,7 @@ static NOINLINE void i8_collect(const struct job *job, struct worker *w, const s
                    &(struct sweep){.w = w, .p = p, .collect = 1, .high = tile_steps(job), .i8 = 1});
 }
 
-static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {
+static void tile_collect_bare(const struct job *job, struct worker *w, const struct pack *p) {
     if (job->i8) {
         i8_collect(job, w, p);
         return;
@@ -387,5 +387,7 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
         &(struct sweep){
             .w = w, .p = p, .collect = 1, .high = tile_steps(job), .low = tile_low_steps(job)});
 }
+
+#include "ops/assign/host/guard/guard_amx_pass.h"
 
 #endif

@@ -17,6 +17,7 @@
 #define TILE_PAD VW /* x' and c' are padded with zeros to a multiple of this */
 #define TILE_HAS_HALF 0
 #define TILE_HAS_GUARD 1
+#define TILE_HAS_SUMS 0
 #define TILE_COARSE_UP 1 /* tile_coarse_value() is exact */
 #define TILE_DEPTH 128   /* features summed in one chain: keeps the error bound small */
 

@@ -34,6 +34,8 @@ struct guard_pack {
     uint8_t *role;  /* [slots] enum guard_role */
     uint8_t *mixed; /* [groups] 1: some slot is no GUARD_SCORE */
     float *factor;  /* [slots] of columns: what 1 of their score stands for in the test */
+    uint32_t *in;   /* AMX: [groups] bit t: slot t of the group is in the sums */
+    float *weight;  /* AMX: [places of a packed row] the column */
     float *begin;   /* [GUARD_TESTS] minus the starts' sum */
     double *column; /* [GUARD_TESTS, d_pad] scratch */
 };
@@ -96,6 +98,7 @@ struct guard_block {
     uint32_t *listed; /* [open rows] sums of the candidates listed */
     int again;        /* the centroids were packed again for this pass */
     int32_t *place;   /* [capacity] -1 - place of the largest score */
+    int sums;         /* AMX: scores are summed */
     int replay;       /* rows are computed again: suspect none */
     int64_t at;       /* bucket of the labels in these sums */
     uint64_t sum;     /* of single rows, */

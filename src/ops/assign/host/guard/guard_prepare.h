@@ -35,7 +35,8 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
     g->labels = guard_checks(g, HF_FAULT_OPEN);
     g->root = sqrt((double)((const struct hf_assign_args *)call->args)->x.cols);
     g->scores =
-        TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST));
+        (TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST))) ||
+        (TILE_HAS_SUMS && !job->i8 && !job->project && guard_checks(g, HF_FAULT_ROWS));
     g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);
     if (call->scheme == HF_SCHEME_SAMPLED) {
         g->share = GUARD_SHARE;
@@ -46,6 +47,13 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
 static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guard_pack *c,
                              int64_t count) {
     const size_t groups = (size_t)((count + guard_room(job, count) + TILE_K - 1) / TILE_K);
+#if TILE_HAS_SUMS
+    c->in = hf_carve_take(carve, sizeof(uint32_t) * groups);
+    c->weight = hf_carve_take(carve, sizeof(float) * STEP * (size_t)tile_steps(job));
+    c->begin = hf_carve_take(carve, sizeof(float) * GUARD_TESTS);
+    c->column = hf_carve_take(carve, sizeof(double) * 2 * GUARD_TESTS * (size_t)job->d_pad);
+    return;
+#endif
     c->role = hf_carve_take(carve, groups * TILE_K);
     c->mixed = hf_carve_take(carve, groups);
     c->factor = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
@@ -59,7 +67,7 @@ static void guard_carve(hf_carve *carve, struct job *job) {
     g->buckets = (job->n >> GUARD_BUCKET) + 1;
     g->bucket = hf_carve_take(carve, sizeof(uint64_t) * (size_t)g->buckets);
     slab_carve(carve, job, &g->slab);
-    if (!TILE_HAS_GUARD)
+    if (!TILE_HAS_GUARD && !TILE_HAS_SUMS)
         return;
     guard_carve_pack(carve, job, &job->all.check, job->all.count);
     guard_carve_pack(carve, job, &job->moved.check, job->moved.count);
@@ -69,7 +77,7 @@ static void guard_carve_worker(hf_carve *carve, const struct job *job, struct wo
                                size_t open) {
     const size_t rows = sizeof(float) * (size_t)job->block_rows;
     w->guard.listed = hf_carve_take(carve, sizeof(uint32_t) * open);
-    if (!TILE_HAS_GUARD)
+    if (!TILE_HAS_GUARD && !TILE_HAS_SUMS)
         return;
     w->guard.z = hf_carve_take(carve, rows * GUARD_TESTS);
     w->guard.most = hf_carve_take(carve, rows * 2);
@@ -194,10 +202,12 @@ static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
     hf_parallel_for(pool, c->tests, 1, guard_make_test, &making);
 }
 
+#endif
+
 /* The largest threshold of the row test, in units of |x'| cmax + cmax^2 / 2: if m roundings a score
  * are independent, it is passed once in 10^7 times (docs/numerics/guard.md). */
 static double guard_kappa_most(const struct job *job) {
-    const double m = tile_dot_error(job, 0) * 0x1p24;
+    const double m = tile_dot_error(job, TILE_HAS_SUMS) * 0x1p24;
     const double columns = (double)(job->all.check.groups_each * TILE_K);
     return 6 * 0x1p-24 * sqrt(2 * columns * m);
 }
@@ -206,23 +216,22 @@ static void guard_set_kappa(struct job *job, double kappa) {
     job->guard.kappa = (float)(kappa * (1 + 0x1p-10));
     job->guard.width = 2 * job->guard.kappa * (1 + 0x1p-10f);
 }
-#endif
-
 static void guard_pack_all(struct job *job, hf_pool *pool) {
     struct guard *g = &job->guard;
     memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
     if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
         slab_make(job);
-#if TILE_HAS_GUARD
     if (!g->scores || !job->usable)
         return;
+#if TILE_HAS_GUARD
     guard_pack(job, &job->all, pool);
     guard_pack(job, &job->moved, pool);
+#elif TILE_HAS_SUMS
+    guard_amx_make(job, &job->all, pool, 0);
+    guard_amx_make(job, &job->moved, pool, 0);
+#endif
     if (guard_checks(g, HF_FAULT_ROWS))
         guard_set_kappa(job, guard_kappa_most(job));
-#else
-    (void)pool;
-#endif
 }
 
 #endif

@@ -8,29 +8,17 @@
 #define HF_ASSIGN_GUARD_TILES_H
 
 #include "ops/assign/host/candidates.h"
+#include "ops/assign/host/guard/guard_limit.h"
 #include "ops/assign/host/guard/guard_tell.h"
 #include "ops/assign/host/guard/guard_words.h"
 #include "ops/assign/host/strike.h"
 #include <math.h>
-
-/* A protected pass of the block's rows over a pack. */
-struct guard_sweep {
-    const struct job *job;
-    struct worker *w;
-    const struct pack *p;
-    int collect; /* list candidates; else find the best two */
-};
 
 /* What a worker had counted before a pass. */
 struct guard_before {
     int suspects;
     uint64_t more, suspected, checked;
 };
-
-/* Sums of checksum q, of the rows from `slot` on. */
-ALWAYS_INLINE float *guard_z(const struct worker *w, int64_t q, int slot) {
-    return w->guard.z + q * w->block.capacity + slot;
-}
 
 /* Sums begin with minus the starts of the centroids; rows that are not tested keep 0. */
 static void guard_clear(const struct guard_sweep *s) {
@@ -139,25 +127,13 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
     }
 }
 
-/* The threshold of the row test for VW rows. */
-ALWAYS_INLINE vf guard_threshold(const struct job *job, const struct block *b, int slot,
-                                 float kappa) {
-    const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + job->bound.qerr));
-    const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    return vf_fma(vf_set1(kappa), job_reach(job, norm), vf_set1(job->bound.eta));
-}
-
-/* |z| <= t; NaN is not. */
-ALWAYS_INLINE vm guard_within(vf z, vf t) { return vf_le(vf_max(z, vf_sub(vf_set1(0), z)), t); }
-
 /* Bits of the rows from `slot` on whose sums are beyond the threshold. */
 ALWAYS_INLINE uint32_t guard_beyond(const struct guard_sweep *s, int slot) {
     const vf t = guard_threshold(s->job, &s->w->block, slot, s->job->guard.kappa);
     uint32_t right = (uint32_t)((1u << VW) - 1);
     for (int q = 0; q < s->p->check.tests; q++) {
         const vf z = vf_load(guard_z(s->w, q, slot));
-        /* max() would drop a NaN of one side */
-        right &= vm_bits(guard_within(z, t)) & vm_bits(vf_le(z, t));
+        right &= guard_within(z, t);
     }
     return ~right & (uint32_t)((1u << VW) - 1);
 }

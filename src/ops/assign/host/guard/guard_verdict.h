@@ -32,22 +32,6 @@ static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const s
     guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
 }
 
-/* All rows of one tile become row `row`, and its scores are computed. */
-static struct guard_sweep guard_replay(const struct job *job, struct worker *w,
-                                       const struct guard_suspect *s) {
-    struct block *b = &w->block;
-    const struct guard_sweep sweep = {.job = job, .w = w, .p = s->moved ? &job->moved : &job->all};
-    b->rows = TILE_ROWS;
-    for (int i = 0; i < TILE_ROWS; i++)
-        b->row[i] = s->row;
-    load_block(job, w);
-    best_clear(b);
-    w->guard.replay = 1;
-    tile_argmax(job, w, sweep.p);
-    w->guard.replay = 0;
-    return sweep;
-}
-
 static int guard_same_bits(float a, float b) {
     uint32_t bits[2];
     memcpy(&bits[0], &a, sizeof a);
@@ -59,8 +43,7 @@ static int guard_same_bits(float a, float b) {
 static int guard_impossible(const struct guard_sweep *s, int slot, float z) {
     float t[VW];
     const double columns = (double)(s->p->check.groups_each * TILE_K);
-    const double m = tile_dot_error(s->job, 0) * 0x1p24;
-    const float kappa = (float)(2.2 * columns * (m + 16) * 0x1p-24);
+    const float kappa = guard_kappa_impossible(columns, tile_dot_error(s->job, 0));
     vf_store(t, guard_threshold(s->job, &s->w->block, slot - slot % VW, kappa));
     return !(fabsf(z) <= t[slot % VW]);
 }
@@ -90,6 +73,40 @@ static enum hf_behaviour guard_behaviour(const struct guard_sweep *s,
         return HF_BEHAVIOUR_INTERMITTENT;
     *rounding = !best && from->fault == HF_FAULT_ROWS && !guard_impossible(s, at, z);
     return HF_BEHAVIOUR_PERMANENT;
+}
+
+#endif
+
+#if TILE_HAS_SUMS
+/* Pack the centroids and their column again, as guard_pack_again() of other tiles. */
+static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const struct pack *p) {
+    struct pack *pack = p == &job->all ? &job->all : &job->moved;
+    while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
+    }
+    for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
+        pack_slot(job, w, pack, slot);
+    guard_amx_make(job, pack, NULL, (int)(w - job->workers));
+    atomic_store_explicit(&job->guard.packing, 0, memory_order_release);
+    w->slot64 = -1;
+    w->guard.suspected++;
+    guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
+}
+#endif
+
+/* All rows of one tile become row `row`, and its scores are computed. */
+static struct guard_sweep guard_replay(const struct job *job, struct worker *w,
+                                       const struct guard_suspect *s) {
+    struct block *b = &w->block;
+    const struct guard_sweep sweep = {.job = job, .w = w, .p = s->moved ? &job->moved : &job->all};
+    b->rows = TILE_ROWS;
+    for (int i = 0; i < TILE_ROWS; i++)
+        b->row[i] = s->row;
+    load_block(job, w);
+    best_clear(b);
+    w->guard.replay = 1;
+    tile_argmax(job, w, sweep.p);
+    w->guard.replay = 0;
+    return sweep;
 }
 
 /* At the end of a worker's rows. */
@@ -125,7 +142,9 @@ static void guard_calibrate(struct job *job) {
     if (!job->guard.scores || !job->usable || job->n < GUARD_CALIBRATE ||
         !guard_checks(&job->guard, HF_FAULT_ROWS))
         return;
+    tile_begin();
     const struct block *b = sample_scores(job, GUARD_SAMPLE);
+    tile_end();
     for (int slot = 0; slot < b->rows; slot++) {
         float one[VW];
         vf_store(one, guard_threshold(job, b, slot - slot % VW, 1));
@@ -137,14 +156,6 @@ static void guard_calibrate(struct job *job) {
     const double kappa = fmax((double)largest * GUARD_BEYOND, most / GUARD_RANGE);
     guard_set_kappa(job, kappa < most ? kappa : most);
 }
-#else
-static void guard_verdicts(const struct job *job, struct worker *w) {
-    (void)job;
-    (void)w;
-}
-
-static void guard_calibrate(struct job *job) { (void)job; }
-#endif
 
 /* Labels of a bucket that do not add up: float64 says which one is wrong, and the sum how: a label
  * that was stored wrongly has its row in the sums of the clusters already, a row that was forgotten

@@ -6,9 +6,11 @@
 
 #include "ops/assign/host/job.h"
 
+static size_t tile_packed_bytes(const struct job *job);
+
 /* Sums of the words of VW packed rows from `slot` on, one lane a row. */
 static NOINLINE vi guard_sum_words(const struct job *job, const struct block *b, int slot) {
-    const int64_t words = job->i16 ? (job->d + 1) / 2 : job->d;
+    const int64_t words = (int64_t)(tile_packed_bytes(job) / sizeof(int32_t));
     const int32_t *at = (const int32_t *)b->x + slot * words;
     vi sum[2] = {vi_load((const int32_t *)(const void *)(b->norm2 + slot)), vi_set1(0)};
     int64_t j = 0;
