@@ -254,8 +254,11 @@ static int guard_conclude(const struct guard_sweep *s) {
         const uint32_t open = vm_bits(vf_lt(wanted, vf_set1(INFINITY)));
         const uint32_t near = vm_bits(vf_lt(norm2, vf_set1(FAR_ROW))) & open;
         const uint32_t beyond = rows ? guard_beyond(s, slot) & near : 0;
-        const uint32_t other = best ? guard_wrong_best(s, slot) & near & ~beyond : 0;
-        const uint32_t where = index ? guard_wrong_index(s, slot) & near & ~other & ~beyond : 0;
+        /* a row that met excluded centroids alone stays open whatever its best is */
+        const uint32_t met =
+            near & vm_bits(vf_lt(vf_set1(EXCLUDED), vf_load(w->block.best + slot)));
+        const uint32_t other = best ? guard_wrong_best(s, slot) & met & ~beyond : 0;
+        const uint32_t where = index ? guard_wrong_index(s, slot) & met & ~other & ~beyond : 0;
         const uint32_t words = operand ? guard_wrong_words(s->job, &w->block, slot) & open : 0;
         if (!s->collect)
             w->guard.checked += (uint64_t)(w->block.rows - slot < VW ? w->block.rows - slot : VW);
