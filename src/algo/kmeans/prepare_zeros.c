@@ -4,6 +4,7 @@
  * for being far it would be taken before all others. */
 #include "algo/kmeans/scan.h"
 #include "base/mem.h"
+#include "guard/guard.h"
 
 #define LEAST_SQUARED 0x1p-500 /* whose square is not 0 by far */
 
@@ -20,12 +21,35 @@ static hf_status take_pull(const struct hf_fit_problem *problem, struct hf_weigh
     return HF_OK;
 }
 
+/* Squared lengths of some rows, which have the same bits each time. */
+struct squares {
+    struct hf_scan *s;
+    const hf_array *chunk;
+};
+
+static hf_status run_squares(void *user, int turn) {
+    const struct squares *q = user;
+    hf_wide ignored = {.special = 0};
+    (void)turn;
+    return hf_scan_squares(q->s, q->chunk, NULL, q->s->squares, &ignored);
+}
+
+static uint64_t sign_squares(const void *user) {
+    const struct squares *q = user;
+    return hf_guard_sign(q->s->squares, (size_t)q->chunk->rows * sizeof(double));
+}
+
 /* A row has no direction where its squares add up to 0 in float64, as reference.h has it. */
 static hf_status zeros_chunk(void *job, const hf_array *chunk, int64_t first) {
     struct hf_scan *s = job;
     struct hf_fit *fit = s->fit;
-    hf_wide ignored = {.special = 0};
-    HF_TRY(hf_scan_squares(s, chunk, NULL, s->squares, &ignored));
+    static const struct hf_repeated work = {.fault = HF_FAULT_STATE,
+                                            .run = run_squares,
+                                            .sign = sign_squares,
+                                            .what = "the lengths of the rows",
+                                            .host_only = true};
+    struct squares squares = {s, chunk};
+    HF_TRY(hf_guard_repeat(fit->problem.ctx, &work, &squares));
     for (int64_t i = 0; i < chunk->rows; i++) {
         if (s->squares[i] > 0)
             continue;
