@@ -154,8 +154,8 @@ static __device__ void cells_fill(const struct hf_update_job &job, const int32_t
 #pragma unroll
         for (int u = 0; u < ROWS; u++) {
             const int64_t row = i + u * groups;
-            to[u] = row < job.n ? labels[row] : -1;
-            from[u] = row < job.n && old_labels != NULL ? old_labels[row] : -1;
+            to[u] = row < job.n ? update_label(job, labels[row]) : -1;
+            from[u] = row < job.n && old_labels != NULL ? update_label(job, old_labels[row]) : -1;
             factor[u] = row < job.n && job.factor != NULL ? job.factor[row] : 1;
             if (from[u] == to[u])
                 from[u] = to[u] = -1;
