@@ -117,7 +117,8 @@ struct hf_ledger {
     bool careful;         /* a call of op lloyd is to make one iteration alone, */
     bool twice;           /* or such calls have the problem twice, without the book: */
     void *twin;           /* owns two copies of the rows, which come first, and of labels */
-    uint64_t labels_sign; /* of labels that came out twice */
+    int32_t *twin_labels; /* [n] of the second copy, in the same memory, or NULL */
+    uint64_t labels_sign; /* of labels that came out twice; twin_labels are the same */
     bool labels_signed;
 };
 

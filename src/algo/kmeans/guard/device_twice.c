@@ -68,6 +68,7 @@ static hf_status disagree(struct hf_fit *fit) {
 static hf_status take(struct hf_fit *fit, const struct hf_copies *c, int i) {
     struct hf_ledger *l = &fit->ledger;
     HF_TRY(hf_copies_give(c, i));
+    l->twin_labels = c->device ? NULL : c->args.labels + c->asked->x.rows;
     l->labels_sign = c->sign[i];
     l->labels_signed = true;
     if (c->asked->state->iterations > 0)

@@ -83,12 +83,15 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
 
 /* The inertia once more, by the same kernel: the first row alone and then the others, so that each
  * row falls to another lane, and a unit that is always wrong gives another sum. Where there is
- * another copy of the rows it is taken from that. */
+ * another copy of rows and labels it is taken from that. */
 static hf_status measure_again(struct finish *f, const struct hf_inertia_args *args,
                                int64_t first) {
     const struct hf_fit *fit = f->fit;
+    const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
     const struct hf_kernel *kernel = ctx->last_kernel[HF_OP_INERTIA];
+    const bool other = f->fresh && l->labels_signed && l->twin_labels;
+    const int32_t *labels = other ? l->twin_labels + first : args->labels;
     const int64_t n = args->x.rows;
     hf_array x = args->x;
     struct hf_inertia_args part = *args;
@@ -100,7 +103,7 @@ static hf_status measure_again(struct finish *f, const struct hf_inertia_args *a
     for (int64_t at = 0; at < n; at += part.x.rows) {
         part.x = hf_array_slice(&x, at, at == 0 ? 1 : n - 1);
         part.weights = args->weights ? args->weights + at : NULL;
-        part.labels = args->labels + at;
+        part.labels = labels + at;
         HF_TRY(f->joint ? hf_queue(ctx, HF_OP_INERTIA, &part, &kernel)
                         : hf_run_kernel(ctx, HF_OP_INERTIA, kernel, &part));
     }
