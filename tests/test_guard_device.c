@@ -41,8 +41,7 @@ static hf_status fit_struck(const hf_array *x, hf_kmeans_opts opts, struct strik
     return status;
 }
 
-/* Faults that have consequences. Labels and centroids have two places each, one of which is in use
- * in odd iterations. */
+/* Faults that have consequences. */
 static const char *const lines[] = {
     "op=lloyd where=labels iteration=3 word=100 mask=0x1 do=flip",
     "op=lloyd where=labels iteration=5 word=7 mask=0x40000000 do=flip",
@@ -52,8 +51,8 @@ static const char *const lines[] = {
     "op=lloyd where=counts iteration=6 word=9 mask=0x8000000000000000 do=flip",
     "op=lloyd where=current iteration=1 word=17 mask=0x400000 do=flip",
     "op=lloyd where=current iteration=3 word=30 mask=0x40000000 do=flip",
-    "op=lloyd where=previous iteration=2 word=30 mask=0x40000000 do=flip",
-    "op=lloyd where=previous iteration=4 word=31 do=nan",
+    "op=lloyd where=current iteration=2 word=31 do=nan",
+    "op=lloyd where=current iteration=4 word=32 mask=0x800000 do=flip",
 };
 
 static const char *const ledgers[] = {
