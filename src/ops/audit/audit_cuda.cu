@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * audit on CUDA. Labels and book are read once, side by side; a block sums up what moves between
- * few clusters in shared memory first. Rows that left a cluster are listed, and a lane of a warp
- * has one of them while its two distances are computed in the order of the reference. */
+ * few clusters in shared memory first. Rows that left a cluster are listed, and a thread has one of
+ * them while its two distances are computed in the order of the reference. */
 #include "core/array.h"
 #include "core/kernel.h"
 #include "device/cuda/stage.h"
@@ -12,7 +12,7 @@
 #define BLOCKS 2 /* of a multiprocessor */
 #define EACH 8   /* rows of a thread, under way at once */
 #define MOVE_THREADS 128
-#define WARPS (MOVE_THREADS / AUDIT_WARP)
+#define MOVE_BLOCKS 8
 
 /* ---- the book */
 
@@ -87,68 +87,51 @@ hf_status hf_audit_book(struct hf_cuda *cuda, const struct hf_audit_job *job) {
 
 /* ---- moves */
 
-template <hf_dtype T, hf_dtype C, hf_metric M>
-static __global__ void __launch_bounds__(MOVE_THREADS)
-    audit_moves(const struct hf_audit_job job, int piece) {
-    extern __shared__ __align__(16) char smem[];
+/* The reference distance of a row to a centroid, by one thread. */
+static __device__ double distance_to(const struct hf_audit_job &job, const char *x,
+                                     int64_t cluster) {
+    const char *c = job.c + cluster * job.c_bytes;
+    double sum = 0, xx = 0, cc = 0;
+    for (int64_t f = 0; f < job.d; f++) {
+        const double a = hf_device_load_any(x, job.dtype, f);
+        const double b =
+            job.dtype == HF_F64 ? ((const double *)c)[f] : (double)((const float *)c)[f];
+        if (job.metric == HF_EUCLIDEAN) {
+            const double diff = __dsub_rn(a, b);
+            sum = __dadd_rn(sum, __dmul_rn(diff, diff));
+        } else {
+            sum = __dadd_rn(sum, __dmul_rn(a, b));
+            xx = __dadd_rn(xx, __dmul_rn(a, a));
+            cc = __dadd_rn(cc, __dmul_rn(b, b));
+        }
+    }
+    if (job.metric == HF_COSINE)
+        return hf_cosine_end(sum, xx, cc);
+    return job.metric == HF_DOT ? -sum : sum;
+}
+
+static __global__ void __launch_bounds__(MOVE_THREADS) audit_moves(const struct hf_audit_job job) {
     if (job.stop != NULL && *job.stop != 0)
         return;
     const int count = *job.listed;
-    const int warp = (int)threadIdx.x / AUDIT_WARP, lane = (int)threadIdx.x % AUDIT_WARP;
-    char *const own = smem + warp * hf_chain_bytes<T, C>();
-    const int step = (int)gridDim.x * MOVE_THREADS;
-    for (int base = (int)blockIdx.x * MOVE_THREADS + warp * AUDIT_WARP; base < count;
-         base += step) {
-        const struct hf_audit_move move = job.list[min(base + lane, count - 1)];
+    for (int i = (int)(blockIdx.x * MOVE_THREADS + threadIdx.x); i < count;
+         i += (int)(gridDim.x * MOVE_THREADS)) {
+        const struct hf_audit_move move = job.list[i];
         const int32_t to = job.booked[move.row];
         const char *const x = job.x + move.row * job.x_bytes;
-        double was = 0, is = 0;
-#pragma unroll 1 /* moves are few: the library's size counts, not their time */
-        for (int side = 0; side < 2; side++) {
-            const char *const c = job.c + (side == 0 ? move.from : to) * job.c_bytes;
-            was = is;
-            is = hf_chain_distance<M>(hf_chain_pair<T, C, M>(x, c, job.d, piece, own));
-            __syncwarp();
-        }
+        const double was = distance_to(job, x, move.from), is = distance_to(job, x, to);
         if (was < is || (was == is && move.from < to))
             audit_note(&job.found->farther, move.row);
     }
 }
 
-template <hf_dtype T, hf_dtype C, hf_metric M>
-static hf_status launch_moves(struct hf_cuda *cuda, const struct hf_audit_job &job) {
-    const int smem = WARPS * hf_chain_bytes<T, C>();
-    const uintptr_t all = (uintptr_t)job.x | (uintptr_t)job.x_bytes | (uintptr_t)job.c |
-                          (uintptr_t)job.c_bytes | (uintptr_t)(job.d * hf_device_bytes<T>);
-    const int64_t most = (job.n + MOVE_THREADS - 1) / MOVE_THREADS;
-    int each = 1;
-    cudaError_t error = cudaFuncSetAttribute(audit_moves<T, C, M>,
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-    if (error == cudaSuccess)
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, audit_moves<T, C, M>,
-                                                              MOVE_THREADS, smem);
-    HF_TRY(hf_cuda_check(cuda, error, "audit_moves"));
-    const int64_t full = (int64_t)each * cuda->sms;
-    audit_moves<T, C, M>
-        <<<(unsigned)(most < full ? most : full), MOVE_THREADS, smem, cuda->stream>>>(
-            job, hf_chain_piece(all));
-    return hf_cuda_launched(cuda, "audit_moves");
-}
-
+/* One kernel for all types and metrics: rows that move are few. */
 hf_status hf_audit_moves(struct hf_cuda *cuda, const struct hf_audit_job *job) {
-    hf_status status = HF_OK;
-    if (job->n == 0)
-        return HF_OK;
-    hf_for_dtype(job->dtype, [&](auto type) {
-        constexpr hf_dtype T = decltype(type)::value, C = T == HF_F64 ? HF_F64 : HF_F32;
-        if (job->metric == HF_EUCLIDEAN)
-            status = launch_moves<T, C, HF_EUCLIDEAN>(cuda, *job);
-        else if (job->metric == HF_COSINE)
-            status = launch_moves<T, C, HF_COSINE>(cuda, *job);
-        else
-            status = launch_moves<T, C, HF_DOT>(cuda, *job);
-    });
-    return status;
+    const int64_t most = (job->n + MOVE_THREADS - 1) / MOVE_THREADS;
+    const int64_t full = (int64_t)cuda->sms * MOVE_BLOCKS;
+    if (job->n > 0)
+        audit_moves<<<(unsigned)(most < full ? most : full), MOVE_THREADS, 0, cuda->stream>>>(*job);
+    return hf_cuda_launched(cuda, "audit_moves");
 }
 
 /* ---- sums and signatures */
