@@ -191,7 +191,8 @@ static void sweeps_have_the_bits_of_the_cpu(void **state) {
     hf_context_destroy(cpu);
 }
 
-int main(void) {
+/* One part alone: test_relax_device PART */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method),
         cmocka_unit_test(free_timing_and_float32),
@@ -205,6 +206,8 @@ int main(void) {
         printf("skipped: %s\n", hf_last_error(NULL));
         return 77;
     }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;

@@ -194,11 +194,10 @@ static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_mar
                                        .limit_s = LIMIT_S,
                                        .state = march->state,
                                        .first = march->next,
-                                       .report = march->report};
+                                       .report = march->report,
+                                       .timed = true};
     march->next += (uint64_t)args.most + 1;
-    HF_TRY(hf_ctx_check(relax->ctx, device->mark(relax->ctx->stream, 0)));
     HF_TRY(hf_queue(relax->ctx, HF_OP_MARCH, &args, &relax->kernel[HF_CALL_MARCH]));
-    HF_TRY(hf_ctx_check(relax->ctx, device->mark(relax->ctx->stream, 1)));
     HF_TRY(hf_ctx_copy(relax->ctx, report, march->report, sizeof *report));
     w->seconds += fmax(0, device->span(relax->ctx->stream));
     if (report->stop != HF_MARCH_ABORTED)

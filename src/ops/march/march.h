@@ -85,6 +85,7 @@ struct hf_march_args {
     uint64_t first; /* more than first + most of any call before with this state; 0: state holds
                        anything and is cleared */
     struct hf_march_report *report; /* out */
+    bool timed; /* on a device: marks 0 and 1 of its stream stand around the launch */
 };
 
 /* Bytes of hf_march_args.state: numbers with their epochs, of x and p twice, and of what blocks

@@ -252,7 +252,8 @@ static struct march_job stage_job(struct hf_stage *stage, const struct hf_march_
     return job;
 }
 
-static cudaError_t launch(const struct hf_cuda *cuda, struct march_job *job) {
+static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed) {
+    const struct hf_device *device = hf_device_of(HF_DEV_CUDA);
     march_kernel *kernel = pick(&job->map);
     const int shared = (int)near_bytes(*job);
     void *list[] = {job};
@@ -261,11 +262,14 @@ static cudaError_t launch(const struct hf_cuda *cuda, struct march_job *job) {
     if (error == cudaSuccess && job->first == 0)
         error = cudaMemsetAsync(job->x_tag, 0, hf_march_state_bytes(job->n, job->map.blocks),
                                 cuda->stream);
-    if (error != cudaSuccess)
-        return error;
-    return cudaLaunchCooperativeKernel((const void *)kernel, dim3((unsigned)job->map.blocks),
-                                       dim3((unsigned)job->map.threads + 32), list, (size_t)shared,
-                                       cuda->stream);
+    HF_TRY(hf_cuda_check(cuda, error, "march"));
+    if (timed)
+        HF_TRY(device->mark(cuda, 0));
+    error = cudaLaunchCooperativeKernel((const void *)kernel, dim3((unsigned)job->map.blocks),
+                                        dim3((unsigned)job->map.threads + 32), list, (size_t)shared,
+                                        cuda->stream);
+    HF_TRY(hf_cuda_check(cuda, error, "march"));
+    return timed ? device->mark(cuda, 1) : HF_OK;
 }
 
 static hf_status march_run(const struct hf_call *call) {
@@ -275,7 +279,7 @@ static hf_status march_run(const struct hf_call *call) {
     struct march_job job = stage_job(&stage, args);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    return hf_stage_end(&stage, hf_cuda_check(stage.cuda, launch(stage.cuda, &job), "march"));
+    return hf_stage_end(&stage, launch(stage.cuda, &job, args->timed));
 }
 
 static double march_estimate(const struct hf_call *call) {
