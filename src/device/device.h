@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #define HF_MAX_OPS 32
+#define HF_MARKS 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,10 +88,20 @@ struct hf_device {
     hf_status (*end_calls)(void *stream, hf_status status);
     /* Wait until all is done. */
     hf_status (*sync)(void *stream);
-    /* Note the time when the stream gets here, as beginning (which = 0) or end (1) of a span. */
+    /* Note when the stream gets here: 0 and 1 are the beginning and the end of a span, the others
+     * of HF_MARKS serve follow(). */
     hf_status (*mark)(void *stream, int which);
     /* Wait for the end; seconds of the span, < 0 when that failed. */
     double (*span)(void *stream);
+    /* Between streams of one backend on different devices; NULL where memory is the host's. May
+     * kernels of `stream` use memory that `other` has allocated? From then on they may. */
+    bool (*reach)(void *stream, void *other);
+    /* What is queued on `stream` from here on comes after mark `which` of `other`. */
+    hf_status (*follow)(void *stream, void *other, int which);
+    /* Lock memory of the host in place, so that copies of it take no detour, or let go of it. NULL:
+     * that makes no difference. */
+    hf_status (*lock)(void *stream, void *p, size_t bytes);
+    void (*unlock)(void *stream, void *p);
     /* What the last call that failed with HF_E_DEVICE said; "" when none did. */
     const char *(*error_text)(const void *stream);
 };

@@ -12,15 +12,15 @@ extern "C" {
 
 struct hf_cuda {
     cudaStream_t stream;
-    bool owned;          /* the stream is ours, not the caller's */
-    cudaMemPool_t pool;  /* stream-ordered memory that stays with the context */
-    int device;          /* CUDA's number */
-    int sm;              /* compute capability: 90 for 9.0 */
-    int sms;             /* multiprocessors */
-    int smem;            /* most dynamic shared memory of a block, bytes */
-    int64_t l2;          /* bytes of second-level cache */
-    uint64_t memory;     /* bytes of device memory */
-    cudaEvent_t mark[2]; /* made when first used */
+    bool owned;                 /* the stream is ours, not the caller's */
+    cudaMemPool_t pool;         /* stream-ordered memory that stays with the context */
+    int device;                 /* CUDA's number */
+    int sm;                     /* compute capability: 90 for 9.0 */
+    int sms;                    /* multiprocessors */
+    int smem;                   /* most dynamic shared memory of a block, bytes */
+    int64_t l2;                 /* bytes of second-level cache */
+    uint64_t memory;            /* bytes of device memory */
+    cudaEvent_t mark[HF_MARKS]; /* made when first used */
     char name[64];
     char error[256]; /* what the last failure said */
 };

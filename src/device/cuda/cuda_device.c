@@ -140,6 +140,7 @@ static bool keep_idle(struct hf_cuda_own *own) {
         cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrUsedMemHigh, &most) != cudaSuccess)
         return false;
     own->slab_used = 0;
+    own->reached = 0;
     cuda->stream = NULL;
     cuda->error[0] = '\0';
     struct hf_cuda_own *none = NULL;
@@ -150,7 +151,7 @@ static void cuda_destroy(struct hf_cuda_own *own) {
     struct hf_cuda *cuda = &own->cuda;
     if (cuda->stream != NULL)
         (void)cudaStreamSynchronize(cuda->stream);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < HF_MARKS; i++)
         if (cuda->mark[i] != NULL)
             (void)cudaEventDestroy(cuda->mark[i]);
     if (own->made != NULL)
@@ -268,7 +269,7 @@ static bool cuda_owns(const void *stream, const void *p) {
 
 /* A copy that the host takes part in is waited for. */
 static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *src) {
-    if (hf_cuda_is_on(cuda->device, dst) && hf_cuda_is_on(cuda->device, src))
+    if (hf_cuda_is_device(dst) && hf_cuda_is_device(src))
         return HF_OK;
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "copy");
 }
@@ -278,21 +279,13 @@ static hf_status cuda_sync(void *stream) {
     return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
 }
 
-/* May the host read and write at p? */
-static bool is_host(const void *p) {
-    struct cudaPointerAttributes attr;
-    if (cudaPointerGetAttributes(&attr, p) == cudaSuccess)
-        return attr.type != cudaMemoryTypeDevice;
-    (void)cudaGetLastError();
-    return true;
-}
-
 /* By the slab, between the host and the device; *done: that is where they lie, and it was wide
  * enough. */
 static hf_status copy_by_slab(struct hf_cuda_own *own, void *dst, const void *src, size_t bytes,
                               bool *done) {
     const bool in = hf_cuda_is_on(own->cuda.device, dst);
-    const bool across = in ? is_host(src) : hf_cuda_is_on(own->cuda.device, src) && is_host(dst);
+    const bool across = in ? !hf_cuda_is_device(src)
+                           : hf_cuda_is_on(own->cuda.device, src) && !hf_cuda_is_device(dst);
     const size_t used = own->slab_used;
     char *piece = across ? hf_cuda_take_slab(own, bytes) : NULL;
     *done = piece != NULL;
@@ -319,8 +312,7 @@ static hf_status cuda_copy(void *stream, void *dst, const void *src, size_t byte
     HF_TRY(copy_by_slab(stream, dst, src, bytes, &done));
     if (done)
         return HF_OK;
-    if (bytes >= HF_DOWNLOAD_BYTES && hf_cuda_is_on(cuda->device, src) &&
-        !hf_cuda_is_on(cuda->device, dst)) {
+    if (bytes >= HF_DOWNLOAD_BYTES && hf_cuda_is_on(cuda->device, src) && !hf_cuda_is_device(dst)) {
         HF_TRY(cuda_sync(stream));
         return hf_cuda_download(stream, dst, src, bytes);
     }
@@ -409,5 +401,9 @@ const struct hf_device hf_cuda_device = {
     .sync = cuda_sync,
     .mark = cuda_mark,
     .span = cuda_span,
+    .reach = hf_cuda_reach,
+    .follow = hf_cuda_follow,
+    .lock = hf_cuda_lock,
+    .unlock = hf_cuda_unlock,
     .error_text = cuda_error_text,
 };

@@ -27,6 +27,7 @@ struct hf_cuda_own {
         bool queued;        /* into the locked memory */
     } fetch;                /* that was started */
     struct hf_stage *joint; /* of calls that share what they stage, or NULL */
+    uint64_t reached;       /* bit i: memory of device i may be used, see hf_cuda_reach() */
 };
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */
@@ -35,8 +36,12 @@ struct hf_cuda_own {
  * The taker puts slab_used back. */
 char *hf_cuda_take_slab(struct hf_cuda_own *own, size_t bytes);
 
-/* Is p memory of CUDA's device `device` that the host cannot read? */
+/* Is p memory of CUDA's device `device` that the host cannot read? Of any device? */
 bool hf_cuda_is_on(int device, const void *p);
+bool hf_cuda_is_device(const void *p);
+
+/* May kernels of this stream use p: memory of its device, or of one that it reaches? */
+bool hf_cuda_sees(const struct hf_cuda_own *own, const void *p);
 
 /* Queue a copy between the device's memory and locked memory, for sizes up to that of the slab. */
 cudaError_t hf_cuda_carry(cudaStream_t with, void *dst, const void *src, size_t bytes);
@@ -52,7 +57,11 @@ void hf_cuda_download_close(struct hf_cuda_own *own, bool alive);
 
 #define HF_DOWNLOAD_BYTES ((size_t)256 << 10) /* less is copied by the driver */
 
-/* Of the table in device.h: in stage.c and inspect.cu. */
+/* Of the table in device.h: in peers.c, stage.c and inspect.cu. */
+bool hf_cuda_reach(void *stream, void *other);
+hf_status hf_cuda_follow(void *stream, void *other, int which);
+hf_status hf_cuda_lock(void *stream, void *p, size_t bytes);
+void hf_cuda_unlock(void *stream, void *p);
 bool hf_cuda_begin_calls(void *stream);
 hf_status hf_cuda_end_calls(void *stream, hf_status status);
 hf_status hf_cuda_is_zero(void *stream, const void *p, size_t bytes, bool *zero);

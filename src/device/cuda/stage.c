@@ -120,7 +120,7 @@ static void *view(struct hf_stage *stage, void *p, size_t bytes, bool in, bool b
     assert(!joint->ready);
     if (p == NULL || joint->status != HF_OK)
         return NULL;
-    if (hf_cuda_owns(p))
+    if (hf_cuda_sees(own_of(stage), p))
         return p;
     struct hf_stage_item *item = joint != stage ? known(joint, p, bytes) : NULL;
     if (item != NULL) {

@@ -43,15 +43,25 @@ void hf_cuda_release(struct hf_cuda *cuda, void *p) {
         (void)cudaGetLastError(); /* after a failure, whose words shall stay */
 }
 
-bool hf_cuda_is_on(int device, const void *p) {
+/* The device whose memory p is; -1: the host can read it, or it is not known. */
+static int home_of(const void *p) {
     struct cudaPointerAttributes attr;
     if (p == NULL)
-        return false;
+        return -1;
     if (cudaPointerGetAttributes(&attr, p) != cudaSuccess) {
         (void)cudaGetLastError();
-        return false;
+        return -1;
     }
-    return attr.type == cudaMemoryTypeDevice && attr.device == device;
+    return attr.type == cudaMemoryTypeDevice ? attr.device : -1;
+}
+
+bool hf_cuda_is_on(int device, const void *p) { return device >= 0 && home_of(p) == device; }
+
+bool hf_cuda_is_device(const void *p) { return home_of(p) >= 0; }
+
+bool hf_cuda_sees(const struct hf_cuda_own *own, const void *p) {
+    const int home = home_of(p);
+    return home >= 0 && (home == own->cuda.device || (home < 64 && own->reached >> home & 1));
 }
 
 bool hf_cuda_owns(const void *p) {
