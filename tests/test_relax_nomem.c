@@ -47,6 +47,13 @@ static hf_status solve_jacobi(hf_context *ctx) {
     return solve(ctx, &(hf_relax_opts){.method = HF_RELAX_JACOBI});
 }
 
+static hf_status solve_shared(hf_context *ctx) {
+    return solve(ctx, &(hf_relax_opts){.method = HF_RELAX_ASYNC,
+                                       .block_rows = 20,
+                                       .devices = "cpu,cpu",
+                                       .exchange = HF_EXCHANGE_AMC});
+}
+
 static hf_status solve_blocks(hf_context *ctx) {
     return solve(ctx, &(hf_relax_opts){.method = HF_RELAX_CHEBYSHEV,
                                        .precond = HF_PRECOND_BLOCKS,
@@ -84,8 +91,8 @@ static hf_status batch(hf_context *ctx) {
 
 static void each_request(void **state) {
     (void)state;
-    static hf_status (*const calls[])(hf_context *) = {solve_async,  solve_seidel, solve_jacobi,
-                                                       solve_blocks, renew,        batch};
+    static hf_status (*const calls[])(hf_context *) = {
+        solve_async, solve_seidel, solve_jacobi, solve_blocks, solve_shared, renew, batch};
     make_fv(&m, 9, 3.2);
     make_fv(&other, 9, 3.4);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

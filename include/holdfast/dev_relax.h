@@ -18,7 +18,9 @@ typedef enum hf_dev_relax_fault_kind {
     HF_DEV_RELAX_NAN = 2,      /* an element of x becomes NaN */
     HF_DEV_RELAX_MATRIX = 3,   /* a bit of an element of the matrix inside flips */
     HF_DEV_RELAX_DIAGONAL = 4, /* of an inverse diagonal element */
-    HF_DEV_RELAX_FACTOR = 5    /* of a factor of a block */
+    HF_DEV_RELAX_FACTOR = 5,   /* of a factor of a block */
+    HF_DEV_RELAX_SILENT = 6,   /* of several devices one falls silent */
+    HF_DEV_RELAX_SLOW = 7      /* of several devices one makes each sweep `outage` times */
 } hf_dev_relax_fault_kind;
 
 /* When and where it strikes. */
@@ -31,6 +33,7 @@ typedef struct hf_dev_relax_fault {
                                      0: nobody does */
     int bit;                      /* which flips, 0 is the lowest */
     uint64_t seed;                /* chooses the blocks or the element */
+    int device;                   /* SILENT, SLOW: which, counted from 0 */
 } hf_dev_relax_fault;
 
 /* hf_relax_solve_with() struck by one fault. With HF_TIMING_FREE a FREEZE lasts for ever. */

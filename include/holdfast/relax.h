@@ -57,6 +57,16 @@ typedef enum hf_relax_timing {
     HF_TIMING_FREE = 1    /* whatever is there: not repeatable */
 } hf_relax_timing;
 
+/* How several devices tell each other what they have computed. All but the first are there to be
+ * compared with it: they are those of the paper that docs/relaxation.md names. */
+typedef enum hf_relax_exchange {
+    HF_EXCHANGE_PUSH = 0, /* each writes what others read into their memory; amc where devices have
+                             no access to each other's */
+    HF_EXCHANGE_AMC = 1,  /* x lies in the host's memory, all of it is copied from and to there */
+    HF_EXCHANGE_DC = 2,   /* x lies in the memory of the first device, copied from and to there */
+    HF_EXCHANGE_DK = 3    /* the same, but kernels use it where it lies */
+} hf_relax_exchange;
+
 /* Two-way options in which zero means that the library decides. */
 typedef enum hf_relax_switch {
     HF_SWITCH_AUTO = 0,
@@ -109,6 +119,12 @@ typedef struct hf_relax_opts {
                                    with the diagonal in one launch, which keeps blocks in registers;
                                    progress is then told of whole launches. ON: an error where the
                                    blocks do not fit, OFF: a launch for each step */
+    const char *devices; /* NULL means the context's alone; else all that share the rows, such
+                                   as "cuda:0,cuda:1" or, groups of threads, "cpu,cpu": for
+                                   HF_RELAX_JACOBI and HF_RELAX_ASYNC, up to 16. The set-up is then
+                                   made by the host. One that fails or falls silent is left behind,
+                                   the others adopt its blocks */
+    hf_relax_exchange exchange; /* between them */
 } hf_relax_opts;
 
 /* How one right-hand side went. */
@@ -125,6 +141,7 @@ typedef struct hf_relax_column {
     int64_t refused;       /* and those of them that went on */
     double seconds;        /* that it took */
     double seconds_launch; /* of those what launches of many iterations took, by the device's clock;
+                              on several devices what iterations and checks took, by the host's;
                               0: there were none */
 } hf_relax_column;
 
@@ -164,6 +181,9 @@ typedef struct hf_relax_result {
     double seconds_solve;   /* the iterations and checks */
     uint64_t setup_bytes;   /* memory that the set-up holds */
     int one_launch;         /* iterations were made many to a launch */
+    int devices;            /* that were at work in the end */
+    int devices_lost;       /* that were left behind */
+    hf_relax_exchange exchange; /* between them */
 } hf_relax_result;
 
 /* Solve A x = b. Set-up and solution in one.
@@ -239,6 +259,9 @@ HF_API void hf_relax_destroy(hf_relax *relax);
 
 /* "auto", "jacobi", "gauss-seidel", "async", "schwarz", "cg", "chebyshev"; NULL past the last. */
 HF_API const char *hf_relax_method_name(hf_relax_method method);
+
+/* "push", "amc", "dc", "dk"; NULL past the last. */
+HF_API const char *hf_relax_exchange_name(hf_relax_exchange exchange);
 
 /* "residual within the tolerance", "the residual no longer falls", ... */
 HF_API const char *hf_relax_stop_text(hf_relax_stop stop);

@@ -80,6 +80,9 @@ static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
     case HF_DEV_RELAX_DIAGONAL:
         strike_array(e, relax->m.inverse, relax->m.n, HF_F64);
         break;
+    case HF_DEV_RELAX_SILENT:
+    case HF_DEV_RELAX_SLOW:
+        break;
     default:
         strike_array(e, p->factor, relax->patched ? p->envelope[p->start[p->count]] : 0,
                      relax->opts.inside);
@@ -94,6 +97,10 @@ hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array 
     if (e.blocks == NULL)
         return hf_ctx_fail(relax->ctx, HF_E_NOMEM, "no memory for an experiment with faults");
     e.probe = (struct hf_relax_probe){.before = strike, .user = &e};
+    e.probe.silent = fault->kind == HF_DEV_RELAX_SILENT;
+    e.probe.silent_part = e.probe.slow_part = fault->device;
+    e.probe.silent_from = fault->iteration;
+    e.probe.slow = fault->kind == HF_DEV_RELAX_SLOW ? (int)fault->outage : 0;
     if (fault->kind == HF_DEV_RELAX_FREEZE) {
         choose_blocks(&e, relax);
         if (relax->opts.timing == HF_TIMING_FREE) {

@@ -24,6 +24,23 @@ static bool needs_symmetry(const hf_relax *relax) {
     return relax->opts.method == HF_RELAX_CG || relax->opts.method == HF_RELAX_CHEBYSHEV;
 }
 
+/* Which methods have rows on several devices. */
+static hf_status choose_shared(hf_relax *relax) {
+    hf_relax_method *method = &relax->opts.method;
+    const bool asked = *method != HF_RELAX_AUTO;
+    if (!asked)
+        *method = relax->dominance < 1 || !relax->symmetric || !relax->positive ? HF_RELAX_ASYNC
+                                                                                : HF_RELAX_JACOBI;
+    if (!asked)
+        (void)snprintf(relax->advice, sizeof relax->advice, "%s: several devices share the rows",
+                       hf_relax_method_name(*method));
+    return *method == HF_RELAX_ASYNC || *method == HF_RELAX_JACOBI
+               ? HF_OK
+               : hf_ctx_fail(relax->ctx, HF_E_UNSUPPORTED,
+                             "method %s runs on one device: take jacobi or async for several",
+                             hf_relax_method_name(*method));
+}
+
 static hf_status demand_symmetry(const hf_relax *relax) {
     const char *method = hf_relax_method_name(relax->opts.method);
     if (!relax->symmetric)
@@ -149,6 +166,8 @@ static hf_status resolve(hf_relax *relax) {
 }
 
 hf_status hf_relax_choose(hf_relax *relax) {
+    if (relax->shared)
+        HF_TRY(choose_shared(relax));
     if (relax->opts.method == HF_RELAX_AUTO) {
         relax->automatic = true;
         const bool asked = relax->opts.block_rows > 0;

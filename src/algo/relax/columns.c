@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Many right-hand sides, one after another: to be solved, or smoothed. */
-#include "algo/relax/solve.h"
+#include "algo/relax/several/several.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -57,7 +57,8 @@ static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b
         return hf_relax_no_memory(relax, "the history of residuals");
     get_column(b, request->number, c->b);
     get_column(x, request->number, c->x);
-    HF_TRY(hf_relax_solve_column(relax, request));
+    HF_TRY(relax->several != NULL ? hf_relax_several_column(relax, request)
+                                  : hf_relax_solve_column(relax, request));
     HF_TRY(trim_history(relax, column));
     const hf_array all = hf_array_view(c->solution, HF_F64, x->rows, x->cols);
     put_column(&all, request->number, c->x);
@@ -157,6 +158,9 @@ static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
     result->seconds_setup = relax->seconds_setup;
     result->setup_bytes = relax->bytes;
     result->one_launch = relax->march.on;
+    result->devices = relax->several != NULL ? relax->several->count : 1;
+    result->devices_lost = relax->several != NULL ? relax->several->lost : 0;
+    result->exchange = relax->several != NULL ? relax->several->exchange : HF_EXCHANGE_PUSH;
     c->column = NULL;
 }
 

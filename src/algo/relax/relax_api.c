@@ -21,7 +21,7 @@ hf_status hf_relax_solve_inside(hf_context *ctx, const struct hf_relax_system *s
     HF_TRY(hf_relax_open(ctx, system->a, opts, false, &relax));
     hf_status status = hf_relax_check_vectors(ctx, relax->m.n, system->b, system->x, true);
     if (status == HF_OK)
-        status = hf_relax_solve_columns(relax, system->b, system->x, result);
+        status = hf_relax_told(relax, hf_relax_solve_columns(relax, system->b, system->x, result));
     hf_relax_destroy(relax);
     return status;
 }
@@ -52,21 +52,21 @@ hf_status hf_relax_setup(hf_context *ctx, const hf_csr *a, const hf_relax_opts *
 hf_status hf_relax_update_values(hf_relax *relax, const hf_csr *a) {
     if (relax == NULL)
         return HF_E_ARG;
-    if (!hf_ctx_enter(relax->ctx))
+    if (!hf_ctx_enter(relax->owner))
         return HF_E_BUSY;
-    return hf_ctx_leave(relax->ctx, hf_relax_renew(relax, a));
+    return hf_ctx_leave(relax->owner, hf_relax_told(relax, hf_relax_renew(relax, a)));
 }
 
 hf_status hf_relax_solve_with(hf_relax *relax, const hf_array *b, const hf_array *x,
                               hf_relax_result *result) {
     if (relax == NULL)
         return HF_E_ARG;
-    if (!hf_ctx_enter(relax->ctx))
+    if (!hf_ctx_enter(relax->owner))
         return HF_E_BUSY;
     hf_status status = hf_relax_check_vectors(relax->ctx, relax->m.n, b, x, true);
     if (status == HF_OK)
         status = hf_relax_solve_columns(relax, b, x, result);
-    return hf_ctx_leave(relax->ctx, status);
+    return hf_ctx_leave(relax->owner, hf_relax_told(relax, status));
 }
 
 static hf_status apply(hf_relax *relax, const hf_array *b, const hf_array *x, int sweeps,
@@ -74,6 +74,9 @@ static hf_status apply(hf_relax *relax, const hf_array *b, const hf_array *x, in
     const struct hf_relax_sweeps asked = {sweeps, guess_zero != 0};
     if (sweeps < 1)
         return hf_ctx_fail(relax->ctx, HF_E_ARG, "sweeps is %d; make at least 1", sweeps);
+    if (relax->shared)
+        return hf_ctx_fail(relax->ctx, HF_E_UNSUPPORTED,
+                           "there is no smoothing on several devices: set up without devices");
     if (relax->opts.method == HF_RELAX_CG)
         return hf_ctx_fail(relax->ctx, HF_E_ARG,
                            "method cg is no linear function of b and cannot smooth: set up "
@@ -86,7 +89,7 @@ hf_status hf_relax_apply(hf_relax *relax, const hf_array *b, const hf_array *x, 
                          int guess_zero) {
     if (relax == NULL)
         return HF_E_ARG;
-    if (!hf_ctx_enter(relax->ctx))
+    if (!hf_ctx_enter(relax->owner))
         return HF_E_BUSY;
-    return hf_ctx_leave(relax->ctx, apply(relax, b, x, sweeps, guess_zero));
+    return hf_ctx_leave(relax->owner, hf_relax_told(relax, apply(relax, b, x, sweeps, guess_zero)));
 }

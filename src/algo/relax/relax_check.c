@@ -87,7 +87,8 @@ static hf_status check_choices(hf_context *ctx, const hf_relax_opts *o) {
                    {"partition", (int)o->partition, HF_PARTITION_GRAPH},
                    {"timing", (int)o->timing, HF_TIMING_FREE},
                    {"coarse", (int)o->coarse, HF_SWITCH_OFF},
-                   {"one_launch", (int)o->one_launch, HF_SWITCH_OFF}};
+                   {"one_launch", (int)o->one_launch, HF_SWITCH_OFF},
+                   {"exchange", (int)o->exchange, HF_EXCHANGE_DK}};
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++)
         if (choices[i].value < 0 || choices[i].value > choices[i].most)
             return hf_ctx_fail(ctx, HF_E_ARG, "%s is %d; it must be 0 to %d", choices[i].name,

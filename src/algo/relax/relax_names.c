@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Words for methods and stops. */
+ * Words for methods, stops and ways of exchange. */
 #include <holdfast/relax.h>
 
 static const char *const method_names[] = {"auto",    "jacobi", "gauss-seidel", "async",
@@ -8,6 +8,12 @@ static const char *const method_names[] = {"auto",    "jacobi", "gauss-seidel", 
 const char *hf_relax_method_name(hf_relax_method method) {
     const int count = (int)(sizeof method_names / sizeof method_names[0]);
     return (int)method >= 0 && (int)method < count ? method_names[method] : NULL;
+}
+
+const char *hf_relax_exchange_name(hf_relax_exchange exchange) {
+    static const char *const names[] = {"push", "amc", "dc", "dk"};
+    const int count = (int)(sizeof names / sizeof names[0]);
+    return (int)exchange >= 0 && (int)exchange < count ? names[exchange] : NULL;
 }
 
 const char *hf_relax_stop_text(hf_relax_stop stop) {

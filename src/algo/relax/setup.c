@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Set up a matrix, take new values, let go. */
-#include "algo/relax/setup.h"
+#include "algo/relax/several/several.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -30,7 +30,7 @@ static void release_vectors(hf_relax *relax) {
     hf_free(relax->scratch);
 }
 
-static hf_status make(hf_relax *relax) {
+static hf_status make(hf_relax *relax, const char *devices) {
     const double begin = hf_now_s();
     if (!take_vectors(relax))
         return hf_relax_no_memory(relax, "vectors");
@@ -44,6 +44,8 @@ static hf_status make(hf_relax *relax) {
     HF_TRY(status);
     HF_TRY(hf_relax_make_march(relax));
     HF_TRY(hf_relax_make_sums(relax));
+    if (devices != NULL)
+        HF_TRY(hf_relax_several_open(relax, devices));
     relax->seconds_setup = hf_now_s() - begin;
     return HF_OK;
 }
@@ -61,27 +63,57 @@ void hf_relax_destroy(hf_relax *relax) {
     hf_relax_clear_march(relax);
     hf_relax_look_away(relax);
     release_vectors(relax);
+    hf_relax_several_close(relax->several);
+    if (relax->ctx != relax->owner)
+        hf_context_destroy(relax->ctx);
     hf_free(relax);
+}
+
+/* Several devices have their set-up made by the host. */
+static hf_status open_host(hf_context *ctx, hf_relax *relax) {
+    const hf_context_opts opts = {.device = "cpu", .threads = ctx->threads};
+    hf_context *host = NULL;
+    const hf_status status = hf_context_create(&host, &opts);
+    if (status != HF_OK)
+        return hf_ctx_fail(ctx, status, "%s", hf_last_error(NULL));
+    relax->ctx = host;
+    return HF_OK;
+}
+
+hf_status hf_relax_told(hf_relax *relax, hf_status status) {
+    if (status != HF_OK && relax->ctx != relax->owner)
+        relax->owner->error = relax->ctx->error;
+    return status;
+}
+
+static hf_status check_device(hf_context *ctx) {
+    if (ctx->device->id == HF_DEV_HOST || ctx->device->id == HF_DEV_CUDA)
+        return HF_OK;
+    return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
+                       "there is no relaxation on device %s yet; open a context on the cpu or on "
+                       "cuda",
+                       hf_context_device(ctx));
 }
 
 hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out) {
-    if (ctx->device->id != HF_DEV_HOST && ctx->device->id != HF_DEV_CUDA)
-        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
-                           "there is no relaxation on device %s yet; open a context on the cpu or "
-                           "on cuda",
-                           hf_context_device(ctx));
     hf_relax_opts full;
+    HF_TRY(check_device(ctx));
     HF_TRY(hf_relax_check_opts(ctx, opts, &full));
     HF_TRY(hf_relax_check_matrix(ctx, a));
     hf_relax *relax = hf_alloc_zero(sizeof *relax);
     if (relax == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to set up a matrix");
-    relax->ctx = ctx;
+    const char *devices = full.devices;
+    full.devices = NULL;
+    relax->ctx = relax->owner = ctx;
     relax->opts = full;
     relax->kept = kept;
+    relax->shared = devices != NULL;
     relax->a = *a;
-    const hf_status status = make(relax);
+    hf_status status = devices != NULL ? open_host(ctx, relax) : HF_OK;
+    if (status == HF_OK)
+        status = hf_relax_told(relax, make(relax, devices));
     if (status != HF_OK) {
         hf_relax_destroy(relax);
         return status;
@@ -131,6 +163,8 @@ hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
         status = hf_relax_make_march(relax);
     if (status == HF_OK)
         status = hf_relax_make_sums(relax);
+    if (status == HF_OK && relax->several != NULL)
+        status = hf_relax_several_load(relax->several);
     relax->seconds_setup = hf_now_s() - begin;
     if (status == HF_E_DATA) { /* back to what it was: these values were good before */
         const hf_error why = relax->ctx->error;

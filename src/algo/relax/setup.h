@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 struct hf_kernel;
+struct hf_relax_several;
 
 /* Rows in blocks; places are numbered through them. */
 struct hf_relax_blocks {
@@ -108,16 +109,25 @@ struct hf_relax_probe {
     int64_t taken_over;     /* blocks that others have adopted so far */
     const uint8_t *lost;    /* [blocks] of HF_TIMING_FREE (ops/drift/drift.h); NULL: none */
     int64_t lost_from, lag; /* of those; lag 0: nobody takes over */
+    /* Of several devices: one that makes each sweep `slow` times (0: none does), and one that falls
+     * silent after so many iterations. */
+    int slow, slow_part, silent_part;
+    bool silent;
+    int64_t silent_from;
 };
 
 struct hf_relax {
-    hf_context *ctx;
-    hf_relax_opts opts;          /* zeros resolved */
-    hf_csr a;                    /* the caller's */
-    bool kept;                   /* for many solutions */
-    bool automatic;              /* the library chose the method */
-    bool symmetric;              /* its values */
-    bool positive;               /* its diagonal */
+    hf_context *ctx; /* of the set-up: the caller's, or one of the host where several devices share
+                          the system */
+    hf_context *owner;                /* the caller's */
+    struct hf_relax_several *several; /* NULL: there is one device */
+    hf_relax_opts opts;               /* zeros resolved */
+    hf_csr a;                         /* the caller's */
+    bool kept;                        /* for many solutions */
+    bool shared;                      /* by several devices */
+    bool automatic;                   /* the library chose the method */
+    bool symmetric;                   /* its values */
+    bool positive;                    /* its diagonal */
     double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
     int64_t odd_row, odd_column; /* where it is not symmetric */
     struct hf_relax_matrix m;
@@ -237,6 +247,8 @@ hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a);
 /* kept: for many solutions, not for one alone. */
 hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out);
+/* A failure's words, to the caller's context. Returns status. */
+hf_status hf_relax_told(hf_relax *relax, hf_status status);
 /* columns.c: the right-hand sides, arguments checked. result may be NULL. */
 hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_array *x,
                                  hf_relax_result *result);

@@ -67,10 +67,7 @@ static hf_status norm_of(hf_relax *relax, const double *v, double *norm) {
     return HF_OK;
 }
 
-/* Keep every history_step-th estimate; when the room is full, every other one of those goes. */
-static void note_estimate(struct hf_relax_run *run, double estimate) {
-    hf_relax_column *c = run->column;
-    const int64_t iteration = run->before + run->w.made;
+void hf_relax_note(hf_relax_column *c, int64_t iteration, double estimate) {
     if (iteration < c->history_count * c->history_step)
         return;
     if (c->history_count == HF_RELAX_HISTORY) {
@@ -80,7 +77,11 @@ static void note_estimate(struct hf_relax_run *run, double estimate) {
         c->history_step *= 2;
     }
     while (c->history_count < HF_RELAX_HISTORY && c->history_count * c->history_step <= iteration)
-        c->history[c->history_count++] = estimate / run->scale;
+        c->history[c->history_count++] = estimate;
+}
+
+static void note_estimate(struct hf_relax_run *run, double estimate) {
+    hf_relax_note(run->column, run->before + run->w.made, estimate / run->scale);
 }
 
 /* What an estimate says. */
@@ -373,20 +374,25 @@ static hf_status make_round(struct hf_relax_run *run) {
     return HF_OK;
 }
 
-/* b = 0 has the solution 0; a start that is there already is one, too. */
-static hf_status begin_column(struct hf_relax_run *run, const double *b) {
-    const int64_t n = run->relax->m.n;
-    double square = 0;
-    for (int64_t i = 0; i < n; i++)
-        square = fmax(square, fabs(b[i]));
-    if (square == 0 && run->relax->opts.tol >= 0)
-        HF_TRY(hf_relax_zero(run->relax, run->x));
-    HF_TRY(norm_of(run->relax, run->b, &run->scale));
-    if (!isfinite(run->scale) || (square > 0 && run->scale < 1e-150))
-        return hf_ctx_fail(run->relax->ctx, HF_E_DATA,
+hf_status hf_relax_scale(hf_relax *relax, const struct hf_relax_request *request,
+                         const double *there, double *scale) {
+    double most = 0;
+    for (int64_t i = 0; i < relax->m.n; i++)
+        most = fmax(most, fabs(request->b[i]));
+    HF_TRY(norm_of(relax, there, scale));
+    if (!isfinite(*scale) || (most > 0 && *scale < 1e-150))
+        return hf_ctx_fail(relax->ctx, HF_E_DATA,
                            "column %lld of b has norm %g; scale it so that its square can be "
                            "computed",
-                           (long long)run->number, run->scale);
+                           (long long)request->number, *scale);
+    return HF_OK;
+}
+
+/* b = 0 has the solution 0; a start that is there already is one, too. */
+static hf_status begin_column(struct hf_relax_run *run, const struct hf_relax_request *request) {
+    HF_TRY(hf_relax_scale(run->relax, request, run->b, &run->scale));
+    if (run->scale == 0 && run->relax->opts.tol >= 0)
+        HF_TRY(hf_relax_zero(run->relax, run->x));
     run->scale = run->scale > 0 ? run->scale : 1;
     HF_TRY(true_residual(run, run->x, run->rest, &run->norm));
     if (!isfinite(run->norm))
@@ -423,7 +429,7 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
         memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));
     }
     column->history_step = 1;
-    HF_TRY(begin_column(&run, request->b));
+    HF_TRY(begin_column(&run, request));
     if (column->stop == HF_RELAX_STOP_TOL)
         note_estimate(&run, run.norm);
     while (column->stop == HF_RELAX_STOP_NONE)

@@ -16,6 +16,13 @@ struct hf_relax_request {
     hf_relax_faults *faults;
 };
 
+/* |b| of a column; b [n] in memory of the host, `there` where kernels read it. */
+hf_status hf_relax_scale(hf_relax *relax, const struct hf_relax_request *request,
+                         const double *there, double *scale);
+/* Keep the estimate of an iteration of column->history: every history_step-th; when the room is
+ * full, every other one of those goes. */
+void hf_relax_note(hf_relax_column *column, int64_t iteration, double estimate);
+
 hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *request);
 
 #endif
