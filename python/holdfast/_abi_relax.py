@@ -33,6 +33,12 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_TIMING_TAGGED": 0,
         "HF_TIMING_FREE": 1,
     },
+    "hf_relax_exchange": {
+        "HF_EXCHANGE_PUSH": 0,
+        "HF_EXCHANGE_AMC": 1,
+        "HF_EXCHANGE_DC": 2,
+        "HF_EXCHANGE_DK": 3,
+    },
     "hf_relax_switch": {
         "HF_SWITCH_AUTO": 0,
         "HF_SWITCH_ON": 1,
@@ -89,6 +95,8 @@ class RelaxOpts(C.Structure):
         ("progress", RelaxProgress),
         ("progress_user", C.c_void_p),
         ("one_launch", C.c_int),
+        ("devices", C.c_char_p),
+        ("exchange", C.c_int),
     ]
 
 
@@ -147,6 +155,9 @@ class RelaxResult(C.Structure):
         ("seconds_solve", C.c_double),
         ("setup_bytes", C.c_uint64),
         ("one_launch", C.c_int),
+        ("devices", C.c_int),
+        ("devices_lost", C.c_int),
+        ("exchange", C.c_int),
     ]
 
 
@@ -183,6 +194,7 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_relax_apply": (Status, [_a, _a, _a, C.c_int, C.c_int]),
     "hf_relax_destroy": (None, [_a]),
     "hf_relax_method_name": (C.c_char_p, [C.c_int]),
+    "hf_relax_exchange_name": (C.c_char_p, [C.c_int]),
     "hf_relax_stop_text": (C.c_char_p, [C.c_int]),
     "hf_sparse_open": (Status, [_a, C.c_char_p, C.c_uint64, _a]),
     "hf_sparse_close": (None, [_a]),

@@ -24,6 +24,7 @@ _METHODS = ("auto", "jacobi", "gauss-seidel", "async", "schwarz", "cg", "chebysh
 _PRECONDS = ("auto", "jacobi", "blocks")
 _PARTITIONS = ("auto", "strips", "graph")
 _TIMINGS = ("tagged", "free")
+_EXCHANGES = ("push", "amc", "dc", "dk")
 _SWITCH = {None: 0, True: 1, False: 2}
 _STOPS = ("none", "tol", "stall", "diverged", "time", "max_iter", "cancelled", "broke_down")
 
@@ -90,6 +91,8 @@ def _options(
     inside: Any = np.float64,
     memory_bytes: int | None = None,
     one_launch: bool | None = None,
+    devices: str | None = None,
+    exchange: str = "push",
 ) -> _abi_relax.RelaxOpts:
     if np.dtype(inside) not in (_F32, _F64):
         raise errors.InvalidArgumentError(f"inside={inside!r}: must be float32 or float64")
@@ -110,6 +113,8 @@ def _options(
         inside=1 if np.dtype(inside) == _F32 else 2,
         memory_bytes=memory_bytes or 0,
         one_launch=_SWITCH[one_launch],
+        devices=devices.encode() if devices else None,
+        exchange=_choice("exchange", exchange, _EXCHANGES),
     )
 
 
@@ -198,6 +203,9 @@ class Solution:
             "overlap": r.overlap,
             "coarse": bool(r.coarse),
             "one_launch": bool(r.one_launch),
+            "devices": r.devices,
+            "devices_lost": r.devices_lost,
+            "exchange": _EXCHANGES[r.exchange],
             "faults": {name: getattr(r.faults, name) for name, _ in r.faults._fields_},
             "seconds": {"setup": r.seconds_setup, "solve": r.seconds_solve},
             "setup_bytes": r.setup_bytes,
@@ -301,6 +309,11 @@ def solve(
         That factors of blocks may take; None: 1 GiB.
     one_launch : bool, default=None
         On a GPU: make all iterations in one launch; None: where the blocks fit.
+    devices : str, default=None
+        Share the rows among several, such as "cuda:0,cuda:1" or, groups of threads, "cpu,cpu": for
+        "jacobi" and "async". The others adopt the rows of one that is lost.
+    exchange : {"push", "amc", "dc", "dk"}
+        How these tell each other what they computed.
 
     Returns
     -------

@@ -130,6 +130,22 @@ def same_bits_for_any_threads():
 
 
 @test
+def several_devices():
+    alone, shared, report_file = scratch("alone.npy"), scratch("shared.npy"), scratch("shared.json")
+    common = ["--method", "async", "--block", "90", "--max-iter", "16", "-q"]
+    holdfast("solve", easy(), *common, "-o", alone, code=UNCONVERGED)
+    holdfast("solve", easy(), *common, "-o", shared, "--devices", "cpu,cpu,cpu", "--report", report_file,
+             code=UNCONVERGED)
+    check(content(alone) == content(shared), "devices that wait for each other have the bits of one")
+    report = loads(content(report_file))
+    check(report["result"]["devices"] == 3 and report["options"]["devices"] == "cpu,cpu,cpu", str(report["result"]))
+    result = holdfast("solve", easy(), "--devices", "cpu,cpu", "--exchange", "amc", "--timing", "free", "--method",
+                      "async", "--block", "90", "-o", shared)
+    check("2 devices" in result.out, str(result))
+    check(residual(EASY, read_npy(shared)[2], [1.0] * N) <= 1.01e-10, "shared by amc")
+
+
+@test
 def not_converged():
     out, report_file = scratch("part.npy"), scratch("part.json")
     result = holdfast("solve", hard(), "--method", "jacobi", "--max-iter", 20, "-o", out, "--report", report_file,

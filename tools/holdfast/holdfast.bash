@@ -37,6 +37,7 @@ _holdfast_values() {
     solve:--partition) echo auto strips graph ;;
     solve:--timing) echo tagged free ;;
     solve:--coarse | solve:--one-launch) echo auto on off ;;
+    solve:--exchange) echo push amc dc dk ;;
     solve:--inside) echo f64 f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;

@@ -8,6 +8,7 @@ const char *const solve_precond_names[] = {"auto", "jacobi", "blocks", NULL};
 const char *const solve_partition_names[] = {"auto", "strips", "graph", NULL};
 const char *const solve_timing_names[] = {"tagged", "free", NULL};
 const char *const solve_coarse_names[] = {"auto", "on", "off", NULL};
+const char *const solve_exchange_names[] = {"push", "amc", "dc", "dk", NULL};
 static const char *const inside_names[] = {"f64", "f32", NULL};
 
 enum option_key {
@@ -30,7 +31,9 @@ enum option_key {
     KEY_PICTURE,
     KEY_JSON,
     KEY_MEMORY,
-    KEY_DEVICE
+    KEY_DEVICE,
+    KEY_DEVICES,
+    KEY_EXCHANGE
 };
 
 static const struct argp_option table[] = {
@@ -76,6 +79,12 @@ static const struct argp_option table[] = {
      "of what is free)",
      5},
     {"device", KEY_DEVICE, "NAME", 0, "cpu (default), or cuda: an NVIDIA GPU", 5},
+    {"devices", KEY_DEVICES, "NAMES", 0,
+     "Share the rows among several, such as cuda:0,cuda:1 or, groups of threads, cpu,cpu: for "
+     "jacobi and async",
+     5},
+    {"exchange", KEY_EXCHANGE, "NAME", 0,
+     "How these tell each other what they computed: push (default), amc, dc or dk", 5},
     {0}};
 
 static void set_overlap(struct solve_options *o, struct argp_state *state, const char *text) {
@@ -125,6 +134,10 @@ static bool set_choice(struct solve_options *o, struct argp_state *state, int ke
     case KEY_ONE_LAUNCH:
         r->one_launch =
             (hf_relax_switch)tool_choice(state, "--one-launch", arg, solve_coarse_names);
+        return true;
+    case KEY_EXCHANGE:
+        r->exchange =
+            (hf_relax_exchange)tool_choice(state, "--exchange", arg, solve_exchange_names);
         return true;
     case KEY_INSIDE:
         r->inside = tool_choice(state, "--inside", arg, inside_names) == 1 ? HF_F32 : HF_F64;
@@ -190,6 +203,9 @@ static bool set_file(struct solve_options *o, struct argp_state *state, int key,
     case KEY_DEVICE:
         o->context.device = arg;
         return true;
+    case KEY_DEVICES:
+        o->relax.devices = arg;
+        return true;
     case KEY_JSON:
         o->json = true;
         return true;
@@ -213,6 +229,8 @@ static void check(const struct solve_options *o, struct argp_state *state) {
         argp_error(state, "--precond goes with --method cg or chebyshev");
     if (o->relax.timing && method != HF_RELAX_ASYNC)
         argp_error(state, "--timing goes with --method async");
+    if (o->relax.exchange && o->relax.devices == NULL)
+        argp_error(state, "--exchange goes with --devices");
     if (o->relax.local_sweeps && method != HF_RELAX_ASYNC)
         argp_error(state, "--sweeps goes with --method async");
 }

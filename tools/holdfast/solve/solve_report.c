@@ -66,7 +66,7 @@ static json_t *json_options(const struct solve_report *r) {
     const hf_relax_opts *x = &o->relax;
     return json_pack(
         "{s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:i, s:o, s:o, s:s, s:i, "
-        "s:I, s:s}",
+        "s:I, s:s, s:o, s:s}",
         "b", tool_json_name(o->b_file ? o->b_file : "ones"), "x0", tool_json_name(o->x0_file),
         "method", solve_method_names[x->method], "precond", solve_precond_names[x->precond],
         "partition", solve_partition_names[x->partition], "timing", solve_timing_names[x->timing],
@@ -79,7 +79,8 @@ static json_t *json_options(const struct solve_report *r) {
         json_given(x->overlap != 0, json_integer(x->overlap < 0 ? 0 : x->overlap)), "damping",
         json_given(x->damping > 0, tool_json_real(x->damping)), "inside",
         hf_dtype_name(x->inside == HF_F32 ? HF_F32 : HF_F64), "threads", hf_context_threads(r->ctx),
-        "memory_bytes", (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx));
+        "memory_bytes", (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx),
+        "devices", tool_json_name(x->devices), "exchange", hf_relax_exchange_name(x->exchange));
 }
 
 static json_t *json_matrix(const struct solve_report *r) {
@@ -95,8 +96,7 @@ static json_t *json_result(const hf_relax_result *x) {
     const bool spectrum = x->lambda_max > 0;
     return json_pack(
         "{s:b, s:s, s:s, s:o, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:I, s:s, s:I, s:b, s:b, "
-        "s:o, "
-        "s:o}",
+        "s:i, s:i, s:s, s:o, s:o}",
         "converged", x->converged != 0, "stop", solve_stop_name(x->stop), "stop_text",
         hf_relax_stop_text(x->stop), "residual", tool_json_real(x->residual), "iterations",
         (json_int_t)x->iterations, "rhs", (json_int_t)x->rhs, "method",
@@ -106,8 +106,9 @@ static json_t *json_result(const hf_relax_result *x) {
         json_given(spectrum, tool_json_real(x->lambda_max)), "damping", tool_json_real(x->damping),
         "blocks", (json_int_t)x->blocks, "partition", x->partition, "overlap",
         (json_int_t)x->overlap, "coarse", x->coarse != 0, "one_launch", x->one_launch != 0,
-        "advice", json_given(x->advice[0] != '\0', json_string(x->advice)), "columns",
-        json_columns(x));
+        "devices", x->devices, "devices_lost", x->devices_lost, "exchange",
+        hf_relax_exchange_name(x->exchange), "advice",
+        json_given(x->advice[0] != '\0', json_string(x->advice)), "columns", json_columns(x));
 }
 
 json_t *solve_report_json(struct solve_report *r) {
@@ -146,6 +147,10 @@ static void summary_method(const struct solve_report *r, FILE *out) {
         fputs(", coarse level", out);
     if (x->one_launch)
         fputs(", in one launch", out);
+    if (x->devices > 1 || x->devices_lost > 0)
+        fprintf(out, ", on %d devices", x->devices);
+    if (x->devices_lost > 0)
+        fprintf(out, " (%d lost)", x->devices_lost);
     if (x->damping > 0)
         fprintf(out, ", damping %.4g", x->damping);
     fprintf(out, "; %d thread%s on %s\n", hf_context_threads(r->ctx),
