@@ -19,9 +19,9 @@ import time
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GPU_PARTS = ("launch", "large")
+GPU_PARTS = ("launch", "large", "several")
 PARTS = ("table2", "table3", "table4", "table5", "table6", "figure6", "figure7", "figure9", "figure11", "rivals",
-         "smoother")
+         "smoother", "several")
 
 
 def parse():
@@ -261,6 +261,11 @@ def launch(bench):
 def large(bench):
     import relax_cuda
     relax_cuda.large(bench)
+
+
+def several(bench):
+    import relax_several
+    relax_several.compare(bench)
 
 
 def write(bench, started):
