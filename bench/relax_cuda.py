@@ -52,6 +52,53 @@ __global__ void jacobi(int n, const double *b, const double *ax, const double *d
 """
 
 
+class Product:
+    """y = A x by cuSPARSE itself: CuPy does not let its own calls be captured into a graph."""
+
+    def __init__(self, A):
+        import ctypes
+        import cupy
+        from cupyx import cusparse  # noqa: F401  loads the library
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            path = next(line.split()[-1] for line in maps if "libcusparse.so" in line)
+        self.c, self.cp, self.lib = ctypes, cupy, ctypes.CDLL(path)
+        self.A = A  # keeps its arrays alive
+        self.handle, self.matrix = ctypes.c_void_p(), ctypes.c_void_p()
+        self.one, self.zero = ctypes.c_double(1), ctypes.c_double(0)
+        self.check(self.lib.cusparseCreate(ctypes.byref(self.handle)))
+        i64 = ctypes.c_int64
+        self.check(self.lib.cusparseCreateCsr(
+            ctypes.byref(self.matrix), i64(A.shape[0]), i64(A.shape[1]), i64(A.nnz), *map(self.at, (
+                A.indptr, A.indices, A.data)), 2, 2, 0, 1))  # 32-bit indices, from 0, float64
+        self.buffer = None
+
+    def check(self, status):
+        if status:
+            raise RuntimeError(f"cuSPARSE returned {status}")
+
+    def at(self, array):
+        return self.c.c_void_p(array.data.ptr)
+
+    def vector(self, array):
+        made = self.c.c_void_p()
+        self.check(self.lib.cusparseCreateDnVec(self.c.byref(made), self.c.c_int64(array.size), self.at(array), 1))
+        return made
+
+    def multiply(self, x, y, stream):
+        if self.buffer is None:
+            size = self.c.c_size_t()
+            self.x, self.y = (x.data.ptr, self.vector(x)), (y.data.ptr, self.vector(y))
+            self.check(self.lib.cusparseSpMV_bufferSize(self.handle, 0, self.c.byref(self.one), self.matrix, self.x[1],
+                                                        self.c.byref(self.zero), self.y[1], 1, 0,
+                                                        self.c.byref(size)))
+            self.buffer = self.cp.empty(max(size.value, 1), np.uint8)
+        if (x.data.ptr, y.data.ptr) != (self.x[0], self.y[0]):
+            raise ValueError("other vectors than those of the first product")
+        self.check(self.lib.cusparseSetStream(self.handle, self.c.c_void_p(stream)))
+        self.check(self.lib.cusparseSpMV(self.handle, 0, self.c.byref(self.one), self.matrix, self.x[1],
+                                         self.c.byref(self.zero), self.y[1], 1, 0, self.at(self.buffer)))
+
+
 class Rival:
     """A method made of cuSPARSE's product and a few kernels; iterations are captured into a graph."""
 
@@ -61,6 +108,7 @@ class Rival:
         self.cp, self.method, self.damping = cupy, method, damping
         self.kernel = cupy.RawModule(code=PCG)
         self.A = csr_matrix(A)
+        self.product = Product(self.A)
         self.n = A.shape[0]
         self.b = cupy.ones(self.n)
         self.d = cupy.asarray(1 / A.diagonal())
@@ -81,16 +129,18 @@ class Rival:
             self.launch("begin", self.b, self.d, self.x, self.r, self.p, self.s)
 
     def step(self):
-        from cupyx import cusparse
         if self.method == "jacobi":
-            cusparse.spmv(self.A, self.x, y=self.q)
+            self.multiply(self.x)
             self.launch("jacobi", self.b, self.q, self.d, np.float64(self.damping), self.x)
             return
-        cusparse.spmv(self.A, self.p, y=self.q)
+        self.multiply(self.p)
         self.launch("curve", self.p, self.q, self.s)
         self.launch("move", self.p, self.q, self.d, self.x, self.r, self.s)
         self.launch("turn", self.r, self.d, self.p, self.s)
         self.launch("shift", self.s)
+
+    def multiply(self, v):
+        self.product.multiply(v, self.q, self.cp.cuda.get_current_stream().ptr)
 
     def residual(self):
         r = self.b - self.A @ self.x
