@@ -46,6 +46,16 @@ struct board {
     double total;
 };
 
+/* Shared memory of a block begins with the board and a number of each warp. */
+static __device__ __forceinline__ struct board *board_here(void) {
+    extern __shared__ __align__(16) double shared[];
+    return (struct board *)shared;
+}
+
+static __device__ __forceinline__ double *partial_here(void) {
+    return (double *)(board_here() + 1);
+}
+
 static __device__ __forceinline__ struct tag load_tag(const struct tag *p) {
     struct tag t;
     asm volatile("{.reg .b128 v; ld.relaxed.gpu.global.b128 v, [%2]; mov.b128 {%0, %1}, v;}"
@@ -74,15 +84,33 @@ static __device__ __forceinline__ double warp_total(double v) {
     return v;
 }
 
-/* The sum of what all blocks published for `epoch`, by a warp; waits for them. */
-static __device__ double collect(const struct tag *from, int64_t blocks, hf_u64 epoch,
-                                 const struct board *board) {
+#define AT_ONCE 5 /* tags that a thread asks for at once: those of 160 blocks in one round */
+
+/* The sum of what all blocks published for `epoch`, by a warp, which asks again until it has all of
+ * it or `give_up` says that it need not. */
+template <typename F>
+static __device__ __forceinline__ double collect(const struct tag *from, int blocks, hf_u64 epoch,
+                                                 const F &give_up) {
     double sum = 0;
-    for (int64_t j = threadIdx.x % 32; j < blocks; j += 32) {
-        struct tag seen = load_tag(from + j);
-        while (seen.epoch != epoch && !board->abort)
-            seen = load_tag(from + j);
-        sum = __dadd_rn(sum, seen.value);
+    for (int base = (int)threadIdx.x % 32; base - (int)threadIdx.x % 32 < blocks;
+         base += 32 * AT_ONCE) {
+        struct tag seen[AT_ONCE];
+        bool missing = true, over = false;
+        while (missing && !over) {
+            missing = false;
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++)
+                if (base + 32 * u < blocks)
+                    seen[u] = load_tag(from + base + 32 * u);
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++)
+                missing = missing || (base + 32 * u < blocks && seen[u].epoch != epoch);
+            missing = __any_sync(0xffffffffu, missing);
+            over = missing && give_up();
+        }
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+            sum = base + 32 * u < blocks ? __dadd_rn(sum, seen[u].value) : sum;
     }
     return warp_total(sum);
 }

@@ -8,9 +8,9 @@
 #define SUM_LANES 8 /* threads to a row */
 #define AHEAD 4     /* elements of a row that a thread asks for before x has arrived */
 
-/* All blocks have called this for `epoch`, and what they wrote before is seen: a fence of one thread
- * covers what the others of its block wrote before the barrier. Returns the sum of their values in
- * all workers; those of a block are added up here if `sums`, else taken for 0. */
+/* All blocks have called this for `epoch`, and what they wrote before is seen: a fence of one
+ * thread covers what the others of its block wrote before the barrier. Returns the sum of their
+ * values in all workers; those of a block are added up here if `sums`, else taken for 0. */
 static __device__ double meet_all(const struct march_job &job, struct tag *place, bool sums,
                                   double value, hf_u64 epoch) {
     struct board *board = board_here();

@@ -8,38 +8,9 @@
  * block, publishes the sum and adds up those of all blocks, which is the same number in each: all
  * decide alike that `lead` epochs later is the end, without waiting, because no worker passes that
  * epoch before its watcher has decided. Whatever waits gives up when the time is over. */
+#include "ops/march/march_check.cuh"
 #include "ops/march/march_rows.cuh"
 #include "ops/march/march_watch.cuh"
-
-/* All blocks have called this for `epoch`, and what they wrote before is seen. Returns the sum of
- * their values, in all workers. */
-static __device__ double meet_all(const struct march_job &job, const struct near &near,
-                                  struct tag *place, double value, hf_u64 epoch) {
-    const int threads = job.map.threads;
-    value = warp_total(value);
-    if (threadIdx.x % 32 == 0)
-        near.partial[threadIdx.x / 32] = value;
-    __threadfence();
-    meet(threads);
-    if (threadIdx.x < 32) {
-        double sum = 0;
-        for (int w = 0; w < threads / 32; w++)
-            sum = __dadd_rn(sum, near.partial[w]);
-        if (threadIdx.x == 0) {
-            __threadfence();
-            store_tag(place + blockIdx.x, sum, epoch);
-        }
-        sum = collect(place, job.map.blocks, epoch, near.board);
-        __threadfence();
-        if (threadIdx.x == 0) {
-            near.board->total = sum;
-            near.board->leave[0] = near.board->abort;
-        }
-    }
-    meet(threads);
-    __threadfence();
-    return near.board->total;
-}
 
 /* The board as the next round finds it: made + 1 is its first epoch. By one thread. */
 static __device__ void open_round(const struct march_job &job, struct board *board, int round,
@@ -67,86 +38,103 @@ static __device__ void tell(const struct march_job &job, const struct board *boa
     *job.report = report;
 }
 
+/* Where the workers of a block are. */
+struct place {
+    int it;  /* the epoch to be made next */
+    int cur; /* side of x */
+};
+
+/* Epochs of a round. The elements are read at its beginning, so that no register need be kept for
+ * them while the residual is taken. */
+template <int WIDTH, int LANES>
+static __device__ __forceinline__ struct place make_epochs(const struct march_job &job,
+                                                           const struct near &near,
+                                                           struct row *state, struct place at) {
+    struct board *board = near.board;
+    const int threads = job.map.threads;
+    rows<WIDTH, LANES> own;
+    static_cast<struct row &>(own) = *state;
+    own.load_elements(job);
+    own.begin_round(job, at.it);
+    int it = at.it, cur = at.cur;
+    for (; it <= job.most && may_go(board, it); it++) {
+        own.step(job, near, cur, it);
+        cur ^= (job.sweeps - 1) & 1;
+        if (own.leads && own.acts)
+            near.x(cur ^ 1)[own.row] = own.x;
+        own.publish(job, it);
+        if (job.sweeps > 1)
+            meet(threads);
+        cur ^= 1;
+        own.bring(job, near, cur, it);
+        if (threadIdx.x == 0)
+            board->leave[it % 2] = board->abort;
+        meet(threads);
+        if (board->leave[it % 2])
+            break;
+        if (threadIdx.x == 0) {
+            __threadfence_block();
+            board->done = it;
+        }
+        if (own.acts && own.row >= own.own) {
+            own.x = near.x(cur)[own.row];
+            own.p = job.momentum ? near.p[own.row] : own.p;
+        }
+    }
+    state->x = own.x;
+    state->p = own.p;
+    return {it, cur};
+}
+
 template <int WIDTH, int LANES>
 static __device__ void work(const struct march_job &job, const struct near &near) {
     struct board *board = near.board;
     const int threads = job.map.threads;
-    rows<WIDTH, LANES> own;
-    own.load(job, near);
+    struct row own;
+    load_row(job, near, &own);
     meet(threads);
-    int it = 1, cur = 0, checks = 0;
+    struct place at = {1, 0};
+    int checks = 0;
     double square = 0, target = job.target;
     bool over = false;
     while (!over) {
-        for (; it <= job.most && may_go(board, it); it++) {
-            own.step(job, near, cur, it);
-            cur ^= (job.sweeps - 1) & 1;
-            if (own.leads && own.acts)
-                near.x[cur ^ 1][own.row] = own.x;
-            own.publish(job, it);
-            if (job.sweeps > 1)
-                meet(threads);
-            cur ^= 1;
-            own.bring(job, near, cur, it);
-            if (threadIdx.x == 0)
-                board->leave[it % 2] = board->abort;
-            meet(threads);
-            if (board->leave[it % 2])
-                break;
-            if (threadIdx.x == 0) {
-                __threadfence_block();
-                board->done = it;
-            }
-            if (own.acts && own.row >= own.own) {
-                own.x = near.x[cur][own.row];
-                own.p = job.momentum ? near.p[own.row] : own.p;
-            }
-        }
+        at = make_epochs<WIDTH, LANES>(job, near, &own, at);
         if (own.is_own)
             __stcg(&job.x[own.begin + own.row], own.x);
         over = !job.tested || board->leave[0] || board->leave[1];
         if (over)
             break;
         checks++;
-        (void)meet_all(job, near, job.arrival, 0, job.first + (hf_u64)checks);
-        square = own.square(job);
-        square =
-            meet_all(job, near, job.arrival + job.map.blocks, square, job.first + (hf_u64)checks);
-        over = square <= job.goal || !(square < INFINITY) || it > job.most || board->hopeless ||
+        square = check_all(job, own.begin, own.own, job.first + (hf_u64)checks);
+        over = square <= job.goal || !(square < INFINITY) || at.it > job.most || board->hopeless ||
                board->leave[0];
         target = fmin(target, board->estimate) * fmin(0.5, 0.5 * job.goal / square);
         if (!over && threadIdx.x == 0)
-            open_round(job, board, checks + 1, it - 1, target);
+            open_round(job, board, checks + 1, at.it - 1, target);
         meet(threads);
     }
     if (threadIdx.x == 0) {
         if (blockIdx.x == 0)
-            tell(job, board, it - 1, checks, square);
+            tell(job, board, at.it - 1, checks, square);
         board->over = 1;
     }
 }
 
 template <int WIDTH, int LANES>
-static __global__ void __launch_bounds__(WIDTH > 9   ? 480
-                                         : WIDTH > 6 ? 640
-                                                     : 768)
+static __global__ void __launch_bounds__(WIDTH > 6 ? 512 : 768)
     march_blocks(const __grid_constant__ struct march_job job) {
-    extern __shared__ __align__(16) double shared[];
     const long long begin = clock64();
     struct near near;
-    double *at = shared;
-    near.board = (struct board *)at;
-    at += sizeof(struct board) / sizeof(double);
-    near.partial = at;
-    at += 32;
+    double *at = partial_here() + 32;
+    near.board = board_here();
     near.factor = at;
     at += 2 * job.factors;
     near.squares = at;
     at += job.map.own * (SLOTS + 1);
     near.p = at;
     at += job.map.rows;
-    near.x[0] = at;
-    near.x[1] = at + job.map.extent;
+    near.x0 = at;
+    near.extent = job.map.extent;
     at += job.map.rhs > 2 * job.map.extent ? job.map.rhs : 2 * job.map.extent;
     near.source = (int *)at;
     const int64_t from = job.map.source_start[blockIdx.x];

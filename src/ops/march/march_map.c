@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MOST_THREADS 736  /* of a block; another warp watches */
+#define MOST_WIDE 480     /* where rows are wide: then a thread needs more registers */
 #define MOST_EXTENT 12000 /* doubles of x_ext, twice in shared memory */
 #define MOST_BLOCKS 1024
 #define FEW_ROWS 128 /* of a block: then more threads share a row */
@@ -137,7 +138,7 @@ static hf_status choose_lanes(struct hf_march_map *map, int64_t longest) {
             const int64_t width = (longest + lanes - 1) / lanes;
             const int64_t threads = (int64_t)map->rows * lanes;
             const int64_t wanted = map->rows > FEW_ROWS || rank > 0 ? HF_MARCH_MOST_WIDTH : 6;
-            const int64_t most = width > 9 ? 448 : width > 6 ? 608 : MOST_THREADS;
+            const int64_t most = width > 6 ? MOST_WIDE : MOST_THREADS;
             if (width > wanted || threads > most)
                 continue;
             map->lanes = lanes;

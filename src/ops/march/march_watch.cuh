@@ -27,26 +27,6 @@ static __device__ bool is_over(const struct march_job &job, struct board *board,
     return seen_by_one(board->over || board->abort) != 0;
 }
 
-/* The sum of what all blocks published for `epoch`; *over: it was not waited for. */
-static __device__ double watch_sums(const struct march_job &job, struct board *board, int slot,
-                                    hf_u64 epoch, long long begin, bool *over) {
-    const struct tag *from = job.sum + slot * job.map.blocks;
-    double sum = 0;
-    for (int64_t base = 0; base < job.map.blocks && !*over; base += 32) {
-        const int64_t j = base + threadIdx.x % 32;
-        struct tag seen = {0, epoch};
-        bool missing = true;
-        while (missing && !*over) {
-            if (j < job.map.blocks)
-                seen = load_tag(from + j);
-            missing = __any_sync(0xffffffffu, seen.epoch != epoch);
-            *over = missing && is_over(job, board, begin);
-        }
-        sum = __dadd_rn(sum, seen.value);
-    }
-    return warp_total(sum);
-}
-
 /* Is the epoch `lead` after this one the last? */
 static __device__ bool decide(const struct march_job &job, struct board *board, struct watch *w,
                               double sum) {
@@ -90,7 +70,8 @@ static __device__ void watch_round(const struct march_job &job, struct board *bo
         double sum = sum_squares(job, squares, slot);
         if (threadIdx.x % 32 == 0)
             store_tag(job.sum + slot * job.map.blocks + blockIdx.x, sum, job.first + (hf_u64)epoch);
-        sum = watch_sums(job, board, slot, job.first + (hf_u64)epoch, begin, &over);
+        sum = collect(job.sum + slot * job.map.blocks, (int)job.map.blocks,
+                      job.first + (hf_u64)epoch, [&] { return over = is_over(job, board, begin); });
         if (over)
             return;
         const bool end = decide(job, board, &w, sum);
