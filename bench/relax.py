@@ -19,7 +19,7 @@ import time
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GPU_PARTS = ("launch", "large", "several")
+GPU_PARTS = ("launch", "large", "several", "smoother")
 PARTS = ("table2", "table3", "table4", "table5", "table6", "figure6", "figure7", "figure9", "figure11", "rivals",
          "smoother", "several")
 
@@ -249,8 +249,11 @@ def rivals(bench):
 
 
 def smoother(bench):
-    import relax_smoother
-    relax_smoother.compare(bench)
+    if bench.args.device == "cuda":
+        import relax_smoother_cuda as part
+    else:
+        import relax_smoother as part
+    part.compare(bench)
 
 
 def launch(bench):
