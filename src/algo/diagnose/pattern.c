@@ -110,7 +110,8 @@ static size_t prepare(struct product *p, int probe, int pattern) {
                              .lda = K,
                              .ldb = N,
                              .ldc = N,
-                             .batch = 1};
+                             .batch = 1,
+                             .portable = 1};
     return (size_t)M * N * hf_dtype_bytes(out);
 }
 

@@ -31,7 +31,7 @@ static inline hf_dtype hf_gemm_compute(hf_dtype dtype) {
     return dtype == HF_F64 ? HF_F64 : dtype == HF_I8 ? HF_I32 : HF_F32;
 }
 
-/* May tensor cores compute it, whose bits are not the chain's? */
+/* May tensor cores, or AMX (bfloat16), compute it, whose bits are not the chain's? */
 static inline int hf_gemm_may_use_tensors(const hf_gemm_args *args) {
     return (args->dtype == HF_F16 || args->dtype == HF_BF16) && !args->portable;
 }
@@ -44,11 +44,21 @@ static inline int hf_gemm_tensor_depth(int sm) { return sm >= 90 ? 16 : 8; }
 const char *hf_gemm_arithmetic(const hf_gemm_args *args, const struct hf_kernel *kernel,
                                const struct hf_device_props *device);
 
-/* Is it a kernel for tensor cores? kernel may be NULL: the worst that may compute this. */
+#define HF_GEMM_FLUSHED 0x1p-126 /* sums below it are 0 with AMX */
+
+/* May this product of x and y be left out? */
+static inline bool hf_gemm_may_lose(const hf_gemm_args *args, double x, double y) {
+    return hf_gemm_may_use_tensors(args) && args->dtype == HF_BF16 &&
+           ((x < HF_GEMM_FLUSHED && x > -HF_GEMM_FLUSHED) ||
+            (y < HF_GEMM_FLUSHED && y > -HF_GEMM_FLUSHED));
+}
+
+/* Is it a kernel for tensor cores, of a GPU or those of AMX? kernel may be NULL: the worst that may compute this. */
 bool hf_gemm_is_tensor(const hf_gemm_args *args, const struct hf_kernel *kernel);
 
 /* An element of C is off by at most relative * (|alpha| |op A| |op B| + |beta C|) + tiny, if
- * nothing overflows on the way; tensors: it was computed by tensor cores. */
+ * nothing overflows on the way; tensors: it was computed by tensor cores. AMX takes 0 for
+ * subnormal numbers of A and B: the product is that of matrices without them then. */
 void hf_gemm_error(const hf_gemm_args *args, bool tensors, double *relative, double *tiny);
 
 /* The id of the checksum of the signatures; -1: there is none of that name. */

@@ -201,13 +201,14 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
 static long double exact(const hf_gemm_args *args, int64_t i, double *bound) {
     const int64_t b = i / (args->m * args->n), row = i / args->n % args->m, col = i % args->n;
     const struct hf_gemm_view va = hf_gemm_view_a(args, b), vb = hf_gemm_view_b(args, b);
-    long double sum = 0, size = 0, old = 0;
+    long double sum = 0, size = 0, old = 0, lost = 0;
     double relative = 0, tiny = 0;
     for (int64_t p = 0; hf_gemm_reads_ab(args) && p < args->k; p++) {
         const long double x = hf_load_f64(va.data, va.dtype, row * va.row + p * va.col);
-        const long double v = x * hf_load_f64(vb.data, vb.dtype, p * vb.row + col * vb.col);
-        sum += v;
-        size += fabsl(v);
+        const long double y = hf_load_f64(vb.data, vb.dtype, p * vb.row + col * vb.col);
+        sum += x * y;
+        size += fabsl(x * y);
+        lost += hf_gemm_may_lose(args, (double)x, (double)y) ? fabsl(x * y) : 0;
     }
     if (args->beta != 0)
         old = (long double)args->beta * old_c(args, i);
@@ -217,7 +218,9 @@ static long double exact(const hf_gemm_args *args, int64_t i, double *bound) {
                         : args->dtype_c == HF_I32 ? INT32_MAX
                                                   : 1e38;
     size = fabsl(args->alpha) * size + fabsl(old);
-    *bound = size < most ? (relative + 0x1p-60 * (double)args->k) * (double)size + tiny : INFINITY;
+    *bound = size < most ? (relative + 0x1p-60 * (double)args->k) * (double)size +
+                               (double)(fabsl(args->alpha) * lost) + tiny
+                         : INFINITY;
     return args->alpha * sum + old;
 }
 

@@ -29,13 +29,15 @@ static void gemm_cost(const void *p, double *flops, double *bytes) {
 bool hf_gemm_is_tensor(const hf_gemm_args *args, const struct hf_kernel *kernel) {
     if (kernel == NULL || !hf_gemm_may_use_tensors(args))
         return hf_gemm_may_use_tensors(args);
-    return kernel->device == HF_DEV_CUDA && (kernel->dtypes & HF_DT(HF_F32)) == 0;
+    return (kernel->dtypes & HF_DT(HF_F32)) == 0;
 }
 
 const char *hf_gemm_arithmetic(const hf_gemm_args *args, const struct hf_kernel *kernel,
                                const struct hf_device_props *device) {
     if (!hf_gemm_reads_ab(args) || args->m == 0 || args->n == 0 || args->batch == 0)
         return "none";
+    if (hf_gemm_is_tensor(args, kernel) && kernel->device == HF_DEV_HOST)
+        return "f32 by AMX, 32 products at once";
     if (hf_gemm_is_tensor(args, kernel))
         return hf_gemm_tensor_depth(device->sm) == 16 ? "f32 by tensor cores, 16 products at once"
                                                       : "f32 by tensor cores, 8 products at once";
@@ -104,7 +106,7 @@ static double tensor_roundings(double k) { return 2 * (1.25 * k + 18); }
 /* A product goes through the roundings of its chain, at most one for each of the block, then
  * through those of the sums of blocks; alpha, beta and beta C are rounded once each and so is the
  * result. (1 + u)^r - 1 < r u / (1 - r u). Each rounding that underflows is off by at most
- * least_of(); alpha multiplies those of the sum. */
+ * least_of(), with AMX by HF_GEMM_FLUSHED; alpha multiplies those of the sum. */
 void hf_gemm_error(const hf_gemm_args *args, bool tensors, double *relative, double *tiny) {
     const hf_dtype in = hf_gemm_compute(args->dtype);
     *relative = *tiny = 0;
@@ -114,8 +116,9 @@ void hf_gemm_error(const hf_gemm_args *args, bool tensors, double *relative, dou
     const double blocks = tensors ? 1.5 * k + 36 : ceil(k / HF_GEMM_BLOCK);
     const double roundings = (tensors ? tensor_roundings(k) : fmin(k, HF_GEMM_BLOCK) + blocks) + 3;
     const double u = unit_of(in);
+    const double least = tensors && args->dtype == HF_BF16 ? HF_GEMM_FLUSHED : least_of(in);
     *relative = roundings * u < 0.5 ? roundings * u / (1 - roundings * u) : INFINITY;
-    *tiny = least_of(in) * 2 * (fabs(args->alpha) * (k + blocks) + 3);
+    *tiny = least * 2 * (fabs(args->alpha) * (k + blocks) + 3);
     if (args->dtype_c != in) {
         *relative += (1 + *relative) * unit_of(args->dtype_c);
         *tiny = 2 * *tiny + least_of(args->dtype_c);
@@ -132,13 +135,17 @@ static double gemm_bound(const void *p, int out, int64_t i) {
     const int64_t b = i / (args->m * args->n);
     const int64_t row = i / args->n % args->m, col = i % args->n;
     const struct hf_gemm_view va = hf_gemm_view_a(args, b), vb = hf_gemm_view_b(args, b);
-    double sum = 0, relative = 0, tiny = 0;
-    for (int64_t q = 0; hf_gemm_reads_ab(args) && q < args->k; q++)
-        sum += fabs(hf_load_f64(va.data, va.dtype, row * va.row + q * va.col) *
-                    hf_load_f64(vb.data, vb.dtype, q * vb.row + col * vb.col));
+    double sum = 0, lost = 0, relative = 0, tiny = 0;
+    for (int64_t q = 0; hf_gemm_reads_ab(args) && q < args->k; q++) {
+        const double x = hf_load_f64(va.data, va.dtype, row * va.row + q * va.col);
+        const double y = hf_load_f64(vb.data, vb.dtype, q * vb.row + col * vb.col);
+        sum += fabs(x * y);
+        if (hf_gemm_may_lose(args, x, y))
+            lost += fabs(args->alpha * x * y);
+    }
     hf_gemm_error(args, hf_gemm_may_use_tensors(args), &relative, &tiny);
     const double most = fabs(args->alpha) * sum;
-    return most < INFINITY ? relative * most * (1 + 0x1p-20) + tiny : INFINITY;
+    return most < INFINITY ? relative * most * (1 + 0x1p-20) + lost + tiny : INFINITY;
 }
 
 const struct hf_op hf_gemm_op = {

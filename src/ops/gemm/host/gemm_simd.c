@@ -13,13 +13,14 @@
 #include "ops/gemm/gemm.h"
 
 #if HF_ISA_TILES
-const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {NULL, 0};
+#include "ops/gemm/host/amx_pack.h"
+#include "ops/gemm/host/amx_tile.h"
 #else
-
 #include "ops/gemm/host/pack.h"
+#include "ops/gemm/host/tile.h"
+#endif
 #include "ops/gemm/host/sign.h"
 #include "ops/gemm/host/store.h"
-#include "ops/gemm/host/tile.h"
 
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
@@ -125,6 +126,7 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
     const unsigned before = enter();
     struct signed_sum sum = {0};
     (void)worker;
+    tile_begin();
     for (int64_t s = begin; s < end; s++) {
         const int64_t first = s / slices * job->band;
         const int64_t last = hf_min64(first + job->band, tiles_down(job));
@@ -134,6 +136,7 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
             for (int64_t i = first; i < last; i++)
                 tile(job, i, j, &sum);
     }
+    tile_end();
     add_signed(job, &sum);
     _mm_setcsr(before);
 }
@@ -228,27 +231,41 @@ static hf_status gemm_run(const struct hf_call *call) {
     return HF_OK;
 }
 
+#if HF_ISA_TILES
+#define UNIT_RATE 16 /* multiplications of a tile for one of a vector, about */
+#else
+#define UNIT_RATE 1
+#endif
+
 static double gemm_estimate(const struct hf_call *call) {
     const hf_gemm_args *const args = call->args;
     const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-    const int lanes = args->dtype == HF_F64 ? VDW : VW;
+    const int lanes = (args->dtype == HF_F64 ? VDW : VW) * UNIT_RATE;
     return hf_estimate_ns((double)args->batch * m * n * k, lanes,
                           (double)args->batch * 4 * (m * k + k * n + m * n));
 }
 
-#define KERNEL(text, types)                                                                        \
+#define KERNEL(text, types, takes)                                                                 \
     {                                                                                              \
         .name = text HF_ISA_TEXT, .device = HF_DEV_HOST, .dtypes = types, .isa = HF_ISA_ID,        \
-        .traits = HF_TRAIT_FIXED_ORDER, .workspace = gemm_workspace, .run = gemm_run,              \
-        .estimate = gemm_estimate                                                                  \
+        .traits = HF_TRAIT_FIXED_ORDER, .supports = takes, .workspace = gemm_workspace,            \
+        .run = gemm_run, .estimate = gemm_estimate                                                 \
     }
 
+#if HF_ISA_TILES
+static bool amx_supports(const struct hf_call *call) { return hf_gemm_may_use_tensors(call->args); }
+
 static const struct hf_kernel kernels[] = {
-    KERNEL("gemm_f32_" TILE_32 "_", HF_DT(HF_F32) | HF_DT(HF_F16) | HF_DT(HF_BF16)),
-    KERNEL("gemm_f64_" TILE_64 "_", HF_DT(HF_F64)),
-    KERNEL("gemm_i8_" TILE_32 "_", HF_DT(HF_I8)),
+    KERNEL("gemm_bf16_" TILE_32 "_", HF_DT(HF_BF16), amx_supports),
+    KERNEL("gemm_i8_" TILE_32 "_", HF_DT(HF_I8), NULL),
 };
-
-const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {kernels, 3};
-
+#else
+static const struct hf_kernel kernels[] = {
+    KERNEL("gemm_f32_" TILE_32 "_", HF_DT(HF_F32) | HF_DT(HF_F16) | HF_DT(HF_BF16), NULL),
+    KERNEL("gemm_f64_" TILE_64 "_", HF_DT(HF_F64), NULL),
+    KERNEL("gemm_i8_" TILE_32 "_", HF_DT(HF_I8), NULL),
+};
 #endif
+
+const struct hf_kernel_table HF_ISA_NAME(hf_gemm_kernels) = {kernels,
+                                                             sizeof kernels / sizeof *kernels};

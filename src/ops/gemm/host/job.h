@@ -15,11 +15,18 @@
 #include <string.h>
 
 /* A tile of C in registers: TILE_M rows, two vectors wide; what is left holds its row of B and an
- * element of A. */
+ * element of A. With AMX four of its tiles are one, and a unit is two bfloat16 or four int8. */
+#if HF_ISA_TILES
+#define TILE_M 32
+#else
 #define TILE_M (VREGS == 32 ? 14 : 6)
+#endif
 #define TILE_N32 (2 * VW)
 #define TILE_N64 (2 * VDW)
-#if VREGS == 32
+#define TILE_STEP 16 /* units of a line in a tile of AMX */
+#if HF_ISA_TILES
+#define TILE_32 "32x32"
+#elif VREGS == 32
 #define TILE_32 "14x32"
 #define TILE_64 "14x16"
 #else
@@ -38,14 +45,14 @@ struct gemm_job {
     int64_t col, cols;     /* and of columns */
     int64_t first, depth;  /* products; first is a multiple of HF_GEMM_BLOCK */
     int64_t band;          /* tiles of rows that one worker takes */
-    char *pack_a;          /* [tile][depth units][TILE_M] */
-    char *pack_b;          /* [tile][depth units][tile_n] */
-    struct hf_slot *slot;  /* where a changed panel is told, */
-    uint32_t kernel;       /* as whose finding */
-    int checksum;          /* id, where args->signatures is not NULL */
-    int64_t batch;         /* number of this product */
-    uint64_t *staged;      /* [panels of the group] their signatures; NULL: not to be compared */
-    char *totals;          /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
+    char *pack_a; /* [tile][depth units][TILE_M]; with AMX [tile][step][TILE_M][TILE_STEP] */
+    char *pack_b; /* [tile][depth units][tile_n] */
+    struct hf_slot *slot; /* where a changed panel is told, */
+    uint32_t kernel;      /* as whose finding */
+    int checksum;         /* id, where args->signatures is not NULL */
+    int64_t batch;        /* number of this product */
+    uint64_t *staged;     /* [panels of the group] their signatures; NULL: not to be compared */
+    char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
                                 NULL where k is one block */
 };
 
@@ -54,9 +61,26 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Bytes of an element of a tile, which are those of a unit. */
 static inline int64_t unit_bytes(const struct gemm_job *job) { return job->in == HF_F64 ? 8 : 4; }
 
-/* Units of so many products. */
+/* Products of a unit. */
+static inline int unit_products(const struct gemm_job *job) {
+#if HF_ISA_TILES
+    return job->in == HF_I32 ? 4 : 2;
+#else
+    return job->in == HF_I32 ? 2 : 1;
+#endif
+}
+
+/* Units of so many products: whole steps with AMX. */
 static inline int64_t units_of(const struct gemm_job *job, int64_t depth) {
-    return job->in == HF_I32 ? (depth + 1) / 2 : depth;
+    const int64_t units = ceil_div(depth, unit_products(job));
+    return HF_ISA_TILES ? ceil_div(units, TILE_STEP) * TILE_STEP : units;
+}
+
+/* Where the unit with product p of a line of op(A) lies in its panel, in units. */
+static inline int64_t unit_of_a(const struct gemm_job *job, int64_t p, int64_t line) {
+    const int64_t unit = p / unit_products(job);
+    return HF_ISA_TILES ? (unit / TILE_STEP * TILE_M + line) * TILE_STEP + unit % TILE_STEP
+                        : unit * TILE_M + line;
 }
 
 static inline int64_t tiles_down(const struct gemm_job *job) { return ceil_div(job->rows, TILE_M); }

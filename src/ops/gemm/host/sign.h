@@ -75,8 +75,7 @@ static inline void plant_in_panel(const struct gemm_job *job, int64_t tile, int6
         return;
     int64_t words;
     uint32_t *const panel = (uint32_t *)(uintptr_t)panel_words(job, true, tile, &words);
-    const int64_t unit = job->in == HF_I32 ? q / 2 : q;
-    panel[(unit * TILE_M + line) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
+    panel[unit_of_a(job, q, line) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
 }
 
 /* Panel `tile` of A or B was packed; its number in the group is `panel`. */

@@ -120,6 +120,10 @@ static void tile_i32(const struct block *block, bool add) {
         sums_i32(block, add, 2);
 }
 
+/* What a worker does before and after its tiles. */
+static void tile_begin(void) {}
+static void tile_end(void) {}
+
 /* The blocks of the job's depth, in order, for tile (i, j) of the group. */
 static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
     const char *const a = job->pack_a + i * panel_bytes(job, TILE_M);

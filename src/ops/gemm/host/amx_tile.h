@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiles of AMX: 32 x 32 sums in four registers of 16 x 16. A step adds 32 products of bfloat16 to a
+ * sum: those with even numbers as a chain of fused multiply-adds from 0, those with odd ones as
+ * another, then the sum of the two; subnormal numbers count as 0. Of int8 it adds 64, exactly. */
+#ifndef HF_GEMM_AMX_TILE_H
+#define HF_GEMM_AMX_TILE_H
+
+#include "ops/gemm/host/job.h"
+
+#define REGISTER_BYTES 1024 /* 16 rows of 64 */
+#define TOTAL_STRIDE (TILE_N32 * 4)
+
+/* All eight registers have 16 rows of 64 bytes. */
+static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t colsb[16];
+    uint8_t rows[16];
+} tile_config __attribute__((aligned(64))) = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+
+static void tile_begin(void) { _tile_loadconfig(&tile_config); }
+static void tile_end(void) { _tile_release(); }
+
+/* Registers 0 .. 3 are the sums, upper half first; 4 and 5 are A's, 6 and 7 B's. */
+ALWAYS_INLINE void load_sums(const char *total, bool add) {
+    if (!add) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        return;
+    }
+    _tile_loadd(0, total, TOTAL_STRIDE);
+    _tile_loadd(1, total + 64, TOTAL_STRIDE);
+    _tile_loadd(2, total + 16 * TOTAL_STRIDE, TOTAL_STRIDE);
+    _tile_loadd(3, total + 16 * TOTAL_STRIDE + 64, TOTAL_STRIDE);
+}
+
+ALWAYS_INLINE void store_sums(char *total) {
+    _tile_stored(0, total, TOTAL_STRIDE);
+    _tile_stored(1, total + 64, TOTAL_STRIDE);
+    _tile_stored(2, total + 16 * TOTAL_STRIDE, TOTAL_STRIDE);
+    _tile_stored(3, total + 16 * TOTAL_STRIDE + 64, TOTAL_STRIDE);
+}
+
+ALWAYS_INLINE void load_step(const char *a, const char *b) {
+    _tile_loadd(6, b, TOTAL_STRIDE);
+    _tile_loadd(4, a, 64);
+    _tile_loadd(7, b + 64, TOTAL_STRIDE);
+    _tile_loadd(5, a + REGISTER_BYTES, 64);
+}
+
+/* Steps of a [step][TILE_M][TILE_STEP] and b [step][TILE_STEP][TILE_N32]. */
+static void steps_bf16(const char *a, const char *b, int64_t steps) {
+    for (int64_t s = 0; s < steps; s++) {
+        load_step(a + s * 2 * REGISTER_BYTES, b + s * 2 * REGISTER_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+static void steps_i8(const char *a, const char *b, int64_t steps) {
+    for (int64_t s = 0; s < steps; s++) {
+        load_step(a + s * 2 * REGISTER_BYTES, b + s * 2 * REGISTER_BYTES);
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    }
+}
+
+/* All products of the job's depth, for tile (i, j) of the group. */
+static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
+    const char *const a = job->pack_a + i * panel_bytes(job, TILE_M);
+    const char *const b = job->pack_b + j * panel_bytes(job, job->tile_n);
+    const int64_t steps = units_of(job, job->depth) / TILE_STEP;
+    load_sums(total, job->first > 0);
+    if (job->in == HF_I32)
+        steps_i8(a, b, steps);
+    else
+        steps_bf16(a, b, steps);
+    store_sums(total);
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products of bfloat16 by AMX have the bits that docs/matmul.md describes. Skipped, with the
+ * reason, where there is no AMX. */
+#include "base/dtype.h"
+#include "base/rng.h"
+#include "core/kernel.h"
+#include "device/host/isa.h"
+#include "unit.h"
+#include <float.h>
+#include <holdfast/holdfast.h>
+#include <math.h>
+#include <string.h>
+
+#define M 45
+#define N 70
+#define MOST_K 1100
+#define KERNEL "gemm_bf16_32x32_amx"
+
+static uint16_t a[M * MOST_K], b[MOST_K * N];
+static float c[M * N];
+
+static float flushed(float v) { return fabsf(v) < FLT_MIN ? copysignf(0, v) : v; }
+
+static float factor(const uint16_t *x, int64_t i) {
+    return flushed((float)hf_load_f64(x, HF_BF16, i));
+}
+
+/* 32 products at once: those of even number as a chain, those of odd number as another. */
+static float amx_sum(int64_t row, int64_t col, int64_t k) {
+    float sum = 0;
+    for (int64_t p = 0; p < k; p += 32) {
+        float part[2] = {0, 0};
+        for (int64_t q = p; q < p + 32 && q < k; q++)
+            part[q % 2] =
+                flushed(fmaf(factor(a, row * k + q), factor(b, q * N + col), part[q % 2]));
+        sum = flushed(sum + flushed(part[0] + part[1]));
+    }
+    return sum;
+}
+
+/* scale: exponents from -scale to scale. */
+static void fill(uint16_t *x, int64_t count, uint64_t stream, int scale) {
+    struct hf_rng rng = {3, stream, 0};
+    for (int64_t i = 0; i < count; i++) {
+        const double v = hf_rng_next_normal(&rng);
+        const int e = scale > 0 ? (int)(hf_rng_next(&rng) % (uint64_t)(2 * scale + 1)) - scale : 0;
+        hf_store_f64(x, HF_BF16, i, ldexp(v, e));
+    }
+}
+
+static void bits_as_described(void **state) {
+    (void)state;
+    static const int64_t depths[] = {1, 2, 31, 32, 33, 100, 255, 512, 513, 1100};
+    static const int scales[] = {0, 10, 60, 66};
+    hf_context *ctx = NULL;
+    const hf_context_opts opts = {.device = "cpu", .threads = 2};
+    if ((hf_cpu_isas() >> HF_ISA_ID_amx & 1) == 0) {
+        print_message("skipped: this CPU has no AMX\n");
+        skip();
+    }
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    for (int i = 0; i < 40; i++) {
+        const int64_t k = depths[i % 10];
+        hf_gemm_report report;
+        fill(a, M * k, (uint64_t)(2 * i), scales[i / 10]);
+        fill(b, k * N, (uint64_t)(2 * i + 1), scales[i / 10]);
+        const hf_gemm_args args = {.m = M,
+                                   .n = N,
+                                   .k = k,
+                                   .dtype = HF_BF16,
+                                   .dtype_c = HF_F32,
+                                   .alpha = 1,
+                                   .a = a,
+                                   .b = b,
+                                   .c = c};
+        assert_int_equal(hf_gemm(ctx, &args, &report), HF_OK);
+        assert_string_equal(report.kernel, KERNEL);
+        assert_non_null(strstr(report.arithmetic, "AMX"));
+        for (int64_t e = 0; e < M * N; e++) {
+            const float want = amx_sum(e / N, e % N, k);
+            if (memcmp(&want, &c[e], sizeof want) != 0 && !(isnan(want) && isnan(c[e])))
+                fail_msg("k=%d, exponents +-%d: element %d is %.9g, not %.9g", (int)k,
+                         scales[i / 10], (int)e, (double)c[e], (double)want);
+        }
+    }
+    hf_context_destroy(ctx);
+}
+
+/* A CPU without AMX gives these bits for `portable`, and so does one with it. */
+static void portable_is_the_chain(void **state) {
+    (void)state;
+    hf_context *ctx = NULL;
+    const hf_context_opts opts = {.device = "cpu", .threads = 1};
+    hf_gemm_report report;
+    fill(a, M * 300, 1, 0);
+    fill(b, 300 * N, 2, 0);
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    const hf_gemm_args args = {.m = M,
+                               .n = N,
+                               .k = 300,
+                               .dtype = HF_BF16,
+                               .dtype_c = HF_F32,
+                               .alpha = 1,
+                               .a = a,
+                               .b = b,
+                               .c = c,
+                               .portable = 1};
+    assert_int_equal(hf_gemm(ctx, &args, &report), HF_OK);
+    assert_string_equal(report.arithmetic, "f32 FMA chain, blocks of 256");
+    for (int64_t e = 0; e < M * N; e++) {
+        float total = 0;
+        for (int64_t first = 0; first < 300; first += 256) {
+            float sum = 0;
+            for (int64_t p = first; p < 300 && p < first + 256; p++)
+                sum = fmaf((float)hf_load_f64(a, HF_BF16, e / N * 300 + p),
+                           (float)hf_load_f64(b, HF_BF16, p * N + e % N), sum);
+            total = first == 0 ? sum : total + sum;
+        }
+        assert_memory_equal(&total, &c[e], sizeof total);
+    }
+    hf_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bits_as_described),
+                                       cmocka_unit_test(portable_is_the_chain)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
