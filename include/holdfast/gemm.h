@@ -20,9 +20,21 @@ typedef enum hf_order {
 /* A fault that a signed product makes on purpose, so that it can be proved that it is seen. */
 typedef enum hf_gemm_plant {
     HF_GEMM_PLANT_NONE = 0,
-    HF_GEMM_PLANT_A = 1,  /* a staged word of op(A) changes after it was signed */
-    HF_GEMM_PLANT_SUM = 2 /* a sum changes before it is signed */
+    HF_GEMM_PLANT_A = 1,   /* a staged word of op(A) changes after it was signed */
+    HF_GEMM_PLANT_SUM = 2, /* a sum changes before it is signed */
+    HF_GEMM_PLANT_UNIT = 3 /* on one multiprocessor of a GPU a sum of one lane changes in each tile
+                              before it is signed; CPUs ignore it */
 } hf_gemm_plant;
+
+/* The signature of one tile of C, and who computed it. */
+typedef struct hf_gemm_tile {
+    uint64_t c;    /* signature of its sums */
+    int64_t batch; /* number of the product, */
+    int64_t row;   /* first row of the tile in it, */
+    int64_t col;   /* and first column */
+    int32_t unit;  /* multiprocessor of a GPU, worker of the CPU; -1: nobody computed it */
+    int32_t unused;
+} hf_gemm_tile;
 
 /* Execution signatures of a product: of every word of op(A) and op(B) as it is staged for the
  * arithmetic (T), and of every sum before alpha and beta (O). Runs with equal arguments, kernel and
@@ -33,12 +45,16 @@ typedef struct hf_gemm_signatures {
     int release;          /* in: sign what is staged once more when it was used, too (L): if the two
                              differ the call gives HF_E_CORRUPT */
     hf_gemm_plant plant;  /* in */
-    int64_t plant_at;     /* in: bit of element plant_at / 32 of op(A) or C, counted by rows */
+    int64_t plant_at;     /* in: bit of element plant_at / 32 of op(A) or C, counted by rows; of a
+                             sum on multiprocessor plant_at / 32 */
     uint64_t a;           /* out: of op(A), */
     uint64_t b;           /* of op(B), */
     uint64_t c;           /* of the sums */
     int64_t panels;       /* out: parts of operands that were staged and signed */
     int64_t tiles;        /* out: parts of C whose sums were signed */
+    hf_gemm_tile *tile;   /* out: [tiles] one for each, so that the place of a fault is known; NULL:
+                             not wanted */
+    int64_t tile_room;    /* in: of tile; hf_gemm_most_tiles() is enough */
 } hf_gemm_signatures;
 
 /* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory or, all of
@@ -112,6 +128,9 @@ typedef struct hf_gemm_report {
  * HF_E_NOMEM  the workspace does not fit the context's memory limit
  * HF_E_BUSY   the context is at work for another call */
 HF_API hf_status hf_gemm(hf_context *ctx, const hf_gemm_args *args, hf_gemm_report *report);
+
+/* The most tiles that a kernel makes of such products. */
+HF_API int64_t hf_gemm_most_tiles(int64_t m, int64_t n, int64_t batch);
 
 /* What the checks of a guarded product found. */
 typedef struct hf_gemm_faults {

@@ -50,6 +50,21 @@ class GemmSignatures(C.Structure):
         ("c", C.c_uint64),
         ("panels", C.c_int64),
         ("tiles", C.c_int64),
+        ("tile", C.c_void_p),
+        ("tile_room", C.c_int64),
+    ]
+
+
+class GemmTile(C.Structure):
+    """hf_gemm_tile."""
+
+    _fields_ = [
+        ("c", C.c_uint64),
+        ("batch", C.c_int64),
+        ("row", C.c_int64),
+        ("col", C.c_int64),
+        ("unit", C.c_int32),
+        ("unused", C.c_int32),
     ]
 
 
@@ -166,6 +181,7 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_gemm_args": GemmArgs,
     "hf_gemm_report": GemmReport,
     "hf_gemm_signatures": GemmSignatures,
+    "hf_gemm_tile": GemmTile,
     "hf_gemm_faults": GemmFaults,
     "hf_diagnosis": Diagnosis,
     "hf_diagnose_opts": DiagnoseOpts,

@@ -32,6 +32,33 @@ static hf_status check_places(hf_context *ctx, const hf_gemm_args *args, hf_guar
     return HF_OK;
 }
 
+/* Signatures of a product by columns, which was computed as that of the transposes by rows. */
+static void turn_signatures(hf_gemm_signatures *s) {
+    const uint64_t a = s->a;
+    s->a = s->b;
+    s->b = a;
+    for (int64_t i = 0; s->tile != NULL && i < s->tiles; i++) {
+        const int64_t row = s->tile[i].row;
+        s->tile[i].row = s->tile[i].col;
+        s->tile[i].col = row;
+    }
+}
+
+/* Was every tile computed by somebody? */
+static hf_status check_tiles(hf_context *ctx, const hf_gemm_signatures *s) {
+    if (s != NULL && s->tiles == 0)
+        return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                           "gemm: not all parts of the product were signed: the machine computes "
+                           "wrongly; run it again, and if that fails too, on another machine");
+    for (int64_t i = 0; s != NULL && s->tile != NULL && i < s->tiles; i++)
+        if (s->tile[i].unit < 0)
+            return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                               "gemm: nobody signed tile %lld of %lld: the machine computes "
+                               "wrongly; run it again, and if that fails too, on another machine",
+                               (long long)i, (long long)s->tiles);
+    return HF_OK;
+}
+
 static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,
                           hf_gemm_faults *faults, hf_gemm_report *report) {
     const double start = hf_now_s();
@@ -45,6 +72,9 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard gu
         hf_workspace_trim(ctx, hf_workspace_room(ctx));
         HF_TRY(hf_gemm_guarded_run(ctx, &full, guard, faults));
         HF_TRY(hf_verify(ctx));
+        HF_TRY(check_tiles(ctx, full.signatures));
+        if (full.signatures != NULL && args->order == HF_COL_MAJOR)
+            turn_signatures(full.signatures);
     }
     if (report == NULL)
         return HF_OK;

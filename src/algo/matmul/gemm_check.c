@@ -26,6 +26,13 @@ static hf_status check_signatures(hf_context *ctx, const hf_gemm_args *args) {
                            "gemm: there is no checksum '%s' to make signatures of: give crc32c, "
                            "fletcher or another that hf_gemm_checksum() names",
                            s->checksum);
+    const int64_t batch = args->batch == 0 ? 1 : args->batch;
+    const int64_t most = hf_gemm_most_tiles(args->m, args->n, batch);
+    if (s->tile != NULL && s->tile_room < most)
+        return hf_ctx_fail(ctx, HF_E_ARG,
+                           "gemm: there is room for %lld signatures of tiles, but there may be "
+                           "%lld: hf_gemm_most_tiles() says how many",
+                           (long long)s->tile_room, (long long)most);
     s->a = s->b = s->c = 0;
     s->panels = s->tiles = 0;
     return HF_OK;

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "device/cuda/own.h"
+#include "device/cuda/stage_direct.h"
 
 #include <assert.h>
 #include <string.h>
@@ -141,6 +142,18 @@ const void *hf_stage_in(struct hf_stage *stage, const void *p, size_t bytes) {
 
 void *hf_stage_out(struct hf_stage *stage, void *p, size_t bytes) {
     return view(stage, p, bytes, false, true);
+}
+
+void *hf_stage_direct(struct hf_stage *stage, void *p, size_t bytes) {
+    char *slab = NULL;
+    if (own_of(stage)->joint == NULL && stage->status == HF_OK && p != NULL && !hf_cuda_owns(p))
+        slab = take_slab(own_of(stage), bytes);
+    if (slab == NULL)
+        return hf_stage_inout(stage, p, bytes);
+    memcpy(slab, p, bytes);
+    assert(stage->count < HF_STAGE_ITEMS);
+    stage->item[stage->count++] = (struct hf_stage_item){p, slab, slab, bytes, true, false, true};
+    return slab;
 }
 
 void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {

@@ -66,6 +66,11 @@ int hf_gemm_checksum_id(const hf_gemm_args *args) {
     return name != NULL ? hf_checksum_find(name) : HF_CHECKSUM_CRC32C;
 }
 
+/* The smallest tile is that of float64 on AVX2. */
+int64_t hf_gemm_most_tiles(int64_t m, int64_t n, int64_t batch) {
+    return (m + 5) / 6 * ((n + 7) / 8) * batch;
+}
+
 static struct hf_gemm_view view(const void *data, hf_dtype dtype, int64_t first, int64_t ld,
                                 int trans) {
     const char *begin = data;

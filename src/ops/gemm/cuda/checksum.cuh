@@ -43,6 +43,20 @@ static __device__ __forceinline__ uint64_t gemm_carry(uint64_t x) {
     return (x & 0xffffffffu) + (x >> 32);
 }
 
+/* Fletcher's second sum counts the first word N times, the last one once: two chains of
+ * multiply-adds for each sum, where one addition after the other would wait for itself. */
+template <int N>
+static __device__ __forceinline__ void gemm_fletcher(struct gemm_sign *s, const uint32_t (&w)[N]) {
+    uint64_t a[2] = {s->a, 0}, b[2] = {s->b, (uint64_t)N * s->a};
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        a[i % 2] += w[i];
+        b[i % 2] += (uint64_t)w[i] * (uint32_t)(N - i);
+    }
+    s->a = a[0] + a[1];
+    s->b = b[0] + b[1];
+}
+
 template <int N>
 static __device__ __forceinline__ void
 gemm_sign_words(struct gemm_sign *s, int checksum, const uint32_t *table, const uint32_t (&w)[N]) {
@@ -64,11 +78,7 @@ gemm_sign_words(struct gemm_sign *s, int checksum, const uint32_t *table, const 
             s->a += w[i];
         break;
     case HF_CHECKSUM_FLETCHER:
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            s->a += w[i];
-            s->b += s->a;
-        }
+        gemm_fletcher(s, w);
         break;
     default:
 #pragma unroll

@@ -4,8 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"
-#include "device/cuda/reduce.cuh"
-#include "device/cuda/stage.h"
+#include "device/cuda/stage_direct.h"
 #include "ops/gemm/cuda/gemm_sign.cuh"
 
 #define LAUNCH_TILES ((int64_t)1 << 30) /* most of one launch */
@@ -19,29 +18,6 @@ static bool no_work(const hf_gemm_args *args) {
 
 static int64_t tiles_of(const hf_gemm_args *args, int64_t rows, int64_t cols) {
     return ceil_div(args->m, rows) * ceil_div(args->n, cols) * args->batch;
-}
-
-/* All entries together: five numbers at `out`, as in hf_gemm_signatures. */
-static __global__ void __launch_bounds__(GEMM_THREADS)
-    gemm_sum_entries(const struct gemm_entry *entries, int64_t count, uint64_t *out,
-                     const struct gemm_job job) {
-    __shared__ uint64_t shared[GEMM_WARPS];
-    uint64_t sum[5] = {};
-    for (int64_t i = threadIdx.x; i < count; i += GEMM_THREADS) {
-        const struct gemm_entry e = entries[i];
-        const uint64_t v[5] = {e.a, e.b, e.c, (uint64_t)e.panels, 1};
-        for (int j = 0; j < 5; j++)
-            sum[j] += v[j];
-        if (e.stamp != job.stamp) {
-            const struct gemm_place place = gemm_place_of(job, i);
-            gemm_tell_changed(job, place.row, place.col);
-        }
-    }
-    for (int j = 0; j < 5; j++) {
-        const uint64_t all = gemm_block_sum<0>(sum[j], shared);
-        if (threadIdx.x == 0)
-            out[j] = all;
-    }
 }
 
 /* Bytes from the first element of a matrix to the last of the batch. */
@@ -73,7 +49,8 @@ static struct gemm_side side_of(const hf_gemm_args *args, const void *data, bool
 static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *how) {
     if (args->signatures == NULL)
         return 0;
-    return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry));
+    return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry) +
+                       sizeof(uint64_t));
 }
 
 /* Room for a side of which it is not known where it will lie. */
@@ -135,7 +112,9 @@ static void stage_c(struct hf_stage *stage, const hf_gemm_args *args, struct gem
     job->c_wide = is_wide(job->c, args->ldc, args->stride_c, args->batch, args->dtype_c);
 }
 
-static void set_signatures(const struct hf_call *call, struct gemm_job *job) {
+/* Before the launch; sums: where the last block writes them. */
+static void set_signatures(const struct hf_call *call, const struct gemm_launch *how,
+                           struct gemm_job *job) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
     const hf_gemm_signatures *s = args->signatures;
     job->slot = call->slot;
@@ -143,6 +122,9 @@ static void set_signatures(const struct hf_call *call, struct gemm_job *job) {
     if (s == NULL)
         return;
     job->entries = (struct gemm_entry *)call->ws;
+    job->done = (unsigned long long *)(job->entries + job->tiles);
+    job->tile_rows = (int)how->rows;
+    job->tile_cols = (int)how->cols;
     job->stamp = (uint64_t)(hf_now_s() * 1e9);
     job->checksum = hf_gemm_checksum_id(args);
     job->release = s->release;
@@ -151,17 +133,14 @@ static void set_signatures(const struct hf_call *call, struct gemm_job *job) {
 }
 
 static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
-                            const struct gemm_launch *how, uint64_t *sums) {
+                            const struct gemm_launch *how) {
     struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     HF_TRY(pack_sides(call, how, job));
     for (job->first_tile = 0; job->first_tile < job->tiles; job->first_tile += LAUNCH_TILES) {
         const int64_t left = job->tiles - job->first_tile;
         HF_TRY(how->launch(cuda, job, (unsigned)(left < LAUNCH_TILES ? left : LAUNCH_TILES)));
     }
-    if (job->entries == NULL)
-        return HF_OK;
-    gemm_sum_entries<<<1, GEMM_THREADS, 0, cuda->stream>>>(job->entries, job->tiles, sums, *job);
-    return hf_cuda_launched(cuda, "gemm");
+    return HF_OK;
 }
 
 hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how) {
@@ -173,9 +152,12 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     hf_stage_begin(&stage, call->stream);
     stage_sides(&stage, args, &job);
     stage_c(&stage, args, &job);
-    uint64_t *sums = NULL;
     if (args->signatures != NULL)
-        sums = (uint64_t *)hf_stage_out(&stage, &args->signatures->a, 5 * sizeof(uint64_t));
+        job.sums = (uint64_t *)hf_stage_direct(&stage, &args->signatures->a, 5 * sizeof(uint64_t));
+    if (args->signatures != NULL && args->signatures->tile != NULL)
+        job.told = (hf_gemm_tile *)hf_stage_out(&stage, args->signatures->tile,
+                                                (size_t)tiles_of(args, how->rows, how->cols) *
+                                                    sizeof(hf_gemm_tile));
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.m = args->m;
@@ -185,8 +167,8 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     job.tiles = tiles_of(args, how->rows, how->cols);
     job.alpha = args->alpha;
     job.beta = args->beta;
-    set_signatures(call, &job);
-    return hf_stage_end(&stage, launch_all(call, &job, how, sums));
+    set_signatures(call, how, &job);
+    return hf_stage_end(&stage, launch_all(call, &job, how));
 }
 
 bool hf_gemm_cuda_supports(const struct hf_call *call) {

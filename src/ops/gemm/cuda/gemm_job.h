@@ -24,7 +24,7 @@ struct gemm_side {
  * stamp of its call is of a tile that nobody computed. */
 struct gemm_entry {
     uint64_t a, b, c, stamp;
-    int64_t panels;
+    int32_t panels, unit;
 };
 
 struct gemm_job {
@@ -39,6 +39,10 @@ struct gemm_job {
     bool c_wide; /* 16 bytes of C from a multiple of 16 on may be written at once */
     /* Signatures; entries NULL: none. */
     struct gemm_entry *entries; /* [tiles] */
+    unsigned long long *done;   /* tiles so far, with the stamp: gemm_finish() */
+    uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block */
+    int tile_rows, tile_cols;
+    hf_gemm_tile *told;         /* [tiles] in the order of their places, or NULL */
     uint64_t stamp;             /* of this call */
     int checksum, release;
     hf_gemm_plant plant;

@@ -133,7 +133,8 @@ static __device__ __forceinline__ void mma_multiply(float (&sum)[4][16], uint32_
 }
 
 template <hf_dtype T, bool SIGNED>
-static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struct gemm_job job) {
+static __global__ void __launch_bounds__(GEMM_THREADS, 2)
+    mma_kernel(const __grid_constant__ struct gemm_job job) {
     extern __shared__ __align__(128) char mma_shared[];
     const uint32_t base = hf_shared(mma_shared);
     char *const signs = mma_shared + MMA_SHARED;
@@ -199,8 +200,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) mma_kernel(const struc
                          block, see);
     }
     gemm_sign_fold(&sums, job.checksum);
-    if (SIGNED)
+    if (SIGNED) {
         gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        gemm_finish<0>(job, 1, (uint64_t *)signs);
+    }
 }
 
 template <hf_dtype T, bool SIGNED>

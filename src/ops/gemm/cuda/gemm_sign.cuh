@@ -43,7 +43,8 @@ struct gemm_signer {
 enum gemm_kept { GEMM_KEPT_A, GEMM_KEPT_B, GEMM_KEPT_STAGE, GEMM_KEPT_COUNT };
 #define GEMM_KEPT_BYTES (GEMM_KEPT_COUNT * 32 * 16) /* of a warp */
 #define GEMM_WARPS (GEMM_THREADS / 32)
-#define GEMM_SUMS_BYTES (GEMM_WARPS * 8) /* for gemm_signer_end() */
+#define GEMM_SUMS 5 /* numbers that are added up at once */
+#define GEMM_SUMS_BYTES (GEMM_WARPS * GEMM_SUMS * 8)
 #define GEMM_SIGN_BYTES (GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES + GEMM_CRC_WORDS * 4)
 
 static __device__ __forceinline__ struct gemm_sign *gemm_kept(const struct gemm_signer *s,
@@ -91,6 +92,14 @@ static __device__ __forceinline__ void gemm_staged(const struct gemm_job &job,
     }
 }
 
+/* The first stage from `stage` on that is this tile's share of A or B, or to be released. */
+static __device__ __forceinline__ int gemm_next_share(const struct gemm_job &job,
+                                                      const struct gemm_place &place, int stage) {
+    const int a = (int)job.tiles_n, b = (int)job.tiles_m;
+    const int to_a = (place.col - stage % a + a) % a, to_b = (place.row - stage % b + b) % b;
+    return job.release ? stage : stage + min(to_a, to_b);
+}
+
 /* A panel changed between staging and release. */
 static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int64_t row,
                                                 int64_t col) {
@@ -103,6 +112,19 @@ static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int6
     hf_slot_tell(job.slot, finding);
 }
 
+/* Is a sum of this tile, of so many rows and columns, to change on purpose, and which? */
+static __device__ __forceinline__ bool gemm_plants(const struct gemm_job &job,
+                                                   const struct gemm_place &place, int rows,
+                                                   int cols, int64_t (&at)[2]) {
+    const int64_t element = job.plant_at / 32;
+    at[0] = at[1] = 0;
+    if (job.plant == HF_GEMM_PLANT_UNIT)
+        return hf_slot_unit() == (int32_t)element;
+    at[0] = element / job.n - (int64_t)place.row * rows;
+    at[1] = element % job.n - (int64_t)place.col * cols;
+    return job.plant == HF_GEMM_PLANT_SUM && place.batch == 0;
+}
+
 /* Sign four neighbouring sums, of which one may change before, on purpose. */
 template <typename U>
 static __device__ __forceinline__ void
@@ -110,12 +132,14 @@ gemm_sign_four(const struct gemm_job &job, const struct gemm_signer &s, struct g
                const struct gemm_spot &spot, U (&v)[4]) {
     uint32_t w[4];
     const int64_t element = job.plant_at / 32;
+    const bool unit = job.plant == HF_GEMM_PLANT_UNIT && hf_slot_unit() == (int32_t)element &&
+                      spot.row % 128 == 0 && spot.col % 128 == 0;
     const bool plant = job.plant == HF_GEMM_PLANT_SUM && spot.batch == 0 &&
                        element - spot.row * job.n >= spot.col &&
                        element - spot.row * job.n < min(spot.col + 4, job.n);
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        if (plant && element == spot.row * job.n + spot.col + j)
+        if ((unit && j == 0) || (plant && element == spot.row * job.n + spot.col + j))
             *(uint32_t *)&v[j] ^= 1u << job.plant_at % 32;
         w[j] = *(const uint32_t *)&v[j];
     }
@@ -143,18 +167,21 @@ template <int BAR> static __device__ __forceinline__ void gemm_bar(void) {
     asm volatile("bar.sync %0, %1;" ::"n"(BAR), "n"(GEMM_THREADS) : "memory");
 }
 
-/* A sum over these threads, in the first one. `shared`: room for a number of each warp. */
-template <int BAR> static __device__ inline uint64_t gemm_block_sum(uint64_t v, uint64_t *shared) {
-    for (int step = 16; step > 0; step /= 2)
-        v += __shfl_down_sync(0xffffffffu, v, step);
+/* Sums over these threads, in the first one. `shared`: room for N numbers of each warp. */
+template <int BAR, int N>
+static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_t *shared) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2)
+            v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
     gemm_bar<BAR>();
-    if (threadIdx.x % 32 == 0)
-        shared[threadIdx.x / 32] = v;
+    for (int i = 0; i < N && threadIdx.x % 32 == 0; i++)
+        shared[threadIdx.x / 32 * N + i] = v[i];
     gemm_bar<BAR>();
-    uint64_t sum = 0;
-    for (int i = 0; threadIdx.x == 0 && i < GEMM_WARPS; i++)
-        sum += shared[i];
-    return sum;
+    for (int i = 0; i < N && threadIdx.x == 0; i++)
+        for (int w = 1; w < GEMM_WARPS; w++)
+            v[i] += shared[w * N + i];
 }
 
 static __device__ inline uint64_t gemm_placed(const struct gemm_sign *s, int checksum,
@@ -181,15 +208,82 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                                            sums};
     uint64_t sum[3];
     for (int i = 0; i < 3; i++)
-        sum[i] = gemm_block_sum<BAR>(gemm_placed(of[i], job.checksum, place), shared);
+        sum[i] = gemm_placed(of[i], job.checksum, place);
+    gemm_block_sums<BAR>(sum, shared);
     entry.a = sum[0];
     entry.b = sum[1];
     entry.c = sum[2];
-    entry.panels = gemm_shares(s->stages, place.col, job.tiles_n) +
-                   gemm_shares(s->stages, place.row, job.tiles_m);
+    entry.panels = (int32_t)(gemm_shares(s->stages, place.col, job.tiles_n) +
+                             gemm_shares(s->stages, place.row, job.tiles_m));
+    entry.unit = hf_slot_unit();
     entry.stamp = job.stamp;
     if (threadIdx.x == 0)
         job.entries[tile] = entry;
+}
+
+/* So many tiles of this block are done; the last block gets to know that it is. The word holds the
+ * stamp above the count, since nobody cleared it. */
+static __device__ inline bool gemm_count_done(const struct gemm_job &job, unsigned tiles) {
+    const unsigned long long mask = 0xffffffffu, stamp = (unsigned long long)job.stamp << 32;
+    unsigned long long before = *(volatile unsigned long long *)job.done, next, seen;
+    for (;;) {
+        next = ((before & ~mask) == stamp ? before : stamp) + tiles;
+        seen = atomicCAS(job.done, before, next);
+        if (seen == before)
+            return (next & mask) == (unsigned long long)job.tiles;
+        before = seen;
+    }
+}
+
+static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const struct gemm_entry &e,
+                                             const struct gemm_place &place) {
+    const bool done = e.stamp == job.stamp;
+    job.told[(place.batch * job.tiles_m + place.row) * job.tiles_n + place.col] = {
+        done ? e.c : 0,
+        place.batch,
+        (int64_t)place.row * job.tile_rows,
+        (int64_t)place.col * job.tile_cols,
+        done ? e.unit : -1,
+        0};
+}
+
+/* The last block adds up all entries. All threads that multiply, after their last tile; they did so
+ * many. */
+template <int BAR>
+static __device__ __noinline__ void gemm_finish(const struct gemm_job &job, unsigned tiles,
+                                                uint64_t *shared) {
+    uint64_t sum[GEMM_SUMS] = {};
+    gemm_bar<BAR>();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        *shared = gemm_count_done(job, tiles);
+        __threadfence();
+    }
+    gemm_bar<BAR>();
+    if (*shared == 0)
+        return;
+    for (int64_t i = threadIdx.x; i < job.tiles; i += GEMM_THREADS) {
+        const struct gemm_entry *const at = job.entries + i;
+        struct gemm_entry e;
+        e.a = __ldcg(&at->a);
+        e.b = __ldcg(&at->b);
+        e.c = __ldcg(&at->c);
+        e.stamp = __ldcg(&at->stamp);
+        e.panels = __ldcg(&at->panels);
+        e.unit = __ldcg(&at->unit);
+        const uint64_t v[GEMM_SUMS] = {e.a, e.b, e.c, (uint64_t)e.panels, 1};
+#pragma unroll
+        for (int j = 0; j < GEMM_SUMS; j++)
+            sum[j] += v[j];
+        const struct gemm_place place = gemm_place_of(job, i);
+        if (e.stamp != job.stamp)
+            gemm_tell_changed(job, place.row, place.col);
+        if (job.told != NULL)
+            gemm_tell_tile(job, e, place);
+    }
+    gemm_block_sums<BAR>(sum, shared);
+    for (int j = 0; j < GEMM_SUMS && threadIdx.x == 0; j++)
+        job.sums[j] = sum[j];
 }
 
 #endif

@@ -248,9 +248,9 @@ static __device__ __forceinline__ void simt_sign(struct gemm_sign *sign, int che
 
 /* A fault on purpose: a staged word changes after it was signed. */
 template <class S>
-static __device__ __forceinline__ void simt_plant(const struct gemm_job &job,
-                                                  const struct gemm_place &place, int64_t stage,
-                                                  typename S::unit *a) {
+static __device__ __noinline__ void simt_plant(const struct gemm_job &job,
+                                               const struct gemm_place &place, int64_t stage,
+                                               typename S::unit *a) {
     const int64_t element = job.plant_at / 32, row = element / job.k, p = element % job.k;
     const int64_t unit = p / S::PRODUCTS - stage * S::DEPTH, line = row - place.row * S::TILE;
     __syncthreads();
@@ -265,13 +265,14 @@ template <class S>
 static __device__ __forceinline__ void
 simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
                typename S::unit (&sum)[2 * S::V][2 * S::V], int ty, int tx) {
-    const int64_t row = job.plant_at / 32 / job.n - (int64_t)place.row * S::TILE;
-    const int64_t col = job.plant_at / 32 % job.n - (int64_t)place.col * S::TILE;
+    int64_t at[2];
+    if (!gemm_plants(job, place, S::TILE, S::TILE, at))
+        return;
 #pragma unroll
     for (int i = 0; i < 2 * S::V; i++)
 #pragma unroll
         for (int j = 0; j < 2 * S::V; j++)
-            if (place.batch == 0 && row == simt_line<S>(ty, i) && col == simt_line<S>(tx, j)) {
+            if (at[0] == simt_line<S>(ty, i) && at[1] == simt_line<S>(tx, j)) {
                 uint32_t *const word = (uint32_t *)&sum[i][j];
                 word[0] ^= 1u << job.plant_at % 32;
             }
@@ -341,8 +342,48 @@ simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
     }
 }
 
+/* Of a block; what it keeps is in shared memory at `signs`. */
+template <class S>
+static __device__ __forceinline__ struct gemm_signer simt_signer(const struct gemm_job &job,
+                                                                 char *signs) {
+    constexpr int STEP = S::DEPTH * S::PRODUCTS;
+    struct gemm_signer s = {};
+    s.kept = signs + GEMM_SUMS_BYTES + (int)threadIdx.x / 32 * GEMM_KEPT_BYTES;
+    s.table = (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES);
+    s.stages = (int)((job.k + STEP - 1) / STEP);
+    return s;
+}
+
+/* A stage is this tile's share, or is to be released: sign it; returns the next such stage. Seldom
+ * called, and apart, so that products keep their registers. */
+template <class S>
+static __device__ __noinline__ int simt_staged(const struct gemm_job &job, struct gemm_place place,
+                                               int stage, const typename S::unit *own_a,
+                                               char *signs) {
+    struct gemm_signer signer = simt_signer<S>(job, signs);
+    signer.next_a = stage % (int)job.tiles_n == place.col ? stage : -1;
+    signer.next_b = stage % (int)job.tiles_m == place.row ? stage : -1;
+    gemm_staged(job, &signer, stage, [&](struct gemm_sign *state, bool of_a) {
+        simt_sign<S>(state, job.checksum, signer.table, of_a ? own_a : own_a + S::SIDE);
+    });
+    return gemm_next_share(job, place, stage + 1);
+}
+
+template <class S>
+static __device__ __noinline__ void simt_released(const struct gemm_job &job,
+                                                  struct gemm_place place,
+                                                  const typename S::unit *own_a, char *signs) {
+    const struct gemm_signer signer = simt_signer<S>(job, signs);
+    gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
+                  [&](struct gemm_sign *state, bool of_a) {
+                      simt_sign<S>(state, job.checksum, signer.table,
+                                   of_a ? own_a : own_a + S::SIDE);
+                  });
+}
+
 template <class S, bool SIGNED>
-static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const struct gemm_job job) {
+static __global__ void __launch_bounds__(GEMM_THREADS, 2)
+    simt_kernel(const __grid_constant__ struct gemm_job job) {
     typedef typename S::unit unit;
     extern __shared__ __align__(16) char simt_shared[];
     unit *const stages = (unit *)simt_shared; /* [2][A, B][DEPTH][PITCH] */
@@ -355,18 +396,16 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
     const int count = (int)((job.k + STEP - 1) / STEP);
     unit sum[2 * S::V][2 * S::V] = {};
-    struct gemm_signer signer;
+    int next = SIGNED ? gemm_next_share(job, place, 0) : 0;
     struct simt_part<S> part_a, part_b;
     struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
     struct simt_source<S> b = simt_source_of<S>(job.b, place.batch, (int64_t)place.col * S::TILE);
-    if (SIGNED)
-        gemm_signer_begin(&signer, signs + GEMM_SUMS_BYTES + warp * GEMM_KEPT_BYTES,
-                          (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
-                          job.checksum, place);
-    if (SIGNED)
-        signer.stages = count;
-    if (SIGNED && gemm_is_crc(job.checksum))
-        gemm_crc_fill(signer.table, job.checksum);
+    if (SIGNED) {
+        struct gemm_signer signer = simt_signer<S>(job, signs);
+        gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
+        if (gemm_is_crc(job.checksum))
+            gemm_crc_fill(signer.table, job.checksum);
+    }
     if (count > 0) {
         simt_fetch<S, true>(part_a, a, job.a, job.k);
         simt_fetch<S, false>(part_b, b, job.b, job.k);
@@ -374,9 +413,6 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
     for (int stage = 0; stage < count; stage++) {
         unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
         const bool last = stage + 1 == count;
-        const auto sign = [&](struct gemm_sign *state, bool of_a) {
-            simt_sign<S>(state, job.checksum, signer.table, of_a ? own_a : own_b);
-        };
         simt_keep<S>(own_a, part_a, a);
         simt_keep<S>(own_b, part_b, b);
         __syncthreads();
@@ -385,21 +421,23 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
             simt_fetch<S, true>(part_a, a, job.a, left);
             simt_fetch<S, false>(part_b, b, job.b, left);
         }
-        if (SIGNED)
-            gemm_staged(job, &signer, stage, sign);
+        if (SIGNED && stage == next)
+            next = simt_staged<S>(job, place, stage, own_a, signs);
         if (SIGNED && job.plant == HF_GEMM_PLANT_A)
             simt_plant<S>(job, place, stage, own_a);
         simt_multiply<S>(sum, own_a, own_b, ty, tx);
-        if (SIGNED)
-            gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
-                          sign);
+        if (SIGNED && job.release)
+            simt_released<S>(job, place, own_a, signs);
         if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
             simt_add<S>(sum, totals, stage < S::BLOCK, last);
     }
     struct gemm_sign sums;
+    struct gemm_signer signer = {};
+    if (SIGNED)
+        signer = simt_signer<S>(job, signs);
     __syncthreads(); /* the table is there, the stages are free */
     if constexpr (S::T == HF_F64) {
-        if (SIGNED && job.plant == HF_GEMM_PLANT_SUM)
+        if (SIGNED && job.plant != HF_GEMM_PLANT_NONE)
             simt_plant_sum<S>(job, place, sum, ty, tx);
         if (SIGNED)
             simt_sign_sums<S>(job, signer, &sums, sum);
@@ -413,8 +451,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2) simt_kernel(const stru
         simt_store_blocks<S>(job, place, sum, simt_shared, see);
         gemm_sign_fold(&sums, job.checksum);
     }
-    if (SIGNED)
+    if (SIGNED) {
         gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        gemm_finish<0>(job, 1, (uint64_t *)signs);
+    }
 }
 
 template <class S, bool SIGNED>

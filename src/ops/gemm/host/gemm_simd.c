@@ -103,7 +103,8 @@ static void release_range(void *job_, int worker, int64_t begin, int64_t end) {
 }
 
 /* Tile (i, j) of the group. */
-static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed_sum *sum) {
+static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed_sum *sum,
+                 int worker) {
     _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
     const int64_t bytes = TILE_M * job->tile_n * unit_bytes(job);
     char *const total =
@@ -114,7 +115,7 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed
         memset(total, 0, (size_t)bytes);
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
     if (job->first + job->depth == k) {
-        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n, sum);
+        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n, sum, worker);
         store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
     }
 }
@@ -125,7 +126,6 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
     const int64_t slices = ceil_div(tiles_across(job), SLICE);
     const unsigned before = enter();
     struct signed_sum sum = {0};
-    (void)worker;
     tile_begin();
     for (int64_t s = begin; s < end; s++) {
         const int64_t first = s / slices * job->band;
@@ -134,7 +134,7 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
         const int64_t right = hf_min64(left + SLICE, tiles_across(job));
         for (int64_t j = left; j < right; j++)
             for (int64_t i = first; i < last; i++)
-                tile(job, i, j, &sum);
+                tile(job, i, j, &sum, worker);
     }
     tile_end();
     add_signed(job, &sum);
@@ -220,6 +220,7 @@ static hf_status gemm_run(const struct hf_call *call) {
     const int workers = call->device->workers;
     if (args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1))
         return HF_OK;
+    forget_tiles(&job);
     struct batch batch = {call, make_cut(&job, is_one_each(args) ? 1 : workers)};
     if (is_one_each(args)) {
         hf_parallel_for(call->stream, args->batch, 1, batch_range, &batch);

@@ -107,9 +107,28 @@ static inline void release_panel(const struct gemm_job *job, bool of_a, int64_t 
     hf_slot_tell(job->slot, &finding);
 }
 
+/* The entry of a tile, in the order of their places. */
+static inline void tell_tile(const struct gemm_job *job, uint64_t value, int64_t row, int64_t col,
+                             int worker) {
+    const hf_gemm_args *const args = job->args;
+    const int64_t down = ceil_div(args->m, TILE_M), across = ceil_div(args->n, job->tile_n);
+    const int64_t at = (job->batch * down + row / TILE_M) * across + col / job->tile_n;
+    args->signatures->tile[at] = (hf_gemm_tile){value, job->batch, row, col, worker, 0};
+}
+
+/* Before the call: nobody computed any. */
+static inline void forget_tiles(const struct gemm_job *job) {
+    const hf_gemm_args *const args = job->args;
+    const int64_t down = ceil_div(args->m, TILE_M), across = ceil_div(args->n, job->tile_n);
+    if (args->signatures == NULL || args->signatures->tile == NULL)
+        return;
+    for (int64_t i = 0; i < down * across * args->batch; i++)
+        args->signatures->tile[i].unit = -1;
+}
+
 /* The sums of the tile at (row, col) of C, before they are stored. */
 static inline void sign_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col,
-                             struct signed_sum *sum) {
+                             struct signed_sum *sum, int worker) {
     const hf_gemm_signatures *const s = job->args->signatures;
     if (s == NULL)
         return;
@@ -119,9 +138,11 @@ static inline void sign_tile(const struct gemm_job *job, char *total, int64_t ro
     uint32_t *const at = (uint32_t *)(void *)total;
     if (s->plant == HF_GEMM_PLANT_SUM && i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
         at[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << s->plant_at % 32;
-    const uint64_t value = mixed(words_checksum(job, at, words), (uint64_t)row);
-    sum->c += placed(job, value, col);
+    const uint64_t value = placed(job, mixed(words_checksum(job, at, words), (uint64_t)row), col);
+    sum->c += value;
     sum->tiles++;
+    if (s->tile != NULL)
+        tell_tile(job, value, row, col, worker);
 }
 
 #endif

@@ -151,13 +151,13 @@ dmma_plant(const struct gemm_job &job, const struct gemm_place &place, int stage
 
 static __device__ __forceinline__ void
 dmma_plant_sum(const struct gemm_job &job, const struct gemm_place &place, double (&sum)[2][8][4]) {
-    const int64_t row = job.plant_at / 32 / job.n - (int64_t)place.row * DMMA_TILE;
-    const int64_t col = job.plant_at / 32 % job.n - (int64_t)place.col * DMMA_TILE;
+    int64_t at[2];
+    if (!gemm_plants(job, place, DMMA_TILE, DMMA_TILE, at))
+        return;
 #pragma unroll
     for (int i = 0; i < 64; i++) {
         double &s = sum[i / 32][i / 4 % 8][i % 4];
-        if (place.batch == 0 && row == dmma_row(i / 32) + i / 2 % 2 * 8 &&
-            col == dmma_col(i / 4 % 8) + i % 2)
+        if (at[0] == dmma_row(i / 32) + i / 2 % 2 * 8 && at[1] == dmma_col(i / 4 % 8) + i % 2)
             s = __hiloint2double(__double2hiint(s),
                                  __double2loint(s) ^ (int)(1u << job.plant_at % 32));
     }
@@ -179,7 +179,8 @@ static __device__ __forceinline__ void dmma_sign_sums(const struct gemm_job &job
 }
 
 template <bool ALONG_A, bool ALONG_B, bool SIGNED>
-static __global__ void __launch_bounds__(GEMM_THREADS, 1) dmma_kernel(const struct gemm_job job) {
+static __global__ void __launch_bounds__(GEMM_THREADS, 1)
+    dmma_kernel(const __grid_constant__ struct gemm_job job) {
     extern __shared__ __align__(128) char dmma_shared[];
     double *const stages = (double *)dmma_shared;
     char *const signs = dmma_shared + DMMA_SHARED;
@@ -238,7 +239,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1) dmma_kernel(const stru
     }
     if (SIGNED) {
         struct gemm_sign sums;
-        if (job.plant == HF_GEMM_PLANT_SUM)
+        if (job.plant != HF_GEMM_PLANT_NONE)
             dmma_plant_sum(job, place, sum);
         __syncthreads(); /* for the table where there is no stage */
         dmma_sign_sums(job, signer, &sums, sum);
@@ -251,6 +252,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1) dmma_kernel(const stru
         gemm_store<double, 2>(job, place.batch, row + dmma_row(i / 16) + i % 2 * 8,
                               col + dmma_col(i / 2 % 8), v);
     }
+    if (SIGNED)
+        gemm_finish<0>(job, 1, (uint64_t *)signs);
 }
 
 template <bool ALONG_A, bool ALONG_B, bool SIGNED>

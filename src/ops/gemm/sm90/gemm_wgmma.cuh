@@ -21,12 +21,13 @@
 #define WG_BARRIERS (WG_STAGES * WG_STAGE)
 #define WG_TABLE (WG_BARRIERS + 128)
 #define WG_SUMS (WG_TABLE + GEMM_CRC_WORDS * 4)
-#define WG_BLOCKS (WG_SUMS + 128) /* of each warp: its signatures, then what it stores */
+#define WG_BLOCKS (WG_SUMS + 384) /* of each warp: its signatures, then what it stores */
 #define WG_SHARED                                                                                  \
     (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
      1024)       /* and to begin at a multiple of 1,024 */
 #define WG_BAR 1 /* of the consumers */
 static_assert(GEMM_KEPT_BYTES <= GEMM_BLOCK_BYTES, "a warp has one place for both");
+static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
 
 struct wg_pipe {
     uint32_t base;
@@ -127,11 +128,12 @@ static __device__ __forceinline__ int wg_col(int j) { return j * 8 + (int)thread
 /* A sum changes before it is signed, on purpose. */
 static __device__ __forceinline__ void
 wg_plant_sum(const struct gemm_job &job, const struct gemm_place &place, float (&sum)[128]) {
-    const int64_t row = job.plant_at / 32 / job.n - (int64_t)place.row * WG_ROWS;
-    const int64_t col = job.plant_at / 32 % job.n - (int64_t)place.col * WG_COLS;
+    int64_t at[2];
+    if (!gemm_plants(job, place, WG_ROWS, WG_COLS, at))
+        return;
 #pragma unroll
     for (int i = 0; i < 128; i++)
-        if (place.batch == 0 && row == wg_row(i / 2 % 2) && col == wg_col(i / 4) + i % 2)
+        if (at[0] == wg_row(i / 2 % 2) && at[1] == wg_col(i / 4) + i % 2)
             sum[i] = gemm_float(gemm_bits(sum[i]) ^ 1u << job.plant_at % 32);
 }
 
@@ -254,7 +256,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, &signer, sum);
         if (SIGNED) {
             struct gemm_sign sums;
-            if (job.plant == HF_GEMM_PLANT_SUM)
+            if (job.plant != HF_GEMM_PLANT_NONE)
                 wg_plant_sum(job, place, sum);
             wg_sign_sums(job, signer, &sums, sum);
             gemm_signer_end<WG_BAR>(job, &signer, &sums, place, job.first_tile + t,
@@ -262,6 +264,9 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         }
         wg_store(job, place, (float *)own, sum);
     }
+    if (SIGNED)
+        gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
+                            (uint64_t *)(shared + WG_SUMS));
 }
 
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
