@@ -32,9 +32,9 @@ static __device__ __forceinline__ void dmma_copy8(uint32_t dst, const void *src,
 }
 
 /* Start the copies of products from `from` on; what is not there becomes 0. */
-static __device__ __forceinline__ void dmma_fetch(const struct gemm_side &side, const double *data,
-                                                  uint32_t stage, int64_t first, int64_t from,
-                                                  int64_t k) {
+static __device__ __noinline__ void dmma_fetch(const struct gemm_side &side, const double *data,
+                                               uint32_t stage, int64_t first, int64_t from,
+                                               int64_t k) {
     const bool along = side.step == 1;
     const int width = side.wide ? 2 : 1;
     const int across = (along ? DMMA_DEPTH : DMMA_TILE) / width;
@@ -51,6 +51,61 @@ static __device__ __forceinline__ void dmma_fetch(const struct gemm_side &side, 
         else
             dmma_copy8(to, src, there ? 8 : 0);
     }
+}
+
+/* Where this thread's part of the next stage of a side comes from, if all of it is there: copies of
+ * 16 bytes, or of 8 where rows begin elsewhere, at equal distances. */
+struct dmma_source {
+    const double *at;
+    int64_t apart, next; /* from one copy to the next, and to the next stage */
+    uint32_t to;         /* of the first one in a stage, bytes */
+    bool whole;          /* all lines of the tile are there */
+};
+
+template <bool ALONG>
+static __device__ __forceinline__ struct dmma_source
+dmma_source_of(const struct gemm_side &side, const double *data, int64_t first) {
+    const int t = (int)threadIdx.x, width = side.wide ? 2 : 1;
+    const int across = (ALONG ? DMMA_DEPTH : DMMA_TILE) / width;
+    const int line = ALONG ? t / across : t % across * width;
+    const int product = ALONG ? t % across * width : t / across;
+    const int down = GEMM_THREADS / across; /* lines, or products, of a round */
+    struct dmma_source s;
+    s.at = data + (first + line) * side.line + product * side.step;
+    s.apart = down * (ALONG ? side.line : side.step);
+    s.next = DMMA_DEPTH * side.step;
+    s.to = (uint32_t)dmma_at(ALONG, line, product) * 8;
+    s.whole = first + DMMA_TILE <= side.lines;
+    return s;
+}
+
+template <bool ALONG, int WIDTH>
+static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, uint32_t stage) {
+    constexpr int ACROSS = (ALONG ? DMMA_DEPTH : DMMA_TILE) / WIDTH;
+    constexpr int DOWN = GEMM_THREADS / ACROSS;
+    constexpr uint32_t STEP = DOWN * (ALONG ? DMMA_ALONG : DMMA_ACROSS) * 8;
+#pragma unroll
+    for (int i = 0; i < DMMA_TILE * DMMA_DEPTH / WIDTH / GEMM_THREADS; i++) {
+        const uint32_t to = stage + s.to + i * STEP;
+        if (WIDTH == 2)
+            hf_copy_async(to, s.at + i * s.apart, 16);
+        else
+            dmma_copy8(to, s.at + i * s.apart, 8);
+    }
+}
+
+/* The stage of a side that begins with product `from`. */
+template <bool ALONG>
+static __device__ __forceinline__ void
+dmma_bring(struct dmma_source &s, const struct gemm_side &side, const double *data, uint32_t stage,
+           int64_t first, int64_t from, int64_t k) {
+    if (!s.whole || from + DMMA_DEPTH > k)
+        dmma_fetch(side, data, stage, first, from, k);
+    else if (side.wide)
+        dmma_rounds<ALONG, 2>(s, stage);
+    else
+        dmma_rounds<ALONG, 1>(s, stage);
+    s.at += s.next;
 }
 
 /* Products past the end must not change a sum, not even the sign of its zero: -0 times 0. */
@@ -192,6 +247,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     const double *const b = (const double *)job.b.data + place.batch * job.b.stride;
     const int64_t row = (int64_t)place.row * DMMA_TILE, col = (int64_t)place.col * DMMA_TILE;
     const int count = (int)((job.k + DMMA_DEPTH - 1) / DMMA_DEPTH);
+    struct dmma_source from_a = dmma_source_of<ALONG_A>(job.a, a, row);
+    struct dmma_source from_b = dmma_source_of<ALONG_B>(job.b, b, col);
     double sum[2][8][4] = {};
     struct gemm_signer signer;
     if (SIGNED)
@@ -207,8 +264,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         const uint32_t to = base + (uint32_t)(stage % DMMA_STAGES * 2 * DMMA_SIDE * 8);
         const int64_t from = (int64_t)stage * DMMA_DEPTH;
         if (stage < count) {
-            dmma_fetch(job.a, a, to, row, from, job.k);
-            dmma_fetch(job.b, b, to + DMMA_SIDE * 8, col, from, job.k);
+            dmma_bring<ALONG_A>(from_a, job.a, a, to, row, from, job.k);
+            dmma_bring<ALONG_B>(from_b, job.b, b, to + DMMA_SIDE * 8, col, from, job.k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
