@@ -12,9 +12,8 @@ static bool is_empty(const hf_gemm_args *args) {
     return args->m == 0 || args->n == 0 || (!hf_gemm_reads_ab(args) && args->beta == 1);
 }
 
-/* Which of the matrices lie in memory of the device: all or none; the checks of rows and columns
- * are the host's. */
-static hf_status check_places(hf_context *ctx, const hf_gemm_args *args, hf_guard guard) {
+/* Matrices lie in memory of the device, all of them, or of the host. */
+static hf_status check_places(hf_context *ctx, const hf_gemm_args *args) {
     const void *const data[] = {args->a, args->b, args->c};
     int there = 0, here = 0;
     for (int i = 0; i < 3; i++)
@@ -24,11 +23,6 @@ static hf_status check_places(hf_context *ctx, const hf_gemm_args *args, hf_guar
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "gemm: some of a, b and c lie in memory of the device, others in memory "
                            "of the host: give all of them in one place");
-    if (there > 0 && guard != HF_GUARD_OFF)
-        return hf_ctx_fail(ctx, HF_E_UNSUPPORTED,
-                           "gemm: rows and columns of matrices in memory of %s are not checked: "
-                           "give matrices in memory of the host, or ask for signatures instead",
-                           hf_context_device(ctx));
     return HF_OK;
 }
 
@@ -66,7 +60,7 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard gu
     if (args == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "gemm: there are no arguments (args is NULL)");
     HF_TRY(hf_gemm_check(ctx, args, &full));
-    HF_TRY(check_places(ctx, &full, guard));
+    HF_TRY(check_places(ctx, &full));
     const bool empty = is_empty(&full);
     if (!empty) {
         hf_workspace_trim(ctx, hf_workspace_room(ctx));

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Four passes make the sums: the columns of A; with them as weights the columns of B, and its rows;
+ * with these the rows of A; at last both of C. */
+#include "algo/matmul/gemm_lines.h"
+
+#include "base/dtype.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+static void *get(const struct gemm_lines *l, size_t bytes) {
+    return l->there ? hf_ctx_alloc(l->ctx, bytes) : hf_alloc(bytes);
+}
+
+static void put(const struct gemm_lines *l, void *p) {
+    if (l->there)
+        hf_ctx_release(l->ctx, p);
+    else
+        hf_free(p);
+}
+
+static size_t span_of_c(const hf_gemm_args *args) {
+    return (size_t)((args->batch - 1) * args->stride_c + (args->m - 1) * args->ldc + args->n) *
+           hf_dtype_bytes(args->dtype_c);
+}
+
+/* Those of lines: six arrays of the rows, six of the columns. */
+static size_t line_numbers(const hf_gemm_args *args) { return 6 * (size_t)(args->m + args->n); }
+
+static int64_t depth(const hf_gemm_args *args) { return hf_gemm_reads_ab(args) ? args->k : 0; }
+
+static struct gemm_line_sums cut(double *from, int64_t n) {
+    return (struct gemm_line_sums){from,         from + n,     from + 2 * n,
+                                   from + 3 * n, from + 4 * n, from + 5 * n};
+}
+
+hf_status hf_gemm_lines_open(struct gemm_lines *l) {
+    const hf_gemm_args *args = l->args;
+    const size_t longest = (size_t)(args->m > args->n ? args->m : args->n) * 8;
+    const size_t lines = line_numbers(args), all = lines + 4 * (size_t)depth(args);
+    l->there = l->ctx->device->owns(l->ctx->stream, args->c);
+    l->again = get(l, longest);
+    l->here[0] = hf_alloc(longest);
+    l->here[1] = hf_alloc(longest);
+    l->sums = get(l, all * sizeof *l->sums);
+    l->sums_here = l->there ? hf_alloc(lines * sizeof *l->sums) : l->sums;
+    if (args->beta != 0)
+        l->before = get(l, span_of_c(args));
+    if (!l->again || !l->here[0] || !l->here[1] || !l->sums || !l->sums_here ||
+        (args->beta != 0 && !l->before))
+        return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
+    l->rows = cut(l->sums_here, args->m);
+    l->cols = cut(l->sums_here + 6 * args->m, args->n);
+    return l->before ? hf_ctx_copy(l->ctx, l->before, args->c, span_of_c(args)) : HF_OK;
+}
+
+void hf_gemm_lines_close(struct gemm_lines *l) {
+    put(l, l->before);
+    put(l, l->again);
+    put(l, l->sums);
+    hf_free(l->here[0]);
+    hf_free(l->here[1]);
+    if (l->there)
+        hf_free(l->sums_here);
+}
+
+static hf_status make(const struct gemm_lines *l, const struct hf_sums_pass *pass) {
+    return l->there ? hf_gemm_sums_there(l->ctx, pass) : hf_gemm_sums(l->ctx, pass);
+}
+
+/* What A and B make of both. [k] numbers between: of the columns of A, of the rows of B. */
+static hf_status sum_operands(const struct gemm_lines *l, double *between) {
+    const hf_gemm_args *args = l->args;
+    const int64_t k = depth(args);
+    const struct gemm_line_sums rows = cut(l->sums, args->m);
+    const struct gemm_line_sums cols = cut(l->sums + 6 * args->m, args->n);
+    double *const a_cols = between, *const b_rows = between + 2 * k;
+    const struct hf_gemm_view a = hf_gemm_view_a(args, l->number);
+    const struct hf_gemm_view b = hf_gemm_view_b(args, l->number);
+    const struct hf_sums_pass passes[] = {
+        {.m = a, .rows = args->m, .cols = k, .col = a_cols, .col_size = a_cols + k},
+        {.m = b,
+         .rows = k,
+         .cols = args->n,
+         .by_row = a_cols,
+         .by_row_size = a_cols + k,
+         .row = b_rows,
+         .row_size = b_rows + k,
+         .col = cols.want,
+         .col_size = cols.want_size},
+        {.m = a,
+         .rows = args->m,
+         .cols = k,
+         .by_col = b_rows,
+         .by_col_size = b_rows + k,
+         .row = rows.want,
+         .row_size = rows.want_size}};
+    for (int i = 0; i < 3; i++)
+        HF_TRY(make(l, &passes[i]));
+    return HF_OK;
+}
+
+static hf_status sum_c(const struct gemm_lines *l, const char *c, bool old) {
+    const hf_gemm_args *args = l->args;
+    const struct gemm_line_sums rows = cut(l->sums, args->m);
+    const struct gemm_line_sums cols = cut(l->sums + 6 * args->m, args->n);
+    const struct hf_sums_pass pass = {
+        .m = {c + l->number * args->stride_c * (int64_t)hf_dtype_bytes(args->dtype_c),
+              args->dtype_c, args->ldc, 1},
+        .rows = args->m,
+        .cols = args->n,
+        .row = old ? rows.old : rows.found,
+        .row_size = old ? rows.old_size : rows.found_size,
+        .col = old ? cols.old : cols.found,
+        .col_size = old ? cols.old_size : cols.found_size};
+    return make(l, &pass);
+}
+
+hf_status hf_gemm_lines_sum(struct gemm_lines *l) {
+    const size_t lines = line_numbers(l->args);
+    if (depth(l->args) > 0)
+        HF_TRY(sum_operands(l, l->sums + lines));
+    else if (l->there)
+        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, lines * sizeof *l->sums));
+    else
+        memset(l->sums, 0, lines * sizeof *l->sums);
+    if (l->before)
+        HF_TRY(sum_c(l, l->before, true));
+    HF_TRY(sum_c(l, l->args->c, false));
+    return l->there ? hf_ctx_copy(l->ctx, l->sums_here, l->sums, lines * sizeof *l->sums) : HF_OK;
+}
