@@ -31,7 +31,10 @@ typedef struct hf_dev_screen_finding {
     const char *kernel;  /* of the kernel, */
     const char *problem; /* of the problem, */
     const char *phase;   /* and of the phase */
-    int core;            /* to blame, or where it was seen */
+    int core;            /* to blame, or where it was seen: of a GPU a multiprocessor; -1: all of
+                            them worked on it */
+    int with;            /* so many, from core on, may be to blame: 1, but with kernels that need
+                            several multiprocessors */
     hf_dev_blame blame;  /* what triage says */
     int repeats;         /* on that core, afterwards, */
     int repeats_wrong;   /* and how many of them were wrong: none is a transient fault */
@@ -54,8 +57,10 @@ typedef struct hf_dev_screen_part {
 /* All zero means default. */
 typedef struct hf_dev_screen_opts {
     double seconds;           /* to end after; 0: 10. What was not reached by then did not run */
+    const char *device;       /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1". Nobody else
+                                 may use it meanwhile; below, its multiprocessors are the cores */
     const char *op;           /* NULL: all */
-    const int *cores;         /* NULL: all that the caller may use */
+    const int *cores;         /* NULL: all that the caller may use; not for a GPU */
     int core_count;           /* of cores */
     uint64_t seed;            /* of the problems */
     int plant;                /* answers of core plant - 1 are spoilt; 0: none */
@@ -79,12 +84,16 @@ typedef struct hf_dev_screen_result {
     int64_t runs;     /* answers compared */
     int cores;        /* that were entered */
     double seconds;   /* that it took */
-    double share;     /* of the time in the hot phase that the cores worked for us; < 0.5: busy */
+    double share;     /* of the time in the hot phase that the cores worked for us; < 0.5: busy. Of a
+                         GPU: of the whole time, at half of the peak rate of the units at work or
+                         more */
 } hf_dev_screen_result;
 
 /* Run every kernel of the CPU on every core: woken from idle, in bursts, and together until the
- * machine is hot. HF_OK when the screen was made, whatever it found. HF_E_ARG: no such op, or no
- * core. HF_E_NOMEM. */
+ * machine is hot; or every kernel for CUDA on every multiprocessor of a GPU alone, in bursts on all
+ * of them, and large products whose tiles are signed. HF_OK when the screen was made, whatever it
+ * found. HF_E_ARG: no such op, or no core. HF_E_UNSUPPORTED: there is no such GPU. HF_E_DEVICE: it
+ * failed. HF_E_NOMEM. */
 HF_API hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *result);
 
 #ifdef __cplusplus

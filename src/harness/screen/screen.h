@@ -3,12 +3,14 @@
 #ifndef HF_SCREEN_H
 #define HF_SCREEN_H
 
+#include "base/affinity.h"
 #include "base/clock.h"
 #include "harness/harness.h"
 #include <holdfast/dev_screen.h>
 #include <pthread.h>
 
 #define SCREEN_CORES 4096
+#define SCREEN_MOST_FINDINGS 20 /* of a core: it is known to be bad then */
 
 /* A call whose answer is known. */
 struct screen_problem {
@@ -17,15 +19,16 @@ struct screen_problem {
     int64_t id;          /* of the case; -1: the benchmark problem */
     struct hf_case home; /* as first made, to know the shapes of `ref` */
     void **ref;          /* outputs of the reference */
-    int core;            /* on which it computed them */
+    int core;            /* on which it computed them; -1: none of those that are screened */
 };
 
-/* A kernel of the CPU. */
+/* A kernel of the device. */
 struct screen_kernel {
     const struct hf_subject *subject;
     int op;
     const struct hf_kernel *kernel;
     bool here;
+    int width;               /* cores that it needs at least: more than 1 on a GPU only */
     int64_t *visits, *wrong; /* [cores] */
 };
 
@@ -35,6 +38,9 @@ struct screen {
     struct screen_problem *problem;
     struct screen_kernel *kernel;
     int problems, kernels, cores;
+    hf_context *gpu;    /* NULL: the CPU is screened */
+    struct hf_pin *pin; /* of the GPU */
+    struct hf_device_props props;
     int core[SCREEN_CORES];
     bool entered[SCREEN_CORES];
     double start_s, end_s;
@@ -52,17 +58,36 @@ bool hf_screen_make(const struct screen *s, const struct screen_problem *problem
                     struct hf_case *c);
 
 /* Does the kernel take the problem? */
-bool hf_screen_takes(const struct screen_kernel *kernel, const struct screen_problem *problem);
+bool hf_screen_takes(const struct screen *s, const struct screen_kernel *kernel,
+                     const struct screen_problem *problem);
 
 /* Run on the calling thread, which is on core number `at` of the list; right? Says why not. */
 struct screen_question {
     const struct screen_kernel *kernel;
     const struct screen_problem *problem;
     struct hf_case *c; /* hf_screen_make() of the problem */
-    int at;
+    int at;            /* -1: on all of them */
 };
 bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_question *q,
                    char *why, size_t why_bytes);
+
+/* The calling thread moves to core number `at`, or what the GPU does to `width` multiprocessors
+ * from there on; at -1: to all of them. False if it cannot. leave: was it there all the time? */
+struct screen_place {
+    int at;
+    struct hf_affinity before;
+};
+bool hf_screen_enter(const struct screen *s, int at, int width, struct screen_place *place);
+bool hf_screen_leave(const struct screen *s, const struct screen_place *place);
+
+/* The phases of a GPU. (screen_gpu.c, screen_hot.c) */
+hf_status hf_screen_gpu_open(struct screen *s);
+void hf_screen_gpu_close(struct screen *s);
+void hf_screen_gpu_each(struct screen *s, double until_s);
+void hf_screen_gpu_burst(struct screen *s, double until_s);
+hf_status hf_screen_gpu_hot(struct screen *s);
+void hf_screen_begin_phase(struct screen *s, const char *phase);
+void hf_screen_nap(const struct screen *s, double seconds);
 
 /* Repeat a wrong answer, ask other cores, tell the finding. The calling thread is on core number
  * `at` and comes back there. */

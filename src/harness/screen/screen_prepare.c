@@ -54,9 +54,9 @@ bool hf_screen_make(const struct screen *s, const struct screen_problem *problem
     return false;
 }
 
-bool hf_screen_takes(const struct screen_kernel *kernel, const struct screen_problem *problem) {
-    const struct hf_device_props props = {.workers = 1};
-    const struct hf_call call = {.device = &props, .args = problem->home.args};
+bool hf_screen_takes(const struct screen *s, const struct screen_kernel *kernel,
+                     const struct screen_problem *problem) {
+    const struct hf_call call = {.device = &s->props, .args = problem->home.args};
     return kernel->op == problem->op && kernel->here &&
            hf_kernel_takes(kernel->kernel, problem->subject->op, &call);
 }
@@ -66,10 +66,10 @@ static bool is_needed(const struct screen *s, const struct screen_problem *probl
                       int *taken) {
     bool needed = false;
     for (int k = 0; k < s->kernels; k++)
-        if (taken[k] < wanted && hf_screen_takes(&s->kernel[k], problem))
+        if (taken[k] < wanted && hf_screen_takes(s, &s->kernel[k], problem))
             needed = true;
     for (int k = 0; needed && k < s->kernels; k++)
-        taken[k] += hf_screen_takes(&s->kernel[k], problem);
+        taken[k] += hf_screen_takes(s, &s->kernel[k], problem);
     return needed;
 }
 
@@ -82,12 +82,12 @@ static bool have_all(const struct screen *s, int op, int wanted, const int *take
 }
 
 /* The answer. False: no memory, or no reference takes the problem. */
-static bool answer(hf_context *ctx, struct screen_problem *problem) {
+static bool answer(const struct screen *s, hf_context *ctx, struct screen_problem *problem) {
     char why[256];
     const struct hf_kernel *reference = reference_of(problem->subject, problem->home.args);
     if (!reference || !hf_case_run(ctx, reference, &problem->home, 0xFF, why, sizeof why))
         return false;
-    problem->core = sched_getcpu();
+    problem->core = s->gpu != NULL ? -1 : sched_getcpu();
     problem->ref = hf_case_copy_outs(&problem->home);
     return problem->ref != NULL;
 }
@@ -98,7 +98,7 @@ static void add_problem(struct screen *s, hf_context *ctx, int op, int64_t id, i
     *p = (struct screen_problem){.subject = &s->subject[op], .op = op, .id = id};
     if (!hf_screen_make(s, p, &p->home))
         return;
-    if (is_needed(s, p, wanted, taken) && answer(ctx, p))
+    if (is_needed(s, p, wanted, taken) && answer(s, ctx, p))
         s->problems++;
     else
         hf_case_clear(&p->home);
@@ -123,11 +123,14 @@ static hf_status find_kernels(struct screen *s) {
     for (int op = 0; op < HF_OP_COUNT; op++)
         for (int i = 0; i < s->subject[op].count; i++) {
             const struct hf_kernel *kernel = s->subject[op].kernels[i];
-            if (kernel->device != HF_DEV_HOST || (s->opts->op && hf_op_find(s->opts->op) != op))
+            if (kernel->device != (s->gpu != NULL ? HF_DEV_CUDA : HF_DEV_HOST) ||
+                (s->opts->op && hf_op_find(s->opts->op) != op))
                 continue;
             struct screen_kernel *k = &s->kernel[s->kernels++];
-            *k = (struct screen_kernel){
-                &s->subject[op], op, kernel, hf_kernel_runs_here(kernel, NULL, 0), NULL, NULL};
+            *k = (struct screen_kernel){.subject = &s->subject[op], .op = op, .kernel = kernel};
+            k->here = s->gpu != NULL ? hf_kernel_runs_on(kernel, &s->props, NULL, 0)
+                                     : hf_kernel_runs_here(kernel, NULL, 0);
+            k->width = 1;
             k->visits = hf_alloc_zero((size_t)s->cores * sizeof *k->visits);
             k->wrong = hf_alloc_zero((size_t)s->cores * sizeof *k->wrong);
             if (!k->visits || !k->wrong)

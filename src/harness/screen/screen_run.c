@@ -8,22 +8,23 @@
 #include <string.h>
 #include <time.h>
 
-#define IDLE_S 0.02      /* a core sleeps before it is asked */
-#define BURST_S 0.03     /* it works, then sleeps as long */
-#define TURN_SHARE 0.4   /* most of the time that the phases in turn may take */
-#define MOST_FINDINGS 20 /* of a core: it is known to be bad then */
+#define IDLE_S 0.02        /* a core sleeps before it is asked */
+#define BURST_S 0.03       /* it works, then sleeps as long */
+#define TURN_SHARE 0.4     /* most of the time that the phases in turn may take */
+#define GPU_EACH_SHARE 0.6 /* likewise of a GPU; it ends when all is visited */
+#define GPU_BURST_SHARE 0.05
 
 bool hf_screen_over(const struct screen *s) {
     return hf_screen_now(s) >= s->end_s || (s->opts->stop && s->opts->stop(s->opts->user));
 }
 
-static void nap(const struct screen *s, double seconds) {
+void hf_screen_nap(const struct screen *s, double seconds) {
     const struct timespec t = {0, (long)(seconds * 1e9)};
     if (!s->opts->clock)
         (void)nanosleep(&t, NULL);
 }
 
-static void begin_phase(struct screen *s, const char *phase) {
+void hf_screen_begin_phase(struct screen *s, const char *phase) {
     s->phase = phase;
     if (s->opts->phase)
         s->opts->phase(s->opts->user, phase, hf_screen_now(s) - s->start_s);
@@ -48,7 +49,7 @@ static void ask_problem(struct worker *w, const struct screen_problem *problem, 
     bool made = false;
     for (int k = 0; k < s->kernels; k++) {
         struct screen_kernel *kernel = &s->kernel[k];
-        if (!hf_screen_takes(kernel, problem) || (unvisited && kernel->visits[w->at] > 0))
+        if (!hf_screen_takes(s, kernel, problem) || (unvisited && kernel->visits[w->at] > 0))
             continue;
         if (!made && !hf_screen_make(s, problem, &c))
             return;
@@ -57,7 +58,7 @@ static void ask_problem(struct worker *w, const struct screen_problem *problem, 
         const bool right = hf_screen_run(s, w->ctx, &q, why, sizeof why);
         __atomic_fetch_add(&kernel->visits[w->at], 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&s->result->runs, 1, __ATOMIC_RELAXED);
-        if (!right && w->findings++ < MOST_FINDINGS)
+        if (!right && w->findings++ < SCREEN_MOST_FINDINGS)
             hf_screen_triage(s, w->ctx, w->at, kernel, problem, why);
     }
     if (made)
@@ -69,14 +70,14 @@ static bool turn_is_over(const struct worker *w) {
 }
 
 static void idle_core(struct worker *w) {
-    nap(w->s, IDLE_S);
+    hf_screen_nap(w->s, IDLE_S);
     for (int p = 0; p < w->s->problems && !turn_is_over(w); p++)
         ask_problem(w, &w->s->problem[p], true);
 }
 
 static void burst_core(struct worker *w) {
     const struct screen *s = w->s;
-    for (int p = 0; p < s->problems && !turn_is_over(w); nap(s, BURST_S)) {
+    for (int p = 0; p < s->problems && !turn_is_over(w); hf_screen_nap(s, BURST_S)) {
         const double until = hf_screen_now(s) + BURST_S;
         do
             ask_problem(w, &s->problem[p++], false);
@@ -88,7 +89,7 @@ static void burst_core(struct worker *w) {
 static void in_turn(struct screen *s, hf_context *ctx, const char *phase, double share,
                     void (*work)(struct worker *w)) {
     const double until = s->start_s + share * (s->end_s - s->start_s);
-    begin_phase(s, phase);
+    hf_screen_begin_phase(s, phase);
     for (int c = 0; c < s->cores; c++) {
         struct hf_affinity before;
         struct worker w = {.s = s, .ctx = ctx, .at = c, .until_s = until};
@@ -130,7 +131,7 @@ static hf_status together(struct screen *s) {
     double worked = 0, wall = 0;
     if (!w)
         return HF_E_NOMEM;
-    begin_phase(s, "hot");
+    hf_screen_begin_phase(s, "hot");
     for (int c = 0; c < s->cores; c++) {
         w[c] = (struct worker){.s = s, .at = c};
         w[c].started = hf_context_create(&w[c].ctx, &one) == HF_OK &&
@@ -154,7 +155,10 @@ static void tell_part(struct screen *s, const struct screen_kernel *k, int core,
     char why[160] = "";
     if (!k->here) {
         part.verdict = HF_DEV_NOT_HERE;
-        (void)hf_kernel_runs_here(k->kernel, why, sizeof why);
+        if (s->gpu != NULL)
+            (void)hf_kernel_runs_on(k->kernel, &s->props, why, sizeof why);
+        else
+            (void)hf_kernel_runs_here(k->kernel, why, sizeof why);
         part.text = why;
         s->result->not_here++;
     } else {
@@ -164,8 +168,9 @@ static void tell_part(struct screen *s, const struct screen_kernel *k, int core,
                        : part.visits > 0 ? HF_DEV_RIGHT
                                          : HF_DEV_NOT_RUN;
         if (part.verdict == HF_DEV_NOT_RUN)
-            part.text = s->entered[at] ? "the time was up before its turn, or no problem takes it"
-                                       : "this process could not be moved to the core";
+            part.text = s->entered[at]   ? "the time was up before its turn, or no problem takes it"
+                        : s->gpu != NULL ? "the other multiprocessors could not be held"
+                                         : "this process could not be moved to the core";
         s->result->right += part.verdict == HF_DEV_RIGHT;
         s->result->wrong += part.verdict == HF_DEV_WRONG;
         s->result->not_run += part.verdict == HF_DEV_NOT_RUN;
@@ -186,22 +191,37 @@ static void tell_parts(struct screen *s) {
             tell_part(s, &s->kernel[k], -1, 0);
 }
 
-static hf_status screen_all(struct screen *s) {
+static hf_status screen_cpu(struct screen *s) {
     const hf_context_opts one = {.device = "cpu", .threads = 1};
     hf_context *ctx = NULL;
-    begin_phase(s, "answers");
-    HF_TRY(hf_screen_prepare(s));
     HF_TRY(hf_context_create(&ctx, &one));
     in_turn(s, ctx, "idle", TURN_SHARE, idle_core);
     in_turn(s, ctx, "burst", TURN_SHARE + 0.1, burst_core);
     hf_context_destroy(ctx);
-    HF_TRY(together(s));
+    return together(s);
+}
+
+/* Its kernels need a fraction of the time in turn; most of it belongs to the hot phase. */
+static hf_status screen_gpu(struct screen *s) {
+    const double all = s->end_s - s->start_s;
+    hf_screen_gpu_each(s, s->start_s + GPU_EACH_SHARE * all);
+    hf_screen_gpu_burst(s, hf_screen_now(s) + GPU_BURST_SHARE * all);
+    return hf_screen_gpu_hot(s);
+}
+
+static hf_status screen_all(struct screen *s) {
+    hf_screen_begin_phase(s, "answers");
+    HF_TRY(hf_screen_prepare(s));
+    HF_TRY(s->gpu != NULL ? screen_gpu(s) : screen_cpu(s));
     s->result->seconds = hf_screen_now(s) - s->start_s;
     tell_parts(s);
     return HF_OK;
 }
 
 static hf_status choose_cores(struct screen *s) {
+    s->props = (struct hf_device_props){.workers = 1};
+    if (s->opts->device && strcmp(s->opts->device, "cpu") != 0)
+        return hf_screen_gpu_open(s);
     if (s->opts->cores) {
         s->cores = s->opts->core_count;
         if (s->cores < 1 || s->cores > SCREEN_CORES)
@@ -232,6 +252,7 @@ hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *re
     if (status == HF_OK)
         status = screen_all(s);
     hf_screen_clear(s);
+    hf_screen_gpu_close(s);
     (void)pthread_mutex_destroy(&s->lock);
     hf_free(s);
     return status;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A wrong answer is asked for again: on the same core, which tells a transient fault from one that
  * stays, and on others, which tells a bad core from a bad kernel. */
-#include "base/affinity.h"
 #include "harness/screen/screen.h"
 
 #include <string.h>
@@ -18,7 +17,7 @@ bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_
     hf_case_forget(c);
     if (!hf_case_run(ctx, kernel, c, 0xFF, why, why_bytes))
         return false;
-    if (opts->plant - 1 == s->core[q->at] &&
+    if (q->at >= 0 && opts->plant - 1 == s->core[q->at] &&
         (!opts->plant_kernel || strcmp(opts->plant_kernel, kernel->name) == 0) &&
         hf_case_outs(c, outs) > 0)
         *(unsigned char *)outs[0] ^= 0xff;
@@ -28,19 +27,18 @@ bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_
 /* One answer on core number `at`: 1 right, 0 wrong, -1 the core cannot be entered. */
 static int ask(const struct screen *s, hf_context *ctx, int at, const struct screen_kernel *kernel,
                const struct screen_problem *problem) {
-    struct hf_affinity before;
+    struct screen_place place;
     struct hf_case c;
     char why[256];
     int right = -1;
-    if (!hf_affinity_enter(s->core[at], &before))
+    if (!hf_screen_enter(s, at, kernel->width, &place))
         return -1;
     if (hf_screen_make(s, problem, &c)) {
         const struct screen_question q = {kernel, problem, &c, at};
         right = hf_screen_run(s, ctx, &q, why, sizeof why);
         hf_case_clear(&c);
     }
-    hf_affinity_leave(&before);
-    return right;
+    return hf_screen_leave(s, &place) ? right : -1;
 }
 
 static int number_of_core(const struct screen *s, int core) {
@@ -57,6 +55,7 @@ void hf_screen_triage(struct screen *s, hf_context *ctx, int at, struct screen_k
                                .problem = problem->home.name,
                                .phase = s->phase,
                                .core = s->core[at],
+                               .with = kernel->width,
                                .text = why};
     const int home = number_of_core(s, problem->core);
     bool home_right = false;
@@ -65,7 +64,7 @@ void hf_screen_triage(struct screen *s, hf_context *ctx, int at, struct screen_k
         f.repeats += right >= 0;
         f.repeats_wrong += right == 0;
     }
-    for (int c = 0; c < s->cores && f.others < OTHERS; c++) {
+    for (int c = 0; c < s->cores && f.others < OTHERS; c += kernel->width) {
         const int right = c == at ? -1 : ask(s, ctx, c, kernel, problem);
         f.others += right >= 0;
         f.others_wrong += right == 0;

@@ -30,6 +30,8 @@ static const char *const formats[] = {"text", "tap", "json", NULL};
 static const struct argp_option options[] = {
     {"level", KEY_LEVEL, "NAME", 0, "short (10 s, the default), medium (2 min) or long (30 min)",
      0},
+    {"device", 'd', "DEVICE", 0,
+     "cpu (default), or a GPU: cuda, cuda:1; nobody else may use it meanwhile", 0},
     {"seconds", KEY_SECONDS, "S", 0, "End after so long instead", 0},
     {"op", KEY_OP, "OP", 0, "Kernels of this op only", 0},
     {"format", KEY_FORMAT, "FORMAT", 0, "text (default), tap or json", 0},
@@ -38,7 +40,9 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "S", 0, "Of the problems (default: 1)", 0},
     {"quiet", 'q', NULL, 0, "No progress on standard error", 0},
     {"plant", KEY_PLANT, "CORE[:KERNEL]", 0,
-     "Spoil the answers of this core, to prove that the screen finds it", 0},
+     "Spoil the answers of this core, or multiprocessor of a GPU, to prove that the screen finds "
+     "it",
+     0},
     {0},
 };
 
@@ -61,6 +65,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_SECONDS:
         s->opts.seconds = tool_real(state, "--seconds", arg, 0.1, 1e7);
+        break;
+    case 'd':
+        s->opts.device = arg;
         break;
     case KEY_OP:
         if (!hf_dev_op_find(arg, &op))
@@ -98,38 +105,60 @@ static const struct argp argp = {
     "Is this machine's arithmetic right? Every kernel on every core, woken from idle, in bursts "
     "and "
     "all together, against answers that a plain reference and a table of known signatures give. A "
-    "wrong answer is repeated, asked of other cores and so traced to a core.\v"
+    "wrong answer is repeated, asked of other cores and so traced to a core. On a GPU every kernel "
+    "runs on every multiprocessor alone, then large products on all of them, whose tiles are "
+    "signed.\v"
     "Exit codes: 0 all right; 5 wrong answers; 6 a kernel did not run on some core, which is "
     "neither "
-    "right nor wrong; 7 all right, but other programs took more than half of the cores' time, so "
-    "that they were not hot.",
+    "right nor wrong; 7 all right, but not hot: other programs took more than half of the cores' "
+    "time, or the GPU was not at half of its peak rate for half of the time.",
     NULL,
     NULL,
     NULL};
 
+static bool is_gpu(const struct screening *s) {
+    return s->opts.device && strcmp(s->opts.device, "cpu") != 0;
+}
+
+static const char *unit_text(const struct screening *s) {
+    return is_gpu(s) ? "multiprocessor" : "core";
+}
+
 static const char *blame_text(const hf_dev_screen_finding *f) {
     if (f->blame == HF_DEV_BLAME_KERNEL)
-        return "all cores do the same: a fault of the kernel, not of a core";
+        return "all do the same: a fault of the kernel, not of one of them";
     if (f->blame == HF_DEV_BLAME_UNKNOWN)
-        return "no other core to compare with";
-    return f->repeats_wrong == 0           ? "a transient fault of this core"
-           : f->repeats_wrong < f->repeats ? "an intermittent fault of this core"
-                                           : "a permanent fault of this core";
+        return "no other to compare with";
+    return f->repeats_wrong == 0           ? "a transient fault"
+           : f->repeats_wrong < f->repeats ? "an intermittent fault"
+                                           : "a permanent fault";
+}
+
+static void print_place(const struct screening *s, const hf_dev_screen_finding *f, char *text,
+                        size_t bytes) {
+    if (f->core < 0)
+        (void)snprintf(text, bytes, "all %ss together", unit_text(s));
+    else if (f->with > 1)
+        (void)snprintf(text, bytes, "%ss %d to %d", unit_text(s), f->core, f->core + f->with - 1);
+    else
+        (void)snprintf(text, bytes, "%s %d", unit_text(s), f->core);
 }
 
 static void on_finding(void *user, const hf_dev_screen_finding *f) {
     struct screening *s = user;
+    char place[64];
+    print_place(s, f, place, sizeof place);
     fprintf(stderr,
-            "holdfast: core %d, kernel %s, phase %s: wrong answer to %s: %s; wrong again %d of %d "
-            "times, on other cores %d of %d: %s\n",
-            f->core, f->kernel, f->phase, f->problem, f->text, f->repeats_wrong, f->repeats,
+            "holdfast: %s, kernel %s, phase %s: wrong answer to %s: %s; wrong again %d of %d "
+            "times, on others %d of %d: %s\n",
+            place, f->kernel, f->phase, f->problem, f->text, f->repeats_wrong, f->repeats,
             f->others_wrong, f->others, blame_text(f));
     json_array_append_new(
-        s->findings,
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s}", "core", f->core, "op",
-                  f->op, "kernel", f->kernel, "phase", f->phase, "problem", f->problem, "text",
-                  f->text, "repeats", f->repeats, "repeats_wrong", f->repeats_wrong, "others",
-                  f->others, "others_wrong", f->others_wrong, "blame", blame_text(f)));
+        s->findings, json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s}",
+                               "core", f->core, "with", f->with, "op", f->op, "kernel", f->kernel,
+                               "phase", f->phase, "problem", f->problem, "text", f->text, "repeats",
+                               f->repeats, "repeats_wrong", f->repeats_wrong, "others", f->others,
+                               "others_wrong", f->others_wrong, "blame", blame_text(f)));
 }
 
 static void on_phase(void *user, const char *phase, double seconds) {
@@ -153,8 +182,8 @@ static void print_tap(struct screening *s, const hf_dev_screen_part *p) {
         printf("ok %lld - %s # SKIP %s\n", (long long)s->tap, p->kernel, p->text);
         return;
     }
-    printf("%s %lld - %s on core %d\n", p->verdict == HF_DEV_RIGHT ? "ok" : "not ok",
-           (long long)s->tap, p->kernel, p->core);
+    printf("%s %lld - %s on %s %d\n", p->verdict == HF_DEV_RIGHT ? "ok" : "not ok",
+           (long long)s->tap, p->kernel, unit_text(s), p->core);
     if (p->verdict != HF_DEV_RIGHT)
         printf("  ---\n  verdict: %s\n  visits: %lld\n  wrong: %lld\n  text: \"%s\"\n  ...\n",
                verdicts[p->verdict], (long long)p->visits, (long long)p->wrong, p->text);
@@ -166,9 +195,9 @@ static void on_part(void *user, const hf_dev_screen_part *p) {
         print_tap(s, p);
     else if (s->format == FORMAT_TEXT &&
              (p->verdict == HF_DEV_WRONG || p->verdict == HF_DEV_NOT_RUN))
-        printf("%-8s %s on core %d: %lld of %lld answers wrong%s%s\n", verdicts[p->verdict],
-               p->kernel, p->core, (long long)p->wrong, (long long)p->visits, *p->text ? ": " : "",
-               p->text);
+        printf("%-8s %s on %s %d: %lld of %lld answers wrong%s%s\n", verdicts[p->verdict],
+               p->kernel, unit_text(s), p->core, (long long)p->wrong, (long long)p->visits,
+               *p->text ? ": " : "", p->text);
     if (s->format == FORMAT_JSON)
         json_array_append_new(s->parts,
                               json_pack("{s:s, s:s, s:i, s:s, s:I, s:I, s:s}", "op", p->op,
@@ -199,9 +228,9 @@ static int conclude(struct screening *s, const hf_dev_screen_result *r,
     if (s->format == FORMAT_TAP)
         printf("1..%lld\n", (long long)s->tap);
     if (s->format != FORMAT_JSON) {
-        printf("%s%s: %lld kernels on cores right, %lld wrong, %lld not run; %lld answers on %d "
-               "cores in %s; hot for %.0f %% of the time; known signatures: %s%s%s\n",
-               s->format == FORMAT_TAP ? "# " : "", verdict, (long long)r->right,
+        printf("%s%s: %lld kernels on %ss right, %lld wrong, %lld not run; %lld answers on %d "
+               "of them in %s; hot for %.0f %% of the time; known signatures: %s%s%s\n",
+               s->format == FORMAT_TAP ? "# " : "", verdict, (long long)r->right, unit_text(s),
                (long long)r->wrong, (long long)r->not_run, (long long)r->runs, r->cores,
                tool_seconds_text(r->seconds), 100 * r->share, hf_verdict_text(golden->verdict),
                *golden->text ? ": " : "", golden->text);
@@ -225,7 +254,8 @@ static int run(struct screening *s) {
     (void)hf_diagnose(NULL, &golden);
     const hf_status status = hf_dev_screen(&s->opts, &result);
     if (status != HF_OK) {
-        tool_error("the screen could not be made: %s", hf_status_text(status));
+        tool_error("the screen could not be made: %s%s%s", hf_status_text(status),
+                   is_gpu(s) ? ": " : "", is_gpu(s) ? hf_last_error(NULL) : "");
         return status == HF_E_NOMEM ? EXIT_RESOURCES : EXIT_NOT_RUN;
     }
     return conclude(s, &result, &golden);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The screen of a GPU: a kernel is asked on one multiprocessor after the other while all others are
+ * held, so that whose answer it is needs no guess. */
+#include "base/mem.h"
+#include "harness/screen/screen.h"
+#if HF_HAVE_CUDA
+#include "device/cuda/pin.h"
+#endif
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAP_S 0.02 /* between bursts */
+
+#if HF_HAVE_CUDA
+hf_status hf_screen_gpu_open(struct screen *s) {
+    const hf_context_opts opts = {.device = s->opts->device};
+    HF_TRY(hf_context_create(&s->gpu, &opts));
+    if (s->gpu->device->id != HF_DEV_CUDA)
+        return HF_E_UNSUPPORTED;
+    s->props = s->gpu->props;
+    s->cores = s->props.sms < SCREEN_CORES ? s->props.sms : SCREEN_CORES;
+    for (int c = 0; c < s->cores; c++)
+        s->core[c] = c;
+    return hf_cuda_pin_open(s->gpu->stream, &s->pin);
+}
+
+void hf_screen_gpu_close(struct screen *s) {
+    hf_cuda_pin_close(s->pin);
+    hf_context_destroy(s->gpu);
+    s->pin = NULL;
+    s->gpu = NULL;
+}
+
+static bool hold(const struct screen *s, int at, int width) {
+    if (hf_cuda_pin_begin(s->gpu->stream, s->pin, at, width) != HF_OK)
+        return false;
+    s->gpu->props.sms = width;
+    return true;
+}
+
+static bool let_go(const struct screen *s) {
+    bool kept = false;
+    s->gpu->props = s->props;
+    return hf_cuda_pin_end(s->gpu->stream, s->pin, &kept) == HF_OK && kept;
+}
+#else
+hf_status hf_screen_gpu_open(struct screen *s) {
+    (void)s;
+    return HF_E_UNSUPPORTED;
+}
+
+void hf_screen_gpu_close(struct screen *s) { (void)s; }
+
+static bool hold(const struct screen *s, int at, int width) {
+    (void)s;
+    (void)at;
+    (void)width;
+    return false;
+}
+
+static bool let_go(const struct screen *s) {
+    (void)s;
+    return false;
+}
+#endif
+
+bool hf_screen_enter(const struct screen *s, int at, int width, struct screen_place *place) {
+    place->at = at;
+    if (s->gpu == NULL)
+        return hf_affinity_enter(s->core[at], &place->before);
+    return at < 0 || width >= s->cores || hold(s, at, width);
+}
+
+bool hf_screen_leave(const struct screen *s, const struct screen_place *place) {
+    if (s->gpu == NULL)
+        hf_affinity_leave(&place->before);
+    else if (s->gpu->props.sms < s->cores)
+        return let_go(s);
+    return true;
+}
+
+/* A kernel on a problem, and the time that it may take. */
+struct turn {
+    struct screen *s;
+    struct screen_kernel *kernel;
+    const struct screen_problem *problem;
+    struct hf_case *c;
+    double until_s;
+    int findings;
+};
+
+static void visited(const struct turn *t, int at, int width) {
+    for (int c = at; c < at + width && c < t->s->cores; c++)
+        t->kernel->visits[c]++;
+    t->s->result->runs++;
+}
+
+static bool run_on_all(struct turn *t, char *why, size_t why_bytes) {
+    const struct screen_question q = {t->kernel, t->problem, t->c, -1};
+    t->s->result->runs++;
+    return hf_screen_run(t->s, t->s->gpu, &q, why, why_bytes);
+}
+
+/* A wrong answer that all multiprocessors gave together. */
+static void tell_all(struct turn *t, const char *why) {
+    struct screen *s = t->s;
+    const hf_dev_screen_finding f = {.op = t->problem->subject->op->name,
+                                     .kernel = t->kernel->kernel->name,
+                                     .problem = t->problem->home.name,
+                                     .phase = s->phase,
+                                     .core = -1,
+                                     .with = s->cores,
+                                     .blame = HF_DEV_BLAME_UNKNOWN,
+                                     .text = why};
+    s->result->findings++;
+    if (s->opts->finding)
+        s->opts->finding(s->opts->user, &f);
+}
+
+/* On `kernel->width` multiprocessors from number `at` on. False: others took part, as it needs
+ * more. */
+static bool ask_some(struct turn *t, int at) {
+    char why[256];
+    struct screen *s = t->s;
+    struct screen_place place;
+    const struct screen_question q = {t->kernel, t->problem, t->c, at};
+    if (!hf_screen_enter(s, at, t->kernel->width, &place))
+        return false;
+    const bool right = hf_screen_run(s, s->gpu, &q, why, sizeof why);
+    if (!hf_screen_leave(s, &place))
+        return false;
+    visited(t, at, t->kernel->width);
+    if (!right && t->findings++ < SCREEN_MOST_FINDINGS)
+        hf_screen_triage(s, s->gpu, at, t->kernel, t->problem, why);
+    return true;
+}
+
+static bool is_over(const struct turn *t) {
+    return hf_screen_now(t->s) >= t->until_s || hf_screen_over(t->s);
+}
+
+/* Blocks that belong together, in a cluster or in one launch, may need two multiprocessors or all
+ * of them. */
+static void find_width(struct turn *t) {
+    while (t->kernel->width < t->s->cores && !ask_some(t, 0))
+        t->kernel->width = t->kernel->width < 2 ? 2 : t->s->cores;
+}
+
+/* First on all of them: a kernel must have run once before others are held. */
+static void ask_each(struct turn *t) {
+    struct screen *s = t->s;
+    char why[256];
+    const bool right = run_on_all(t, why, sizeof why);
+    find_width(t);
+    if (t->kernel->width >= s->cores)
+        visited(t, 0, s->cores);
+    for (int at = 0; t->kernel->width < s->cores && at < s->cores && !is_over(t);
+         at += t->kernel->width)
+        (void)ask_some(t, at);
+    if (!right && t->findings == 0)
+        tell_all(t, why);
+}
+
+/* Each kernel on each multiprocessor, on one problem, then on the next. */
+void hf_screen_gpu_each(struct screen *s, double until_s) {
+    hf_screen_begin_phase(s, "each");
+    for (int c = 0; c < s->cores; c++)
+        s->entered[c] = true;
+    for (int p = 0; p < s->problems; p++) {
+        struct hf_case c;
+        bool made = false;
+        for (int k = 0; k < s->kernels; k++) {
+            struct turn t = {s, &s->kernel[k], &s->problem[p], &c, until_s, 0};
+            if (!hf_screen_takes(s, t.kernel, t.problem) || is_over(&t))
+                continue;
+            if (!made && !hf_screen_make(s, t.problem, &c))
+                break;
+            made = true;
+            ask_each(&t);
+        }
+        if (made)
+            hf_case_clear(&c);
+    }
+}
+
+/* All multiprocessors work, then sleep. */
+void hf_screen_gpu_burst(struct screen *s, double until_s) {
+    hf_screen_begin_phase(s, "burst");
+    for (int p = 0; p < s->problems; p++) {
+        struct hf_case c;
+        struct turn t = {s, NULL, &s->problem[p], &c, until_s, 0};
+        if (is_over(&t))
+            return;
+        if (!hf_screen_make(s, t.problem, &c))
+            continue;
+        for (int k = 0; k < s->kernels && !is_over(&t); k++) {
+            char why[256];
+            t.kernel = &s->kernel[k];
+            if (hf_screen_takes(s, t.kernel, t.problem) && !run_on_all(&t, why, sizeof why))
+                tell_all(&t, why);
+        }
+        hf_case_clear(&c);
+        hf_screen_nap(s, NAP_S);
+    }
+}
