@@ -37,14 +37,32 @@ class Gemm:
         os.environ["HOLDFAST_LIBRARY"] = path
         sys.path.insert(0, os.path.join(HERE, "..", "python"))
         from holdfast import _abi, _abi_matmul, _library
+        self.correct = _abi.ENUMS["hf_guard"]["HF_GUARD_CORRECT"]
         self.abi, self.lib, self.report = _abi_matmul, _library.lib, _abi_matmul.GemmReport()
         self.context, opts = C.c_void_p(), _abi.ContextOpts(b"cuda", 1, 0, stream.cuda_stream)
         if self.lib.hf_context_create(C.addressof(self.context), C.addressof(opts)):
             raise RuntimeError("no context on the GPU")
 
-    def call(self, kind, a, b, c, checksum=None):
-        args = self.abi.GemmArgs(m=a.shape[0], n=b.shape[1], k=a.shape[1], dtype=TYPES[kind][1], alpha=1.0,
+    def guarded(self, kind, a, b, c, plant_at=None):
+        """A product whose rows and columns are checked and repaired; plant_at: a bit of a sum that flips."""
+        args, faults = self.args(kind, a, b, c), self.abi.GemmFaults()
+        if plant_at is not None:
+            args.keep = self.abi.GemmSignatures(checksum=b"fletcher", plant=2, plant_at=plant_at)
+            args.signatures = C.addressof(args.keep)
+        report = C.addressof(self.report)
+
+        def run():
+            if self.lib.hf_gemm_guarded(self.context, C.addressof(args), self.correct, C.addressof(faults), report):
+                raise RuntimeError(self.lib.hf_last_error(self.context).decode())
+            return faults
+        return run
+
+    def args(self, kind, a, b, c):
+        return self.abi.GemmArgs(m=a.shape[0], n=b.shape[1], k=a.shape[1], dtype=TYPES[kind][1], alpha=1.0,
                                  a=a.data_ptr(), b=b.data_ptr(), c=c.data_ptr())
+
+    def call(self, kind, a, b, c, checksum=None):
+        args = self.args(kind, a, b, c)
         if checksum:
             sign = self.abi.GemmSignatures(checksum=checksum.encode())
             args.signatures = C.addressof(sign)
@@ -120,8 +138,45 @@ def signed(ours, kind, size, checksum, rounds):
     return row
 
 
+def guarded(ours, kind, size, rounds):
+    a, b, c = operands(kind, size, size, size)
+    times = in_turns([ours.call(kind, a, b, c), ours.guarded(kind, a, b, c)], rounds)
+    ratio = statistics.median(s / p for p, s in zip(*times))
+    row = dict(what="guarded", dtype=kind, m=size, n=size, k=size, samples=times, plain=statistics.median(times[0]),
+               signed=statistics.median(times[1]), ratio=ratio, kernel=ours.report.kernel.decode(), checksum="rows+columns")
+    rows.judge(row, "times the unchecked product", ratio, most=1.08)
+    return row
+
+
+def repairs(ours, kind, size):
+    """All bits of some sums flip, each in a product of its own. What is not repaired must be smaller than what
+    rounding may do to a row or a column."""
+    a, b, c = operands(kind, size, size, size)
+    ours.call(kind, a, b, c)()
+    right, bits, left, repaired, worst = c.clone(), 8 * c.element_size(), 0, 0, 0.0
+    bound = ours.report.error * (a.double().abs() @ b.double().abs())
+    most = max(bound.sum(1).max().item(), bound.sum(0).max().item())
+    for i in range(24):
+        row, column = i * 131 % size, i * 197 % size
+        for bit in range(0, min(bits, 32)):
+            faults = ours.guarded(kind, a, b, c, plant_at=(row * size + column) * 32 + bit)()
+            if torch.equal(c, right):
+                repaired += 1
+                continue
+            left += 1
+            off = (c.double() - right.double()).abs()
+            worst = max(worst, off.max().item() if off.isfinite().all() else float("inf"))
+            if faults.confirmed:
+                raise RuntimeError(f"a fault of bit {bit} was confirmed, but not repaired")
+    return dict(what="repairs", dtype=kind, m=size, n=size, k=size, repaired=repaired, left=left, worst=worst,
+                bound=most, ratio=worst / most, kernel=ours.report.kernel.decode())
+
+
 def line(r):
     flops = 2e-12 * r["m"] * r["n"] * r["k"]
+    if r["what"] == "repairs":
+        return (f"{r['dtype']:4s} {r['m']:5d}: {r['repaired']} faults repaired, {r['left']} left, the largest off by "
+                f"{r['worst']:.3g}, {r['ratio']:.3g} of the bound")
     what = f"{r['dtype']:4s} {r['m']:5d} {r['n']:5d} {r['k']:5d} {r['kernel']:24s}"
     if r["what"] == "speed":
         return (f"{what} {r['ours'] * 1e3:9.4f} ms {flops / r['ours']:7.1f} TFLOP/s, cuBLAS "
@@ -134,7 +189,7 @@ def main():
     p.add_argument("--lib", default=os.path.join(HERE, "..", "build", "release", "libholdfast.so"))
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--budget", type=float, default=80, help="seconds")
-    p.add_argument("--only", default="speed,signed")
+    p.add_argument("--only", default="speed,signed,guarded,repairs")
     p.add_argument("--types", default="bf16,f16,f32,f64")
     p.add_argument("--signed-types", default="bf16,f16,f32,f64")
     p.add_argument("--checksums", default="fletcher,crc32c")
@@ -155,6 +210,10 @@ def main():
                   lambda k=kind, s=size, c=checksum: signed(ours, k, s, c, args.rounds))
                  for kind in args.signed_types.split(",") for checksum in args.checksums.split(",")
                  for size in SIZES if "signed" in args.only]
+        jobs += [(f"guarded {kind} {size}", lambda k=kind, s=size: guarded(ours, k, s, args.rounds))
+                 for kind in args.signed_types.split(",") for size in SIZES[4:] if "guarded" in args.only]
+        jobs += [(f"repairs {kind}", lambda k=kind: repairs(ours, k, 512))
+                 for kind in args.signed_types.split(",") if "repairs" in args.only]
         out = dict(what="gemm on a GPU", device=device, holdfast=library.origin(args.lib),
                    torch=torch.__version__, cuda=torch.version.cuda,
                    rounds=args.rounds, rows=[], failed=[],
