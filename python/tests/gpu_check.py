@@ -90,6 +90,27 @@ def products_where_they_lie():
 
 
 @check
+def products_as_an_operator_of_torch():
+    """torch.ops.holdfast.matmul: the bits of matmul(), gradients, and torch's own tests of operators."""
+    import holdfast.torch_op
+
+    op = torch.ops.holdfast.matmul
+    for device in ("cuda", "cpu"):
+        for left, right in (((5, 7), (7, 3)), ((2, 5, 7), (7, 3)), ((7,), (2, 7, 3)), ((5, 7), (7,))):
+            a, b = (torch.randn(s, dtype=torch.float64, device=device) for s in (left, right))
+            got = op(a, b, "correct", False)
+            want = holdfast.matmul(a, b) if device == "cuda" else holdfast.matmul(a.numpy(), b.numpy())
+            assert np.array_equal(host(got).numpy(), np.asarray(host(want) if device == "cuda" else want))
+            a.requires_grad_(True)
+            b.requires_grad_(True)
+            assert torch.autograd.gradcheck(lambda x, y: op(x, y, "off", True), (a, b)), (left, right)
+        a, b = torch.randn(4, 6, device=device), torch.randn(6, 2, device=device)
+        torch.library.opcheck(holdfast.torch_op.matmul, (a, b), {"portable": True})
+        fast = torch.compile(lambda x, y: op(torch.relu(x), y, "off", False), backend="eager", fullgraph=True)
+        assert torch.equal(fast(a, b), op(torch.relu(a), b, "off", False)), "compiled"
+
+
+@check
 def products_of_cupy():
     """Arrays of CuPy give one of CuPy, with the bits of the CPU."""
     try:
