@@ -55,11 +55,14 @@ typedef struct hf_diagnose_opts {
     void *user;                    /* first argument of all three */
     int plant;                     /* flip a bit of a result on core plant - 1, to prove that the
                                       system reacts; 0: none */
+    const char *device; /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1", whose
+                           multiprocessors are the cores then. Nobody else may use it meanwhile */
 } hf_diagnose_opts;
 
 /* Test until told to end. The calling thread visits the cores and does all the work. `last` is the
  * last test that was not passed, else the last; it is written whatever is returned. opts may be
- * NULL. HF_OK: all tests were passed. HF_E_CORRUPT: one failed. HF_E_CANCELLED: one did not run.
+ * NULL. On a GPU all multiprocessors but one are held while that one is tested. HF_OK: all tests
+ * were passed. HF_E_CORRUPT: one failed. HF_E_CANCELLED: one did not run.
  * HF_E_ARG (also: a plant on a core that is not tested), HF_E_NOMEM: nothing was tested, `last`
  * says NOT_RUN. */
 HF_API hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last);
@@ -67,9 +70,10 @@ HF_API hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last);
 /* The most replicas of a vote. */
 #define HF_MAX_REPLICAS 3
 
-/* C = A B of float32 by several replicas, each with copies of its own, each by another path: the
+/* C = A B by several replicas, each with copies of its own, each by another path: the
  * first in order, the second with the rows of A from last to first, the third as the transposed
- * product. Their results are equal bit by bit. */
+ * product. Their results are equal bit by bit. On a GPU each has multiprocessors of its own, while
+ * all others are held, one replica after the other; nobody else may use the GPU meanwhile. */
 typedef struct hf_redundant_args {
     int64_t m;      /* rows of A, at least 1 */
     int64_t n;      /* columns of B, at least 1 */
@@ -79,15 +83,17 @@ typedef struct hf_redundant_args {
     void *c;        /* [m, n] of dtype, I32 for I8, out: that of the majority; untouched if there is
                        none */
     int replicas;   /* 2 or 3; 0 means 3 */
-    int same_core;  /* one after the other on the caller's core (redundancy in time), else each on
-                        a core of its own (in space) */
+    int same_core;  /* one after the other on the caller's core, or on the whole GPU (redundancy in
+                        time), else each on a core, or on multiprocessors, of its own (in space) */
     int plant;      /* flip a bit of the result of replica plant - 1; 0: none */
     hf_dtype dtype; /* F32, F64, F16, BF16 or I8; 0 means F32 */
+    const char *device; /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1" */
 } hf_redundant_args;
 
 /* What one replica did. */
 typedef struct hf_replica {
-    int core;           /* -1: none of its own */
+    int core;           /* of a GPU the first of its multiprocessors; -1: none of its own */
+    int units;          /* cores, or multiprocessors, from there on */
     hf_verdict verdict; /* PASS: with the majority */
     uint64_t operands;  /* signatures: of its copies of A and B after the product, */
     uint64_t result;    /* and of C */
@@ -108,7 +114,7 @@ typedef struct hf_vote {
 
 /* Compute and vote. HF_OK: all agree, or a majority does and *vote names the other. HF_E_CORRUPT:
  * no two of them agree, of two none is in the majority. HF_E_ARG, HF_E_NOMEM: nothing was computed.
- * HF_E_UNSUPPORTED: there are not as many cores as replicas. */
+ * HF_E_UNSUPPORTED: there are not as many cores as replicas, or no such GPU. */
 HF_API hf_status hf_redundant(const hf_redundant_args *args, hf_vote *vote);
 
 /* "not run", "pass", "fail". */

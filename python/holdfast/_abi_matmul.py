@@ -117,6 +117,7 @@ class DiagnoseOpts(C.Structure):
         ("waiting", DiagnoseWait),
         ("user", C.c_void_p),
         ("plant", C.c_int),
+        ("device", C.c_char_p),
     ]
 
 
@@ -134,6 +135,7 @@ class RedundantArgs(C.Structure):
         ("same_core", C.c_int),
         ("plant", C.c_int),
         ("dtype", C.c_int),
+        ("device", C.c_char_p),
     ]
 
 
@@ -142,6 +144,7 @@ class Replica(C.Structure):
 
     _fields_ = [
         ("core", C.c_int),
+        ("units", C.c_int),
         ("verdict", C.c_int),
         ("operands", C.c_uint64),
         ("result", C.c_uint64),

@@ -3,6 +3,7 @@
 #include "algo/diagnose/pattern.h"
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "core/part.h"
 #include <holdfast/diagnose.h>
 
 #include <stdio.h>
@@ -10,10 +11,13 @@
 #include <time.h>
 
 #define MOST_CORES 4096
+#define LIMIT_S 1 /* most that other multiprocessors are held for one */
 
 struct diagnosis {
     const hf_diagnose_opts *opts;
     hf_context *ctx;
+    struct hf_pin *pin; /* of a GPU; NULL: the CPU is tested */
+    const char *unit;   /* "core" */
     int core[MOST_CORES];
     int cores;
     double start_s;
@@ -44,17 +48,17 @@ static void run_part(struct diagnosis *d, hf_diagnosis *test, const struct hf_ke
     const bool plant = d->opts->plant - 1 == core && probe == 0 && pattern == 0;
     test->parts++;
     if (hf_probe_run(d->ctx, probe, pattern, kernel, plant, &got) != HF_OK) {
-        (void)snprintf(text, sizeof text, "kernel %s did not run on core %d: %.100s", kernel->name,
-                       core, hf_last_error(d->ctx));
+        (void)snprintf(text, sizeof text, "kernel %s did not run on %s %d: %.100s", kernel->name,
+                       d->unit, core, hf_last_error(d->ctx));
         note(test, HF_VERDICT_NOT_RUN, core, kernel->name, text);
     } else if (got.c != want.c || got.signature != want.signature) {
-        (void)snprintf(
-            text, sizeof text,
-            "core %d computes wrongly: kernel %s, pattern %d: signature %08x of %s, %08x "
-            "was to come; take the core out of service",
-            core, kernel->name, pattern, got.c != want.c ? got.c : got.signature,
-            got.c != want.c ? "the product" : "its operands",
-            got.c != want.c ? want.c : want.signature);
+        (void)snprintf(text, sizeof text,
+                       "%s %d computes wrongly: kernel %s, pattern %d: signature %08x of %s, %08x "
+                       "was to come; take it out of service",
+                       d->unit, core, kernel->name, pattern,
+                       got.c != want.c ? got.c : got.signature,
+                       got.c != want.c ? "the product" : "its operands",
+                       got.c != want.c ? want.c : want.signature);
         note(test, HF_VERDICT_FAIL, core, kernel->name, text);
     } else {
         test->passed++;
@@ -66,7 +70,8 @@ static void run_core(struct diagnosis *d, hf_diagnosis *test, int core) {
     for (int probe = 0; probe < HF_PROBES; probe++) {
         const struct hf_kernel *kernel;
         for (int i = 0; (kernel = hf_kernel_at((int)hf_probe_op(probe), i)) != NULL; i++) {
-            if (kernel->device != HF_DEV_HOST || !hf_kernel_runs_here(kernel, NULL, 0) ||
+            if (kernel->device != d->ctx->device->id ||
+                !hf_kernel_runs_on(kernel, &d->ctx->props, NULL, 0) ||
                 !hf_probe_takes(probe, kernel))
                 continue;
             for (int pattern = 0; pattern < HF_PATTERNS; pattern++)
@@ -75,26 +80,45 @@ static void run_core(struct diagnosis *d, hf_diagnosis *test, int core) {
     }
 }
 
+/* What a core, or a multiprocessor while all others are held, is. */
+static bool enter(struct diagnosis *d, int core, struct hf_affinity *before) {
+    return d->pin != NULL ? hf_part_begin(d->ctx, d->pin, core, 1, LIMIT_S) == HF_OK
+                          : hf_affinity_enter(core, before);
+}
+
+static bool leave(struct diagnosis *d, const struct hf_affinity *before) {
+    bool kept = true;
+    if (d->pin == NULL)
+        hf_affinity_leave(before);
+    else if (hf_part_end(d->ctx, d->pin, &kept) != HF_OK)
+        return false;
+    return kept;
+}
+
+static void test_core(struct diagnosis *d, hf_diagnosis *test, int core) {
+    struct hf_affinity before;
+    char text[100];
+    const bool entered = enter(d, core, &before);
+    if (entered) {
+        run_core(d, test, core);
+        test->cores++;
+    }
+    if (entered && leave(d, &before))
+        return;
+    (void)snprintf(text, sizeof text, "%s %d was not tested: %s", d->unit, core,
+                   d->pin != NULL ? "the others could not be held"
+                                  : "this process cannot be moved to it");
+    test->parts++;
+    note(test, HF_VERDICT_NOT_RUN, core, "", text);
+}
+
 static void run_test(struct diagnosis *d, hf_diagnosis *test) {
     const double begin = hf_now_s();
     test->begin_s = begin - d->start_s;
     test->core = -1;
     test->verdict = HF_VERDICT_NOT_RUN;
-    for (int c = 0; c < d->cores; c++) {
-        struct hf_affinity before;
-        if (hf_affinity_enter(d->core[c], &before)) {
-            run_core(d, test, d->core[c]);
-            test->cores++;
-            hf_affinity_leave(&before);
-        } else {
-            char text[100];
-            (void)snprintf(text, sizeof text,
-                           "core %d was not tested: this process cannot be moved to it",
-                           d->core[c]);
-            test->parts++;
-            note(test, HF_VERDICT_NOT_RUN, d->core[c], "", text);
-        }
-    }
+    for (int c = 0; c < d->cores; c++)
+        test_core(d, test, d->core[c]);
     test->seconds = hf_now_s() - begin;
     if (test->failed > 0)
         test->verdict = HF_VERDICT_FAIL;
@@ -171,8 +195,10 @@ static hf_status choose_cores(struct diagnosis *d, hf_diagnosis *last) {
         memcpy(d->core, opts->cores, (size_t)d->cores * sizeof *d->core);
         return HF_OK;
     }
-    d->cores = hf_affinity_cores(d->core, MOST_CORES);
+    d->cores = d->pin != NULL ? d->ctx->props.sms : hf_affinity_cores(d->core, MOST_CORES);
     d->cores = d->cores < MOST_CORES ? d->cores : MOST_CORES;
+    for (int c = 0; d->pin != NULL && c < d->cores; c++)
+        d->core[c] = c;
     if (d->cores < 1) {
         (void)snprintf(last->text, sizeof last->text,
                        "nothing was tested: the system does not say which cores there are");
@@ -187,10 +213,29 @@ static hf_status check_plant(const struct diagnosis *d, hf_diagnosis *last) {
         if (d->opts->plant == 0 || d->core[c] == d->opts->plant - 1)
             return HF_OK;
     (void)snprintf(last->text, sizeof last->text,
-                   "nothing was tested: core %d, where a fault is to be planted, is none of those "
+                   "nothing was tested: %s %d, where a fault is to be planted, is none of those "
                    "to be tested",
-                   d->opts->plant - 1);
+                   d->unit, d->opts->plant - 1);
     return HF_E_ARG;
+}
+
+/* On a GPU everything runs once on the whole device: kernels must be loaded before others are held.
+ */
+static hf_status open_device(struct diagnosis *d, hf_diagnosis *last) {
+    const char *device = d->opts->device;
+    const bool gpu = device != NULL && strcmp(device, "cpu") != 0;
+    const hf_context_opts opts = {.device = gpu ? device : "cpu", .threads = 1};
+    hf_status status = hf_context_create(&d->ctx, &opts);
+    d->unit = gpu ? "multiprocessor" : "core";
+    if (status == HF_OK && gpu)
+        status = hf_part_open(d->ctx, &d->pin);
+    if (status != HF_OK)
+        (void)snprintf(last->text, sizeof last->text, "nothing was tested: %.150s",
+                       hf_last_error(d->ctx));
+    hf_diagnosis first = {.verdict = HF_VERDICT_NOT_RUN};
+    if (status == HF_OK && gpu)
+        run_core(d, &first, -1);
+    return status;
 }
 
 hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last) {
@@ -202,16 +247,14 @@ hf_status hf_diagnose(const hf_diagnose_opts *opts, hf_diagnosis *last) {
                        "nothing was tested: interval and number of tests must not be negative");
         return HF_E_ARG;
     }
-    HF_TRY(choose_cores(&d, last));
-    HF_TRY(check_plant(&d, last));
-    const hf_context_opts one = {.device = "cpu", .threads = 1};
-    hf_status status = hf_context_create(&d.ctx, &one);
-    if (status != HF_OK) {
-        (void)snprintf(last->text, sizeof last->text, "nothing was tested: %.150s",
-                       hf_last_error(NULL));
-        return status;
-    }
-    status = test_all(&d, last);
+    hf_status status = open_device(&d, last);
+    if (status == HF_OK)
+        status = choose_cores(&d, last);
+    if (status == HF_OK)
+        status = check_plant(&d, last);
+    if (status == HF_OK)
+        status = test_all(&d, last);
+    hf_part_close(d.pin);
     hf_context_destroy(d.ctx);
     return status;
 }

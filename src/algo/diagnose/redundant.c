@@ -6,6 +6,7 @@
 #include "base/checksum/checksum.h"
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "core/part.h"
 #include "ops/gemm/gemm.h"
 #include <holdfast/diagnose.h>
 
@@ -14,6 +15,14 @@
 #include <string.h>
 
 enum path { PATH_PLAIN, PATH_REVERSED, PATH_TRANSPOSED };
+
+#define LIMIT_S 60 /* most that other multiprocessors are held for a replica */
+
+/* The GPU that all replicas use, one after the other. */
+struct shared_gpu {
+    hf_context *ctx;
+    struct hf_pin *pin; /* NULL: each has all of it */
+};
 
 struct replica {
     const hf_redundant_args *args;
@@ -140,6 +149,14 @@ static void sign_all(struct replica *r) {
     r->out->result = info->value(&s);
 }
 
+static void conclude(struct replica *r, const hf_gemm_report *report) {
+    if (r->status != HF_OK)
+        return;
+    (void)snprintf(r->out->kernel, sizeof r->out->kernel, "%s", report->kernel);
+    put_in_order(r);
+    sign_all(r);
+}
+
 static void *compute(void *replica) {
     struct replica *r = replica;
     struct hf_affinity before;
@@ -157,12 +174,27 @@ static void *compute(void *replica) {
         r->status = hf_gemm(ctx, &product, &report);
     }
     hf_context_destroy(ctx);
-    if (r->status != HF_OK)
-        return NULL;
-    (void)snprintf(r->out->kernel, sizeof r->out->kernel, "%s", report.kernel);
-    put_in_order(r);
-    sign_all(r);
+    conclude(r, &report);
     return NULL;
+}
+
+/* A kernel must have run once before others are held, so the first product is not the replica's. */
+static void compute_on_gpu(struct replica *r, const struct shared_gpu *gpu) {
+    hf_gemm_report report;
+    bool kept = true;
+    copy_operands(r);
+    const hf_gemm_args product = product_of(r);
+    r->status = gpu->pin != NULL ? hf_gemm(gpu->ctx, &product, NULL) : HF_OK;
+    if (r->status == HF_OK && gpu->pin != NULL)
+        r->status = hf_part_begin(gpu->ctx, gpu->pin, r->core, r->out->units, LIMIT_S);
+    if (r->status != HF_OK)
+        return;
+    memset(r->raw, 0xff, (size_t)r->args->m * row_bytes_of_c(r->args));
+    r->status = hf_gemm(gpu->ctx, &product, &report);
+    const hf_status end = gpu->pin != NULL ? hf_part_end(gpu->ctx, gpu->pin, &kept) : HF_OK;
+    if (r->status == HF_OK)
+        r->status = end != HF_OK ? end : kept ? HF_OK : HF_E_CANCELLED;
+    conclude(r, &report);
 }
 
 static void compute_all(struct replica *r, int count) {
@@ -247,6 +279,12 @@ static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
         (void)snprintf(vote->text, sizeof vote->text,
                        "no two replicas agree: there is no result; go to a safe state%s",
                        count == 2 ? ", or use three replicas to tell which is wrong" : "");
+    else if (r[vote->outvoted].out->units > 1)
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "replica %d on multiprocessors %d to %d was outvoted: isolate them, or "
+                       "screen the GPU to tell which",
+                       vote->outvoted, r[vote->outvoted].core,
+                       r[vote->outvoted].core + r[vote->outvoted].out->units - 1);
     else if (r[vote->outvoted].core >= 0)
         (void)snprintf(vote->text, sizeof vote->text,
                        "replica %d on core %d was outvoted: isolate it", vote->outvoted,
@@ -274,40 +312,80 @@ static hf_status check(const hf_redundant_args *p, hf_vote *vote, int *count) {
     return HF_E_ARG;
 }
 
-hf_status hf_redundant(const hf_redundant_args *args, hf_vote *vote) {
-    struct replica r[HF_MAX_REPLICAS] = {{0}};
-    int core[HF_MAX_REPLICAS], count = 0;
-    *vote = (hf_vote){.verdict = HF_VERDICT_NOT_RUN, .outvoted = -1};
-    HF_TRY(check(args, vote, &count));
-    vote->replicas = count;
+static bool is_gpu(const hf_redundant_args *args) {
+    return args->device != NULL && strcmp(args->device, "cpu") != 0;
+}
+
+/* Where each replica works: a core each, or as many multiprocessors of the GPU. */
+static hf_status choose_places(const hf_redundant_args *args, int count, struct shared_gpu *gpu,
+                               hf_vote *vote) {
+    int core[HF_MAX_REPLICAS];
+    const hf_context_opts opts = {.device = args->device};
+    const bool own = !args->same_core;
     const int cores = hf_affinity_cores(core, HF_MAX_REPLICAS);
-    if (!args->same_core && cores < count) {
+    for (int i = 0; i < count; i++)
+        vote->replica[i] = (hf_replica){.core = -1, .units = 1, .row = -1, .column = -1};
+    if (is_gpu(args)) {
+        hf_status status = hf_context_create(&gpu->ctx, &opts);
+        if (status == HF_OK && own)
+            status = hf_part_open(gpu->ctx, &gpu->pin);
+        if (status != HF_OK)
+            (void)snprintf(vote->text, sizeof vote->text, "nothing was computed: %.150s",
+                           hf_last_error(gpu->ctx));
+        for (int i = 0; status == HF_OK && own && i < count; i++) {
+            vote->replica[i].units = gpu->ctx->props.sms / count;
+            vote->replica[i].core = i * vote->replica[i].units;
+        }
+        return status;
+    }
+    if (own && cores < count) {
         (void)snprintf(vote->text, sizeof vote->text,
                        "nothing was computed: %d replicas need as many cores, there are %d; run "
                        "them one after the other, on one core",
                        count, cores);
         return HF_E_UNSUPPORTED;
     }
+    for (int i = 0; own && i < count; i++)
+        vote->replica[i].core = core[i];
+    return HF_OK;
+}
+
+static hf_status compute_and_vote(struct replica *r, int count, const struct shared_gpu *gpu,
+                                  hf_vote *vote) {
     bool room = true;
-    for (int i = 0; i < count; i++) {
-        vote->replica[i] =
-            (hf_replica){.core = args->same_core ? -1 : core[i], .row = -1, .column = -1};
+    for (int i = 0; i < count; i++)
+        room = allocate(&r[i]) && room;
+    if (!room) {
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "nothing was computed: no memory for the replicas' copies");
+        return HF_E_NOMEM;
+    }
+    for (int i = 0; gpu->ctx != NULL && i < count; i++)
+        compute_on_gpu(&r[i], gpu);
+    if (gpu->ctx == NULL)
+        compute_all(r, count);
+    return vote_on(r, count, vote);
+}
+
+hf_status hf_redundant(const hf_redundant_args *args, hf_vote *vote) {
+    struct replica r[HF_MAX_REPLICAS] = {{0}};
+    struct shared_gpu gpu = {NULL, NULL};
+    int count = 0;
+    *vote = (hf_vote){.verdict = HF_VERDICT_NOT_RUN, .outvoted = -1};
+    HF_TRY(check(args, vote, &count));
+    vote->replicas = count;
+    hf_status status = choose_places(args, count, &gpu, vote);
+    for (int i = 0; i < count; i++)
         r[i] = (struct replica){.args = args,
                                 .number = i,
                                 .core = vote->replica[i].core,
                                 .status = HF_E_INTERNAL,
                                 .out = &vote->replica[i]};
-        room = allocate(&r[i]) && room;
-    }
-    hf_status status = HF_E_NOMEM;
-    if (room) {
-        compute_all(r, count);
-        status = vote_on(r, count, vote);
-    } else {
-        (void)snprintf(vote->text, sizeof vote->text,
-                       "nothing was computed: no memory for the replicas' copies");
-    }
+    if (status == HF_OK)
+        status = compute_and_vote(r, count, &gpu, vote);
     for (int i = 0; i < count; i++)
         release(&r[i]);
+    hf_part_close(gpu.pin);
+    hf_context_destroy(gpu.ctx);
     return status;
 }

@@ -10,7 +10,6 @@
 
 #define THREADS 1024 /* two blocks have all threads of a multiprocessor */
 #define BLOCKS 2     /* of a multiprocessor */
-#define LIMIT_NS 300000000ull
 
 /* In memory of the device. */
 struct pin_state {
@@ -43,9 +42,10 @@ static __device__ __forceinline__ int read_now(const int *p) { return *(const vo
 /* Blocks on multiprocessors [first, first + count) leave as soon as all blocks have a place. The
  * first of those that stay looks for the host's word, the others wait for its. */
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
-    pin_kernel(struct pin_state *state, struct pin_word *word, int first, int count) {
+    pin_kernel(struct pin_state *state, struct pin_word *word, int first, int count,
+               unsigned long long limit_ns) {
     if (threadIdx.x == 0) {
-        const unsigned long long end = now_ns() + LIMIT_NS;
+        const unsigned long long end = now_ns() + limit_ns;
         unsigned unit;
         asm("mov.u32 %0, %%smid;" : "=r"(unit));
         const bool stays = (int)unit < first || (int)unit >= first + count;
@@ -125,10 +125,12 @@ hf_status hf_cuda_pin_open(void *stream, struct hf_pin **pin) {
     return status;
 }
 
-hf_status hf_cuda_pin_begin(void *stream, struct hf_pin *pin, int first, int count) {
+hf_status hf_cuda_pin_begin(void *stream, struct hf_pin *pin, int first, int count,
+                            double limit_s) {
     struct hf_cuda *cuda = (struct hf_cuda *)stream;
     struct pin_word *word = pin->word;
-    void *args[] = {&pin->state, &word, &first, &count};
+    unsigned long long limit_ns = (unsigned long long)(limit_s * 1e9);
+    void *args[] = {&pin->state, &word, &first, &count, &limit_ns};
     pin->word->held = pin->word->late = pin->word->stop = 0;
     HF_TRY(hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "pin"));
     HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(pin->state, 0, sizeof *pin->state, pin->stream),

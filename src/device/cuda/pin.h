@@ -20,9 +20,9 @@ void hf_cuda_pin_close(struct hf_pin *pin);
  * launches, which finds that the device has `count` of them. All kernels of it must have run once
  * before, or the driver may wait for the whole device to load them; nothing may free memory of the
  * device. */
-hf_status hf_cuda_pin_begin(void *stream, struct hf_pin *pin, int first, int count);
+hf_status hf_cuda_pin_begin(void *stream, struct hf_pin *pin, int first, int count, double limit_s);
 
-/* kept: the others were held all the time. They are let go after 0.3 s, since a launch may need
+/* kept: the others were held all the time. They are let go after limit_s, since a launch may need
  * more multiprocessors than there were. */
 hf_status hf_cuda_pin_end(void *stream, struct hf_pin *pin, bool *kept);
 

@@ -1,82 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The screen of a GPU: a kernel is asked on one multiprocessor after the other while all others are
  * held, so that whose answer it is needs no guess. */
-#include "base/mem.h"
+#include "core/part.h"
 #include "harness/screen/screen.h"
-#if HF_HAVE_CUDA
-#include "device/cuda/pin.h"
-#endif
 
 #include <stdio.h>
 #include <string.h>
 
-#define NAP_S 0.02 /* between bursts */
+#define NAP_S 0.02  /* between bursts */
+#define LIMIT_S 0.3 /* most that others are held for an answer */
 
-#if HF_HAVE_CUDA
 hf_status hf_screen_gpu_open(struct screen *s) {
     const hf_context_opts opts = {.device = s->opts->device};
     HF_TRY(hf_context_create(&s->gpu, &opts));
-    if (s->gpu->device->id != HF_DEV_CUDA)
-        return HF_E_UNSUPPORTED;
+    HF_TRY(hf_part_open(s->gpu, &s->pin));
     s->props = s->gpu->props;
     s->cores = s->props.sms < SCREEN_CORES ? s->props.sms : SCREEN_CORES;
     for (int c = 0; c < s->cores; c++)
         s->core[c] = c;
-    return hf_cuda_pin_open(s->gpu->stream, &s->pin);
+    return HF_OK;
 }
 
 void hf_screen_gpu_close(struct screen *s) {
-    hf_cuda_pin_close(s->pin);
+    hf_part_close(s->pin);
     hf_context_destroy(s->gpu);
     s->pin = NULL;
     s->gpu = NULL;
 }
 
-static bool hold(const struct screen *s, int at, int width) {
-    if (hf_cuda_pin_begin(s->gpu->stream, s->pin, at, width) != HF_OK)
-        return false;
-    s->gpu->props.sms = width;
-    return true;
-}
-
-static bool let_go(const struct screen *s) {
-    bool kept = false;
-    s->gpu->props = s->props;
-    return hf_cuda_pin_end(s->gpu->stream, s->pin, &kept) == HF_OK && kept;
-}
-#else
-hf_status hf_screen_gpu_open(struct screen *s) {
-    (void)s;
-    return HF_E_UNSUPPORTED;
-}
-
-void hf_screen_gpu_close(struct screen *s) { (void)s; }
-
-static bool hold(const struct screen *s, int at, int width) {
-    (void)s;
-    (void)at;
-    (void)width;
-    return false;
-}
-
-static bool let_go(const struct screen *s) {
-    (void)s;
-    return false;
-}
-#endif
-
 bool hf_screen_enter(const struct screen *s, int at, int width, struct screen_place *place) {
     place->at = at;
     if (s->gpu == NULL)
         return hf_affinity_enter(s->core[at], &place->before);
-    return at < 0 || width >= s->cores || hold(s, at, width);
+    return at < 0 || width >= s->cores ||
+           hf_part_begin(s->gpu, s->pin, at, width, LIMIT_S) == HF_OK;
 }
 
 bool hf_screen_leave(const struct screen *s, const struct screen_place *place) {
+    bool kept = true;
     if (s->gpu == NULL)
         hf_affinity_leave(&place->before);
     else if (s->gpu->props.sms < s->cores)
-        return let_go(s);
+        return hf_part_end(s->gpu, s->pin, &kept) == HF_OK && kept;
     return true;
 }
 

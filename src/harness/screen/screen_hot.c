@@ -3,11 +3,9 @@
  * them is signed by the multiprocessor that computed it, so that a wrong one names it. */
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "core/part.h"
 #include "harness/screen/screen.h"
 #include <holdfast/gemm.h>
-#if HF_HAVE_CUDA
-#include "device/cuda/pin.h"
-#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -251,15 +249,6 @@ static hf_status run_slice(struct hot *h, hf_context *cpu, int kind, int *told) 
     return HF_OK;
 }
 
-static double clock_of(const struct screen *s) {
-#if HF_HAVE_CUDA
-    return hf_cuda_clock(s->gpu->stream);
-#else
-    (void)s;
-    return 0;
-#endif
-}
-
 static hf_status work(struct hot *h) {
     struct screen *s = h->s;
     hf_context *cpu = NULL;
@@ -267,8 +256,8 @@ static hf_status work(struct hot *h) {
     int told = 0;
     HF_TRY(hf_context_create(&cpu, &here));
     for (int k = 0; k < KINDS; k++)
-        h->peak[k] =
-            clock_of(s) * s->props.sms * (s->props.sm >= 90 ? kinds[k].rate90 : kinds[k].rate80);
+        h->peak[k] = hf_part_clock(s->gpu) * s->props.sms *
+                     (s->props.sm >= 90 ? kinds[k].rate90 : kinds[k].rate80);
     hf_status status = HF_OK;
     for (int turn = 0; status == HF_OK && !hf_screen_over(s); turn++)
         status = run_slice(h, cpu, turn % KINDS, &told);

@@ -22,6 +22,11 @@ enum key {
 };
 
 static const struct argp_option options[] = {
+    {"device", 'd', "DEVICE", 0,
+     "cpu (default), or a GPU: cuda, cuda:1; cores are its multiprocessors then, and nobody else "
+     "may "
+     "use it meanwhile",
+     0},
     {0, 0, 0, 0, "Periodic test, with fixed data:", 1},
     {"interval", KEY_INTERVAL, "SECONDS", 0,
      "Diagnostic time interval: begin a test so often, until interrupted (default: one test)", 1},
@@ -89,6 +94,9 @@ static error_t parse_redundant(int key, char *arg, struct argp_state *state) {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct diagnose *d = state->input;
     switch (key) {
+    case 'd':
+        d->device = d->opts.device = arg;
+        return 0;
     case KEY_INTERVAL:
         d->opts.interval_s = tool_real(state, "--interval", arg, 1e-6, 1e9);
         return 0;

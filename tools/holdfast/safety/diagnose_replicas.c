@@ -81,7 +81,8 @@ static int open_matrices(const struct diagnose *d, struct matrices *m) {
                                   .replicas = d->replicas,
                                   .same_core = d->same_core,
                                   .plant = d->opts.plant,
-                                  .dtype = m->args.dtype};
+                                  .dtype = m->args.dtype,
+                                  .device = d->device};
     return EXIT_DONE;
 }
 
@@ -89,10 +90,10 @@ static json_t *json_replica(const hf_replica *r) {
     char operands[20], result[20];
     snprintf(operands, sizeof operands, "%016llx", (unsigned long long)r->operands);
     snprintf(result, sizeof result, "%016llx", (unsigned long long)r->result);
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I}", "verdict", hf_verdict_text(r->verdict),
-                     "core", r->core, "kernel", r->kernel, "signature_operands", operands,
-                     "signature_result", result, "first_row", (json_int_t)r->row, "first_column",
-                     (json_int_t)r->column);
+    return json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:I, s:I}", "verdict",
+                     hf_verdict_text(r->verdict), "core", r->core, "units", r->units, "kernel",
+                     r->kernel, "signature_operands", operands, "signature_result", result,
+                     "first_row", (json_int_t)r->row, "first_column", (json_int_t)r->column);
 }
 
 static void print_vote(const hf_vote *v, bool json) {
@@ -108,7 +109,9 @@ static void print_vote(const hf_vote *v, bool json) {
     for (int i = 0; i < v->replicas; i++) {
         const hf_replica *r = &v->replica[i];
         printf("replica %d: %s", i, hf_verdict_text(r->verdict));
-        if (r->core >= 0)
+        if (r->core >= 0 && r->units > 1)
+            printf(", multiprocessors %d to %d", r->core, r->core + r->units - 1);
+        else if (r->core >= 0)
             printf(", core %d", r->core);
         printf(", operands %016llx, result %016llx, %s", (unsigned long long)r->operands,
                (unsigned long long)r->result, r->kernel);

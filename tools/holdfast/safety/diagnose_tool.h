@@ -17,6 +17,7 @@ struct diagnose {
     const char *file[2], *out; /* A and B; C */
     int replicas;
     bool same_core;
+    const char *device;
 };
 
 /* The product of the files by replicas; an exit code. */
