@@ -427,6 +427,59 @@ static void signatures_see_every_part(void **state) {
     }
 }
 
+/* Tiles lie side by side, all of them signed; a sum that changes shows in its own tile alone. */
+static void tiles_are_told_apart(void **state) {
+    (void)state;
+    enum { M = 61, N = 75, K = 300, ROOM = 300 };
+    static hf_gemm_tile first[ROOM], second[ROOM];
+    for (size_t t = 0; t < TYPES; t++) {
+        const hf_dtype in = all_types[t].in, out = all_types[t].out;
+        hf_gemm_signatures sign = {.tile = first, .tile_room = ROOM};
+        hf_gemm_args args = {.m = M,
+                             .n = N,
+                             .k = K,
+                             .dtype = in,
+                             .dtype_c = out,
+                             .alpha = 1,
+                             .a = a_mem,
+                             .b = b_mem,
+                             .c = whole,
+                             .signatures = &sign};
+        fill(a_mem, in, (int64_t)M * K, 1);
+        fill(b_mem, in, (int64_t)K * N, 2);
+        const hf_status status = hf_gemm(contexts[3], &args, NULL);
+        if (status == HF_E_UNSUPPORTED)
+            skip();
+        assert_int_equal(status, HF_OK);
+        assert_in_range(sign.tiles, 1, hf_gemm_most_tiles(M, N, 1));
+        uint64_t sum = 0;
+        for (int64_t i = 0; i < sign.tiles; i++) {
+            sum += first[i].c;
+            assert_in_range(first[i].unit, 0, 2);
+            assert_true(first[i].row < M && first[i].col < N && first[i].batch == 0);
+        }
+        assert_true(sum == sign.c && first[0].row == 0 && first[0].col == 0);
+        sign.plant = HF_GEMM_PLANT_SUM;
+        sign.plant_at = 32 * (40 * N + 50) + 3;
+        sign.tile = second;
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_OK);
+        int64_t wrong = -1, before = 0;
+        for (int64_t i = 0; i < sign.tiles; i++) {
+            assert_true(second[i].row == first[i].row && second[i].col == first[i].col);
+            if (second[i].row <= 40 && second[i].col <= 50)
+                before = i; /* the last one that begins before the sum has it */
+            if (second[i].c != first[i].c) {
+                assert_int_equal(wrong, -1);
+                wrong = i;
+            }
+        }
+        assert_int_equal(wrong, before);
+        sign.tile_room = 3;
+        assert_int_equal(hf_gemm(contexts[2], &args, NULL), HF_E_ARG);
+        assert_non_null(strstr(hf_last_error(contexts[2]), "hf_gemm_most_tiles"));
+    }
+}
+
 /* Right products are not suspected; a wrong sum is found and put right, bit for bit. */
 static void guarded_products_are_repaired(void **state) {
     (void)state;
@@ -487,6 +540,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_read_that_is_not_needed),
         cmocka_unit_test(reports),
         cmocka_unit_test(signatures_see_every_part),
+        cmocka_unit_test(tiles_are_told_apart),
         cmocka_unit_test(guarded_products_are_repaired),
         cmocka_unit_test(wrong_arguments_are_named),
     };

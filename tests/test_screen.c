@@ -76,6 +76,34 @@ static void test_planted(void **state) {
     assert_int_equal(s.blamed_core, cores == 2 ? s.findings : 0);
 }
 
+/* Of a GPU a multiprocessor is named: by the answer that it gives alone, and by the tiles of large
+ * products. */
+static void test_gpu(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    hf_dev_screen_opts opts = {.device = "cuda",
+                               .op = "gemm",
+                               .seconds = 4,
+                               .finding = on_finding,
+                               .part = on_part,
+                               .user = &s};
+    const hf_status status = hf_dev_screen(&opts, &r);
+    if (status == HF_E_UNSUPPORTED) {
+        print_message("skipped: no NVIDIA GPU\n");
+        skip();
+    }
+    assert_int_equal(status, HF_OK);
+    assert_int_equal(s.findings, 0);
+    assert_int_equal(r.wrong + r.not_run, 0);
+    s = (struct seen){0};
+    opts.plant = 1 + 7;
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_true(s.findings > 0);
+    assert_int_equal(s.core, 7);
+    assert_int_equal(s.blamed_core, s.findings);
+}
+
 /* What did not run is not right: a core that is not there, no time. */
 static void test_not_run(void **state) {
     (void)state;
@@ -227,10 +255,10 @@ static void test_faults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right),    cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_not_run),  cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_campaign), cmocka_unit_test(test_paper),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_right),  cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_gpu),    cmocka_unit_test(test_not_run),
+        cmocka_unit_test(test_levels), cmocka_unit_test(test_campaign),
+        cmocka_unit_test(test_paper),  cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
