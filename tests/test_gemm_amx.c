@@ -5,8 +5,8 @@
 #include "base/rng.h"
 #include "core/kernel.h"
 #include "device/host/isa.h"
+#include "emulate.h"
 #include "unit.h"
-#include <float.h>
 #include <holdfast/holdfast.h>
 #include <math.h>
 #include <string.h>
@@ -18,25 +18,6 @@
 
 static uint16_t a[M * MOST_K], b[MOST_K * N];
 static float c[M * N];
-
-static float flushed(float v) { return fabsf(v) < FLT_MIN ? copysignf(0, v) : v; }
-
-static float factor(const uint16_t *x, int64_t i) {
-    return flushed((float)hf_load_f64(x, HF_BF16, i));
-}
-
-/* 32 products at once: those of even number as a chain, those of odd number as another. */
-static float amx_sum(int64_t row, int64_t col, int64_t k) {
-    float sum = 0;
-    for (int64_t p = 0; p < k; p += 32) {
-        float part[2] = {0, 0};
-        for (int64_t q = p; q < p + 32 && q < k; q++)
-            part[q % 2] =
-                flushed(fmaf(factor(a, row * k + q), factor(b, q * N + col), part[q % 2]));
-        sum = flushed(sum + flushed(part[0] + part[1]));
-    }
-    return sum;
-}
 
 /* scale: exponents from -scale to scale. */
 static void fill(uint16_t *x, int64_t count, uint64_t stream, int scale) {
@@ -67,6 +48,8 @@ static void bits_as_described(void **state) {
         const hf_gemm_args args = {.m = M,
                                    .n = N,
                                    .k = k,
+                                   .lda = k,
+                                   .ldb = N,
                                    .dtype = HF_BF16,
                                    .dtype_c = HF_F32,
                                    .alpha = 1,
@@ -77,7 +60,7 @@ static void bits_as_described(void **state) {
         assert_string_equal(report.kernel, KERNEL);
         assert_non_null(strstr(report.arithmetic, "AMX"));
         for (int64_t e = 0; e < M * N; e++) {
-            const float want = amx_sum(e / N, e % N, k);
+            const float want = amx_sum(&args, e / N, e % N);
             if (memcmp(&want, &c[e], sizeof want) != 0 && !(isnan(want) && isnan(c[e])))
                 fail_msg("k=%d, exponents +-%d: element %d is %.9g, not %.9g", (int)k,
                          scales[i / 10], (int)e, (double)c[e], (double)want);

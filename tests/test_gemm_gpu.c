@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/kernel.h"
 #include "core/op.h"
+#include "emulate.h"
 #include "unit.h"
 #include <float.h>
 #include <holdfast/holdfast.h>
@@ -213,50 +214,6 @@ static void kernels_make_no_difference(void **state) {
         }
     }
     assert_true(compared >= (int)(3 * TYPES));
-}
-
-/* 16 products and a sum as tensor cores of compute capability 9.0 add them: all are cut to 25 bits
- * below the largest exponent, that of a product being the sum of its factors' exponents, and what
- * they add up to is cut to 24 bits. */
-static float tensor_step(const double *product, const int *exponent, float sum) {
-    int most = sum == 0 ? INT_MIN : ilogbf(sum) < -126 ? -126 : ilogbf(sum);
-    int64_t total = 0;
-    for (int i = 0; i < 16; i++)
-        if (product[i] != 0 && exponent[i] > most)
-            most = exponent[i];
-    if (most == INT_MIN)
-        return 0;
-    for (int i = 0; i < 16; i++)
-        total += (int64_t)ldexp(product[i], 25 - most);
-    total += (int64_t)ldexp((double)sum, 25 - most);
-    int cut = 0;
-    while (llabs(total) >> cut >= 1 << 24 || (total != 0 && most - 25 + cut < -149))
-        cut++;
-    const double kept = (double)(llabs(total) >> cut);
-    const double v = ldexp(total < 0 ? -kept : kept, most - 25 + cut);
-    return fabs(v) > (double)FLT_MAX ? (v < 0 ? -INFINITY : INFINITY) : (float)v;
-}
-
-/* The exponent of a factor as it is stored: that of the least normal number for those below it. */
-static int exponent_of(double v, hf_dtype dtype) {
-    const int least = dtype == HF_F16 ? -14 : -126;
-    return v == 0 || ilogb(v) < least ? least : ilogb(v);
-}
-
-static float tensor_sum(const hf_gemm_args *args, int64_t row, int64_t col) {
-    float sum = 0;
-    for (int64_t p = 0; p < args->k; p += 16) {
-        double product[16] = {0};
-        int exponent[16] = {0};
-        for (int64_t q = p; q < p + 16 && q < args->k; q++) {
-            const double x = hf_load_f64(args->a, args->dtype, row * args->lda + q);
-            const double y = hf_load_f64(args->b, args->dtype, q * args->ldb + col);
-            product[q - p] = x * y;
-            exponent[q - p] = exponent_of(x, args->dtype) + exponent_of(y, args->dtype);
-        }
-        sum = tensor_step(product, exponent, sum);
-    }
-    return sum;
 }
 
 static void tensor_cores_as_they_are_described(void **state) {

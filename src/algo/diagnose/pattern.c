@@ -16,15 +16,21 @@ enum { M = HF_PATTERN_M, N = HF_PATTERN_N, K = HF_PATTERN_K, SEED = 61508 };
 static const struct {
     enum hf_op_id op;
     hf_dtype dtype;
-    int avx;
+    enum hf_probe_form form;
     struct hf_probe_value golden[HF_PATTERNS];
 } probes[HF_PROBES] = {
-#define GOLDEN(NAME, op, dtype, avx, ...) {HF_OP_##op, HF_##dtype, avx, {__VA_ARGS__}},
+#define GOLDEN(NAME, op, dtype, form, ...) {HF_OP_##op, HF_##dtype, HF_PROBE_##form, {__VA_ARGS__}},
 #include "algo/diagnose/golden.def"
 #undef GOLDEN
 };
 
 enum hf_op_id hf_probe_op(int probe) { return probes[probe].op; }
+
+enum hf_probe_form hf_probe_form(int probe) { return probes[probe].form; }
+
+static bool is_tensor(int probe) {
+    return probes[probe].form == HF_PROBE_TENSOR || probes[probe].form == HF_PROBE_AMX;
+}
 
 struct hf_probe_value hf_probe_golden(int probe, int pattern) {
     return probes[probe].golden[pattern];
@@ -87,16 +93,17 @@ static size_t prepare(struct product *p, int probe, int pattern) {
     fill(&p->b, dtype, pattern, 1, (int64_t)K * N);
     memset(&p->c, 0xff, sizeof p->c);
     memset(p->signature, 0, sizeof p->signature);
-    p->es = (struct hf_gemm_es_args){.m = M,
-                                     .n = N,
-                                     .k = K,
-                                     .a = p->a.f32,
-                                     .b = p->b.f32,
-                                     .c = p->c.f32,
-                                     .form = probes[probe].avx ? HF_ES_AVX : HF_ES_SEQ,
-                                     .level = HF_ES_I,
-                                     .checksum = HF_CHECKSUM_FLETCHER,
-                                     .signature = p->signature};
+    p->es =
+        (struct hf_gemm_es_args){.m = M,
+                                 .n = N,
+                                 .k = K,
+                                 .a = p->a.f32,
+                                 .b = p->b.f32,
+                                 .c = p->c.f32,
+                                 .form = probes[probe].form == HF_PROBE_AVX ? HF_ES_AVX : HF_ES_SEQ,
+                                 .level = HF_ES_I,
+                                 .checksum = HF_CHECKSUM_FLETCHER,
+                                 .signature = p->signature};
     p->gemm = (hf_gemm_args){.order = HF_ROW_MAJOR,
                              .m = M,
                              .n = N,
@@ -111,7 +118,7 @@ static size_t prepare(struct product *p, int probe, int pattern) {
                              .ldb = N,
                              .ldc = N,
                              .batch = 1,
-                             .portable = 1};
+                             .portable = !is_tensor(probe)};
     return (size_t)M * N * hf_dtype_bytes(out);
 }
 
@@ -119,13 +126,28 @@ static const void *arguments(const struct product *p, int probe) {
     return probes[probe].op == HF_OP_GEMM ? (const void *)&p->gemm : (const void *)&p->es;
 }
 
-bool hf_probe_takes(int probe, const struct hf_kernel *kernel) {
-    const struct hf_device_props props = {.workers = 1};
+bool hf_probe_takes(int probe, const struct hf_kernel *kernel,
+                    const struct hf_device_props *device) {
     struct product p;
+    const enum hf_probe_form form = probes[probe].form;
     (void)prepare(&p, probe, 0);
-    const struct hf_call call = {.device = &props, .args = arguments(&p, probe)};
+    const struct hf_call call = {.device = device, .args = arguments(&p, probe)};
+    if (is_tensor(probe) && ((kernel->dtypes & HF_DT(HF_F32)) != 0 ||
+                             (kernel->device == HF_DEV_HOST) != (form == HF_PROBE_AMX) ||
+                             (form == HF_PROBE_TENSOR && device->sm != 90)))
+        return false;
     return (kernel->dtypes & HF_DT(probes[probe].dtype)) != 0 &&
            (kernel->supports == NULL || kernel->supports(&call));
+}
+
+/* The checksums of a product that was computed. */
+static struct hf_probe_value value_of(const struct product *p, size_t bytes) {
+    uint32_t words[sizeof p->c / 4], signature[2 * HF_ES_ENTRIES];
+    memcpy(words, &p->c, sizeof words);
+    memcpy(signature, p->signature, sizeof signature);
+    return (struct hf_probe_value){.c = hf_crc32c_words(0, words, (int64_t)(bytes / 4)),
+                                   .signature =
+                                       hf_crc32c_words(0, signature, (int64_t)2 * HF_ES_ENTRIES)};
 }
 
 hf_status hf_probe_run(hf_context *ctx, int probe, int pattern, const struct hf_kernel *kernel,
@@ -135,11 +157,14 @@ hf_status hf_probe_run(hf_context *ctx, int probe, int pattern, const struct hf_
     HF_TRY(hf_run_kernel(ctx, probes[probe].op, kernel, arguments(&p, probe)));
     if (flip)
         p.c.bytes[bytes / 2] ^= 1;
-    uint32_t words[sizeof p.c / 4];
-    memcpy(words, &p.c, sizeof words);
-    value->c = hf_crc32c_words(0, words, (int64_t)(bytes / 4));
-    uint32_t signature[2 * HF_ES_ENTRIES];
-    memcpy(signature, p.signature, sizeof signature);
-    value->signature = hf_crc32c_words(0, signature, (int64_t)2 * HF_ES_ENTRIES);
+    *value = value_of(&p, bytes);
     return HF_OK;
+}
+
+struct hf_probe_value hf_probe_computed(int probe, int pattern,
+                                        void (*compute)(const hf_gemm_args *args)) {
+    struct product p;
+    const size_t bytes = prepare(&p, probe, pattern);
+    compute(&p.gemm);
+    return value_of(&p, bytes);
 }

@@ -72,7 +72,7 @@ static void run_core(struct diagnosis *d, hf_diagnosis *test, int core) {
         for (int i = 0; (kernel = hf_kernel_at((int)hf_probe_op(probe), i)) != NULL; i++) {
             if (kernel->device != d->ctx->device->id ||
                 !hf_kernel_runs_on(kernel, &d->ctx->props, NULL, 0) ||
-                !hf_probe_takes(probe, kernel))
+                !hf_probe_takes(probe, kernel, &d->ctx->props))
                 continue;
             for (int pattern = 0; pattern < HF_PATTERNS; pattern++)
                 run_part(d, test, kernel, probe, pattern, core);

@@ -251,7 +251,8 @@ static int run(struct screening *s) {
     hf_diagnosis golden;
     if (s->format == FORMAT_TAP)
         puts("TAP version 13");
-    (void)hf_diagnose(NULL, &golden);
+    const hf_diagnose_opts once = {.tests = 1, .device = s->opts.device};
+    (void)hf_diagnose(&once, &golden);
     const hf_status status = hf_dev_screen(&s->opts, &result);
     if (status != HF_OK) {
         tool_error("the screen could not be made: %s%s%s", hf_status_text(status),
