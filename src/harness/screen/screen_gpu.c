@@ -127,26 +127,40 @@ static void ask_each(struct turn *t) {
         tell_all(t, why);
 }
 
-/* Each kernel on each multiprocessor, on one problem, then on the next. */
+static bool is_visited(const struct screen *s, const struct screen_kernel *kernel) {
+    for (int c = 0; c < s->cores; c++)
+        if (kernel->visits[c] == 0)
+            return false;
+    return true;
+}
+
+/* All kernels that take the problem; first: only those that are not everywhere yet, on problems
+ * that one multiprocessor does quickly. */
+static void each_problem(struct screen *s, struct screen_problem *problem, bool first,
+                         double until_s) {
+    struct hf_case c;
+    bool made = false;
+    for (int k = 0; k < s->kernels; k++) {
+        struct turn t = {s, &s->kernel[k], problem, &c, until_s, 0};
+        if (!hf_screen_takes(s, t.kernel, problem) || is_over(&t) ||
+            (first && (problem->id < 0 || is_visited(s, t.kernel))))
+            continue;
+        if (!made && !hf_screen_make(s, problem, &c))
+            return;
+        made = true;
+        ask_each(&t);
+    }
+    if (made)
+        hf_case_clear(&c);
+}
+
 void hf_screen_gpu_each(struct screen *s, double until_s) {
     hf_screen_begin_phase(s, "each");
     for (int c = 0; c < s->cores; c++)
         s->entered[c] = true;
-    for (int p = 0; p < s->problems; p++) {
-        struct hf_case c;
-        bool made = false;
-        for (int k = 0; k < s->kernels; k++) {
-            struct turn t = {s, &s->kernel[k], &s->problem[p], &c, until_s, 0};
-            if (!hf_screen_takes(s, t.kernel, t.problem) || is_over(&t))
-                continue;
-            if (!made && !hf_screen_make(s, t.problem, &c))
-                break;
-            made = true;
-            ask_each(&t);
-        }
-        if (made)
-            hf_case_clear(&c);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        for (int p = 0; p < s->problems; p++)
+            each_problem(s, &s->problem[p], pass == 0, until_s);
 }
 
 /* All multiprocessors work, then sleep. */
