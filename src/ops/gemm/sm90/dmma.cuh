@@ -59,7 +59,8 @@ struct dmma_source {
     const double *at;
     int64_t apart, next; /* from one copy to the next, and to the next stage */
     uint32_t to;         /* of the first one in a stage, bytes */
-    bool whole;          /* all lines of the tile are there */
+    bool whole;          /* all lines of the tile are there; else: */
+    int rounds, bytes;   /* so many copies, and so much of each */
 };
 
 template <bool ALONG>
@@ -76,21 +77,27 @@ dmma_source_of(const struct gemm_side &side, const double *data, int64_t first) 
     s.next = DMMA_DEPTH * side.step;
     s.to = (uint32_t)dmma_at(ALONG, line, product) * 8;
     s.whole = first + DMMA_TILE <= side.lines;
+    const int left = (int)max((int64_t)0, min(side.lines - first - line, (int64_t)DMMA_TILE));
+    s.rounds = ALONG ? (left + down - 1) / down : DMMA_TILE;
+    s.bytes = ALONG ? 8 * width : 8 * min(left, width);
     return s;
 }
 
-template <bool ALONG, int WIDTH>
-static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, uint32_t stage) {
+template <bool ALONG, int WIDTH, bool WHOLE>
+static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, const void *safe,
+                                                   uint32_t stage) {
     constexpr int ACROSS = (ALONG ? DMMA_DEPTH : DMMA_TILE) / WIDTH;
     constexpr int DOWN = GEMM_THREADS / ACROSS;
     constexpr uint32_t STEP = DOWN * (ALONG ? DMMA_ALONG : DMMA_ACROSS) * 8;
 #pragma unroll
     for (int i = 0; i < DMMA_TILE * DMMA_DEPTH / WIDTH / GEMM_THREADS; i++) {
         const uint32_t to = stage + s.to + i * STEP;
+        const uint32_t bytes = WHOLE ? 8 * WIDTH : i < s.rounds ? (uint32_t)s.bytes : 0;
+        const void *const at = WHOLE || bytes > 0 ? s.at + i * s.apart : safe;
         if (WIDTH == 2)
-            hf_copy_async(to, s.at + i * s.apart, 16);
+            hf_copy_async(to, at, bytes);
         else
-            dmma_copy8(to, s.at + i * s.apart, 8);
+            dmma_copy8(to, at, bytes);
     }
 }
 
@@ -99,12 +106,16 @@ template <bool ALONG>
 static __device__ __forceinline__ void
 dmma_bring(struct dmma_source &s, const struct gemm_side &side, const double *data, uint32_t stage,
            int64_t first, int64_t from, int64_t k) {
-    if (!s.whole || from + DMMA_DEPTH > k)
+    if (from + DMMA_DEPTH > k)
         dmma_fetch(side, data, stage, first, from, k);
+    else if (s.whole && side.wide)
+        dmma_rounds<ALONG, 2, true>(s, data, stage);
+    else if (s.whole)
+        dmma_rounds<ALONG, 1, true>(s, data, stage);
     else if (side.wide)
-        dmma_rounds<ALONG, 2>(s, stage);
+        dmma_rounds<ALONG, 2, false>(s, data, stage);
     else
-        dmma_rounds<ALONG, 1>(s, stage);
+        dmma_rounds<ALONG, 1, false>(s, data, stage);
     s.at += s.next;
 }
 
@@ -257,7 +268,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
     if (SIGNED)
-        signer.stages = count;
+        signer.panels = gemm_shares(job, place, count);
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     const auto fetch = [&](int stage) {
