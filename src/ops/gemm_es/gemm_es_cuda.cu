@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gemm_es on CUDA. An element of C is one thread's; the signature, whose words follow each other,
- * is one thread's as well, but as many faults as are asked for are tried at once, each by a thread
+ * is one thread's as well, but at the internal loop (es_internal.cuh), and as many faults as are asked for are tried at once, each by a thread
  * that goes through all words of its product. */
 #include "base/dtype.h"
 #include "core/kernel.h"
 #include "device/cuda/stage.h"
 #include "ops/gemm/cuda/checksum.cuh"
-#include "ops/gemm_es/gemm_es.h"
+#include "ops/gemm_es/es_internal.cuh"
 
 #define THREADS 128
 #define FOLD_VECTORS 256 /* of an internal loop, before sums are reduced */
@@ -208,14 +208,56 @@ static hf_status sign(struct hf_cuda *cuda, const struct es_job &job) {
     return hf_cuda_launched(cuda, "gemm_es");
 }
 
-static hf_status launch(struct hf_cuda *cuda, const struct hf_gemm_es_args &args) {
-    struct es_job job;
+template <int CHECKSUM>
+static void launch_internal(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                            struct es_total *totals, const struct es_powers &powers) {
+    const unsigned blocks = (unsigned)((args.m * args.n + ES_THREADS - 1) / ES_THREADS);
+    es_internal_product<CHECKSUM><<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers);
+}
+
+/* At the internal loop the threads that multiply sign. */
+static hf_status internal(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                          struct es_total *totals) {
+    const struct es_powers powers = es_powers_of(args.checksum);
+    HF_TRY(hf_cuda_check(
+        cuda, cudaMemsetAsync(totals, 0, HF_ES_ENTRIES * sizeof *totals, cuda->stream), "gemm_es"));
+    switch (args.checksum) {
+    case HF_CHECKSUM_XOR:
+        launch_internal<HF_CHECKSUM_XOR>(cuda, args, totals, powers);
+        break;
+    case HF_CHECKSUM_ONES:
+        launch_internal<HF_CHECKSUM_ONES>(cuda, args, totals, powers);
+        break;
+    case HF_CHECKSUM_FLETCHER:
+        launch_internal<HF_CHECKSUM_FLETCHER>(cuda, args, totals, powers);
+        break;
+    case HF_CHECKSUM_CRC32:
+    case HF_CHECKSUM_CRC32C:
+        launch_internal<HF_CHECKSUM_CRC32>(cuda, args, totals, powers);
+        break;
+    default:
+        launch_internal<HF_CHECKSUM_TWOS>(cuda, args, totals, powers);
+    }
+    HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
+    es_internal_end<<<1, HF_ES_ENTRIES, 0, cuda->stream>>>(args, totals, powers);
+    return hf_cuda_launched(cuda, "gemm_es");
+}
+
+static hf_status product(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                         struct es_total *totals) {
     const int64_t blocks = (args.m * args.n + THREADS - 1) / THREADS;
+    if (args.level == HF_ES_I)
+        return internal(cuda, args, totals);
     es_product<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(args);
     HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
-    job.args = args;
-    job.flip = job.flips = 0;
-    HF_TRY(sign(cuda, job));
+    const struct es_job job = {args, 0, 0};
+    return sign(cuda, job);
+}
+
+static hf_status launch(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                        struct es_total *totals) {
+    struct es_job job = {args, 0, 0};
+    HF_TRY(product(cuda, args, totals));
     for (; job.flip < args.flips; job.flip += FLIPS_OF_LAUNCH) {
         const int64_t left = args.flips - job.flip;
         job.flips = left < FLIPS_OF_LAUNCH ? left : FLIPS_OF_LAUNCH;
@@ -237,7 +279,8 @@ static hf_status es_run(const struct hf_call *call) {
     args.seen = (uint8_t *)hf_stage_out(&stage, args.seen, (size_t)args.flips);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    return hf_stage_end(&stage, launch((struct hf_cuda *)call->stream, args));
+    return hf_stage_end(&stage,
+                        launch((struct hf_cuda *)call->stream, args, (struct es_total *)call->ws));
 }
 
 static bool es_supports(const struct hf_call *call) {
@@ -246,15 +289,22 @@ static bool es_supports(const struct hf_call *call) {
            (args->level != HF_ES_PAIR || args->outer != HF_CHECKSUM_CRC_COLUMNS);
 }
 
-/* One thread signs: some ns a word. */
+static size_t es_workspace(const struct hf_call *call) {
+    (void)call;
+    return HF_ES_ENTRIES * sizeof(struct es_total);
+}
+
+/* But for the internal loop one thread signs: some ns a word. */
 static double es_estimate(const struct hf_call *call) {
     const struct hf_gemm_es_args *args = (const struct hf_gemm_es_args *)call->args;
+    if (args->level == HF_ES_I)
+        return 20000 + 0.1 * (double)args->m * (double)args->k * (double)(args->n + 1);
     return 20000 + 30.0 * (double)args->m * (double)args->k * (double)(args->n + 1);
 }
 
 static const struct hf_kernel kernels[] = {
     HF_CUDA_KERNEL("gemm_es_f32_cuda", HF_DT(HF_F32), 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE,
-                   es_supports, NULL, es_run, es_estimate, NULL),
+                   es_supports, es_workspace, es_run, es_estimate, NULL),
 };
 
 extern "C" {

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The internal loop on a GPU with its signature: an element of C is one thread's, which signs each
+ * operand as it multiplies it. The words of a thread stand at equal distances in the order of the
+ * sequential product, and every checksum here is a sum of what a word contributes at its place: so
+ * threads sum their words, and what all have is the signature of the sequential product. */
+#ifndef HF_ES_INTERNAL_CUH
+#define HF_ES_INTERNAL_CUH
+
+#include "ops/gemm/cuda/checksum.cuh"
+#include "ops/gemm_es/gemm_es.h"
+
+#define ES_THREADS 128
+#define ES_MODULUS 0xffffffffu
+#define ES_POWERS 40
+
+/* Powers of x modulo the polynomial of a CRC, whose bits are reversed: x to 32 times 2^b. */
+struct es_powers {
+    uint32_t of[ES_POWERS], poly;
+};
+
+/* Sums of an entry of the array of signatures: see es_take_words(). */
+struct es_total {
+    unsigned long long a, b;
+};
+
+/* The product of two polynomials. */
+static __host__ __device__ __forceinline__ uint32_t es_times(uint32_t x, uint32_t y,
+                                                             uint32_t poly) {
+    uint32_t product = 0;
+    for (int bit = 31; bit >= 0; bit--) {
+        if (x >> bit & 1)
+            product ^= y;
+        y = y >> 1 ^ (y & 1 ? poly : 0);
+    }
+    return product;
+}
+
+/* v moved on by so many words. */
+static __device__ __forceinline__ uint32_t es_moved(uint32_t v, uint64_t words,
+                                                    const struct es_powers &powers) {
+    for (int b = 0; words > 0; b++, words >>= 1)
+        if (words & 1)
+            v = es_times(v, powers.of[b], powers.poly);
+    return v;
+}
+
+static inline struct es_powers es_powers_of(int checksum) {
+    struct es_powers powers;
+    powers.poly = checksum == HF_CHECKSUM_CRC32 ? 0xedb88320u : 0x82f63b78u;
+    powers.of[0] = 0x80000000u; /* 1 */
+    for (int i = 0; i < 32; i++)
+        powers.of[0] = powers.of[0] >> 1 ^ (powers.of[0] & 1 ? powers.poly : 0);
+    for (int b = 1; b < ES_POWERS; b++)
+        powers.of[b] = es_times(powers.of[b - 1], powers.of[b - 1], powers.poly);
+    return powers;
+}
+
+/* Words of one entry: `each` for each step of the intermediate loop, this one at `at` of them. */
+struct es_place {
+    int entry;
+    int64_t each, at;
+};
+
+static __device__ __forceinline__ struct es_place es_place_of(const struct hf_gemm_es_args &p,
+                                                              int64_t j) {
+    const int64_t whole = p.form == HF_ES_AVX ? p.n / HF_ES_LANES * HF_ES_LANES : 0;
+    if (j >= 0 && j < whole)
+        return {(int)(j % HF_ES_LANES), whole / HF_ES_LANES, j / HF_ES_LANES};
+    return {p.form == HF_ES_AVX ? HF_ES_LANES : 0, 1 + p.n - whole, j < 0 ? 0 : 1 + j - whole};
+}
+
+static __device__ __forceinline__ uint64_t es_folded(uint64_t v) {
+    return (v & ES_MODULUS) + (v >> 32);
+}
+
+/* Words of a thread, from the first of its row to the last. */
+struct es_chain {
+    uint64_t a, b;
+    int64_t after; /* words of the entry behind the next one, and that one */
+    int64_t each;
+};
+
+static __device__ __forceinline__ struct es_chain
+es_chain_of(const struct hf_gemm_es_args &p, const struct es_place &place, int64_t i) {
+    return {0, 0, (p.m - i) * p.k * place.each - place.at, place.each};
+}
+
+/* jump: what a CRC becomes when it is moved on by `each` words, table of its bytes. */
+template <int CHECKSUM>
+static __device__ __forceinline__ void es_take_word(struct es_chain *c, uint32_t w,
+                                                    const uint32_t *jump) {
+    switch (CHECKSUM) {
+    case HF_CHECKSUM_XOR:
+        c->a ^= w;
+        break;
+    case HF_CHECKSUM_ONES:
+        c->a += c->after & 1 ? (uint32_t)~w : w;
+        break;
+    case HF_CHECKSUM_FLETCHER:
+        c->a += w;
+        c->b += es_folded((uint64_t)w * (uint32_t)((uint64_t)c->after % ES_MODULUS));
+        break;
+    case HF_CHECKSUM_CRC32:
+    case HF_CHECKSUM_CRC32C:
+        c->a = gemm_crc_step(jump, (uint32_t)c->a) ^ w;
+        break;
+    default:
+        c->a += w;
+    }
+    c->after -= c->each;
+}
+
+static __device__ __forceinline__ bool es_is_crc(int checksum) {
+    return checksum == HF_CHECKSUM_CRC32 || checksum == HF_CHECKSUM_CRC32C;
+}
+
+/* A thread's words join the block's. */
+template <int CHECKSUM>
+static __device__ __forceinline__ void es_join(const struct es_chain &c, struct es_total *total,
+                                               const struct es_powers &powers) {
+    if (es_is_crc(CHECKSUM)) {
+        const uint64_t behind = (uint64_t)(c.after + c.each);
+        atomicXor(&total->a, (unsigned long long)es_moved((uint32_t)c.a, behind, powers));
+    } else if (CHECKSUM == HF_CHECKSUM_XOR) {
+        atomicXor(&total->a, (unsigned long long)c.a);
+    } else {
+        atomicAdd(&total->a, (unsigned long long)es_folded(c.a));
+        atomicAdd(&total->b, (unsigned long long)es_folded(c.b));
+    }
+}
+
+/* Tables of what a jump of `each` words makes of a byte, followed by 0 to 3 others. */
+static __device__ __forceinline__ void es_fill_jump(uint32_t *jump, int64_t each,
+                                                    const struct es_powers &powers) {
+    for (int i = (int)threadIdx.x; i < GEMM_CRC_WORDS; i += ES_THREADS)
+        jump[i] = es_moved((uint32_t)(i & 255) << 8 * (i / 256), (uint64_t)each, powers);
+}
+
+template <int CHECKSUM>
+static __global__ void __launch_bounds__(ES_THREADS)
+    es_internal_product(const __grid_constant__ struct hf_gemm_es_args p, struct es_total *totals,
+                        const __grid_constant__ struct es_powers powers) {
+    __shared__ uint32_t jump[2][GEMM_CRC_WORDS];
+    __shared__ struct es_total shared[HF_ES_ENTRIES];
+    const int64_t at = (int64_t)blockIdx.x * ES_THREADS + threadIdx.x;
+    const int64_t i = at / p.n, j = at % p.n;
+    const struct es_place of_b = es_place_of(p, j), of_a = es_place_of(p, -1);
+    for (int e = (int)threadIdx.x; e < HF_ES_ENTRIES; e += ES_THREADS)
+        shared[e] = {0, 0};
+    if (es_is_crc(CHECKSUM)) { /* of lanes, and of the rest with the words of A */
+        es_fill_jump(jump[0], es_place_of(p, 0).each, powers);
+        es_fill_jump(jump[1], of_a.each, powers);
+    }
+    __syncthreads();
+    if (i < p.m) {
+        struct es_chain a = es_chain_of(p, of_a, i), b = es_chain_of(p, of_b, i);
+        const uint32_t *const jump_b = jump[of_b.entry == of_a.entry];
+        float sum = 0;
+        for (int64_t q = 0; q < p.k; q++) {
+            const float x = p.a[i * p.k + q], y = p.b[q * p.n + j];
+            if (j == 0)
+                es_take_word<CHECKSUM>(&a, __float_as_uint(x), jump[1]);
+            es_take_word<CHECKSUM>(&b, __float_as_uint(y), jump_b);
+            sum = __fadd_rn(sum, __fmul_rn(x, y));
+        }
+        p.c[at] = sum != sum ? __int_as_float((int)0xffc00000) : sum; /* as a CPU's NaN */
+        es_join<CHECKSUM>(b, &shared[of_b.entry], powers);
+        if (j == 0)
+            es_join<CHECKSUM>(a, &shared[of_a.entry], powers);
+    }
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < HF_ES_ENTRIES; e += ES_THREADS) {
+        if (es_is_crc(CHECKSUM) || CHECKSUM == HF_CHECKSUM_XOR) {
+            atomicXor(&totals[e].a, shared[e].a);
+        } else {
+            atomicAdd(&totals[e].a, (unsigned long long)es_folded(shared[e].a));
+            atomicAdd(&totals[e].b, (unsigned long long)es_folded(shared[e].b));
+        }
+    }
+}
+
+/* The signatures, from what all words contributed. */
+static __global__ void es_internal_end(const __grid_constant__ struct hf_gemm_es_args p,
+                                       const struct es_total *totals,
+                                       const __grid_constant__ struct es_powers powers) {
+    const int e = (int)threadIdx.x;
+    struct gemm_sign s = {totals[e].a, totals[e].b};
+    const bool used = e == 0 || p.form == HF_ES_AVX;
+    if (p.checksum == HF_CHECKSUM_ONES)
+        s.a %= ES_MODULUS;
+    if (gemm_is_crc(p.checksum)) {
+        const int64_t each =
+            e == HF_ES_LANES || p.form != HF_ES_AVX ? es_place_of(p, -1).each : p.n / HF_ES_LANES;
+        s.a ^= es_moved(0xffffffffu, (uint64_t)(p.m * p.k * each), powers);
+    }
+    p.signature[e] = used ? gemm_sign_value(&s, p.checksum) : 0;
+}
+
+#endif
