@@ -122,7 +122,7 @@ static void set_signatures(const struct hf_call *call, const struct gemm_launch 
     if (s == NULL)
         return;
     job->entries = (struct gemm_entry *)call->ws;
-    job->done = (unsigned long long *)(job->entries + job->tiles);
+    job->done = (unsigned *)(job->entries + job->tiles);
     job->tile_rows = (int)how->rows;
     job->tile_cols = (int)how->cols;
     job->stamp = (uint64_t)(hf_now_s() * 1e9);
@@ -136,6 +136,9 @@ static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
                             const struct gemm_launch *how) {
     struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     HF_TRY(pack_sides(call, how, job));
+    if (job->entries != NULL)
+        HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->done, 0, sizeof *job->done, cuda->stream),
+                             "gemm"));
     for (job->first_tile = 0; job->first_tile < job->tiles; job->first_tile += LAUNCH_TILES) {
         const int64_t left = job->tiles - job->first_tile;
         HF_TRY(how->launch(cuda, job, (unsigned)(left < LAUNCH_TILES ? left : LAUNCH_TILES)));

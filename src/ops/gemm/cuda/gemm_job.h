@@ -39,7 +39,7 @@ struct gemm_job {
     bool c_wide; /* 16 bytes of C from a multiple of 16 on may be written at once */
     /* Signatures; entries NULL: none. */
     struct gemm_entry *entries; /* [tiles] */
-    unsigned long long *done;   /* tiles so far, with the stamp: gemm_finish() */
+    unsigned *done;             /* tiles so far; 0 before the launch */
     uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block */
     int tile_rows, tile_cols;
     hf_gemm_tile *told;         /* [tiles] in the order of their places, or NULL */
