@@ -84,7 +84,7 @@ static hf_status take_memory(struct predict *p, bool transform) {
     const bool rigid = hf_memory_is_rigid(p->ctx, a->opts.precision);
     p->panel = hf_panel_most(p->ctx, a->opts.precision, a->d, a->dtype);
     p->panel = hf_min64(p->panel, rigid ? a->n : (int64_t)(share / width));
-    if (a->opts.progress && hf_ctx_is_host(p->ctx) && !rigid)
+    if (a->opts.progress && hf_ctx_is_host(p->ctx) && !rigid) /* a device is soon done */
         p->panel = hf_min64(p->panel, rows_of_report(a));
     p->panel = hf_min64(p->panel < 1 ? 1 : p->panel, a->n);
     int64_t chunk = a->source ? (int64_t)at_most(share / row, (uint64_t)a->n) : p->panel;

@@ -51,9 +51,9 @@ static hf_status run_means(struct hf_fit *fit, const struct hf_means_args *args)
     const struct hf_repeated work = {.fault = HF_FAULT_MEANS,
                                      .run = run_kernel,
                                      .sign = sign_outputs,
-                                     .what = "the centroids, their moves or the inertia"};
-    return hf_ctx_is_host(ctx) || fit->ledger.block ? hf_guard_repeat(ctx, &work, &twice)
-                                                    : run_kernel(&twice, 0);
+                                     .what = "the centroids, their moves or the inertia",
+                                     .host_only = !fit->ledger.block};
+    return hf_guard_repeat(ctx, &work, &twice);
 }
 
 void hf_center_put(const struct hf_fit_problem *problem, const struct hf_columns *columns,
