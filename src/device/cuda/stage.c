@@ -147,7 +147,7 @@ void *hf_stage_out(struct hf_stage *stage, void *p, size_t bytes) {
 void *hf_stage_direct(struct hf_stage *stage, void *p, size_t bytes) {
     char *slab = NULL;
     if (own_of(stage)->joint == NULL && stage->status == HF_OK && p != NULL && !hf_cuda_owns(p))
-        slab = take_slab(own_of(stage), bytes);
+        slab = hf_cuda_take_slab(own_of(stage), bytes);
     if (slab == NULL)
         return hf_stage_inout(stage, p, bytes);
     memcpy(slab, p, bytes);
