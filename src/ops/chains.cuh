@@ -105,6 +105,7 @@ __device__ __forceinline__ void hf_chain_stage(char *dst, int pitch, const char 
     } else if (piece == 4) {
         hf_chain_pieces<4, AGAIN>(dst, pitch, row, bytes);
     } else {
+#pragma unroll 4 /* few rows are so: all of 32 at once made half of the code */
         for (int r = 0; r < HF_CHAIN_WARP; r++) {
             const char *src = (const char *)__shfl_sync(0xffffffffu, (unsigned long long)row, r);
             if (lane < cols)
