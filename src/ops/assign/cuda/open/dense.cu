@@ -269,15 +269,14 @@ hf_status hf_settle_rest(struct hf_cuda *cuda, const struct hf_assign_rows *rows
                          const int32_t **count) {
     const struct hf_assign_problem *p = &rows->problem;
     *count = s->rest_count;
-    if (!p->hard || p->batch != 1 || p->metric != HF_EUCLIDEAN || p->x.cols > HF_TILES_D)
+    if (!p->hard || p->batch != 1 || !tiles_serve(p))
         return hf_settle_dense(cuda, rows, step, s, s->rest, s->rest_count);
     *count = s->last_count;
     const struct dense_job job = dense_job_of(rows, step, s);
     cudaError_t error = cudaSuccess;
     hf_for_dtype(p->x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        error = job.c_f64 ? launch_rest<X, HF_F64>(cuda, dense_grid(cuda, rows), job)
-                          : launch_rest<X, HF_F32>(cuda, dense_grid(cuda, rows), job);
+        error = launch_rest<X, tile_center<X>>(cuda, dense_grid(cuda, rows), job);
     });
     return hf_cuda_check(cuda, error, "assign: rows that need all centroids");
 }

@@ -146,6 +146,15 @@ static inline struct tiles_job tiles_job_of(const struct hf_assign_rows *rows,
     return job;
 }
 
+/* The type of centroids that tiles of rows of type X are made for: that of fits. */
+template <hf_dtype X> inline constexpr hf_dtype tile_center = X == HF_F64 ? HF_F64 : HF_F32;
+
+/* Have the centroids that type? */
+static inline bool tiles_serve(const struct hf_assign_problem *p) {
+    return p->metric == HF_EUCLIDEAN && p->x.cols <= HF_TILES_D &&
+           (p->c_type == HF_F64) == (p->x.dtype == HF_F64);
+}
+
 /* How rows and centroids are read, and what sums of them are off by. */
 template <hf_dtype X, hf_dtype C> static void tile_errors(struct tiles_job *job) {
     job->aligned = tile_aligned<X, C>(job->x, job->stride * hf_device_bytes<X>, job->c, job->d);

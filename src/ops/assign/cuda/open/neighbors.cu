@@ -199,14 +199,13 @@ static cudaError_t launch(struct hf_cuda *cuda, struct tiles_job job) {
 
 hf_status hf_settle_by_neighbors(struct hf_cuda *cuda, const struct hf_assign_rows *rows,
                                  const struct hf_assign_step *step, struct hf_settle *s) {
-    if (s->neighbors.row == NULL || !rows->problem.hard)
+    if (s->neighbors.row == NULL || !rows->problem.hard || !tiles_serve(&rows->problem))
         return HF_OK;
     const struct tiles_job job = tiles_job_of(rows, step, s);
     cudaError_t error = cudaSuccess;
     hf_for_dtype(rows->problem.x.dtype, [&](auto type) {
         constexpr hf_dtype X = decltype(type)::value;
-        error = rows->problem.c_type == HF_F64 ? launch<X, HF_F64>(cuda, job)
-                                               : launch<X, HF_F32>(cuda, job);
+        error = launch<X, tile_center<X>>(cuda, job);
     });
     s->open.count = s->left_count;
     return hf_cuda_check(cuda, error, "assign: neighbours of open rows");
