@@ -108,6 +108,35 @@ def prepared_as_the_fit():
 
 
 @test
+def columns_of_other_names():
+    """Columns in another order than those of the fit are not compared with its centroids in silence."""
+    def named(name, order):
+        path = scratch(name + ".csv")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(",".join("abcdef"[j] for j in order) + "\n")
+            f.write("".join(",".join(repr(row[j]) for j in order) + "\n" for row in ROWS))
+        return path
+
+    out, labels = scratch("named"), scratch("named.npy")
+    moved = named("moved", [1, 0, 2, 3, 4, 5])
+    for columns in ([], ["--columns", "1-6"], ["--skip-columns", "6"]):
+        fit(named("own", range(6)), "-k", 5, *columns, out=out)
+        for args in (["predict", "-o", labels], ["transform", "-o", labels], ["score"]):
+            result = holdfast(args[0], moved, "--from", out, *args[1:], code=INPUT)
+            for word in ("moved.csv: column 1 is 'b'", "the fit was 'a'", "--columns"):
+                check(word in result.err, f"no '{word}'\n{result}")
+        chosen = "a,b,c,d,e" if "6" in columns else "a,b,c,d,e,f"
+        holdfast("predict", moved, "--from", out, "--columns", chosen, "-o", labels, "-q")
+        equal(content(labels), content(out + "/labels.npy"), "named by the user")
+    fit(named("own", range(6)), "-k", 5, "--columns", "b,c", out=out)
+    holdfast("predict", moved, "--from", out, "-o", labels, "-q")
+    equal(content(labels), content(out + "/labels.npy"), "named by the fit")
+    holdfast("predict", write_npy(scratch("none.npy"), [r[1:3] for r in ROWS]), "--from", out, "--columns", "1,2",
+             "-o", labels, "-q")
+    equal(content(labels), content(out + "/labels.npy"), "without names")
+
+
+@test
 def metric_of_the_report():
     """A fit with dot and a predict without it: the report beside the centroids is heeded, or said to differ."""
     out = scratch("dot")

@@ -45,6 +45,25 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 const struct argp preparation_argp = {table, parse, NULL, NULL, NULL, NULL, NULL};
 
+/* Columns that have other names than those of the fit would get its labels in silence. */
+static int check_names(const struct preparation *p, const char *path, const hf_dataset *data) {
+    const char *name = NULL;
+    int64_t number;
+    for (int64_t j = 0; (number = hf_dataset_column(data, j, &name)) > 0; j++) {
+        json_t *fitted = json_array_get(p->names, (size_t)j);
+        json_t *own = tool_json_name(name);
+        const bool other = name && json_is_string(fitted) && !json_equal(own, fitted);
+        json_decref(own);
+        if (!other)
+            continue;
+        tool_error("%s: column %lld is '%s', that of the fit was '%s': say with --columns which "
+                   "columns to take, in the order of the fit",
+                   path, (long long)number, name, json_string_value(fitted));
+        return EXIT_INPUT;
+    }
+    return EXIT_DONE;
+}
+
 int preparation_open(const struct preparation *p, hf_context *ctx, uint64_t memory,
                      const char *path, hf_dataset **data) {
     hf_open_opts opts = p->opts;
@@ -56,7 +75,7 @@ int preparation_open(const struct preparation *p, hf_context *ctx, uint64_t memo
         return tool_fail(ctx, status, status == HF_E_ARG ? STAGE_OPEN : STAGE_READ);
     if (hf_dataset_warning(*data)[0] != '\0')
         tool_error("warning: %s", tool_translate(hf_dataset_warning(*data), NULL));
-    return EXIT_DONE;
+    return check_names(p, path, *data);
 }
 
 static json_t *json_or_null(const char *text) { return text ? tool_json_name(text) : json_null(); }
@@ -174,6 +193,7 @@ int preparation_read(struct preparation *p, json_t *report, const char *path) {
     json_decref(p->report);
     p->report = json_incref(report);
     const bool chosen = p->opts.columns || p->opts.skip_columns;
+    p->names = chosen ? NULL : json_object_get(from, "names_used");
     if (take_text(from, "columns", chosen, &p->opts.columns) &&
         take_text(from, "skip_columns", chosen, &p->opts.skip_columns) &&
         take_text(from, "missing", p->opts.missing, &p->opts.missing) && take_header(from, p) &&

@@ -20,10 +20,11 @@
 struct preparation {
     hf_open_opts
         opts; /* header, columns, skip_columns, missing, scale, scaling; strings borrowed */
-    bool header_given;  /* on the command line */
-    hf_scaling scaling; /* taken from a report; opts.scaling points here then */
-    double *parameters; /* [2, scaling.cols] of it */
-    json_t *report;     /* that strings are borrowed from */
+    bool header_given;   /* on the command line */
+    hf_scaling scaling;  /* taken from a report; opts.scaling points here then */
+    double *parameters;  /* [2, scaling.cols] of it */
+    json_t *report;      /* that strings and names are borrowed from */
+    const json_t *names; /* those of the columns that a fit used, where nobody chose others */
 };
 
 /* --columns, --skip-columns, --missing, --header. */
@@ -32,8 +33,9 @@ extern const struct argp preparation_argp;
 /* Names in the order of hf_scale, NULL-ended: for --scale, which only a fit has. */
 extern const char *const preparation_scale_names[];
 
-/* Open a data file and prepare its rows, which may take `memory` bytes (0: the default). Warnings
- * and failures are reported; an exit code. */
+/* Open a data file and prepare its rows, which may take `memory` bytes (0: the default). Columns
+ * with other names than those of the fit are an error. Warnings and failures are reported; an exit
+ * code. */
 int preparation_open(const struct preparation *p, hf_context *ctx, uint64_t memory,
                      const char *path, hf_dataset **data);
 
