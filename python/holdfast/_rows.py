@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes as C
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,8 @@ def _take_other(x: Any, name: str) -> Rows:
         return _of_device("of_dlpack", x, name)
     if hasattr(x, "read") and callable(x.read) and not hasattr(x, "__array__"):
         return _of_source(_sources.Reader(x, None, None))
+    if isinstance(x, Iterator):
+        return _of_source(_sources.spooled(x))
     return of_array(as_array(x), name)
 
 

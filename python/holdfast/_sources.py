@@ -111,6 +111,25 @@ class Sparse(RowSource):
         panel.toarray(out=out)
 
 
+def _put(rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any], code: int) -> None:
+    """Rows of the caller's into memory of the library, whose type they must fit."""
+    if rows.dtype.name == "bfloat16":
+        rows = rows.view("u2")
+    fits = rows.dtype == out.dtype
+    if not fits and code != CODES["bfloat16"]:
+        fits = bool(np.can_cast(rows.dtype, out.dtype, "same_kind"))
+        if not fits and rows.dtype.kind in "biuf":
+            with np.errstate(all="ignore"):
+                fits = np.array_equal(rows, rows.astype(out.dtype))
+    if not fits:
+        kind = "bfloat16" if code == CODES["bfloat16"] else out.dtype
+        raise InvalidArgumentError(
+            f"a source of {kind} gave rows of {rows.dtype}, which do not fit: give all rows in one "
+            "type, or say with dtype= which type holds them all"
+        )
+    out[...] = rows
+
+
 class Reader(RowSource):
     """An object with ``read(first, count)``."""
 
@@ -137,7 +156,7 @@ class Reader(RowSource):
                 f"read({first}, {count}) of {type(self.reader).__name__} gave an array of shape "
                 f"{rows.shape} where {out.shape} is needed"
             )
-        out[...] = rows.view("u2") if rows.dtype.name == "bfloat16" else rows
+        _put(rows, out, self.code)
 
 
 class Restarted(RowSource):
@@ -149,6 +168,7 @@ class Restarted(RowSource):
         self._chunks: Iterator[Any] | None = None
         self._rest: np.ndarray[Any, Any] | None = None
         rows, cols = 0, None
+        kinds: set[Any] = set()
         if shape is None or dtype is None:  # a pass that counts
             for chunk in make():
                 a = np.asarray(chunk)
@@ -157,8 +177,11 @@ class Restarted(RowSource):
                         f"chunk of shape {a.shape} at row {rows}: chunks must be arrays of rows "
                         "with the same number of columns"
                     )
-                rows, cols, dtype = rows + a.shape[0], a.shape[1], dtype or a.dtype
+                rows, cols = rows + a.shape[0], a.shape[1]
+                kinds.add(a.dtype)
             shape = (rows, cols or 0)
+            if dtype is None:  # that of all chunks
+                dtype = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds, np.uint8)
         self.shape, self.code = (int(shape[0]), int(shape[1])), code_of(dtype)
 
     def _next(self) -> np.ndarray[Any, Any]:
@@ -171,7 +194,12 @@ class Restarted(RowSource):
                 f"the iterator ended at row {self._at}, but {self.shape[0]} rows were promised: "
                 "it must give the same rows each time"
             ) from None
-        return chunk.view("u2") if chunk.dtype.name == "bfloat16" else chunk
+        if chunk.ndim != 2 or chunk.shape[1] != self.shape[1]:
+            raise InvalidArgumentError(
+                f"chunk of shape {chunk.shape} at row {self._at}: {self.shape[1]} columns were "
+                "promised"
+            )
+        return chunk
 
     def read_into(self, first: int, count: int, out: np.ndarray[Any, Any]) -> None:
         if first < self._at:
@@ -183,11 +211,17 @@ class Restarted(RowSource):
             skip = min(max(first + done - self._at, 0), len(chunk))
             take = min(len(chunk) - skip, count - done)
             if take > 0:
-                out[done : done + take] = chunk[skip : skip + take]
+                _put(chunk[skip : skip + take], out[done : done + take], self.code)
             done += take
             self._at += skip + take
             if skip + take < len(chunk):
                 self._rest = chunk[skip + take :]
+
+
+def spooled(chunks: Iterable[Any]) -> RowSource:
+    """A source of the rows of an iterator that runs once."""
+    rows = spool(chunks)
+    return Strided(rows, code_of(rows.dtype))
 
 
 def spool(chunks: Iterable[Any]) -> np.ndarray[Any, Any]:
@@ -199,7 +233,12 @@ def spool(chunks: Iterable[Any]) -> np.ndarray[Any, Any]:
     for chunk in chunks:
         a = np.ascontiguousarray(chunk)
         dtype = a.dtype if dtype is None else dtype
-        cols = a.shape[1] if a.ndim == 2 and cols < 0 else cols
+        if a.ndim != 2 and cols < 0:
+            raise InvalidArgumentError(
+                f"chunk of shape {a.shape}: an iterator must give arrays of several rows each, of "
+                "shape (rows, columns)"
+            )
+        cols = a.shape[1] if cols < 0 else cols
         if a.ndim != 2 or a.shape[1] != cols or a.dtype != dtype:
             raise InvalidArgumentError(
                 f"chunk of shape {a.shape} and type {a.dtype} at row {rows}: chunks must be arrays "

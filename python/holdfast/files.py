@@ -194,8 +194,7 @@ def source(what: Any, shape: Any = None, dtype: Any = None, **options: Any) -> R
     if hasattr(what, "read") and callable(what.read):
         return _sources.Reader(what, shape, dtype)
     if isinstance(what, Iterator):
-        rows = _sources.spool(what)
-        return _sources.Strided(rows, _sources.code_of(rows.dtype))
+        return _sources.spooled(what)
     if callable(what):
         return _sources.Restarted(what, shape, dtype)
     if hasattr(what, "__array__") or hasattr(what, "shape"):

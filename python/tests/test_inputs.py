@@ -6,6 +6,7 @@ import resource
 import numpy as np
 import pytest
 
+import holdfast
 from holdfast import KMeans, _rows, errors
 
 sp = pytest.importorskip("scipy.sparse")
@@ -288,3 +289,37 @@ def test_weights(rows):
 def test_errors_have_one_base():
     with pytest.raises(errors.HoldfastError):
         KMeans(3).fit(np.zeros((2, 2)))
+
+
+def test_rows_of_other_types_are_not_cut_off():
+    whole, parts = np.zeros((3, 2), np.uint8), np.full((3, 2), 1.5)
+    rows = np.vstack([whole, parts])
+
+    def fit(source):
+        return np.sort(KMeans(2, random_state=0).fit(source).cluster_centers_[:, 0]).tolist()
+
+    class Reader:
+        shape = (6, 2)
+
+        def read(self, first, count):
+            return (whole if first + count <= 3 else rows)[first : first + count]
+
+    assert fit(holdfast.source(lambda: iter([whole, parts]))) == [0, 1.5]
+    assert fit(holdfast.source(Reader(), dtype="f8")) == [0, 1.5]
+    with pytest.raises(ValueError, match="source of uint8 gave rows of float64"):
+        fit(Reader())
+    with pytest.raises(ValueError, match="source of uint8 gave rows of int64"):
+        fit(holdfast.source(lambda: iter([np.array([[1, 2], [300, 4]])]), dtype="u1"))
+    with pytest.raises(ValueError, match="source of bfloat16 gave rows of float64"):
+        fit(holdfast.source(lambda: iter([parts]), shape=(3, 2), dtype="bfloat16"))
+    with pytest.raises(ValueError, match=r"chunk of shape \(3, 1\) at row 0: 2 columns"):
+        fit(holdfast.source(lambda: iter([parts[:, :1]]), shape=(3, 2), dtype="f8"))
+
+
+def test_an_iterator_is_a_source():
+    rows = np.arange(20.0).reshape(10, 2)
+    km = KMeans(2, random_state=0).fit(rows[i : i + 5] for i in (0, 5))
+    assert np.array_equal(km.labels_, KMeans(2, random_state=0).fit(rows).labels_)
+    assert np.array_equal(km.predict(iter([rows])), km.labels_)
+    with pytest.raises(ValueError, match="an iterator must give arrays of several rows"):
+        km.fit(iter(rows))
