@@ -155,7 +155,22 @@ class Fit:
                 "deviation": w.deviation,
                 "typical": w.typical,
             },
+            "guard": {"scheme": r.guard.decode(), **_counts(r.faults), **_checks(r.checks)},
         }
+
+
+def _counts(faults: _abi.GuardCounts) -> dict[str, int]:
+    return {field[0]: getattr(faults, field[0]) for field in faults._fields_}
+
+
+def _checks(bits: int) -> dict[str, list[str]]:
+    """Checks that were made, and others."""
+    made: dict[str, list[str]] = {"checks": [], "not_made": []}
+    number = 1
+    while name := lib.hf_guard_check_name(number):
+        made["checks" if bits >> number & 1 else "not_made"].append(name.decode())
+        number += 1
+    return made
 
 
 # A context keeps the workspace that its largest call took: those of large calls are closed at once.

@@ -47,11 +47,31 @@ lib = _load()
 last_error = lib.hf_last_error
 
 
+# The library speaks in the names of its C interface.
+_WORDS = (
+    (" (HF_NAN_DROP)", ""),  # an option of C's alone
+    ("HF_CENTROIDS_SAME", "centroids='same'"),
+    ("HF_EMPTY_RELOCATE", "empty='relocate'"),
+    ("HF_GUARD_OFF", "guard='off'"),
+    ("HF_HEADER_YES", "header=True"),
+    ("HF_HEADER_NO", "header=False"),
+    ("HF_SCALE_ROBUST", "scale='robust'"),
+    ("HF_SCALE_STANDARD", "scale='standard'"),
+    ("memory_bytes", "memory_limit"),
+)
+
+
+def words(text: str) -> str:
+    """A message of the library in the names of this package."""
+    for name, own in _WORDS:
+        text = text.replace(name, own)
+    return text
+
+
 def fail(status: int, context: int | None) -> errors.HoldfastError:
     """The exception for a call that failed on a context."""
     text = last_error(context).decode("utf-8", "replace")
-    text = text.replace(" (HF_NAN_DROP)", "")  # an option of C's alone
-    return errors.of_status(status, text or lib.hf_status_text(status).decode())
+    return errors.of_status(status, words(text) or lib.hf_status_text(status).decode())
 
 
 # ---- contexts: kept for a while, since a small fit takes no longer than making one

@@ -63,7 +63,7 @@ class File(RowSource):
         about: Any = self._array or self._source
         self.shape, self.code = (about.rows, about.cols), about.dtype
         self.format = lib.hf_dataset_format(address).decode()
-        warning = lib.hf_dataset_warning(address).decode()
+        warning = _library.words(lib.hf_dataset_warning(address).decode())
         if warning:
             warnings.warn(f"{self.path}: {warning}", UserWarning, stacklevel=3)
 

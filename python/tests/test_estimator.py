@@ -284,6 +284,19 @@ def test_report(blobs):
     assert r["history"]["inertia"][-1] == pytest.approx(km.inertia_)
     assert r["kernels"]["assign"]
     assert r["seconds"]["total"] > 0
+    assert r["guard"]["scheme"] == "correct"
+    assert r["guard"]["checked"] > 300
+    assert r["guard"]["confirmed"] == r["guard"]["repaired"] == 0
+    assert "rows" in r["guard"]["checks"] + r["guard"]["not_made"]
+    off = KMeans(3, random_state=0, guard="off").fit(blobs).report_["guard"]
+    assert off["scheme"] == "off"
+
+
+def test_messages_are_in_names_of_python(blobs):
+    with pytest.raises(ValueError, match="centroids='same' needs f16 or bf16 data"):
+        KMeans(3, centroids="same").fit(blobs)
+    with pytest.raises(ValueError, match="memory_limit is 10"):
+        KMeans(3, memory_limit=10).fit(blobs)
 
 
 def test_wrong_number_of_columns(blobs):
