@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 __all__ = [
+    "CancelledError",
     "CorruptError",
     "DataError",
     "DeviceError",
@@ -50,6 +51,10 @@ class CorruptError(HoldfastError, RuntimeError):
     """Wrong arithmetic or a damaged file was noticed and could not be repaired."""
 
 
+class CancelledError(HoldfastError, RuntimeError):
+    """A callback ended the call before there was a result."""
+
+
 class LibraryError(HoldfastError, ImportError):
     """The C library is not there, or is of another version."""
 
@@ -66,6 +71,7 @@ _BY_STATUS: dict[int, type[HoldfastError]] = {
     5: UnsupportedError,
     6: DeviceError,
     7: CorruptError,
+    8: CancelledError,
     9: _Internal,
     10: _Internal,
 }

@@ -91,8 +91,9 @@ class KMeans(Estimator):
         scores, end with an error, or look only at what costs nothing. A fault that was repaired is
         a RuntimeWarning.
     progress : callable, tqdm or None, default=None
-        Called with a :class:`holdfast.Event` after each iteration; a true value ends the fit. A
-        tqdm class, or a bar of it, is advanced.
+        Called with a :class:`holdfast.Event` after each iteration, and with iteration 0 while the
+        first centroids are chosen; a true value ends the fit, before the first iteration with
+        ``holdfast.errors.CancelledError``. A tqdm class, or a bar of it, is advanced.
 
     Attributes
     ----------

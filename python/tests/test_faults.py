@@ -74,6 +74,13 @@ def test_progress_that_stops(rows):
     assert np.array_equal(km.predict(x), km.labels_)
 
 
+def test_progress_that_stops_before_there_is_a_result(rows):
+    km = KMeans(20, random_state=0, progress=lambda e: e.iteration == 0)
+    with pytest.raises(holdfast.errors.CancelledError, match="initial centroids"):
+        km.fit(rows(2000, 5))
+    assert not hasattr(km, "labels_")
+
+
 def test_progress_that_raises(rows):
     x = rows(2000, 5)
 
