@@ -57,14 +57,17 @@ hf_status hf_relax_receive(struct hf_relax_part *part, int side) {
 static hf_status settle_part(struct hf_relax_part *part) {
     const struct hf_relax_span own = {part->first, part->last};
     const int side = (int)(part->made % 2);
-    if (side != 0)
-        HF_TRY(copy_span(part, part->x[0], part->x[side], own));
+    if (side != 0 || is_free(part->several)) /* which reads either side */
+        HF_TRY(copy_span(part, part->x[1 - side], part->x[side], own));
     return part->ctx->device->sync(part->ctx->stream);
 }
 
 static hf_status push_part(struct hf_relax_part *part) {
-    if (part->several->exchange != HF_EXCHANGE_DK)
+    const bool shared = part->several->exchange == HF_EXCHANGE_DK;
+    if (!shared)
         HF_TRY(push(part, 0, 0));
+    if (!shared && is_free(part->several))
+        HF_TRY(push(part, 0, 1));
     return part->ctx->device->sync(part->ctx->stream);
 }
 

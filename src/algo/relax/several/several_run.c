@@ -10,7 +10,7 @@
 #include <math.h>
 #include <time.h>
 
-#define SILENT_S 2.0     /* without a sign of life, and */
+#define SILENT_S 5.0     /* without a sign of life, and */
 #define SILENT_TIMES 20  /* as many times as long as a look ever took: a device is lost */
 #define WATCH_NS 5000000 /* from look to look of the thread that looks on */
 #define AHEAD 256        /* iterations of one in free timing, before the slowest */
@@ -245,7 +245,7 @@ static void break_up(struct hf_relax_team *team) {
 static void listen(struct hf_relax_several *s) {
     const double now = hf_now_s();
     const hf_relax *relax = s->relax;
-    const double least = relax->probe != NULL && relax->probe->silent ? 0.05 : SILENT_S;
+    const double least = relax->probe != NULL && relax->probe->silent ? SILENT_S / 10 : SILENT_S;
     for (int g = 0; g < s->count; g++) {
         struct hf_relax_part *part = s->part[g];
         const double patience = fmax(least, SILENT_TIMES * part->longest);

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_STAGNANT 5 /* legs that gain less than a tenth */
+#define MOST_STAGNANT 5       /* legs that gain less than a tenth */
+#define MOST_STAGNANT_FREE 50 /* a leg may end after few iterations of one, and none of another */
 
 struct solving {
     struct hf_relax_several *s;
@@ -142,10 +143,11 @@ static void refuse(struct solving *g, double norm) {
     hf_relax_column *column = g->request->column;
     const double goal = g->s->relax->opts.tol * g->scale;
     column->refused++;
-    if (g->s->relax->opts.timing == HF_TIMING_TAGGED)
+    const bool tagged = g->s->relax->opts.timing == HF_TIMING_TAGGED;
+    if (tagged)
         g->limit = fmin(g->limit, 0.9 * g->limit * goal / norm);
     g->stagnant = norm < 0.9 * g->norm ? 0 : g->stagnant + 1;
-    if (g->stagnant >= MOST_STAGNANT || g->limit < 0.01 * goal)
+    if (g->stagnant >= (tagged ? MOST_STAGNANT : MOST_STAGNANT_FREE) || g->limit < 0.01 * goal)
         column->stop = HF_RELAX_STOP_STALL;
 }
 
