@@ -42,8 +42,8 @@ struct gemm_job {
     unsigned *done;             /* tiles so far; 0 before the launch */
     uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block */
     int tile_rows, tile_cols;
-    hf_gemm_tile *told;         /* [tiles] in the order of their places, or NULL */
-    uint64_t stamp;             /* of this call */
+    hf_gemm_tile *told; /* [tiles] in the order of their places, or NULL */
+    uint64_t stamp;     /* of this call */
     int checksum, release;
     hf_gemm_plant plant;
     int64_t plant_at;

@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
     if (SIGNED)
-        signer.panels = gemm_shares(job, place, count);
+        signer.stages = count;
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     const auto fetch = [&](int stage) {

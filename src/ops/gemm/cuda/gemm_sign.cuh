@@ -37,7 +37,7 @@ struct gemm_signer {
     char *kept;         /* of this warp */
     uint32_t *table;    /* of a CRC */
     int next_a, next_b; /* stages of A and B that are this tile's share */
-    int panels;         /* stages of A and B that are, in all */
+    int stages;         /* of the tile */
 };
 
 enum gemm_kept { GEMM_KEPT_A, GEMM_KEPT_B, GEMM_KEPT_STAGE, GEMM_KEPT_COUNT };
@@ -62,14 +62,6 @@ static __device__ __forceinline__ void gemm_signer_begin(struct gemm_signer *s, 
     s->next_b = place.row;
     gemm_sign_begin(gemm_kept(s, GEMM_KEPT_A), checksum);
     gemm_sign_begin(gemm_kept(s, GEMM_KEPT_B), checksum);
-}
-
-/* Stages of A and B that are a tile's share, of so many. */
-static __device__ __forceinline__ int gemm_shares(const struct gemm_job &job,
-                                                  const struct gemm_place &place, int stages) {
-    const int a = stages - place.col, b = stages - place.row;
-    return (a > 0 ? (a - 1) / (int)job.tiles_n + 1 : 0) +
-           (b > 0 ? (b - 1) / (int)job.tiles_m + 1 : 0);
 }
 
 /* A stage has come: sign it if it is this tile's share, and for the release. sign(state, of_a)
@@ -98,6 +90,14 @@ static __device__ __forceinline__ void gemm_staged(const struct gemm_job &job,
         sign(&own, false);
         *gemm_kept(s, GEMM_KEPT_STAGE) = own;
     }
+}
+
+/* The first stage from `stage` on that is this tile's share of A or B, or to be released. */
+static __device__ __forceinline__ int gemm_next_share(const struct gemm_job &job,
+                                                      const struct gemm_place &place, int stage) {
+    const int a = (int)job.tiles_n, b = (int)job.tiles_m;
+    const int to_a = (place.col - stage % a + a) % a, to_b = (place.row - stage % b + b) % b;
+    return job.release ? stage : stage + min(to_a, to_b);
 }
 
 /* A panel changed between staging and release. */
@@ -192,6 +192,11 @@ static __device__ inline uint64_t gemm_placed(const struct gemm_sign *s, int che
     return gemm_mixed(value, (uint64_t)place.batch);
 }
 
+/* Of `stages` stages, those that are a tile's share whose number is this of so many. */
+static __device__ __forceinline__ int64_t gemm_shares(int stages, int number, int64_t tiles) {
+    return number < stages ? (stages - 1 - number) / tiles + 1 : 0;
+}
+
 /* sums: of a thread's sums. All threads that multiply. */
 template <int BAR>
 static __device__ inline void
@@ -208,7 +213,8 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
     entry.a = sum[0];
     entry.b = sum[1];
     entry.c = sum[2];
-    entry.panels = s->panels;
+    entry.panels = (int32_t)(gemm_shares(s->stages, place.col, job.tiles_n) +
+                             gemm_shares(s->stages, place.row, job.tiles_m));
     entry.unit = hf_slot_unit();
     entry.stamp = job.stamp;
     if (threadIdx.x == 0)

@@ -42,8 +42,7 @@ template <hf_dtype T_> struct simt_shape {
     static constexpr int STAGED = 2 * 2 * SIDE * (int)sizeof(unit);
     static constexpr int STAGES = STAGED > BLOCKS ? STAGED : BLOCKS; /* bytes of both */
     static constexpr int TOTALS = 4 * V * V * GEMM_THREADS * (int)sizeof(unit);
-    static constexpr int SIGN = GEMM_SIGN_BYTES; /* without what only the release needs: */
-    static constexpr int SIGN_STAGED = SIGN - GEMM_WARPS * 32 * 16;
+    static constexpr int SIGN = GEMM_SIGN_BYTES;
 };
 
 /* Unit `p` of a line as it is where there is nothing: products must not change a sum, not even the
@@ -80,27 +79,6 @@ static __device__ __forceinline__ typename S::unit simt_unit(const typename S::e
     }
 }
 
-/* 16 or 8 bytes that are read once: they shall not push what threads keep in local memory out of the
- * first cache. */
-template <typename VEC> static __device__ __forceinline__ VEC simt_once(const void *at) {
-    VEC v;
-    if constexpr (sizeof(VEC) == 16) {
-        uint4 w;
-        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-                     : "l"(at));
-        v = *(const VEC *)&w;
-    } else {
-        static_assert(sizeof(VEC) == 8, "a pair of words");
-        uint2 w;
-        asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
-                     : "=r"(w.x), "=r"(w.y)
-                     : "l"(at));
-        v = *(const VEC *)&w;
-    }
-    return v;
-}
-
 /* V neighbouring units of a line, or one unit of V neighbouring lines: all there, from an address
  * that is a multiple of their size on. */
 template <class S>
@@ -125,7 +103,8 @@ static __device__ __forceinline__ void simt_wide(typename S::unit (&v)[S::V],
         v[2] = (int)__byte_perm(low2, high2, 0x5410);
         v[3] = (int)__byte_perm(low2, high2, 0x7632);
     } else {
-        const auto w = simt_once<gemm_vec<typename S::element, S::V>>(at);
+        const gemm_vec<typename S::element, S::V> w =
+            *(const gemm_vec<typename S::element, S::V> *)at;
 #pragma unroll
         for (int i = 0; i < S::V; i++)
             v[i] = simt_widen<S>(w.e[i]);
@@ -144,11 +123,12 @@ template <class S> struct simt_source {
     bool along;                    /* the products of a line lie in one piece */
 };
 
-/* first: the tile's first line; t: number of the thread. */
+/* first: the tile's first line. */
 template <class S>
 static __device__ __forceinline__ struct simt_source<S>
-simt_source_of(const struct gemm_side &side, int64_t batch, int64_t first, int t) {
+simt_source_of(const struct gemm_side &side, int64_t batch, int64_t first) {
     constexpr int PER = S::DEPTH / S::V, ACROSS = S::TILE / S::V;
+    const int t = (int)threadIdx.x;
     struct simt_source<S> s;
     s.along = side.step == 1;
     s.line = s.along ? t / PER : t % ACROSS * S::V;
@@ -266,19 +246,11 @@ static __device__ __forceinline__ void simt_sign(struct gemm_sign *sign, int che
     gemm_sign_words(sign, checksum, table, w);
 }
 
-/* Which tile this block has, found anew: kept over the products it would cost them registers, which
- * lie so far away, beside so much shared memory, that each stage would wait for them. */
-static __device__ __forceinline__ struct gemm_place simt_place(const struct gemm_job &job) {
-    int64_t tile = job.first_tile + blockIdx.x;
-    asm volatile("" : "+l"(tile));
-    return gemm_place_of(job, tile);
-}
-
 /* A fault on purpose: a staged word changes after it was signed. */
 template <class S>
-static __device__ __forceinline__ void simt_plant(const struct gemm_job &job, int64_t stage,
-                                                  typename S::unit *a) {
-    const struct gemm_place place = simt_place(job);
+static __device__ __noinline__ void simt_plant(const struct gemm_job &job,
+                                               const struct gemm_place &place, int64_t stage,
+                                               typename S::unit *a) {
     const int64_t element = job.plant_at / 32, row = element / job.k, p = element % job.k;
     const int64_t unit = p / S::PRODUCTS - stage * S::DEPTH, line = row - place.row * S::TILE;
     __syncthreads();
@@ -371,44 +343,37 @@ simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
 }
 
 /* Of a block; what it keeps is in shared memory at `signs`. */
-template <bool RELEASES>
-static __device__ __forceinline__ struct gemm_signer simt_signer(char *signs) {
-    constexpr int PITCH = RELEASES ? GEMM_KEPT_BYTES : GEMM_KEPT_BYTES - 32 * 16;
+template <class S>
+static __device__ __forceinline__ struct gemm_signer simt_signer(const struct gemm_job &job,
+                                                                 char *signs) {
+    constexpr int STEP = S::DEPTH * S::PRODUCTS;
     struct gemm_signer s = {};
-    s.table = (uint32_t *)(signs + GEMM_SUMS_BYTES);
-    s.kept = signs + GEMM_SUMS_BYTES + GEMM_CRC_WORDS * 4 + (int)threadIdx.x / 32 * PITCH;
+    s.kept = signs + GEMM_SUMS_BYTES + (int)threadIdx.x / 32 * GEMM_KEPT_BYTES;
+    s.table = (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES);
+    s.stages = (int)((job.k + STEP - 1) / STEP);
     return s;
 }
 
-/* Does the tile sign all stages of its A, of its B? Of those that read one panel one does: a loop
- * that signs has too few registers for its products, so that few tiles shall have it. */
-static __device__ __forceinline__ bool simt_signs_a(const struct gemm_job &job,
-                                                    const struct gemm_place &place) {
-    return place.col == place.row % (int)job.tiles_n;
-}
-static __device__ __forceinline__ bool simt_signs_b(const struct gemm_job &job,
-                                                    const struct gemm_place &place) {
-    return place.row == place.col % (int)job.tiles_m;
-}
-
-/* Sign a stage, as far as that is this tile's, and for the release. */
-template <class S, bool RELEASES>
-static __device__ __forceinline__ void simt_staged(const struct gemm_job &job, int stage,
-                                                   const typename S::unit *own_a, char *signs) {
-    const struct gemm_place place = simt_place(job);
-    struct gemm_signer signer = simt_signer<RELEASES>(signs);
-    signer.next_a = simt_signs_a(job, place) ? stage : -1;
-    signer.next_b = simt_signs_b(job, place) ? stage : -1;
+/* A stage is this tile's share, or is to be released: sign it; returns the next such stage. Seldom
+ * called, and apart, so that products keep their registers. */
+template <class S>
+static __device__ __noinline__ int simt_staged(const struct gemm_job &job, struct gemm_place place,
+                                               int stage, const typename S::unit *own_a,
+                                               char *signs) {
+    struct gemm_signer signer = simt_signer<S>(job, signs);
+    signer.next_a = stage % (int)job.tiles_n == place.col ? stage : -1;
+    signer.next_b = stage % (int)job.tiles_m == place.row ? stage : -1;
     gemm_staged(job, &signer, stage, [&](struct gemm_sign *state, bool of_a) {
         simt_sign<S>(state, job.checksum, signer.table, of_a ? own_a : own_a + S::SIDE);
     });
+    return gemm_next_share(job, place, stage + 1);
 }
 
 template <class S>
-static __device__ __forceinline__ void simt_released(const struct gemm_job &job,
-                                                     const typename S::unit *own_a, char *signs) {
-    const struct gemm_place place = simt_place(job);
-    const struct gemm_signer signer = simt_signer<true>(signs);
+static __device__ __noinline__ void simt_released(const struct gemm_job &job,
+                                                  struct gemm_place place,
+                                                  const typename S::unit *own_a, char *signs) {
+    const struct gemm_signer signer = simt_signer<S>(job, signs);
     gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
                   [&](struct gemm_sign *state, bool of_a) {
                       simt_sign<S>(state, job.checksum, signer.table,
@@ -416,135 +381,94 @@ static __device__ __forceinline__ void simt_released(const struct gemm_job &job,
                   });
 }
 
-/* What is signed beside the sums: nothing; stages; stages before and after their products, or with
- * faults on purpose between. */
-enum simt_signed { SIMT_NOT, SIMT_STAGED, SIMT_RELEASED };
-
-template <class S, enum simt_signed SIGNS>
-static __host__ __device__ __forceinline__ constexpr int simt_sign_bytes(void) {
-    return SIGNS == SIMT_NOT ? 0 : SIGNS == SIMT_STAGED ? S::SIGN_STAGED : S::SIGN;
-}
-
-struct simt_yes {
-    static constexpr bool value = true;
-};
-struct simt_no {
-    static constexpr bool value = false;
-};
-
-template <class S, enum simt_signed SIGNS>
+template <class S, bool SIGNED>
 static __global__ void __launch_bounds__(GEMM_THREADS, 2)
     simt_kernel(const __grid_constant__ struct gemm_job job) {
     typedef typename S::unit unit;
-    constexpr bool SIGNED = SIGNS != SIMT_NOT, RELEASES = SIGNS == SIMT_RELEASED;
     extern __shared__ __align__(16) char simt_shared[];
     unit *const stages = (unit *)simt_shared; /* [2][A, B][DEPTH][PITCH] */
     char *const signs = simt_shared + S::STAGES;
-    unit *const totals = (unit *)(signs + simt_sign_bytes<S, SIGNS>());
+    unit *const totals = (unit *)(signs + (SIGNED ? S::SIGN : 0));
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
+    const int64_t tile = job.first_tile + blockIdx.x;
+    const struct gemm_place place = gemm_place_of(job, tile);
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
     const int count = (int)((job.k + STEP - 1) / STEP);
     unit sum[2 * S::V][2 * S::V] = {};
+    int next = SIGNED ? gemm_next_share(job, place, 0) : 0;
+    struct simt_part<S> part_a, part_b;
+    struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
+    struct simt_source<S> b = simt_source_of<S>(job.b, place.batch, (int64_t)place.col * S::TILE);
     if (SIGNED) {
-        struct gemm_signer signer = simt_signer<RELEASES>(signs);
-        gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, simt_place(job));
+        struct gemm_signer signer = simt_signer<S>(job, signs);
+        gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
         if (gemm_is_crc(job.checksum))
             gemm_crc_fill(signer.table, job.checksum);
     }
-    /* What products need beside their sums is found in each of both loops anew: what both had would
-     * live through the one that signs, and has no register there. */
-    const auto products = [&](auto signing) {
-        const struct gemm_place own = simt_place(job);
-        int t = (int)threadIdx.x;
-        asm volatile("" : "+r"(t));
-        const int ty = t / 64 * 4 + t % 32 / 8, tx = t / 32 % 2 * 8 + t % 8;
-        struct simt_part<S> part_a, part_b;
-        struct simt_source<S> a =
-            simt_source_of<S>(job.a, own.batch, (int64_t)own.row * S::TILE, t);
-        struct simt_source<S> b =
-            simt_source_of<S>(job.b, own.batch, (int64_t)own.col * S::TILE, t);
-        if (count > 0) {
-            simt_fetch<S, true>(part_a, a, job.a, job.k);
-            simt_fetch<S, false>(part_b, b, job.b, job.k);
+    if (count > 0) {
+        simt_fetch<S, true>(part_a, a, job.a, job.k);
+        simt_fetch<S, false>(part_b, b, job.b, job.k);
+    }
+    for (int stage = 0; stage < count; stage++) {
+        unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
+        const bool last = stage + 1 == count;
+        simt_keep<S>(own_a, part_a, a);
+        simt_keep<S>(own_b, part_b, b);
+        __syncthreads();
+        if (!last) {
+            const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
+            simt_fetch<S, true>(part_a, a, job.a, left);
+            simt_fetch<S, false>(part_b, b, job.b, left);
         }
-        for (int stage = 0; stage < count; stage++) {
-            unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
-            const bool last = stage + 1 == count;
-            simt_keep<S>(own_a, part_a, a);
-            simt_keep<S>(own_b, part_b, b);
-            __syncthreads();
-            if (!last) {
-                const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
-                simt_fetch<S, true>(part_a, a, job.a, left);
-                simt_fetch<S, false>(part_b, b, job.b, left);
-            }
-            if constexpr (signing.value)
-                simt_staged<S, RELEASES>(job, stage, own_a, signs);
-            if (SIGNS == SIMT_RELEASED && job.plant == HF_GEMM_PLANT_A)
-                simt_plant<S>(job, stage, own_a);
-            simt_multiply<S>(sum, own_a, own_b, ty, tx);
-            if (SIGNS == SIMT_RELEASED)
-                simt_released<S>(job, own_a, signs);
-            if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
-                simt_add<S>(sum, totals, stage < S::BLOCK, last);
-        }
-    };
-    if constexpr (SIGNS == SIMT_NOT) {
-        products(simt_no());
-    } else if constexpr (SIGNS == SIMT_RELEASED) {
-        products(simt_yes());
-    } else {
-        const struct gemm_place place = simt_place(job);
-        if (simt_signs_a(job, place) || simt_signs_b(job, place))
-            products(simt_yes());
-        else
-            products(simt_no());
+        if (SIGNED && stage == next)
+            next = simt_staged<S>(job, place, stage, own_a, signs);
+        if (SIGNED && job.plant == HF_GEMM_PLANT_A)
+            simt_plant<S>(job, place, stage, own_a);
+        simt_multiply<S>(sum, own_a, own_b, ty, tx);
+        if (SIGNED && job.release)
+            simt_released<S>(job, place, own_a, signs);
+        if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
+            simt_add<S>(sum, totals, stage < S::BLOCK, last);
     }
     struct gemm_sign sums;
     struct gemm_signer signer = {};
-    const struct gemm_place end = simt_place(job);
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
     if (SIGNED)
-        signer = simt_signer<RELEASES>(signs);
+        signer = simt_signer<S>(job, signs);
     __syncthreads(); /* the table is there, the stages are free */
     if constexpr (S::T == HF_F64) {
         if (SIGNED && job.plant != HF_GEMM_PLANT_NONE)
-            simt_plant_sum<S>(job, end, sum, ty, tx);
+            simt_plant_sum<S>(job, place, sum, ty, tx);
         if (SIGNED)
             simt_sign_sums<S>(job, signer, &sums, sum);
-        simt_store<S>(job, end, sum, ty, tx);
+        simt_store<S>(job, place, sum, ty, tx);
     } else {
         const auto see = [&](const struct gemm_spot &spot, unit(&v)[4]) {
             if (SIGNED)
                 gemm_sign_four(job, signer, &sums, spot, v);
         };
         gemm_sign_begin(&sums, job.checksum);
-        simt_store_blocks<S>(job, end, sum, simt_shared, see);
+        simt_store_blocks<S>(job, place, sum, simt_shared, see);
         gemm_sign_fold(&sums, job.checksum);
     }
     if (SIGNED) {
-        signer.panels = count * (simt_signs_a(job, end) + simt_signs_b(job, end));
-        gemm_signer_end<0>(job, &signer, &sums, end, job.first_tile + blockIdx.x,
-                           (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
     }
 }
 
-template <class S, enum simt_signed SIGNS>
+template <class S, bool SIGNED>
 static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const bool folds = S::T != HF_I8 && job->k > HF_GEMM_BLOCK;
-    const int shared = S::STAGES + simt_sign_bytes<S, SIGNS>() + (folds ? S::TOTALS : 0);
-    return gemm_start(cuda, simt_kernel<S, SIGNS>, job, blocks, shared);
+    const int shared = S::STAGES + (SIGNED ? S::SIGN : 0) + (folds ? S::TOTALS : 0);
+    return gemm_start(cuda, simt_kernel<S, SIGNED>, job, blocks, shared);
 }
 
 template <hf_dtype T>
 static hf_status simt_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     typedef simt_shape<T> S;
-    if (job->entries == NULL)
-        return simt_start<S, SIMT_NOT>(cuda, job, blocks);
-    return job->release || job->plant == HF_GEMM_PLANT_A
-               ? simt_start<S, SIMT_RELEASED>(cuda, job, blocks)
-               : simt_start<S, SIMT_STAGED>(cuda, job, blocks);
+    return job->entries != NULL ? simt_start<S, true>(cuda, job, blocks)
+                                : simt_start<S, false>(cuda, job, blocks);
 }
 
 #endif

@@ -56,7 +56,8 @@ static __device__ __noinline__ void dmma_fetch(const struct gemm_side &side, con
 /* Where this thread's part of the next stage of a side comes from, if all of it is there: copies of
  * 16 bytes, or of 8 where rows begin elsewhere, at equal distances. */
 struct dmma_source {
-    const double *at;
+    const double *at, *data;
+    int64_t first;       /* line of the tile */
     int64_t apart, next; /* from one copy to the next, and to the next stage */
     uint32_t to;         /* of the first one in a stage, bytes */
     bool whole;          /* all lines of the tile are there; else: */
@@ -72,6 +73,8 @@ dmma_source_of(const struct gemm_side &side, const double *data, int64_t first) 
     const int product = ALONG ? t % across * width : t / across;
     const int down = GEMM_THREADS / across; /* lines, or products, of a round */
     struct dmma_source s;
+    s.data = data;
+    s.first = first;
     s.at = data + (first + line) * side.line + product * side.step;
     s.apart = down * (ALONG ? side.line : side.step);
     s.next = DMMA_DEPTH * side.step;
@@ -84,8 +87,7 @@ dmma_source_of(const struct gemm_side &side, const double *data, int64_t first) 
 }
 
 template <bool ALONG, int WIDTH, bool WHOLE>
-static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, const void *safe,
-                                                   uint32_t stage) {
+static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, uint32_t stage) {
     constexpr int ACROSS = (ALONG ? DMMA_DEPTH : DMMA_TILE) / WIDTH;
     constexpr int DOWN = GEMM_THREADS / ACROSS;
     constexpr uint32_t STEP = DOWN * (ALONG ? DMMA_ALONG : DMMA_ACROSS) * 8;
@@ -93,7 +95,7 @@ static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, 
     for (int i = 0; i < DMMA_TILE * DMMA_DEPTH / WIDTH / GEMM_THREADS; i++) {
         const uint32_t to = stage + s.to + i * STEP;
         const uint32_t bytes = WHOLE ? 8 * WIDTH : i < s.rounds ? (uint32_t)s.bytes : 0;
-        const void *const at = WHOLE || bytes > 0 ? s.at + i * s.apart : safe;
+        const void *const at = WHOLE || bytes > 0 ? s.at + i * s.apart : s.data;
         if (WIDTH == 2)
             hf_copy_async(to, at, bytes);
         else
@@ -103,19 +105,19 @@ static __device__ __forceinline__ void dmma_rounds(const struct dmma_source &s, 
 
 /* The stage of a side that begins with product `from`. */
 template <bool ALONG>
-static __device__ __forceinline__ void
-dmma_bring(struct dmma_source &s, const struct gemm_side &side, const double *data, uint32_t stage,
-           int64_t first, int64_t from, int64_t k) {
+static __device__ __forceinline__ void dmma_bring(struct dmma_source &s,
+                                                  const struct gemm_side &side, uint32_t stage,
+                                                  int64_t from, int64_t k) {
     if (from + DMMA_DEPTH > k)
-        dmma_fetch(side, data, stage, first, from, k);
+        dmma_fetch(side, s.data, stage, s.first, from, k);
     else if (s.whole && side.wide)
-        dmma_rounds<ALONG, 2, true>(s, data, stage);
+        dmma_rounds<ALONG, 2, true>(s, stage);
     else if (s.whole)
-        dmma_rounds<ALONG, 1, true>(s, data, stage);
+        dmma_rounds<ALONG, 1, true>(s, stage);
     else if (side.wide)
-        dmma_rounds<ALONG, 2, false>(s, data, stage);
+        dmma_rounds<ALONG, 2, false>(s, stage);
     else
-        dmma_rounds<ALONG, 1, false>(s, data, stage);
+        dmma_rounds<ALONG, 1, false>(s, stage);
     s.at += s.next;
 }
 
@@ -268,15 +270,15 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
                           (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
                           job.checksum, place);
     if (SIGNED)
-        signer.panels = gemm_shares(job, place, count);
+        signer.stages = count;
     if (SIGNED && gemm_is_crc(job.checksum))
         gemm_crc_fill(signer.table, job.checksum);
     const auto fetch = [&](int stage) {
         const uint32_t to = base + (uint32_t)(stage % DMMA_STAGES * 2 * DMMA_SIDE * 8);
         const int64_t from = (int64_t)stage * DMMA_DEPTH;
         if (stage < count) {
-            dmma_bring<ALONG_A>(from_a, job.a, a, to, row, from, job.k);
-            dmma_bring<ALONG_B>(from_b, job.b, b, to + DMMA_SIDE * 8, col, from, job.k);
+            dmma_bring<ALONG_A>(from_a, job.a, to, from, job.k);
+            dmma_bring<ALONG_B>(from_b, job.b, to + DMMA_SIDE * 8, from, job.k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };

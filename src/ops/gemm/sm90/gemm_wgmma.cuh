@@ -252,7 +252,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         if (SIGNED)
             gemm_signer_begin(&signer, own, (uint32_t *)(shared + WG_TABLE), job.checksum, place);
         if (SIGNED)
-            signer.panels = gemm_shares(job, place, count);
+            signer.stages = count;
         wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, &signer, sum);
         if (SIGNED) {
             struct gemm_sign sums;
