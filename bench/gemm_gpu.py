@@ -143,7 +143,8 @@ def guarded(ours, kind, size, rounds):
     times = in_turns([ours.call(kind, a, b, c), ours.guarded(kind, a, b, c)], rounds)
     ratio = statistics.median(s / p for p, s in zip(*times))
     row = dict(what="guarded", dtype=kind, m=size, n=size, k=size, samples=times, plain=statistics.median(times[0]),
-               signed=statistics.median(times[1]), ratio=ratio, kernel=ours.report.kernel.decode(), checksum="rows+columns")
+               signed=statistics.median(times[1]), ratio=ratio, kernel=ours.report.kernel.decode(),
+               checksum="rows+columns")
     rows.judge(row, "times the unchecked product", ratio, most=1.08)
     return row
 

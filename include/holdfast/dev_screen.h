@@ -56,14 +56,14 @@ typedef struct hf_dev_screen_part {
 
 /* All zero means default. */
 typedef struct hf_dev_screen_opts {
-    double seconds;           /* to end after; 0: 10. What was not reached by then did not run */
-    const char *device;       /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1". Nobody else
+    double seconds;     /* to end after; 0: 10. What was not reached by then did not run */
+    const char *device; /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1". Nobody else
                                  may use it meanwhile; below, its multiprocessors are the cores */
-    const char *op;           /* NULL: all */
-    const int *cores;         /* NULL: all that the caller may use; not for a GPU */
-    int core_count;           /* of cores */
-    uint64_t seed;            /* of the problems */
-    int plant;                /* answers of core plant - 1 are spoilt; 0: none */
+    const char *op;     /* NULL: all */
+    const int *cores;   /* NULL: all that the caller may use; not for a GPU */
+    int core_count;     /* of cores */
+    uint64_t seed;      /* of the problems */
+    int plant;          /* answers of core plant - 1 are spoilt; 0: none */
     const char *plant_kernel; /* of this kernel only; NULL: all */
     void (*finding)(void *user, const hf_dev_screen_finding *finding); /* may be NULL, as below */
     void (*phase)(void *user, const char *phase, double seconds);      /* begins */
@@ -84,7 +84,7 @@ typedef struct hf_dev_screen_result {
     int64_t runs;     /* answers compared */
     int cores;        /* that were entered */
     double seconds;   /* that it took */
-    double share;     /* of the time in the hot phase that the cores worked for us; < 0.5: busy. Of a
+    double share; /* of the time in the hot phase that the cores worked for us; < 0.5: busy. Of a
                          GPU: of the whole time, at half of the peak rate of the units at work or
                          more */
 } hf_dev_screen_result;

@@ -28,12 +28,12 @@ typedef enum hf_gemm_plant {
 
 /* The signature of one tile of C, and who computed it. */
 typedef struct hf_gemm_tile {
-    uint64_t c;    /* signature of its sums */
-    int64_t batch; /* number of the product, */
-    int64_t row;   /* first row of the tile in it, */
-    int64_t col;   /* and first column */
-    int32_t unit;  /* multiprocessor of a GPU, worker of the CPU; -1: nobody computed it */
-    int32_t unused;
+    uint64_t c;     /* signature of its sums */
+    int64_t batch;  /* number of the product, */
+    int64_t row;    /* first row of the tile in it, */
+    int64_t col;    /* and first column */
+    int32_t unit;   /* multiprocessor of a GPU, worker of the CPU; -1: nobody computed it */
+    int32_t unused; /* 0 */
 } hf_gemm_tile;
 
 /* Execution signatures of a product: of every word of op(A) and op(B) as it is staged for the
@@ -103,7 +103,7 @@ typedef struct hf_gemm_args {
     int64_t stride_b; /* the same of B */
     int64_t stride_c; /* at least a whole C if batch is above 1, since no two may overlap */
     hf_gemm_signatures *signatures; /* written on HF_OK and HF_E_CORRUPT; NULL: none */
-    int portable; /* F16 and BF16: 1: as described above; 0: by tensor cores of a GPU, BF16 by AMX of
+    int portable; /* F16 and BF16: 1: as described above; 0: by tensor cores of a GPU, BF16 by AMX
                      a CPU, where there are any: many times as fast, with roundings of their own,
                      which hf_gemm_report.arithmetic names. Elsewhere there is no choice */
 } hf_gemm_args;

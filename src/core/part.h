@@ -12,7 +12,7 @@ extern "C" {
 
 struct hf_pin;
 
-/* For a context on a GPU of CUDA that nobody else uses. HF_E_UNSUPPORTED: it is on another device. */
+/* For a context on a GPU of CUDA that nobody else uses. HF_E_UNSUPPORTED: it is on another one. */
 hf_status hf_part_open(hf_context *ctx, struct hf_pin **pin);
 void hf_part_close(struct hf_pin *pin);
 

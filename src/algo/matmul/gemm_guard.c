@@ -2,7 +2,8 @@
  * Row and column checks of a product: Huang and Abraham, Algorithm-based fault tolerance for matrix
  * operations (1984). The sums are float64. A suspicion costs a line of work and needs no threshold
  * that somebody chose: only a line with other bits is a fault. */
-#include "algo/matmul/gemm_lines.h"
+#include "algo/matmul/gemm_check.h"
+#include "guard/gemm_lines.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "core/kernel.h"

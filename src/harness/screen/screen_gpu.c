@@ -1,49 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The screen of a GPU: a kernel is asked on one multiprocessor after the other while all others are
  * held, so that whose answer it is needs no guess. */
-#include "core/part.h"
 #include "harness/screen/screen.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NAP_S 0.02  /* between bursts */
-#define LIMIT_S 0.3 /* most that others are held for an answer */
-
-hf_status hf_screen_gpu_open(struct screen *s) {
-    const hf_context_opts opts = {.device = s->opts->device};
-    HF_TRY(hf_context_create(&s->gpu, &opts));
-    HF_TRY(hf_part_open(s->gpu, &s->pin));
-    s->props = s->gpu->props;
-    s->cores = s->props.sms < SCREEN_CORES ? s->props.sms : SCREEN_CORES;
-    for (int c = 0; c < s->cores; c++)
-        s->core[c] = c;
-    return HF_OK;
-}
-
-void hf_screen_gpu_close(struct screen *s) {
-    hf_part_close(s->pin);
-    hf_context_destroy(s->gpu);
-    s->pin = NULL;
-    s->gpu = NULL;
-}
-
-bool hf_screen_enter(const struct screen *s, int at, int width, struct screen_place *place) {
-    place->at = at;
-    if (s->gpu == NULL)
-        return hf_affinity_enter(s->core[at], &place->before);
-    return at < 0 || width >= s->cores ||
-           hf_part_begin(s->gpu, s->pin, at, width, LIMIT_S) == HF_OK;
-}
-
-bool hf_screen_leave(const struct screen *s, const struct screen_place *place) {
-    bool kept = true;
-    if (s->gpu == NULL)
-        hf_affinity_leave(&place->before);
-    else if (s->gpu->props.sms < s->cores)
-        return hf_part_end(s->gpu, s->pin, &kept) == HF_OK && kept;
-    return true;
-}
+#define NAP_S 0.02 /* between bursts */
 
 /* A kernel on a problem, and the time that it may take. */
 struct turn {

@@ -14,22 +14,6 @@
 #define GPU_EACH_SHARE 0.6 /* likewise of a GPU; it ends when all is visited */
 #define GPU_BURST_SHARE 0.05
 
-bool hf_screen_over(const struct screen *s) {
-    return hf_screen_now(s) >= s->end_s || (s->opts->stop && s->opts->stop(s->opts->user));
-}
-
-void hf_screen_nap(const struct screen *s, double seconds) {
-    const struct timespec t = {0, (long)(seconds * 1e9)};
-    if (!s->opts->clock)
-        (void)nanosleep(&t, NULL);
-}
-
-void hf_screen_begin_phase(struct screen *s, const char *phase) {
-    s->phase = phase;
-    if (s->opts->phase)
-        s->opts->phase(s->opts->user, phase, hf_screen_now(s) - s->start_s);
-}
-
 struct worker {
     struct screen *s;
     hf_context *ctx;

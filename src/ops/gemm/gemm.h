@@ -53,7 +53,7 @@ static inline bool hf_gemm_may_lose(const hf_gemm_args *args, double x, double y
             (y < HF_GEMM_FLUSHED && y > -HF_GEMM_FLUSHED));
 }
 
-/* Is it a kernel for tensor cores, of a GPU or those of AMX? kernel may be NULL: the worst that may compute this. */
+/* Is it a kernel for tensor cores or AMX? kernel may be NULL: the worst that may compute this. */
 bool hf_gemm_is_tensor(const hf_gemm_args *args, const struct hf_kernel *kernel);
 
 /* An element of C is off by at most relative * (|alpha| |op A| |op B| + |beta C|) + tiny, if

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gemm_es on CUDA. An element of C is one thread's; the signature, whose words follow each other,
- * is one thread's as well, but at the internal loop (es_internal.cuh), and as many faults as are asked for are tried at once, each by a thread
- * that goes through all words of its product. */
+ * gemm_es on CUDA. An element of C is one thread's. At the internal loop that thread signs, too
+ * (es_internal.cuh); elsewhere the signature, whose words follow each other, is one thread's. As
+ * many faults as are asked for are tried at once, each by a thread that goes through all words. */
 #include "base/dtype.h"
 #include "core/kernel.h"
 #include "device/cuda/stage.h"

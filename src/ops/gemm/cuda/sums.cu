@@ -57,12 +57,15 @@ static __device__ __forceinline__ double warp_sum(double v) {
     return v;
 }
 
+/* Of a lane's columns: their weights, and their sums so far. */
+struct lane_sums {
+    double by[EACH], by_size[EACH], col[EACH], col_size[EACH];
+};
+
 /* A row of this warp: its sum, and what it adds to the columns. */
 template <bool ROW, bool COL>
 static __device__ __forceinline__ void add_row(const struct hf_sums_pass &p, int64_t row,
-                                               const double (&x)[EACH], const double (&by)[EACH],
-                                               const double (&by_size)[EACH], double (&col)[EACH],
-                                               double (&col_size)[EACH]) {
+                                               const double (&x)[EACH], struct lane_sums &lane) {
     double sum = 0, size = 0;
     const double weight = COL && p.by_row != NULL ? p.by_row[row] : 1;
     const double weight_size = COL && p.by_row_size != NULL ? p.by_row_size[row] : 1;
@@ -70,12 +73,12 @@ static __device__ __forceinline__ void add_row(const struct hf_sums_pass &p, int
     for (int i = 0; i < EACH; i++) {
         const double v = fabs(x[i]);
         if (ROW) {
-            sum = fma(x[i], by[i], sum);
-            size = fma(v, by_size[i], size);
+            sum = fma(x[i], lane.by[i], sum);
+            size = fma(v, lane.by_size[i], size);
         }
         if (COL) {
-            col[i] = fma(x[i], weight, col[i]);
-            col_size[i] = fma(v, weight_size, col_size[i]);
+            lane.col[i] = fma(x[i], weight, lane.col[i]);
+            lane.col_size[i] = fma(v, weight_size, lane.col_size[i]);
         }
     }
     if (!ROW)
@@ -88,7 +91,8 @@ static __device__ __forceinline__ void add_row(const struct hf_sums_pass &p, int
     }
 }
 
-/* What the warps of a block have of their columns; neighbours in a bank come one after the other. */
+/* What the warps of a block have of their columns; neighbours in a bank come one after the
+ * other. */
 static __device__ __forceinline__ void add_columns(const struct hf_sums_pass &p,
                                                    double (&shared)[2][COLS],
                                                    const double (&col)[EACH],
@@ -117,22 +121,22 @@ static __global__ void __launch_bounds__(THREADS) sums_kernel(const struct sums_
     const int64_t first = (int64_t)blockIdx.x * COLS + lane * EACH;
     const int64_t begin = (int64_t)blockIdx.y * ROWS + warp * BAND;
     const int64_t end = min(begin + BAND, p.rows), left = p.cols - first;
-    double by[EACH], by_size[EACH], col[EACH] = {}, col_size[EACH] = {};
+    struct lane_sums own = {};
     for (int i = (int)threadIdx.x; COL && i < 2 * COLS; i += THREADS)
         shared[i / COLS][i % COLS] = 0;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        by[i] = ROW && p.by_col != NULL && i < left ? p.by_col[first + i] : 1;
-        by_size[i] = ROW && p.by_col_size != NULL && i < left ? p.by_col_size[first + i] : 1;
+        own.by[i] = ROW && p.by_col != NULL && i < left ? p.by_col[first + i] : 1;
+        own.by_size[i] = ROW && p.by_col_size != NULL && i < left ? p.by_col_size[first + i] : 1;
     }
     for (int64_t row = begin; row < end; row++) {
         double x[EACH];
         load_each(x, (const T *)p.m.data + row * p.m.row + first, left, job.wide);
-        add_row<ROW, COL>(p, row, x, by, by_size, col, col_size);
+        add_row<ROW, COL>(p, row, x, own);
     }
     if constexpr (COL)
-        add_columns(p, shared, col, col_size);
+        add_columns(p, shared, own.col, own.col_size);
 }
 
 template <typename T> static void launch(struct hf_cuda *cuda, const struct sums_job &job) {

@@ -3,7 +3,7 @@
 #ifndef HF_GEMM_LINES_H
 #define HF_GEMM_LINES_H
 
-#include "algo/matmul/gemm_check.h"
+#include "core/context.h"
 #include "core/kernel.h"
 #include "ops/gemm/sums.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Four passes make the sums: the columns of A; with them as weights the columns of B, and its rows;
  * with these the rows of A; at last both of C. */
-#include "algo/matmul/gemm_lines.h"
+#include "guard/gemm_lines.h"
 
 #include "base/dtype.h"
 #include "base/mem.h"
