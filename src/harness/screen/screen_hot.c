@@ -105,23 +105,24 @@ static hf_status multiply(struct hot *h, int kind, bool plant, double *seconds) 
     return HF_OK;
 }
 
-static void tell(struct hot *h, int kind, hf_dev_screen_finding *f, const char *text) {
+static void tell(struct hot *h, int kind, const hf_dev_screen_finding *found, const char *text) {
     struct screen *s = h->s;
     char problem[64];
+    hf_dev_screen_finding f = *found;
     (void)snprintf(problem, sizeof problem, "%d x %d, k = %d, %s", kinds[kind].size,
                    kinds[kind].size, kinds[kind].size, kinds[kind].name);
-    f->op = "gemm";
-    f->kernel = h->name[kind];
-    f->problem = problem;
-    f->phase = s->phase;
-    f->with = f->core < 0 ? s->cores : 1;
-    f->text = text;
+    f.op = "gemm";
+    f.kernel = h->name[kind];
+    f.problem = problem;
+    f.phase = s->phase;
+    f.with = f.core < 0 ? s->cores : 1;
+    f.text = text;
     s->result->findings++;
-    for (int k = 0; f->core >= 0 && f->core < s->cores && k < s->kernels; k++)
-        if (strcmp(s->kernel[k].kernel->name, f->kernel) == 0)
-            s->kernel[k].wrong[f->core]++;
+    for (int k = 0; f.core >= 0 && f.core < s->cores && k < s->kernels; k++)
+        if (strcmp(s->kernel[k].kernel->name, f.kernel) == 0)
+            s->kernel[k].wrong[f.core]++;
     if (s->opts->finding)
-        s->opts->finding(s->opts->user, f);
+        s->opts->finding(s->opts->user, &f);
 }
 
 /* Tiles of `unit` that differ from the first product's; others: multiprocessors that have some. */
