@@ -77,6 +77,32 @@ static void far_centroids(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Scores of the longest rows are infinite, and those of all centroids that the filter holds: no
+ * threshold keeps these from a list. */
+static void infinite_scores(void **state) {
+    (void)state;
+    enum { N = 1400, K = 700, DECADES = 48 };
+    double v[N];
+    hf_context *ctx = open_context(2, 0);
+    for (int i = 0; i < N; i++)
+        v[i] = (i % 3 ? 1 : -1) * pow(10, (double)(i * 607 % N) * DECADES / N - DECADES / 2);
+    for (int t = 0; t < 2; t++)
+        for (int guard = HF_GUARD_OFF; guard <= HF_GUARD_CORRECT; guard++) {
+            struct problem p = problem_from(v, N, 1, types[t], 0);
+            const hf_array start = start_from(&p, K, 0);
+            const hf_kmeans_opts o = {.k = K,
+                                      .init = HF_INIT_GIVEN,
+                                      .centroids = &start,
+                                      .empty = HF_EMPTY_KEEP,
+                                      .guard = (hf_guard)guard,
+                                      .max_iter = 3};
+            assert_true(every_row(ctx, &p, &o) > 0);
+            free(start.data);
+            problem_free(&p);
+        }
+    hf_context_destroy(ctx);
+}
+
 /* Lists of several blocks of open rows and more candidates than a list holds, with bounds and
  * without. */
 static void many_rows(void **state) {
@@ -159,7 +185,9 @@ static void rows_read_or_left_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_type_and_metric),
-                                       cmocka_unit_test(far_centroids), cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(far_centroids),
+                                       cmocka_unit_test(infinite_scores),
+                                       cmocka_unit_test(many_rows),
                                        cmocka_unit_test(population_beside_coordinates),
                                        cmocka_unit_test(rows_read_or_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);

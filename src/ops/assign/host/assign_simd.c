@@ -109,6 +109,9 @@ static void settle_open(const struct job *job, struct worker *w) {
     if (lists) {
         load_block(job, w);
         tile_collect(job, w, &job->all);
+        /* scores of a row out of range may be infinite, and then reach any threshold */
+        for (int s = 0; s < b->rows; s++)
+            w->listed[s] = b->best[s] < INFINITY ? w->listed[s] : 0;
     }
     for (int s = 0; s < b->rows && job->guard.scores; s++)
         if (open[s].threshold != open[s].threshold || (lists && guard_wrong_list(job, w, s)))
