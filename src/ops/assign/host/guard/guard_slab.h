@@ -13,9 +13,10 @@
 
 #define SLAB_COLUMNS 4 /* with more of them most centroids differ little in one */
 #define SLAB_CENTROIDS 48
-#define SLAB_ROWS 8 /* rows that pay for the order of so many centroids */
-#define SLAB_BITS 8 /* of a digit */
-#define SLAB_PAD 16 /* lanes behind the last centroid */
+#define SLAB_ROWS 8       /* rows that pay for the order of so many centroids */
+#define SLAB_BITS 8       /* of a digit */
+#define SLAB_PAD 16       /* lanes behind the last centroid */
+#define SLAB_MOST 0x1p127 /* of a component: keys are float32 */
 
 /* Does a call sort its centroids? */
 static inline int slab_serves(const struct job *job) {
@@ -94,8 +95,12 @@ static void slab_make(struct job *job) {
     uint32_t *spare_key = s->spare;
     int32_t *spare_index = (int32_t *)(void *)(s->spare + room);
     s->column = slab_column(job);
+    s->count = 0;
     for (int i = 0; i < n; i++) {
-        key[i] = slab_bits((float)slab_component(job, job->live[i], s->column));
+        const double v = slab_component(job, job->live[i], s->column);
+        if (!(fabs(v) < SLAB_MOST))
+            return; /* keys would be infinite, and their order nobody's */
+        key[i] = slab_bits((float)v);
         s->index[i] = job->live[i];
     }
     for (int shift = 0; shift < 32; shift += 2 * SLAB_BITS) {
@@ -144,7 +149,7 @@ static int slab_list_from(const struct job *job, const struct worker *w, double 
     const struct guard_slab *s = &job->guard.slab;
     const double at = w->x64[s->column];
     const double radius = sqrt(cut) * (1 + 0x1p-40);
-    const double slack = (fabs(at) + radius) * 0x1p-22; /* keys are rounded */
+    const double slack = (fabs(at) + radius) * 0x1p-22 + 0x1p-149; /* keys are rounded */
     const int found = slab_find(s, at - radius - slack);
     const int first = found + begin > 0 ? found + begin : 0;
     const struct slab_scan scan = {first, cut, at + radius + slack, list, most};
