@@ -83,6 +83,7 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_GEMM_PLANT_NONE": 0,
         "HF_GEMM_PLANT_A": 1,
         "HF_GEMM_PLANT_SUM": 2,
+        "HF_GEMM_PLANT_UNIT": 3,
     },
     "hf_fault_kind": {
         "HF_FAULT_KIND_UNKNOWN": 0,
@@ -401,6 +402,7 @@ PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "hf_context_memory": (C.c_uint64, [_a]),
     "hf_gemm": (Status, [_a, _a, _a]),
     "hf_gemm_guarded": (Status, [_a, _a, C.c_int, _a, _a]),
+    "hf_gemm_most_tiles": (C.c_int64, [C.c_int64, C.c_int64, C.c_int64]),
     "hf_gemm_checksum": (C.c_char_p, [C.c_int]),
     "hf_gemm_checksum_text": (C.c_char_p, [C.c_int]),
     "hf_diagnose": (Status, [_a, _a]),
