@@ -261,7 +261,7 @@ static void overwrite_rows(const struct hf_device *d, void *stream) {
 /* Pieces of any size and place go there and back, and nothing beside them changes. */
 static void copy_pieces(const struct hf_device *d, void *stream) {
     static const size_t sizes[] = {1, 7, 12, 16, 4096, 65537, 262144, 262145, 300000};
-    const size_t room = 300100;
+    const size_t room = 300200;
     char *here = malloc(room), *back = malloc(room), *p = d->alloc(stream, room);
     assert_true(here != NULL && back != NULL && p != NULL);
     for (size_t i = 0; i < room; i++)
