@@ -9,6 +9,7 @@
 #include "ops/chains.h"
 #include "ops/estimate.h"
 #include "ops/inertia/inertia.h"
+#include "ops/range_rows.h"
 #include "ops/reference.h"
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_inertia_kernels) = {NULL, 0};
 #else
 
-#define GRAIN (CHAIN_ROWS * 32)        /* rows */
+#define GRAIN (CHAIN_ROWS * 32)        /* rows, at most */
 #define WIDE_BYTES ((size_t)256 << 10) /* of centroids that are converted once, not by row */
 #define AHEAD_BYTES ((size_t)16 << 10) /* of rows that are fetched ahead at most */
 
@@ -217,7 +218,8 @@ static hf_status inertia_run(const struct hf_call *call) {
         memset(worker_sum(&job, w), 0, sizeof(hf_wide));
     if (args->metric == HF_COSINE)
         hf_parallel_for(call->stream, args->c.rows, GRAIN, centroid_norms, &job);
-    hf_parallel_for(call->stream, args->x.rows, GRAIN, sum_rows, &job);
+    const int64_t grain = hf_range_rows(&args->x, GRAIN, CHAIN_ROWS);
+    hf_parallel_for(call->stream, args->x.rows, grain, sum_rows, &job);
     for (int w = 0; w < workers; w++)
         hf_wide_merge(args->sum, worker_sum(&job, w));
     return HF_OK;

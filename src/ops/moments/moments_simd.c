@@ -9,6 +9,7 @@
 #include "device/host/isa_load.h"
 #include "ops/estimate.h"
 #include "ops/moments/moments.h"
+#include "ops/range_rows.h"
 #include "ops/reference.h"
 #include <string.h>
 
@@ -20,7 +21,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_moments_kernels) = {NULL, 0};
     (INT64_C(32) << 10) /* of rows walked at once: they stay in the first-level cache */
 #define BLOCK_MIN 4     /* rows */
 #define BLOCK_MAX 128   /* rows */
-#define GRAIN 512       /* rows */
+#define GRAIN 512       /* rows, at most */
 #define SUMS 4          /* limbs of t, limbs of t * t */
 #define MAGIC_BITS UINT64_C(0x4338000000000000) /* those of HF_RINT_MAGIC */
 
@@ -133,7 +134,8 @@ static void moments_problem(void *stream, const struct hf_moments_args *args, vo
     const int workers = hf_pool_workers(stream);
     const int64_t d = args->x.cols;
     memset(ws, 0, (size_t)workers * worker_bytes(args));
-    hf_parallel_for(stream, args->x.rows, GRAIN, moments_rows, &job);
+    const int64_t grain = hf_range_rows(&args->x, GRAIN, 1);
+    hf_parallel_for(stream, args->x.rows, grain, moments_rows, &job);
     for (int w = 0; w < workers; w++) {
         const int64_t *own = worker_sums(&job, w);
         for (int64_t e = 0; e < 2 * d; e++) {

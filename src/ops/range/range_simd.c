@@ -9,6 +9,7 @@
 #include "device/host/isa_load.h"
 #include "ops/estimate.h"
 #include "ops/range/range.h"
+#include "ops/range_rows.h"
 #include "ops/reference.h"
 #include <math.h>
 #include <string.h>
@@ -18,7 +19,7 @@ const struct hf_kernel_table HF_ISA_NAME(hf_range_kernels) = {NULL, 0};
 #else
 
 #define BLOCK 8   /* rows */
-#define GRAIN 256 /* rows */
+#define GRAIN 256 /* rows, at most */
 
 /* Of so many whole numbers up to SMALL, and of their squares, float32 knows the sums. */
 #define SMALL_ROWS 16
@@ -285,7 +286,8 @@ static void range_problem(void *stream, const struct hf_range_args *args, void *
     const int workers = hf_pool_workers(stream);
     for (int w = 0; w < workers; w++)
         worker_begin(&job, w);
-    hf_parallel_for(stream, args->x.rows, GRAIN, range_rows, &job);
+    const int64_t grain = hf_range_rows(&args->x, GRAIN, SMALL_ROWS);
+    hf_parallel_for(stream, args->x.rows, grain, range_rows, &job);
     for (int w = 0; w < workers; w++)
         worker_merge(&job, w);
 }

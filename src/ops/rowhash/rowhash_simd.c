@@ -4,6 +4,7 @@
 #include "core/kernel.h"
 #include "ops/chains.h"
 #include "ops/estimate.h"
+#include "ops/range_rows.h"
 #include "ops/reference.h"
 #include "ops/rowhash/rowhash_row.h"
 #include <math.h>
@@ -12,7 +13,7 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_rowhash_kernels) = {NULL, 0};
 #else
 
-#define GRAIN 256 /* rows */
+#define GRAIN 256 /* rows, at most */
 
 static uint64_t hash_weight(const struct hf_rowhash_args *args, double weight) {
     const struct hf_sums *s = args->sums;
@@ -52,7 +53,7 @@ static void hash_rows(void *job, int worker, int64_t begin, int64_t end) {
 
 static hf_status rowhash_run(const struct hf_call *call) {
     struct hf_rowhash_args args = *(const struct hf_rowhash_args *)call->args;
-    hf_parallel_for(call->stream, args.x.rows, GRAIN, hash_rows, &args);
+    hf_parallel_for(call->stream, args.x.rows, hf_range_rows(&args.x, GRAIN, 1), hash_rows, &args);
     return HF_OK;
 }
 
