@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The second tier, for many rows at once: sum (x - c)^2 of tiles of rows and centroids (tile.cuh).
  * Its error is a share of the distance itself, however long the vectors are. What both of its
- * kernels share: neighbors.cu and tiles.cu. */
+ * kernels share: neighbors.cu and tiles.cuh. */
 #ifndef HF_ASSIGN_CUDA_OPEN_FOUND_CUH
 #define HF_ASSIGN_CUDA_OPEN_FOUND_CUH
 

@@ -91,25 +91,11 @@ static uint32_t guard_amx_wrong_best(const struct worker *w, int slot) {
 /* Rows with these bits are suspect: noted for a verdict. */
 static NOINLINE void guard_amx_note(const struct job *job, struct worker *w, const struct pack *p,
                                     int slot, uint32_t bits, enum hf_fault fault) {
-    struct block *b = &w->block;
     for (; bits; bits &= bits - 1) {
         const int at = slot + __builtin_ctz(bits);
-        if (at >= b->rows)
+        if (at >= w->block.rows)
             return;
-        w->guard.suspected++;
-        if (fault == HF_FAULT_OPERAND && b->first >= 0)
-            atomic_store_explicit(&((struct job *)(uintptr_t)job)->guard.stale, 1,
-                                  memory_order_relaxed);
-        if (w->guard.suspects < GUARD_SUSPECTS)
-            w->guard.suspect[w->guard.suspects++] =
-                (struct guard_suspect){.row = block_row(b, at),
-                                       .fault = fault,
-                                       .lane = at % TILE_ROWS,
-                                       .moved = p != &job->all,
-                                       .words = guard_words_of(job, b, at),
-                                       .arg = b->arg[at]};
-        else
-            w->guard.more++;
+        (void)guard_suspect_row(job, w, at, at % TILE_ROWS, p != &job->all, fault);
         guard_amx_forget(w, at);
     }
 }

@@ -184,23 +184,13 @@ static NOINLINE void guard_suspect(const struct guard_sweep *s, int slot, uint32
         const int at = slot + __builtin_ctz(bits);
         if (at >= b->rows)
             return;
-        w->guard.suspected++;
-        if (fault == HF_FAULT_OPERAND && b->first >= 0)
-            atomic_store_explicit(&((struct job *)(uintptr_t)s->job)->guard.stale, 1,
-                                  memory_order_relaxed);
-        if (w->guard.suspects < GUARD_SUSPECTS)
-            w->guard.suspect[w->guard.suspects++] =
-                (struct guard_suspect){.row = block_row(b, at),
-                                       .fault = fault,
-                                       .lane = at % TILE_ROWS,
-                                       .moved = s->p != &s->job->all,
-                                       .words = guard_words_of(s->job, b, at),
-                                       .arg = b->arg[at],
-                                       .best = b->best[at],
-                                       .next = b->next[at],
-                                       .z = guard_worst(s, at)};
-        else
-            w->guard.more++;
+        struct guard_suspect *suspect =
+            guard_suspect_row(s->job, w, at, at % TILE_ROWS, s->p != &s->job->all, fault);
+        if (suspect) {
+            suspect->best = b->best[at];
+            suspect->next = b->next[at];
+            suspect->z = guard_worst(s, at);
+        }
         if (s->collect) {
             w->listed[at] = GUARD_LISTED;
         } else {

@@ -42,6 +42,30 @@ static inline int32_t guard_words_of(const struct job *job, const struct block *
     return sum[slot % VW];
 }
 
+/* Row `at` of the block is suspect: it is counted. Its record for a verdict, NULL: there is no more
+ * room. lane: its place in its tile; moved: it was found in the pack of moved centroids. */
+static inline struct guard_suspect *guard_suspect_row(const struct job *job, struct worker *w,
+                                                      int at, int lane, int moved,
+                                                      enum hf_fault fault) {
+    const struct block *b = &w->block;
+    w->guard.suspected++;
+    if (fault == HF_FAULT_OPERAND && b->first >= 0)
+        atomic_store_explicit(&((struct job *)(uintptr_t)job)->guard.stale, 1,
+                              memory_order_relaxed);
+    if (w->guard.suspects == GUARD_SUSPECTS) {
+        w->guard.more++;
+        return NULL;
+    }
+    struct guard_suspect *suspect = &w->guard.suspect[w->guard.suspects++];
+    *suspect = (struct guard_suspect){.row = block_row(b, at),
+                                      .fault = fault,
+                                      .lane = lane,
+                                      .moved = moved,
+                                      .words = guard_words_of(job, b, at),
+                                      .arg = b->arg[at]};
+    return suspect;
+}
+
 /* Bits of the rows whose words are not those that were packed. */
 static inline uint32_t guard_wrong_words(const struct job *job, const struct block *b, int slot) {
     return vi_differ(guard_sum_words(job, b, slot), vi_load(b->word + slot));
