@@ -170,7 +170,7 @@ static __device__ bool look_around(const struct drift_job &job, struct choice *c
             least = choice->epoch[w] < least ? choice->epoch[w] : least;
             left |= choice->left[w];
         }
-        if ((least > 0 && square <= job.target) || clock64() - begin > LIMIT)
+        if ((job.target > 0 && least > 0 && square <= job.target) || clock64() - begin > LIMIT)
             *(volatile int *)&job.totals->stop = 1;
         choice->epoch[0] = least;
         choice->go = left != 0 && *(volatile int *)&job.totals->stop == 0;

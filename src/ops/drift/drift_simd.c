@@ -165,7 +165,7 @@ static bool is_over(struct drift_job *job) {
         whole = whole && epoch > 0;
         left = left || (epoch < args->epochs && !(args->lag == 0 && is_silent(args, block, epoch)));
     }
-    if (whole && square <= args->target)
+    if (whole && args->target > 0 && square <= args->target)
         atomic_store(&job->stop, 1);
     return !left || atomic_load(&job->stop) != 0;
 }
