@@ -155,22 +155,7 @@ class Fit:
                 "deviation": w.deviation,
                 "typical": w.typical,
             },
-            "guard": {"scheme": r.guard.decode(), **_counts(r.faults), **_checks(r.checks)},
         }
-
-
-def _counts(faults: _abi.GuardCounts) -> dict[str, int]:
-    return {field[0]: getattr(faults, field[0]) for field in faults._fields_}
-
-
-def _checks(bits: int) -> dict[str, list[str]]:
-    """Checks that were made, and others."""
-    made: dict[str, list[str]] = {"checks": [], "not_made": []}
-    number = 1
-    while name := lib.hf_guard_check_name(number):
-        made["checks" if bits >> number & 1 else "not_made"].append(name.decode())
-        number += 1
-    return made
 
 
 # A context keeps the workspace that its largest call took: those of large calls are closed at once.
@@ -187,31 +172,49 @@ def _work(rows: _rows.Rows, k: int) -> float:
 
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
     """Run a fit; place: device and memory limit; watch: None where nobody is to be told."""
-    inputs = Inputs(rows)
     result = _Result()
-    steps = min(opts.max_iter, _USUAL_STEPS) * (opts.n_init or 1)
-    work = _work(rows, opts.k) * steps
-    device = _rows.device_of(rows, place[0], work, opts.precision == 0)
-    lease = _library.Lease(device, place[1], rows.stream)
+    device = rows.device
+    if device and place[0] == "auto":
+        key = device.encode()
+    else:
+        steps = min(opts.max_iter, _USUAL_STEPS) * (opts.n_init or 1)
+        work = _work(rows, opts.k) * steps
+        key = _rows.device_of(rows, place[0], work, opts.precision == 0)
+    lease = _library.Lease(key, place[1], rows.stream)
     with lease as context:
-        wanted = watch is not None and watch.wanted(lease.held.device != "cpu")
-        if wanted:
-            opts.progress = watch.function()
-        call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
-        arguments = context, inputs.array or inputs.source, _addressof(opts), _addressof(result)
-        if watch is None:
-            status = call(*arguments)
+        if watch is None and rows.view is not None:
+            status = lib.hf_kmeans_fit(
+                context, _addressof(rows.view), _addressof(opts), _addressof(result)
+            )
         else:
-            with Interrupts(wanted or inputs.source is not None) as watch.interrupts:
-                status = call(*arguments)
+            status = _fit_watched(lease, rows, opts, result, watch)
         if status:
             lease.keep = False
-            _raise_first(inputs.failure)
-            if watch is not None:
-                _raise_first(watch.failure)
             raise _library.fail(status, context)
         lease.keep = result.workspace_bytes <= _KEEP_WORKSPACE
         return Fit(result, lease.held)
+
+
+def _fit_watched(
+    lease: _library.Lease, rows: _rows.Rows, opts: _abi.KMeansOpts, result: _Result, watch: Any
+) -> int:
+    """With functions of Python that C calls. The status; what they raised is raised here."""
+    inputs = Inputs(rows)
+    wanted = watch is not None and watch.wanted(lease.held.device != "cpu")
+    if wanted:
+        opts.progress = watch.function()
+    call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
+    with Interrupts(wanted or inputs.source is not None) as interrupts:
+        if watch is not None:
+            watch.interrupts = interrupts
+        status = call(
+            lease.held.handle, inputs.array or inputs.source, _addressof(opts), _addressof(result)
+        )
+    if status:
+        _raise_first(inputs.failure)
+        if watch is not None:
+            _raise_first(watch.failure)
+    return int(status)
 
 
 class Centers:

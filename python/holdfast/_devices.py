@@ -16,64 +16,80 @@ from .errors import InvalidArgumentError
 # cudaStreamLegacy: the default stream, whose number 0 means "one of its own" to the C library.
 LEGACY = 1
 _TORCH_TYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "uint8": 5}
-_torch_codes: dict[Any, int] = {}
+
+
+class _Torch:
+    """What is used of torch, of which the module itself has a thousand names to look through."""
+
+    def __init__(self, torch: Any) -> None:
+        self.codes = {getattr(torch, word): code for word, code in _TORCH_TYPES.items()}
+        self.strided = torch.strided
+        self.from_numpy = torch.from_numpy
+        self.current_stream = torch.cuda.current_stream
+        # the short way to the number of a stream, which torch's own compiler takes
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.gpus: dict[int, tuple[str, Any]] = {}  # those of which tensors came
+
+    def gpu(self, device: Any) -> tuple[str, Any]:
+        """The name of a GPU, and what makes tensors there."""
+
+        def like(a: Any) -> Any:
+            return self.from_numpy(a).to(device, non_blocking=True)
+
+        found = self.gpus[device.index] = f"cuda:{device.index}", like
+        return found
+
+
+_torch: _Torch | None = None
 
 
 def of_torch(x: Any, name: str) -> _rows.Rows:
     """Rows of a torch tensor."""
-    torch = sys.modules["torch"]
-    if not _torch_codes:
-        _torch_codes.update({getattr(torch, word): code for word, code in _TORCH_TYPES.items()})
-    original = x
-    if x.ndim != 2:
-        _rows.check_2d(tuple(x.shape), name, x)
-    code = _torch_codes.get(x.dtype)
+    global _torch
+    torch = _torch
+    if torch is None:
+        torch = _torch = _Torch(sys.modules["torch"])
+    shape, original = x.shape, x
+    if len(shape) != 2:
+        _rows.check_2d(tuple(shape), name, x)
+    code = torch.codes.get(x.dtype)
     if code is None:
         if x.is_complex():
             raise InvalidArgumentError(f"Complex data not supported\n{x}\n")
         x, code = x.detach().double(), 2
     if x.layout is not torch.strided:
         raise InvalidArgumentError(f"a tensor of layout {x.layout}: give x.to_dense()")
-    n, d = x.shape
-    if x.is_cuda:
-        rows = _cuda_torch(torch, x, n, d, code)
-    elif x.device.type == "cpu":
-        rows = _host_torch(x.detach(), n, d, code, name)
-        rows.like = torch.from_numpy
-    else:
-        raise InvalidArgumentError(
-            f"a tensor on {x.device}: only host memory and NVIDIA GPUs are supported; give x.cpu()"
-        )
-    rows.original = original
-    return rows
-
-
-def _cuda_torch(torch: Any, x: Any, n: int, d: int, code: int) -> _rows.Rows:
+    n, d = shape
+    if not x.is_cuda:
+        return _host_torch(torch, x, code, name, original)
     row, column = x.stride()
     if (column != 1 and d > 1) or row < d:
         x = x.detach().contiguous()
         row = d
+    number = x.get_device()
     rows = _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, row), None, x)
-    device = x.device
-    rows.device = f"cuda:{device.index}"
-    rows.stream = _torch_stream(torch, device.index)
-    rows.like = lambda a: torch.from_numpy(a).to(device, non_blocking=True)
+    rows.device, rows.like = torch.gpus.get(number) or torch.gpu(x.device)
+    raw = torch.raw_stream
+    rows.stream = int(raw(number) if raw else torch.current_stream(number).cuda_stream) or LEGACY
+    rows.original = original
     return rows
 
 
-def _torch_stream(torch: Any, number: int) -> int:
-    """The current stream of a device: by the short way, which torch's own compiler takes."""
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    stream = raw(number) if raw else torch.cuda.current_stream(number).cuda_stream
-    return int(stream) or LEGACY
-
-
-def _host_torch(x: Any, n: int, d: int, code: int, name: str) -> _rows.Rows:
+def _host_torch(torch: _Torch, x: Any, code: int, name: str, original: Any) -> _rows.Rows:
+    if x.device.type != "cpu":
+        raise InvalidArgumentError(
+            f"a tensor on {x.device}: only host memory and NVIDIA GPUs are supported; give x.cpu()"
+        )
+    x = x.detach()
     if code != 4:
-        return _rows.of_array(x.numpy(), name)
-    if not x.is_contiguous():
-        x = x.contiguous()  # bfloat16 has no NumPy type to read panels by
-    return _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, d), None, x)
+        rows = _rows.of_array(x.numpy(), name)
+    else:
+        if not x.is_contiguous():
+            x = x.contiguous()  # bfloat16 has no NumPy type to read panels by
+        n, d = x.shape
+        rows = _rows.Rows(n, d, code, _abi.Array(x.data_ptr(), code, n, d, d), None, x)
+    rows.like, rows.original = torch.from_numpy, original
+    return rows
 
 
 def _stream(x: Any, given: Any) -> int:

@@ -78,12 +78,12 @@ def fail(status: int, context: int | None) -> errors.HoldfastError:
 
 
 class Context:
-    """An open context, and what never changes of it."""
+    """An open context, what never changes of it, and since when it is idle."""
 
-    __slots__ = ("device", "handle", "threads")
+    __slots__ = ("device", "handle", "since", "threads")
 
     def __init__(self, handle: int) -> None:
-        self.handle = handle
+        self.handle, self.since = handle, 0.0
         self.device: str = lib.hf_context_device(handle).decode()
         self.threads: int = lib.hf_context_threads(handle)
 
@@ -91,7 +91,8 @@ class Context:
 _Key = tuple[bytes, int, int]
 _IDLE_SECONDS = 1.0  # its default memory limit is half of what was free when it was made
 _IDLE_MOST = 4  # for each key
-_idle: dict[_Key, list[tuple[float, Context]]] = {}
+_now = time.monotonic
+_idle: dict[_Key, list[Context]] = {}
 
 
 def _forget() -> None:
@@ -165,10 +166,10 @@ class Lease:
         idle = _idle.get(self.key)
         while idle:
             try:
-                since, context = idle.pop()
+                context = idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if time.monotonic() - since < _IDLE_SECONDS:
+            if _now() - context.since < _IDLE_SECONDS:
                 self.held = context
                 return context.handle
             lib.hf_context_destroy(context.handle)
@@ -177,15 +178,18 @@ class Lease:
         return self.held.handle
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
-        idle = _idle.setdefault(self.key, [])
+        held, idle = self.held, _idle.get(self.key)
+        if idle is None:
+            idle = _idle.setdefault(self.key, [])
         if kind is None and self.keep and len(idle) < _IDLE_MOST:
-            idle.append((time.monotonic(), self.held))
+            held.since = _now()
+            idle.append(held)
         else:
-            lib.hf_context_destroy(self.held.handle)
+            lib.hf_context_destroy(held.handle)
 
 
 def close_idle() -> None:
     """Close the contexts that wait for a next call."""
     while _idle:
-        for _, context in _idle.popitem()[1]:
+        for context in _idle.popitem()[1]:
             lib.hf_context_destroy(context.handle)

@@ -115,13 +115,6 @@ class Watch:
             told = None
         self.told, self.verbose, self.max_iter, self.work = told, verbose, max_iter, work
 
-    @staticmethod
-    def of(told: Any, verbose: bool, max_iter: int, work: float, reads: bool) -> Watch | None:
-        """None where nobody is to be told and the call is short; reads: by functions of Python."""
-        if told is None and not verbose and not reads and work < LONG_WORK:
-            return None
-        return Watch(told, verbose, max_iter, work)
-
     def wanted(self, on_gpu: bool) -> bool:
         """Is somebody to be told, or may somebody want to interrupt?"""
         if self.told is not None or self.verbose or self.bar is not None:

@@ -65,6 +65,9 @@ def _of_source(source: RowSource) -> Rows:
     return rows
 
 
+_known: dict[type, Callable[[Any, str], Rows]] = {}  # the ways of types that came before
+
+
 def take(x: Any, name: str) -> Rows:
     """`x` as rows; messages call the taker `name`."""
     if type(x) is np.ndarray:
@@ -74,7 +77,8 @@ def take(x: Any, name: str) -> Rows:
             rows = _memory(address_of(x), code, n, d, d, x)
             rows.original = x
             return rows
-    rows = _take_other(x, name)
+    of = _known.get(type(x))
+    rows = _take_other(x, name) if of is None else of(x, name)
     if rows.n < 1 or rows.d < 1:
         what = "sample" if rows.n < 1 else "feature"
         raise InvalidArgumentError(
@@ -105,7 +109,8 @@ def _take_other(x: Any, name: str) -> Rows:
         return of_array(x, name)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        return _of_device("of_torch", x, name)
+        _known[type(x)] = of_torch = _devices().of_torch
+        return of_torch(x, name)  # type: ignore[no-any-return]
     if hasattr(x, "__cuda_array_interface__"):
         return _of_device("of_interface", x, name)
     if _is_sparse(x):

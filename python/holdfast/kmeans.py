@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes as C
 import inspect
-import operator
 import warnings
 from typing import Any
 
@@ -13,27 +12,9 @@ import numpy as np
 
 from . import _abi, _call, _log, _params, _progress, _rows, errors
 from ._estimator import Estimator, check_names, join
+from ._plan import Plan, plan_of
 
-_N_INIT = 10  # restarts of init="random" and of functions, as in scikit-learn
-
-_PARAMETERS = (
-    "n_clusters",
-    "init",
-    "n_init",
-    "max_iter",
-    "tol",
-    "verbose",
-    "copy_x",
-    "algorithm",
-    "metric",
-    "precision",
-    "device",
-    "memory_limit",
-    "centroids",
-    "empty",
-    "output",
-    "guard",
-)
+_GIVEN = 3  # HF_INIT_GIVEN
 
 
 class KMeans(Estimator):
@@ -188,28 +169,26 @@ class KMeans(Estimator):
         self : KMeans
             The fitted estimator. After KeyboardInterrupt it holds the result so far.
         """
-        plan, place = self._plan()
+        plan = plan_of(self)
         rows = _rows.take(X, type(self).__name__)
-        check_names(self, X, reset=True, named=not rows.device)
-        k = self.n_clusters
-        if rows.n < k:
-            raise errors.InvalidArgumentError(f"n_samples={rows.n} should be >= n_clusters={k}.")
-        like = self._like(rows)
+        if not rows.device or "feature_names_in_" in self.__dict__:
+            check_names(self, X, reset=True, named=not rows.device)
+        if rows.n < self.n_clusters:
+            raise errors.InvalidArgumentError(
+                f"n_samples={rows.n} should be >= n_clusters={self.n_clusters}."
+            )
+        like = (rows.like or self._like(rows)) if plan.like else None
         self.n_features_in_ = rows.d
-        opts = _abi.KMeansOpts.from_buffer_copy(plan)
-        weights = _rows.weights(sample_weight, rows.n)
-        if weights is not None:
-            opts.weights = C.pointer(weights[0])
-            place = _rows.beside(weights, place)
-        self._n_init = self._restarts()
-        work = float(rows.n) * rows.d * k * self.max_iter * self._n_init
-        reads = rows.source is not None
-        watch = _progress.Watch.of(self.progress, bool(self.verbose), self.max_iter, work, reads)
-        try:
-            best = self._run(rows, opts, place, watch)
-        finally:
-            if watch is not None:
-                watch.close()
+        self._n_init = plan.restarts
+        for text in plan.warnings:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        work, watch = plan.work * rows.n * rows.d, None
+        if not plan.quiet or work >= _progress.LONG_WORK or rows.source is not None:
+            watch = _progress.Watch(self.progress, bool(self.verbose), self.max_iter, work)
+        if sample_weight is None and watch is None and plan.serves(self.init, rows.d):
+            best = _call.fit(rows, plan.opts, plan.place, None)
+        else:
+            best = self._run(rows, plan, sample_weight, watch)
         self._keep(best, like)
         if _log.enabled:
             self._log_fit(rows)
@@ -219,65 +198,33 @@ class KMeans(Estimator):
             watch.interrupts.deliver()
         return self
 
-    def _plan(self) -> tuple[_abi.KMeansOpts, tuple[str, int]]:
-        """Options of the parameters, which are checked again only where one is another object."""
-        values = tuple(map(self.__dict__.get, _PARAMETERS))
-        last = self.__dict__.get("_planned")
-        if last is not None and all(map(operator.is_, values, last[0])):
-            return last[1]  # type: ignore[no-any-return]
-        _params.check(self)
-        opts = _abi.KMeansOpts(
-            k=self.n_clusters,
-            metric=_params.one_of("metric", _params.METRICS, self.metric),
-            max_iter=self.max_iter,
-            tol=self.tol or -1.0,
-            empty=_params.one_of("empty", _params.EMPTY, self.empty),
-            precision=_params.one_of("precision", _params.PRECISIONS, self.precision),
-            store=_params.one_of("centroids", _params.CENTROIDS, self.centroids),
-            guard=_params.one_of("guard", _params.GUARDS, self.guard),
-        )
-        planned = (opts, (self.device, _params.memory_bytes(self.memory_limit)))
-        self._planned = (values, planned)
-        return planned
-
-    def _restarts(self) -> int:
-        """What n_init comes to, with scikit-learn's warnings."""
-        init, n_init = self.init, self.n_init
-        given = not isinstance(init, str) and not callable(init)
-        if self.algorithm == "elkan" and self.n_clusters == 1:
-            warnings.warn(
-                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        if given and not isinstance(n_init, str) and n_init != 1:
-            warnings.warn(
-                "Explicit initial center position passed: performing only one init in "
-                f"{type(self).__name__} instead of n_init={n_init}.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        if given:
-            return 1
-        if not isinstance(n_init, str):
-            return int(n_init)
-        return 1 if isinstance(init, str) and init != "random" else _N_INIT
-
     def _run(
+        self, rows: _rows.Rows, plan: Plan, sample_weight: Any, watch: _progress.Watch | None
+    ) -> _call.Fit:
+        """All restarts."""
+        opts, place = _abi.KMeansOpts.from_buffer_copy(plan.opts), plan.place
+        weights = _rows.weights(sample_weight, rows.n)
+        if weights is not None:
+            opts.weights = C.pointer(weights[0])
+            place = _rows.beside(weights, place)
+        try:
+            if opts.init != _GIVEN:
+                opts.seed = _params.seed(self.random_state)
+                return _call.fit(rows, opts, place, watch)
+            return self._run_given(rows, opts, place, watch)
+        finally:
+            if watch is not None:
+                watch.close()
+
+    def _run_given(
         self,
         rows: _rows.Rows,
         opts: _abi.KMeansOpts,
         place: tuple[str, int],
         watch: _progress.Watch | None,
     ) -> _call.Fit:
-        """All restarts."""
+        """All restarts where the caller gives centroids, or a function that does."""
         init = self.init
-        if isinstance(init, str):
-            opts.init = _params.INITS[str(init)]
-            opts.n_init = self._n_init
-            opts.seed = _params.seed(self.random_state)
-            return _call.fit(rows, opts, place, watch)
-        opts.init = 3
         state = _params.random_state(self.random_state) if callable(init) else None
         best: _call.Fit | None = None
         for number in range(self._n_init):
@@ -374,9 +321,7 @@ class KMeans(Estimator):
         return report  # type: ignore[no-any-return]
 
     def _like(self, rows: _rows.Rows) -> Any:
-        """Makes results of the caller's library, if they are wanted so."""
-        if self.output != "like":
-            return None
+        """Makes results of the caller's library."""
         if rows.like is None and rows.device:
             raise errors.UnsupportedError(
                 "output='like' knows arrays of torch, CuPy, Numba and JAX, not "
@@ -443,7 +388,7 @@ class KMeans(Estimator):
         labels, _ = _call.predict(rows, self._centers(), how, place)
         if _log.enabled:
             _log.line(f"{type(self).__name__}.predict: {rows.n} x {rows.d}")
-        like = self._like(rows)
+        like = self._like(rows) if self.output == "like" else None
         return labels if like is None else like(labels)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -481,7 +426,7 @@ class KMeans(Estimator):
         rows, how, place = self._ready(X)
         dtype = np.float64 if rows.code == 2 else np.float32
         out = _call.transform(rows, self._centers(), how, place, dtype)
-        like = self._like(rows)
+        like = self._like(rows) if self.output == "like" else None
         return out if like is None else like(out)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

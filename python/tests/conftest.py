@@ -21,3 +21,22 @@ def rows():
         return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
 
     return make
+
+
+class FakeCuda:
+    """An array on a device that is not there."""
+
+    def __init__(
+        self, shape, typestr="<f4", strides=None, stream=None, data=4096, device=None, **more
+    ):
+        self.__cuda_array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "data": (data, False),
+            "strides": strides,
+            "version": 3,
+            "stream": stream,
+            **more,
+        }
+        if device is not None:
+            self.device = type("Device", (), {"id": device})()

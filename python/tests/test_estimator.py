@@ -95,6 +95,35 @@ def test_random_state(rows):
         KMeans(3, random_state="x").fit(x)
 
 
+def test_what_changes_between_fits_counts(rows):
+    x = rows(300, 4)
+    start = x[:3].copy()
+    km = KMeans(3, init=start, max_iter=2, tol=0).fit(x)
+    for change in (
+        lambda: start.__setitem__(slice(None), x[90:93]),
+        lambda: km.set_params(max_iter=7, metric="dot"),
+        lambda: setattr(km, "guard", "off"),
+        lambda: setattr(km, "init", "random"),
+        lambda: setattr(km, "random_state", 5),
+        lambda: setattr(km, "random_state", np.int64(6)),
+        lambda: setattr(km, "init", x[:3]),
+        lambda: setattr(km, "init", start),
+    ):
+        change()
+        np.random.seed(0)
+        found = km.fit(x).cluster_centers_
+        np.random.seed(0)
+        again = KMeans(**km.get_params()).fit(x)
+        assert np.array_equal(found, again.cluster_centers_)
+        assert km.report_["guard"]["scheme"] == again.report_["guard"]["scheme"]
+    start.resize((4, 3), refcheck=False)  # the same memory in another shape
+    with pytest.raises(ValueError, match="shape of the initial centers"):
+        km.fit(x)
+    km.set_params(n_clusters=0)
+    with pytest.raises(ValueError, match="n_clusters"):
+        km.fit(x)
+
+
 @pytest.mark.parametrize("init", ["k-means++", "random", "k-means||"])
 def test_starts(blobs, init):
     km = KMeans(3, init=init, n_init=5, random_state=0).fit(blobs)
