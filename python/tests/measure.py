@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python costs over C: python python/tests/measure.py [rounds].
+"""What Python costs over C: python python/tests/measure.py [rounds]; and what unmodified scripts of
+scikit-learn gain: python python/tests/measure.py scripts [rounds].
 
 Each round makes a call by the estimator and the same call of the C library, in turns; what is
 reported is the median of the differences, since other work on the machine disturbs both alike. Of
@@ -8,6 +9,8 @@ still has the cost of caches that the fit emptied.
 """
 
 import ctypes as C
+import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -19,7 +22,7 @@ import holdfast
 from holdfast import _abi
 from holdfast._library import context_create, lib
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+ROUNDS = int(sys.argv[1]) if len(sys.argv) == 2 and sys.argv[1].isdigit() else 200
 
 
 def differences(ours, theirs, rounds):
@@ -49,6 +52,31 @@ def outside(fit, seconds, rounds):
 def view(a):
     code = {"float32": 1, "float64": 2}[a.dtype.name]
     return _abi.Array(a.ctypes.data, code, a.shape[0], a.shape[1], a.shape[1])
+
+
+def seconds_of(*command):
+    """What a script says its k-means took."""
+    out = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    return float(re.search(r"^seconds (.*)$", out.stdout, re.M)[1])
+
+
+def scripts(rounds):
+    """Each of python/tests/scripts by scikit-learn and by holdfast, in turns."""
+    slower = []
+    for script in sorted((pathlib.Path(__file__).parent / "scripts").glob("*.py")):
+        theirs, ours = [], []
+        for _ in range(rounds):
+            theirs.append(seconds_of(script))
+            ours.append(seconds_of("-m", "holdfast", script))
+        gain = statistics.median(theirs) / statistics.median(ours)
+        slower += [script.stem] if gain <= 1 else []
+        print(
+            f"{script.stem}: {statistics.median(theirs):.3f} s by scikit-learn "
+            f"({min(theirs):.3f} at best), {statistics.median(ours):.3f} s by holdfast "
+            f"({min(ours):.3f}): {gain:.1f} times as fast",
+            flush=True,
+        )
+    return f"slower: {', '.join(slower)}" if slower else 0
 
 
 def main():
@@ -117,4 +145,6 @@ def main():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["scripts"]:
+        sys.exit(scripts(int(sys.argv[2]) if len(sys.argv) > 2 else 5))
     main()
