@@ -134,6 +134,20 @@ static int spare_inputs(const struct kmeans_options *o) {
     return code;
 }
 
+/* What the files take at least. A fit may take days: that there is no room for its result is said
+ * before. */
+static int check_room(const struct job *job, const char *const *names) {
+    const struct kmeans_options *o = &job->options;
+    const size_t label = o->labels_format == LABELS_CSV ? 2 : sizeof(int32_t);
+    const size_t value = job->source.dtype == HF_F64         ? sizeof(double)
+                         : o->fit.store == HF_CENTROIDS_SAME ? hf_dtype_bytes(job->source.dtype)
+                                                             : sizeof(float);
+    const double bytes = (double)o->fit.k * (double)job->source.cols * (double)value *
+                             (o->preparation.opts.scale ? 2 : 1) +
+                         (double)job->source.rows * (double)label;
+    return bytes < 0x1p63 ? outputs_check_room(&job->outputs, names, (uint64_t)bytes) : EXIT_DONE;
+}
+
 static int prepare(struct job *job) {
     const struct kmeans_options *o = &job->options;
     const int checked = o->fit.resume ? resume_check(o->fit.resume) : EXIT_DONE;
@@ -160,6 +174,8 @@ static int prepare(struct job *job) {
         code = outputs_open(&job->outputs, job->ctx, o->out_dir, files);
     if (code == EXIT_DONE && o->out_dir)
         code = spare_inputs(o); /* links may lead to the folder that is there now */
+    if (code == EXIT_DONE && o->out_dir)
+        code = check_room(job, files);
     if (code == EXIT_DONE)
         code = checkpoint_choose(&job->checkpoint, &job->options, job->ctx);
     if (code == EXIT_DONE && !o->quiet && !o->out_dir)
@@ -262,6 +278,8 @@ static int write_centroids(struct job *job) {
     const hf_array *c = &job->fit.centroids;
     if (!scaling)
         return outputs_matrix(&job->outputs, "centroids.npy", c);
+    free(job->result.data);
+    job->result.data = NULL;
     void *data = calloc((size_t)c->rows, (size_t)c->cols * hf_dtype_bytes(c->dtype));
     if (!data)
         return no_memory("the centroids in the units of the data");
@@ -315,6 +333,18 @@ static int write_files(struct job *job, json_t **root) {
     return code == EXIT_DONE ? outputs_publish(&job->outputs) : code;
 }
 
+/* A fit that went well is not lost because its folder is full or gone. */
+static void write_elsewhere(struct job *job) {
+    json_t *root = NULL;
+    if (outputs_elsewhere(&job->outputs) == EXIT_DONE && write_files(job, &root) == EXIT_DONE)
+        tool_error("the result is in %s instead: move it away from there, where files do not last",
+                   job->outputs.dir);
+    else
+        tool_error("the result is lost: make room, and run again with --checkpoint FILE on another "
+                   "disk, from which --resume writes it without computing it again");
+    json_decref(root);
+}
+
 /* Files, report, summary; the exit code of a fit that went well. */
 static int finish(struct job *job, int argc, char **argv) {
     const struct kmeans_options *o = &job->options;
@@ -327,6 +357,8 @@ static int finish(struct job *job, int argc, char **argv) {
         outputs_explain(&job->outputs);
         if (saved)
             resume_print(o->fit.checkpoint, "the fit itself is not lost", argc, argv);
+        else if (job->outputs.appeared == 0 || job->outputs.appeared < job->outputs.count)
+            write_elsewhere(job);
         json_decref(root);
         return code;
     }

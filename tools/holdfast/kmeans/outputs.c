@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int no_memory(void) {
@@ -95,6 +96,48 @@ int outputs_open(struct outputs *out, hf_context *ctx, const char *dir, const ch
     errno = 0;
     const hf_status status = hf_file_set_create(ctx, &out->set);
     return status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_WRITE);
+}
+
+static bool any_link(const struct outputs *out, const char *const *names) {
+    bool found = false;
+    for (int i = 0; names[i] && !found; i++) {
+        struct stat info;
+        char *path = outputs_path(out->dir, names[i]);
+        found = !path || (lstat(path, &info) == 0 && S_ISLNK(info.st_mode));
+        free(path);
+    }
+    return found;
+}
+
+int outputs_check_room(const struct outputs *out, const char *const *names, uint64_t bytes) {
+    struct statvfs disk;
+    if (statvfs(out->dir, &disk) != 0 || disk.f_blocks == 0 || disk.f_frsize == 0 ||
+        any_link(out, names))
+        return EXIT_DONE;
+    const uint64_t blocks = geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
+    if (bytes / disk.f_frsize < blocks)
+        return EXIT_DONE;
+    tool_error("cannot write the result into %s: %s: it takes %s or more beside what is there, and "
+               "%s are free; make room, or choose another folder with -o",
+               out->dir, strerror(ENOSPC), tool_bytes_text(bytes),
+               tool_bytes_text(blocks * disk.f_frsize));
+    return EXIT_RESOURCES;
+}
+
+int outputs_elsewhere(struct outputs *out) {
+    static const char *const none[] = {NULL};
+    hf_context *ctx = out->ctx;
+    const char *temporary = getenv("TMPDIR");
+    char *dir = outputs_path(temporary && temporary[0] ? temporary : "/tmp", "holdfast-XXXXXX");
+    outputs_close(out);
+    if (!dir)
+        return no_memory();
+    const bool made = mkdtemp(dir) != NULL;
+    const int code =
+        made ? outputs_open(out, ctx, dir, none) : os_failure("cannot make the folder", dir, "");
+    out->made_dir = made;
+    free(dir);
+    return code;
 }
 
 /* Note the name of a file that the set took. */

@@ -23,6 +23,14 @@ struct outputs {
  * an exit code. */
 int outputs_open(struct outputs *out, hf_context *ctx, const char *dir, const char *const *names);
 
+/* See that the folder's file system has room for `bytes` more, where it tells how much it has and
+ * no file of `names` is a link, which may lead to another one; an exit code. */
+int outputs_check_room(const struct outputs *out, const char *const *names, uint64_t bytes);
+
+/* Give up what was added, and go on in a new folder among the system's temporary files, which only
+ * its owner may read; an exit code. */
+int outputs_elsewhere(struct outputs *out);
+
 /* Add a file; names must outlive `out`. Failures are reported; an exit code. */
 int outputs_matrix(struct outputs *out, const char *name, const hf_array *a);
 int outputs_labels(struct outputs *out, const int32_t *labels, int64_t n,
