@@ -91,6 +91,8 @@ def check(est: Any) -> None:
     one_of("output", _OUTPUTS, est.output)
     if not isinstance(est.device, str) or "\0" in est.device:
         raise refuse("device", "a str such as 'auto', 'cpu', 'cuda' or 'cuda:1'", est.device)
+    if not (est.progress is None or callable(est.progress) or hasattr(est.progress, "update")):
+        raise refuse("progress", "a callable, a tqdm class, a bar of tqdm, or None", est.progress)
     init = est.init
     if isinstance(init, str):
         one_of("init", INITS, str(init))

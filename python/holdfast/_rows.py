@@ -256,7 +256,7 @@ def _check_csr(m: Any) -> None:
             f"indptr ends at {starts[-1]}, there are {len(columns)} indices, {len(m.data)} values"
         )
     elif len(columns) and not (columns.min() >= 0 and columns.max() < m.shape[1]):
-        what = f"there are indices beyond its {m.shape[1]} columns"
+        what = f"there are indices that are not below {m.shape[1]}, the number of its columns"
     else:
         return
     raise InvalidArgumentError(f"this sparse matrix is damaged: {what}")

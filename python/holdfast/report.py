@@ -117,10 +117,14 @@ def plot(what: Any, path: Any = None) -> Any:
     return figure
 
 
+def _things(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
 def _title(report: dict[str, Any]) -> str:
     d, o, r = report["data"], report["options"], report["result"]
     text = (
-        f"{d['rows']:,} rows x {d['columns']} columns, K={o['k']}, {o['metric']}, {o['device']}: "
+        f"{_things(d['rows'], 'row')} x {_things(d['columns'], 'column')}, K={o['k']}, {o['metric']}, {o['device']}: "
         f"{r['iterations']} iterations ({r['stop']}), inertia {r['inertia']:.6g}"
     )
     return text + f", {1e3 * report['seconds']['total']:.1f} ms"

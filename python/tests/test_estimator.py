@@ -198,6 +198,7 @@ def test_our_parameters(rows):
     ("name", "value"),
     [
         ("n_clusters", 0),
+        ("progress", 3),
         ("n_clusters", 2.5),
         ("max_iter", 0),
         ("tol", -1),

@@ -118,6 +118,12 @@ const char *tool_count_text(int64_t n) {
     return text;
 }
 
+const char *tool_things_text(int64_t n, const char *thing) {
+    char *text = next_buffer();
+    snprintf(text, 48, "%s %s%s", tool_count_text(n), thing, n == 1 ? "" : "s");
+    return text;
+}
+
 const char *tool_bytes_text(uint64_t bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     char *text = next_buffer();

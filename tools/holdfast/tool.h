@@ -109,6 +109,7 @@ void tool_parse(const struct argp *argp, int argc, char **argv, void *input);
 /* "1,234,567", "0.12 %", "12.3 MiB" and "1.5 s" into one of a few static buffers. */
 const char *tool_percent_text(double percent);
 const char *tool_count_text(int64_t n);
+const char *tool_things_text(int64_t n, const char *thing); /* "1 row", "1,234 rows" */
 const char *tool_bytes_text(uint64_t bytes);
 const char *tool_seconds_text(double seconds);
 

@@ -66,9 +66,9 @@ hf_status hf_check_centroids(hf_context *ctx, const hf_array *c, int64_t k, int6
     HF_TRY(check_shape(ctx, "given centroids", c->rows, c->cols, c->row_stride, c->dtype));
     if (c->cols != d)
         return hf_ctx_fail(ctx, HF_E_ARG,
-                           "given centroids: %lld columns, but the rows of the data have %lld: "
+                           "given centroids: %lld column%s, but the rows of the data have %lld: "
                            "give centroids of as many columns",
-                           (long long)c->cols, (long long)d);
+                           (long long)c->cols, c->cols == 1 ? "" : "s", (long long)d);
     if (k >= 0 && c->rows != k)
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "given centroids: %lld of them for %lld clusters: set k to their number",
@@ -164,10 +164,11 @@ hf_status hf_check_opts(hf_context *ctx, const hf_kmeans_opts *opts, const struc
     if (!opts)
         return hf_ctx_fail(ctx, HF_E_ARG, "no options were given: at least k must be set");
     if (opts->k < 1 || opts->k > shape->n || opts->k > INT32_MAX)
-        return hf_ctx_fail(ctx, HF_E_ARG,
-                           "k = %lld for the %lld rows of the data: the number of clusters must be "
-                           "from 1 to the number of rows, and at most 2147483647",
-                           (long long)opts->k, (long long)shape->n);
+        return hf_ctx_fail(
+            ctx, HF_E_ARG,
+            "k = %lld for the %lld row%s of the data: the number of clusters must be "
+            "from 1 to the number of rows, and at most 2147483647",
+            (long long)opts->k, (long long)shape->n, shape->n == 1 ? "" : "s");
     HF_TRY(hf_check_metric(ctx, opts->metric, opts->precision));
     HF_TRY(check_choices(ctx, opts));
     if (opts->init == HF_INIT_GIVEN)

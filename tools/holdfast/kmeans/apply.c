@@ -215,8 +215,8 @@ static int check_columns(const struct apply *a) {
     if (c->cols == a->cols)
         return EXIT_DONE;
     const bool chosen = json_is_array(json_object_get(preparation, "columns_used")) && !a->from;
-    tool_error("%s has centroids of %lld columns, but the rows of %s have %lld%s%s",
-               a->model.centroids, (long long)c->cols, a->data_file, (long long)a->cols,
+    tool_error("%s has centroids of %s, but the rows of %s have %lld%s%s", a->model.centroids,
+               tool_things_text(c->cols, "column"), a->data_file, (long long)a->cols,
                chosen ? "; the fit had chosen some of them: use --from " : "",
                chosen ? a->model.folder : "");
     return EXIT_INPUT;
@@ -367,11 +367,12 @@ int apply_print_json(const struct apply *a, const char *command, json_t *more) {
 }
 
 void apply_summary(const struct apply *a, int64_t dropped, FILE *out) {
-    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(a->data_file),
-            tool_count_text(a->rows), tool_count_text(a->cols), hf_dtype_name(a->dtype),
-            hf_dataset_format(a->data), hf_dataset_array(a->data) ? "" : ", read in chunks");
+    fprintf(out, "%s: %s x %s, %s, %s%s\n", tool_name_text(a->data_file),
+            tool_things_text(a->rows, "row"), tool_things_text(a->cols, "column"),
+            hf_dtype_name(a->dtype), hf_dataset_format(a->data),
+            hf_dataset_array(a->data) ? "" : ", read in chunks");
     if (dropped)
-        fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(dropped));
+        fprintf(out, "  dropped   %s with NaN or Inf\n", tool_things_text(dropped, "row"));
     fprintf(out, "  centroids %s, %s distance, %s\n", tool_count_text(a->k),
             kmeans_metric_names[a->metric], tool_name_text(a->model.centroids));
     guard_summary(a->scheme, &a->faults, out);

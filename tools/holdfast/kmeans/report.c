@@ -257,12 +257,14 @@ void report_summary(const struct report *r, FILE *out) {
     const hf_kmeans_result *fit = r->fit;
     const struct kmeans_options *o = r->options;
     struct spread s;
-    fprintf(out, "%s: %s rows x %s columns, %s, %s%s\n", tool_name_text(o->data),
-            tool_count_text(fit->n), tool_count_text(fit->d), hf_dtype_name(r->dtype),
-            hf_dataset_format(r->data), r->streamed ? ", read in chunks" : "");
+    fprintf(out, "%s: %s x %s, %s, %s%s\n", tool_name_text(o->data),
+            tool_things_text(fit->n, "row"), tool_things_text(fit->d, "column"),
+            hf_dtype_name(r->dtype), hf_dataset_format(r->data),
+            r->streamed ? ", read in chunks" : "");
     summary_preparation(r, out);
     if (fit->rows_dropped)
-        fprintf(out, "  dropped   %s rows with NaN or Inf\n", tool_count_text(fit->rows_dropped));
+        fprintf(out, "  dropped   %s with NaN or Inf\n",
+                tool_things_text(fit->rows_dropped, "row"));
     fprintf(out, "  clusters  %s, %s distance, %s", tool_count_text(fit->k),
             kmeans_metric_names[o->fit.metric],
             o->init_file ? "from given centroids" : kmeans_init_names[o->fit.init]);
