@@ -10,6 +10,8 @@
 #include "base/tree.h"
 #include <holdfast/array.h>
 
+struct hf_slices;
+
 #define SPARSE_PART 1024 /* rows of a part of a sum */
 #define SPARSE_LANES 8
 #define SPARSE_TOTAL 256
@@ -17,11 +19,23 @@
 /* In compressed rows; element numbers in 64 bits. */
 struct hf_sparse {
     int64_t rows, cols, elements;
-    const int64_t *row_start; /* [rows + 1] */
-    const int32_t *column;    /* [elements] */
-    hf_dtype dtype;           /* of value: HF_F64 or HF_F32 */
-    const void *value;        /* [elements] */
+    const int64_t *row_start;       /* [rows + 1] */
+    const int32_t *column;          /* [elements] */
+    hf_dtype dtype;                 /* of value: HF_F64 or HF_F32 */
+    const void *value;              /* [elements] */
+    const struct hf_slices *slices; /* the same once more, for vectors (ops/slices.h); NULL: none */
 };
+
+#define SPARSE_SLICED_NS 0.12 /* an element in slices takes about, */
+#define SPARSE_ROWS_NS 0.5    /* and a row after the other */
+#define SPARSE_SHARE_NS 8e3   /* worth a range of its own in a loop of all threads */
+
+/* Rows of such a range: a multiple of `unit`. passes: over the matrix. */
+static inline int64_t hf_sparse_grain(const struct hf_sparse *a, double passes, int64_t unit) {
+    const double ns = a->slices != NULL ? SPARSE_SLICED_NS : SPARSE_ROWS_NS;
+    const double row_ns = passes * ns * (double)a->elements / (double)(a->rows + 1) + 1;
+    return unit * (1 + (int64_t)(SPARSE_SHARE_NS / (row_ns * (double)unit)));
+}
 
 /* Bytes that a pass over the matrix reads. */
 static inline double hf_sparse_bytes(const struct hf_sparse *a) {
@@ -78,7 +92,11 @@ static inline double sparse_total_end(struct sparse_total *total) {
 
 static inline double hf_sparse_total(const double *part, int64_t parts) {
     struct sparse_total total = {{0}, 0};
-    for (int64_t i = 0; i < parts; i++)
+    int64_t i = 0;
+    for (; i + SPARSE_TOTAL <= parts; i += SPARSE_TOTAL)
+        for (int lane = 0; lane < SPARSE_TOTAL; lane++)
+            total.lane[lane] += part[i + lane];
+    for (total.parts = i; i < parts; i++)
         sparse_total_add(&total, part[i]);
     return sparse_total_end(&total);
 }

@@ -10,6 +10,7 @@
 #if HF_ISA_TILES
 const struct hf_kernel_table HF_ISA_NAME(hf_axpy_kernels) = {NULL, 0};
 #else
+#include "ops/sparse_sum.h"
 
 #define GRAIN (4 * SPARSE_PART) /* elements of a range */
 
@@ -28,21 +29,16 @@ ALWAYS_INLINE void update(const struct hf_axpy_args *args, bool scaled, bool fre
     const double *x = args->x, *scale = args->scale;
     const double alpha = args->alpha, beta = args->beta;
     double *y = args->y;
-    for (int64_t i = begin; i < end; i++) {
+    int64_t i = begin;
+    for (; i + VDW <= end; i += VDW) {
+        const vd from = vd_load(x + i);
+        const vd term = vd_mul(vd_set1(alpha), scaled ? vd_mul(vd_load(scale + i), from) : from);
+        vd_store(y + i, fresh ? term : vd_add(vd_mul(vd_set1(beta), vd_load(y + i)), term));
+    }
+    for (; i < end; i++) {
         const double term = alpha * (scaled ? scale[i] * x[i] : x[i]);
         y[i] = fresh ? term : beta * y[i] + term;
     }
-}
-
-static double part_sum(const double *y, const double *w, int64_t count) {
-    struct sparse_sum sum = {{0}};
-    int64_t i = 0;
-    for (; i + SPARSE_LANES <= count; i += SPARSE_LANES)
-        for (int lane = 0; lane < SPARSE_LANES; lane++)
-            sum.lane[lane] += y[i + lane] * w[i + lane];
-    for (; i < count; i++)
-        sparse_sum_add(&sum, i, y[i] * w[i]);
-    return sparse_sum_end(&sum);
 }
 
 static void run_part(const struct axpy_job *job, int64_t begin, int64_t end) {
@@ -57,7 +53,8 @@ static void run_part(const struct axpy_job *job, int64_t begin, int64_t end) {
     else if (args->x != NULL)
         update(args, false, false, begin, end);
     if (args->dot != NULL)
-        job->part[begin / SPARSE_PART] = part_sum(args->y + begin, args->w + begin, end - begin);
+        job->part[begin / SPARSE_PART] =
+            sparse_part_sum(args->y + begin, args->w + begin, end - begin);
 }
 
 static void run_range(void *user, int worker, int64_t begin, int64_t end) {

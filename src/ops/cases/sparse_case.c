@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/cases/sparse_case.h"
 
+#include "ops/slices.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const int64_t sizes[] = {1, 2, 9, 130, 1025, 4100};
 #define SIZES ((int64_t)(sizeof sizes / sizeof sizes[0]))
@@ -123,6 +125,40 @@ double *hf_sparse_vector(struct hf_rng *rng, struct hf_case *c, int64_t n, bool 
     for (int64_t i = 0; x != NULL && i < n; i++)
         x[i] = hf_rng_next_normal(rng);
     return x;
+}
+
+/* A copy of an array in memory of the case; NULL when there is none. */
+static void *keep(struct hf_case *c, const void *p, size_t bytes) {
+    void *kept = hf_case_alloc(c, bytes, false);
+    if (kept != NULL && bytes > 0)
+        memcpy(kept, p, bytes);
+    return kept;
+}
+
+void hf_sparse_slice(struct hf_case *c, struct hf_sparse *a, const int64_t *range_row,
+                     int64_t ranges) {
+    struct hf_slices made;
+    if (hf_slices_make(a, range_row, ranges, UINT64_MAX, NULL, &made) != HF_OK)
+        return;
+    const size_t starts = ((size_t)ranges + 1) * sizeof(int64_t), count = (size_t)made.count;
+    const size_t slots = (size_t)made.slots, lists = (size_t)made.lists;
+    struct hf_slices *s = hf_case_alloc(c, sizeof *s, false);
+    struct hf_slices kept = {
+        .ranges = ranges,
+        .range_row = keep(c, made.range_row, starts),
+        .range_slice = keep(c, made.range_slice, starts),
+        .count = made.count,
+        .slots = made.slots,
+        .lists = made.lists,
+        .slot = keep(c, made.slot, (count + 1) * sizeof *made.slot),
+        .list = keep(c, made.list, count * sizeof *made.list),
+        .base = keep(c, made.base, slots * sizeof *made.base),
+        .column = keep(c, made.column, lists * SLICE_ROWS * sizeof *made.column),
+        .value = keep(c, made.value, slots * SLICE_ROWS * hf_dtype_bytes(a->dtype))};
+    hf_slices_clear(&made);
+    if (s != NULL && !c->failed)
+        *s = kept;
+    a->slices = c->failed ? NULL : s;
 }
 
 double *hf_sparse_inverse(struct hf_case *c, const struct hf_sparse *a) {

@@ -41,6 +41,10 @@ double *hf_sparse_vector(struct hf_rng *rng, struct hf_case *c, int64_t n, bool 
 /* [n] 1 / diagonal */
 double *hf_sparse_inverse(struct hf_case *c, const struct hf_sparse *a);
 
+/* Give the matrix its slices, in ranges of rows [ranges + 1]; none where they do not pay. */
+void hf_sparse_slice(struct hf_case *c, struct hf_sparse *a, const int64_t *range_row,
+                     int64_t ranges);
+
 struct hf_sparse_blocks {
     int64_t *start; /* [count + 1]; NULL when there is no memory */
     int64_t count, largest;

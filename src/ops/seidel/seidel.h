@@ -13,7 +13,8 @@
 #include <stdbool.h>
 
 struct hf_seidel_args {
-    struct hf_sparse a;         /* [n, n] */
+    struct hf_sparse a;         /* [n, n]; has slices only if blocks are rows in the order of their
+                                   colours (colour_block[i] = i), which are the slices' ranges */
     const double *inverse;      /* [n] 1 / diagonal */
     const int64_t *block_start; /* [blocks + 1], ascending from 0 to n */
     int64_t blocks;

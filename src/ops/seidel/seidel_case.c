@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/cases/sparse_case.h"
+#include "base/dtype.h"
 #include "ops/seidel/seidel.h"
+#include <string.h>
 
 /* The block of a row. */
 static int64_t block_of(const struct hf_sparse_blocks *blocks, int64_t row) {
@@ -37,6 +39,42 @@ static void colour_blocks(struct hf_seidel_args *args, const struct hf_sparse_bl
     }
 }
 
+/* Rows in the order of their colours: then colours are ranges of slices. */
+static void sort_rows(struct hf_case *c, struct hf_seidel_args *args, int64_t *place) {
+    const struct hf_sparse *a = &args->a;
+    const int64_t n = a->rows;
+    const size_t size = hf_dtype_bytes(a->dtype);
+    int64_t *start = hf_case_alloc(c, (size_t)(n + 1) * sizeof *start, false);
+    int32_t *column = hf_case_alloc(c, (size_t)a->elements * sizeof *column, false);
+    char *value = hf_case_alloc(c, (size_t)a->elements * size, false);
+    int32_t *order = hf_case_alloc(c, (size_t)n * sizeof *order, false);
+    for (int64_t p = 0; !c->failed && p < n; p++)
+        place[args->colour_block[p]] = p;
+    for (int64_t p = 0; !c->failed && p < n; p++) {
+        const int64_t i = args->colour_block[p];
+        order[p] = (int32_t)p;
+        start[p + 1] = start[p];
+        for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
+            const int32_t at = (int32_t)place[a->column[e]];
+            int64_t to = start[p + 1]++;
+            for (; to > start[p] && column[to - 1] > at; to--) {
+                column[to] = column[to - 1];
+                memcpy(value + (size_t)to * size, value + (size_t)(to - 1) * size, size);
+            }
+            column[to] = at;
+            memcpy(value + (size_t)to * size, (const char *)a->value + (size_t)e * size, size);
+        }
+    }
+    if (c->failed)
+        return;
+    args->a.row_start = start;
+    args->a.column = column;
+    args->a.value = value;
+    args->colour_block = order;
+    args->inverse = hf_sparse_inverse(c, a);
+    hf_sparse_slice(c, &args->a, args->colour_start, args->colours);
+}
+
 static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
                  int64_t most) {
     struct hf_seidel_args *args = c->args;
@@ -58,19 +96,23 @@ static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_s
     args->blocks = blocks.count;
     args->colour_start = start;
     args->colour_block = order;
+    if (most == 1)
+        sort_rows(c, args, taken);
 }
 
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
-    static const int64_t most[] = {9, 128, 5000};
+    static const int64_t most[] = {9, 128, 5000, 1};
     struct hf_seidel_args *args = c->args;
     struct hf_sparse_shape shape;
     if (!hf_sparse_case(id, &shape))
         return false;
     args->damping = id % 4 == 1 ? 1.3 : 1;
     args->backward = id % 3 == 1;
-    fill(rng, c, &shape, shape.n > 1000 ? 1000 : most[id / 3 % 3]);
-    hf_sparse_name(c, &shape, " blocks=%d colours=%d damping=%g%s", (int)args->blocks,
-                   (int)args->colours, args->damping, args->backward ? " backward" : "");
+    const int64_t rows = most[id / 3 % 4] > 1 && shape.n > 1000 ? 1000 : most[id / 3 % 4];
+    fill(rng, c, &shape, rows);
+    hf_sparse_name(c, &shape, " blocks=%d colours=%d damping=%g%s%s", (int)args->blocks,
+                   (int)args->colours, args->damping, args->backward ? " backward" : "",
+                   args->a.slices != NULL ? " sliced" : "");
     return true;
 }
 

@@ -10,12 +10,12 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_seidel_kernels) = {NULL, 0};
 #else
 
-#define GRAIN_ROWS 256 /* of a range of the loop over blocks, about */
+#include "ops/slices_dot.h"
 
 struct seidel_job {
     const struct hf_seidel_args *args;
     double *square; /* [blocks] */
-    int64_t first;  /* of the colour */
+    int64_t first;  /* of the colour; with slices its number */
 };
 
 ALWAYS_INLINE double relax_row(const struct hf_seidel_args *args, hf_dtype dtype, int64_t i) {
@@ -49,10 +49,63 @@ static void run_blocks(void *user, int worker, int64_t begin, int64_t end) {
     }
 }
 
+/* Slices of a colour: none of its rows reads what another writes. */
+ALWAYS_INLINE void relax_slices(const struct seidel_job *job, hf_dtype dtype, int64_t begin,
+                                int64_t end) {
+    const struct hf_seidel_args *args = job->args;
+    const struct hf_slices *s = args->a.slices;
+    const int64_t first = s->range_row[job->first], last = s->range_row[job->first + 1];
+    for (int64_t slice = begin; slice < end; slice++) {
+        const int64_t i = first + SLICE_ROWS * slice;
+        const int64_t rows = last - i < SLICE_ROWS ? last - i : SLICE_ROWS;
+        vd dot[SLICE_VECTORS], v[SLICE_VECTORS], x[SLICE_VECTORS], r[SLICE_VECTORS];
+        slice_dot(s, dtype, s->range_slice[job->first] + slice, args->x, dot);
+        slice_load(args->b + i, rows, r);
+        slice_load(args->inverse + i, rows, v);
+        slice_load(args->x + i, rows, x);
+        UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) {
+            r[k] = vd_sub(r[k], dot[k]);
+            const vd step = vd_mul(vd_set1(args->damping), vd_mul(v[k], r[k]));
+            x[k] = vd_add(x[k], step);
+            r[k] = vd_mul(r[k], r[k]);
+        }
+        slice_store(args->x + i, rows, x);
+        slice_store(job->square + i, rows, r);
+    }
+}
+
+static void run_slices(void *user, int worker, int64_t begin, int64_t end) {
+    const struct seidel_job *job = user;
+    (void)worker;
+    if (job->args->a.dtype == HF_F32)
+        relax_slices(job, HF_F32, begin, end);
+    else
+        relax_slices(job, HF_F64, begin, end);
+}
+
+/* Blocks are rows in the order of their colours. */
+static void run_sliced(const struct hf_call *call, struct seidel_job *job) {
+    const struct hf_seidel_args *args = call->args;
+    const struct hf_slices *s = args->a.slices;
+    const int64_t grain = hf_sparse_grain(&args->a, 1, SLICE_ROWS) / SLICE_ROWS;
+    for (int64_t step = 0; step < args->colours; step++) {
+        job->first = args->backward ? args->colours - 1 - step : step;
+        hf_parallel_for(call->stream, s->range_slice[job->first + 1] - s->range_slice[job->first],
+                        grain, run_slices, job);
+    }
+    *args->square = hf_sparse_total(job->square, args->blocks);
+}
+
 static hf_status seidel_run(const struct hf_call *call) {
     const struct hf_seidel_args *args = call->args;
     struct seidel_job job = {.args = args, .square = call->ws};
-    const int64_t grain = 1 + GRAIN_ROWS * args->blocks / (args->a.rows + 1);
+    if (args->a.slices != NULL && args->blocks == args->a.rows) {
+        run_sliced(call, &job);
+        return HF_OK;
+    }
+    const int64_t rows = hf_sparse_grain(&args->a, 2, 1);
+    const int64_t grain =
+        1 + (rows < args->a.rows ? rows * args->blocks / args->a.rows : args->blocks);
     for (int64_t step = 0; step < args->colours; step++) {
         const int64_t colour = args->backward ? args->colours - 1 - step : step;
         job.first = args->colour_start[colour];

@@ -11,6 +11,8 @@
 #if HF_ISA_TILES
 const struct hf_kernel_table HF_ISA_NAME(hf_spmv_kernels) = {NULL, 0};
 #else
+#include "ops/slices_dot.h"
+#include "ops/sparse_sum.h"
 
 struct spmv_job {
     const struct hf_spmv_args *args;
@@ -42,36 +44,52 @@ ALWAYS_INLINE void multiply_rows(const struct hf_spmv_args *args, hf_dtype dtype
     }
 }
 
-static double part_sum(const double *y, const double *other, int64_t count) {
-    struct sparse_sum sum = {{0}};
-    int64_t i = 0;
-    for (; i + SPARSE_LANES <= count; i += SPARSE_LANES)
-        for (int lane = 0; lane < SPARSE_LANES; lane++)
-            sum.lane[lane] += y[i + lane] * other[i + lane];
-    for (; i < count; i++)
-        sparse_sum_add(&sum, i, y[i] * other[i]);
-    return sparse_sum_end(&sum);
+ALWAYS_INLINE void multiply_slices(const struct hf_spmv_args *args, hf_dtype dtype, int64_t begin,
+                                   int64_t end) {
+    for (int64_t i = begin; i < end; i += SLICE_ROWS) {
+        const int64_t rows = end - i < SLICE_ROWS ? end - i : SLICE_ROWS;
+        vd sum[SLICE_VECTORS];
+        slice_dot(args->a.slices, dtype, i / SLICE_ROWS, args->x, sum);
+        if (args->b != NULL) {
+            vd b[SLICE_VECTORS];
+            slice_load(args->b + i, rows, b);
+            UNROLL(2) for (int v = 0; v < SLICE_VECTORS; v++) sum[v] = vd_sub(b[v], sum[v]);
+        }
+        slice_store(args->y + i, rows, sum);
+    }
 }
 
-static void run_rows(void *user, int worker, int64_t begin, int64_t end) {
-    const struct spmv_job *job = user;
+static void run_part(const struct spmv_job *job, int64_t begin, int64_t end) {
     const struct hf_spmv_args *args = job->args;
-    (void)worker;
-    if (args->a.dtype == HF_F32)
+    const bool sliced = args->a.slices != NULL && args->a.slices->ranges == 1;
+    if (sliced && args->a.dtype == HF_F32)
+        multiply_slices(args, HF_F32, begin, end);
+    else if (sliced)
+        multiply_slices(args, HF_F64, begin, end);
+    else if (args->a.dtype == HF_F32)
         multiply_rows(args, HF_F32, begin, end);
     else
         multiply_rows(args, HF_F64, begin, end);
     if (args->square != NULL)
-        job->square[begin / SPARSE_PART] = part_sum(args->y + begin, args->y + begin, end - begin);
+        job->square[begin / SPARSE_PART] =
+            sparse_part_sum(args->y + begin, args->y + begin, end - begin);
     if (args->dot != NULL)
-        job->dot[begin / SPARSE_PART] = part_sum(args->y + begin, args->x + begin, end - begin);
+        job->dot[begin / SPARSE_PART] =
+            sparse_part_sum(args->y + begin, args->x + begin, end - begin);
+}
+
+static void run_range(void *user, int worker, int64_t begin, int64_t end) {
+    (void)worker;
+    for (int64_t first = begin; first < end; first += SPARSE_PART)
+        run_part(user, first, end - first < SPARSE_PART ? end : first + SPARSE_PART);
 }
 
 static hf_status spmv_run(const struct hf_call *call) {
     struct spmv_job job = {.args = call->args};
     const int64_t rows = job.args->a.rows, parts = hf_sparse_parts(rows);
     (void)carve_job(&job, call->ws);
-    hf_parallel_for(call->stream, rows, SPARSE_PART, run_rows, &job);
+    const int64_t grain = hf_sparse_grain(&job.args->a, 1, SPARSE_PART);
+    hf_parallel_for(call->stream, rows, grain, run_range, &job);
     if (job.args->square != NULL)
         *job.args->square = hf_sparse_total(job.square, parts);
     if (job.args->dot != NULL)

@@ -14,7 +14,8 @@
 #include <stdbool.h>
 
 struct hf_sweep_args {
-    struct hf_sparse a;         /* [n, n], columns of each row in ascending order */
+    struct hf_sparse a;         /* [n, n], columns of each row in ascending order; slices, if there
+                                   are any, in one range */
     const double *inverse;      /* [n] 1 / diagonal */
     const int64_t *block_start; /* [blocks + 1], ascending from 0 to n */
     int64_t blocks;

@@ -8,6 +8,8 @@ static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_s
     struct hf_sparse_system system;
     if (!hf_sparse_system(rng, c, shape, most, &system))
         return;
+    if (args->k == 1)
+        hf_sparse_slice(c, &system.a, (const int64_t[]){0, shape->n}, 1);
     args->a = system.a;
     args->inverse = system.inverse;
     args->block_start = system.blocks.start;

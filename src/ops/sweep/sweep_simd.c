@@ -14,7 +14,7 @@
 const struct hf_kernel_table HF_ISA_NAME(hf_sweep_kernels) = {NULL, 0};
 #else
 
-#define GRAIN_ROWS 512 /* of a range of the loop over blocks, about */
+#include "ops/slices_dot.h"
 
 struct sweep_job {
     const struct hf_sweep_args *args;
@@ -51,6 +51,32 @@ ALWAYS_INLINE double sweep_rows(const struct sweep_job *job, hf_dtype dtype, boo
         sparse_sum_add(&square, i - begin, r * r);
         args->x_new[i] = frozen ? job->x[i] : job->x[i] + args->damping * (args->inverse[i] * r);
     }
+    return sparse_sum_end(&square);
+}
+
+/* The same by slices, of which block and range share the beginnings. */
+ALWAYS_INLINE double sweep_slices(const struct sweep_job *job, hf_dtype dtype, bool frozen,
+                                  int64_t begin, int64_t end) {
+    const struct hf_sweep_args *args = job->args;
+    struct sparse_sum square = {{0}};
+    vd sum[SLICE_VECTORS], v[SLICE_VECTORS], r[SLICE_VECTORS];
+    UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) sum[k] = vd_set1(0);
+    for (int64_t i = begin; i < end; i += SLICE_ROWS) {
+        const int64_t rows = end - i < SLICE_ROWS ? end - i : SLICE_ROWS;
+        vd dot[SLICE_VECTORS], x[SLICE_VECTORS];
+        slice_dot(args->a.slices, dtype, i / SLICE_ROWS, job->x, dot);
+        slice_load(args->b + i, rows, r);
+        slice_load(args->inverse + i, rows, v);
+        slice_load(job->x + i, rows, x);
+        UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) {
+            r[k] = vd_sub(r[k], dot[k]);
+            sum[k] = vd_add(sum[k], vd_mul(r[k], r[k]));
+            const vd step = vd_mul(vd_set1(args->damping), vd_mul(v[k], r[k]));
+            x[k] = frozen ? x[k] : vd_add(x[k], step);
+        }
+        slice_store(args->x_new + i, rows, x);
+    }
+    UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) vd_store(square.lane + VDW * k, sum[k]);
     return sparse_sum_end(&square);
 }
 
@@ -99,6 +125,12 @@ ALWAYS_INLINE void sweep_block(const struct sweep_job *job, hf_dtype dtype, doub
     const struct hf_sweep_args *args = job->args;
     const int64_t begin = args->block_start[block], end = args->block_start[block + 1];
     const bool frozen = args->frozen != NULL && args->frozen[block];
+    const bool sliced = args->a.slices != NULL && args->a.slices->ranges == 1 &&
+                        begin % SLICE_ROWS == 0 && (end % SLICE_ROWS == 0 || end == args->a.rows);
+    if (args->k == 1 && sliced) {
+        job->square[block] = sweep_slices(job, dtype, frozen, begin, end);
+        return;
+    }
     if (args->k == 1) {
         job->square[block] = sweep_rows(job, dtype, frozen, begin, end);
         return;
@@ -132,7 +164,9 @@ static hf_status sweep_run(const struct hf_call *call) {
     (void)carve_job(&job, hf_pool_workers(call->stream), call->ws);
     if (args->x == NULL)
         memset((void *)job.x, 0, (size_t)args->a.rows * sizeof(double));
-    const int64_t grain = 1 + GRAIN_ROWS * args->blocks / (args->a.rows + 1);
+    const int64_t rows = hf_sparse_grain(&args->a, args->k, 1);
+    const int64_t grain =
+        1 + (rows < args->a.rows ? rows * args->blocks / args->a.rows : args->blocks);
     hf_parallel_for(call->stream, args->blocks, grain, run_blocks, &job);
     *args->square = hf_sparse_total(job.square, args->blocks);
     return HF_OK;
