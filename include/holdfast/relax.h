@@ -28,7 +28,8 @@ typedef struct hf_csr {
 typedef enum hf_relax_method {
     HF_RELAX_AUTO = 0,   /* the fastest by the rule in docs/relaxation.md; see result.advice */
     HF_RELAX_JACOBI = 1, /* damped by the spectrum */
-    HF_RELAX_GAUSS_SEIDEL = 2, /* blocks of rows in colours; block_rows >= rows: plain, in order */
+    HF_RELAX_GAUSS_SEIDEL = 2, /* rows in colours, where those are few, or blocks of block_rows
+                                  rows in colours; block_rows >= rows: plain, in order */
     HF_RELAX_ASYNC = 3,        /* async-(k): k Jacobi sweeps in each block of rows */
     HF_RELAX_SCHWARZ = 4,      /* blocks with overlap are solved exactly */
     HF_RELAX_CG = 5,           /* conjugate gradients: A symmetric, positive definite */
@@ -173,7 +174,7 @@ typedef struct hf_relax_result {
     int64_t blocks;         /* of rows, without overlap; 0 where the method has none */
     int64_t overlap;        /* layers */
     int coarse;             /* a coarse unknown per block was used */
-    char partition[16];     /* "strips", "metis", "rcm"; "" where there are no blocks */
+    char partition[16];     /* "strips", "metis", "rcm", "rows"; "" where there are no blocks */
     char advice[256];       /* what auto chose and why, or why relaxation is the wrong tool here;
                                  "" where there is nothing to say */
     hf_relax_faults faults; /* of all columns */

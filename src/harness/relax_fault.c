@@ -56,6 +56,15 @@ static void strike_array(const struct experiment *e, void *array, int64_t count,
     flip((char *)array + at * size, size, e->fault->bit);
 }
 
+/* What iterations read of it. */
+static void strike_matrix(const struct experiment *e, hf_relax *relax) {
+    const struct hf_slices *s = &relax->slices;
+    if (s->count > 0)
+        strike_array(e, s->value, SLICE_ROWS * s->slots, relax->m.dtype);
+    else
+        strike_array(e, relax->m.value, relax->m.row_start[relax->m.n], relax->m.dtype);
+}
+
 static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
     struct experiment *e = user;
     const hf_dev_relax_fault *f = e->fault;
@@ -75,7 +84,7 @@ static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
         x[hf_rng_below(f->seed, 1, 0, (uint64_t)relax->m.n)] = NAN;
         break;
     case HF_DEV_RELAX_MATRIX:
-        strike_array(e, relax->m.value, relax->m.row_start[relax->m.n], relax->m.dtype);
+        strike_matrix(e, relax);
         break;
     case HF_DEV_RELAX_DIAGONAL:
         strike_array(e, relax->m.inverse, relax->m.n, HF_F64);

@@ -3,10 +3,13 @@
 
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "device/host/isa.h"
 #include <string.h>
 
 #define GRAIN 128    /* slices of a range of the loops */
 #define WORST 2      /* times as many slots as the longest row: then lists of columns take less */
+#define EVEN (-1)    /* kinds of slices without lists: each slot has an element of each row, */
+#define MERGED (-2)  /* or may have none of some */
 #define FULL_LEAST 3 /* one place in so many has an element, else slices cost more than they gain */
 
 /* Where the elements of the rows of a slice are; a lane without row has none. */
@@ -69,6 +72,36 @@ static int64_t count_merged(const struct hf_sparse *a, struct lanes l) {
     }
 }
 
+/* The columns that the next elements of the lanes would have in lane 0, where they all agree and
+ * the vector stays inside; else -1. */
+static int64_t common_base(const struct hf_sparse *a, const struct lanes *l) {
+    int64_t base = -1;
+    for (int i = 0; i < SLICE_ROWS; i++) {
+        const int64_t own = l->at[i] < l->end[i] ? a->column[l->at[i]] - i : base;
+        if (base >= 0 && own != base)
+            return -1;
+        base = own;
+        if (l->at[i] < l->end[i] && base < 0)
+            return -1;
+    }
+    return base + SLICE_ROWS <= a->cols ? base : -1;
+}
+
+static void step_lanes(struct lanes *l) {
+    for (int i = 0; i < SLICE_ROWS; i++)
+        l->at[i] += l->at[i] < l->end[i];
+}
+
+/* Slots of a slice that need lists. */
+static int64_t count_lists(const struct hf_sparse *a, struct lanes l) {
+    int64_t lists = 0;
+    for (int64_t j = 0; j < l.longest; j++) {
+        lists += common_base(a, &l) < 0;
+        step_lanes(&l);
+    }
+    return lists;
+}
+
 /* The range of a slice; ranges are few, or looked at in order. */
 static int64_t range_of(const struct hf_slices *s, int64_t slice) {
     int64_t low = 0, high = s->ranges;
@@ -79,7 +112,7 @@ static int64_t range_of(const struct hf_slices *s, int64_t slice) {
     return low;
 }
 
-/* slot [slice + 1] becomes the number of slots, list [slice] says whether there are lists. */
+/* slot [slice + 1] becomes the number of slots, list [slice] that of lists, or a kind. */
 static void count_slots(void *user, int worker, int64_t begin, int64_t end) {
     const struct make *m = user;
     int64_t range = range_of(m->s, begin);
@@ -88,9 +121,10 @@ static void count_slots(void *user, int worker, int64_t begin, int64_t end) {
         while (slice >= m->s->range_slice[range + 1])
             range++;
         const struct lanes l = open_lanes(m, slice, range);
-        const int64_t merged = is_even(m->a, &l) ? l.longest : count_merged(m->a, l);
+        const bool even = is_even(m->a, &l);
+        const int64_t merged = even ? l.longest : count_merged(m->a, l);
         m->s->slot[slice + 1] = merged >= 0 ? merged : l.longest;
-        m->s->list[slice] = merged >= 0 ? -1 : 0;
+        m->s->list[slice] = even ? EVEN : merged >= 0 ? MERGED : count_lists(m->a, l);
     }
 }
 
@@ -100,8 +134,9 @@ static void number(struct hf_slices *s) {
     for (int64_t slice = 0; slice < s->count; slice++) {
         const int64_t slots = s->slot[slice + 1];
         if (s->list[slice] >= 0) {
+            const int64_t lists = s->list[slice];
             s->list[slice] = s->lists;
-            s->lists += slots;
+            s->lists += lists;
         }
         s->slots += slots;
         s->slot[slice + 1] = s->slots;
@@ -144,13 +179,15 @@ ALWAYS_INLINE void fill_listed(const struct make *m, hf_dtype dtype, int64_t sli
                                struct lanes l) {
     int32_t *column = m->s->column + SLICE_ROWS * m->s->list[slice];
     for (int64_t slot = m->s->slot[slice]; slot < m->s->slot[slice + 1]; slot++) {
-        m->s->base[slot] = 0;
+        const int64_t base = common_base(m->a, &l);
+        m->s->base[slot] = (int32_t)base;
         for (int i = 0; i < SLICE_ROWS; i++) {
             const bool there = l.at[i] < l.end[i];
-            *column++ = there ? m->a->column[l.at[i]] : (int32_t)l.row;
             put_value(m->s->value, dtype, SLICE_ROWS * slot + i, m->a, there ? l.at[i] : -1);
-            l.at[i] += there;
+            if (base < 0)
+                *column++ = there ? m->a->column[l.at[i]] : (int32_t)l.row;
         }
+        step_lanes(&l);
     }
 }
 
@@ -158,7 +195,7 @@ ALWAYS_INLINE void fill_slice(const struct make *m, hf_dtype dtype, int64_t slic
     const struct lanes l = open_lanes(m, slice, range);
     if (m->s->list[slice] >= 0)
         fill_listed(m, dtype, slice, l);
-    else if (is_even(m->a, &l))
+    else if (m->s->list[slice] == EVEN)
         fill_even(m, dtype, slice, &l);
     else
         fill_merged(m, dtype, slice, l);
@@ -235,6 +272,8 @@ hf_status hf_slices_make(const struct hf_sparse *a, const int64_t *range_row, in
     *out = s;
     return HF_OK;
 }
+
+bool hf_slices_serve(void) { return hf_cpu_isas() > 1U << HF_ISA_ID_scalar; }
 
 void hf_slices_clear(struct hf_slices *slices) {
     hf_free(slices->range_row);

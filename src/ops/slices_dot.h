@@ -32,12 +32,16 @@ ALWAYS_INLINE void slice_dot(const struct hf_slices *s, hf_dtype dtype, int64_t 
         return;
     }
     const int32_t *column = s->column + SLICE_ROWS * s->list[slice];
-    for (int64_t j = first; j < last; j++)
+    for (int64_t j = first; j < last; j++) {
+        const bool listed = s->base[j] < 0;
         UNROLL(2) for (int v = 0; v < SLICE_VECTORS; v++) {
             const vd value = vd_load_as(s->value, dtype, SLICE_ROWS * j + VDW * v);
-            const vd picked = slice_pick(x, column + SLICE_ROWS * (j - first) + VDW * v);
-            sum[v] = vd_add(sum[v], vd_mul(value, picked));
+            const vd from =
+                listed ? slice_pick(x, column + VDW * v) : vd_load(x + s->base[j] + VDW * v);
+            sum[v] = vd_add(sum[v], vd_mul(value, from));
         }
+        column += listed ? SLICE_ROWS : 0;
+    }
 }
 
 /* The numbers of the rows of a slice, `rows` of them; the other lanes are 0 and stay untouched. */

@@ -151,6 +151,8 @@ static hf_status resolve(hf_relax *relax) {
     }
     if (o->block_rows == 0 && hf_relax_on_device(relax) && o->method == HF_RELAX_GAUSS_SEIDEL)
         o->block_rows = 1;
+    relax->rows_wanted = o->method == HF_RELAX_GAUSS_SEIDEL && o->block_rows <= 1 &&
+                         o->partition == HF_PARTITION_STRIPS && hf_relax_has_vectors(relax);
     if (o->block_rows == 0)
         o->block_rows = patches ? (cholesky ? SCHWARZ_ROWS : INVERSE_ROWS)
                         : o->method == HF_RELAX_GAUSS_SEIDEL ? seidel_rows(relax->m.n)
@@ -198,19 +200,22 @@ static hf_status try_coarse(hf_relax *relax) {
 hf_status hf_relax_build(hf_relax *relax) {
     const hf_relax_opts *o = &relax->opts;
     const bool patches = uses_patches(relax);
-    if (o->partition == HF_PARTITION_GRAPH)
+    if (relax->rows_wanted)
+        HF_TRY(hf_relax_colour_rows(relax));
+    if (relax->by_rows)
+        HF_TRY(hf_relax_make_strips(relax, ASYNC_ROWS));
+    else if (o->partition == HF_PARTITION_GRAPH)
         HF_TRY(hf_relax_make_graph_blocks(relax, o->block_rows));
     else
         HF_TRY(hf_relax_make_strips(relax, o->block_rows));
-    if (relax->perm != NULL || relax->m.dtype != o->inside) {
-        relax->bytes -= hf_relax_matrix_bytes(&relax->m);
-        hf_relax_matrix_clear(&relax->m);
-        HF_TRY(hf_relax_copy_matrix(relax, relax->perm, o->inside, &relax->m));
-    }
+    if (!relax->by_rows && (relax->perm != NULL || relax->m.dtype != o->inside ||
+                            (relax->m.borrowed && !hf_relax_may_slice(relax))))
+        HF_TRY(hf_relax_own_matrix(relax));
     if (o->method == HF_RELAX_ASYNC)
         HF_TRY(hf_relax_make_inner(relax));
-    if (o->method == HF_RELAX_GAUSS_SEIDEL)
+    if (o->method == HF_RELAX_GAUSS_SEIDEL && !relax->by_rows)
         HF_TRY(hf_relax_make_colours(relax));
+    HF_TRY(hf_relax_make_slices(relax));
     const int64_t blocks = relax->blocks.count;
     const bool coarse =
         o->coarse == HF_SWITCH_ON ||

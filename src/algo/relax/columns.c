@@ -100,7 +100,9 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
 }
 
 /* Words that only the solution gives reason to. */
-static void advise(const hf_relax *relax, hf_relax_result *result) {
+static void advise(hf_relax *relax, hf_relax_result *result) {
+    if (!result->converged && !relax->symmetry_known)
+        (void)hf_relax_test_symmetry(relax);
     const size_t used = strlen(result->advice), room = sizeof result->advice - used;
     const char *gap = used > 0 ? "; " : "";
     if (result->method == HF_RELAX_CG && result->lambda_max > 2)
@@ -123,7 +125,7 @@ static void advise(const hf_relax *relax, hf_relax_result *result) {
                        "%snot solved: GMRES or a direct solver may be the better tool", gap);
 }
 
-static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
+static void fill_result(hf_relax *relax, struct columns *c, int64_t count,
                         hf_relax_result *result) {
     result->n = relax->m.n;
     result->rhs = count;
@@ -148,11 +150,13 @@ static void fill_result(const hf_relax *relax, struct columns *c, int64_t count,
     result->lambda_min = relax->lambda_min;
     result->lambda_max = relax->lambda_max;
     result->damping = relax->damping;
-    result->blocks = blocks ? relax->blocks.count : 0;
+    result->blocks = relax->by_rows ? relax->m.n : blocks ? relax->blocks.count : 0;
     result->overlap = relax->opts.overlap;
     result->coarse = relax->coarse != NULL;
     (void)snprintf(result->partition, sizeof result->partition, "%s",
-                   blocks ? relax->partition : "");
+                   relax->by_rows ? "rows"
+                   : blocks       ? relax->partition
+                                  : "");
     (void)snprintf(result->advice, sizeof result->advice, "%s", relax->advice);
     advise(relax, result);
     result->seconds_setup = relax->seconds_setup;

@@ -22,9 +22,11 @@ struct copy {
 };
 
 void hf_relax_matrix_clear(struct hf_relax_matrix *m) {
-    hf_free(m->row_start);
-    hf_free(m->column);
-    hf_free(m->value);
+    if (!m->borrowed) {
+        hf_free(m->row_start);
+        hf_free(m->column);
+        hf_free(m->value);
+    }
     hf_free(m->inverse);
     hf_free(m->inner);
     *m = (struct hf_relax_matrix){0};
@@ -130,7 +132,7 @@ static void close_copy(struct copy *c) {
     hf_free((void *)c->place);
 }
 
-static bool take_matrix(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix *m) {
+bool hf_relax_take_arrays(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix *m) {
     const int64_t n = relax->a.rows, elements = relax->a.row_start[n];
     if (m->row_start != NULL)
         return true;
@@ -146,7 +148,7 @@ static bool take_matrix(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix 
 hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dtype,
                                struct hf_relax_matrix *into) {
     struct copy c;
-    const bool there = open_copy(&c, &relax->a, perm) && take_matrix(relax, dtype, into);
+    const bool there = open_copy(&c, &relax->a, perm) && hf_relax_take_arrays(relax, dtype, into);
     relax->dominance = 0;
     relax->positive = true;
     if (there)
@@ -159,6 +161,40 @@ hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dt
     }
     close_copy(&c);
     return there ? HF_OK : hf_relax_no_memory(relax, "a copy of the matrix");
+}
+
+hf_status hf_relax_own_matrix(hf_relax *relax) {
+    relax->bytes -= hf_relax_matrix_bytes(&relax->m);
+    hf_relax_matrix_clear(&relax->m);
+    return hf_relax_copy_matrix(relax, relax->perm, relax->opts.inside, &relax->m);
+}
+
+hf_status hf_relax_take_matrix(hf_relax *relax, struct hf_relax_scan *scan) {
+    const hf_csr *a = &relax->a;
+    struct hf_relax_matrix *m = &relax->m;
+    double *const inverse = scan->inverse;
+    const bool fits = scan->ascending && a->dtype == relax->opts.inside && relax->perm == NULL &&
+                      !hf_relax_on_device(relax) && !relax->shared;
+    scan->inverse = NULL;
+    if (!fits || (m->row_start != NULL && !m->borrowed)) {
+        hf_free(inverse);
+        return m->borrowed ? hf_relax_own_matrix(relax)
+                           : hf_relax_copy_matrix(relax, relax->perm, relax->opts.inside, m);
+    }
+    if (m->borrowed)
+        relax->bytes -= hf_relax_matrix_bytes(m);
+    hf_relax_matrix_clear(m);
+    *m = (struct hf_relax_matrix){.n = a->rows,
+                                  .borrowed = true,
+                                  .row_start = (int64_t *)(uintptr_t)a->row_start,
+                                  .column = (int32_t *)(uintptr_t)a->column,
+                                  .value = (void *)(uintptr_t)a->value,
+                                  .dtype = a->dtype,
+                                  .inverse = inverse};
+    relax->bytes += hf_relax_matrix_bytes(m);
+    relax->dominance = scan->dominance;
+    relax->positive = scan->positive;
+    return HF_OK;
 }
 
 /* Elements left of the block's columns, and inside, of each of its rows. */
@@ -185,8 +221,21 @@ hf_status hf_relax_make_inner(hf_relax *relax) {
     return HF_OK;
 }
 
+/* Of the caller's own arrays nothing but the diagonal is kept. */
+static void reload_inverse(hf_relax *relax, int64_t block) {
+    const struct hf_relax_matrix *m = &relax->m;
+    for (int64_t p = relax->blocks.start[block]; p < relax->blocks.start[block + 1]; p++)
+        for (int64_t e = m->row_start[p]; e < m->row_start[p + 1]; e++)
+            if (m->column[e] == p)
+                m->inverse[p] = 1 / sparse_value(m->value, m->dtype, e);
+}
+
 hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
     struct copy c;
+    if (relax->m.borrowed) {
+        reload_inverse(relax, block);
+        return HF_OK;
+    }
     if (!open_copy(&c, &relax->a, relax->perm)) {
         close_copy(&c);
         return hf_relax_no_memory(relax, "a block of the matrix that is built again");
@@ -201,52 +250,5 @@ hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
     if (relax->m.inner != NULL)
         count_inner(&relax->m, relax->blocks.start[block], relax->blocks.start[block + 1]);
     close_copy(&c);
-    return HF_OK;
-}
-
-/* Is the element e of row i, or the difference of two of place (i, j), nothing but rounding? */
-static bool is_rounding(const struct hf_relax_matrix *m, double value, int64_t i, int64_t j) {
-    return value == 0 || fabs(value) <= 1e-12 / sqrt(fabs(m->inverse[i] * m->inverse[j]));
-}
-
-/* Rows in order meet the elements below the diagonal of any row j in order, too: at[j] is the next.
- * False: that of place (row, column) has no like. */
-static bool meet_row(const struct hf_relax_matrix *m, int64_t *at, int64_t i, hf_relax *relax) {
-    for (int64_t e = m->row_start[i]; e < m->row_start[i + 1]; e++) {
-        const int64_t j = m->column[e];
-        if (j <= i)
-            continue;
-        const double value = sparse_value(m->value, m->dtype, e);
-        relax->odd_row = i;
-        relax->odd_column = j;
-        while (at[j] < m->row_start[j + 1] && m->column[at[j]] < i)
-            if (!is_rounding(m, sparse_value(m->value, m->dtype, at[j]++), i, j))
-                return false;
-        const bool there = at[j] < m->row_start[j + 1] && m->column[at[j]] == i;
-        const double other = there ? sparse_value(m->value, m->dtype, at[j]++) : 0;
-        if (!is_rounding(m, value - other, i, j))
-            return false;
-    }
-    return true;
-}
-
-hf_status hf_relax_test_symmetry(hf_relax *relax) {
-    const struct hf_relax_matrix *m = &relax->m;
-    int64_t *at = hf_alloc((size_t)m->n * sizeof *at);
-    if (at == NULL)
-        return hf_relax_no_memory(relax, "the test for symmetry");
-    for (int64_t j = 0; j < m->n; j++)
-        at[j] = m->row_start[j];
-    relax->symmetric = true;
-    for (int64_t i = 0; i < m->n && relax->symmetric; i++)
-        relax->symmetric = meet_row(m, at, i, relax);
-    for (int64_t j = 0; j < m->n && relax->symmetric; j++)
-        for (; at[j] < m->row_start[j + 1] && m->column[at[j]] < j && relax->symmetric; at[j]++) {
-            relax->odd_row = j;
-            relax->odd_column = m->column[at[j]];
-            relax->symmetric =
-                is_rounding(m, sparse_value(m->value, m->dtype, at[j]), j, m->column[at[j]]);
-        }
-    hf_free(at);
     return HF_OK;
 }

@@ -125,7 +125,9 @@ hf_status hf_relax_look(hf_relax *relax) {
     const hf_csr *a = &relax->a;
     if (hf_relax_on_device(relax))
         return look_there(relax);
-    relax->seen = (struct hf_relax_seen){.a = hf_relax_sparse(&relax->m),
+    struct hf_sparse inside = hf_relax_sparse(&relax->m);
+    inside.slices = relax->slices.count > 0 ? &relax->slices : NULL;
+    relax->seen = (struct hf_relax_seen){.a = inside,
                                          .truth = {.rows = a->rows,
                                                    .cols = a->cols,
                                                    .elements = a->row_start[a->rows],
@@ -138,6 +140,7 @@ hf_status hf_relax_look(hf_relax *relax) {
                                          .block_start = relax->blocks.start,
                                          .colour_start = relax->colours.start,
                                          .colour_block = relax->colours.block,
+                                         .colour_row = relax->colours.row,
                                          .patches = relax->patches,
                                          .coarse = relax->coarse};
     return HF_OK;

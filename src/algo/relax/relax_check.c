@@ -3,6 +3,8 @@
 #include "algo/relax/setup.h"
 
 #include "base/dtype.h"
+#include "base/mem.h"
+#include "base/parallel.h"
 #include "core/array.h"
 #include <math.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 #define DEFAULT_MEMORY ((uint64_t)1 << 30)
 #define MOST_SWEEPS 1000
 #define MOST_OVERLAP 64
+#define SCAN_PARTS 32       /* in which a matrix is looked at */
+#define SCAN_ELEMENTS 20000 /* for which threads pay */
 
 static hf_status check_shape(hf_context *ctx, const hf_csr *a) {
     if (a->rows < 1 || a->cols < 1 || a->rows > MOST_ROWS || a->cols > MOST_ROWS)
@@ -39,12 +43,6 @@ static hf_status check_shape(hf_context *ctx, const hf_csr *a) {
 
 static hf_status check_row(hf_context *ctx, const hf_csr *a, int64_t i) {
     double diagonal = 0;
-    if (a->row_start[i + 1] < a->row_start[i])
-        return hf_ctx_fail(ctx, HF_E_DATA,
-                           "row_start[%lld] is %lld, less than row_start[%lld] = %lld; it must not "
-                           "fall",
-                           (long long)i + 1, (long long)a->row_start[i + 1], (long long)i,
-                           (long long)a->row_start[i]);
     for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
         const double value = sparse_value(a->value, a->dtype, e);
         if (a->column[e] < 0 || a->column[e] >= a->cols)
@@ -66,16 +64,98 @@ static hf_status check_row(hf_context *ctx, const hf_csr *a, int64_t i) {
     return HF_OK;
 }
 
-hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a) {
-    if (a == NULL)
-        return hf_ctx_fail(ctx, HF_E_ARG, "the matrix is NULL");
-    HF_TRY(check_shape(ctx, a));
+struct scan_job {
+    const hf_csr *a;
+    double *inverse;
+    struct scan_part {
+        bool bad, unordered, negative;
+        double dominance;
+    } part[SCAN_PARTS];
+};
+
+/* Exponents of all ones: infinity or NaN. */
+ALWAYS_INLINE bool is_odd(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits >> 52 & 0x7ff) == 0x7ff;
+}
+
+ALWAYS_INLINE void scan_row(const struct scan_job *job, hf_dtype dtype, int64_t i,
+                            struct scan_part *part) {
+    const hf_csr *a = job->a;
+    double diagonal = 0, sum = 0;
+    int64_t before = -1;
+    for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
+        const double value = sparse_value(a->value, dtype, e);
+        const int64_t column = a->column[e];
+        part->bad |= is_odd(value) || column < 0 || column >= a->cols;
+        part->unordered |= column <= before;
+        before = column;
+        diagonal += column == i ? value : 0;
+        sum += column == i ? 0 : fabs(value);
+    }
+    const double inverse = 1 / diagonal;
+    part->bad |= diagonal == 0 || is_odd(inverse);
+    part->negative |= inverse < 0;
+    sum *= fabs(inverse);
+    part->dominance = sum > part->dominance ? sum : part->dominance;
+    job->inverse[i] = inverse;
+}
+
+static void scan_parts(void *user, int worker, int64_t begin, int64_t end) {
+    struct scan_job *job = user;
+    const int64_t rows = job->a->rows;
+    (void)worker;
+    for (int64_t p = begin; p < end; p++)
+        for (int64_t i = p * rows / SCAN_PARTS; i < (p + 1) * rows / SCAN_PARTS; i++) {
+            if (job->a->dtype == HF_F32)
+                scan_row(job, HF_F32, i, &job->part[p]);
+            else
+                scan_row(job, HF_F64, i, &job->part[p]);
+        }
+}
+
+/* row_start alone, so that rows can be looked at in any order. */
+static hf_status check_starts(hf_context *ctx, const hf_csr *a) {
     if (a->row_start[0] != 0)
         return hf_ctx_fail(ctx, HF_E_DATA, "row_start[0] is %lld; it must be 0",
                            (long long)a->row_start[0]);
     for (int64_t i = 0; i < a->rows; i++)
-        HF_TRY(check_row(ctx, a, i));
+        if (a->row_start[i + 1] < a->row_start[i])
+            return hf_ctx_fail(
+                ctx, HF_E_DATA,
+                "row_start[%lld] is %lld, less than row_start[%lld] = %lld; it must not fall",
+                (long long)i + 1, (long long)a->row_start[i + 1], (long long)i,
+                (long long)a->row_start[i]);
     return HF_OK;
+}
+
+/* All rows at once; only a matrix that has something wrong is looked at again for the words. */
+hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, struct hf_relax_scan *scan) {
+    if (a == NULL)
+        return hf_ctx_fail(ctx, HF_E_ARG, "the matrix is NULL");
+    HF_TRY(check_shape(ctx, a));
+    HF_TRY(check_starts(ctx, a));
+    struct scan_job job = {.a = a, .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse)};
+    if (job.inverse == NULL)
+        return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to look at a matrix of %lld rows",
+                           (long long)a->rows);
+    const bool small = a->row_start[a->rows] < SCAN_ELEMENTS;
+    hf_parallel_for(hf_ctx_pool(ctx), SCAN_PARTS, small ? SCAN_PARTS : 1, scan_parts, &job);
+    hf_status status = HF_OK;
+    *scan = (struct hf_relax_scan){.ascending = true, .positive = true, .inverse = job.inverse};
+    for (int p = 0; p < SCAN_PARTS; p++) {
+        for (int64_t i = 0; job.part[p].bad && i < a->rows && status == HF_OK; i++)
+            status = check_row(ctx, a, i);
+        scan->ascending = scan->ascending && !job.part[p].unordered;
+        scan->positive = scan->positive && !job.part[p].negative;
+        scan->dominance = fmax(scan->dominance, job.part[p].dominance);
+    }
+    if (status == HF_OK)
+        return HF_OK;
+    hf_free(job.inverse);
+    scan->inverse = NULL;
+    return status;
 }
 
 static hf_status check_choices(hf_context *ctx, const hf_relax_opts *o) {
@@ -142,7 +222,18 @@ hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_re
     return HF_OK;
 }
 
+static bool all_finite(const hf_array *a) {
+    const int64_t stride = hf_array_stride(a);
+    bool odd = false;
+    for (int64_t i = 0; i < a->rows; i++)
+        for (int64_t j = 0; j < a->cols; j++)
+            odd |= is_odd(sparse_value(a->data, a->dtype, i * stride + j));
+    return !odd;
+}
+
 static hf_status check_finite(hf_context *ctx, const hf_array *a, const char *what) {
+    if (all_finite(a))
+        return HF_OK;
     for (int64_t i = 0; i < a->rows; i++) {
         const void *row = hf_array_row(a, i);
         for (int64_t j = 0; j < a->cols; j++) {

@@ -34,5 +34,7 @@ void hf_relax_forget_blocks(hf_relax *relax) {
 
 uint64_t hf_relax_matrix_bytes(const struct hf_relax_matrix *m) {
     const uint64_t elements = (uint64_t)m->row_start[m->n], rows = (uint64_t)m->n;
+    if (m->borrowed)
+        return 8 * rows;
     return 8 * (rows + 1) + (m->dtype == HF_F32 ? 8 : 12) * elements + 8 * rows;
 }

@@ -30,12 +30,21 @@ static void release_vectors(hf_relax *relax) {
     hf_free(relax->scratch);
 }
 
-static hf_status make(hf_relax *relax, const char *devices) {
+/* Sweeps with a damping that is given are the same for any matrix. */
+static bool minds_symmetry(const hf_relax *relax) {
+    const hf_relax_opts *o = &relax->opts;
+    const bool given =
+        o->method == HF_RELAX_GAUSS_SEIDEL || (o->method == HF_RELAX_JACOBI && o->damping > 0);
+    return !given || o->partition == HF_PARTITION_GRAPH || hf_relax_on_device(relax);
+}
+
+static hf_status make(hf_relax *relax, const char *devices, struct hf_relax_scan *scan) {
     const double begin = hf_now_s();
     if (!take_vectors(relax))
         return hf_relax_no_memory(relax, "vectors");
-    HF_TRY(hf_relax_copy_matrix(relax, NULL, relax->opts.inside, &relax->m));
-    HF_TRY(hf_relax_test_symmetry(relax));
+    HF_TRY(hf_relax_take_matrix(relax, scan));
+    if (minds_symmetry(relax))
+        HF_TRY(hf_relax_test_symmetry(relax));
     HF_TRY(hf_relax_choose(relax));
     HF_TRY(hf_relax_build(relax));
     HF_TRY(hf_relax_look(relax));
@@ -54,10 +63,12 @@ void hf_relax_destroy(hf_relax *relax) {
     if (relax == NULL)
         return;
     hf_relax_matrix_clear(&relax->m);
+    hf_slices_clear(&relax->slices);
     hf_relax_forget_blocks(relax);
     hf_relax_clear_patches(relax);
     hf_free(relax->colours.start);
     hf_free(relax->colours.block);
+    hf_free(relax->colours.row);
     hf_free(relax->coarse);
     hf_free(relax->sums);
     hf_relax_clear_march(relax);
@@ -98,12 +109,15 @@ static hf_status check_device(hf_context *ctx) {
 hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
                         hf_relax **out) {
     hf_relax_opts full;
+    struct hf_relax_scan scan;
     HF_TRY(check_device(ctx));
     HF_TRY(hf_relax_check_opts(ctx, opts, &full));
-    HF_TRY(hf_relax_check_matrix(ctx, a));
+    HF_TRY(hf_relax_check_matrix(ctx, a, &scan));
     hf_relax *relax = hf_alloc_zero(sizeof *relax);
-    if (relax == NULL)
+    if (relax == NULL) {
+        hf_free(scan.inverse);
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to set up a matrix");
+    }
     const char *devices = full.devices;
     full.devices = NULL;
     relax->ctx = relax->owner = ctx;
@@ -113,7 +127,8 @@ hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *o
     relax->a = *a;
     hf_status status = devices != NULL ? open_host(ctx, relax) : HF_OK;
     if (status == HF_OK)
-        status = hf_relax_told(relax, make(relax, devices));
+        status = hf_relax_told(relax, make(relax, devices, &scan));
+    hf_free(scan.inverse);
     if (status != HF_OK) {
         hf_relax_destroy(relax);
         return status;
@@ -136,21 +151,29 @@ static hf_status check_pattern(const hf_relax *relax, const hf_csr *a) {
 }
 
 hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
-    HF_TRY(hf_relax_check_matrix(relax->ctx, a));
-    HF_TRY(check_pattern(relax, a));
+    struct hf_relax_scan scan;
+    HF_TRY(hf_relax_check_matrix(relax->ctx, a, &scan));
+    const hf_status same = check_pattern(relax, a);
+    if (same != HF_OK) {
+        hf_free(scan.inverse);
+        return same;
+    }
     const double begin = hf_now_s();
     const bool symmetric = relax->symmetric, positive = relax->positive;
     const hf_csr before = relax->a;
     relax->a = *a;
     hf_relax_clear_march(relax); /* the spectrum is taken by steps of its own */
-    hf_status status = hf_relax_copy_matrix(relax, relax->perm, relax->opts.inside, &relax->m);
-    if (status == HF_OK)
+    hf_status status = hf_relax_take_matrix(relax, &scan);
+    hf_free(scan.inverse);
+    if (status == HF_OK && relax->symmetry_known)
         status = hf_relax_test_symmetry(relax);
     if (status == HF_OK && ((symmetric && !relax->symmetric) || (positive && !relax->positive)))
         status =
             hf_ctx_fail(relax->ctx, HF_E_DATA,
                         "the matrix that was set up is symmetric with a positive diagonal, the "
                         "new one is not; set it up anew");
+    if (status == HF_OK)
+        status = hf_relax_make_slices(relax);
     if (status == HF_OK && relax->patched)
         status = hf_relax_factor_patches(relax);
     if (status == HF_OK && relax->coarse != NULL)

@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "ops/march/march.h"
+#include "ops/slices.h"
 #include <holdfast/relax.h>
 #include <stdbool.h>
 
@@ -23,6 +24,7 @@ struct hf_relax_colours {
     int64_t count;
     int64_t *start; /* [count + 1] */
     int32_t *block; /* [blocks] */
+    int64_t *row;   /* [n + 1] 0, 1, 2, ...: blocks are rows (colour_rows.c); NULL: they are not */
 };
 
 /* Factors of blocks with overlap (ops/patches/patches.h). */
@@ -36,9 +38,11 @@ struct hf_relax_patches {
     int64_t *own_start, *own;
 };
 
-/* A copy of the matrix that methods work on, in the order of the blocks. */
+/* The matrix that methods work on, in the order of the blocks: a copy, or the caller's own arrays,
+ * where those are in order and iterations read slices. */
 struct hf_relax_matrix {
     int64_t n;
+    bool borrowed; /* row_start, column and value are the caller's */
     int64_t *row_start;
     int32_t *column; /* ascending in each row */
     void *value;
@@ -62,6 +66,7 @@ struct hf_relax_seen {
     const int32_t *inner;
     const int64_t *block_start, *colour_start;
     const int32_t *colour_block;
+    const int64_t *colour_row; /* NULL: colours are of blocks */
     struct hf_relax_patches patches;
     const double *coarse;
     const int64_t *row_of, *place_of; /* device: [n] perm and its inverse; NULL: places are rows */
@@ -127,11 +132,15 @@ struct hf_relax {
     bool shared;                      /* by several devices */
     bool automatic;                   /* the library chose the method */
     bool symmetric;                   /* its values */
+    bool symmetry_known;              /* it was looked at */
+    bool rows_wanted;                 /* Gauss-Seidel: and nothing else was asked for */
+    bool by_rows;                     /* Gauss-Seidel: places are in the order of colours of rows */
     bool positive;                    /* its diagonal */
     double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
     int64_t odd_row, odd_column; /* where it is not symmetric */
     struct hf_relax_matrix m;
-    int32_t *perm; /* [n] NULL: places are rows */
+    struct hf_slices slices; /* of m, for sums of rows on the CPU; count 0: there are none */
+    int32_t *perm;           /* [n] NULL: places are rows */
     struct hf_relax_blocks blocks;
     struct hf_relax_colours colours;
     struct hf_relax_patches patches;
@@ -142,7 +151,7 @@ struct hf_relax {
     double damping;
     char partition[16];
     char advice[256];
-    uint32_t *sums; /* [sums_count] checksums of the matrix by block, of patches, of coarse */
+    uint32_t *sums; /* [sums_count] checksums of the matrix by block, patches, coarse, slices */
     int64_t sums_count;
     struct hf_relax_seen seen;
     struct hf_relax_march march;
@@ -162,7 +171,15 @@ uint64_t hf_relax_matrix_bytes(const struct hf_relax_matrix *m);
 
 /* relax_check.c: the caller's arguments; opts with zeros resolved but for what the matrix decides.
  * */
-hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a);
+/* What a look at the whole matrix tells. */
+struct hf_relax_scan {
+    bool ascending; /* columns of each row, without repetitions */
+    bool positive;  /* the diagonal */
+    double dominance;
+    double *inverse; /* [n] 1 / diagonal, to be freed */
+};
+/* On failure there is nothing to be freed. */
+hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, struct hf_relax_scan *scan);
 hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_relax_opts *opts);
 hf_status hf_relax_check_vectors(hf_context *ctx, int64_t n, const hf_array *b, const hf_array *x,
                                  bool finite);
@@ -171,13 +188,25 @@ hf_status hf_relax_check_vectors(hf_context *ctx, int64_t n, const hf_array *b, 
  * arrays of the same pattern, whose values are written. */
 hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dtype,
                                struct hf_relax_matrix *into);
+/* m from the caller's matrix in its own order: borrowed where that will do, else a copy. Takes
+ * scan->inverse. */
+hf_status hf_relax_take_matrix(hf_relax *relax, struct hf_relax_scan *scan);
+/* m anew, a copy in the order of perm. */
+hf_status hf_relax_own_matrix(hf_relax *relax);
 hf_status hf_relax_make_inner(hf_relax *relax);
 void hf_relax_matrix_clear(struct hf_relax_matrix *m);
+/* Arrays for as many elements as the caller's matrix has, if there are none; false: no memory. */
+bool hf_relax_take_arrays(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix *m);
 /* One block of the copy again, from the caller's matrix. */
 hf_status hf_relax_reload_block(hf_relax *relax, int64_t block);
 struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m);
-/* Does A = A^T hold, as far as float64 can tell? */
+/* symmetry.c: does A = A^T hold, as far as float64 can tell? */
 hf_status hf_relax_test_symmetry(hf_relax *relax);
+
+/* row_slices.c: slices of m, where the method reads them. */
+bool hf_relax_has_vectors(const hf_relax *relax); /* there are kernels that do */
+bool hf_relax_may_slice(const hf_relax *relax);
+hf_status hf_relax_make_slices(hf_relax *relax);
 
 /* partition.c: perm and blocks. */
 hf_status hf_relax_make_strips(hf_relax *relax, int64_t rows);
@@ -186,6 +215,9 @@ hf_status hf_relax_make_graph_blocks(hf_relax *relax, int64_t rows);
 hf_status hf_relax_components_fit(hf_relax *relax, int64_t rows, bool *fit);
 /* colour.c */
 hf_status hf_relax_make_colours(hf_relax *relax);
+/* colour_rows.c: perm and colours of rows instead of blocks, and m in that order, where colours are
+ * few: by_rows then says so. */
+hf_status hf_relax_colour_rows(hf_relax *relax);
 /* Do the matrix and the vectors of the iterations lie in memory of a device? (mirror.c) */
 static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
 /* Triangles of blocks are solved row after row, which a device does slowly: it gets inverses. */

@@ -178,8 +178,9 @@ static hf_status step_seidel(struct hf_relax_work *w, double limit, double *squa
     w->zero = false;
     struct hf_seidel_args args = {.a = relax->seen.a,
                                   .inverse = relax->seen.inverse,
-                                  .block_start = relax->seen.block_start,
-                                  .blocks = relax->blocks.count,
+                                  .block_start = relax->by_rows ? relax->seen.colour_row
+                                                                : relax->seen.block_start,
+                                  .blocks = relax->by_rows ? relax->m.n : relax->blocks.count,
                                   .colour_start = relax->seen.colour_start,
                                   .colour_block = relax->seen.colour_block,
                                   .colours = relax->colours.count,
