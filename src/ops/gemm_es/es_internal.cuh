@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The internal loop on a GPU with its signature: an element of C is one thread's, which signs each
- * operand as it multiplies it. The words of a thread stand at equal distances in the order of the
- * sequential product, and every checksum here is a sum of what a word contributes at its place: so
- * threads sum their words, and what all have is the signature of the sequential product. */
+ * The product on a GPU with its signature at one loop: an element of C is one thread's, which signs
+ * the operands of that loop as it multiplies them. The words of a thread stand at equal distances
+ * in the order of the sequential product, and every checksum here is a sum of what a word
+ * contributes at its place: so threads sum their words, and what all have is the signature of the
+ * sequential product. */
 #ifndef HF_ES_INTERNAL_CUH
 #define HF_ES_INTERNAL_CUH
 
@@ -55,18 +56,34 @@ static inline struct es_powers es_powers_of(int checksum) {
     return powers;
 }
 
-/* Words of one entry: `each` for each step of the intermediate loop, this one at `at` of them. */
+/* Words of one entry: `each` for each step of the loop that is signed, this one at `at` of them;
+ * takes: it is signed at all. */
 struct es_place {
     int entry;
     int64_t each, at;
+    bool takes;
 };
 
+/* b[q][j], or a[i][q] for j < 0. */
 static __device__ __forceinline__ struct es_place es_place_of(const struct hf_gemm_es_args &p,
                                                               int64_t j) {
-    const int64_t whole = p.form == HF_ES_AVX ? p.n / HF_ES_LANES * HF_ES_LANES : 0;
+    const bool avx = p.form == HF_ES_AVX, internal = p.level == HF_ES_I;
+    const bool all = internal || (avx && p.level == HF_ES_M); /* the whole rest of a row */
+    const int64_t whole = avx ? p.n / HF_ES_LANES * HF_ES_LANES : 0;
     if (j >= 0 && j < whole)
-        return {(int)(j % HF_ES_LANES), whole / HF_ES_LANES, j / HF_ES_LANES};
-    return {p.form == HF_ES_AVX ? HF_ES_LANES : 0, 1 + p.n - whole, j < 0 ? 0 : 1 + j - whole};
+        return {(int)(j % HF_ES_LANES), internal ? whole / HF_ES_LANES : 1,
+                internal ? j / HF_ES_LANES : 0, internal || j >= whole - HF_ES_LANES};
+    const int64_t each = all ? 1 + p.n - whole : whole > 0 ? 1 : 2;
+    return {avx ? HF_ES_LANES : 0, each,
+            j < 0 ? 0
+            : all ? 1 + j - whole
+                  : 1,
+            j < 0 || all || (j == p.n - 1 && each == 2)};
+}
+
+/* Steps of the loop that is signed: of the external one, or of the intermediate one in all. */
+static __device__ __forceinline__ int64_t es_steps(const struct hf_gemm_es_args &p, int64_t rows) {
+    return p.level == HF_ES_E ? rows : rows * p.k;
 }
 
 static __device__ __forceinline__ uint64_t es_folded(uint64_t v) {
@@ -82,7 +99,7 @@ struct es_chain {
 
 static __device__ __forceinline__ struct es_chain
 es_chain_of(const struct hf_gemm_es_args &p, const struct es_place &place, int64_t i) {
-    return {0, 0, (p.m - i) * p.k * place.each - place.at, place.each};
+    return {0, 0, es_steps(p, p.m - i) * place.each - place.at, place.each};
 }
 
 /* jump: what a CRC becomes when it is moved on by `each` words, table of its bytes. */
@@ -114,6 +131,11 @@ static __device__ __forceinline__ bool es_is_crc(int checksum) {
     return checksum == HF_CHECKSUM_CRC32 || checksum == HF_CHECKSUM_CRC32C;
 }
 
+/* Sums modulo 2^32 stay as they are: no carry of theirs comes back. 2^32 words fit into 64 bits. */
+template <int CHECKSUM> static __device__ __forceinline__ unsigned long long es_part(uint64_t v) {
+    return CHECKSUM == HF_CHECKSUM_TWOS ? v : es_folded(v);
+}
+
 /* A thread's words join the block's. */
 template <int CHECKSUM>
 static __device__ __forceinline__ void es_join(const struct es_chain &c, struct es_total *total,
@@ -124,8 +146,8 @@ static __device__ __forceinline__ void es_join(const struct es_chain &c, struct 
     } else if (CHECKSUM == HF_CHECKSUM_XOR) {
         atomicXor(&total->a, (unsigned long long)c.a);
     } else {
-        atomicAdd(&total->a, (unsigned long long)es_folded(c.a));
-        atomicAdd(&total->b, (unsigned long long)es_folded(c.b));
+        atomicAdd(&total->a, es_part<CHECKSUM>(c.a));
+        atomicAdd(&total->b, es_part<CHECKSUM>(c.b));
     }
 }
 
@@ -136,10 +158,11 @@ static __device__ __forceinline__ void es_fill_jump(uint32_t *jump, int64_t each
         jump[i] = es_moved((uint32_t)(i & 255) << 8 * (i / 256), (uint64_t)each, powers);
 }
 
-template <int CHECKSUM>
+/* INTERNAL: every operand is signed; else those that the place says, at E in the last step. */
+template <int CHECKSUM, bool INTERNAL>
 static __global__ void __launch_bounds__(ES_THREADS)
-    es_internal_product(const __grid_constant__ struct hf_gemm_es_args p, struct es_total *totals,
-                        const __grid_constant__ struct es_powers powers) {
+    es_signed_product(const __grid_constant__ struct hf_gemm_es_args p, struct es_total *totals,
+                      const __grid_constant__ struct es_powers powers) {
     __shared__ uint32_t jump[2][GEMM_CRC_WORDS];
     __shared__ struct es_total shared[HF_ES_ENTRIES];
     const int64_t at = (int64_t)blockIdx.x * ES_THREADS + threadIdx.x;
@@ -155,16 +178,20 @@ static __global__ void __launch_bounds__(ES_THREADS)
     if (i < p.m) {
         struct es_chain a = es_chain_of(p, of_a, i), b = es_chain_of(p, of_b, i);
         const uint32_t *const jump_b = jump[of_b.entry == of_a.entry];
+        const int64_t from = p.level == HF_ES_E ? p.k - 1 : 0;
         float sum = 0;
         for (int64_t q = 0; q < p.k; q++) {
             const float x = p.a[i * p.k + q], y = p.b[q * p.n + j];
-            if (j == 0)
+            const bool signs = INTERNAL || q >= from;
+            if (j == 0 && signs)
                 es_take_word<CHECKSUM>(&a, __float_as_uint(x), jump[1]);
-            es_take_word<CHECKSUM>(&b, __float_as_uint(y), jump_b);
+            if (INTERNAL || (signs && of_b.takes))
+                es_take_word<CHECKSUM>(&b, __float_as_uint(y), jump_b);
             sum = __fadd_rn(sum, __fmul_rn(x, y));
         }
         p.c[at] = sum != sum ? __int_as_float((int)0xffc00000) : sum; /* as a CPU's NaN */
-        es_join<CHECKSUM>(b, &shared[of_b.entry], powers);
+        if (INTERNAL || of_b.takes)
+            es_join<CHECKSUM>(b, &shared[of_b.entry], powers);
         if (j == 0)
             es_join<CHECKSUM>(a, &shared[of_a.entry], powers);
     }
@@ -173,27 +200,35 @@ static __global__ void __launch_bounds__(ES_THREADS)
         if (es_is_crc(CHECKSUM) || CHECKSUM == HF_CHECKSUM_XOR) {
             atomicXor(&totals[e].a, shared[e].a);
         } else {
-            atomicAdd(&totals[e].a, (unsigned long long)es_folded(shared[e].a));
-            atomicAdd(&totals[e].b, (unsigned long long)es_folded(shared[e].b));
+            atomicAdd(&totals[e].a, es_part<CHECKSUM>(shared[e].a));
+            atomicAdd(&totals[e].b, es_part<CHECKSUM>(shared[e].b));
         }
     }
 }
 
-/* The signatures, from what all words contributed. */
-static __global__ void es_internal_end(const __grid_constant__ struct hf_gemm_es_args p,
-                                       const struct es_total *totals,
-                                       const __grid_constant__ struct es_powers powers) {
-    const int e = (int)threadIdx.x;
-    struct gemm_sign s = {totals[e].a, totals[e].b};
-    const bool used = e == 0 || p.form == HF_ES_AVX;
-    if (p.checksum == HF_CHECKSUM_ONES)
+/* What all words of an entry come to, from the sums of their contributions. */
+static __device__ __forceinline__ uint64_t es_value(struct gemm_sign s, int checksum, int64_t words,
+                                                    const struct es_powers &powers) {
+    if (checksum == HF_CHECKSUM_ONES)
         s.a %= ES_MODULUS;
-    if (gemm_is_crc(p.checksum)) {
-        const int64_t each =
-            e == HF_ES_LANES || p.form != HF_ES_AVX ? es_place_of(p, -1).each : p.n / HF_ES_LANES;
-        s.a ^= es_moved(0xffffffffu, (uint64_t)(p.m * p.k * each), powers);
-    }
-    p.signature[e] = used ? gemm_sign_value(&s, p.checksum) : 0;
+    if (es_is_crc(checksum))
+        s.a ^= es_moved(0xffffffffu, (uint64_t)words, powers);
+    return gemm_sign_value(&s, checksum);
+}
+
+/* The signatures. */
+static __global__ void es_signed_end(const __grid_constant__ struct hf_gemm_es_args p,
+                                     const struct es_total *totals,
+                                     const __grid_constant__ struct es_powers powers) {
+    const int e = (int)threadIdx.x;
+    const bool pair = p.level == HF_ES_PAIR, used = e == 0 || p.form == HF_ES_AVX;
+    const bool lane = p.form == HF_ES_AVX && e < HF_ES_LANES;
+    const int64_t each = pair                        ? (p.checksum == HF_CHECKSUM_FLETCHER ? 2 : 1)
+                         : lane && p.n < HF_ES_LANES ? 0
+                                                     : es_place_of(p, lane ? 0 : -1).each;
+    const struct gemm_sign s = {totals[e].a, totals[e].b};
+    p.signature[e] =
+        used ? es_value(s, pair ? p.outer : p.checksum, es_steps(p, p.m) * each, powers) : 0;
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gemm_es on CUDA. An element of C is one thread's. At the internal loop that thread signs, too
- * (es_internal.cuh); elsewhere the signature, whose words follow each other, is one thread's. As
- * many faults as are asked for are tried at once, each by a thread that goes through all words. */
+ * gemm_es on CUDA. An element of C is one thread's, which signs what it multiplies
+ * (es_internal.cuh); of a pair a warp signs a step (es_pairs.cuh). As many faults as are asked for
+ * are tried at once, each by a thread that goes through all words in their order. */
 #include "base/dtype.h"
 #include "core/kernel.h"
 #include "device/cuda/stage.h"
 #include "ops/gemm/cuda/checksum.cuh"
-#include "ops/gemm_es/es_internal.cuh"
+#include "ops/gemm_es/es_pairs.cuh"
 
 #define THREADS 128
 #define FOLD_VECTORS 256 /* of an internal loop, before sums are reduced */
@@ -14,7 +14,7 @@
 
 struct es_job {
     struct hf_gemm_es_args args; /* with pointers of the device */
-    int64_t flip, flips;         /* of this launch; flips 0: the signature itself */
+    int64_t flip, flips;         /* of this launch */
 };
 
 static __global__ void __launch_bounds__(THREADS) es_product(const struct hf_gemm_es_args p) {
@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(THREADS) es_product(const struct hf_gem
 struct es_words {
     const uint32_t *a, *b;
     int64_t of_a; /* words of A */
-    int64_t at;   /* operand; -1: none */
+    int64_t at;   /* operand */
     uint32_t mask;
 };
 
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void es_double(const struct hf_gemm_es_args &p
         }
 }
 
-/* flips 0: one thread makes the signature; else each compares that of its fault with it. */
+/* Each thread compares the signature with its fault with that without. */
 template <bool PAIR>
 static __global__ void __launch_bounds__(THREADS) es_sign(const struct es_job job) {
     __shared__ uint32_t table[2][GEMM_CRC_WORDS];
@@ -172,11 +172,11 @@ static __global__ void __launch_bounds__(THREADS) es_sign(const struct es_job jo
     if (PAIR && gemm_is_crc(p.outer))
         gemm_crc_fill(table[1], p.outer);
     __syncthreads();
-    if (f >= (job.flips > 0 ? job.flips : 1))
+    if (f >= job.flips)
         return;
     const int64_t fault = p.first_flip + job.flip + f;
-    const struct es_words w = {(const uint32_t *)p.a, (const uint32_t *)p.b, p.m * p.k,
-                               job.flips > 0 ? fault / 32 : -1, 1u << fault % 32};
+    const struct es_words w = {(const uint32_t *)p.a, (const uint32_t *)p.b, p.m * p.k, fault / 32,
+                               1u << fault % 32};
     struct es_sum s = {p.checksum, table[0], {}}, outer = {p.outer, table[1], {}};
     if (PAIR)
         es_double(p, w, &s, &outer);
@@ -190,17 +190,13 @@ static __global__ void __launch_bounds__(THREADS) es_sign(const struct es_job jo
     for (int e = 0; e < HF_ES_ENTRIES; e++) {
         const bool used = e == 0 || p.form == HF_ES_AVX;
         const uint64_t value = used ? gemm_sign_value(&all.entry[e], all.checksum) : 0;
-        if (job.flips > 0)
-            differs |= value != p.signature[e];
-        else
-            p.signature[e] = value;
+        differs |= value != p.signature[e];
     }
-    if (job.flips > 0)
-        p.seen[job.flip + f] = differs;
+    p.seen[job.flip + f] = differs;
 }
 
 static hf_status sign(struct hf_cuda *cuda, const struct es_job &job) {
-    const int64_t blocks = job.flips > 0 ? (job.flips + THREADS - 1) / THREADS : 1;
+    const int64_t blocks = (job.flips + THREADS - 1) / THREADS;
     if (job.args.level == HF_ES_PAIR)
         es_sign<true><<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(job);
     else
@@ -208,50 +204,65 @@ static hf_status sign(struct hf_cuda *cuda, const struct es_job &job) {
     return hf_cuda_launched(cuda, "gemm_es");
 }
 
+/* The same for one loop and for pairs: the threads sign what they multiply, or a warp a step. */
 template <int CHECKSUM>
-static void launch_internal(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                            struct es_total *totals, const struct es_powers &powers) {
+static void launch_signed(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                          struct es_total *totals, const struct es_two_powers &powers) {
     const unsigned blocks = (unsigned)((args.m * args.n + ES_THREADS - 1) / ES_THREADS);
-    es_internal_product<CHECKSUM><<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers);
+    const int64_t steps = (args.m * args.k + ES_WARPS - 1) / ES_WARPS, most = 16 * cuda->sms;
+    if (args.level == HF_ES_PAIR)
+        es_pair_cells<CHECKSUM>
+            <<<(unsigned)(steps < most ? steps : most), ES_THREADS, 0, cuda->stream>>>(args, totals,
+                                                                                       powers);
+    else if (args.level == HF_ES_I)
+        es_signed_product<CHECKSUM, true>
+            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers.inner);
+    else
+        es_signed_product<CHECKSUM, false>
+            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers.inner);
 }
 
-/* At the internal loop the threads that multiply sign. */
-static hf_status internal(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                          struct es_total *totals) {
-    const struct es_powers powers = es_powers_of(args.checksum);
+static hf_status signed_product(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
+                                struct es_total *totals) {
+    const struct es_two_powers powers = {es_powers_of(args.checksum), es_powers_of(args.outer)};
     HF_TRY(hf_cuda_check(
         cuda, cudaMemsetAsync(totals, 0, HF_ES_ENTRIES * sizeof *totals, cuda->stream), "gemm_es"));
     switch (args.checksum) {
     case HF_CHECKSUM_XOR:
-        launch_internal<HF_CHECKSUM_XOR>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_XOR>(cuda, args, totals, powers);
         break;
     case HF_CHECKSUM_ONES:
-        launch_internal<HF_CHECKSUM_ONES>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_ONES>(cuda, args, totals, powers);
         break;
     case HF_CHECKSUM_FLETCHER:
-        launch_internal<HF_CHECKSUM_FLETCHER>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_FLETCHER>(cuda, args, totals, powers);
         break;
     case HF_CHECKSUM_CRC32:
     case HF_CHECKSUM_CRC32C:
-        launch_internal<HF_CHECKSUM_CRC32>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_CRC32>(cuda, args, totals, powers);
         break;
-    default:
-        launch_internal<HF_CHECKSUM_TWOS>(cuda, args, totals, powers);
+    default: /* plain sums */
+        launch_signed<HF_CHECKSUM_TWOS>(cuda, args, totals, powers);
     }
     HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
-    es_internal_end<<<1, HF_ES_ENTRIES, 0, cuda->stream>>>(args, totals, powers);
+    es_signed_end<<<1, HF_ES_ENTRIES, 0, cuda->stream>>>(
+        args, totals, args.level == HF_ES_PAIR ? powers.outer : powers.inner);
     return hf_cuda_launched(cuda, "gemm_es");
 }
 
 static hf_status product(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
                          struct es_total *totals) {
     const int64_t blocks = (args.m * args.n + THREADS - 1) / THREADS;
-    if (args.level == HF_ES_I)
-        return internal(cuda, args, totals);
-    es_product<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(args);
-    HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
-    const struct es_job job = {args, 0, 0};
-    return sign(cuda, job);
+    if (args.level == HF_ES_NONE || args.level == HF_ES_PAIR) {
+        es_product<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(args);
+        HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
+    }
+    if (args.level != HF_ES_NONE)
+        return signed_product(cuda, args, totals);
+    return hf_cuda_check(
+        cuda,
+        cudaMemsetAsync(args.signature, 0, HF_ES_ENTRIES * sizeof *args.signature, cuda->stream),
+        "gemm_es");
 }
 
 static hf_status launch(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
@@ -294,12 +305,9 @@ static size_t es_workspace(const struct hf_call *call) {
     return HF_ES_ENTRIES * sizeof(struct es_total);
 }
 
-/* But for the internal loop one thread signs: some ns a word. */
 static double es_estimate(const struct hf_call *call) {
     const struct hf_gemm_es_args *args = (const struct hf_gemm_es_args *)call->args;
-    if (args->level == HF_ES_I)
-        return 20000 + 0.1 * (double)args->m * (double)args->k * (double)(args->n + 1);
-    return 20000 + 30.0 * (double)args->m * (double)args->k * (double)(args->n + 1);
+    return 20000 + 0.1 * (double)args->m * (double)args->k * (double)(args->n + 1);
 }
 
 static const struct hf_kernel kernels[] = {
