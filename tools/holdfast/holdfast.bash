@@ -45,7 +45,7 @@ _holdfast_values() {
     inject:--synthetic) echo normal blobs whole offset scales exponents zeros outlier-1e4 outlier-1e8 \
         sentinels lognormal cauchy column decades nested copies spikes far-centroid ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;
-    *:--data) echo blobs normal plain fletcher_i crc32_i ;;
+    *:--data) echo blobs normal plain fletcher_i crc32_i uniform ;;
     *:--op) "$3" info 2>/dev/null | sed -n 's/^kernels of \([a-z_]*\).*/\1/p' ;;
     *:--device) echo auto && "$3" info 2>/dev/null |
         sed -n '/^devices/,/^$/s/^  \([^ ]*\) *available.*/\1/p' ;;
