@@ -9,6 +9,9 @@ extern "C" {
 /* Seconds on a clock that never jumps. */
 double hf_now_s(void);
 
+/* Seconds that the calling thread has worked: what other programs take is not in it. */
+double hf_thread_s(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,8 +41,10 @@ bool hf_es_place_a(const struct hf_gemm_es_args *p, int64_t i, int64_t q, struct
 bool hf_es_place_b(const struct hf_gemm_es_args *p, int64_t i, int64_t q, int64_t j,
                    struct es_place *place);
 
-/* Time a call with and without protection, in turns. */
+/* Time a call with and without protection, in turns: time of the calling thread, or on a device
+ * that of its stream. */
 typedef hf_status hf_es_call(void *user, bool protected);
-hf_status hf_es_turns(hf_es_call *call, void *user, double budget_s, hf_dev_es_timing *timing);
+hf_status hf_es_turns(hf_context *ctx, hf_es_call *call, void *user, double budget_s,
+                      hf_dev_es_timing *timing);
 
 #endif

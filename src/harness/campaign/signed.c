@@ -100,7 +100,7 @@ hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int release,
         .ctx = ctx, .sign = {.checksum = checksum, .release = release}, .dims = dims};
     hf_status status = hf_es_product(ctx, dims, &x.product);
     if (status == HF_OK)
-        status = hf_es_turns(call_once, &x, budget_s, timing);
+        status = hf_es_turns(ctx, call_once, &x, budget_s, timing);
     hf_es_product_clear(&x.product);
     return status;
 }

@@ -32,8 +32,7 @@ static const char *const forms[] = {"seq", "avx", "both", NULL};
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0,
-     "cpu (default) or cuda: there a product is computed for each single bit, and nothing is timed",
-     0},
+     "cpu (default) or cuda: there a product is computed for each single bit", 0},
     {"output", 'o', "FOLDER", 0,
      "Write coverage.tsv, faults.tsv, timing.tsv, report.md and report.json there", 0},
     {"form", KEY_FORM, "FORM", 0, "seq, avx or both (default): sequential, or eight lanes", 0},
@@ -115,14 +114,15 @@ static const struct argp argp = {
     NULL,
     NULL};
 
+static bool is_cpu(const hf_context *ctx) { return strncmp(hf_context_device(ctx), "cpu", 3) == 0; }
+
+/* Faults in the middle of a product need a host. */
 static hf_status count_scheme(hf_context *ctx, struct gemm_campaign *c, struct scheme_result *r) {
     hf_status status = HF_OK;
     for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
         status = hf_dev_es_count_bits(ctx, &r->es, coverage_shapes[s].dims, c->seed, c->sample,
                                       &r->count[s]);
-    if (strncmp(hf_context_device(ctx), "cpu", 3) != 0)
-        return status;
-    for (int f = 0; status == HF_OK && c->trials > 0 && f < c->classes; f++)
+    for (int f = 0; status == HF_OK && c->trials > 0 && f < c->classes && is_cpu(ctx); f++)
         status = hf_dev_es_inject(ctx, &r->es, coverage_shapes[0].dims, f, c->seed, c->trials,
                                   &r->faults[f]);
     for (int s = 0; status == HF_OK && c->budget_s > 0 && s < TIME_SHAPES; s++)
