@@ -12,6 +12,8 @@
 
 struct seen {
     int findings, core, blamed_core;
+    int lane, other_lanes; /* the last one named, findings that name another or none */
+    int units, idle_units; /* told, and those of them that made no product */
     int parts, wrong_elsewhere, not_run;
 };
 
@@ -19,6 +21,8 @@ static void on_finding(void *user, const hf_dev_screen_finding *f) {
     struct seen *s = user;
     s->findings++;
     s->core = f->core;
+    s->other_lanes += s->findings > 1 && s->lane != f->lane;
+    s->lane = f->lane;
     s->blamed_core += f->blame == HF_DEV_BLAME_CORE && f->repeats_wrong == f->repeats;
 }
 
@@ -28,6 +32,14 @@ static void on_part(void *user, const hf_dev_screen_part *part) {
     s->wrong_elsewhere += part->verdict == HF_DEV_WRONG &&
                           (part->core != s->core || strcmp(part->kernel, "gemm_es_ref") != 0);
     s->not_run += part->verdict == HF_DEV_NOT_RUN;
+}
+
+static void on_unit(void *user, const hf_dev_screen_unit *unit) {
+    struct seen *s = user;
+    s->units++;
+    s->idle_units += unit->products == 0;
+    assert_true(unit->products == 0 || (unit->rate > 0 && unit->peak > 0));
+    assert_true(unit->hot_seconds <= unit->seconds);
 }
 
 /* As long as it takes to ask every kernel, on a machine that may be slow. */
@@ -76,6 +88,53 @@ static void test_planted(void **state) {
     assert_int_equal(s.blamed_core, cores == 2 ? s.findings : 0);
 }
 
+/* A fault of a lane strikes every kernel; the lane is named, by chains that never leave it. */
+static void test_lane(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    int core[2] = {0};
+    if (hf_affinity_cores(core, 2) < 2) {
+        print_message("skipped: a lane is looked for where another core computes rightly\n");
+        skip();
+    }
+    hf_dev_screen_opts opts = {.op = "gemm_es",
+                               .seconds = 2,
+                               .plant = core[1] + 1,
+                               .plant_lane = 1 + 3,
+                               .finding = on_finding,
+                               .user = &s};
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_true(s.findings > 0);
+    assert_int_equal(s.core, core[1]);
+    assert_int_equal(s.lane, 3);
+    assert_int_equal(s.other_lanes, 0);
+}
+
+/* Products near the peak of the units: each kind is told, and a wrong one is found. */
+static void test_products(void **state) {
+    (void)state;
+    struct seen s = {0};
+    hf_dev_screen_result r;
+    int core[1] = {0};
+    assert_true(hf_affinity_cores(core, 1) >= 1);
+    hf_dev_screen_opts opts = {.op = "gemm",
+                               .cores = core,
+                               .core_count = 1,
+                               .finding = on_finding,
+                               .unit = on_unit,
+                               .user = &s};
+    for (opts.seconds = 2; opts.seconds < 100; opts.seconds *= 3) {
+        s = (struct seen){0};
+        assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+        assert_int_equal(s.findings + r.wrong, 0);
+        if (s.idle_units == 0)
+            break;
+    }
+    assert_int_equal(s.idle_units, 0);
+    assert_true(s.units > 0 && r.hot_share >= 0 && r.hot_share <= 1);
+}
+
 /* Of a GPU a multiprocessor is named: by the answer that it gives alone, and by the tiles of large
  * products. */
 static void test_gpu(void **state) {
@@ -102,6 +161,12 @@ static void test_gpu(void **state) {
     assert_true(s.findings > 0);
     assert_int_equal(s.core, 7);
     assert_int_equal(s.blamed_core, s.findings);
+    s = (struct seen){0};
+    opts.plant_lane = 1 + 69;
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_true(s.findings > 0);
+    assert_int_equal(s.core, 7);
+    assert_int_equal(s.lane, 69);
 }
 
 /* What did not run is not right: a core that is not there, no time. */
@@ -256,6 +321,7 @@ static void test_faults(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right),  cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_lane),   cmocka_unit_test(test_products),
         cmocka_unit_test(test_gpu),    cmocka_unit_test(test_not_run),
         cmocka_unit_test(test_levels), cmocka_unit_test(test_campaign),
         cmocka_unit_test(test_paper),  cmocka_unit_test(test_faults),

@@ -40,6 +40,10 @@ typedef struct hf_dev_screen_finding {
     int repeats_wrong;   /* and how many of them were wrong: none is a transient fault */
     int others;          /* other cores that were asked, */
     int others_wrong;    /* and how many of them were wrong */
+    int lane;            /* of the vector unit of that core: the only one whose chains of arithmetic
+                            end wrongly (op lanes); -1: none, or several */
+    int lanes;           /* of 32 bits that were asked: of a GPU 32 of each of the four parts of a
+                            multiprocessor, one after the other; 0: none were */
     const char *text;    /* what is wrong with the answer */
 } hf_dev_screen_finding;
 
@@ -54,6 +58,18 @@ typedef struct hf_dev_screen_part {
     const char *text;        /* why it did not run; "" */
 } hf_dev_screen_part;
 
+/* What the hot phase did with one kind of unit, when all is done. */
+typedef struct hf_dev_screen_unit {
+    const char *name;   /* "bf16", "f64", ... */
+    const char *kernel; /* of its products */
+    int64_t products;   /* on all cores */
+    double seconds;     /* of them, added up over the cores of a CPU */
+    double hot_seconds; /* of those, in products at half of the peak rate or more */
+    double rate;        /* operations a second, of a core of a CPU, of a whole GPU; a product and
+                           an addition are two */
+    double peak;        /* of a CPU: measured, in registers, on each core; of a GPU: by its clock */
+} hf_dev_screen_unit;
+
 /* All zero means default. */
 typedef struct hf_dev_screen_opts {
     double seconds;     /* to end after; 0: 10. What was not reached by then did not run */
@@ -65,10 +81,12 @@ typedef struct hf_dev_screen_opts {
     uint64_t seed;      /* of the problems */
     int plant;          /* answers of core plant - 1 are spoilt; 0: none */
     const char *plant_kernel; /* of this kernel only; NULL: all */
+    int plant_lane;           /* only what lane plant_lane - 1 of its vectors makes; 0: all */
     void (*finding)(void *user, const hf_dev_screen_finding *finding); /* may be NULL, as below */
     void (*phase)(void *user, const char *phase, double seconds);      /* begins */
     int (*stop)(void *user); /* asked often: non-zero ends the screen early */
     void (*part)(void *user, const hf_dev_screen_part *part); /* at the end, each */
+    void (*unit)(void *user, const hf_dev_screen_unit *unit); /* likewise */
     double (*clock)(void *user); /* seconds, in place of the system's clock, for tests: called by
                                     all workers at once; nothing sleeps then */
     void *user;                  /* first argument of these */
@@ -84,9 +102,10 @@ typedef struct hf_dev_screen_result {
     int64_t runs;     /* answers compared */
     int cores;        /* that were entered */
     double seconds;   /* that it took */
-    double share; /* of the time in the hot phase that the cores worked for us; < 0.5: busy. Of a
-                         GPU: of the whole time, at half of the peak rate of the units at work or
-                         more */
+    double share;     /* of the time in the hot phase that the cores worked for us; < 0.5: busy.
+                         Of a GPU the next */
+    double hot_share; /* of the whole time, at half of the peak rate of the unit at work or more;
+                         of a CPU the mean of its cores */
 } hf_dev_screen_result;
 
 /* Run every kernel of the CPU on every core: woken from idle, in bursts, and together until the

@@ -41,6 +41,7 @@ struct screen {
     hf_context *gpu;    /* NULL: the CPU is screened */
     struct hf_pin *pin; /* of the GPU */
     struct hf_device_props props;
+    struct screen_products *products; /* NULL: none */
     int core[SCREEN_CORES];
     bool entered[SCREEN_CORES];
     double start_s, end_s;
@@ -71,6 +72,18 @@ struct screen_question {
 bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_question *q,
                    char *why, size_t why_bytes);
 
+/* The reference kernel that takes these arguments, or NULL. */
+const struct hf_kernel *hf_screen_reference(const struct hf_subject *subject, const void *args);
+
+/* The caller's planted fault, if the kernel that wrote these words on core number `at` has it;
+ * chains: it is one of op lanes, which no fault of a lane spares. */
+void hf_screen_spoil(const struct screen *s, const char *kernel, bool chains, int at, void *words,
+                     size_t bytes);
+
+/* The only lane of core number `at` whose chains of op lanes end wrongly: -1: none, or several;
+ * lanes: that it has. The calling thread may be anywhere. */
+int hf_screen_lane(const struct screen *s, hf_context *ctx, int at, int *lanes);
+
 /* The calling thread moves to core number `at`, or what the GPU does to `width` multiprocessors
  * from there on; at -1: to all of them. False if it cannot. leave: was it there all the time? */
 struct screen_place {
@@ -79,6 +92,16 @@ struct screen_place {
 };
 bool hf_screen_enter(const struct screen *s, int at, int width, struct screen_place *place);
 bool hf_screen_leave(const struct screen *s, const struct screen_place *place);
+
+/* Products of the hot phase of a CPU (screen_products.c). open: the data, and what they must come
+ * to. work: those of kind `turn`, on core number `at`, where the calling thread is, with a context
+ * of one thread. tell: what each unit did, in a screen of so many seconds. */
+struct screen_products;
+bool hf_screen_has_products(const struct screen *s);
+hf_status hf_screen_products_open(struct screen *s);
+void hf_screen_products_close(struct screen *s);
+void hf_screen_products_work(struct screen *s, hf_context *ctx, int at, int turn, double until_s);
+void hf_screen_products_tell(struct screen *s, double seconds);
 
 /* The phases of a GPU. (screen_gpu.c, screen_hot.c) */
 hf_status hf_screen_gpu_open(struct screen *s);

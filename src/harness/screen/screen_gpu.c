@@ -39,6 +39,7 @@ static void tell_all(struct turn *t, const char *why) {
                                      .phase = s->phase,
                                      .core = -1,
                                      .with = s->cores,
+                                     .lane = -1,
                                      .blame = HF_DEV_BLAME_UNKNOWN,
                                      .text = why};
     s->result->findings++;

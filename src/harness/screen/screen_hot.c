@@ -41,7 +41,8 @@ struct hot {
     int64_t tiles[KINDS];
     char name[KINDS][64]; /* of the kernel */
     double peak[KINDS];   /* operations a second */
-    double hot_s;
+    double seconds[KINDS], hot_s[KINDS];
+    int64_t products[KINDS];
 };
 
 static hf_gemm_args product_of(const struct hot *h, int kind) {
@@ -154,6 +155,9 @@ static hf_status triage(struct hot *h, int kind, hf_gemm_tile tile) {
     (void)snprintf(text, sizeof text, "the tile at row %lld, column %lld has another signature",
                    (long long)tile.row, (long long)tile.col);
     f.blame = f.others_wrong < f.others ? HF_DEV_BLAME_CORE : HF_DEV_BLAME_KERNEL;
+    f.lane = -1;
+    if (f.blame == HF_DEV_BLAME_CORE && f.repeats_wrong > 0)
+        f.lane = hf_screen_lane(h->s, h->s->gpu, tile.unit, &f.lanes);
     tell(h, kind, &f, text);
     return HF_OK;
 }
@@ -231,7 +235,7 @@ static hf_status begin_kind(struct hot *h, hf_context *cpu, int kind) {
     HF_TRY(verify(h, cpu, kind, &right));
     if (right)
         return HF_OK;
-    hf_dev_screen_finding f = {.core = -1, .blame = HF_DEV_BLAME_UNKNOWN};
+    hf_dev_screen_finding f = {.core = -1, .lane = -1, .blame = HF_DEV_BLAME_UNKNOWN};
     tell(h, kind, &f, "rows of the product differ from those that the CPU computes");
     return HF_OK;
 }
@@ -243,8 +247,10 @@ static hf_status run_slice(struct hot *h, hf_context *cpu, int kind, int *told) 
     while (hf_screen_now(s) < until && !hf_screen_over(s)) {
         double seconds;
         HF_TRY(multiply(h, kind, true, &seconds));
+        h->products[kind]++;
+        h->seconds[kind] += seconds;
         if (2 * (double)cells(kind) * kinds[kind].size >= HOT * h->peak[kind] * seconds)
-            h->hot_s += seconds;
+            h->hot_s[kind] += seconds;
         HF_TRY(look(h, kind, told));
     }
     return HF_OK;
@@ -266,6 +272,26 @@ static hf_status work(struct hot *h) {
     return status;
 }
 
+/* What each unit did. */
+static void tell_units(const struct hot *h) {
+    const struct screen *const s = h->s;
+    double hot_s = 0;
+    for (int k = 0; k < KINDS; k++) {
+        const double work = 2 * (double)cells(k) * kinds[k].size * (double)h->products[k];
+        const hf_dev_screen_unit u = {.name = kinds[k].name,
+                                      .kernel = h->name[k],
+                                      .products = h->products[k],
+                                      .seconds = h->seconds[k],
+                                      .hot_seconds = h->hot_s[k],
+                                      .rate = h->seconds[k] > 0 ? work / h->seconds[k] : 0,
+                                      .peak = h->peak[k]};
+        hot_s += h->hot_s[k];
+        if (s->opts->unit && h->products[k] > 0)
+            s->opts->unit(s->opts->user, &u);
+    }
+    s->result->share = s->result->hot_share = hot_s / (hf_screen_now(s) - s->start_s);
+}
+
 hf_status hf_screen_gpu_hot(struct screen *s) {
     struct hot h = {.s = s, .room = hf_gemm_most_tiles(8192, 8192, 1)};
     hf_status status = HF_E_NOMEM;
@@ -278,7 +304,7 @@ hf_status hf_screen_gpu_hot(struct screen *s) {
     h.tile = hf_alloc((size_t)h.room * sizeof *h.tile);
     if (h.a && h.b && h.c && h.tile)
         status = work(&h);
-    s->result->share = h.hot_s / (hf_screen_now(s) - s->start_s);
+    tell_units(&h);
     hf_ctx_release(s->gpu, h.a);
     hf_ctx_release(s->gpu, h.b);
     hf_ctx_release(s->gpu, h.c);

@@ -15,7 +15,7 @@
 #define LEAST 64  /* of its first dimension */
 #define TRIED 400 /* cases of an op that are looked at */
 
-static const struct hf_kernel *reference_of(const struct hf_subject *subject, const void *args) {
+const struct hf_kernel *hf_screen_reference(const struct hf_subject *subject, const void *args) {
     const struct hf_device_props props = {.workers = 1};
     const struct hf_call call = {.device = &props, .args = args};
     for (int i = 0; i < subject->count; i++)
@@ -84,7 +84,7 @@ static bool have_all(const struct screen *s, int op, int wanted, const int *take
 /* The answer. False: no memory, or no reference takes the problem. */
 static bool answer(const struct screen *s, hf_context *ctx, struct screen_problem *problem) {
     char why[256];
-    const struct hf_kernel *reference = reference_of(problem->subject, problem->home.args);
+    const struct hf_kernel *reference = hf_screen_reference(problem->subject, problem->home.args);
     if (!reference || !hf_case_run(ctx, reference, &problem->home, 0xFF, why, sizeof why))
         return false;
     problem->core = s->gpu != NULL ? -1 : sched_getcpu();
@@ -150,10 +150,11 @@ hf_status hf_screen_prepare(struct screen *s) {
     for (int op = 0; status == HF_OK && op < HF_OP_COUNT; op++) {
         if (s->opts->op && hf_op_find(s->opts->op) != op)
             continue;
-        const double until = hf_screen_now(s) + ANSWERS_SHARE * s->opts->seconds / HF_OP_COUNT;
+        /* It may use what ops before left over; one problem for each kernel comes first. */
+        const double until = s->start_s + ANSWERS_SHARE * s->opts->seconds * (op + 1) / HF_OP_COUNT;
         add_problem(s, ctx, op, -1, wanted, taken);
         for (int64_t id = 0; id < TRIED && !have_all(s, op, wanted, taken); id++)
-            if (hf_screen_now(s) < until)
+            if (hf_screen_now(s) < until || !have_all(s, op, 1, taken))
                 add_problem(s, ctx, op, id, wanted, taken);
     }
     hf_context_destroy(ctx);

@@ -6,12 +6,16 @@
 #include "harness/screen/screen.h"
 
 #include <string.h>
-#include <time.h>
 
 #define IDLE_S 0.02        /* a core sleeps before it is asked */
 #define BURST_S 0.03       /* it works, then sleeps as long */
-#define TURN_SHARE 0.4     /* most of the time that the phases in turn may take */
+#define TURN_SHARE 0.2     /* most of the time that each of the phases in turn may take, */
+#define TURN_SHARE_ALL 0.4 /* where no products follow */
+#define PRODUCT_S 0.3      /* of a type before the next one, */
+#define PROBLEM_S 0.05     /* and of other problems */
 #define GPU_EACH_SHARE 0.6 /* likewise of a GPU; it ends when all is visited */
+#define GPU_EACH_LONG 0.3  /* of a screen of more than LONG_S */
+#define LONG_S 60
 #define GPU_BURST_SHARE 0.05
 
 struct worker {
@@ -87,25 +91,37 @@ static void in_turn(struct screen *s, hf_context *ctx, const char *phase, double
     }
 }
 
-static double thread_s(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+/* Products of one type, then some of the other problems, and so on; first what the core has not
+ * run. Workers begin at different ones, so that units that cores share meet different work. */
+static void hot_work(struct worker *w) {
+    struct screen *const s = w->s;
+    int64_t p = w->at;
+    for (int i = 0; i < s->problems && !hf_screen_over(s); i++)
+        ask_problem(w, &s->problem[i], true);
+    for (int turn = w->at; !hf_screen_over(s); turn++) {
+        if (s->products != NULL)
+            hf_screen_products_work(s, w->ctx, w->at, turn, hf_screen_now(s) + PRODUCT_S);
+        const double until = hf_screen_now(s) + PROBLEM_S;
+        for (int n = 0; n < s->problems && !hf_screen_over(s) &&
+                        (s->products == NULL || hf_screen_now(s) < until);
+             n++)
+            ask_problem(w, &s->problem[p++ % s->problems], false);
+        if (s->problems == 0 && s->products == NULL)
+            return;
+    }
 }
 
-/* Workers begin at different problems, so that units that cores share meet different work. */
 static void *hot_core(void *worker) {
     struct worker *w = worker;
     struct screen *s = w->s;
     struct hf_affinity before;
-    const double begin = hf_now_s(), begin_thread = thread_s();
+    const double begin = hf_now_s(), begin_thread = hf_thread_s();
     if (!hf_affinity_enter(s->core[w->at], &before))
         return NULL;
     s->entered[w->at] = true;
-    for (int64_t p = w->at; s->problems > 0 && !hf_screen_over(s); p++)
-        ask_problem(w, &s->problem[p % s->problems], false);
+    hot_work(w);
     w->wall_s = hf_now_s() - begin;
-    w->worked_s = thread_s() - begin_thread;
+    w->worked_s = hf_thread_s() - begin_thread;
     return NULL;
 }
 
@@ -116,7 +132,8 @@ static hf_status together(struct screen *s) {
     if (!w)
         return HF_E_NOMEM;
     hf_screen_begin_phase(s, "hot");
-    for (int c = 0; c < s->cores; c++) {
+    const hf_status status = hf_screen_products_open(s);
+    for (int c = 0; status == HF_OK && c < s->cores; c++) {
         w[c] = (struct worker){.s = s, .at = c};
         w[c].started = hf_context_create(&w[c].ctx, &one) == HF_OK &&
                        pthread_create(&w[c].thread, NULL, hot_core, &w[c]) == 0;
@@ -130,7 +147,7 @@ static hf_status together(struct screen *s) {
     }
     s->result->share = wall > 0 ? worked / wall : 0;
     hf_free(w);
-    return HF_OK;
+    return status;
 }
 
 static void tell_part(struct screen *s, const struct screen_kernel *k, int core, int at) {
@@ -178,9 +195,10 @@ static void tell_parts(struct screen *s) {
 static hf_status screen_cpu(struct screen *s) {
     const hf_context_opts one = {.device = "cpu", .threads = 1};
     hf_context *ctx = NULL;
+    const double turn = hf_screen_has_products(s) ? TURN_SHARE : TURN_SHARE_ALL;
     HF_TRY(hf_context_create(&ctx, &one));
-    in_turn(s, ctx, "idle", TURN_SHARE, idle_core);
-    in_turn(s, ctx, "burst", TURN_SHARE + 0.1, burst_core);
+    in_turn(s, ctx, "idle", turn, idle_core);
+    in_turn(s, ctx, "burst", turn + 0.1, burst_core);
     hf_context_destroy(ctx);
     return together(s);
 }
@@ -188,7 +206,7 @@ static hf_status screen_cpu(struct screen *s) {
 /* Its kernels need a fraction of the time in turn; most of it belongs to the hot phase. */
 static hf_status screen_gpu(struct screen *s) {
     const double all = s->end_s - s->start_s;
-    hf_screen_gpu_each(s, s->start_s + GPU_EACH_SHARE * all);
+    hf_screen_gpu_each(s, s->start_s + (all > LONG_S ? GPU_EACH_LONG : GPU_EACH_SHARE) * all);
     hf_screen_gpu_burst(s, hf_screen_now(s) + GPU_BURST_SHARE * all);
     return hf_screen_gpu_hot(s);
 }
@@ -198,6 +216,8 @@ static hf_status screen_all(struct screen *s) {
     HF_TRY(hf_screen_prepare(s));
     HF_TRY(s->gpu != NULL ? screen_gpu(s) : screen_cpu(s));
     s->result->seconds = hf_screen_now(s) - s->start_s;
+    if (s->products != NULL)
+        hf_screen_products_tell(s, s->result->seconds);
     tell_parts(s);
     return HF_OK;
 }
@@ -235,6 +255,7 @@ hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *re
     hf_status status = choose_cores(s);
     if (status == HF_OK)
         status = screen_all(s);
+    hf_screen_products_close(s);
     hf_screen_clear(s);
     hf_screen_gpu_close(s);
     (void)pthread_mutex_destroy(&s->lock);

@@ -3,24 +3,21 @@
  * stays, and on others, which tells a bad core from a bad kernel. */
 #include "harness/screen/screen.h"
 
-#include <string.h>
-
 #define REPEATS 5
 #define OTHERS 4
 
 bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_question *q,
                    char *why, size_t why_bytes) {
-    const hf_dev_screen_opts *opts = s->opts;
-    const struct hf_kernel *kernel = q->kernel->kernel;
     struct hf_case *c = q->c;
-    void *outs[HF_CASE_BUFS];
     hf_case_forget(c);
-    if (!hf_case_run(ctx, kernel, c, 0xFF, why, why_bytes))
+    if (!hf_case_run(ctx, q->kernel->kernel, c, 0xFF, why, why_bytes))
         return false;
-    if (q->at >= 0 && opts->plant - 1 == s->core[q->at] &&
-        (!opts->plant_kernel || strcmp(opts->plant_kernel, kernel->name) == 0) &&
-        hf_case_outs(c, outs) > 0)
-        *(unsigned char *)outs[0] ^= 0xff;
+    for (int i = 0, spoilt = 0; i < c->bufs && spoilt == 0; i++)
+        if (c->buf[i].out) {
+            hf_screen_spoil(s, q->kernel->kernel->name, q->kernel->op == HF_OP_LANES, q->at,
+                            c->buf[i].ptr, c->buf[i].bytes);
+            spoilt++;
+        }
     return hf_case_right(q->problem->subject, c, q->problem->ref, why, why_bytes);
 }
 
@@ -56,6 +53,7 @@ void hf_screen_triage(struct screen *s, hf_context *ctx, int at, struct screen_k
                                .phase = s->phase,
                                .core = s->core[at],
                                .with = kernel->width,
+                               .lane = -1,
                                .text = why};
     const int home = number_of_core(s, problem->core);
     bool home_right = false;
@@ -78,6 +76,8 @@ void hf_screen_triage(struct screen *s, hf_context *ctx, int at, struct screen_k
         f.core = problem->core;
         at = home;
     }
+    if (f.blame == HF_DEV_BLAME_CORE && kernel->width == 1 && f.repeats_wrong > 0)
+        f.lane = hf_screen_lane(s, ctx, at, &f.lanes);
     pthread_mutex_lock(&s->lock);
     s->result->findings++;
     kernel->wrong[at]++;

@@ -11,7 +11,16 @@
 
 #define LEAST_SHARE 0.5 /* of a core's time: with less it was not kept hot */
 
-enum key { KEY_LEVEL = 256, KEY_SECONDS, KEY_OP, KEY_SEED, KEY_PLANT, KEY_FORMAT, KEY_BUSY };
+enum key {
+    KEY_LEVEL = 256,
+    KEY_SECONDS,
+    KEY_OP,
+    KEY_SEED,
+    KEY_PLANT,
+    KEY_LANE,
+    KEY_FORMAT,
+    KEY_BUSY
+};
 enum format { FORMAT_TEXT, FORMAT_TAP, FORMAT_JSON };
 
 struct screening {
@@ -19,7 +28,7 @@ struct screening {
     int format;
     bool busy_ok, quiet;
     int64_t tap; /* lines so far */
-    json_t *parts, *findings, *phases;
+    json_t *parts, *findings, *phases, *units;
     char plant[96];
 };
 
@@ -42,6 +51,9 @@ static const struct argp_option options[] = {
     {"plant", KEY_PLANT, "CORE[:KERNEL]", 0,
      "Spoil the answers of this core, or multiprocessor of a GPU, to prove that the screen finds "
      "it",
+     0},
+    {"plant-lane", KEY_LANE, "LANE", 0,
+     "With --plant: only what this lane of its vectors makes (bit 20 of each word is stuck at 1)",
      0},
     {0},
 };
@@ -89,8 +101,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_PLANT:
         parse_plant(s, state, arg);
         break;
+    case KEY_LANE:
+        s->opts.plant_lane = 1 + (int)tool_int(state, "--plant-lane", arg, 0, 127);
+        break;
     case ARGP_KEY_ARG:
         argp_error(state, "%s: too many arguments", arg);
+        break;
+    case ARGP_KEY_END:
+        if (s->opts.plant_lane > 0 && s->opts.plant == 0)
+            argp_error(state, "--plant-lane %d: of which core? say so by --plant",
+                       s->opts.plant_lane - 1);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -144,21 +164,33 @@ static void print_place(const struct screening *s, const hf_dev_screen_finding *
         (void)snprintf(text, bytes, "%s %d", unit_text(s), f->core);
 }
 
+/* "" where no single lane is to blame. */
+static const char *lane_text(const struct screening *s, const hf_dev_screen_finding *f, char *text,
+                             size_t bytes) {
+    text[0] = '\0';
+    if (f->lane >= 0 && is_gpu(s))
+        (void)snprintf(text, bytes, ", in lane %d of part %d of it", f->lane % 32, f->lane / 32);
+    else if (f->lane >= 0)
+        (void)snprintf(text, bytes, ", in lane %d of %d of its vectors", f->lane, f->lanes);
+    return text;
+}
+
 static void on_finding(void *user, const hf_dev_screen_finding *f) {
     struct screening *s = user;
-    char place[64];
+    char place[64], lane[64];
     print_place(s, f, place, sizeof place);
     fprintf(stderr,
             "holdfast: %s, kernel %s, phase %s: wrong answer to %s: %s; wrong again %d of %d "
-            "times, on others %d of %d: %s\n",
+            "times, on others %d of %d: %s%s\n",
             place, f->kernel, f->phase, f->problem, f->text, f->repeats_wrong, f->repeats,
-            f->others_wrong, f->others, blame_text(f));
+            f->others_wrong, f->others, blame_text(f), lane_text(s, f, lane, sizeof lane));
     json_array_append_new(
-        s->findings, json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s}",
-                               "core", f->core, "with", f->with, "op", f->op, "kernel", f->kernel,
-                               "phase", f->phase, "problem", f->problem, "text", f->text, "repeats",
-                               f->repeats, "repeats_wrong", f->repeats_wrong, "others", f->others,
-                               "others_wrong", f->others_wrong, "blame", blame_text(f)));
+        s->findings,
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:i, s:i}", "core",
+                  f->core, "with", f->with, "op", f->op, "kernel", f->kernel, "phase", f->phase,
+                  "problem", f->problem, "text", f->text, "repeats", f->repeats, "repeats_wrong",
+                  f->repeats_wrong, "others", f->others, "others_wrong", f->others_wrong, "blame",
+                  blame_text(f), "lane", f->lane, "lanes", f->lanes));
 }
 
 static void on_phase(void *user, const char *phase, double seconds) {
@@ -206,6 +238,23 @@ static void on_part(void *user, const hf_dev_screen_part *p) {
                                         "wrong", (json_int_t)p->wrong, "text", p->text));
 }
 
+static void on_unit(void *user, const hf_dev_screen_unit *u) {
+    struct screening *s = user;
+    const double share = u->peak > 0 ? u->rate / u->peak : 0;
+    if (s->format != FORMAT_JSON)
+        printf("%s%-5s %lld products by %s in %s: %.4g of %.4g Gflop/s, %.0f %% of the peak; %.0f "
+               "%% of their time at half of it or more\n",
+               s->format == FORMAT_TAP ? "# " : "", u->name, (long long)u->products, u->kernel,
+               tool_seconds_text(u->seconds), 1e-9 * u->rate, 1e-9 * u->peak, 100 * share,
+               u->seconds > 0 ? 100 * u->hot_seconds / u->seconds : 0);
+    else
+        json_array_append_new(s->units,
+                              json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "unit", u->name,
+                                        "kernel", u->kernel, "products", (json_int_t)u->products,
+                                        "seconds", u->seconds, "hot_seconds", u->hot_seconds,
+                                        "rate", u->rate, "peak", u->peak));
+}
+
 static int exit_code(const struct screening *s, const hf_dev_screen_result *r,
                      const hf_diagnosis *golden) {
     if (r->wrong > 0 || r->findings > 0 || golden->verdict == HF_VERDICT_FAIL)
@@ -229,20 +278,23 @@ static int conclude(struct screening *s, const hf_dev_screen_result *r,
         printf("1..%lld\n", (long long)s->tap);
     if (s->format != FORMAT_JSON) {
         printf("%s%s: %lld kernels on %ss right, %lld wrong, %lld not run; %lld answers on %d "
-               "of them in %s; hot for %.0f %% of the time; known signatures: %s%s%s\n",
+               "of them in %s; at work for %.0f %% of the hot phase, for %.0f %% of all the time "
+               "at half "
+               "of the peak of a unit or more; known signatures: %s%s%s\n",
                s->format == FORMAT_TAP ? "# " : "", verdict, (long long)r->right, unit_text(s),
                (long long)r->wrong, (long long)r->not_run, (long long)r->runs, r->cores,
-               tool_seconds_text(r->seconds), 100 * r->share, hf_verdict_text(golden->verdict),
-               *golden->text ? ": " : "", golden->text);
+               tool_seconds_text(r->seconds), 100 * r->share, 100 * r->hot_share,
+               hf_verdict_text(golden->verdict), *golden->text ? ": " : "", golden->text);
         return code;
     }
     (void)tool_json_print(json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:s, s:s, s:O, s:O, s:O}", "verdict",
-        verdict, "exit_code", code, "right", (json_int_t)r->right, "wrong", (json_int_t)r->wrong,
-        "not_run", (json_int_t)r->not_run, "not_here", (json_int_t)r->not_here, "answers",
-        (json_int_t)r->runs, "cores", r->cores, "seconds", r->seconds, "share", r->share,
-        "known_signatures", hf_verdict_text(golden->verdict), "known_signatures_text", golden->text,
-        "phases", s->phases, "findings", s->findings, "parts", s->parts));
+        "{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:s, s:s, s:O, s:O, s:O, s:O}",
+        "verdict", verdict, "exit_code", code, "right", (json_int_t)r->right, "wrong",
+        (json_int_t)r->wrong, "not_run", (json_int_t)r->not_run, "not_here",
+        (json_int_t)r->not_here, "answers", (json_int_t)r->runs, "cores", r->cores, "seconds",
+        r->seconds, "share", r->share, "hot_share", r->hot_share, "known_signatures",
+        hf_verdict_text(golden->verdict), "known_signatures_text", golden->text, "phases",
+        s->phases, "findings", s->findings, "parts", s->parts, "units", s->units));
     return code;
 }
 
@@ -270,14 +322,17 @@ int cmd_screen(int argc, char **argv) {
     s.parts = json_array();
     s.findings = json_array();
     s.phases = json_array();
+    s.units = json_array();
     s.opts.finding = on_finding;
     s.opts.phase = on_phase;
     s.opts.stop = on_stop;
     s.opts.part = on_part;
+    s.opts.unit = on_unit;
     s.opts.user = &s;
     const int code = run(&s);
     json_decref(s.parts);
     json_decref(s.findings);
     json_decref(s.phases);
+    json_decref(s.units);
     return code;
 }
