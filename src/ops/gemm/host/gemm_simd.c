@@ -149,6 +149,7 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
         const int64_t panels = tiles_down(job) + tiles_across(job);
         const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
         job->band = BAND_BYTES / block;
+        job->place = group_place(job);
         if (job->depth > 0)
             hf_parallel_for(pool, panels, 1, pack_range, job);
         hf_parallel_for(pool,

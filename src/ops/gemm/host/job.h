@@ -51,6 +51,7 @@ struct gemm_job {
     uint32_t kernel;      /* as whose finding */
     int checksum;         /* id, where args->signatures is not NULL */
     int64_t batch;        /* number of this product */
+    uint64_t place;       /* of the group, for signatures: group_place() */
     uint64_t *staged;     /* [panels of the group] their signatures; NULL: not to be compared */
     char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
                                 NULL where k is one block */

@@ -26,20 +26,27 @@ static inline void add_signed(const struct gemm_job *job, const struct signed_su
     hf_gemm_signatures *const s = job->args->signatures;
     if (s == NULL)
         return;
-    __atomic_fetch_add(&s->a, sum->a, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->b, sum->b, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->c, sum->c, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->panels, sum->panels, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&s->tiles, sum->tiles, __ATOMIC_RELAXED);
+    if (sum->panels > 0) {
+        __atomic_fetch_add(&s->a, sum->a, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&s->b, sum->b, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&s->panels, sum->panels, __ATOMIC_RELAXED);
+    }
+    if (sum->tiles > 0) {
+        __atomic_fetch_add(&s->c, sum->c, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&s->tiles, sum->tiles, __ATOMIC_RELAXED);
+    }
 }
 
-/* A checksum with where it belongs: the product, its group, the range of products, the line. */
+/* Where panels and tiles of a group belong: product, range of its sums, first row and column. */
+static inline uint64_t group_place(const struct gemm_job *job) {
+    uint64_t place = mixed((uint64_t)job->batch, (uint64_t)job->first);
+    place = mixed(place, (uint64_t)job->row);
+    return mixed(place, (uint64_t)job->col);
+}
+
+/* A checksum with where it belongs: its group and the line. */
 static inline uint64_t placed(const struct gemm_job *job, uint64_t value, int64_t line) {
-    value = mixed(value, (uint64_t)line);
-    value = mixed(value, (uint64_t)job->first);
-    value = mixed(value, (uint64_t)job->row);
-    value = mixed(value, (uint64_t)job->col);
-    return mixed(value, (uint64_t)job->batch);
+    return mixed(mixed(value, (uint64_t)line), job->place);
 }
 
 static inline const uint32_t *panel_words(const struct gemm_job *job, bool of_a, int64_t tile,
@@ -126,6 +133,16 @@ static inline void forget_tiles(const struct gemm_job *job) {
         args->signatures->tile[i].unit = -1;
 }
 
+/* Flip a bit of the sum of element `at` of C, if it is in the tile at (row, col). */
+static inline void plant_in_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col,
+                                 int64_t at) {
+    const int64_t element = at / 32, i = element / job->args->n - row;
+    const int64_t j = element % job->args->n - col;
+    uint32_t *const words = (uint32_t *)(void *)total;
+    if (i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
+        words[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
+}
+
 /* The sums of the tile at (row, col) of C, before they are stored. */
 static inline void sign_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col,
                              struct signed_sum *sum, int worker) {
@@ -133,12 +150,10 @@ static inline void sign_tile(const struct gemm_job *job, char *total, int64_t ro
     if (s == NULL)
         return;
     const int64_t words = TILE_M * job->tile_n * unit_bytes(job) / 4;
-    const int64_t element = s->plant_at / 32, i = element / job->args->n - row;
-    const int64_t j = element % job->args->n - col;
-    uint32_t *const at = (uint32_t *)(void *)total;
-    if (s->plant == HF_GEMM_PLANT_SUM && i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
-        at[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << s->plant_at % 32;
-    const uint64_t value = placed(job, mixed(words_checksum(job, at, words), (uint64_t)row), col);
+    if (s->plant == HF_GEMM_PLANT_SUM)
+        plant_in_tile(job, total, row, col, s->plant_at);
+    const uint64_t check = words_checksum(job, (const uint32_t *)(const void *)total, words);
+    const uint64_t value = placed(job, mixed(check, (uint64_t)row), col);
     sum->c += value;
     sum->tiles++;
     if (s->tile != NULL)
