@@ -5,7 +5,8 @@
 
 #include "tool.h"
 
-/* {"rows": in a block, "crc32": [of each]} of rows of `bytes` bytes that lie without gaps. NULL: no
+/* {"rows": in a block, "crc32": [of each], "chain": [CRC-32 of the digits of this and all before]}
+ * of rows of `bytes` bytes that lie without gaps. NULL: no
  * memory. */
 json_t *row_blocks_json(const void *data, int64_t rows, size_t bytes);
 

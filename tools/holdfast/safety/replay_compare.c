@@ -142,11 +142,27 @@ static int compare_products(const struct replay *r, const json_t *first, const j
     const json_t *a = json_object_get(of_a, "crc32"), *b = json_object_get(of_b, "crc32");
     const int64_t rows = json_integer_value(json_object_get(of_a, "rows"));
     const int64_t m = json_integer_value(json_object_get(first, "m"));
+    const json_t *chain_a = json_object_get(of_a, "chain"),
+                 *chain_b = json_object_get(of_b, "chain");
     int64_t at = -1;
     size_t wrong = 0;
-    for (size_t i = 0; i < json_array_size(a); i++)
-        if (!json_equal(json_array_get(a, i), json_array_get(b, i)) && wrong++ == 0)
+    if (!json_equal(json_object_get(first, "arithmetic"), json_object_get(second, "arithmetic"))) {
+        tool_error("the report's product was summed as '%s', this device sums as '%s': their bits "
+                   "may differ, so nothing was compared; replay it on a device of that arithmetic",
+                   json_string_value(json_object_get(first, "arithmetic")),
+                   json_string_value(json_object_get(second, "arithmetic")));
+        return EXIT_NOT_RUN;
+    }
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        const bool same = json_equal(json_array_get(a, i), json_array_get(b, i));
+        const bool linked =
+            chain_a == NULL || json_equal(json_array_get(chain_a, i), json_array_get(chain_b, i));
+        if (at < 0 && (!same || !linked))
             at = (int64_t)i * rows;
+        wrong += !same;
+    }
+    if (at >= 0 && wrong == 0) /* a chain that was changed by hand */
+        wrong = 1;
     const int64_t last = at + rows < m ? at + rows - 1 : m - 1;
     json_t *where = wrong ? json_pack("[I, I]", (json_int_t)at, (json_int_t)last) : json_null();
     if (r->json)

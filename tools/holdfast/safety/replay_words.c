@@ -103,6 +103,9 @@ static void product_command(const struct replay *r, const json_t *report, struct
         add_value(w, "--type", type);
     else if (is(json_object_get(report, "out_dtype"), "f32"))
         add(w, "--out-type", "f32");
+    /* What is summed as on any CPU is so again on a GPU or with AMX. */
+    const char *const sum = json_string_value(json_object_get(report, "arithmetic"));
+    add(w, half && sum && strstr(sum, "FMA chain") ? "--portable" : NULL, NULL);
     add_value(w, "--guard", json_object_get(protection, "guard"));
     add(w, r->device ? "--device" : NULL, r->device);
     add(w, "--json", NULL);
