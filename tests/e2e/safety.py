@@ -3,6 +3,7 @@
 """holdfast inject gemm, diagnose and screen: exit codes, files, planted faults."""
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 
@@ -142,12 +143,22 @@ def replay_product(folder):
     report = os.path.join(folder, "product.json")
     open(report, "w").write(text)
     assert "all 130 rows" in run("replay", report, "--threads", "1").stdout
-    changed = np.load(a)
+    original = np.load(a)
+    changed = original.copy()
     changed[3, 77] += 1
     np.save(a, changed)
     found = run("replay", report, code=5).stdout
     assert "rows 75 to 77 of the product" in found and "in 1 of 44 blocks" in found, found
     assert json.loads(run("replay", report, "--json", code=5).stdout)["rows"] == [75, 77]
+    forged = json.loads(text)
+    assert len(forged["blocks"]["chain"]) == 44
+    np.save(a, original)
+    forged["blocks"]["chain"][9] = "00000000"
+    json.dump(forged, open(report, "w"))
+    assert "rows 27 to 29" in run("replay", report, code=5).stdout
+    forged["arithmetic"] = "by hand"
+    json.dump(forged, open(report, "w"))
+    assert "nothing was compared" in run("replay", report, code=6).stderr
     run("replay", report, "--data", a, code=2)
     run("replay", code=2)
 
@@ -172,6 +183,45 @@ def screen():
     run("screen", "--level", "endless", code=2)
 
 
+def script(path, lines):
+    with open(path, "w") as f:
+        f.write("#!/bin/sh\n" + lines)
+    os.chmod(path, 0o755)
+
+
+def examples(folder):
+    """The prolog drains for every exit code but 0; units and the pod are what their programs read."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "safety")
+    script(os.path.join(folder, "holdfast"), 'echo "$@"\nexit $CODE\n')
+    script(os.path.join(folder, "scontrol"), 'echo "$@"\n')
+    log = os.path.join(folder, "log")
+    for code, why in ((0, None), (5, "wrong answers"), (6, "not all was tested"), (139, "could not be made")):
+        env = dict(os.environ, PATH=folder + ":" + os.environ["PATH"], CODE=str(code), HOLDFAST_LOG=log,
+                   SLURMD_NODENAME="n7")
+        done = subprocess.run([os.path.join(here, "slurm-prolog.sh")], env=env, capture_output=True, text=True)
+        assert done.returncode == (1 if why else 0), (code, done)
+        assert (why in done.stdout and "nodename=n7 state=drain" in done.stdout) if why else not done.stdout
+    words = open(log).read().split()
+    try:
+        import yaml
+        pod = yaml.safe_load(open(os.path.join(here, "kubernetes-init.yaml")))["spec"]["initContainers"][0]
+        assert pod["command"][0] == "holdfast"
+        for said in (words, pod["command"][1:]):
+            run(*said, "--seconds", "0.1", "--help")
+    except ImportError:
+        print("skipped: the pod needs PyYAML to be read")
+    if not shutil.which("systemd-analyze"):
+        print("skipped: units need systemd-analyze")
+        return
+    for name in ("holdfast-diagnose.service", "holdfast-diagnose.timer"):
+        text = open(os.path.join(here, name)).read().replace("/usr/local/bin/holdfast", HOLDFAST)
+        open(os.path.join(folder, name), "w").write(text)
+    open(os.path.join(folder, "safe-state.service"), "w").write("[Service]\nExecStart=/bin/true\n")
+    done = subprocess.run(["systemd-analyze", "verify", os.path.join(folder, "holdfast-diagnose.timer")],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "holdfast-diagnose" not in done.stderr, done.stderr
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         inject(os.path.join(folder, "campaign"))
@@ -180,6 +230,7 @@ def main():
         protected(folder)
         replay(folder)
         replay_product(folder)
+        examples(folder)
     periodic()
     screen()
 
