@@ -214,6 +214,35 @@ static void test_two_replicas(void **state) {
     assert_int_equal(hf_redundant(&args, &vote), HF_E_ARG);
 }
 
+/* A device for each replica, at once: which of them is outvoted is told by its name. */
+static void test_devices(void **state) {
+    (void)state;
+    hf_vote vote;
+    make_matrices();
+    hf_redundant_args args = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = c, .plant = 2};
+    args.device = "cpu,cpu,cpu";
+    assert_int_equal(hf_redundant(&args, &vote), HF_OK);
+    assert_int_equal(vote.outvoted, 1);
+    assert_string_equal(vote.replica[1].device, "cpu");
+    assert_non_null(strstr(vote.text, "replica 1 on cpu was outvoted"));
+    args.device = "cpu,cuda,cpu";
+    const hf_status status = hf_redundant(&args, &vote);
+    if (vote.replica[1].verdict == HF_VERDICT_NOT_RUN) {
+        assert_int_equal(status, HF_E_CANCELLED);
+        assert_int_equal(vote.majority, 2);
+    } else {
+        assert_int_equal(status, HF_OK);
+        assert_int_equal(vote.outvoted, 1);
+        assert_non_null(strstr(vote.text, "replica 1 on cuda"));
+    }
+    static const char *const wrong[] = {"cpu,cpu", "cpu,cpu,cpu,cpu", ",cpu,cpu", "cpu,cpu,"};
+    for (int i = 0; i < 4; i++) {
+        args.device = wrong[i];
+        assert_int_equal(hf_redundant(&args, &vote), HF_E_ARG);
+        assert_non_null(strstr(vote.text, "one for each of the 3"));
+    }
+}
+
 /* Every type that is multiplied, in sizes that leave rows of odd bytes. */
 static void test_types(void **state) {
     (void)state;
@@ -262,7 +291,8 @@ int main(void) {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_passes),
         cmocka_unit_test(test_interval),     cmocka_unit_test(test_planted),
         cmocka_unit_test(test_not_run),      cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_two_replicas), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_two_replicas), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

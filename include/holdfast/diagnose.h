@@ -87,7 +87,9 @@ typedef struct hf_redundant_args {
                         time), else each on a core, or on multiprocessors, of its own (in space) */
     int plant;      /* flip a bit of the result of replica plant - 1; 0: none */
     hf_dtype dtype; /* F32, F64, F16, BF16 or I8; 0 means F32 */
-    const char *device; /* "cpu", which is NULL, or a GPU of CUDA: "cuda", "cuda:1" */
+    const char *device; /* "cpu", which is NULL, a GPU of CUDA ("cuda", "cuda:1"), or one for each
+                           replica, at once: "cpu,cuda:0,cuda:1"; F16 and BF16 are summed as on a
+                           CPU then */
 } hf_redundant_args;
 
 /* What one replica did. */
@@ -99,7 +101,8 @@ typedef struct hf_replica {
     uint64_t result;    /* and of C */
     int64_t row;        /* first element that differs from the majority's; -1: none */
     int64_t column;     /* likewise */
-    char kernel[64];    /* that computed */
+    char kernel[64];    /* that computed, */
+    char device[32];    /* and where: "cpu", "cuda:1" */
 } hf_replica;
 
 /* What the vote came to. */

@@ -151,6 +151,7 @@ class Replica(C.Structure):
         ("row", C.c_int64),
         ("column", C.c_int64),
         ("kernel", C.c_char * 64),
+        ("device", C.c_char * 32),
     ]
 
 

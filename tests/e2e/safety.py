@@ -69,6 +69,9 @@ def redundant(folder):
     assert np.array_equal(np.load(c), np.load(a) @ np.load(b))
     run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "0", code=5)
     run("diagnose", a, a, "--same-core", code=3)
+    vote = json.loads(run("diagnose", a, b, "--device", "cpu,cpu,cpu", "--plant", "0", "--json").stdout)
+    assert vote["outvoted"] == 0 and vote["replicas"][0]["device"] == "cpu"
+    run("diagnose", "--device", "cpu,cpu", code=2)
     for kind in (np.int8, np.float16, np.float64):
         np.save(a + ".npy", np.load(a).astype(kind))
         np.save(b + ".npy", np.load(b).astype(kind))

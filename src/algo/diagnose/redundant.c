@@ -27,6 +27,8 @@ struct shared_gpu {
 struct replica {
     const hf_redundant_args *args;
     int number, core;      /* core -1: where the caller is */
+    bool apart;            /* in a thread of its own */
+    bool portable;         /* 16-bit types as on any CPU */
     char *a, *b, *raw, *c; /* copies, C as computed, C in the caller's order */
     hf_status status;
     hf_replica *out;
@@ -92,7 +94,8 @@ static hf_gemm_args product_of(const struct replica *r) {
                       .alpha = 1,
                       .a = r->a,
                       .b = r->b,
-                      .c = r->raw};
+                      .c = r->raw,
+                      .portable = r->portable};
     if (r->number == PATH_TRANSPOSED) { /* C' = B' A', of the matrices as they are stored */
         g.m = p->n;
         g.n = p->m;
@@ -160,7 +163,7 @@ static void conclude(struct replica *r, const hf_gemm_report *report) {
 static void *compute(void *replica) {
     struct replica *r = replica;
     struct hf_affinity before;
-    const hf_context_opts opts = {.device = "cpu", .threads = 1};
+    const hf_context_opts opts = {.device = r->out->device, .threads = 1};
     hf_context *ctx = NULL;
     hf_gemm_report report;
     if (r->core >= 0 && !hf_affinity_enter(r->core, &before)) {
@@ -200,7 +203,7 @@ static void compute_on_gpu(struct replica *r, const struct shared_gpu *gpu) {
 static void compute_all(struct replica *r, int count) {
     int started = 0;
     for (int i = 0; i < count; i++) {
-        if (r[i].core < 0)
+        if (!r[i].apart)
             (void)compute(&r[i]);
         else if (pthread_create(&r[i].thread, NULL, compute, &r[i]) != 0)
             r[i].status = HF_E_NOMEM;
@@ -290,7 +293,9 @@ static hf_status vote_on(struct replica *r, int count, hf_vote *vote) {
                        "replica %d on core %d was outvoted: isolate it", vote->outvoted,
                        r[vote->outvoted].core);
     else
-        (void)snprintf(vote->text, sizeof vote->text, "replica %d was outvoted", vote->outvoted);
+        (void)snprintf(vote->text, sizeof vote->text, "replica %d on %s was outvoted%s",
+                       vote->outvoted, r[vote->outvoted].out->device,
+                       r[vote->outvoted].portable ? ": isolate it" : "");
     return vote->majority > 0 ? HF_OK : HF_E_CORRUPT;
 }
 
@@ -312,8 +317,28 @@ static hf_status check(const hf_redundant_args *p, hf_vote *vote, int *count) {
     return HF_E_ARG;
 }
 
+/* A device for each replica? */
+static bool is_list(const hf_redundant_args *args) {
+    return args->device != NULL && strchr(args->device, ',') != NULL;
+}
+
 static bool is_gpu(const hf_redundant_args *args) {
-    return args->device != NULL && strcmp(args->device, "cpu") != 0;
+    return args->device != NULL && strcmp(args->device, "cpu") != 0 && !is_list(args);
+}
+
+/* Names of a list, one for each replica; false: there are more or fewer. */
+static bool take_devices(const char *list, int count, hf_vote *vote) {
+    int i = 0;
+    for (const char *at = list; at != NULL; i++) {
+        const char *const comma = strchr(at, ',');
+        const size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
+        if (i >= count || length == 0 || length >= sizeof vote->replica[i].device)
+            return false;
+        memcpy(vote->replica[i].device, at, length);
+        vote->replica[i].device[length] = '\0';
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return i == count;
 }
 
 /* Where each replica works: a core each, or as many multiprocessors of the GPU. */
@@ -323,8 +348,20 @@ static hf_status choose_places(const hf_redundant_args *args, int count, struct 
     const hf_context_opts opts = {.device = args->device};
     const bool own = !args->same_core;
     const int cores = hf_affinity_cores(core, HF_MAX_REPLICAS);
-    for (int i = 0; i < count; i++)
-        vote->replica[i] = (hf_replica){.core = -1, .units = 1, .row = -1, .column = -1};
+    for (int i = 0; i < count; i++) {
+        hf_replica *const r = &vote->replica[i];
+        *r = (hf_replica){.core = -1, .units = 1, .row = -1, .column = -1};
+        (void)snprintf(r->device, sizeof r->device, "%s", is_gpu(args) ? args->device : "cpu");
+    }
+    if (is_list(args)) {
+        if (take_devices(args->device, count, vote))
+            return HF_OK;
+        (void)snprintf(vote->text, sizeof vote->text,
+                       "nothing was computed: device is '%.60s': name one for all replicas, or one "
+                       "for each of the %d",
+                       args->device, count);
+        return HF_E_ARG;
+    }
     if (is_gpu(args)) {
         hf_status status = hf_context_create(&gpu->ctx, &opts);
         if (status == HF_OK && own)
@@ -379,6 +416,8 @@ hf_status hf_redundant(const hf_redundant_args *args, hf_vote *vote) {
         r[i] = (struct replica){.args = args,
                                 .number = i,
                                 .core = vote->replica[i].core,
+                                .apart = vote->replica[i].core >= 0 || is_list(args),
+                                .portable = is_list(args),
                                 .status = HF_E_INTERNAL,
                                 .out = &vote->replica[i]};
     if (status == HF_OK)

@@ -25,7 +25,7 @@ static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0,
      "cpu (default), or a GPU: cuda, cuda:1; cores are its multiprocessors then, and nobody else "
      "may "
-     "use it meanwhile",
+     "use it meanwhile. Of two matrices also one for each replica: cpu,cuda:0,cuda:1",
      0},
     {0, 0, 0, 0, "Periodic test, with fixed data:", 1},
     {"interval", KEY_INTERVAL, "SECONDS", 0,
@@ -60,6 +60,8 @@ static void check(const struct diagnose *d, struct argp_state *state) {
         argp_error(state, "two matrices are needed, A and B");
     if (!files && (d->replicas || d->same_core || d->out))
         argp_error(state, "--replicas, --same-core and -o are for two matrices of your own");
+    if (!files && d->device && strchr(d->device, ','))
+        argp_error(state, "--device %s: the periodic test takes one device", d->device);
     if (files && (d->opts.interval_s > 0 || d->opts.tests > 0 || d->cores > 0 || d->safe_state))
         argp_error(state,
                    "--interval, --tests, --cores and --safe-state are for the periodic test");

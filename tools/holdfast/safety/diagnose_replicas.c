@@ -90,10 +90,11 @@ static json_t *json_replica(const hf_replica *r) {
     char operands[20], result[20];
     snprintf(operands, sizeof operands, "%016llx", (unsigned long long)r->operands);
     snprintf(result, sizeof result, "%016llx", (unsigned long long)r->result);
-    return json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:I, s:I}", "verdict",
-                     hf_verdict_text(r->verdict), "core", r->core, "units", r->units, "kernel",
-                     r->kernel, "signature_operands", operands, "signature_result", result,
-                     "first_row", (json_int_t)r->row, "first_column", (json_int_t)r->column);
+    return json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:I, s:I}", "verdict",
+                     hf_verdict_text(r->verdict), "device", r->device, "core", r->core, "units",
+                     r->units, "kernel", r->kernel, "signature_operands", operands,
+                     "signature_result", result, "first_row", (json_int_t)r->row, "first_column",
+                     (json_int_t)r->column);
 }
 
 static void print_vote(const hf_vote *v, bool json) {
@@ -113,6 +114,8 @@ static void print_vote(const hf_vote *v, bool json) {
             printf(", multiprocessors %d to %d", r->core, r->core + r->units - 1);
         else if (r->core >= 0)
             printf(", core %d", r->core);
+        else
+            printf(", %s", r->device);
         printf(", operands %016llx, result %016llx, %s", (unsigned long long)r->operands,
                (unsigned long long)r->result, r->kernel);
         if (r->row >= 0)
