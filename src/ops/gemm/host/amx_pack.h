@@ -34,31 +34,47 @@ ALWAYS_INLINE uint32_t load_unit(const struct strip *s, int64_t i, int64_t q) {
     return unit;
 }
 
-/* A step from unit q on, line by line: products of a line are neighbours, and all there. */
-ALWAYS_INLINE void step_by_line(const struct strip *s, int64_t q, uint32_t *dst) {
+/* So many steps of a line, or panels of neighbouring lines, are packed before the next: memory gives
+ * neighbours at once. */
+#define PACK_RUN 4
+
+/* Steps from unit q on, line by line: products of a line are neighbours, and all there. */
+ALWAYS_INLINE void steps_by_line(const struct strip *s, int64_t q, int steps, uint32_t *dst) {
     const int64_t line = s->line * (s->i8 ? 1 : 2);
     for (int i = 0; i < s->lines; i++)
-        memcpy(dst + i * TILE_STEP, s->src + i * line + q * 4, 64);
-    memset(dst + s->lines * TILE_STEP, 0, (size_t)(LINES - s->lines) * 64);
+        for (int t = 0; t < steps; t++)
+            memcpy(dst + t * STEP_UNITS + i * TILE_STEP,
+                   s->src + i * line + (q + t * TILE_STEP) * 4, 64);
+    for (int t = 0; t < steps; t++)
+        memset(dst + t * STEP_UNITS + s->lines * TILE_STEP, 0,
+               (size_t)(LINES - s->lines) * TILE_STEP * sizeof *dst);
 }
 
-/* A step unit by unit: lines are neighbours, and all there. */
-ALWAYS_INLINE void step_by_unit(const struct strip *s, int64_t q, uint32_t *dst) {
-    for (int u = 0; u < TILE_STEP; u++) {
-        if (s->i8) {
-            const uint8_t *const at = (const uint8_t *)s->src + 4 * (q + u) * s->step;
-            for (int i = 0; i < LINES; i++)
-                dst[u * LINES + i] = at[i] | (uint32_t)at[i + s->step] << 8 |
-                                     (uint32_t)at[i + 2 * s->step] << 16 |
-                                     (uint32_t)at[i + 3 * s->step] << 24;
-            continue;
-        }
-        uint16_t low[LINES], high[LINES];
-        memcpy(low, s->src + 4 * (q + u) * s->step, sizeof low);
-        memcpy(high, s->src + (4 * (q + u) + 2) * s->step, sizeof high);
+/* A unit of 32 neighbouring lines. */
+ALWAYS_INLINE void unit_of_lines(const struct strip *s, const char *at, uint32_t *dst) {
+    if (s->i8) {
+        const uint8_t *const x = (const uint8_t *)at;
         for (int i = 0; i < LINES; i++)
-            dst[u * LINES + i] = low[i] | (uint32_t)high[i] << 16;
+            dst[i] = x[i] | (uint32_t)x[i + s->step] << 8 | (uint32_t)x[i + 2 * s->step] << 16 |
+                     (uint32_t)x[i + 3 * s->step] << 24;
+        return;
     }
+    uint16_t low[LINES], high[LINES];
+    memcpy(low, at, sizeof low);
+    memcpy(high, at + 2 * s->step, sizeof high);
+    for (int i = 0; i < LINES; i++)
+        dst[i] = low[i] | (uint32_t)high[i] << 16;
+}
+
+/* A step unit by unit, of so many panels that lie `next` units apart: lines are neighbours, and all
+ * there. */
+ALWAYS_INLINE void steps_by_unit(const struct strip *s, int64_t q, int panels, int64_t next,
+                                 uint32_t *dst) {
+    const int64_t bytes = LINES * (s->i8 ? 1 : 2);
+    for (int u = 0; u < TILE_STEP; u++)
+        for (int p = 0; p < panels; p++)
+            unit_of_lines(s, s->src + 4 * (q + u) * s->step + p * bytes,
+                          dst + p * next + u * LINES);
 }
 
 /* [rows][cols] becomes [cols][rows]; both are multiples of 16. */
@@ -76,19 +92,23 @@ ALWAYS_INLINE void turn(const uint32_t *src, int rows, int cols, uint32_t *dst) 
         }
 }
 
-/* A step from unit q on, as A or as B wants it. */
-static void pack_step(const struct strip *s, bool of_a, int64_t q, uint32_t *dst) {
-    const int64_t end = (q + TILE_STEP) * (s->i8 ? 4 : 2);
-    _Alignas(64) uint32_t other[STEP_UNITS];
+/* Steps from unit q on, at most PACK_RUN, as A or as B wants them. */
+static void pack_steps(const struct strip *s, bool of_a, int64_t q, int steps, uint32_t *dst) {
+    const int64_t end = (q + steps * TILE_STEP) * (s->i8 ? 4 : 2);
+    _Alignas(64) uint32_t other[PACK_RUN * STEP_UNITS];
     if (s->step == 1 && end <= s->depth) {
-        step_by_line(s, q, of_a ? dst : other);
-        if (!of_a)
-            turn(other, LINES, TILE_STEP, dst);
-    } else if (s->line == 1 && s->lines == LINES && end <= s->depth) {
-        step_by_unit(s, q, of_a ? other : dst);
-        if (of_a)
-            turn(other, TILE_STEP, LINES, dst);
-    } else {
+        steps_by_line(s, q, steps, of_a ? dst : other);
+        for (int t = 0; !of_a && t < steps; t++)
+            turn(other + t * STEP_UNITS, LINES, TILE_STEP, dst + t * STEP_UNITS);
+        return;
+    }
+    for (int t = 0; t < steps; t++, q += TILE_STEP, dst += STEP_UNITS) {
+        if (s->line == 1 && s->lines == LINES && (q + TILE_STEP) * (s->i8 ? 4 : 2) <= s->depth) {
+            steps_by_unit(s, q, 1, 0, of_a ? other : dst);
+            if (of_a)
+                turn(other, TILE_STEP, LINES, dst);
+            continue;
+        }
         for (int i = 0; i < LINES; i++)
             for (int u = 0; u < TILE_STEP; u++)
                 dst[of_a ? i * TILE_STEP + u : u * LINES + i] =
@@ -96,9 +116,7 @@ static void pack_step(const struct strip *s, bool of_a, int64_t q, uint32_t *dst
     }
 }
 
-/* The panel of tile `tile` of the group: of rows of op(A), or of columns of op(B). Every word that
- * is multiplied passes here once each time it is staged. */
-static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile) {
+static struct strip strip_of(const struct gemm_job *job, bool of_a, int64_t tile) {
     const struct hf_gemm_view *v = of_a ? &job->a : &job->b;
     const int64_t line = (of_a ? job->row : job->col) + tile * LINES;
     const int64_t end = of_a ? job->row + job->rows : job->col + job->cols;
@@ -107,9 +125,29 @@ static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile) {
     s.step = of_a ? v->col : v->row;
     s.lines = (int)hf_min64(LINES, end - line);
     s.src = (const char *)v->data + (line * s.line + job->first * s.step) * (s.i8 ? 1 : 2);
-    char *const dst = (of_a ? job->pack_a : job->pack_b) + tile * panel_bytes(job, LINES);
-    for (int64_t q = 0; q < units_of(job, job->depth); q += TILE_STEP)
-        pack_step(&s, of_a, q, (uint32_t *)(void *)dst + q * LINES);
+    return s;
+}
+
+/* The panels of `count` tiles of the group from `tile` on: of rows of op(A), or of columns of
+ * op(B). Every word that is multiplied passes here once each time it is staged. */
+static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count) {
+    const int64_t units = units_of(job, job->depth), bytes = panel_bytes(job, LINES);
+    char *const all = of_a ? job->pack_a : job->pack_b;
+    const struct strip s = strip_of(job, of_a, tile), last = strip_of(job, of_a, tile + count - 1);
+    const int64_t whole = job->depth / ((s.i8 ? 4 : 2) * TILE_STEP) * TILE_STEP;
+    const bool together =
+        !of_a && s.line == 1 && s.step != 1 && last.lines == LINES && count == PACK_RUN;
+    uint32_t *const first = (uint32_t *)(void *)(all + tile * bytes);
+    for (int64_t q = 0; together && q < whole; q += TILE_STEP)
+        steps_by_unit(&s, q, PACK_RUN, bytes / 4, first + q * LINES);
+    for (int64_t t = tile; t < tile + count; t++) {
+        const struct strip one = strip_of(job, of_a, t);
+        uint32_t *const dst = (uint32_t *)(void *)(all + t * bytes);
+        for (int64_t q = together ? whole : 0, steps; q < units; q += steps * TILE_STEP) {
+            steps = q < whole ? hf_min64(PACK_RUN, (whole - q) / TILE_STEP) : 1;
+            pack_steps(&one, of_a, q, (int)steps, dst + q * LINES);
+        }
+    }
 }
 
 #endif

@@ -87,9 +87,13 @@ static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
     const unsigned before = enter();
     struct signed_sum sum = {0};
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        pack_panel(job, i < down, i < down ? i : i - down);
-        sign_panel(job, i < down, i < down ? i : i - down, i, &sum);
+    for (int64_t i = begin, count; i < end; i += count) {
+        const bool of_a = i < down;
+        const int64_t tile = of_a ? i : i - down;
+        count = hf_min64(PACK_RUN, (of_a ? hf_min64(end, down) : end) - i);
+        pack_panels(job, of_a, tile, count);
+        for (int64_t t = 0; t < count; t++)
+            sign_panel(job, of_a, tile + t, i + t, &sum);
     }
     add_signed(job, &sum);
     _mm_setcsr(before);
@@ -151,7 +155,7 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
         job->band = BAND_BYTES / block;
         job->place = group_place(job);
         if (job->depth > 0)
-            hf_parallel_for(pool, panels, 1, pack_range, job);
+            hf_parallel_for(pool, panels, PACK_RUN, pack_range, job);
         hf_parallel_for(pool,
                         ceil_div(tiles_down(job), job->band) * ceil_div(tiles_across(job), SLICE),
                         1, tile_range, job);

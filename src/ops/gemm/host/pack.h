@@ -218,4 +218,11 @@ static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile) {
         of_a ? pack_32(&s, TILE_M, dst) : pack_32(&s, TILE_N32, dst);
 }
 
+#define PACK_RUN 1
+
+static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count) {
+    for (int64_t t = tile; t < tile + count; t++)
+        pack_panel(job, of_a, t);
+}
+
 #endif
