@@ -34,8 +34,8 @@ ALWAYS_INLINE uint32_t load_unit(const struct strip *s, int64_t i, int64_t q) {
     return unit;
 }
 
-/* So many steps of a line, or panels of neighbouring lines, are packed before the next: memory gives
- * neighbours at once. */
+/* So many steps of a line, or panels of neighbouring lines, are packed before the next: memory
+ * gives neighbours at once. */
 #define PACK_RUN 4
 
 /* Steps from unit q on, line by line: products of a line are neighbours, and all there. */
