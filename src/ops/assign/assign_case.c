@@ -33,7 +33,8 @@ enum kind {
     BYTES,
     ALMOST,
     KINDS,
-    MESSY = KINDS /* a kind of data_case.h */
+    MESSY = KINDS, /* a kind of data_case.h */
+    DECADES
 };
 
 static const char *const kind_names[KINDS] = {
@@ -49,6 +50,7 @@ static const int64_t heights[] = {1, 3, 15, 16, 33, 100, 257, 700};
 #define CASES 640
 #define MESSY_KINDS (HF_DATA_KINDS - HF_DATA_MESSY)
 #define MESSY_CASES (16 * MESSY_KINDS) /* types and metrics; once more with many rows */
+#define DECADES_CASES 24
 
 struct shape {
     int64_t n, k, d, stride;
@@ -94,6 +96,11 @@ static double value(struct hf_rng *rng, const struct shape *s, int64_t i, int64_
         return (double)draw(rng, 9) / 4;
     case ZERO_ROWS:
         return i % 3 == 0 ? 0 : z;
+    case DECADES: /* each row of its own length, or each value, from 1e-24 to 1e24 */
+        return (i % 3 ? 1 : -1) * (1 + z / 16) *
+               pow(10, 48 * (s->k % 3 ? (double)(i * 607 % s->n) / (double)s->n
+                                      : hf_rng_next_unit(rng)) -
+                           24);
     default:
         return z;
     }
@@ -182,9 +189,9 @@ static void fill(struct hf_rng *rng, const struct shape *s, struct hf_assign_arg
         make_almost_equal(rng, a);
 }
 
-/* What prepare.c of k-means would hand over: the mean as origin, a power of two as scale, for which
- * some rows may be far beyond 1. */
-static bool make_filter(struct hf_case *c, struct hf_assign_args *a, int beyond) {
+/* What prepare.c of k-means would hand over: the mean as origin, or 0 where that is where most rows
+ * are, and a power of two as scale, for which some rows may be far beyond 1. */
+static bool make_filter(struct hf_case *c, struct hf_assign_args *a, bool zero, int beyond) {
     double *shift = hf_case_alloc(c, sizeof(double) * (size_t)a->x.cols, false);
     if (!shift)
         return false;
@@ -201,7 +208,7 @@ static bool make_filter(struct hf_case *c, struct hf_assign_args *a, int beyond)
         for (int64_t i = 0; i < a->x.rows; i++)
             shift[j] += get(&a->x, i, j) / (double)a->x.rows;
         shift[j] = rint(shift[j]);
-        if (a->metric != HF_EUCLIDEAN)
+        if (a->metric != HF_EUCLIDEAN || zero)
             shift[j] = 0;
         for (int64_t i = 0; i < a->x.rows; i++) {
             const double t = fabs(get(&a->x, i, j) - shift[j]);
@@ -396,11 +403,41 @@ static struct shape messy_shape(struct hf_rng *rng, int64_t id, struct hf_assign
     return s;
 }
 
+/* Few columns and many centroids, where scores of long rows overflow and those of short ones are
+ * lost: no filter decides the one, no list may hold the other. */
+static struct shape decades_shape(struct hf_rng *rng, int64_t id, struct hf_assign_args *a) {
+    static const int64_t many[] = {500, 64, 700, 600};
+    struct shape s = {.n = id % 5 ? 700 : 1400,
+                      .k = many[id % 4],
+                      .d = 1 + id % 3,
+                      .kind = DECADES,
+                      .dtype = id % 8 < 6 ? HF_F64 : HF_F32};
+    s.stride = s.d + draw(rng, 2);
+    a->metric = (hf_metric)(id < 18 ? HF_EUCLIDEAN : 1 + id % 2);
+    a->exact = true;
+    return s;
+}
+
+static struct shape choose_shape(struct hf_rng *rng, int64_t id, struct hf_assign_args *a) {
+    if (id < CASES)
+        return plain_shape(rng, id, a);
+    if (id < CASES + MESSY_CASES)
+        return messy_shape(rng, id - CASES, a);
+    return decades_shape(rng, id - CASES - MESSY_CASES, a);
+}
+
+/* By how many powers of two rows may be beyond the filter's range. */
+static int choose_beyond(struct hf_rng *rng, int64_t id, const struct shape *s) {
+    if (s->kind == DECADES)
+        return 40 + (int)draw(rng, 80);
+    return s->kind == MESSY || id % 7 == 3 ? (int)draw(rng, 25) : 0;
+}
+
 static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
-    if (id >= CASES + MESSY_CASES)
+    if (id >= CASES + MESSY_CASES + DECADES_CASES)
         return false;
     struct hf_assign_args *a = c->args;
-    const struct shape s = id < CASES ? plain_shape(rng, id, a) : messy_shape(rng, id - CASES, a);
+    const struct shape s = choose_shape(rng, id, a);
     struct hf_assign_stats *stats = hf_case_alloc(c, sizeof *stats, true);
     a->labels = hf_case_alloc(c, sizeof(int32_t) * (size_t)s.n, true);
     if (!stats || !a->labels || !make_matrix(c, &a->x, s.dtype, s.n, s.d, s.stride) ||
@@ -411,7 +448,7 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     for (int64_t i = 0; i < s.n; i++)
         a->labels[i] = (int32_t)draw(rng, s.k + 1) - 1;
     const int64_t extra = draw(rng, 4);
-    if (!make_filter(c, a, s.kind == MESSY || id % 7 == 3 ? (int)draw(rng, 25) : 0) ||
+    if (!make_filter(c, a, s.kind == DECADES, choose_beyond(rng, id, &s)) ||
         (extra & 1 && !make_sums(rng, c, a)))
         return false;
     if (extra & 2 && a->metric == HF_EUCLIDEAN && !make_bounds(rng, c, a, draw(rng, 4) > 0))
@@ -421,9 +458,11 @@ static bool assign_make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) 
     if (draw(rng, 3) && !make_packed(rng, c, a))
         return false;
     snprintf(c->name, sizeof c->name, "%s n=%d k=%d d=%d %s metric=%d%s%s%s%s%s",
-             s.kind == MESSY ? hf_data_kind_name(s.messy) : kind_names[s.kind], (int)s.n, (int)s.k,
-             (int)s.d, hf_dtype_name(s.dtype), (int)a->metric, s.far > 0 ? " far" : "",
-             a->sums ? " sums" : "",
+             s.kind == DECADES ? "decades"
+             : s.kind == MESSY ? hf_data_kind_name(s.messy)
+                               : kind_names[s.kind],
+             (int)s.n, (int)s.k, (int)s.d, hf_dtype_name(s.dtype), (int)a->metric,
+             s.far > 0 ? " far" : "", a->sums ? " sums" : "",
              !a->bounds          ? ""
              : !a->bounds->valid ? " fresh-bounds"
              : a->bounds->sweep  ? " sweep"
