@@ -57,8 +57,9 @@ class KMeans(Estimator):
         'cpu', 'cuda', 'cuda:1', or 'auto': where the data lie, else where the result is there
         soonest, which it is on the CPU as long as starting a GPU would take longer.
     memory_limit : int, str or None, default=None
-        Bytes, or text such as '4GiB', that a call may hold beside data and results. None: half
-        of what is free, on a GPU nine tenths.
+        Bytes, or text such as '4GiB', that a call may hold beside data and results; on a GPU, of
+        the GPU's memory, rows that are brought there included. None: half of what is free, on a
+        GPU nine tenths.
     centroids : {'wide', 'same'}, default='wide'
         Keep centroids in float32 (float64 for float64 data), or in the 16-bit type of the data.
     empty : {'relocate', 'split', 'keep', 'error'}, default='relocate'

@@ -58,8 +58,9 @@ def streamed_and_resumed():
     args = [SIFT, "-k", 10, "--tol", 0, "--max-iter", 8]
     whole, part, end, less = scratch("whole"), scratch("part"), scratch("end"), scratch("less")
     fit(*args, "--device", "cpu", out=whole)
-    fit(*args, "--device", "opencl", "--memory", "1500K", out=less)
+    memory = fit(*args, "--device", "opencl", "--memory", "1500K", out=less)["memory"]
     same_files(whole, less)
+    check(memory["workspace_bytes"] < 1_500_000, f"a second buffer for rows that are read: {memory}")
     checkpoint = scratch("half.hfc")
     fit(*args[:-1], 3, "--device", "opencl", "--checkpoint", checkpoint, "--every", 1, out=part)
     fit(*args, "--device", "cpu", "--resume", checkpoint, out=end)

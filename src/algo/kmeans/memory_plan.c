@@ -20,9 +20,10 @@ static uint64_t init_bytes(const struct hf_fit_problem *problem, const struct hf
     return problem->opts.init == HF_INIT_GIVEN ? 0 : hf_kmeans_init_bytes(&data->rows, &args);
 }
 
-/* What the data need anyway: reading in chunks, or copying where rows are left out. */
+/* What the data need anyway: reading in chunks, or copying where rows are left out. A reader has
+ * memory of its own for both. */
 static bool is_buffered(const struct hf_fit_problem *problem, const struct hf_data *data) {
-    return problem->source || data->rows.dropped_count > 0;
+    return !data->rows.reader && (problem->source || data->rows.dropped_count > 0);
 }
 
 hf_status hf_memory_too_little(const struct hf_fit_problem *problem, uint64_t needed) {

@@ -58,7 +58,8 @@ static void carve(struct predict *p, hf_carve *c, bool transform) {
     const bool away = a->source || a->resident->reader || a->opts.nan == HF_NAN_DROP;
     p->sample = hf_carve_take(c, away ? hf_frame_sample_bytes(a->n, a->d) : 0);
     p->bad = hf_carve_take(c, panel);
-    p->rows.buffer = a->source ? hf_carve_take(c, (size_t)p->rows.chunk_rows * row) : NULL;
+    const bool buffered = a->source && !a->resident->reader;
+    p->rows.buffer = buffered ? hf_carve_take(c, (size_t)p->rows.chunk_rows * row) : NULL;
     p->weights = a->opts.weights ? hf_carve_take(c, panel * sizeof(double)) : NULL;
     p->out =
         transform ? hf_carve_take(c, panel * (size_t)a->centroids.rows * sizeof(double)) : NULL;

@@ -399,7 +399,8 @@ static hf_status scan_workspace(struct hf_scan *s, void **block) {
     hf_carve carve = {0};
     for (int pass = 0; pass < 2; pass++) {
         carve.used = 0;
-        fit->data.rows.buffer = buffered ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
+        fit->data.rows.buffer =
+            buffered && !fit->data.rows.reader ? hf_carve_take(&carve, (size_t)chunk * row) : NULL;
         s->zeros = hf_carve_take(&carve, zeros);
         s->squares = hf_carve_take(&carve, cosine ? some * sizeof(double) : 0);
         s->sum = hf_carve_take(&carve, (size_t)problem->d * 4 * sizeof(int64_t));
