@@ -171,7 +171,7 @@ def _work(rows: _rows.Rows, k: int) -> float:
 
 
 def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: Any) -> Fit:
-    """Run a fit; place: device and memory limit; watch: None where nobody is to be told."""
+    """Run a fit; place: device and memory limit; watch: None for rows in memory, untold."""
     result = _Result()
     device = rows.device
     if device and place[0] == "auto":
@@ -182,7 +182,8 @@ def fit(rows: _rows.Rows, opts: _abi.KMeansOpts, place: tuple[str, int], watch: 
         key = _rows.device_of(rows, place[0], work, opts.precision == 0)
     lease = _library.Lease(key, place[1], rows.stream)
     with lease as context:
-        if watch is None and rows.view is not None:
+        if watch is None:
+            assert rows.view is not None
             status = lib.hf_kmeans_fit(
                 context, _addressof(rows.view), _addressof(opts), _addressof(result)
             )
@@ -200,20 +201,17 @@ def _fit_watched(
 ) -> int:
     """With functions of Python that C calls. The status; what they raised is raised here."""
     inputs = Inputs(rows)
-    wanted = watch is not None and watch.wanted(lease.held.device != "cpu")
+    wanted = watch.wanted(lease.held.device != "cpu")
     if wanted:
         opts.progress = watch.function()
     call = lib.hf_kmeans_fit if inputs.array else lib.hf_kmeans_fit_source
-    with Interrupts(wanted or inputs.source is not None) as interrupts:
-        if watch is not None:
-            watch.interrupts = interrupts
+    with Interrupts(wanted or inputs.source is not None) as watch.interrupts:
         status = call(
             lease.held.handle, inputs.array or inputs.source, _addressof(opts), _addressof(result)
         )
     if status:
         _raise_first(inputs.failure)
-        if watch is not None:
-            _raise_first(watch.failure)
+        _raise_first(watch.failure)
     return int(status)
 
 
