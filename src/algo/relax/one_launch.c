@@ -138,7 +138,7 @@ static hf_status march_there(hf_relax *relax, const struct hf_march_map *made) {
     march->report = copy_there(relax, NULL, sizeof *march->report, &status);
     march->next = 0;
     march->every = march->sweeps > 2 || relax->opts.method == HF_RELAX_SCHWARZ ? 1 : 2;
-    march->lead = 2 * march->every;
+    march->lead = relax->opts.method == HF_RELAX_SCHWARZ ? 1 : 2 * march->every;
     march->on = status == HF_OK;
     return status;
 }

@@ -6,7 +6,7 @@
 #include "ops/march/march_board.cuh"
 
 #define EACH 4     /* values from outside that a thread asks for at once */
-#define RHS_ROWS 4 /* rows of the map of the right side that a warp works on at once */
+#define RHS_ROWS 8 /* rows of the map of the right side that a warp works on at once */
 
 struct near {
     double *x0; /* [2, extent]: see x() */
@@ -42,6 +42,7 @@ static __device__ __noinline__ void map_right_side(const struct march_job &job, 
     const int warps = threads / 32;
     for (int r = (int)threadIdx.x / 32; r < own; r += RHS_ROWS * warps) {
         double sum[RHS_ROWS] = {};
+#pragma unroll 2
         for (int i = lane; i < count; i += 32)
 #pragma unroll
             for (int u = 0; u < RHS_ROWS; u++) /* a row too many is read twice */

@@ -27,12 +27,13 @@ static __device__ bool is_over(const struct march_job &job, struct board *board,
     return seen_by_one(board->over || board->abort) != 0;
 }
 
-/* Is the epoch `lead` after this one the last? */
+/* Is the epoch `lead` after this one the last? Forecast is the residual at its end, where every
+ * epoch is looked at, else that at its beginning. */
 static __device__ bool decide(const struct march_job &job, struct board *board, struct watch *w,
                               double sum) {
     const double ratio = w->before > 0 ? fmin(1.0, sum / w->before) : 1;
     double forecast = sum;
-    for (int ahead = 0; ahead < job.lead; ahead += job.every)
+    for (int ahead = job.every > 1; ahead <= job.lead / job.every; ahead++)
         forecast *= ratio;
     w->start = w->start > 0 ? w->start : sum;
     w->since = sum < w->least ? 0 : w->since + 1;
