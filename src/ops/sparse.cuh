@@ -11,7 +11,9 @@
 #include "ops/sparse.h"
 
 #define SPARSE_THREADS 256
-#define SPARSE_CHUNK 2048 /* products in shared memory */
+#define SPARSE_CHUNK 2304 /* products in shared memory: rows of nine elements need one round */
+#define SPARSE_CACHED                                                                              \
+    (int64_t)(40 << 20) /* bytes of a matrix that stays in the L2 cache from pass to pass */
 #define SPARSE_GROUPS (SPARSE_PART / SPARSE_THREADS)
 
 /* A device view of a matrix. */
@@ -41,22 +43,81 @@ static __device__ __forceinline__ double sparse_relaxed(double x, double damping
     return __dadd_rn(x, __dmul_rn(damping, __dmul_rn(inverse, r)));
 }
 
+/* How the elements of a matrix pass the L2 cache: one that is too large for it leaves it to x. */
+static __device__ __forceinline__ uint64_t sparse_policy(const struct hf_sparse &a) {
+    uint64_t keep, pass;
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(keep));
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(pass));
+    return a.elements * 12 > SPARSE_CACHED ? pass : keep;
+}
+
+static __device__ __forceinline__ int32_t sparse_load(const int32_t *p, uint64_t policy) {
+    int32_t v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.b32 %0, [%1], %2;"
+                 : "=r"(v)
+                 : "l"(p), "l"(policy));
+    return v;
+}
+
+static __device__ __forceinline__ float sparse_load(const float *p, uint64_t policy) {
+    float v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;"
+                 : "=f"(v)
+                 : "l"(p), "l"(policy));
+    return v;
+}
+
+static __device__ __forceinline__ double sparse_load(const double *p, uint64_t policy) {
+    double v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.f64 %0, [%1], %2;"
+                 : "=d"(v)
+                 : "l"(p), "l"(policy));
+    return v;
+}
+
+/* The products of elements base .. base + count, at most SPARSE_CHUNK. All elements of a thread are
+ * asked for at once, then all x: a store to shared memory between them would make each wait. */
+template <typename V, typename X>
+static __device__ __forceinline__ void sparse_products(const struct hf_sparse &a, int64_t base,
+                                                       int count, uint64_t policy, double *product,
+                                                       X x) {
+    constexpr int EACH = SPARSE_CHUNK / SPARSE_THREADS;
+    const V *value = (const V *)a.value + base;
+    const int32_t *column = a.column + base;
+    const int first = (int)threadIdx.x;
+    int32_t j[EACH];
+    double term[EACH], factor[EACH];
+#pragma unroll
+    for (int u = 0; u < EACH; u++) { /* beyond the last element that again: no branch */
+        const int at = min(first + u * SPARSE_THREADS, count - 1);
+        j[u] = sparse_load(column + at, policy);
+        term[u] = (double)sparse_load(value + at, policy);
+    }
+    __syncwarp(); /* keeps the loads together */
+#pragma unroll
+    for (int u = 0; u < EACH; u++)
+        factor[u] = x(j[u]);
+    __syncwarp();
+#pragma unroll
+    for (int u = 0; u < EACH; u++)
+        if (first + u * SPARSE_THREADS < count)
+            product[first + u * SPARSE_THREADS] = __dmul_rn(term[u], factor[u]);
+}
+
 /* Rows [begin, end), at most SPARSE_THREADS: add(e, product) for the elements of row
  * begin + threadIdx.x in their order. x(j) is the number that column j is multiplied by. All
  * threads of the block call it. product: [SPARSE_CHUNK] in shared memory. */
 template <typename V, typename X, typename F>
 static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, int64_t begin,
                                                    int64_t end, double *product, X x, F add) {
-    const V *value = (const V *)a.value;
     const int64_t i = begin + threadIdx.x;
     int64_t at = i < end ? a.row_start[i] : 0;
     const int64_t last = i < end ? a.row_start[i + 1] : 0;
     const int64_t stop = a.row_start[end];
+    const uint64_t policy = sparse_policy(a);
     for (int64_t base = a.row_start[begin]; base < stop; base += SPARSE_CHUNK) {
         const int64_t until = base + SPARSE_CHUNK < stop ? base + SPARSE_CHUNK : stop;
-#pragma unroll 4
-        for (int64_t e = base + threadIdx.x; e < until; e += SPARSE_THREADS)
-            product[e - base] = __dmul_rn((double)value[e], x(a.column[e]));
+        sparse_products<V>(a, base, (int)(until - base), policy, product, x);
         __syncthreads();
         const int64_t to = last < until ? last : until;
         for (; at < to; at++)

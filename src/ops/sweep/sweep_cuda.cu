@@ -24,7 +24,10 @@ struct sweep_job {
 
 /* Sums of squares of neighbouring rows, carried on from group to group by the first threads. */
 static __device__ __forceinline__ double add_squares(double lane, const double *terms, int count) {
-    for (int i = (int)threadIdx.x; threadIdx.x < SPARSE_LANES && i < count; i += SPARSE_LANES)
+    if (threadIdx.x >= SPARSE_LANES)
+        return lane;
+#pragma unroll 8
+    for (int i = (int)threadIdx.x; i < count; i += SPARSE_LANES)
         lane = __dadd_rn(lane, terms[i]);
     return lane;
 }
@@ -35,7 +38,7 @@ struct inside {
 };
 
 /* The first local sweep: the whole rows. Returns a lane of the sum of squares. */
-template <typename V>
+template <typename V, bool ONE>
 static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
                                      const struct inside &own, double *product, double *terms) {
     const int64_t begin = job.block_start[block], end = job.block_start[block + 1];
@@ -47,7 +50,7 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
         const int64_t i = at + threadIdx.x;
         const bool mine = i < until;
         double out = 0, in = 0;
-        if (job.k == 1) {
+        if (ONE) {
             in = sparse_row<V>(job.a, at, until, product, x);
         } else {
             const int64_t left = mine ? job.a.row_start[i] + job.inner[2 * i] : 0;
@@ -60,12 +63,12 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
             });
         }
         if (mine) {
-            const double rest = job.k == 1 ? job.b[i] : __dsub_rn(job.b[i], out);
+            const double rest = ONE ? job.b[i] : __dsub_rn(job.b[i], out);
             const double r = __dsub_rn(rest, in), before = x((int32_t)i);
             const double after =
                 frozen ? before : sparse_relaxed(before, job.damping, job.inverse[i], r);
             terms[threadIdx.x] = __dmul_rn(r, r);
-            if (job.k == 1 || frozen) {
+            if (ONE || frozen) {
                 job.x_new[i] = after;
             } else {
                 own.outside[i - begin] = rest;
@@ -105,20 +108,21 @@ static __device__ void local_sweeps(const struct sweep_job &job, int64_t block,
         job.x_new[begin + p] = x[p];
 }
 
-template <typename V>
-static __global__ void __launch_bounds__(SPARSE_THREADS) sweep_blocks(struct sweep_job job) {
-    __shared__ double product[SPARSE_CHUNK], terms[SPARSE_THREADS], near[3 * SHARED_ROWS];
+/* ONE: k is 1, which needs no x inside. */
+template <typename V, bool ONE>
+static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_blocks(struct sweep_job job) {
+    __shared__ double product[SPARSE_CHUNK], terms[SPARSE_THREADS], near[ONE ? 1 : 3 * SHARED_ROWS];
     double *scratch =
         job.scratch != NULL ? job.scratch + 3 * job.largest * (int64_t)blockIdx.x : near;
     const struct inside own = {scratch, scratch + job.largest, scratch + 2 * job.largest};
     for (int64_t block = blockIdx.x; block < job.blocks; block += gridDim.x) {
-        const double lane = first_sweep<V>(job, block, own, product, terms);
+        const double lane = first_sweep<V, ONE>(job, block, own, product, terms);
         if (threadIdx.x < SPARSE_LANES) {
             const double sum = sparse_lanes_fold(lane, (1u << SPARSE_LANES) - 1);
             if (threadIdx.x == 0)
                 job.square[block] = sum;
         }
-        if (job.k > 1 && (job.frozen == NULL || !job.frozen[block]))
+        if (!ONE && (job.frozen == NULL || !job.frozen[block]))
             local_sweeps<V>(job, block, own);
         __syncthreads();
     }
@@ -167,8 +171,9 @@ static hf_status sweep_run(const struct hf_call *call) {
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     hf_for_sparse(args->a.dtype, [&](auto type) {
-        sweep_blocks<decltype(type)>
-            <<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
+        const auto kernel =
+            args->k == 1 ? sweep_blocks<decltype(type), true> : sweep_blocks<decltype(type), false>;
+        kernel<<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
     });
     sparse_launch_totals(cuda, totals);
     return hf_stage_end(&stage, hf_cuda_launched(stage.cuda, "sweep"));
