@@ -118,15 +118,8 @@ static hf_status build_again(hf_relax *relax, int64_t i) {
                                            : hf_relax_make_slices(relax);
 }
 
-static hf_status renew_there(hf_relax *relax) {
-    const uint64_t before = relax->bytes;
-    HF_TRY(hf_relax_look(relax));
-    HF_TRY(hf_relax_make_march(relax));
-    relax->bytes = before;
-    return HF_OK;
-}
-
-hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
+/* The set-up's own arrays. */
+static hf_status repair_here(hf_relax *relax, int64_t *reloads) {
     for (int64_t i = 0; i < relax->sums_count; i++) {
         if (sum_at(relax, i) == relax->sums[i])
             continue;
@@ -139,6 +132,28 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
                                "or the memory is faulty",
                                (long long)i);
     }
-    /* What a device has of it cannot be looked at here: it gets it anew. */
-    return hf_relax_on_device(relax) ? renew_there(relax) : HF_OK;
+    return HF_OK;
+}
+
+/* What a device has of it, anew where that is not what it was. The set-up's own arrays are what it
+ * is made of, and are not read otherwise. */
+static hf_status repair_there(hf_relax *relax, int64_t *reloads) {
+    const uint64_t before = relax->bytes;
+    bool seen = true, march = true;
+    int64_t here = 0;
+    HF_TRY(hf_relax_compare_there(relax, &relax->seen.held, &seen));
+    HF_TRY(hf_relax_compare_there(relax, &relax->march.held, &march));
+    if (seen && march)
+        return HF_OK;
+    ++*reloads;
+    HF_TRY(repair_here(relax, &here));
+    if (!seen)
+        HF_TRY(hf_relax_look(relax));
+    HF_TRY(hf_relax_make_march(relax));
+    relax->bytes = before;
+    return HF_OK;
+}
+
+hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads) {
+    return hf_relax_on_device(relax) ? repair_there(relax, reloads) : repair_here(relax, reloads);
 }

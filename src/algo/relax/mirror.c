@@ -6,12 +6,13 @@
 #include "core/array.h"
 #include "core/run.h"
 #include "ops/gather/gather.h"
+#include "ops/wordsum/wordsum.h"
+#include <assert.h>
 #include <string.h>
 
-void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,
-                          hf_status *status) {
-    if (*status != HF_OK || bytes == 0)
-        return NULL;
+/* Memory there, which `held` notes. NULL after a failure. */
+static void *take_there(hf_relax *relax, struct hf_relax_held *held, size_t bytes,
+                        hf_status *status) {
     void *there = hf_ctx_alloc(relax->ctx, bytes);
     if (there == NULL) {
         *status = hf_ctx_fail(relax->ctx, HF_E_NOMEM,
@@ -19,17 +20,57 @@ void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const voi
                               hf_context_device(relax->ctx), (unsigned long long)bytes);
         return NULL;
     }
+    assert(held->count < HF_RELAX_HELD);
+    held->bytes[held->count] = 0;
     held->p[held->count++] = there;
     relax->bytes += bytes;
-    if (p != NULL)
-        *status = hf_ctx_copy(relax->ctx, there, p, bytes);
     return there;
+}
+
+/* The checksum of piece i of what is held, to row `when` of the sums. */
+static hf_status sum_there(hf_relax *relax, struct hf_relax_held *held, int i, int when) {
+    const struct hf_wordsum_args args = {.data = held->p[i],
+                                         .bytes = (int64_t)held->bytes[i],
+                                         .sum = held->sums + when * HF_RELAX_HELD + i};
+    return hf_queue(relax->ctx, HF_OP_WORDSUM, &args, &relax->kernel[HF_CALL_WORDSUM]);
+}
+
+void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,
+                          hf_status *status) {
+    if (*status != HF_OK || bytes == 0)
+        return NULL;
+    if (held->sums == NULL)
+        held->sums = take_there(relax, held, 2 * HF_RELAX_HELD * sizeof *held->sums, status);
+    void *there = *status == HF_OK ? take_there(relax, held, bytes, status) : NULL;
+    if (there == NULL || p == NULL)
+        return there;
+    const int i = held->count - 1;
+    held->bytes[i] = bytes;
+    *status = hf_ctx_copy(relax->ctx, there, p, bytes);
+    if (*status == HF_OK)
+        *status = sum_there(relax, held, i, 0);
+    return there;
+}
+
+hf_status hf_relax_compare_there(hf_relax *relax, struct hf_relax_held *held, bool *same) {
+    uint64_t sums[2][HF_RELAX_HELD];
+    *same = true;
+    if (held->sums == NULL)
+        return HF_OK;
+    for (int i = 0; i < held->count; i++)
+        if (held->bytes[i] > 0)
+            HF_TRY(sum_there(relax, held, i, 1));
+    HF_TRY(hf_ctx_copy(relax->ctx, sums, held->sums, sizeof sums));
+    for (int i = 0; i < held->count; i++)
+        *same = *same && (held->bytes[i] == 0 || sums[0][i] == sums[1][i]);
+    return HF_OK;
 }
 
 void hf_relax_release_there(hf_relax *relax, struct hf_relax_held *held) {
     for (int i = 0; i < held->count; i++)
         hf_ctx_release(relax->ctx, held->p[i]);
     held->count = 0;
+    held->sums = NULL;
 }
 
 /* The same for an array that there may not be. */
@@ -97,7 +138,6 @@ static hf_status look_there(hf_relax *relax) {
     struct hf_relax_seen *seen = &relax->seen;
     const struct hf_relax_matrix *m = &relax->m;
     const size_t n = (size_t)m->n, blocks = (size_t)relax->blocks.count;
-    const double nothing = 0;
     hf_status status = HF_OK;
     hf_relax_look_away(relax);
     seen->a = matrix_there(relax, m, &status);
@@ -114,7 +154,7 @@ static hf_status look_there(hf_relax *relax) {
         copy_there(relax, relax->colours.block, blocks * sizeof *seen->colour_block, &status);
     seen->coarse =
         copy_there(relax, relax->coarse, blocks * blocks * sizeof *seen->coarse, &status);
-    seen->unread = copy_there(relax, &nothing, sizeof nothing, &status);
+    seen->unread = hf_relax_copy_there(relax, &seen->held, NULL, sizeof *seen->unread, &status);
     if (relax->patched)
         show_patches(relax, &status);
     show_order(relax, &status);

@@ -51,10 +51,14 @@ struct hf_relax_matrix {
     int32_t *inner;  /* [n, 2] ops/sweep/sweep.h; NULL: not made */
 };
 
-/* Memory of a device that a set-up holds. */
+#define HF_RELAX_HELD 40 /* pieces at most */
+
+/* Memory of a device that a set-up holds, with checksums of what was copied there. */
 struct hf_relax_held {
-    void *p[24];
+    void *p[HF_RELAX_HELD];
+    size_t bytes[HF_RELAX_HELD]; /* 0: it changes */
     int count;
+    uint64_t *sums; /* there, [2, HF_RELAX_HELD]: as they were, and as they are; NULL: none yet */
 };
 
 /* What kernels read, where they reach it: on the CPU the arrays above and the caller's matrix, on a
@@ -100,6 +104,7 @@ enum hf_relax_call {
     HF_CALL_COARSE,
     HF_CALL_MARCH,
     HF_CALL_GATHER,
+    HF_CALL_WORDSUM,
     HF_CALLS
 };
 
@@ -252,6 +257,8 @@ hf_status hf_relax_repair(hf_relax *relax, int64_t *reloads);
  * failure, now or before, and for nothing to copy. */
 void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const void *p, size_t bytes,
                           hf_status *status);
+/* Is all that was copied there as it was? */
+hf_status hf_relax_compare_there(hf_relax *relax, struct hf_relax_held *held, bool *same);
 void hf_relax_release_there(hf_relax *relax, struct hf_relax_held *held);
 /* Fill seen; again after anything that it shows was made again. */
 hf_status hf_relax_look(hf_relax *relax);
