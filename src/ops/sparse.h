@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/tree.h"
+#include "ops/stencils.h"
 #include <holdfast/array.h>
 
 struct hf_slices;
@@ -24,6 +25,7 @@ struct hf_sparse {
     hf_dtype dtype;                 /* of value: HF_F64 or HF_F32 */
     const void *value;              /* [elements] */
     const struct hf_slices *slices; /* the same once more, for vectors (ops/slices.h); NULL: none */
+    struct hf_stencils stencils;    /* and for kernels of a GPU */
 };
 
 #define SPARSE_SLICED_NS 0.12 /* an element in slices takes about, */

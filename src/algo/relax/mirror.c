@@ -134,6 +134,38 @@ static void show_order(hf_relax *relax, hf_status *status) {
     relax->seen.place_of = copy_there(relax, order, bytes, status);
 }
 
+struct hf_stencils hf_relax_stencils_there(const struct hf_stencils *made, int64_t n,
+                                           hf_relax_copy *copy, void *user, hf_status *status) {
+    const size_t rows = (size_t)n, count = (size_t)made->count, elements = (size_t)made->elements;
+    struct hf_stencils seen = *made;
+    seen.of_row = copy(user, made->of_row, rows, status);
+    seen.start = copy(user, made->start, (count + 1) * sizeof *made->start, status);
+    seen.offset = copy(user, made->offset, elements * sizeof *made->offset, status);
+    seen.value = copy(user, made->value, elements * sizeof *made->value, status);
+    seen.inverse = copy(user, made->inverse, count * sizeof *made->inverse, status);
+    seen.diagonal = copy(user, made->diagonal, rows * sizeof *made->diagonal, status);
+    return seen;
+}
+
+static void *copy_seen(void *relax, const void *p, size_t bytes, hf_status *status) {
+    return copy_there(relax, p, bytes, status);
+}
+
+/* Rows that are stencils. */
+static void show_stencils(hf_relax *relax, hf_status *status) {
+    const struct hf_sparse a = hf_relax_sparse(&relax->m);
+    struct hf_stencils made;
+    if (*status != HF_OK)
+        return;
+    if (hf_stencils_make(&a, relax->m.inverse, 0, a.rows, &made) != HF_OK) {
+        *status = hf_relax_no_memory(relax, "the stencils of the rows");
+        return;
+    }
+    if (made.count > 0)
+        relax->seen.a.stencils = hf_relax_stencils_there(&made, a.rows, copy_seen, relax, status);
+    hf_stencils_clear(&made);
+}
+
 static hf_status look_there(hf_relax *relax) {
     struct hf_relax_seen *seen = &relax->seen;
     const struct hf_relax_matrix *m = &relax->m;
@@ -143,6 +175,7 @@ static hf_status look_there(hf_relax *relax) {
     seen->a = matrix_there(relax, m, &status);
     HF_TRY(status);
     HF_TRY(show_truth(relax));
+    show_stencils(relax, &status);
     seen->inverse = copy_there(relax, m->inverse, n * sizeof *m->inverse, &status);
     seen->inner = copy_there(relax, m->inner, 2 * n * sizeof *m->inner, &status);
     seen->block_start =

@@ -260,6 +260,11 @@ void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const voi
 /* Is all that was copied there as it was? */
 hf_status hf_relax_compare_there(hf_relax *relax, struct hf_relax_held *held, bool *same);
 void hf_relax_release_there(hf_relax *relax, struct hf_relax_held *held);
+/* A copy of p on a device; NULL for NULL, and after a failure, now or before. */
+typedef void *hf_relax_copy(void *user, const void *p, size_t bytes, hf_status *status);
+/* Stencils of n rows, each array copied by copy(user, ...). */
+struct hf_stencils hf_relax_stencils_there(const struct hf_stencils *made, int64_t n,
+                                           hf_relax_copy *copy, void *user, hf_status *status);
 /* Fill seen; again after anything that it shows was made again. */
 hf_status hf_relax_look(hf_relax *relax);
 void hf_relax_look_away(hf_relax *relax);

@@ -20,7 +20,8 @@ bool hf_sparse_case(int64_t id, struct hf_sparse_shape *shape) {
 }
 
 void hf_sparse_name(struct hf_case *c, const struct hf_sparse_shape *shape, const char *fmt, ...) {
-    static const char *const names[] = {"random", "band", "grid", "diagonal", "hub", "exponents"};
+    static const char *const names[] = {"random", "band",      "grid",    "diagonal",
+                                        "hub",    "exponents", "stencil", "apart"};
     const int used = snprintf(c->name, sizeof c->name, "%s n=%d %s", names[shape->kind],
                               (int)shape->n, hf_dtype_name(shape->dtype));
     va_list list;
@@ -44,6 +45,10 @@ static int64_t insert_column(int32_t *column, int64_t count, int64_t j) {
     return count + 1;
 }
 
+static bool is_stencil(const struct hf_sparse_shape *shape) {
+    return shape->kind == HF_SPARSE_STENCIL || shape->kind == HF_SPARSE_APART;
+}
+
 /* Columns of row i; at most n in row 0, at most 8 in others. Returns their number. */
 static int64_t row_columns(const struct hf_sparse_shape *shape, uint64_t seed, int64_t i,
                            int32_t *column) {
@@ -56,7 +61,8 @@ static int64_t row_columns(const struct hf_sparse_shape *shape, uint64_t seed, i
         if (i + gap >= 0 && i + gap < n)
             count = insert_column(column, count, i + gap);
     const int64_t cross[] = {-side, -1, 1, side};
-    for (int k = 0; shape->kind == HF_SPARSE_GRID && k < 4; k++)
+    const bool is_grid = shape->kind == HF_SPARSE_GRID || is_stencil(shape);
+    for (int k = 0; is_grid && k < 4; k++)
         if (i + cross[k] >= 0 && i + cross[k] < n)
             count = insert_column(column, count, i + cross[k]);
     const bool drawn = shape->kind == HF_SPARSE_RANDOM || shape->kind == HF_SPARSE_EXPONENTS;
@@ -74,12 +80,26 @@ static double place_value(const struct hf_sparse *a, double *value, int64_t e, d
     return sparse_value(value, a->dtype, e);
 }
 
+/* The same numbers in each row, but for the diagonal if that is to differ. */
+static void fill_stencil(const struct hf_sparse_shape *shape, const struct hf_sparse *a,
+                         double *value, int64_t i) {
+    for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
+        const int64_t offset = a->column[e] - i;
+        const double diagonal = shape->kind == HF_SPARSE_APART ? 2 + 0.001 * (double)(i % 777) : 3;
+        (void)place_value(a, value, e, offset == 0 ? diagonal : offset < 0 ? -0.3 : -0.1);
+    }
+}
+
 static void fill_row(struct hf_rng *rng, const struct hf_sparse_shape *shape,
                      const struct hf_sparse *a, double *value, int64_t i) {
     const double unit =
         shape->kind == HF_SPARSE_EXPONENTS ? pow(10, 60 * hf_rng_next_unit(rng) - 30) : 1;
     double sum = 0;
     int64_t diagonal = 0;
+    if (is_stencil(shape)) {
+        fill_stencil(shape, a, value, i);
+        return;
+    }
     for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
         if (a->column[e] == i)
             diagonal = e;
@@ -182,6 +202,34 @@ struct hf_sparse_blocks hf_sparse_blocks(struct hf_rng *rng, struct hf_case *c, 
         blocks.largest = rows > blocks.largest ? rows : blocks.largest;
     }
     return blocks;
+}
+
+/* A copy that is the case's; NULL for NULL. */
+static const void *adopt(struct hf_case *c, const void *p, size_t bytes) {
+    void *own = p != NULL ? hf_case_alloc(c, bytes, false) : NULL;
+    if (own != NULL)
+        memcpy(own, p, bytes);
+    return own;
+}
+
+void hf_sparse_stencils(struct hf_case *c, const struct hf_sparse_shape *shape, struct hf_sparse *a,
+                        const double *inverse) {
+    struct hf_stencils s;
+    if (c->failed || !is_stencil(shape))
+        return;
+    if (hf_stencils_make(a, inverse, 0, a->rows, &s) != HF_OK) {
+        c->failed = true;
+        return;
+    }
+    const size_t rows = (size_t)a->rows, count = (size_t)s.count, elements = (size_t)s.elements;
+    a->stencils = s;
+    a->stencils.of_row = adopt(c, s.of_row, rows);
+    a->stencils.start = adopt(c, s.start, (count + 1) * sizeof *s.start);
+    a->stencils.offset = adopt(c, s.offset, elements * sizeof *s.offset);
+    a->stencils.value = adopt(c, s.value, elements * sizeof *s.value);
+    a->stencils.inverse = adopt(c, s.inverse, count * sizeof *s.inverse);
+    a->stencils.diagonal = adopt(c, s.diagonal, rows * sizeof *s.diagonal);
+    hf_stencils_clear(&s);
 }
 
 int32_t *hf_sparse_inner(struct hf_case *c, const struct hf_sparse *a,

@@ -14,6 +14,9 @@ enum hf_sparse_kind {
     HF_SPARSE_DIAGONAL,  /* nothing else */
     HF_SPARSE_HUB,       /* row and column 0 full */
     HF_SPARSE_EXPONENTS, /* rows from 1e-30 to 1e30 */
+    HF_SPARSE_STENCIL,   /* five points, the same numbers in each row; large float64 ones come with
+                            their stencils */
+    HF_SPARSE_APART,     /* the same with another diagonal in each row */
     HF_SPARSE_KINDS
 };
 
@@ -65,6 +68,10 @@ struct hf_sparse_system {
 /* With blocks of up to `most` rows. False when there is no memory. */
 bool hf_sparse_system(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
                       int64_t most, struct hf_sparse_system *system);
+
+/* The stencils of a, whose arrays become the case's, where the shape asks for some. */
+void hf_sparse_stencils(struct hf_case *c, const struct hf_sparse_shape *shape, struct hf_sparse *a,
+                        const double *inverse);
 
 /* [n, 2] elements left of the block's columns, and inside (ops/sweep/sweep.h) */
 int32_t *hf_sparse_inner(struct hf_case *c, const struct hf_sparse *a,

@@ -9,6 +9,7 @@ static bool fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_s
         return false;
     if (sliced)
         hf_sparse_slice(c, &args->a, (const int64_t[]){0, shape->n}, 1);
+    hf_sparse_stencils(c, shape, &args->a, hf_sparse_inverse(c, &args->a));
     args->x = hf_sparse_vector(rng, c, shape->n, false);
     args->y = hf_sparse_vector(rng, c, shape->n, true);
     if (residual)

@@ -2,8 +2,8 @@
  * spmv on CUDA: a block of threads for each part of SPARSE_PART rows, with its terms of the sums
  * over rows; a second launch adds up the parts. */
 #include "base/mem.h"
-#include "ops/sparse.cuh"
 #include "ops/spmv/spmv.h"
+#include "ops/stencils.cuh"
 
 struct spmv_job {
     struct hf_sparse a;
@@ -12,18 +12,17 @@ struct spmv_job {
     double *square, *dot; /* [parts] NULL: not wanted */
 };
 
-template <typename V>
-static __global__ void __launch_bounds__(SPARSE_THREADS) spmv_rows(struct spmv_job job) {
-    __shared__ double product[SPARSE_CHUNK], squares[SPARSE_PART], dots[SPARSE_PART];
+/* row(begin, end): the sum of row begin + threadIdx.x, which is below end. All threads call it. */
+template <typename R> static __device__ __forceinline__ void all_parts(const spmv_job &job, R row) {
+    __shared__ double squares[SPARSE_PART], dots[SPARSE_PART];
     const int64_t parts = (job.a.rows + SPARSE_PART - 1) / SPARSE_PART;
-    const auto x = [&](int32_t j) { return job.x[j]; };
     for (int64_t part = blockIdx.x; part < parts; part += gridDim.x) {
         const int64_t first = part * SPARSE_PART, left = job.a.rows - first;
         const int count = left < SPARSE_PART ? (int)left : SPARSE_PART;
         for (int at = 0; at < count; at += SPARSE_THREADS) {
             const int until = at + SPARSE_THREADS < count ? at + SPARSE_THREADS : count;
             const int own = at + (int)threadIdx.x;
-            const double sum = sparse_row<V>(job.a, first + at, first + until, product, x);
+            const double sum = row(first + at, first + until);
             if (own >= until)
                 continue;
             const double y = job.b != NULL ? __dsub_rn(job.b[first + own], sum) : sum;
@@ -46,6 +45,41 @@ static __global__ void __launch_bounds__(SPARSE_THREADS) spmv_rows(struct spmv_j
     }
 }
 
+template <typename V>
+static __global__ void __launch_bounds__(SPARSE_THREADS) spmv_rows(struct spmv_job job) {
+    __shared__ double product[SPARSE_CHUNK];
+    const auto x = [&](int32_t j) { return job.x[j]; };
+    all_parts(job, [&](int64_t begin, int64_t end) {
+        return sparse_row<V>(job.a, begin, end, product, x);
+    });
+}
+
+/* Rows that are stencils. */
+template <bool APART>
+static __global__ void __launch_bounds__(SPARSE_THREADS) spmv_stencils(struct spmv_job job) {
+    extern __shared__ double stencil_room[];
+    const struct hf_stencils &s = job.a.stencils;
+    const struct stencil_table table = load_stencils(s, stencil_room);
+    all_parts(job, [&](int64_t begin, int64_t end) {
+        const int64_t i = begin + threadIdx.x;
+        return i < end
+                   ? stencil_row<APART>(table, s.of_row[i], APART ? s.diagonal[i] : 0, job.x + i)
+                   : 0.0;
+    });
+}
+
+static cudaError_t launch_stencils(const struct hf_cuda *cuda, const struct spmv_job &job,
+                                   unsigned grid) {
+    const auto kernel =
+        job.a.stencils.diagonal != NULL ? spmv_stencils<true> : spmv_stencils<false>;
+    const size_t bytes = hf_stencil_table_bytes(job.a.stencils); /* beside static memory */
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error == cudaSuccess)
+        kernel<<<grid, SPARSE_THREADS, bytes, cuda->stream>>>(job);
+    return error;
+}
+
 static size_t carve(const struct hf_spmv_args *args, struct spmv_job *job, void *ws) {
     const size_t bytes = hf_vector_bytes(hf_sparse_parts(args->a.rows));
     hf_carve carve = {(char *)ws, 0};
@@ -61,33 +95,49 @@ static size_t spmv_workspace(const struct hf_call *call) {
     return carve((const struct hf_spmv_args *)call->args, &job, NULL);
 }
 
+/* Returns what became of the launch. */
+static hf_status launch(struct hf_cuda *cuda, const struct spmv_job &job) {
+    const unsigned grid = sparse_grid(cuda, hf_sparse_parts(job.a.rows));
+    cudaError_t error = cudaSuccess;
+    if (job.a.stencils.count > 0)
+        error = launch_stencils(cuda, job, grid);
+    else
+        hf_for_sparse(job.a.dtype, [&](auto type) {
+            spmv_rows<decltype(type)><<<grid, SPARSE_THREADS, 0, cuda->stream>>>(job);
+        });
+    HF_TRY(hf_cuda_check(cuda, error, "spmv"));
+    return hf_cuda_launched(cuda, "spmv");
+}
+
 static hf_status spmv_run(const struct hf_call *call) {
     const struct hf_spmv_args *args = (const struct hf_spmv_args *)call->args;
-    const struct hf_cuda *cuda = (const struct hf_cuda *)call->stream;
-    const int64_t parts = hf_sparse_parts(args->a.rows);
+    const int64_t rows = args->a.rows;
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct spmv_job job;
     hf_stage_begin(&stage, call->stream);
     (void)carve(args, &job, call->ws);
-    job.a = hf_stage_sparse(&stage, &args->a);
+    if (args->a.stencils.count > 0) {
+        job.a = args->a; /* its rows themselves are not read */
+        job.a.stencils = hf_stage_stencils(&stage, args->a.stencils, rows);
+    } else {
+        job.a = hf_stage_sparse(&stage, &args->a);
+    }
     job.x = (const double *)hf_stage_in(&stage, args->x, hf_vector_bytes(args->a.cols));
-    job.y = (double *)hf_stage_inout(&stage, args->y, hf_vector_bytes(args->a.rows));
+    job.y = (double *)hf_stage_inout(&stage, args->y, hf_vector_bytes(rows));
     job.b = args->b == args->y
                 ? job.y
-                : (const double *)hf_stage_in(&stage, args->b, hf_vector_bytes(args->a.rows));
+                : (const double *)hf_stage_in(&stage, args->b, hf_vector_bytes(rows));
     const struct sparse_totals totals = {
         {job.square, job.dot},
         {(double *)hf_stage_out(&stage, args->square, sizeof(double)),
          (double *)hf_stage_out(&stage, args->dot, sizeof(double))},
-        parts};
+        hf_sparse_parts(rows)};
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    hf_for_sparse(args->a.dtype, [&](auto type) {
-        spmv_rows<decltype(type)>
-            <<<sparse_grid(cuda, parts), SPARSE_THREADS, 0, cuda->stream>>>(job);
-    });
+    const hf_status status = launch(cuda, job);
     sparse_launch_totals(cuda, totals);
-    return hf_stage_end(&stage, hf_cuda_launched(stage.cuda, "spmv"));
+    return hf_stage_end(&stage, status);
 }
 
 static double spmv_estimate(const struct hf_call *call) {

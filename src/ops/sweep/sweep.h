@@ -13,6 +13,8 @@
 #include "ops/sparse.h"
 #include <stdbool.h>
 
+#define HF_SWEEP_STENCIL_ROWS 1024 /* of the largest block: of larger ones kernels read the rows */
+
 struct hf_sweep_args {
     struct hf_sparse a;         /* [n, n], columns of each row in ascending order; slices, if there
                                    are any, in one range */
@@ -28,7 +30,8 @@ struct hf_sweep_args {
     const double *b;       /* [n] */
     const double *x;       /* [n]; NULL means 0 */
     double *x_new;         /* [n] out, shares no memory with x */
-    double *square;        /* out: sum of the squared residuals of x, blocks in order, each with
+    double *
+        square; /* out, NULL when not wanted: sum of the squared residuals of x, blocks in order, each with
                               lanes as a part of ops/sparse.h */
 };
 

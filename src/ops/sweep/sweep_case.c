@@ -11,6 +11,7 @@ static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_s
     if (args->k == 1)
         hf_sparse_slice(c, &system.a, (const int64_t[]){0, shape->n}, 1);
     args->a = system.a;
+    hf_sparse_stencils(c, shape, &args->a, system.inverse);
     args->inverse = system.inverse;
     args->block_start = system.blocks.start;
     args->blocks = system.blocks.count;
@@ -32,6 +33,8 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     args->k = sweeps[id % 3];
     args->damping = id % 4 == 1 ? 0.85 : 1;
     fill(rng, c, &shape, most[id / 3 % 4]);
+    if (id % 8 == 7)
+        args->square = NULL;
     if (!c->failed && id % 7 != 6)
         args->x = hf_sparse_vector(rng, c, shape.n, false);
     uint8_t *lost = frozen ? hf_case_alloc(c, (size_t)shape.n, false) : NULL;

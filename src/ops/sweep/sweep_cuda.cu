@@ -2,35 +2,9 @@
  * sweep on CUDA: a block of threads for each block of rows. What lies outside it is added up once;
  * the x inside is in shared memory, or in the workspace where a block is too large for that. */
 #include "base/mem.h"
-#include "ops/sparse.cuh"
-#include "ops/sweep/sweep.h"
+#include "ops/sweep/sweep_stencils.cuh"
 
 #define SHARED_ROWS 512 /* of a block whose x lies in shared memory */
-
-struct sweep_job {
-    struct hf_sparse a;
-    const double *inverse;
-    const int64_t *block_start;
-    int64_t blocks, largest;
-    const int32_t *inner;
-    int k;
-    double damping;
-    const uint8_t *frozen;
-    const double *b, *x;
-    double *x_new;
-    double *square;  /* [blocks] */
-    double *scratch; /* [grid, 3, largest]; NULL: in shared memory */
-};
-
-/* Sums of squares of neighbouring rows, carried on from group to group by the first threads. */
-static __device__ __forceinline__ double add_squares(double lane, const double *terms, int count) {
-    if (threadIdx.x >= SPARSE_LANES)
-        return lane;
-#pragma unroll 8
-    for (int i = (int)threadIdx.x; i < count; i += SPARSE_LANES)
-        lane = __dadd_rn(lane, terms[i]);
-    return lane;
-}
 
 /* x of a block, and b - what is outside. */
 struct inside {
@@ -50,7 +24,9 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
         const int64_t i = at + threadIdx.x;
         const bool mine = i < until;
         double out = 0, in = 0;
-        if (ONE) {
+        if (job.x == NULL) {
+            in = 0; /* nothing of the matrix is needed */
+        } else if (ONE) {
             in = sparse_row<V>(job.a, at, until, product, x);
         } else {
             const int64_t left = mine ? job.a.row_start[i] + job.inner[2 * i] : 0;
@@ -65,8 +41,7 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
         if (mine) {
             const double rest = ONE ? job.b[i] : __dsub_rn(job.b[i], out);
             const double r = __dsub_rn(rest, in), before = x((int32_t)i);
-            const double after =
-                frozen ? before : sparse_relaxed(before, job.damping, job.inverse[i], r);
+            const double after = frozen ? before : sparse_relaxed(before, job.damping, job.inverse[i], r);
             terms[threadIdx.x] = __dmul_rn(r, r);
             if (ONE || frozen) {
                 job.x_new[i] = after;
@@ -117,11 +92,8 @@ static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_blocks(struct 
     const struct inside own = {scratch, scratch + job.largest, scratch + 2 * job.largest};
     for (int64_t block = blockIdx.x; block < job.blocks; block += gridDim.x) {
         const double lane = first_sweep<V, ONE>(job, block, own, product, terms);
-        if (threadIdx.x < SPARSE_LANES) {
-            const double sum = sparse_lanes_fold(lane, (1u << SPARSE_LANES) - 1);
-            if (threadIdx.x == 0)
-                job.square[block] = sum;
-        }
+        if (job.square != NULL)
+            put_square(job, block, lane);
         if (!ONE && (job.frozen == NULL || !job.frozen[block]))
             local_sweeps<V>(job, block, own);
         __syncthreads();
@@ -131,7 +103,8 @@ static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_blocks(struct 
 static size_t carve(const struct hf_sweep_args *args, int sms, struct sweep_job *job, void *ws) {
     const bool near = args->k == 1 || args->largest <= SHARED_ROWS;
     hf_carve carve = {(char *)ws, 0};
-    job->square = (double *)hf_carve_take(&carve, hf_vector_bytes(args->blocks));
+    double *square = (double *)hf_carve_take(&carve, hf_vector_bytes(args->blocks));
+    job->square = args->square != NULL ? square : NULL;
     job->scratch = near ? NULL
                         : (double *)hf_carve_take(
                               &carve, hf_vector_bytes(16 * (int64_t)sms * 3 * args->largest));
@@ -143,40 +116,58 @@ static size_t sweep_workspace(const struct hf_call *call) {
     return carve((const struct hf_sweep_args *)call->args, call->device->sms, &job, NULL);
 }
 
+/* What lies outside the workspace, as the device sees it. */
+static void stage_job(struct hf_stage *stage, const struct hf_sweep_args *args,
+                      struct sweep_job *job) {
+    const size_t rows = hf_vector_bytes(args->a.rows);
+    if (hf_sweep_by_stencils(args)) {
+        job->a = args->a; /* its rows themselves are not read */
+        job->a.stencils = hf_stage_stencils(stage, args->a.stencils, args->a.rows);
+    } else {
+        job->a = hf_stage_sparse(stage, &args->a);
+        job->inner = (const int32_t *)hf_stage_in(stage, args->inner, rows); /* two of 4 bytes */
+    }
+    job->inverse = (const double *)hf_stage_in(stage, args->inverse, rows);
+    job->block_start =
+        (const int64_t *)hf_stage_in(stage, args->block_start, hf_vector_bytes(args->blocks + 1));
+    job->blocks = args->blocks;
+    job->largest = args->largest;
+    job->k = args->k;
+    job->damping = args->damping;
+    job->frozen = (const uint8_t *)hf_stage_in(stage, args->frozen, (size_t)args->blocks);
+    job->b = (const double *)hf_stage_in(stage, args->b, rows);
+    job->x = (const double *)hf_stage_in(stage, args->x, rows);
+    job->x_new = (double *)hf_stage_out(stage, args->x_new, rows);
+}
+
 static hf_status sweep_run(const struct hf_call *call) {
     const struct hf_sweep_args *args = (const struct hf_sweep_args *)call->args;
-    const struct hf_cuda *cuda = (const struct hf_cuda *)call->stream;
-    const size_t rows = hf_vector_bytes(args->a.rows);
+    struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     struct hf_stage stage;
     struct sweep_job job;
     hf_stage_begin(&stage, call->stream);
     (void)carve(args, cuda->sms, &job, call->ws);
-    job.a = hf_stage_sparse(&stage, &args->a);
-    job.inverse = (const double *)hf_stage_in(&stage, args->inverse, rows);
-    job.block_start =
-        (const int64_t *)hf_stage_in(&stage, args->block_start, hf_vector_bytes(args->blocks + 1));
-    job.blocks = args->blocks;
-    job.largest = args->largest;
-    job.inner = (const int32_t *)hf_stage_in(&stage, args->inner, rows); /* two of 4 bytes */
-    job.k = args->k;
-    job.damping = args->damping;
-    job.frozen = (const uint8_t *)hf_stage_in(&stage, args->frozen, (size_t)args->blocks);
-    job.b = (const double *)hf_stage_in(&stage, args->b, rows);
-    job.x = (const double *)hf_stage_in(&stage, args->x, rows);
-    job.x_new = (double *)hf_stage_out(&stage, args->x_new, rows);
+    stage_job(&stage, args, &job);
     const struct sparse_totals totals = {
         {job.square, NULL},
         {(double *)hf_stage_out(&stage, args->square, sizeof(double)), NULL},
         args->blocks};
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
-    hf_for_sparse(args->a.dtype, [&](auto type) {
-        const auto kernel =
-            args->k == 1 ? sweep_blocks<decltype(type), true> : sweep_blocks<decltype(type), false>;
-        kernel<<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
-    });
+    cudaError_t error = cudaSuccess;
+    if (hf_sweep_by_stencils(args))
+        error = sweep_run_stencils(cuda, job);
+    else
+        hf_for_sparse(args->a.dtype, [&](auto type) {
+            const auto kernel = args->k == 1 ? sweep_blocks<decltype(type), true>
+                                             : sweep_blocks<decltype(type), false>;
+            kernel<<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
+        });
     sparse_launch_totals(cuda, totals);
-    return hf_stage_end(&stage, hf_cuda_launched(stage.cuda, "sweep"));
+    hf_status status = hf_cuda_check(cuda, error, "sweep");
+    if (status == HF_OK)
+        status = hf_cuda_launched(cuda, "sweep");
+    return hf_stage_end(&stage, status);
 }
 
 static double sweep_estimate(const struct hf_call *call) {

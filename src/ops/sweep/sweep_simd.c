@@ -168,7 +168,8 @@ static hf_status sweep_run(const struct hf_call *call) {
     const int64_t grain =
         1 + (rows < args->a.rows ? rows * args->blocks / args->a.rows : args->blocks);
     hf_parallel_for(call->stream, args->blocks, grain, run_blocks, &job);
-    *args->square = hf_sparse_total(job.square, args->blocks);
+    if (args->square != NULL)
+        *args->square = hf_sparse_total(job.square, args->blocks);
     return HF_OK;
 }
 

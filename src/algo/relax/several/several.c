@@ -4,6 +4,7 @@
 #include "algo/relax/several/several.h"
 
 #include "base/mem.h"
+#include "ops/sweep/sweep.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +133,26 @@ static struct hf_sparse matrix_there(struct hf_relax_part *part, const struct hf
     return a;
 }
 
+static void *copy_of_part(void *part, const void *p, size_t bytes, hf_status *status) {
+    return p != NULL ? copy_there(part, p, bytes, status) : NULL;
+}
+
+/* The stencils of its rows. */
+static void stencils_there(struct hf_relax_part *part, hf_status *status) {
+    const struct hf_relax_matrix *m = &part->several->relax->m;
+    const struct hf_sparse a = hf_relax_sparse(m);
+    struct hf_stencils made, *seen = &part->a.stencils;
+    if (*status != HF_OK || hf_ctx_is_host(part->ctx))
+        return;
+    if (hf_stencils_make(&a, m->inverse, part->first, part->last, &made) != HF_OK) {
+        *status = hf_ctx_fail(part->ctx, HF_E_NOMEM, "no memory for the stencils of the rows");
+        return;
+    }
+    if (made.count > 0)
+        *seen = hf_relax_stencils_there(&made, m->n, copy_of_part, part, status);
+    hf_stencils_clear(&made);
+}
+
 static const int64_t *starts_there(struct hf_relax_part *part, hf_status *status) {
     const struct hf_relax_matrix *m = &part->several->relax->m;
     const int64_t begin = m->row_start[part->first], end = m->row_start[part->last];
@@ -177,7 +198,10 @@ static hf_status load_part(struct hf_relax_part *part) {
     hf_status status = list_readings(part);
     HF_TRY(status);
     const int64_t *starts = starts_there(part, &status);
-    part->a = matrix_there(part, m, starts, &status);
+    part->a = hf_relax_sparse(m);
+    stencils_there(part, &status);
+    if (part->a.stencils.count == 0 || relax->blocks.largest > HF_SWEEP_STENCIL_ROWS)
+        part->a = matrix_there(part, m, starts, &status);
     part->truth = matrix_there(part, truth, starts, &status);
     part->inverse = copy_there(part, m->inverse, n * sizeof *m->inverse, &status);
     if (m->inner != NULL)
