@@ -105,6 +105,7 @@ static void swap_x(struct hf_relax_work *w) {
     double *const other = w->x;
     w->x = w->other;
     w->other = other;
+    w->other_zero = w->zero;
     w->zero = false;
 }
 
@@ -123,9 +124,9 @@ static hf_status step_sweep(struct hf_relax_work *w, double limit, double *squar
                                        .b = w->b,
                                        .x = w->zero ? NULL : w->x,
                                        .x_new = w->other,
-                                       .square = sum_of(w, square)};
+                                       .square = w->quiet ? NULL : square};
     HF_TRY(queue(w->relax, HF_CALL_SWEEP, HF_OP_SWEEP, &args));
-    if (*square <= limit)
+    if (!w->quiet && *square <= limit)
         return HF_OK;
     swap_x(w);
     w->made++;
@@ -258,24 +259,73 @@ static hf_status step_cg(struct hf_relax_work *w, double limit, double *square) 
     return queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &reduce);
 }
 
-static hf_status step_chebyshev(struct hf_relax_work *w, double limit, double *square) {
+/* Coefficients of the next step: alpha of the residual, beta of the step before. */
+static void next_factors(struct hf_relax_work *w, double *alpha, double *beta) {
     const double middle = (w->high + w->low) / 2, half = (w->high - w->low) / 2;
+    *alpha = 1 / middle;
+    *beta = 0;
+    if (w->made > 0 && half > 0) {
+        const double before = w->factor;
+        w->factor = 1 / (2 * middle / half - before);
+        *beta = w->factor * before;
+        *alpha = 2 * w->factor / half;
+    } else {
+        w->factor = half / middle;
+    }
+}
+
+static hf_status step_chebyshev_blocks(struct hf_relax_work *w, double limit, double *square) {
+    double alpha, beta;
     HF_TRY(residual(w, square));
     if (*square <= limit)
         return HF_OK;
     HF_TRY(hf_relax_precondition(w, w->r, w->z));
-    double beta = 0, alpha = 1 / middle;
-    if (w->made > 0 && half > 0) {
-        const double before = w->factor;
-        w->factor = 1 / (2 * middle / half - before);
-        beta = w->factor * before;
-        alpha = 2 * w->factor / half;
-    } else {
-        w->factor = half / middle;
-    }
+    next_factors(w, &alpha, &beta);
     w->made++;
     HF_TRY(combine(w, alpha, w->z, beta, w->p));
     return move(w, 1, w->p);
+}
+
+/* With the diagonal a step is a sweep with momentum. It writes beside the x of the step before,
+ * which a step from the same x needs once more where this one was one too many. */
+static hf_status step_chebyshev(struct hf_relax_work *w, double limit, double *square) {
+    const hf_relax *relax = w->relax;
+    const double factor = w->factor;
+    double *const to = w->made == 0 || w->quiet ? w->other : w->p;
+    double alpha, beta;
+    next_factors(w, &alpha, &beta);
+    const struct hf_sweep_args args = {.a = relax->seen.a,
+                                       .inverse = relax->seen.inverse,
+                                       .block_start = relax->seen.block_start,
+                                       .blocks = relax->blocks.count,
+                                       .largest = relax->blocks.largest,
+                                       .k = 1,
+                                       .damping = alpha,
+                                       .momentum = beta,
+                                       .before = w->other_zero ? NULL : w->other,
+                                       .b = w->b,
+                                       .x = w->zero ? NULL : w->x,
+                                       .x_new = to,
+                                       .square = w->quiet ? NULL : square};
+    HF_TRY(queue(w->relax, HF_CALL_SWEEP, HF_OP_SWEEP, &args));
+    if (!w->quiet && *square <= limit) {
+        w->factor = factor;
+        return HF_OK;
+    }
+    if (to == w->p) {
+        w->p = w->other;
+        w->other = to;
+    }
+    swap_x(w);
+    w->made++;
+    return HF_OK;
+}
+
+bool hf_relax_swaps(const hf_relax *relax) {
+    const hf_relax_opts *o = &relax->opts;
+    return o->method == HF_RELAX_JACOBI ||
+           (o->method == HF_RELAX_ASYNC && o->timing == HF_TIMING_TAGGED) ||
+           (o->method == HF_RELAX_CHEBYSHEV && o->precond != HF_PRECOND_BLOCKS);
 }
 
 void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
@@ -287,6 +337,7 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
     w->q = relax->vector[4];
     w->z = relax->vector[5];
     w->made = 0;
+    w->other_zero = false;
     w->most = INT64_MAX;
     w->low = relax->lambda_min;
     w->high = relax->lambda_max;
@@ -309,7 +360,8 @@ hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square) {
     case HF_RELAX_CG:
         return step_cg(w, limit, square);
     case HF_RELAX_CHEBYSHEV:
-        return step_chebyshev(w, limit, square);
+        return w->relax->opts.precond == HF_PRECOND_BLOCKS ? step_chebyshev_blocks(w, limit, square)
+                                                           : step_chebyshev(w, limit, square);
     case HF_RELAX_ASYNC:
         return w->relax->opts.timing == HF_TIMING_FREE ? step_free(w, limit, square)
                                                        : step_sweep(w, limit, square);

@@ -13,6 +13,7 @@ struct hf_relax_work {
     double *x;       /* [n] where the iteration is; may change places with `other` */
     double *other, *r, *p, *q, *z;
     bool zero;        /* x counts as 0, whatever is in it */
+    bool other_zero;  /* so did the x before */
     int64_t made;     /* iterations */
     int64_t earlier;  /* that were made before these */
     int64_t most;     /* that a step may make, where it makes several */
@@ -33,6 +34,9 @@ struct hf_relax_work {
 /* Begin with b and x set, `zero` too, and `square` of that x where x is 0 or the method is CG or
  * Gauss-Seidel (any number above the limit does where nobody looks at it). */
 void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax);
+
+/* Does a step leave the new x in `other`, and the old one in x, before they change places? */
+bool hf_relax_swaps(const hf_relax *relax);
 
 /* *square: |b - A x|^2 of the x before this call (Gauss-Seidel and free timing: about). Where it is
  * above `limit`, x is then moved on by one iteration; else it stays. */

@@ -5,7 +5,8 @@
  *
  * The residual of row i is b_i - sum if k is 1, else (b_i - sum over the columns outside the block)
  * - sum over those inside; each sum runs in the order of the elements. x_i + damping * (inverse_i *
- * residual_i) is the new value. */
+ * residual_i) is the new value; with momentum, momentum * (x_i - before_i) is added, which makes
+ * it a step of Chebyshev's method. */
 #ifndef HF_SWEEP_H
 #define HF_SWEEP_H
 
@@ -26,13 +27,14 @@ struct hf_sweep_args {
                              and of those inside; NULL if k is 1 */
     int k;                /* sweeps inside a block, at least 1 */
     double damping;
+    double momentum;       /* 0 unless k is 1 */
+    const double *before;  /* [n] x of the step before; NULL means 0 */
     const uint8_t *frozen; /* [blocks] not 0: nobody works on the block, its x stays; NULL: none */
     const double *b;       /* [n] */
     const double *x;       /* [n]; NULL means 0 */
-    double *x_new;         /* [n] out, shares no memory with x */
-    double *
-        square; /* out, NULL when not wanted: sum of the squared residuals of x, blocks in order, each with
-                              lanes as a part of ops/sparse.h */
+    double *x_new;         /* [n] out, shares no memory with x; may be before */
+    double *square;        /* out: sum of the squared residuals of x, blocks in order, each with
+                              lanes as a part of ops/sparse.h; NULL when not wanted */
 };
 
 #endif

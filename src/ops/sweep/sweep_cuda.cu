@@ -41,7 +41,7 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
         if (mine) {
             const double rest = ONE ? job.b[i] : __dsub_rn(job.b[i], out);
             const double r = __dsub_rn(rest, in), before = x((int32_t)i);
-            const double after = frozen ? before : sparse_relaxed(before, job.damping, job.inverse[i], r);
+            const double after = frozen ? before : next_x(job, i, before, job.inverse[i], r);
             terms[threadIdx.x] = __dmul_rn(r, r);
             if (ONE || frozen) {
                 job.x_new[i] = after;
@@ -134,9 +134,11 @@ static void stage_job(struct hf_stage *stage, const struct hf_sweep_args *args,
     job->largest = args->largest;
     job->k = args->k;
     job->damping = args->damping;
+    job->momentum = args->momentum;
     job->frozen = (const uint8_t *)hf_stage_in(stage, args->frozen, (size_t)args->blocks);
     job->b = (const double *)hf_stage_in(stage, args->b, rows);
     job->x = (const double *)hf_stage_in(stage, args->x, rows);
+    job->before = (const double *)hf_stage_in(stage, args->before, rows);
     job->x_new = (double *)hf_stage_out(stage, args->x_new, rows);
 }
 

@@ -13,9 +13,9 @@ struct sweep_job {
     int64_t blocks, largest;
     const int32_t *inner;
     int k;
-    double damping;
+    double damping, momentum;
     const uint8_t *frozen;
-    const double *b, *x;
+    const double *b, *x, *before;
     double *x_new;
     double *square;  /* [blocks] NULL: not wanted */
     double *scratch; /* [grid, 3, largest]; NULL: in shared memory */
@@ -38,6 +38,16 @@ static __device__ __forceinline__ void put_square(const struct sweep_job &job, i
     const double sum = sparse_lanes_fold(lane, (1u << SPARSE_LANES) - 1);
     if (threadIdx.x == 0)
         job.square[block] = sum;
+}
+
+/* The new x of row i. */
+static __device__ __forceinline__ double next_x(const struct sweep_job &job, int64_t i, double x,
+                                                double inverse, double r) {
+    const double after = sparse_relaxed(x, job.damping, inverse, r);
+    if (job.momentum == 0)
+        return after;
+    const double before = job.before != NULL ? job.before[i] : 0.0;
+    return __dadd_rn(after, __dmul_rn(job.momentum, __dsub_rn(x, before)));
 }
 
 #endif

@@ -28,6 +28,13 @@ static double residual_of(const struct hf_sweep_args *args, const double *inside
     return args->k == 1 ? args->b[i] - all : (args->b[i] - out) - in;
 }
 
+static double next_x(const struct hf_sweep_args *args, int64_t i, double residual) {
+    const double x = args->x_new[i];
+    const double after = x + args->damping * (args->inverse[i] * residual);
+    const double before = args->before != NULL ? args->before[i] : 0;
+    return args->momentum == 0 ? after : after + args->momentum * (x - before);
+}
+
 static double sweep_block(const struct hf_sweep_args *args, int64_t block, double *residual) {
     const int64_t begin = args->block_start[block], end = args->block_start[block + 1];
     struct sparse_sum square = {{0}};
@@ -40,7 +47,7 @@ static double sweep_block(const struct hf_sweep_args *args, int64_t block, doubl
             if (k == 0)
                 sparse_sum_add(&square, i - begin, residual[i - begin] * residual[i - begin]);
             if (args->frozen == NULL || !args->frozen[block])
-                args->x_new[i] += args->damping * (args->inverse[i] * residual[i - begin]);
+                args->x_new[i] = next_x(args, i, residual[i - begin]);
         }
     }
     return sparse_sum_end(&square);

@@ -39,6 +39,10 @@ static size_t sweep_workspace(const struct hf_call *call) {
     return carve_job(&job, call->device->workers, NULL);
 }
 
+ALWAYS_INLINE double inertia(const struct hf_sweep_args *args, int64_t i, double x) {
+    return args->momentum * (x - (args->before != NULL ? args->before[i] : 0));
+}
+
 /* k = 1: rows [begin, end) */
 ALWAYS_INLINE double sweep_rows(const struct sweep_job *job, hf_dtype dtype, bool frozen,
                                 int64_t begin, int64_t end) {
@@ -49,7 +53,8 @@ ALWAYS_INLINE double sweep_rows(const struct sweep_job *job, hf_dtype dtype, boo
         const double r =
             args->b[i] - sparse_dot(a, dtype, a->row_start[i], a->row_start[i + 1], job->x);
         sparse_sum_add(&square, i - begin, r * r);
-        args->x_new[i] = frozen ? job->x[i] : job->x[i] + args->damping * (args->inverse[i] * r);
+        const double x = job->x[i], after = x + args->damping * (args->inverse[i] * r);
+        args->x_new[i] = frozen ? x : args->momentum == 0 ? after : after + inertia(args, i, x);
     }
     return sparse_sum_end(&square);
 }
@@ -63,16 +68,21 @@ ALWAYS_INLINE double sweep_slices(const struct sweep_job *job, hf_dtype dtype, b
     UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) sum[k] = vd_set1(0);
     for (int64_t i = begin; i < end; i += SLICE_ROWS) {
         const int64_t rows = end - i < SLICE_ROWS ? end - i : SLICE_ROWS;
-        vd dot[SLICE_VECTORS], x[SLICE_VECTORS];
+        vd dot[SLICE_VECTORS], x[SLICE_VECTORS], before[SLICE_VECTORS];
         slice_dot(args->a.slices, dtype, i / SLICE_ROWS, job->x, dot);
         slice_load(args->b + i, rows, r);
         slice_load(args->inverse + i, rows, v);
         slice_load(job->x + i, rows, x);
+        UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) before[k] = vd_set1(0);
+        if (args->before != NULL)
+            slice_load(args->before + i, rows, before);
         UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) {
             r[k] = vd_sub(r[k], dot[k]);
             sum[k] = vd_add(sum[k], vd_mul(r[k], r[k]));
             const vd step = vd_mul(vd_set1(args->damping), vd_mul(v[k], r[k]));
-            x[k] = frozen ? x[k] : vd_add(x[k], step);
+            const vd after = vd_add(x[k], step);
+            const vd more = vd_mul(vd_set1(args->momentum), vd_sub(x[k], before[k]));
+            x[k] = frozen ? x[k] : args->momentum == 0 ? after : vd_add(after, more);
         }
         slice_store(args->x_new + i, rows, x);
     }

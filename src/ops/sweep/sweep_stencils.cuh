@@ -66,7 +66,7 @@ first_of_block(const struct sweep_job &job, const struct stencil_table &table, i
                 first_of_row<APART, ONE>(job, table, i, begin, (int)(end - begin), own);
             const double inverse = APART ? job.inverse[i] : table.inverse[job.a.stencils.of_row[i]];
             const double x = job.x != NULL ? job.x[i] : 0.0;
-            const double after = frozen ? x : sparse_relaxed(x, job.damping, inverse, r);
+            const double after = frozen ? x : next_x(job, i, x, inverse, r);
             if (ONE || frozen)
                 job.x_new[i] = after;
             else
