@@ -189,13 +189,31 @@ hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_ar
 #define SMOOTH_HIGH 1.05
 #define SMOOTH_LOW 0.1
 
+/* x and b where they lie, or copies. Methods that write the new x beside the old one change their
+ * places with each sweep: one that begins at 0 may begin at either, so the last one writes x. */
+static hf_status begin_smoothing(struct hf_relax_work *w, const hf_array *b, const hf_array *x,
+                                 int64_t j, int sweeps) {
+    hf_relax *relax = w->relax;
+    double *const there = hf_relax_column_there(relax, x, j);
+    w->b = hf_relax_column_there(relax, b, j);
+    if (w->b == NULL) {
+        w->b = relax->vector[6];
+        HF_TRY(hf_relax_get_column(relax, b, j, relax->vector[6]));
+    }
+    if (there != NULL && w->zero && sweeps % 2 != 0 && hf_relax_swaps(relax))
+        w->other = there;
+    else if (there != NULL)
+        w->x = there;
+    else if (!w->zero)
+        HF_TRY(hf_relax_get_column(relax, x, j, w->x));
+    return HF_OK;
+}
+
 static hf_status smooth_column(hf_relax *relax, const hf_array *b, const hf_array *x, int64_t j,
                                const struct hf_relax_sweeps *sweeps) {
-    struct hf_relax_work w = {.b = relax->vector[6], .zero = sweeps->guess_zero, .quiet = true};
+    struct hf_relax_work w = {.zero = sweeps->guess_zero, .quiet = true};
     hf_relax_begin(&w, relax);
-    HF_TRY(hf_relax_get_column(relax, b, j, relax->vector[6]));
-    if (!w.zero)
-        HF_TRY(hf_relax_get_column(relax, x, j, w.x));
+    HF_TRY(begin_smoothing(&w, b, x, j, sweeps->count));
     w.low = fmax(w.low, SMOOTH_LOW * w.high);
     w.high *= SMOOTH_HIGH;
     while (w.made < sweeps->count) {
@@ -203,7 +221,8 @@ static hf_status smooth_column(hf_relax *relax, const hf_array *b, const hf_arra
         w.most = sweeps->count - w.made;
         HF_TRY(hf_relax_step(&w, -1, &unused));
     }
-    HF_TRY(hf_relax_put_column(relax, x, j, w.x));
+    if (w.x != hf_relax_column_there(relax, x, j))
+        HF_TRY(hf_relax_put_column(relax, x, j, w.x));
     return hf_verify(relax->ctx);
 }
 

@@ -266,6 +266,13 @@ static bool is_there(const hf_relax *relax, const hf_array *a) {
     return hf_relax_on_device(relax) && relax->ctx->device->owns(relax->ctx->stream, a->data);
 }
 
+double *hf_relax_column_there(const hf_relax *relax, const hf_array *a, int64_t j) {
+    const bool dense = a->rows == 1 || hf_array_stride(a) == 1;
+    return is_there(relax, a) && relax->perm == NULL && dense && a->dtype == HF_F64
+               ? (double *)a->data + j
+               : NULL;
+}
+
 hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, double *v) {
     const hf_array column = column_view(a, j);
     const double *data = column.data;

@@ -268,6 +268,8 @@ struct hf_stencils hf_relax_stencils_there(const struct hf_stencils *made, int64
 /* Fill seen; again after anything that it shows was made again. */
 hf_status hf_relax_look(hf_relax *relax);
 void hf_relax_look_away(hf_relax *relax);
+/* Column j of an array where iterations may work on it in place; NULL: it must be copied. */
+double *hf_relax_column_there(const hf_relax *relax, const hf_array *a, int64_t j);
 /* A vector of a device, in the order of places, from or to one of the host in the caller's. */
 hf_status hf_relax_bring(hf_relax *relax, const double *v, double *places);
 hf_status hf_relax_fetch(hf_relax *relax, const double *places, double *v);
