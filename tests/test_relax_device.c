@@ -3,6 +3,7 @@
  * each step; sweeps have the bits of the CPU. Skipped, with the reason, where there is no GPU. */
 #include "core/context.h"
 #include "relax_matrices.h"
+#include <holdfast/dev_relax.h>
 
 static hf_context *gpu;
 
@@ -134,10 +135,16 @@ static void new_values_and_several_columns(void **state) {
     matrix_free(&m);
 }
 
-/* Three sweeps from x, on the host or with vectors in the device's memory. */
-static void apply(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool there,
-                  double *x) {
+/* Sweeps from x or from 0, on the host or with vectors in the device's memory. */
+struct smoothing {
+    int sweeps, guess_zero;
+    bool there;
+};
+
+static void apply(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+                  const struct smoothing *how, double *x) {
     const size_t bytes = (size_t)a->rows * sizeof *x;
+    const bool there = how->there;
     hf_relax *relax = NULL;
     double *b = ones(a->rows);
     void *b_there = there ? hf_ctx_alloc(ctx, bytes) : b;
@@ -149,7 +156,7 @@ static void apply(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, b
     }
     const hf_array rhs = hf_array_view(b_there, HF_F64, a->rows, 1);
     const hf_array at = hf_array_view(x_there, HF_F64, a->rows, 1);
-    assert_int_equal(hf_relax_apply(relax, &rhs, &at, 3, 0), HF_OK);
+    assert_int_equal(hf_relax_apply(relax, &rhs, &at, how->sweeps, how->guess_zero), HF_OK);
     if (there) {
         assert_int_equal(hf_ctx_copy(ctx, x, x_there, bytes), HF_OK);
         hf_ctx_release(ctx, b_there);
@@ -157,6 +164,20 @@ static void apply(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, b
     }
     hf_relax_destroy(relax);
     free(b);
+}
+
+/* The same bits; of Chebyshev's method, whose spectrum each device finds by itself, nearly. */
+static void assert_same_sweeps(const hf_relax_opts *opts, int sweeps, double *x[3], int64_t n) {
+    const bool exact = opts->method != HF_RELAX_CHEBYSHEV;
+    for (int i = 1; i < 3; i++)
+        for (int64_t p = 0; p < n; p++) {
+            const bool same = exact ? x[0][p] == x[i][p] : fabs(x[0][p] - x[i][p]) < 1e-6;
+            if (!same)
+                print_message("%s, %d sweeps: x[%d] is %g on the cpu, %g %s\n",
+                              hf_relax_method_name(opts->method), sweeps, (int)p, x[0][p], x[i][p],
+                              i == 1 ? "from the host's memory" : "from the device's");
+            assert_true(same);
+        }
 }
 
 static void sweeps_have_the_bits_of_the_cpu(void **state) {
@@ -171,24 +192,67 @@ static void sweeps_have_the_bits_of_the_cpu(void **state) {
         {.method = HF_RELAX_JACOBI, .damping = 0.8, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_GAUSS_SEIDEL, .block_rows = 60, .partition = HF_PARTITION_STRIPS},
+        {.method = HF_RELAX_CHEBYSHEV, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_GRAPH}};
     double *x[3];
     for (int i = 0; i < 3; i++)
         x[i] = malloc((size_t)n * sizeof *x[i]);
-    for (int k = 0; k < 4; k++) {
-        for (int i = 0; i < 3; i++)
-            for (int64_t p = 0; p < n; p++)
-                x[i][p] = (double)(p % 11) / 7;
-        apply(cpu, &m.a, &kinds[k], false, x[0]);
-        apply(gpu, &m.a, &kinds[k], false, x[1]);
-        apply(gpu, &m.a, &kinds[k], true, x[2]);
-        assert_memory_equal(x[0], x[1], (size_t)n * sizeof *x[0]);
-        assert_memory_equal(x[0], x[2], (size_t)n * sizeof *x[0]);
-    }
+    for (int k = 0; k < 5; k++)
+        for (int sweeps = 1; sweeps <= 4; sweeps++)
+            for (int zero = 0; zero < 2; zero++) {
+                for (int i = 0; i < 3; i++)
+                    for (int64_t p = 0; p < n; p++)
+                        x[i][p] = (double)(p % 11) / 7;
+                for (int i = 0; i < 3; i++)
+                    apply(i == 0 ? cpu : gpu, &m.a, &kinds[k],
+                          &(struct smoothing){sweeps, zero, i == 2}, x[i]);
+                assert_same_sweeps(&kinds[k], sweeps, x, n);
+            }
     for (int i = 0; i < 3; i++)
         free(x[i]);
     matrix_free(&m);
     hf_context_destroy(cpu);
+}
+
+/* Faults in what the device has of a system: healed, corrected or refused. */
+static void faults_on_the_device(void **state) {
+    (void)state;
+    struct matrix m;
+    make_fv(&m, 60, 3.510152);
+    const int64_t n = m.a.rows;
+    double *b = ones(n), *x = malloc((size_t)n * sizeof *x);
+    const hf_array rhs = hf_array_view(b, HF_F64, n, 1), at = hf_array_view(x, HF_F64, n, 1);
+    int64_t reloads = 0;
+    for (int method = HF_RELAX_JACOBI; method <= HF_RELAX_CHEBYSHEV; method++)
+        for (int launch = HF_SWITCH_AUTO; launch <= HF_SWITCH_OFF; launch += HF_SWITCH_OFF) {
+            hf_relax *relax = NULL;
+            const hf_relax_opts opts = {.method = (hf_relax_method)method,
+                                        .one_launch = (hf_relax_switch)launch};
+            assert_int_equal(hf_relax_setup(gpu, &m.a, &opts, &relax), HF_OK);
+            for (int kind = HF_DEV_RELAX_X; kind <= HF_DEV_RELAX_FACTOR; kind++)
+                for (int bit = 40; bit < 64; bit += 11) {
+                    const hf_dev_relax_fault fault = {.kind = (hf_dev_relax_fault_kind)kind,
+                                                      .iteration = 2,
+                                                      .bit = bit,
+                                                      .seed = (uint64_t)(100 * method + kind)};
+                    hf_relax_result result = {0};
+                    memset(x, 0, (size_t)n * sizeof *x);
+                    assert_int_equal(hf_dev_relax_solve(relax, &rhs, &at, &fault, &result), HF_OK);
+                    if (!result.converged || true_residual(&m.a, x) > 1.001e-10)
+                        print_message("%s, one_launch %d, fault %d, bit %d: stop %d, residual %g\n",
+                                      hf_relax_method_name(opts.method), launch, kind, bit,
+                                      (int)result.stop, true_residual(&m.a, x));
+                    assert_true(!result.converged || true_residual(&m.a, x) <= 1.001e-10);
+                    assert_true(result.converged);
+                    reloads += result.faults.reloads;
+                    hf_relax_result_clear(&result);
+                }
+            hf_relax_destroy(relax);
+        }
+    assert_true(reloads > 0);
+    free(b);
+    free(x);
+    matrix_free(&m);
 }
 
 /* One part alone: test_relax_device PART */
@@ -200,6 +264,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_does_not_fit_is_said),
         cmocka_unit_test(new_values_and_several_columns),
         cmocka_unit_test(sweeps_have_the_bits_of_the_cpu),
+        cmocka_unit_test(faults_on_the_device),
     };
     const hf_context_opts opts = {.device = "cuda", .threads = 2};
     if (hf_context_create(&gpu, &opts) != HF_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Faults in the middle of a relaxation: what the paper did (a quarter of the components frozen),
  * and damaged numbers. They go through the probe that a set-up has for this. */
-#include "algo/relax/setup.h"
+#include "algo/relax/step.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -15,6 +15,7 @@ struct experiment {
     uint8_t *blocks; /* [blocks] those that are hit */
     int64_t hit;     /* how many of them */
     bool struck;
+    hf_status status; /* of getting at memory of a device */
 };
 
 /* Blocks in random order until they hold the share of all rows. */
@@ -48,21 +49,66 @@ static void flip(void *number, size_t size, int bit) {
         ((uint8_t *)number)[bit / 8] ^= (uint8_t)(1U << bit % 8);
 }
 
-static void strike_array(const struct experiment *e, void *array, int64_t count, hf_dtype dtype) {
-    const size_t size = hf_dtype_bytes(dtype);
-    if (array == NULL || count < 1)
+/* What is struck: an array, which may lie in memory of a device. */
+struct target {
+    void *array;
+    int64_t count;
+    hf_dtype dtype;
+};
+
+/* A bit of one of its elements flips, or the element becomes NaN. */
+static void strike_array(struct experiment *e, hf_relax *relax, const struct target *t) {
+    const size_t size = hf_dtype_bytes(t->dtype);
+    if (t->array == NULL || t->count < 1 || e->status != HF_OK)
         return;
-    const uint64_t at = hf_rng_below(e->fault->seed, 1, 0, (uint64_t)count);
-    flip((char *)array + at * size, size, e->fault->bit);
+    char *place = (char *)t->array + hf_rng_below(e->fault->seed, 1, 0, (uint64_t)t->count) * size;
+    double number = 0;
+    e->status = hf_ctx_copy(relax->ctx, &number, place, size);
+    if (e->fault->kind == HF_DEV_RELAX_NAN)
+        number = NAN;
+    else
+        flip(&number, size, e->fault->bit);
+    if (e->status == HF_OK)
+        e->status = hf_ctx_copy(relax->ctx, place, &number, size);
 }
 
-/* What iterations read of it. */
-static void strike_matrix(const struct experiment *e, hf_relax *relax) {
+/* The values that iterations multiply x with, in the form that they read. */
+static struct target matrix_of(const hf_relax *relax) {
+    const struct hf_sparse *seen = &relax->seen.a;
+    const struct hf_march_map *map = &relax->march.map;
     const struct hf_slices *s = &relax->slices;
-    if (s->count > 0)
-        strike_array(e, s->value, SLICE_ROWS * s->slots, relax->m.dtype);
-    else
-        strike_array(e, relax->m.value, relax->m.row_start[relax->m.n], relax->m.dtype);
+    const bool there = hf_relax_on_device(relax);
+    if (!there && s->count > 0)
+        return (struct target){s->value, SLICE_ROWS * s->slots, relax->m.dtype};
+    if (!there)
+        return (struct target){relax->m.value, relax->m.row_start[relax->m.n], relax->m.dtype};
+    if (relax->march.on)
+        return (struct target){(void *)(uintptr_t)map->value,
+                               map->blocks * map->width * map->threads, HF_F64};
+    if (seen->stencils.count > 0 && relax->opts.method != HF_RELAX_GAUSS_SEIDEL)
+        return (struct target){(void *)(uintptr_t)seen->stencils.value, seen->stencils.elements,
+                               HF_F64};
+    return (struct target){(void *)(uintptr_t)seen->value, seen->elements, seen->dtype};
+}
+
+static struct target diagonal_of(const hf_relax *relax) {
+    const struct hf_stencils *s = &relax->seen.a.stencils;
+    if (!hf_relax_on_device(relax))
+        return (struct target){relax->m.inverse, relax->m.n, HF_F64};
+    if (s->count > 0 && s->inverse != NULL && !relax->march.on && hf_relax_swaps(relax))
+        return (struct target){(void *)(uintptr_t)s->inverse, s->count, HF_F64};
+    return (struct target){(void *)(uintptr_t)relax->seen.inverse, relax->m.n, HF_F64};
+}
+
+static struct target factor_of(const hf_relax *relax) {
+    const struct hf_relax_patches *p = &relax->patches;
+    const struct hf_march_map *map = &relax->march.map;
+    const bool there = hf_relax_on_device(relax);
+    if (there && relax->march.on)
+        return (struct target){(void *)(uintptr_t)map->rhs_map, map->rhs_elements, HF_F64};
+    return (struct target){there ? relax->seen.patches.factor : p->factor,
+                           relax->patched ? p->envelope[p->start[p->count]] : 0,
+                           relax->opts.inside};
 }
 
 static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
@@ -75,28 +121,26 @@ static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
     if (iteration < f->iteration || e->struck)
         return;
     e->struck = true;
-    const struct hf_relax_patches *p = &relax->patches;
+    e->probe.until = 0;
+    struct target t = {NULL, 0, HF_F64};
     switch (f->kind) {
     case HF_DEV_RELAX_X:
-        strike_array(e, x, relax->m.n, HF_F64);
-        break;
     case HF_DEV_RELAX_NAN:
-        x[hf_rng_below(f->seed, 1, 0, (uint64_t)relax->m.n)] = NAN;
+        t = (struct target){x, relax->m.n, HF_F64};
         break;
     case HF_DEV_RELAX_MATRIX:
-        strike_matrix(e, relax);
+        t = matrix_of(relax);
         break;
     case HF_DEV_RELAX_DIAGONAL:
-        strike_array(e, relax->m.inverse, relax->m.n, HF_F64);
+        t = diagonal_of(relax);
         break;
-    case HF_DEV_RELAX_SILENT:
-    case HF_DEV_RELAX_SLOW:
+    case HF_DEV_RELAX_FACTOR:
+        t = factor_of(relax);
         break;
     default:
-        strike_array(e, p->factor, relax->patched ? p->envelope[p->start[p->count]] : 0,
-                     relax->opts.inside);
         break;
     }
+    strike_array(e, relax, &t);
 }
 
 hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array *x,
@@ -105,7 +149,7 @@ hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array 
     e.blocks = hf_alloc_zero((size_t)relax->blocks.count);
     if (e.blocks == NULL)
         return hf_ctx_fail(relax->ctx, HF_E_NOMEM, "no memory for an experiment with faults");
-    e.probe = (struct hf_relax_probe){.before = strike, .user = &e};
+    e.probe = (struct hf_relax_probe){.before = strike, .user = &e, .until = fault->iteration};
     e.probe.silent = fault->kind == HF_DEV_RELAX_SILENT;
     e.probe.silent_part = e.probe.slow_part = fault->device;
     e.probe.silent_from = fault->iteration;
@@ -119,9 +163,14 @@ hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array 
             e.probe.lag = fault->lag;
         }
     }
+    const bool march = relax->march.on;
+    relax->march.on = march && fault->kind != HF_DEV_RELAX_FREEZE; /* whose launch has no frozen */
     relax->probe = &e.probe;
-    const hf_status status = hf_relax_solve_with(relax, b, x, result);
+    hf_status status = hf_relax_solve_with(relax, b, x, result);
     relax->probe = NULL;
+    relax->march.on = march;
+    if (status == HF_OK)
+        status = e.status;
     if (status == HF_OK && result != NULL)
         result->faults.takeovers += e.probe.taken_over;
     hf_free(e.blocks);

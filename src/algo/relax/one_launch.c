@@ -212,14 +212,14 @@ static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_mar
 hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *square) {
     struct hf_march_report report = {.epochs = 0};
     *square = w->square;
-    if (w->square <= limit)
+    if (w->square <= limit || !isfinite(w->square)) /* or what a launch left is no number */
         return HF_OK;
     if (w->zero)
         HF_TRY(hf_relax_zero(w->relax, w->x));
     HF_TRY(call_march(w, limit, &report));
     w->zero = false;
     w->made += iterations_of(w->relax, report.epochs);
-    w->stalled = report.stop == HF_MARCH_STALL;
+    w->stalled = report.stop == HF_MARCH_STALL && isfinite(report.square);
     w->square = report.square;
     return HF_OK;
 }

@@ -115,6 +115,7 @@ enum hf_relax_call {
 struct hf_relax_probe {
     void (*before)(void *user, hf_relax *relax, double *x, int64_t iteration);
     void *user;
+    int64_t until;          /* the iteration for which it waits: a call of many ends there */
     const uint8_t *frozen;  /* [blocks] now; NULL: none */
     int64_t taken_over;     /* blocks that others have adopted so far */
     const uint8_t *lost;    /* [blocks] of HF_TIMING_FREE (ops/drift/drift.h); NULL: none */

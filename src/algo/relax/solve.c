@@ -168,6 +168,8 @@ static hf_status iterate(struct hf_relax_run *run, enum event *event, double *es
         const int64_t made = run->w.made;
         double square = 0;
         run->w.most = o->max_iter - run->before - made;
+        if (probe != NULL && probe->until > run->before + made)
+            run->w.most = hf_min64(run->w.most, probe->until - run->before - made);
         if (probe != NULL && probe->before != NULL)
             probe->before(probe->user, run->relax, run->w.x, run->before + made);
         /* The last estimate is that of the x that max_iter iterations made. */

@@ -10,7 +10,7 @@
 
 #define KINDS 6
 
-enum key { KEY_FAULTS = 256, KEY_SEED, KEY_TOL, KEY_INSIDE, KEY_QUIET };
+enum key { KEY_FAULTS = 256, KEY_SEED, KEY_TOL, KEY_INSIDE, KEY_DEVICE, KEY_QUIET };
 
 struct inject {
     const char *matrix, *output;
@@ -31,6 +31,8 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "S", 0, "Of the faults (default: 1)", 0},
     {"tol", KEY_TOL, "T", 0, "Tolerance of the solutions (default: 1e-10)", 0},
     {"inside", KEY_INSIDE, "TYPE", 0, "The matrix inside: f64 (default) or f32", 0},
+    {"device", KEY_DEVICE, "NAME", 0,
+     "cpu (default) or cuda, cuda:1, ...: numbers there are struck", 0},
     {"threads", 't', "T", 0, "Worker threads; default: one for each usable core", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No progress on standard error", 0},
     {0},
@@ -53,6 +55,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_INSIDE:
         in->relax.inside = tool_choice(state, "--inside", arg, inside_names) == 1 ? HF_F32 : HF_F64;
+        break;
+    case KEY_DEVICE:
+        in->context.device = arg;
         break;
     case 't':
         in->context.threads = (int)tool_int(state, "--threads", arg, 1, 4096);
