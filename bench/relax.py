@@ -19,9 +19,9 @@ import time
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GPU_PARTS = ("launch", "large", "several", "smoother")
+GPU_PARTS = ("launch", "fewest", "large", "several", "smoother", "recover")
 PARTS = ("table2", "table3", "table4", "table5", "table6", "figure6", "figure7", "figure9", "figure11", "rivals",
-         "smoother", "several")
+         "smoother", "several", "recover")
 
 
 def parse():
@@ -264,6 +264,16 @@ def launch(bench):
 def large(bench):
     import relax_cuda
     relax_cuda.large(bench)
+
+
+def fewest(bench):
+    import relax_cuda
+    relax_cuda.fewest(bench)
+
+
+def recover(bench):
+    import relax_recover
+    relax_recover.compare(bench)
 
 
 def several(bench):
