@@ -100,6 +100,23 @@ static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_blocks(struct 
     }
 }
 
+/* k = 1 where nobody reads sums: rows in groups that fill a block of threads. */
+template <typename V>
+static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_rows(struct sweep_job job) {
+    __shared__ double product[SPARSE_CHUNK];
+    const int64_t first = job.block_start[0], last = job.block_start[job.blocks];
+    const auto x = [&](int32_t j) { return job.x[j]; };
+    for (int64_t at = first + (int64_t)blockIdx.x * SPARSE_THREADS; at < last;
+         at += (int64_t)gridDim.x * SPARSE_THREADS) {
+        const int64_t until = at + SPARSE_THREADS < last ? at + SPARSE_THREADS : last;
+        const int64_t i = at + threadIdx.x;
+        const double in = job.x != NULL ? sparse_row<V>(job.a, at, until, product, x) : 0.0;
+        if (i < until)
+            job.x_new[i] = next_x(job, i, job.x != NULL ? job.x[i] : 0.0, job.inverse[i],
+                                  __dsub_rn(job.b[i], in));
+    }
+}
+
 static size_t carve(const struct hf_sweep_args *args, int sms, struct sweep_job *job, void *ws) {
     const bool near = args->k == 1 || args->largest <= SHARED_ROWS;
     hf_carve carve = {(char *)ws, 0};
@@ -161,9 +178,13 @@ static hf_status sweep_run(const struct hf_call *call) {
         error = sweep_run_stencils(cuda, job);
     else
         hf_for_sparse(args->a.dtype, [&](auto type) {
-            const auto kernel = args->k == 1 ? sweep_blocks<decltype(type), true>
-                                             : sweep_blocks<decltype(type), false>;
-            kernel<<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
+            using V = decltype(type);
+            const bool quiet = args->k == 1 && args->square == NULL && args->frozen == NULL;
+            const auto kernel = quiet          ? sweep_rows<V>
+                                : args->k == 1 ? sweep_blocks<V, true>
+                                               : sweep_blocks<V, false>;
+            const int64_t most = quiet ? args->a.rows / SPARSE_THREADS + 1 : args->blocks;
+            kernel<<<sparse_grid(cuda, most), SPARSE_THREADS, 0, cuda->stream>>>(job);
         });
     sparse_launch_totals(cuda, totals);
     hf_status status = hf_cuda_check(cuda, error, "sweep");
