@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define ASYNC_ROWS 128   /* of a block, as in the paper */
+#define DEVICE_ROWS 256  /* where blocks only share out rows: a thread of a device to each */
 #define SCHWARZ_ROWS 512 /* of a block whose factor is an envelope: few rows fill it little */
 #define INVERSE_ROWS 128 /* of one whose factor is an inverse, which grows with the square */
 #define SEIDEL_BLOCKS                                                                              \
@@ -153,6 +154,8 @@ static hf_status resolve(hf_relax *relax) {
         o->block_rows = 1;
     relax->rows_wanted = o->method == HF_RELAX_GAUSS_SEIDEL && o->block_rows <= 1 &&
                          o->partition == HF_PARTITION_STRIPS && hf_relax_has_vectors(relax);
+    if (o->block_rows == 0 && hf_relax_on_device(relax) && global && !patches)
+        o->block_rows = DEVICE_ROWS;
     if (o->block_rows == 0)
         o->block_rows = patches ? (cholesky ? SCHWARZ_ROWS : INVERSE_ROWS)
                         : o->method == HF_RELAX_GAUSS_SEIDEL ? seidel_rows(relax->m.n)
