@@ -41,6 +41,7 @@ struct screen {
     hf_context *gpu;    /* NULL: the CPU is screened */
     struct hf_pin *pin; /* of the GPU */
     struct hf_device_props props;
+    hf_comm comm;                     /* who works on a problem: nobody else */
     struct screen_products *products; /* NULL: none */
     int core[SCREEN_CORES];
     bool entered[SCREEN_CORES];
@@ -73,7 +74,8 @@ bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_
                    char *why, size_t why_bytes);
 
 /* The reference kernel that takes these arguments, or NULL. */
-const struct hf_kernel *hf_screen_reference(const struct hf_subject *subject, const void *args);
+const struct hf_kernel *hf_screen_reference(const struct screen *s,
+                                            const struct hf_subject *subject, const void *args);
 
 /* The caller's planted fault, if the kernel that wrote these words on core number `at` has it;
  * chains: it is one of op lanes, which no fault of a lane spares. */

@@ -89,7 +89,7 @@ static void **ends(const struct screen *s, hf_context *cpu, int at, struct hf_ca
     const int other = at == 0 ? 1 : 0;
     const bool moved =
         s->gpu == NULL && other < s->cores && hf_affinity_enter(s->core[other], &before);
-    const struct hf_kernel *const plain = hf_screen_reference(&s->subject[HF_OP_LANES], c->args);
+    const struct hf_kernel *const plain = hf_screen_reference(s, &s->subject[HF_OP_LANES], c->args);
     void **want = NULL;
     if (plain != NULL && hf_case_run(cpu, plain, c, 0xFF, why, sizeof why))
         want = hf_case_copy_outs(c);

@@ -28,6 +28,7 @@ hf_status hf_screen_gpu_open(struct screen *s) {
     HF_TRY(hf_context_create(&s->gpu, &opts));
     HF_TRY(hf_part_open(s->gpu, &s->pin));
     s->props = s->gpu->props;
+    s->comm = s->gpu->comm;
     s->cores = s->props.sms < SCREEN_CORES ? s->props.sms : SCREEN_CORES;
     for (int c = 0; c < s->cores; c++)
         s->core[c] = c;

@@ -15,9 +15,10 @@
 #define LEAST 64  /* of its first dimension */
 #define TRIED 400 /* cases of an op that are looked at */
 
-const struct hf_kernel *hf_screen_reference(const struct hf_subject *subject, const void *args) {
+const struct hf_kernel *hf_screen_reference(const struct screen *s,
+                                            const struct hf_subject *subject, const void *args) {
     const struct hf_device_props props = {.workers = 1};
-    const struct hf_call call = {.device = &props, .args = args};
+    const struct hf_call call = {.device = &props, .comm = &s->comm, .args = args};
     for (int i = 0; i < subject->count; i++)
         if ((subject->kernels[i]->traits & HF_TRAIT_REFERENCE) &&
             hf_kernel_takes(subject->kernels[i], subject->op, &call))
@@ -56,7 +57,7 @@ bool hf_screen_make(const struct screen *s, const struct screen_problem *problem
 
 bool hf_screen_takes(const struct screen *s, const struct screen_kernel *kernel,
                      const struct screen_problem *problem) {
-    const struct hf_call call = {.device = &s->props, .args = problem->home.args};
+    const struct hf_call call = {.device = &s->props, .comm = &s->comm, .args = problem->home.args};
     return kernel->op == problem->op && kernel->here &&
            hf_kernel_takes(kernel->kernel, problem->subject->op, &call);
 }
@@ -84,7 +85,8 @@ static bool have_all(const struct screen *s, int op, int wanted, const int *take
 /* The answer. False: no memory, or no reference takes the problem. */
 static bool answer(const struct screen *s, hf_context *ctx, struct screen_problem *problem) {
     char why[256];
-    const struct hf_kernel *reference = hf_screen_reference(problem->subject, problem->home.args);
+    const struct hf_kernel *reference =
+        hf_screen_reference(s, problem->subject, problem->home.args);
     if (!reference || !hf_case_run(ctx, reference, &problem->home, 0xFF, why, sizeof why))
         return false;
     problem->core = s->gpu != NULL ? -1 : sched_getcpu();

@@ -107,7 +107,7 @@ static hf_status row_agrees(const struct screen *s, hf_context *cpu, int kind, i
     args.m = 1;
     args.portable = 1;
     args.a = p->a[kind] + (size_t)row * size * hf_dtype_bytes(kinds[kind].dtype);
-    const struct hf_kernel *const plain = hf_screen_reference(&s->subject[HF_OP_GEMM], &args);
+    const struct hf_kernel *const plain = hf_screen_reference(s, &s->subject[HF_OP_GEMM], &args);
     const hf_status status =
         plain != NULL ? hf_run_kernel(cpu, HF_OP_GEMM, plain, &args) : HF_E_UNSUPPORTED;
     for (size_t i = 0; status == HF_OK && *right && i < size; i++)

@@ -224,6 +224,8 @@ static hf_status screen_all(struct screen *s) {
 
 static hf_status choose_cores(struct screen *s) {
     s->props = (struct hf_device_props){.workers = 1};
+    int index = 0;
+    hf_comm_self(&s->comm, hf_device_find("cpu", &index));
     if (s->opts->device && strcmp(s->opts->device, "cpu") != 0)
         return hf_screen_gpu_open(s);
     if (s->opts->cores) {
