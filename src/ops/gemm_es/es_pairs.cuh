@@ -7,7 +7,6 @@
 
 #include "ops/gemm_es/es_internal.cuh"
 
-#define ES_WARP 32
 #define ES_WARPS (ES_THREADS / ES_WARP)
 
 /* Words of an entry in the internal loop, and number `w` of them in step (i, q). */
@@ -29,7 +28,7 @@ template <int CHECKSUM> static __device__ __forceinline__ uint64_t es_warp_sum(u
     for (int step = ES_WARP / 2; step > 0; step /= 2) {
         const uint64_t other = __shfl_xor_sync(~0u, v, step);
         v = es_is_crc(CHECKSUM) || CHECKSUM == HF_CHECKSUM_XOR ? v ^ other
-                                                               : es_part<CHECKSUM>(v + other);
+                                                               : es_part_of<CHECKSUM>(v + other);
     }
     return v;
 }
@@ -48,7 +47,7 @@ static __device__ __forceinline__ uint64_t es_cell_value(const struct hf_gemm_es
     if (es_is_crc(CHECKSUM) && lane < words)
         c.a = es_moved((uint32_t)c.a, (uint64_t)(c.after + c.each), powers);
     const uint64_t a = es_warp_sum<CHECKSUM>(
-        es_is_crc(CHECKSUM) || CHECKSUM == HF_CHECKSUM_XOR ? c.a : es_part<CHECKSUM>(c.a));
+        es_is_crc(CHECKSUM) || CHECKSUM == HF_CHECKSUM_XOR ? c.a : es_part_of<CHECKSUM>(c.a));
     const uint64_t b = CHECKSUM == HF_CHECKSUM_FLETCHER ? es_warp_sum<CHECKSUM>(es_folded(c.b)) : 0;
     return es_value({a, b}, p.checksum, words, powers);
 }
@@ -84,15 +83,15 @@ struct es_two_powers {
 
 template <int CHECKSUM>
 static __global__ void __launch_bounds__(ES_THREADS)
-    es_pair_cells(const __grid_constant__ struct hf_gemm_es_args p, struct es_total *totals,
+    es_pair_cells(const __grid_constant__ struct hf_gemm_es_args p, struct es_work *work,
                   const __grid_constant__ struct es_two_powers powers) {
     __shared__ uint32_t jump[GEMM_CRC_WORDS];
     __shared__ struct es_total shared[HF_ES_ENTRIES];
     const int lane = (int)threadIdx.x % ES_WARP;
     const int entries = p.form == HF_ES_AVX ? HF_ES_ENTRIES : 1;
     const int64_t cells = p.m * p.k, words = CHECKSUM == HF_CHECKSUM_FLETCHER ? 2 : 1;
-    if (es_is_crc(CHECKSUM))
-        es_fill_jump(jump, ES_WARP, powers.inner);
+    for (int i = (int)threadIdx.x; es_is_crc(CHECKSUM) && i < GEMM_CRC_WORDS; i += ES_THREADS)
+        jump[i] = es_jump(i, ES_WARP, powers.inner);
     if (threadIdx.x < HF_ES_ENTRIES)
         shared[threadIdx.x] = {0, 0};
     __syncthreads();
@@ -112,7 +111,7 @@ static __global__ void __launch_bounds__(ES_THREADS)
     __syncthreads();
     if (threadIdx.x >= HF_ES_ENTRIES)
         return;
-    struct es_total *const total = &totals[threadIdx.x];
+    struct es_total *const total = &work->total[threadIdx.x];
     const struct es_total mine = shared[threadIdx.x];
     if (es_is_crc(p.outer) || p.outer == HF_CHECKSUM_XOR) {
         atomicXor(&total->a, mine.a);

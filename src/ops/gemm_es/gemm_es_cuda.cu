@@ -207,58 +207,72 @@ static hf_status sign(struct hf_cuda *cuda, const struct es_job &job) {
 /* The same for one loop and for pairs: the threads sign what they multiply, or a warp a step. */
 template <int CHECKSUM>
 static void launch_signed(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                          struct es_total *totals, const struct es_two_powers &powers) {
+                          struct es_work *work, const struct es_two_powers &powers) {
     const unsigned blocks = (unsigned)((args.m * args.n + ES_THREADS - 1) / ES_THREADS);
     const int64_t steps = (args.m * args.k + ES_WARPS - 1) / ES_WARPS, most = 16 * cuda->sms;
+    if (args.level != HF_ES_PAIR && es_is_crc(CHECKSUM))
+        es_fill_jumps<<<2 * GEMM_CRC_WORDS / ES_THREADS, ES_THREADS, 0, cuda->stream>>>(
+            args, work, powers.inner);
     if (args.level == HF_ES_PAIR)
         es_pair_cells<CHECKSUM>
-            <<<(unsigned)(steps < most ? steps : most), ES_THREADS, 0, cuda->stream>>>(args, totals,
+            <<<(unsigned)(steps < most ? steps : most), ES_THREADS, 0, cuda->stream>>>(args, work,
                                                                                        powers);
     else if (args.level == HF_ES_I)
         es_signed_product<CHECKSUM, true>
-            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers.inner);
+            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, work, powers.inner);
     else
         es_signed_product<CHECKSUM, false>
-            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, totals, powers.inner);
+            <<<blocks, ES_THREADS, 0, cuda->stream>>>(args, work, powers.inner);
+}
+
+/* Warps of a product whose CRCs are joined by another launch. */
+static int64_t parts_of(const struct hf_gemm_es_args &args) {
+    const bool joins = es_is_crc(args.checksum) && args.form == HF_ES_SEQ && args.level == HF_ES_I;
+    return joins ? (args.m * args.n + ES_THREADS - 1) / ES_THREADS * ES_WARPS : 0;
 }
 
 static hf_status signed_product(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                                struct es_total *totals) {
+                                struct es_work *work) {
     const struct es_two_powers powers = {es_powers_of(args.checksum), es_powers_of(args.outer)};
-    HF_TRY(hf_cuda_check(
-        cuda, cudaMemsetAsync(totals, 0, HF_ES_ENTRIES * sizeof *totals, cuda->stream), "gemm_es"));
+    HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(work->total, 0, sizeof work->total, cuda->stream),
+                         "gemm_es"));
     switch (args.checksum) {
     case HF_CHECKSUM_XOR:
-        launch_signed<HF_CHECKSUM_XOR>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_XOR>(cuda, args, work, powers);
         break;
     case HF_CHECKSUM_ONES:
-        launch_signed<HF_CHECKSUM_ONES>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_ONES>(cuda, args, work, powers);
         break;
     case HF_CHECKSUM_FLETCHER:
-        launch_signed<HF_CHECKSUM_FLETCHER>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_FLETCHER>(cuda, args, work, powers);
         break;
     case HF_CHECKSUM_CRC32:
     case HF_CHECKSUM_CRC32C:
-        launch_signed<HF_CHECKSUM_CRC32>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_CRC32>(cuda, args, work, powers);
         break;
     default: /* plain sums */
-        launch_signed<HF_CHECKSUM_TWOS>(cuda, args, totals, powers);
+        launch_signed<HF_CHECKSUM_TWOS>(cuda, args, work, powers);
     }
     HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
+    const int64_t parts = parts_of(args);
+    if (parts > 0)
+        es_join_parts<<<(unsigned)((parts + ES_THREADS - 1) / ES_THREADS), ES_THREADS, 0,
+                        cuda->stream>>>((const struct es_part *)(work + 1), parts, work->total,
+                                        powers.inner);
     es_signed_end<<<1, HF_ES_ENTRIES, 0, cuda->stream>>>(
-        args, totals, args.level == HF_ES_PAIR ? powers.outer : powers.inner);
+        args, work, args.level == HF_ES_PAIR ? powers.outer : powers.inner);
     return hf_cuda_launched(cuda, "gemm_es");
 }
 
 static hf_status product(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                         struct es_total *totals) {
+                         struct es_work *work) {
     const int64_t blocks = (args.m * args.n + THREADS - 1) / THREADS;
     if (args.level == HF_ES_NONE || args.level == HF_ES_PAIR) {
         es_product<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(args);
         HF_TRY(hf_cuda_launched(cuda, "gemm_es"));
     }
     if (args.level != HF_ES_NONE)
-        return signed_product(cuda, args, totals);
+        return signed_product(cuda, args, work);
     return hf_cuda_check(
         cuda,
         cudaMemsetAsync(args.signature, 0, HF_ES_ENTRIES * sizeof *args.signature, cuda->stream),
@@ -266,9 +280,9 @@ static hf_status product(struct hf_cuda *cuda, const struct hf_gemm_es_args &arg
 }
 
 static hf_status launch(struct hf_cuda *cuda, const struct hf_gemm_es_args &args,
-                        struct es_total *totals) {
+                        struct es_work *work) {
     struct es_job job = {args, 0, 0};
-    HF_TRY(product(cuda, args, totals));
+    HF_TRY(product(cuda, args, work));
     for (; job.flip < args.flips; job.flip += FLIPS_OF_LAUNCH) {
         const int64_t left = args.flips - job.flip;
         job.flips = left < FLIPS_OF_LAUNCH ? left : FLIPS_OF_LAUNCH;
@@ -291,7 +305,7 @@ static hf_status es_run(const struct hf_call *call) {
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     return hf_stage_end(&stage,
-                        launch((struct hf_cuda *)call->stream, args, (struct es_total *)call->ws));
+                        launch((struct hf_cuda *)call->stream, args, (struct es_work *)call->ws));
 }
 
 static bool es_supports(const struct hf_call *call) {
@@ -301,8 +315,8 @@ static bool es_supports(const struct hf_call *call) {
 }
 
 static size_t es_workspace(const struct hf_call *call) {
-    (void)call;
-    return HF_ES_ENTRIES * sizeof(struct es_total);
+    const struct hf_gemm_es_args *args = (const struct hf_gemm_es_args *)call->args;
+    return sizeof(struct es_work) + (size_t)parts_of(*args) * sizeof(struct es_part);
 }
 
 static double es_estimate(const struct hf_call *call) {
