@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #define SCREEN_CORES 4096
+#define SCREEN_LONG_S 60        /* longer screens spend a smaller share before the hot phase */
 #define SCREEN_MOST_FINDINGS 20 /* of a core: it is known to be bad then */
 
 /* A call whose answer is known. */

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWERS_SHARE 0.25 /* most of the time that the answers may take */
+#define ANSWERS_SHARE 0.25 /* most of the time that the answers may take, */
+#define ANSWERS_LONG 0.1   /* of a screen of more than SCREEN_LONG_S */
 #define MOST_WORK 1e6 /* product of the dimensions of a benchmark problem, for each ten seconds, */
 #define MOST_WORK_EVER 2e7
 #define LEAST 64  /* of its first dimension */
@@ -144,6 +145,7 @@ static hf_status find_kernels(struct screen *s) {
 hf_status hf_screen_prepare(struct screen *s) {
     HF_TRY(find_kernels(s));
     const int wanted = wanted_of(s);
+    const double share = s->opts->seconds > SCREEN_LONG_S ? ANSWERS_LONG : ANSWERS_SHARE;
     hf_context *ctx = NULL;
     const hf_context_opts one = {.device = "cpu", .threads = 1};
     int *taken = hf_alloc_zero((size_t)s->kernels * sizeof *taken);
@@ -153,7 +155,7 @@ hf_status hf_screen_prepare(struct screen *s) {
         if (s->opts->op && hf_op_find(s->opts->op) != op)
             continue;
         /* It may use what ops before left over; one problem for each kernel comes first. */
-        const double until = s->start_s + ANSWERS_SHARE * s->opts->seconds * (op + 1) / HF_OP_COUNT;
+        const double until = s->start_s + share * s->opts->seconds * (op + 1) / HF_OP_COUNT;
         add_problem(s, ctx, op, -1, wanted, taken);
         for (int64_t id = 0; id < TRIED && !have_all(s, op, wanted, taken); id++)
             if (hf_screen_now(s) < until || !have_all(s, op, 1, taken))

@@ -5,17 +5,18 @@
 #include "base/mem.h"
 #include "harness/screen/screen.h"
 
+#include <math.h>
 #include <string.h>
 
-#define IDLE_S 0.02        /* a core sleeps before it is asked */
-#define BURST_S 0.03       /* it works, then sleeps as long */
-#define TURN_SHARE 0.2     /* most of the time that each of the phases in turn may take, */
-#define TURN_SHARE_ALL 0.4 /* where no products follow */
-#define PRODUCT_S 0.3      /* of a type before the next one, */
-#define PROBLEM_S 0.05     /* and of other problems */
-#define GPU_EACH_SHARE 0.6 /* likewise of a GPU; it ends when all is visited */
-#define GPU_EACH_LONG 0.3  /* of a screen of more than LONG_S */
-#define LONG_S 60
+#define IDLE_S 0.02    /* a core sleeps before it is asked */
+#define BURST_S 0.03   /* it works, then sleeps as long */
+#define TURN_SHARE 0.2 /* most of the time that the phase of single cores from idle may take, */
+#define TURN_SHARE_LONG 0.1 /* of a screen of more than SCREEN_LONG_S, */
+#define TURN_SHARE_ALL 0.4  /* and where no products follow; bursts half as much, at most */
+#define PRODUCT_S 0.3       /* of a type before the next one, */
+#define PROBLEM_S 0.05      /* and of other problems */
+#define GPU_EACH_SHARE 0.6  /* likewise of a GPU; it ends when all is visited */
+#define GPU_EACH_LONG 0.3   /* of a screen of more than SCREEN_LONG_S */
 #define GPU_BURST_SHARE 0.05
 
 struct worker {
@@ -195,10 +196,12 @@ static void tell_parts(struct screen *s) {
 static hf_status screen_cpu(struct screen *s) {
     const hf_context_opts one = {.device = "cpu", .threads = 1};
     hf_context *ctx = NULL;
-    const double turn = hf_screen_has_products(s) ? TURN_SHARE : TURN_SHARE_ALL;
+    const double turn = !hf_screen_has_products(s)              ? TURN_SHARE_ALL
+                        : s->end_s - s->start_s > SCREEN_LONG_S ? TURN_SHARE_LONG
+                                                                : TURN_SHARE;
     HF_TRY(hf_context_create(&ctx, &one));
     in_turn(s, ctx, "idle", turn, idle_core);
-    in_turn(s, ctx, "burst", turn + 0.1, burst_core);
+    in_turn(s, ctx, "burst", turn + fmin(0.1, turn / 2), burst_core);
     hf_context_destroy(ctx);
     return together(s);
 }
@@ -206,7 +209,8 @@ static hf_status screen_cpu(struct screen *s) {
 /* Its kernels need a fraction of the time in turn; most of it belongs to the hot phase. */
 static hf_status screen_gpu(struct screen *s) {
     const double all = s->end_s - s->start_s;
-    hf_screen_gpu_each(s, s->start_s + (all > LONG_S ? GPU_EACH_LONG : GPU_EACH_SHARE) * all);
+    hf_screen_gpu_each(s,
+                       s->start_s + (all > SCREEN_LONG_S ? GPU_EACH_LONG : GPU_EACH_SHARE) * all);
     hf_screen_gpu_burst(s, hf_screen_now(s) + GPU_BURST_SHARE * all);
     return hf_screen_gpu_hot(s);
 }
