@@ -47,6 +47,8 @@ struct gemm_campaign {
     uint64_t seed;
     int64_t sample, trials;
     double budget_s, seconds;
+    const char *device; /* that the paper's schemes ran on */
+    bool on_gpu;
     int schemes, classes;
     struct scheme_result result[FORMS][SCHEMES];
     int64_t every; /* of op gemm: only each so-many-th bit */

@@ -76,10 +76,11 @@ static void write_timing(FILE *out, const struct gemm_campaign *c) {
 }
 
 static void write_report(FILE *out, const struct gemm_campaign *c) {
-    fprintf(out,
-            "# Execution signatures on this machine\n\nSeed %llu, %lld products computed per "
-            "scheme and shape to verify the count.\n",
-            (unsigned long long)c->seed, (long long)c->sample);
+    fprintf(out, "# Execution signatures on %s\n\nSeed %llu, %s, %.3g s in all.\n", c->device,
+            (unsigned long long)c->seed,
+            c->on_gpu ? "a product computed for each single bit"
+                      : "some products computed for each scheme and shape to verify the count",
+            c->seconds);
     for (int form = 0; form < FORMS; form++) {
         print_coverage(out, c, form);
         print_levels(out, c, form);
@@ -182,9 +183,9 @@ static void write_json(FILE *out, const struct gemm_campaign *c) {
                                                 json_faults_of(c, r), "timing", json_timing_of(r)));
         }
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o, s:o, s:o}", "holdfast", hf_version(), "cpu",
-        host.cpu, "compiler", host.compiler, "seed", (json_int_t)c->seed, "seconds", c->seconds,
-        "assumption",
+        "{s:s, s:s, s:s, s:s, s:I, s:f, s:s, s:o, s:o, s:o, s:o}", "holdfast", hf_version(),
+        "device", c->device, "cpu", host.cpu, "compiler", host.compiler, "seed",
+        (json_int_t)c->seed, "seconds", c->seconds, "assumption",
         "the coverage of single bits of A and B at 80x80 is read as the safe failure fraction",
         "levels", json_levels_of(c), "gemm", json_ours_of(c), "rows_and_columns", json_guarded(c),
         "schemes", schemes);

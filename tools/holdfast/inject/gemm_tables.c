@@ -64,29 +64,35 @@ static bool any_done(const struct gemm_campaign *c, int form) {
     return false;
 }
 
-static void print_cell(FILE *out, const struct scheme_result *r, const char *form, int shape) {
+/* The paper has a form of its own for GPUs, too. */
+static void print_cell(FILE *out, const struct gemm_campaign *c, const struct scheme_result *r,
+                       const char *form, int shape) {
     const double theirs = paper_coverage(r->name, form, shape);
-    if (isnan(theirs))
-        fprintf(out, " %.1f |", coverage_of(&r->count[shape]));
+    const double on_gpu = paper_coverage(r->name, "gpu", shape);
+    fprintf(out, " %.1f", coverage_of(&r->count[shape]));
+    if (!isnan(theirs) && c->on_gpu && !isnan(on_gpu))
+        fprintf(out, " (%.1f; %.1f) |", theirs, on_gpu);
+    else if (!isnan(theirs))
+        fprintf(out, " (%.1f) |", theirs);
     else
-        fprintf(out, " %.1f (%.1f) |", coverage_of(&r->count[shape]), theirs);
+        fputs(" |", out);
 }
 
 void print_coverage(FILE *out, const struct gemm_campaign *c, int form) {
     if (!any_done(c, form))
         return;
     fprintf(out,
-            "\nSingle bits of A and B detected, per cent (in brackets: the paper's), form %s\n\n"
+            "\nSingle bits of A and B detected, per cent (in brackets: the paper's%s), form %s\n\n"
             "| scheme | 20x20 | 40x40 | 80x80 | L1 | L2 | L3 | time at 80x80 |\n"
             "|---|---|---|---|---|---|---|---|\n",
-            form_names[form]);
+            c->on_gpu ? ", then that of its own form for GPUs" : "", form_names[form]);
     for (int i = 0; i < c->schemes; i++) {
         const struct scheme_result *r = &c->result[form][i];
         if (!r->done)
             continue;
         fprintf(out, "| %s |", r->name);
         for (int s = 0; s < COVERAGE_SHAPES; s++)
-            print_cell(out, r, form_names[form], s);
+            print_cell(out, c, r, form_names[form], s);
         if (r->timing[0].ratio > 0)
             fprintf(out, " %.2fx |\n", r->timing[0].ratio);
         else

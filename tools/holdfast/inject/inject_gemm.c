@@ -262,6 +262,8 @@ int inject_gemm(int argc, char **argv) {
     const hf_status status = hf_context_create(&ctx, &in.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
+    in.campaign.device = hf_context_device(ctx);
+    in.campaign.on_gpu = !is_cpu(ctx);
     if (in.campaign.every < 0)
         in.campaign.every = is_cpu(ctx) ? 1 : DEVICE_EVERY;
     int code = in.folder ? make_campaign_folder(in.folder) : EXIT_DONE;
