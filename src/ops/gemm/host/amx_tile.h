@@ -8,6 +8,7 @@
 #include "ops/gemm/host/job.h"
 
 #define REGISTER_BYTES 1024 /* 16 rows of 64 */
+#define STEP_BYTES INT64_C(2048)
 #define TOTAL_STRIDE (TILE_N32 * 4)
 
 /* All eight registers have 16 rows of 64 bytes. */
@@ -43,33 +44,23 @@ ALWAYS_INLINE void store_sums(char *total) {
     _tile_stored(3, total + 16 * TOTAL_STRIDE + 64, TOTAL_STRIDE);
 }
 
-ALWAYS_INLINE void load_step(const char *a, const char *b) {
-    _tile_loadd(6, b, TOTAL_STRIDE);
-    _tile_loadd(4, a, 64);
-    _tile_loadd(7, b + 64, TOTAL_STRIDE);
-    _tile_loadd(5, a + REGISTER_BYTES, 64);
-}
-
 /* Steps of a [step][TILE_M][TILE_STEP] and b [step][TILE_STEP][TILE_N32]. */
-static void steps_bf16(const char *a, const char *b, int64_t steps) {
-    for (int64_t s = 0; s < steps; s++) {
-        load_step(a + s * 2 * REGISTER_BYTES, b + s * 2 * REGISTER_BYTES);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+#define STEPS(name, multiply)                                                                      \
+    static void name(const char *a, const char *b, int64_t steps) {                                \
+        for (int64_t s = 0; s < steps; s++, a += STEP_BYTES, b += STEP_BYTES) {                    \
+            _tile_loadd(6, b, TOTAL_STRIDE);                                                       \
+            _tile_loadd(4, a, 64);                                                                 \
+            _tile_loadd(7, b + 64, TOTAL_STRIDE);                                                  \
+            _tile_loadd(5, a + REGISTER_BYTES, 64);                                                \
+            multiply(0, 4, 6);                                                                     \
+            multiply(1, 4, 7);                                                                     \
+            multiply(2, 5, 6);                                                                     \
+            multiply(3, 5, 7);                                                                     \
+        }                                                                                          \
     }
-}
-
-static void steps_i8(const char *a, const char *b, int64_t steps) {
-    for (int64_t s = 0; s < steps; s++) {
-        load_step(a + s * 2 * REGISTER_BYTES, b + s * 2 * REGISTER_BYTES);
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(1, 4, 7);
-        _tile_dpbssd(2, 5, 6);
-        _tile_dpbssd(3, 5, 7);
-    }
-}
+STEPS(steps_bf16, _tile_dpbf16ps)
+STEPS(steps_i8, _tile_dpbssd)
+#undef STEPS
 
 /* All products of the job's depth, for tile (i, j) of the group. */
 static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
