@@ -235,14 +235,27 @@ hf_status hf_relax_build(hf_relax *relax) {
 #define CHEBYSHEV_STEPS 300
 #define MARGIN 1.02
 
-/* Damping and spectrum, which change with the values. */
+hf_status hf_relax_refine_spectrum(hf_relax *relax) {
+    if (relax->rough)
+        HF_TRY(hf_relax_make_spectrum(relax, CHEBYSHEV_STEPS));
+    relax->rough = false;
+    return HF_OK;
+}
+
+/* Damping and spectrum, which change with the values. A smoother needs the largest eigenvalue
+ * alone, which settles in a few steps: the least one waits for a solution. */
 hf_status hf_relax_tune(hf_relax *relax) {
     const hf_relax_opts *o = &relax->opts;
     relax->damping = o->damping > 0 ? o->damping : 1;
     relax->lambda_min = 0;
     relax->lambda_max = 0;
-    if (o->method == HF_RELAX_CHEBYSHEV)
-        return hf_relax_make_spectrum(relax, CHEBYSHEV_STEPS);
+    if (o->method == HF_RELAX_CHEBYSHEV) {
+        relax->rough = relax->kept && !hf_relax_on_device(relax);
+        HF_TRY(hf_relax_make_spectrum(relax, relax->rough ? DAMPING_STEPS : CHEBYSHEV_STEPS));
+        relax->smooth_min = relax->lambda_min;
+        relax->smooth_max = relax->lambda_max;
+        return HF_OK;
+    }
     const bool by_spectrum =
         o->damping == 0 && relax->symmetric && relax->positive &&
         (o->method == HF_RELAX_JACOBI || (o->method == HF_RELAX_SCHWARZ && o->symmetric));

@@ -70,6 +70,7 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
     const int64_t n = x->rows, count = x->cols;
     const double begin = hf_now_s(), seconds = relax->opts.max_seconds;
     size_t bytes, histories;
+    HF_TRY(hf_relax_refine_spectrum(relax));
     if (!hf_mul3_size(n, count, sizeof(double), &bytes) ||
         !hf_mul_size(count, sizeof *c->column, &histories))
         return hf_relax_no_memory(relax, "the solutions");
@@ -214,8 +215,8 @@ static hf_status smooth_column(hf_relax *relax, const hf_array *b, const hf_arra
     struct hf_relax_work w = {.zero = sweeps->guess_zero, .quiet = true};
     hf_relax_begin(&w, relax);
     HF_TRY(begin_smoothing(&w, b, x, j, sweeps->count));
-    w.low = fmax(w.low, SMOOTH_LOW * w.high);
-    w.high *= SMOOTH_HIGH;
+    w.low = fmax(relax->smooth_min, SMOOTH_LOW * relax->smooth_max);
+    w.high = SMOOTH_HIGH * relax->smooth_max;
     while (w.made < sweeps->count) {
         double unused = 0;
         w.most = sweeps->count - w.made;

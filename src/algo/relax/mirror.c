@@ -3,6 +3,7 @@
  * matrix twice: what iterations read, and what the true residual is taken from. */
 #include "algo/relax/setup.h"
 
+#include "base/parallel.h"
 #include "core/array.h"
 #include "core/run.h"
 #include "ops/gather/gather.h"
@@ -268,9 +269,31 @@ static bool is_there(const hf_relax *relax, const hf_array *a) {
 
 double *hf_relax_column_there(const hf_relax *relax, const hf_array *a, int64_t j) {
     const bool dense = a->rows == 1 || hf_array_stride(a) == 1;
-    return is_there(relax, a) && relax->perm == NULL && dense && a->dtype == HF_F64
-               ? (double *)a->data + j
-               : NULL;
+    const bool near = !hf_relax_on_device(relax) || is_there(relax, a);
+    return near && relax->perm == NULL && dense && a->dtype == HF_F64 ? (double *)a->data + j
+                                                                      : NULL;
+}
+
+#define MOVE_GRAIN 16384 /* rows of a range of the loops */
+
+struct move {
+    const int32_t *perm; /* [n] NULL: places are rows */
+    double *row, *place; /* [n, stride], [n] */
+    int64_t stride;
+};
+
+static void move_in(void *user, int worker, int64_t begin, int64_t end) {
+    const struct move *m = user;
+    (void)worker;
+    for (int64_t p = begin; p < end; p++)
+        m->place[p] = m->row[(m->perm != NULL ? m->perm[p] : p) * m->stride];
+}
+
+static void move_out(void *user, int worker, int64_t begin, int64_t end) {
+    const struct move *m = user;
+    (void)worker;
+    for (int64_t p = begin; p < end; p++)
+        m->row[(m->perm != NULL ? m->perm[p] : p) * m->stride] = m->place[p];
 }
 
 hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, double *v) {
@@ -280,8 +303,8 @@ hf_status hf_relax_get_column(hf_relax *relax, const hf_array *a, int64_t j, dou
         return relax->perm != NULL ? reorder(relax, &column, relax->seen.row_of, v)
                                    : hf_ctx_copy_rows(relax->ctx, v, &column);
     double *places = hf_relax_on_device(relax) ? relax->scratch : v;
-    for (int64_t p = 0; p < a->rows; p++)
-        places[p] = data[(relax->perm != NULL ? relax->perm[p] : p) * column.row_stride];
+    struct move move = {relax->perm, (double *)(uintptr_t)data, places, column.row_stride};
+    hf_parallel_for(hf_ctx_pool(relax->ctx), a->rows, MOVE_GRAIN, move_in, &move);
     return places == v ? HF_OK : hf_ctx_copy(relax->ctx, v, places, (size_t)a->rows * sizeof *v);
 }
 
@@ -308,7 +331,7 @@ hf_status hf_relax_put_column(hf_relax *relax, const hf_array *a, int64_t j, con
         HF_TRY(hf_ctx_copy(relax->ctx, relax->scratch, v, (size_t)a->rows * sizeof *v));
         places = relax->scratch;
     }
-    for (int64_t p = 0; p < a->rows; p++)
-        data[(relax->perm != NULL ? relax->perm[p] : p) * column.row_stride] = places[p];
+    struct move move = {relax->perm, data, (double *)(uintptr_t)places, column.row_stride};
+    hf_parallel_for(hf_ctx_pool(relax->ctx), a->rows, MOVE_GRAIN, move_out, &move);
     return HF_OK;
 }

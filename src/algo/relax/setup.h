@@ -154,6 +154,9 @@ struct hf_relax {
     bool patched;       /* there are patches */
     double *coarse;     /* [blocks, blocks] inverse; NULL: none */
     double lambda_min, lambda_max;
+    double smooth_min,
+        smooth_max; /* as they were at the set-up: smoothing stays the same operator */
+    bool rough;     /* lambda_min is a rough estimate, good enough to smooth */
     double damping;
     char partition[16];
     char advice[256];
@@ -246,6 +249,8 @@ void hf_relax_extremes(const double *diagonal, const double *beside, int n, doub
 hf_status hf_relax_choose(hf_relax *relax);
 hf_status hf_relax_build(hf_relax *relax);
 hf_status hf_relax_tune(hf_relax *relax);
+/* The spectrum as a solution needs it, if it is a rough one. */
+hf_status hf_relax_refine_spectrum(hf_relax *relax);
 void hf_relax_reconsider(hf_relax *relax, hf_status *status);
 /* checksum.c */
 hf_status hf_relax_make_sums(hf_relax *relax);

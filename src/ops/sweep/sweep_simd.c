@@ -59,7 +59,8 @@ ALWAYS_INLINE double sweep_rows(const struct sweep_job *job, hf_dtype dtype, boo
     return sparse_sum_end(&square);
 }
 
-/* The same by slices, of which block and range share the beginnings. */
+/* The same by slices, of which block and range share the beginnings; without x no matter where the
+ * block begins, since the residual is b. */
 ALWAYS_INLINE double sweep_slices(const struct sweep_job *job, hf_dtype dtype, bool frozen,
                                   int64_t begin, int64_t end) {
     const struct hf_sweep_args *args = job->args;
@@ -69,11 +70,13 @@ ALWAYS_INLINE double sweep_slices(const struct sweep_job *job, hf_dtype dtype, b
     for (int64_t i = begin; i < end; i += SLICE_ROWS) {
         const int64_t rows = end - i < SLICE_ROWS ? end - i : SLICE_ROWS;
         vd dot[SLICE_VECTORS], x[SLICE_VECTORS], before[SLICE_VECTORS];
-        slice_dot(args->a.slices, dtype, i / SLICE_ROWS, job->x, dot);
         slice_load(args->b + i, rows, r);
         slice_load(args->inverse + i, rows, v);
-        slice_load(job->x + i, rows, x);
-        UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) before[k] = vd_set1(0);
+        UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) dot[k] = x[k] = before[k] = vd_set1(0);
+        if (args->x != NULL) {
+            slice_dot(args->a.slices, dtype, i / SLICE_ROWS, args->x, dot);
+            slice_load(args->x + i, rows, x);
+        }
         if (args->before != NULL)
             slice_load(args->before + i, rows, before);
         UNROLL(2) for (int k = 0; k < SLICE_VECTORS; k++) {
@@ -137,7 +140,7 @@ ALWAYS_INLINE void sweep_block(const struct sweep_job *job, hf_dtype dtype, doub
     const bool frozen = args->frozen != NULL && args->frozen[block];
     const bool sliced = args->a.slices != NULL && args->a.slices->ranges == 1 &&
                         begin % SLICE_ROWS == 0 && (end % SLICE_ROWS == 0 || end == args->a.rows);
-    if (args->k == 1 && sliced) {
+    if (args->k == 1 && (sliced || args->x == NULL)) {
         job->square[block] = sweep_slices(job, dtype, frozen, begin, end);
         return;
     }
@@ -172,7 +175,7 @@ static hf_status sweep_run(const struct hf_call *call) {
     const struct hf_sweep_args *args = call->args;
     struct sweep_job job = {.args = args};
     (void)carve_job(&job, hf_pool_workers(call->stream), call->ws);
-    if (args->x == NULL)
+    if (args->x == NULL && args->k > 1)
         memset((void *)job.x, 0, (size_t)args->a.rows * sizeof(double));
     const int64_t rows = hf_sparse_grain(&args->a, args->k, 1);
     const int64_t grain =
