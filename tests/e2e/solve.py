@@ -279,5 +279,24 @@ def json_alone():
     equal(holdfast("solve", easy(), "--json", "-q", code=DONE).code, 0)
 
 
+@test
+def tables_of_the_paper():
+    """The synchronous model: 34 iterations of async-(5) to 1e-12 on Trefethen_2000, so outages cost what they last."""
+    name = scratch("paper")
+    out = holdfast("bench", "relax", "-o", name, "--runs", 2, "--rounds", 1, "--only", "table3,table6", "-t", 2).out
+    check("Table 3" in out and "Table 4" not in out, out)
+    rows = [line.split("\t") for line in content(name + ".tsv").decode().splitlines()]
+    equal(rows[0], ["table", "matrix", "series", "at", "ours", "paper"])
+    means = {float(r[3]): (float(r[4]), float(r[5])) for r in rows if r[0] == "Table 3" and r[2] == "average residual"}
+    equal(len(means), 10)
+    check(means[5.0][0] < 5e-3 and means[30.0][0] < 1e-9 and means[5.0][1] == 8.02e-4, str(means))
+    extra = {float(r[3]): float(r[4]) for r in rows if r[0] == "Table 6" and r[1] == "fv1"}
+    check(5 < extra[10] < 12 and 14 < extra[20] < 22 and 24 < extra[30] < 33 and math.isinf(extra[-1]), str(extra))
+    plot = content(name + "-figure-10-fv1.svg").decode()
+    check(plot.startswith("<svg") and plot.endswith("</svg>\n") and plot.count("<polyline") == 5, plot[:300])
+    holdfast("bench", "relax", "--only", "table9", code=USAGE)
+    holdfast("bench", "relax", "-o", scratch("none") + "/x/y", code=None)
+
+
 if __name__ == "__main__":
     main()

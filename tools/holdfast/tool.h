@@ -33,6 +33,8 @@ enum tool_stage { STAGE_OPEN, STAGE_READ, STAGE_COMPUTE, STAGE_WRITE };
 
 /* holdfast bench portability */
 int bench_portability(int argc, char **argv);
+/* holdfast bench relax */
+int bench_relax(int argc, char **argv);
 
 /* The exit code of a status. os_error is errno as the call left it (0 when not known). */
 int tool_exit_code(hf_status status, int os_error, enum tool_stage stage);

@@ -72,7 +72,9 @@ static const struct argp argp = {
     "the same "
     "run. More than 100 % of multiply-add is possible with matrix tiles.\v"
     "A * marks the row that would be used. --kernel all leaves out the reference. 'holdfast bench "
-    "portability' compares all backends of the machine.",
+    "portability' compares all backends of the machine, 'holdfast bench relax' makes the tables of "
+    "a "
+    "paper on relaxation.",
     children,
     NULL,
     NULL};
@@ -183,6 +185,11 @@ int cmd_bench(int argc, char **argv) {
         static char name[] = "holdfast bench portability";
         argv[1] = name;
         return bench_portability(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "relax") == 0) {
+        static char name[] = "holdfast bench relax";
+        argv[1] = name;
+        return bench_relax(argc - 1, argv + 1);
     }
     tool_parse(&argp, argc, argv, &b);
     int code = shapes_read(&b.shapes);
