@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A system of a PETSc binary matrix and ones, solved as the options say: seconds, iterations and
- * true residual on standard output. One iteration before builds what PETSc builds lazily. */
+ * true residual on standard output, the seconds being the median of five. One iteration before
+ * builds what PETSc builds lazily. */
 #include <petscksp.h>
 #include <time.h>
+
+#define TIMES 5
 
 /* With a monitor Richardson looks at the residual after each iteration, with SOR too. */
 static PetscErrorCode watch(KSP ksp, PetscInt its, PetscReal norm, void *user) {
@@ -41,6 +44,7 @@ int main(int argc, char **argv) {
     PetscReal tol = 1e-10, norm, rest;
     PetscInt most = 60000, its;
     double seconds;
+    PetscReal taken[TIMES];
     PetscCall(PetscInitialize(&argc, &argv, NULL, NULL));
     PetscCall(PetscOptionsGetString(NULL, NULL, "-matrix", path, sizeof path, NULL));
     PetscCall(PetscOptionsGetReal(NULL, NULL, "-tol", &tol, NULL));
@@ -60,7 +64,10 @@ int main(int argc, char **argv) {
     PetscCall(KSPMonitorSet(ksp, watch, NULL, NULL));
     PetscCall(run(ksp, b, x, &seconds));
     PetscCall(KSPSetTolerances(ksp, tol, 1e-300, 1e12, most));
-    PetscCall(run(ksp, b, x, &seconds));
+    for (int i = 0; i < TIMES; i++)
+        PetscCall(run(ksp, b, x, &taken[i]));
+    PetscCall(PetscSortReal(TIMES, taken));
+    seconds = taken[TIMES / 2];
     PetscCall(KSPGetIterationNumber(ksp, &its));
     PetscCall(MatMult(a, x, r));
     PetscCall(VecAYPX(r, -1, b));
