@@ -339,6 +339,12 @@ class KMeans(Estimator):
             f"{1e3 * report['seconds']['total']:.2f} ms"
         )
 
+    def _log_call(self, method: str, rows: _rows.Rows) -> None:
+        if _log.enabled:
+            _log.line(
+                f"{type(self).__name__}.{method}: {rows.n} x {rows.d} {_log.TYPES[rows.code]}"
+            )
+
     # ---- what a fit is used for
 
     def _centers(self) -> Any:
@@ -387,8 +393,7 @@ class KMeans(Estimator):
         """
         rows, how, place = self._ready(X)
         labels, _ = _call.predict(rows, self._centers(), how, place)
-        if _log.enabled:
-            _log.line(f"{type(self).__name__}.predict: {rows.n} x {rows.d}")
+        self._log_call("predict", rows)
         like = self._like(rows) if self.output == "like" else None
         return labels if like is None else like(labels)
 
@@ -427,6 +432,7 @@ class KMeans(Estimator):
         rows, how, place = self._ready(X)
         dtype = np.float64 if rows.code == 2 else np.float32
         out = _call.transform(rows, self._centers(), how, place, dtype)
+        self._log_call("transform", rows)
         like = self._like(rows) if self.output == "like" else None
         return out if like is None else like(out)
 
@@ -471,6 +477,7 @@ class KMeans(Estimator):
         if weights is not None:
             place = _rows.beside(weights, place)
         _, inertia = _call.predict(rows, self._centers(), how, place, weights, want_inertia=True)
+        self._log_call("score", rows)
         return -inertia
 
     # ---- conventions

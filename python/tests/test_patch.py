@@ -60,7 +60,14 @@ def test_fallback():
     err = run("-c", program, HOLDFAST_LOG="info").stderr
     assert "KMeans.fit: by scikit-learn" in err
     assert "kmeans_plusplus: by scikit-learn: n_local_trials=9" in err
-    assert "KMeans.predict" in err
+    assert "KMeans.predict: 60 x 3 float64" in err
+
+
+def test_each_call_has_a_line():
+    program = "import holdfast, numpy as np; holdfast.KMeans(2).fit(np.eye(4)).{}(np.eye(4))"
+    for method in ("predict", "transform", "score"):
+        lines = run("-c", program.format(method), HOLDFAST_LOG="info").stderr.splitlines()
+        assert [line.split(":")[1] for line in lines] == [" KMeans.fit", f" KMeans.{method}"]
 
 
 def test_module_and_arguments(tmp_path):
