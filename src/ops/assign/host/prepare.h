@@ -224,7 +224,7 @@ static size_t carve_job(struct job *job, const struct hf_call *call, enum varian
     job->i16 = variant == VARIANT_I16;
     job->half = variant == VARIANT_HALF || job->i8;
     guard_begin_call(job, call);
-    if (guard_takes_near(job)) {
+    if (guard_takes_near(job, ws != NULL)) {
         job->guard.near = 1;
         job->guard.scores = job->guard.words = 0;
     }

@@ -24,9 +24,10 @@ static double guard_cut(const struct job *job, const struct worker *w, int32_t l
     return difference_cut(job, *own + fabs(*own) * share, error);
 }
 
-/* Does a call confirm each label so? Before it is prepared. */
-static int guard_takes_near(const struct job *job) {
-    return job->a->exact && slab_serves(job) && job->k >= NEAR_CENTROIDS;
+/* Does a call confirm each label so? Before it is prepared; running: not only measured. */
+static int guard_takes_near(const struct job *job, int running) {
+    return job->a->exact && slab_serves(job) && job->k >= NEAR_CENTROIDS &&
+           (!running || slab_in_range(job));
 }
 
 /* Are the label of a row and its bounds (if the caller has some) right, beyond doubt? The lower one

@@ -13,10 +13,11 @@
 
 #define SLAB_COLUMNS 4 /* with more of them most centroids differ little in one */
 #define SLAB_CENTROIDS 48
-#define SLAB_ROWS 8       /* rows that pay for the order of so many centroids */
-#define SLAB_BITS 8       /* of a digit */
-#define SLAB_PAD 16       /* lanes behind the last centroid */
-#define SLAB_MOST 0x1p127 /* of a component: keys are float32 */
+#define SLAB_ROWS 8         /* rows that pay for the order of so many centroids */
+#define SLAB_BITS 8         /* of a digit */
+#define SLAB_PAD 16         /* lanes behind the last centroid */
+#define SLAB_MOST 0x1p127   /* of a component: keys are float32, */
+#define SLAB_LEAST 0x1p-100 /* and if all are smaller, they are the same */
 
 /* Does a call sort its centroids? */
 static inline int slab_serves(const struct job *job) {
@@ -36,6 +37,17 @@ static void slab_carve(hf_carve *carve, const struct job *job, struct guard_slab
 static double slab_component(const struct job *job, int32_t k, int64_t j) {
     const void *c = hf_array_row(&job->a->c, k);
     return job->a->c.dtype == HF_F32 ? (double)((const float *)c)[j] : ((const double *)c)[j];
+}
+
+/* Can keys tell the centroids apart? */
+static int slab_in_range(const struct job *job) {
+    double most = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        for (int64_t j = 0; j < job->d; j++) {
+            const double v = fabs(slab_component(job, (int32_t)k, j));
+            most = v > most ? v : most;
+        }
+    return most > SLAB_LEAST && most < SLAB_MOST;
 }
 
 /* The column in which centroids differ most. */
