@@ -27,13 +27,21 @@ enum guard_role {
     GUARD_CHECK  /* GUARD_CHECK + q: a column of checksum q */
 };
 
+/* What is in the slots of a group. */
+enum guard_mixed {
+    GUARD_PURE,   /* centroids alone */
+    GUARD_PARTS,  /* others, too, but no checksum of other groups than its own test is of */
+    GUARD_FOREIGN /* such ones, too */
+};
+
 /* Checksums of a pack: q is of groups [q * groups_each, ...), alternately + and - by slot. */
 struct guard_pack {
     int tests;
     int64_t groups_each;
     uint8_t *role;  /* [slots] enum guard_role */
-    uint8_t *mixed; /* [groups] 1: some slot is no GUARD_SCORE */
+    uint8_t *mixed; /* [groups] enum guard_mixed */
     float *factor;  /* [slots] of columns: what 1 of their score stands for in the test */
+    float *part;    /* [slots] what scores are multiplied with in the sum of the group's checksum */
     uint32_t *in;   /* AMX: [groups] bit t: slot t of the group is in the sums */
     float *weight;  /* AMX: [places of a packed row] the column */
     float *begin;   /* [GUARD_TESTS] minus the starts' sum */

@@ -57,6 +57,7 @@ static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guar
     c->role = hf_carve_take(carve, groups * TILE_K);
     c->mixed = hf_carve_take(carve, groups);
     c->factor = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
+    c->part = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
     c->begin = hf_carve_take(carve, sizeof(float) * GUARD_TESTS);
     c->column = hf_carve_take(carve, sizeof(double) * GUARD_TESTS * (size_t)job->d_pad);
 }
@@ -176,6 +177,17 @@ static void guard_make_test(void *user, int worker, int64_t begin, int64_t end) 
     }
 }
 
+/* What slot `slot` makes of its group; q: the checksum that it is a column of, or -1. */
+static void guard_mix(struct guard_pack *c, int64_t slot, int64_t q) {
+    uint8_t *mixed = &c->mixed[slot / TILE_K];
+    const uint8_t foreign = q >= 0 && q != slot / TILE_K / c->groups_each;
+    const uint8_t kind = foreign                        ? GUARD_FOREIGN
+                         : c->role[slot] == GUARD_SCORE ? GUARD_PURE
+                                                        : GUARD_PARTS;
+    *mixed = kind > *mixed ? kind : *mixed;
+    c->part[slot] = c->role[slot] == GUARD_NONE ? 0 : slot % 2 ? -1 : 1;
+}
+
 /* The checksums of a pack, once its centroids are packed. */
 static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
     struct guard_pack *c = &p->check;
@@ -186,7 +198,9 @@ static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
     if (p->count == 0)
         return;
     const int64_t room = (slots - p->count) / each;
-    const int64_t most = room < GUARD_TESTS ? room : GUARD_TESTS;
+    const int64_t wanted = 1 + p->count / GUARD_COLUMNS;
+    const int64_t least = room < wanted ? room : wanted;
+    const int64_t most = least < GUARD_TESTS ? least : GUARD_TESTS;
     c->groups_each = (p->groups + most - 1) / most;
     c->tests = (int)((p->groups + c->groups_each - 1) / c->groups_each);
     memset(c->mixed, 0, (size_t)p->groups);
@@ -196,10 +210,12 @@ static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
         c->role[slot] = (uint8_t)(check                               ? GUARD_CHECK + q
                                   : guard_centroid(job, p, slot) >= 0 ? GUARD_SCORE
                                                                       : GUARD_NONE);
-        c->mixed[slot / TILE_K] |= c->role[slot] != GUARD_SCORE;
+        guard_mix(c, slot, check ? q : -1);
     }
     struct guard_making making = {job, p};
     hf_parallel_for(pool, c->tests, 1, guard_make_test, &making);
+    for (int64_t slot = p->count; slot < slots; slot++)
+        c->part[slot] = c->role[slot] >= GUARD_CHECK ? -c->factor[slot] : 0;
 }
 
 #endif

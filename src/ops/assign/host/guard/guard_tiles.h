@@ -71,23 +71,57 @@ ALWAYS_INLINE void guard_best_add(struct best_two *p, vi *again, vf score, int32
     *again = vi_select(better, vi_set1(-1 - k), *again);
 }
 
-/* A score in a group where some slots are no centroids. */
-ALWAYS_INLINE void guard_add_one(const struct guard_sweep *s, int64_t q, int slot, int64_t k,
-                                 vf f) {
+/* Sums of a group with columns of checksums of other groups. */
+static void guard_add_foreign(const struct guard_sweep *s, int64_t g, int slot,
+                              const float *scores) {
+    const struct guard_pack *c = &s->p->check;
+    for (int t = 0; t < TILE_K; t++) {
+        const int64_t k = g * TILE_K + t;
+        const int check = c->role[k] >= GUARD_CHECK;
+        float *z = guard_z(s->w, check ? c->role[k] - GUARD_CHECK : g / c->groups_each, slot);
+        const float part = check ? -c->factor[k] : c->part[k];
+        vf_store(z, vf_fma(vf_load(scores + t * VW), vf_set1(part), vf_load(z)));
+    }
+}
+
+/* guard_scan() of a group whose slots are not all centroids, from its scores [TILE_K][VW]. There
+ * are one or two in a pack, so this stays out of the tiles' code. */
+static NOINLINE void guard_scan_mixed(const struct guard_sweep *s, int64_t g, int slot,
+                                      const float *scores) {
     struct worker *w = s->w;
     const struct guard_pack *c = &s->p->check;
-    const uint8_t role = c->role[k];
-    if (role == GUARD_NONE)
+    const int64_t k = g * TILE_K;
+    const int real = (int)(s->p->count - k < TILE_K ? s->p->count - k : TILE_K);
+    float *z = guard_z(w, g / c->groups_each, slot);
+    float *most = w->guard.most + slot;
+    vf kept[2] = {vf_load(most), vf_load(most + w->block.capacity)};
+    vf sum[2] = {vf_load(z), vf_set1(0)};
+    struct best_two a = best_load(&w->block, slot);
+    vi again = vi_load(w->guard.place + slot);
+    for (int t = 0; t < real; t++) {
+        const vf f = vf_load(scores + t * VW);
+        if (s->collect)
+            candidates_add(w, s->p, slot, vm_bits(vf_le(a.best, f)), k + t);
+        else
+            guard_best_add(&a, &again, f, (int32_t)(k + t));
+        kept[t % 2] = vf_max(kept[t % 2], f);
+    }
+    if (!s->collect) {
+        best_store(&w->block, slot, &a);
+        vi_store(w->guard.place + slot, again);
+        STRIKE_BEST(w, slot, g);
+    }
+    if (!guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS))
         return;
-    if (role == GUARD_SCORE) {
-        float *most = w->guard.most + (k % 2) * w->block.capacity + slot;
-        float *z = guard_z(w, q, slot);
-        vf_store(z, k % 2 ? vf_sub(vf_load(z), f) : vf_add(vf_load(z), f));
-        vf_store(most, vf_max(vf_load(most), f));
+    vf_store(most, kept[0]);
+    vf_store(most + w->block.capacity, kept[1]);
+    if (c->mixed[g] == GUARD_FOREIGN) {
+        guard_add_foreign(s, g, slot, scores);
         return;
     }
-    float *z = guard_z(w, role - GUARD_CHECK, slot);
-    vf_store(z, vf_fnma(f, vf_set1(c->factor[k]), vf_load(z)));
+    for (int t = 0; t < TILE_K; t++)
+        sum[t % 2] = vf_fma(vf_load(scores + t * VW), vf_set1(c->part[k + t]), sum[t % 2]);
+    vf_store(z, vf_add(sum[0], sum[1]));
 }
 
 /* The scores of VW rows and a group: the best two of each row or candidates, and the sums. */
@@ -95,15 +129,18 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
                               const vf f[TILE_K]) {
     struct worker *w = s->w;
     const int64_t k = g * TILE_K;
-    const int64_t q = g / s->p->check.groups_each;
-    const int mixed = s->p->check.mixed[g];
-    const int tested = guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS);
+    if (s->p->check.mixed[g] != GUARD_PURE) {
+        float scores[TILE_K * VW];
+        UNROLL(12)
+        for (int t = 0; t < TILE_K; t++)
+            vf_store(scores + t * VW, f[t]);
+        guard_scan_mixed(s, g, slot, scores);
+        return;
+    }
     struct best_two a = best_load(&w->block, slot);
     vi again = vi_load(w->guard.place + slot);
     UNROLL(12)
     for (int t = 0; t < TILE_K; t++) {
-        if (mixed && s->p->check.role[k + t] >= GUARD_CHECK)
-            continue;
         if (s->collect)
             candidates_add(w, s->p, slot, vm_bits(vf_le(a.best, f[t])), k + t);
         else
@@ -114,17 +151,11 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
         vi_store(w->guard.place + slot, again);
         STRIKE_BEST(w, slot, g);
     }
-    if (!tested)
+    if (!guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS))
         return;
-    if (!mixed) {
-        guard_add(w, q, slot, f);
-        if (!s->collect)
-            guard_keep(w, slot, f);
-    } else {
-        UNROLL(12)
-        for (int t = 0; t < TILE_K; t++)
-            guard_add_one(s, q, slot, k + t, f[t]);
-    }
+    guard_add(w, g / s->p->check.groups_each, slot, f);
+    if (!s->collect)
+        guard_keep(w, slot, f);
 }
 
 /* Bits of the rows from `slot` on whose sums are beyond the threshold. */
