@@ -43,17 +43,18 @@ ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const float *to, c
     part[1] = b;
 }
 
-/* The row and both centroids of a move that is looked at soon, into the L1 cache. */
-static inline void guard_fetch(const struct job *job, const struct move *m) {
-    const hf_array *c = &job->a->c;
+/* The row and both centroids of a move that is looked at soon, into the L1 cache. c_bytes: from one
+ * centroid to the next. */
+static inline void guard_fetch(const struct job *job, const struct move *m, size_t c_bytes) {
+    const char *c = job->a->c.data;
     const size_t bytes = job->row_bytes < GUARD_FETCH ? job->row_bytes : GUARD_FETCH;
     const char *row = job_row(job, m->row);
     for (size_t at = 0; at < bytes; at += HF_ALIGN)
         __builtin_prefetch(row + at);
     if (m->to >= 0 && m->to < job->k)
-        __builtin_prefetch(hf_array_row(c, m->to));
+        __builtin_prefetch(c + (size_t)m->to * c_bytes);
     if (m->from >= 0 && m->from < job->k)
-        __builtin_prefetch(hf_array_row(c, m->from));
+        __builtin_prefetch(c + (size_t)m->from * c_bytes);
 }
 
 ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,

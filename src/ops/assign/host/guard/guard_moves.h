@@ -291,12 +291,13 @@ static int guard_verify(const struct job *job, struct worker *w, int from, int c
 /* Verify the rows that wait to be moved. */
 static void guard_moves(const struct job *job, struct worker *w) {
     int kept = 0;
-    if (!guard_checks(&job->guard, HF_FAULT_MOVES))
+    if (w->n_moves == 0 || !guard_checks(&job->guard, HF_FAULT_MOVES))
         return;
+    const size_t c_bytes = hf_row_bytes(&job->a->c);
     w->guard.checked += (uint64_t)w->n_moves;
     for (int i = 0; i < w->n_moves; i += VW) {
         for (int ahead = i + VW; ahead < i + 2 * VW && ahead < w->n_moves; ahead++)
-            guard_fetch(job, &w->moves[ahead]);
+            guard_fetch(job, &w->moves[ahead], c_bytes);
         kept = guard_verify(job, w, i, w->n_moves - i < VW ? w->n_moves - i : VW, kept);
     }
     w->n_moves = kept;
