@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Signatures of memory. Each iteration signs the centroids some times and the bounds of all rows
- * twice, so AVX2 does it where the CPU has it. */
+ * twice, so the widest vectors that the CPU has do it. */
 #include "base/cpuid.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
@@ -61,8 +61,45 @@ AVX2 static uint64_t sign_avx2(const void *word, int64_t begin, int64_t end) {
     return each[0] + each[1] + each[2] + each[3] + sign_plain(at, i, end);
 }
 
+#define AVX512 __attribute__((target("avx512f")))
+
+AVX512 static inline __m512i add_terms_wide(__m512i sum, __m512i word, __m512i place) {
+    const __m512i factor = _mm512_or_si512(place, _mm512_set1_epi32(1));
+    const __m512i even = _mm512_mul_epu32(word, factor);
+    const __m512i odd =
+        _mm512_mul_epu32(_mm512_srli_epi64(word, 32), _mm512_srli_epi64(factor, 32));
+    return _mm512_add_epi64(sum, _mm512_add_epi64(even, odd));
+}
+
+AVX512 static uint64_t sign_avx512(const void *word, int64_t begin, int64_t end) {
+    const int64_t lanes = 2 * LANES;
+    const char *at = word;
+    uint32_t first[2 * LANES];
+    uint64_t each[LANES];
+    for (uint32_t i = 0; i < 2 * LANES; i++)
+        first[i] = ((uint32_t)begin + i) * STEP;
+    __m512i place = _mm512_loadu_si512(first);
+    const __m512i on = _mm512_set1_epi32((int)((uint32_t)lanes * STEP));
+    __m512i sum = _mm512_setzero_si512();
+    __m512i other = sum;
+    int64_t i = begin;
+    for (; i + 2 * lanes <= end; i += 2 * lanes, at += 2 * sizeof place) {
+        const __m512i next = _mm512_add_epi32(place, on);
+        sum = add_terms_wide(sum, _mm512_loadu_si512(at), place);
+        other = add_terms_wide(other, _mm512_loadu_si512(at + sizeof place), next);
+        place = _mm512_add_epi32(next, on);
+    }
+    _mm512_storeu_si512(each, _mm512_add_epi64(sum, other));
+    uint64_t all = sign_plain(at, i, end);
+    for (int lane = 0; lane < LANES; lane++)
+        all += each[lane];
+    return all;
+}
+
 static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
-    return hf_cpu_has_avx2() ? sign_avx2(word, begin, end) : sign_plain(word, begin, end);
+    return hf_cpu_has_avx512() ? sign_avx512(word, begin, end)
+           : hf_cpu_has_avx2() ? sign_avx2(word, begin, end)
+                               : sign_plain(word, begin, end);
 }
 #else
 static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
