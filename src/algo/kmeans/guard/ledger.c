@@ -179,76 +179,106 @@ struct booking {
 };
 
 /* What a range of rows changes: sums of words wrap, in any order. */
-struct entries {
-    uint64_t word[LOCAL];
-    int64_t count[LOCAL];
+struct entry {
+    uint64_t word;
+    int64_t count;
 };
 
-/* Between clusters of few: in memory of the range, else in that of all. */
-static void book_into(const struct hf_ledger *l, struct entries *own, int32_t cluster,
-                      uint64_t word, int64_t count) {
-    if (own) {
-        own->word[cluster] += word;
-        own->count[cluster] += count;
-        return;
-    }
-    __atomic_add_fetch(&l->word[cluster], word, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&l->count[cluster], count, __ATOMIC_RELAXED);
+static bool is_cluster(const struct booking *b, int32_t label) {
+    return (uint32_t)label < (uint32_t)b->fit->problem.k;
 }
 
-static void book_row(struct booking *b, struct entries *own, int64_t i) {
+/* Into the book of all. */
+static void book_into(const struct hf_ledger *l, int64_t cluster, const struct entry *e) {
+    __atomic_add_fetch(&l->word[cluster], e->word, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&l->count[cluster], e->count, __ATOMIC_RELAXED);
+}
+
+/* A row has another label: clusters of many. */
+static void book_row(struct booking *b, int64_t i) {
     const struct hf_ledger *l = &b->fit->ledger;
     const int32_t from = l->labels[i];
     const int32_t to = b->fit->labels.host[i];
-    if ((uint32_t)to >= (uint32_t)b->fit->problem.k) {
+    if (!is_cluster(b, to)) {
         b->outside = i;
         return;
     }
-    if (from >= 0 && from < b->fit->problem.k)
-        book_into(l, own, from, 0 - l->hash[i], -1);
-    book_into(l, own, to, l->hash[i], 1);
+    if (is_cluster(b, from))
+        book_into(l, from, &(struct entry){0 - l->hash[i], -1});
+    book_into(l, to, &(struct entry){l->hash[i], 1});
     l->labels[i] = to;
 }
 
-static bool same_block(const int32_t *a, const int32_t *b) {
-    uint32_t differ = 0;
-    for (int i = 0; i < BLOCK; i++)
-        differ |= (uint32_t)(a[i] ^ b[i]);
-    return differ == 0;
+/* The same of listed rows and few clusters, whose entries are the range's own; own[0] is of labels
+ * that are none. */
+static void book_listed(struct booking *b, struct entry *own, const int64_t *list, int count) {
+    const struct hf_ledger *l = &b->fit->ledger;
+    const uint64_t *hash = l->hash;
+    const int32_t *now = b->fit->labels.host;
+    int32_t *old = l->labels;
+    for (int n = 0; n < count; n++) {
+        const int64_t i = list[n];
+        const int32_t to = now[i];
+        const int64_t from = is_cluster(b, old[i]) ? old[i] + 1 : 0;
+        if (!is_cluster(b, to)) {
+            b->outside = i;
+            continue;
+        }
+        own[from].word -= hash[i];
+        own[from].count--;
+        own[to + 1].word += hash[i];
+        own[to + 1].count++;
+        old[i] = to;
+    }
 }
 
-/* Rows [begin, end); how many have another label than the book. */
-static int64_t book_rows(struct booking *b, struct entries *own, int64_t begin, int64_t end) {
-    const int32_t *old = b->fit->ledger.labels;
-    const int32_t *now = b->fit->labels.host;
+/* Rows of [begin, end), BLOCK at most, whose label is not that of the book. */
+static int list_changed(const int32_t *old, const int32_t *now, int64_t begin, int64_t end,
+                        int64_t *list) {
+    uint32_t differ = 0;
+    int count = 0;
+    for (int64_t i = begin; i < end; i++)
+        differ |= (uint32_t)(old[i] ^ now[i]);
+    if (differ == 0)
+        return 0;
+    memset(list, 0, BLOCK * sizeof *list); /* the analyzer does not see that it is filled */
+    for (int64_t i = begin; i < end; i++) {
+        list[count] = i;
+        count += old[i] != now[i];
+    }
+    return count;
+}
+
+/* own: NULL for many clusters. */
+static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64_t end) {
     int64_t changed = 0;
     for (int64_t at = begin; at < end; at += BLOCK) {
-        const int64_t stop = end - at < BLOCK ? end : at + BLOCK;
-        if (stop - at == BLOCK && same_block(old + at, now + at))
-            continue;
-        for (int64_t i = at; i < stop; i++)
-            if (old[i] != now[i]) {
-                book_row(b, own, i);
-                changed++;
-            }
+        int64_t list[BLOCK];
+        const int count = list_changed(b->fit->ledger.labels, b->fit->labels.host, at,
+                                       hf_min64(at + BLOCK, end), list);
+        changed += count;
+        if (own)
+            book_listed(b, own, list, count);
+        for (int i = 0; !own && i < count; i++)
+            book_row(b, list[i]);
     }
-    return changed;
+    b->changed += changed;
 }
 
 static void book_range(void *user, int worker, int64_t begin, int64_t end) {
     struct booking *b = user;
-    const struct hf_ledger *l = &b->fit->ledger;
     const int64_t k = b->fit->problem.k;
-    struct entries own;
+    struct entry own[LOCAL + 1];
     (void)worker;
-    for (int64_t j = 0; k <= LOCAL && j < k; j++)
-        own.word[j] = 0;
-    for (int64_t j = 0; k <= LOCAL && j < k; j++)
-        own.count[j] = 0;
-    b->changed += book_rows(b, k <= LOCAL ? &own : NULL, begin, end);
-    for (int64_t j = 0; k <= LOCAL && j < k; j++)
-        if (own.word[j] != 0 || own.count[j] != 0)
-            book_into(l, NULL, (int32_t)j, own.word[j], own.count[j]);
+    if (k > LOCAL) {
+        book_rows(b, NULL, begin, end);
+        return;
+    }
+    memset(own, 0, sizeof *own * (size_t)(k + 1));
+    book_rows(b, own, begin, end);
+    for (int64_t j = 0; j < k; j++)
+        if (own[j + 1].word != 0 || own[j + 1].count != 0)
+            book_into(&b->fit->ledger, j, &own[j + 1]);
 }
 
 /* ---- comparing */
@@ -419,7 +449,7 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
         return hf_device_ledger_compare(fit);
     }
     for (int64_t i = 0; i < count; i++)
-        book_row(&b, NULL, moves[i].row);
+        book_row(&b, moves[i].row);
     HF_TRY(check_booking(fit, &b, -1));
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     return check_sums(fit);
