@@ -66,6 +66,9 @@ struct plan {
     int iteration; /* after which the word flips */
     uint64_t lot;
     int flipped, told;
+    hf_init init;
+    int64_t
+        chosen; /* of the start: the word flips when there are so many centroids, 0: none does */
 };
 
 static float values[N * D];
@@ -135,14 +138,24 @@ static void strike(struct plan *p) {
     p->flipped++;
 }
 
+/* What the start knows of a row: the distance to the nearest centroid, or which one that is. */
+static void strike_start(struct plan *p) {
+    if (p->lot % 2 == 0)
+        flip64(p->fit->work.nearest, N, p->lot / 2);
+    else
+        flip32(p->fit->labels.host, N, p->lot / 2, 32);
+    p->flipped++;
+}
+
 static int progress(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                     int64_t done, int64_t total) {
     struct plan *p = user;
     (void)restart;
     (void)it;
-    (void)done;
     (void)total;
-    if (iteration == p->iteration && p->flipped == 0)
+    if (iteration == 0 && p->chosen > 0 && done == p->chosen && p->flipped == 0)
+        strike_start(p);
+    if (iteration > 0 && p->chosen == 0 && iteration == p->iteration && p->flipped == 0)
         strike(p);
     return 0;
 }
@@ -161,7 +174,7 @@ static hf_status fit_with(hf_context *ctx, struct plan *p, hf_guard guard, hf_km
     const hf_array x = hf_array_view(values, HF_F32, N, D);
     const hf_kmeans_opts o = {.k = K,
                               .seed = 3,
-                              .init = HF_INIT_RANDOM,
+                              .init = p->init,
                               .tol = -1,
                               .max_iter = 40,
                               .skipping = HF_SKIP_ON,
@@ -208,6 +221,7 @@ static int strike_all(hf_context *ctx, hf_guard guard, enum place place, int fli
     for (int i = 0; i < flips; i++) {
         struct plan p = {.place = place,
                          .iteration = 1 + i % 9,
+                         .init = HF_INIT_RANDOM,
                          .lot = hf_rng_bits(9, (uint64_t)place, (uint64_t)i)};
         hf_kmeans_result got = {0};
         const hf_status status = fit_with(ctx, &p, guard, &got);
@@ -235,7 +249,7 @@ static void words_flip(void **state) {
     hf_context *ctx = NULL;
     assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
     make_rows();
-    struct plan none = {.iteration = -1};
+    struct plan none = {.iteration = -1, .init = HF_INIT_RANDOM};
     hf_kmeans_result want = {0};
     hf_kmeans_result off = {0};
     assert_int_equal(fit_with(ctx, &none, HF_GUARD_CORRECT, &want), HF_OK);
@@ -259,6 +273,43 @@ static void words_flip(void **state) {
     }
     hf_kmeans_result_clear(&want);
     hf_kmeans_result_clear(&off);
+    hf_context_destroy(ctx);
+}
+
+/* A start that goes wrong leads to another result, which nothing but a second start shows. */
+static void starts_are_repaired(void **state) {
+    (void)state;
+    const hf_context_opts opts = {.device = "cpu", .threads = 2};
+    static const hf_init inits[] = {HF_INIT_KMEANSPP, HF_INIT_KMEANS_PARALLEL};
+    hf_context *ctx = NULL;
+    int harmed = 0;
+    assert_int_equal(hf_context_create(&ctx, &opts), HF_OK);
+    make_rows();
+    for (int i = 0; i < 2; i++) {
+        struct plan none = {.iteration = -1, .init = inits[i]};
+        hf_kmeans_result want = {0};
+        assert_int_equal(fit_with(ctx, &none, HF_GUARD_CORRECT, &want), HF_OK);
+        assert_int_equal(want.faults.suspected, 0);
+        for (int flip = 0; flip < 16; flip++) {
+            struct plan p = {.iteration = -1,
+                             .init = inits[i],
+                             .chosen = i == 0 ? 1 + flip % (K - 2) : K * (1 + flip % 5) / 10,
+                             .lot = hf_rng_bits(11, (uint64_t)i, (uint64_t)flip)};
+            hf_kmeans_result got = {0};
+            hf_kmeans_result off = {0};
+            if (fit_with(ctx, &p, HF_GUARD_CORRECT, &got) != HF_OK || !same(&got, &want))
+                fail_msg("start %d, flip %d: %s", i, flip, hf_last_error(ctx));
+            assert_int_equal(got.faults.repaired, p.told);
+            assert_int_equal(p.flipped, 1);
+            if (fit_with(ctx, &p, HF_GUARD_OFF, &off) == HF_OK)
+                harmed += !same(&off, &want);
+            hf_kmeans_result_clear(&got);
+            hf_kmeans_result_clear(&off);
+        }
+        hf_kmeans_result_clear(&want);
+    }
+    print_message("32 flips in starts, %d with consequences without checks\n", harmed);
+    assert_true(harmed > 0);
     hf_context_destroy(ctx);
 }
 
@@ -424,9 +475,11 @@ static void signatures_of_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_flip), cmocka_unit_test(distances_are_checked),
-        cmocka_unit_test(work_is_repeated), cmocka_unit_test(signatures),
-        cmocka_unit_test(signatures_of_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(words_flip),
+                                       cmocka_unit_test(starts_are_repaired),
+                                       cmocka_unit_test(distances_are_checked),
+                                       cmocka_unit_test(work_is_repeated),
+                                       cmocka_unit_test(signatures),
+                                       cmocka_unit_test(signatures_of_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

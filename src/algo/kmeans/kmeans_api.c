@@ -3,6 +3,7 @@
  * fail, but for those of predict, which are as long as the data. */
 #include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/check.h"
+#include "algo/kmeans/init/first_centroids.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/workspace.h"

@@ -2,7 +2,7 @@
  * From the first restart to the last, keeping the centroids of the least inertia. */
 #include "algo/kmeans/restarts.h"
 #include "algo/kmeans/checkpoint.h"
-#include "algo/kmeans/init/init.h"
+#include "algo/kmeans/init/first_centroids.h"
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/labels.h"
@@ -21,66 +21,6 @@
 
 #define START_SECONDS 0.2 /* least time between two checkpoints of a start, */
 #define START_SHARE 20    /* and least multiple of the time that one took */
-
-struct init_progress {
-    const struct hf_fit *fit;
-    int restart;
-};
-
-static int init_progress(void *user, int64_t done, int64_t total) {
-    const struct init_progress *p = user;
-    const hf_kmeans_opts *o = &p->fit->problem.opts;
-    return o->progress(o->progress_user, p->restart, 0, NULL, done, total);
-}
-
-static void take_given(const struct hf_fit_problem *problem, const struct hf_centers *centers) {
-    const hf_array *c = problem->opts.centroids;
-    for (int64_t j = 0; j < problem->k; j++)
-        hf_to_f64(centers->start + j * problem->d, hf_array_row(c, j), c->dtype, problem->d);
-}
-
-static hf_status seed(struct hf_fit *fit, int restart) {
-    const struct hf_fit_problem *problem = &fit->problem;
-    struct init_progress progress = {.fit = fit, .restart = restart};
-    const struct hf_init_args args = {
-        .k = problem->k,
-        .metric = problem->opts.metric,
-        .init = problem->opts.init,
-        .seed = problem->opts.seed,
-        .restart = restart,
-        .weights = hf_start_weights(&fit->weights),
-        .filter = fit->frame.filter,
-        .nearest = fit->work.nearest,
-        .labels = fit->labels.host,
-        .progress = problem->opts.progress ? init_progress : NULL,
-        .progress_user = &progress,
-        .log = problem->opts.checkpoint || problem->opts.resume ? &fit->saves.log : NULL};
-    HF_TRY(hf_kmeans_init(&fit->data.rows, &args, fit->centers.start));
-    fit->saves.log.count = fit->saves.log.at = 0;
-    return HF_OK;
-}
-
-hf_status hf_fit_start(struct hf_fit *fit, int restart) {
-    const struct hf_fit_problem *problem = &fit->problem;
-    const size_t centers = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-    fit->centers.current = fit->centers.start;
-    fit->centers.previous = (char *)fit->centers.start + centers;
-    hf_labels_close(problem, &fit->labels); /* of another restart; the start may need the memory */
-    if (problem->opts.init == HF_INIT_GIVEN)
-        take_given(problem, &fit->centers);
-    else
-        HF_TRY(seed(fit, restart));
-    hf_centers_store(problem, &fit->columns, fit->centers.current, fit->centers.start,
-                     problem->k * problem->d);
-    const int64_t beyond =
-        hf_first_not_finite(fit->centers.current, problem->center_type, problem->k * problem->d);
-    return beyond == problem->k * problem->d
-               ? HF_OK
-               : hf_ctx_fail(problem->ctx, HF_E_ARG,
-                             "initial centroid %lld, column %lld (counted from 0) is too large for "
-                             "the centroids' type: scale the data or give smaller ones",
-                             (long long)(beyond / problem->d), (long long)(beyond % problem->d));
-}
 
 /* Ties go to the earlier restart. */
 static bool keep_if_better(const struct hf_fit_problem *problem, const struct hf_centers *centers,

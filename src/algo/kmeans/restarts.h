@@ -5,8 +5,6 @@
 
 #include "algo/kmeans/fit.h"
 
-/* The first centroids of a restart, into fit->centers.current. */
-hf_status hf_fit_start(struct hf_fit *fit, int restart);
 hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best);
 
 #endif

@@ -8,6 +8,7 @@
 #include "algo/kmeans/together.h"
 #include "algo/kmeans/check.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/init/first_centroids.h"
 #include "algo/kmeans/init/init.h"
 #include "algo/kmeans/kmeans_api.h"
 #include "algo/kmeans/loop/calls.h"

@@ -15,7 +15,6 @@
 #include "rows/resident.h"
 #include "ops/distance/distance.h"
 #include "ops/greedy/greedy.h"
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -99,19 +98,20 @@ hf_status hf_init_commit(struct hf_init_state *s, double *candidates, int64_t co
     return HF_OK;
 }
 
-/* The row where the running sum of the potentials passes `target` < total. */
+/* The row where the running sum of the potentials passes `target` < total; the last one where these
+ * contradict each other, which is a fault in memory. */
 static int64_t locate(const struct hf_init_state *s, uint64_t target) {
     int64_t b = 0;
-    while (target >= s->block[b])
+    while (b < s->blocks && target >= s->block[b])
         target -= s->block[b++];
     int64_t i = b * HF_SEED_BLOCK;
-    for (;; i++) {
-        assert(i < s->n);
+    for (; i < s->n - 1; i++) {
         const uint64_t q = hf_init_potential(s, i);
         if (target < q)
             return i;
         target -= q;
     }
+    return s->n - 1;
 }
 
 static double largest_of(const double *v, int64_t n) {
@@ -202,9 +202,9 @@ static hf_status find_reach(struct hf_init_state *s) {
 static void commit_pairs(struct hf_init_state *s, int64_t pairs, int winner) {
     for (int64_t p = 0; p < pairs; p++) {
         const struct hf_seed_pair *pair = s->pairs + p;
-        if (pair->candidate != winner)
-            continue;
         const int64_t i = pair->row;
+        if (pair->candidate != winner || (uint64_t)i >= (uint64_t)s->n)
+            continue;
         const uint64_t before = hf_init_potential(s, i);
         s->nearest[i] = pair->d;
         s->label[i] = (int32_t)s->count;
@@ -212,6 +212,16 @@ static void commit_pairs(struct hf_init_state *s, int64_t pairs, int winner) {
         s->block[i / HF_SEED_BLOCK] -= drop;
         s->total -= drop;
     }
+}
+
+/* Kernels look up by label how far a centroid reaches. A label that is none is a fault in memory:
+ * whatever it becomes, a protected start will not come out like this again. */
+static void hold_labels(const struct hf_init_state *s) {
+    uint32_t most = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        most = (uint32_t)s->label[i] > most ? (uint32_t)s->label[i] : most;
+    for (int64_t i = 0; most >= (uint32_t)s->count && i < s->n; i++)
+        s->label[i] = (uint32_t)s->label[i] < (uint32_t)s->count ? s->label[i] : 0;
 }
 
 /* Which candidate lowers the potential most, and the list of pairs. */
@@ -242,8 +252,10 @@ static hf_status step(struct hf_init_state *s) {
     /* float64 distances between centroids must cost less than they can save */
     const bool use_reach =
         s->labelled && s->args->metric != HF_COSINE && s->count > 1 && s->count <= s->n / 8;
-    if (use_reach)
+    if (use_reach) {
+        hold_labels(s);
         HF_TRY(find_reach(s));
+    }
     int64_t pairs = 0;
     int winner = 0;
     HF_TRY(evaluate(s, use_reach, &pairs, &winner));
