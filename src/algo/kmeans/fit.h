@@ -106,7 +106,8 @@ struct hf_ledger {
     uint64_t signs[2];              /* their signatures, */
     struct hf_moved_row *relocated; /* [k] and of the rows moved in it */
     int64_t relocated_count;
-    uint64_t bounds_sign;  /* of the bounds of the rows */
+    uint64_t bounds_sign;  /* of the bounds of the rows, */
+    uint64_t moves_sign;   /* and of what they are moved by */
     uint64_t facts;        /* signature of what holds for all iterations: */
     double *columns;       /* [HF_COLUMN_ARRAYS, d] a copy of it */
     struct hf_frame frame; /* likewise, */

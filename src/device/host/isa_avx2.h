@@ -75,6 +75,7 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const vo
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((void *)p, a); }
 ALWAYS_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+ALWAYS_INLINE vi vi_bits(vf a) { return _mm256_castps_si256(a); }
 /* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
 ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }

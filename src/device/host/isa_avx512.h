@@ -85,6 +85,7 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 ALWAYS_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 ALWAYS_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+ALWAYS_INLINE vi vi_bits(vf a) { return _mm512_castps_si512(a); }
 /* Pairs of int16 in each lane: the sum of the products of the first and of the second ones. */
 ALWAYS_INLINE vi vi_dot_i16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 ALWAYS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_mov_ps(b, m, a); } /* m ? a : b */

@@ -12,6 +12,7 @@
 #include "ops/update/update.h"
 #include <holdfast/kmeans.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* How the filter sees the data: (x - shift) * scale. It never changes a result, only how many rows
  * the filter leaves open. Euclidean only; other metrics use shift = 0. */
@@ -64,7 +65,26 @@ struct hf_assign_bounds {
     const float *half;    /* [k] at most half the distance to the nearest other centroid, or NULL */
     const int32_t *moved; /* [n_moved] ascending: centroids with drift > 0 */
     int64_t n_moved;
+    /* What the words (32 bits) of upper and lower add up to, modulo 2^32: kernels of the host add
+     * what they write less what stood there; NULL: nobody asks. */
+    uint32_t *sum;
 };
+
+/* The word of a bound. */
+static inline uint32_t hf_bound_word(float bound) {
+    uint32_t word;
+    memcpy(&word, &bound, sizeof word);
+    return word;
+}
+
+/* Write the bounds of a row. Returns what that adds to the sum. */
+static inline uint32_t hf_bounds_put(struct hf_assign_bounds *b, int64_t i, float upper,
+                                     float lower) {
+    const uint32_t had = hf_bound_word(b->upper[i]) + hf_bound_word(b->lower[i]);
+    b->upper[i] = upper;
+    b->lower[i] = lower;
+    return hf_bound_word(upper) + hf_bound_word(lower) - had;
+}
 
 struct hf_assign_stats {
     int64_t changed;   /* labels that differ from those that came in */

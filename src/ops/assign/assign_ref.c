@@ -19,6 +19,7 @@ struct ref_job {
     double *c64;         /* [k, d] */
     double *x64;         /* [workers, d] */
     _Atomic int64_t changed;
+    _Atomic uint32_t bounds; /* what is added to their sum */
 };
 
 static size_t carve_job(struct ref_job *job, const struct hf_assign_args *a, int workers,
@@ -37,13 +38,13 @@ static size_t ref_workspace(const struct hf_call *call) {
 }
 
 /* Bounds of row i from its least and second least distance, widened by what float64 may be off. */
-static void write_bounds(struct hf_assign_bounds *b, int64_t i, int64_t d, double least,
-                         double second) {
+static uint32_t write_bounds(struct hf_assign_bounds *b, int64_t i, int64_t d, double least,
+                             double second) {
     const double slack = (double)(d + 4) * 0x1p-52;
     const double up = sqrt(least) * (1 + slack);
     const double low = sqrt(second) * (1 - slack);
-    b->upper[i] = nextafterf((float)up, INFINITY);
-    b->lower[i] = fmaxf(0, nextafterf((float)low, -INFINITY));
+    return hf_bounds_put(b, i, nextafterf((float)up, INFINITY),
+                         fmaxf(0, nextafterf((float)low, -INFINITY)));
 }
 
 static void ref_rows(void *user, int worker, int64_t begin, int64_t end) {
@@ -52,6 +53,7 @@ static void ref_rows(void *user, int worker, int64_t begin, int64_t end) {
     const int64_t d = a->x.cols;
     double *x = job->x64 + worker * d;
     int64_t changed = 0;
+    uint32_t bounds = 0;
     for (int64_t i = begin; i < end; i++) {
         hf_to_f64(x, hf_array_row(&a->x, i), a->x.dtype, d);
         int32_t label = 0;
@@ -71,9 +73,10 @@ static void ref_rows(void *user, int worker, int64_t begin, int64_t end) {
         job->old_labels[i] = a->labels[i];
         a->labels[i] = label;
         if (a->bounds)
-            write_bounds(a->bounds, i, d, least, second);
+            bounds += write_bounds(a->bounds, i, d, least, second);
     }
     atomic_fetch_add_explicit(&job->changed, changed, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->bounds, bounds, memory_order_relaxed);
 }
 
 static hf_status ref_run(const struct hf_call *call) {
@@ -84,6 +87,8 @@ static hf_status ref_run(const struct hf_call *call) {
         hf_to_f64(job.c64 + k * a->x.cols, hf_array_row(&a->c, k), a->c.dtype, a->x.cols);
     hf_parallel_for(call->stream, a->x.rows, 64, ref_rows, &job);
     a->stats->changed += job.changed;
+    if (a->bounds && a->bounds->sum)
+        *a->bounds->sum += job.bounds;
     a->stats->rechecked += a->x.rows;
     a->stats->float64 += a->x.rows;
     a->stats->pairs += a->x.rows * a->c.rows;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
@@ -175,4 +176,42 @@ hf_status hf_device_ledger_check_labels(struct hf_fit *fit) {
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
                        "labels changed in memory after they were found: the machine or a program "
                        "writes where it must not");
+}
+
+/* ---- bounds on other devices, whose kernels keep no account of them */
+
+static uint64_t sign_bounds(const struct hf_fit *fit) {
+    hf_pool *pool = hf_ctx_pool(fit->problem.ctx);
+    const size_t bytes = (size_t)fit->problem.n * sizeof(float);
+    return hf_guard_sign_by(pool, fit->skip.bounds.upper, bytes) +
+           3 * hf_guard_sign_by(pool, fit->skip.bounds.lower, bytes);
+}
+
+void hf_device_ledger_keep_bounds(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    l->bounds_signed = fit->skip.have && !hf_ctx_is_host(fit->problem.ctx) &&
+                       hf_guard_checks(fit->problem.ctx, HF_FAULT_BOUNDS);
+    if (l->bounds_signed)
+        l->bounds_sign = sign_bounds(fit);
+}
+
+/* Bounds only save work: without them all rows are looked at. */
+hf_status hf_device_ledger_check_bounds(struct hf_fit *fit) {
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    if (!l->block || !l->kept || !l->bounds_signed || !fit->skip.have)
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_BOUNDS, fit->problem.n);
+    if (sign_bounds(fit) == l->bounds_sign)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_BOUNDS, -1, -1);
+    const hf_status status = hf_ctx_fail(
+        ctx, HF_E_CORRUPT,
+        "bounds of the rows changed in memory between two iterations: the machine or a program "
+        "writes where it must not");
+    if (!hf_guard_retries(ctx, status))
+        return status;
+    hf_skip_reset(&fit->skip);
+    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    return HF_OK;
 }

@@ -22,4 +22,10 @@ hf_status hf_device_ledger_check_labels(struct hf_fit *fit);
 /* hf_guard_sign() of an array of the device. */
 hf_status hf_device_ledger_sign(struct hf_fit *fit, const void *data, size_t bytes, uint64_t *sign);
 
+/* Bounds of the rows, where kernels keep no account of them (guard/bounds.h): they are signed after
+ * an iteration, and before the next one either what they were or forgotten; with detect
+ * HF_E_CORRUPT. */
+void hf_device_ledger_keep_bounds(struct hf_fit *fit);
+hf_status hf_device_ledger_check_bounds(struct hf_fit *fit);
+
 #endif

@@ -488,37 +488,6 @@ static bool restore_facts(struct hf_fit *fit) {
     return true;
 }
 
-static uint64_t sign_bounds(const struct hf_fit *fit) {
-    hf_pool *pool = hf_ctx_pool(fit->problem.ctx);
-    const size_t bytes = (size_t)fit->problem.n * sizeof(float);
-    return hf_guard_sign_by(pool, fit->skip.bounds.upper, bytes) +
-           3 * hf_guard_sign_by(pool, fit->skip.bounds.lower, bytes);
-}
-
-/* Bounds only save work: without them all rows are looked at. */
-static hf_status check_bounds(struct hf_fit *fit) {
-    hf_context *ctx = fit->problem.ctx;
-    if (!fit->ledger.bounds_signed || !fit->skip.have || !hf_guard_checks(ctx, HF_FAULT_BOUNDS))
-        return HF_OK;
-    hf_guard_checked(ctx, HF_FAULT_BOUNDS, fit->problem.n);
-    if (sign_bounds(fit) == fit->ledger.bounds_sign)
-        return HF_OK;
-    hf_guard_found(ctx, HF_FAULT_BOUNDS, -1, -1);
-    const hf_status status = hf_ctx_fail(
-        ctx, HF_E_CORRUPT,
-        "bounds of the rows changed in memory between two iterations: the machine or a program "
-        "writes where it must not");
-    if (!hf_guard_retries(ctx, status))
-        return status;
-    hf_skip_reset(&fit->skip);
-    hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
-    return HF_OK;
-}
-
-hf_status hf_ledger_check_bounds(struct hf_fit *fit) {
-    return fit->ledger.block && fit->ledger.kept ? check_bounds(fit) : HF_OK;
-}
-
 /* Centroids that the work of an iteration has read. */
 static hf_status check_read(struct hf_fit *fit, const void *centers, uint64_t sign,
                             const char *which) {
@@ -574,9 +543,7 @@ void hf_ledger_keep_state(struct hf_fit *fit) {
     const size_t bytes = center_bytes(&fit->problem);
     if (!l->block)
         return;
-    l->bounds_signed = fit->skip.have && hf_guard_checks(fit->problem.ctx, HF_FAULT_BOUNDS);
-    if (l->bounds_signed)
-        l->bounds_sign = sign_bounds(fit);
+    hf_device_ledger_keep_bounds(fit);
     memcpy(l->current, fit->centers.current, bytes);
     memcpy(l->previous, fit->centers.previous, bytes);
     l->signs[0] = hf_guard_sign(l->current, bytes);

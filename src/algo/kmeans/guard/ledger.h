@@ -39,9 +39,6 @@ hf_status hf_ledger_check_best(struct hf_fit *fit);
 /* fit->centers.current become the best ones. */
 void hf_ledger_keep_best(struct hf_fit *fit);
 
-/* Bounds are those that an iteration left behind; else they are forgotten, or with detect:
- * HF_E_CORRUPT. */
-hf_status hf_ledger_check_bounds(struct hf_fit *fit);
 /* The centroids before the last move, fit->centers.previous, are those that were kept; before
  * others are written over them. HF_E_CORRUPT */
 hf_status hf_ledger_check_old(struct hf_fit *fit);

@@ -12,6 +12,8 @@
 #include "algo/kmeans/loop/empty.h"
 #include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/bounds.h"
+#include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
@@ -80,8 +82,10 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
     p.mirror = mirror && mirror->block ? mirror : NULL;
     if (bounds_pay(&fit->problem, &fit->data))
         HF_TRY(hf_skip_arm(fit, &p.bounds));
+    hf_bounds_begin(fit, p.bounds);
     HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, assign_panel, &p));
     HF_TRY(hf_ledger_hashed(fit));
+    HF_TRY(hf_bounds_check(fit, p.bounds));
     if (p.mirror)
         HF_TRY(hf_mirror_sums(fit, p.mirror, &p.stats));
     hf_skip_learn(fit, p.bounds, &p.stats);
@@ -143,7 +147,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
     const void *used = fit->centers.current;
-    HF_TRY(hf_ledger_check_bounds(fit));
+    HF_TRY(hf_device_ledger_check_bounds(fit));
     HF_TRY(assign_all(fit, mirror, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));

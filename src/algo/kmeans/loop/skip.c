@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/guard/bounds.h"
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "base/dtype.h"
 #include "core/array.h"
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define LONGEST_REST 8
@@ -80,6 +82,18 @@ static void drift_range(void *job, int worker, int64_t begin, int64_t end) {
         fit->skip.drift[j] = distance_above(&now, &before, j, fit->skip.square[j]);
 }
 
+/* Once more: is each what it was? */
+static void drift_again(void *job, int worker, int64_t begin, int64_t end) {
+    struct hf_fit *fit = job;
+    const hf_array now = hf_centers(&fit->problem, fit->centers.current);
+    const hf_array before = hf_centers(&fit->problem, fit->centers.previous);
+    (void)worker;
+    for (int64_t j = begin; j < end; j++)
+        if (hf_bound_word(fit->skip.drift[j]) !=
+            hf_bound_word(distance_above(&now, &before, j, fit->skip.square[j])))
+            atomic_store_explicit(&fit->skip.differs, true, memory_order_relaxed);
+}
+
 /* How far each centroid moved since the last assignment. */
 static hf_status measure_drift(struct hf_fit *fit) {
     struct hf_skip *s = &fit->skip;
@@ -87,7 +101,12 @@ static hf_status measure_drift(struct hf_fit *fit) {
     if (!s->square_known)
         HF_TRY(hf_centers_moves(fit, s->square, NULL));
     s->square_known = false;
+    s->differs = false;
     hf_for_clusters(&fit->problem, fit->problem.k, drift_range, fit);
+    if (hf_bounds_accounts(fit))
+        hf_for_clusters(&fit->problem, fit->problem.k, drift_again, fit);
+    if (s->differs)
+        return hf_bounds_moves_wrong(fit);
     b->drift_max_index = 0;
     b->drift_max = b->drift_second = 0;
     b->n_moved = 0;
@@ -108,6 +127,19 @@ static hf_status measure_drift(struct hf_fit *fit) {
     return HF_OK;
 }
 
+static float half_of(float distance) { return distance > FLT_MIN * 2 ? distance * 0.5f : 0; }
+
+/* Are half distances those of bounds that are what was written? */
+static hf_status check_half(struct hf_fit *fit, uint32_t sum) {
+    const struct hf_skip *s = &fit->skip;
+    bool same = true;
+    for (int64_t j = 0; j < fit->problem.k; j++) {
+        sum -= hf_bound_word(s->upper[j]) + hf_bound_word(s->lower[j]);
+        same &= hf_bound_word(s->half[j]) == hf_bound_word(half_of(s->lower[j]));
+    }
+    return same && sum == 0 ? HF_OK : hf_bounds_moves_wrong(fit);
+}
+
 /* Half the distance of each centroid to the nearest other one, from below: the lower bounds that
  * the assignment of the centroids to themselves leaves behind. Copies of a centroid give 0. The
  * scale is that of the data, among which centroids mostly lie; where they do not it costs time. */
@@ -117,8 +149,11 @@ static hf_status measure_half(struct hf_fit *fit) {
     const hf_array c = hf_centers(problem, fit->centers.current);
     for (int64_t j = 0; j < problem->k; j++)
         s->labels[j] = -1;
-    struct hf_assign_bounds bounds = {.upper = s->upper, .lower = s->lower};
+    uint32_t sum = 0; /* of what they write and the zeros before */
+    struct hf_assign_bounds bounds = {.upper = s->upper, .lower = s->lower, .sum = &sum};
     struct hf_assign_stats stats = {0};
+    memset(s->upper, 0, (size_t)problem->k * sizeof *s->upper);
+    memset(s->lower, 0, (size_t)problem->k * sizeof *s->lower);
     struct hf_assign_args args = {
         .x = c,
         .c = c,
@@ -130,8 +165,8 @@ static hf_status measure_half(struct hf_fit *fit) {
         .stats = &stats};
     HF_TRY(hf_assign(problem->ctx, &args));
     for (int64_t j = 0; j < problem->k; j++)
-        s->half[j] = s->lower[j] > FLT_MIN * 2 ? s->lower[j] * 0.5f : 0;
-    return HF_OK;
+        s->half[j] = half_of(s->lower[j]);
+    return hf_bounds_accounts(fit) ? check_half(fit, sum) : HF_OK;
 }
 
 /* What bounds that were used settled, in rows; `partial` is the share that they save of a row that
@@ -184,6 +219,7 @@ static hf_status probe(struct hf_fit *fit, bool sweeps, bool *pay) {
     bounds.valid = s->probed;
     bounds.sweep = false;
     bounds.half = NULL;
+    bounds.sum = NULL;
     if (!s->probed)
         memset(s->probe_labels, 0xff, HF_PROBE_ROWS * sizeof(int32_t));
     struct hf_assign_args args = {.x = x,
@@ -346,6 +382,5 @@ void hf_skip_learn(struct hf_fit *fit, const struct hf_assign_bounds *used,
 void hf_skip_forget_row(struct hf_skip *skip, int64_t row) {
     if (!skip->have)
         return;
-    skip->bounds.upper[row] = INFINITY;
-    skip->bounds.lower[row] = 0;
+    skip->sum += hf_bounds_put(&skip->bounds, row, INFINITY, 0);
 }

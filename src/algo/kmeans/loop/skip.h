@@ -22,6 +22,8 @@ struct hf_skip {
     int penalty;                   /* how many after the next failure: 1, 2, 4, 8 */
     int sweep_rest, sweep_penalty; /* the same of sweeps */
     struct hf_assign_bounds bounds;
+    uint32_t sum;                     /* bounds.sum */
+    _Atomic bool differs;             /* a drift came out twice differently */
     bool probed;                      /* there are bounds */
     float *probe_upper, *probe_lower; /* of HF_PROBE_ROWS rows from all over the data, */
     int32_t *probe_labels;            /* with labels of their own */

@@ -121,7 +121,7 @@ static void settle_open(const struct job *job, struct worker *w) {
         settle_row(job, w, b->row[s], w->least_arg[s], NAN, 0);
         w->stats.float64 += !w->decided[s];
         if (job->a->bounds)
-            settle_bounds(job, b->row[s], w->least_arg[s],
+            settle_bounds(job, w, b->row[s], w->least_arg[s],
                           w->decided[s] ? skip_upper(w->least[s])
                                         : skip_own_distance(job, b->row[s], w->least_arg[s]),
                           larger(open[s].lower, skip_lower(w->others[s])));
@@ -317,6 +317,7 @@ static void merge(struct job *job, hf_pool *pool) {
         stats->float64 += w->stats.float64;
         stats->pairs += w->stats.pairs;
     }
+    guard_sum_bounds(job);
     guard_count(job);
 }
 

@@ -266,12 +266,22 @@ ALWAYS_INLINE void settle_row(const struct job *job, struct worker *w, int64_t i
 
 /* The filter excludes later ones of equal centroids. A row of the first one has another centroid at
  * the same distance, so its lower bound is 0. */
-static void settle_bounds(const struct job *job, int64_t i, int32_t label, float upper,
-                          float lower) {
-    if (job->a->bounds) {
-        job->a->bounds->upper[i] = upper;
-        job->a->bounds->lower[i] = job->has_equal[label] ? 0 : lower;
-    }
+static void settle_bounds(const struct job *job, struct worker *w, int64_t i, int32_t label,
+                          float upper, float lower) {
+    if (job->a->bounds)
+        w->guard.bounds +=
+            hf_bounds_put(job->a->bounds, i, upper, job->has_equal[label] ? 0 : lower);
+}
+
+/* Write the bounds of VW rows. */
+ALWAYS_INLINE void settle_bounds_all(const struct job *job, struct worker *w, int64_t first,
+                                     vf upper, vf lower) {
+    const struct hf_assign_bounds *b = job->a->bounds;
+    const vi had = vi_add(vi_bits(vf_load(b->upper + first)), vi_bits(vf_load(b->lower + first)));
+    const vi more = vi_sub(vi_add(vi_bits(upper), vi_bits(lower)), had);
+    vi_store(w->guard.bound_lanes, vi_add(vi_load(w->guard.bound_lanes), more));
+    vf_store(b->upper + first, upper);
+    vf_store(b->lower + first, lower);
 }
 
 /* Leave a row open until enough of them have come together. */
@@ -361,11 +371,9 @@ ALWAYS_INLINE int settle_all(const struct job *job, struct worker *w, int slot,
     settle_labels(job, w, slot);
     const struct hf_assign_bounds *bounds = job->a->bounds;
     for (int i = 0; job->any_equal && bounds && i < VW; i++)
-        settle_bounds(job, first + i, labels[i], v->upper[i], v->lower[i]);
-    if (!job->any_equal && bounds) {
-        vf_store(bounds->upper + first, vf_load(v->upper));
-        vf_store(bounds->lower + first, vf_load(v->lower));
-    }
+        settle_bounds(job, w, first + i, labels[i], v->upper[i], v->lower[i]);
+    if (!job->any_equal && bounds)
+        settle_bounds_all(job, w, first, vf_load(v->upper), vf_load(v->lower));
     return 1;
 }
 
@@ -412,7 +420,7 @@ static void settle_block(const struct job *job, struct worker *w) {
                 if (single)
                     settle_near(job, w, s, i, &v);
                 settle_row(job, w, block_row(b, s), b->arg[s], b->best[s], b->norm2[s]);
-                settle_bounds(job, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
+                settle_bounds(job, w, block_row(b, s), b->arg[s], v.upper[i], v.lower[i]);
             } else {
                 /* NaN: suspect, INFINITY and its like: out of range */
                 const float nothing = b->best[s] == b->best[s] ? -INFINITY : NAN;
@@ -446,7 +454,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
             (near && !guard_near(job, w, row, label, bounds->upper[row], least)))
             return 0;
         guard_note_label(job, w, row, label);
-        settle_bounds(job, row, label, bounds->upper[row], least);
+        settle_bounds(job, w, row, label, bounds->upper[row], least);
         return 1;
     }
     if (!(b->next[s] < v->threshold[i] && v->upper[i] < lower))
@@ -456,7 +464,7 @@ ALWAYS_INLINE int settle_moved(const struct job *job, struct worker *w, int slot
     if (near && !guard_near(job, w, row, nearest, v->upper[i], others))
         return 0;
     settle_row(job, w, row, nearest, b->best[s], b->norm2[s]);
-    settle_bounds(job, row, nearest, v->upper[i], others);
+    settle_bounds(job, w, row, nearest, v->upper[i], others);
     return 1;
 }
 
@@ -482,8 +490,8 @@ ALWAYS_INLINE int settle_moved_all(const struct job *job, struct worker *w, int 
     const vf own = vf_select(moved, known, upper);
     const vm decided = vf_lt(own, vf_select(moved, lower, least));
     const vf others = vf_min(lower, vf_select(moved, vf_load(v->lower), least));
-    vf_store(bounds->upper + first, vf_select(decided, own, upper));
-    vf_store(bounds->lower + first, vf_select(decided, others, lower));
+    settle_bounds_all(job, w, first, vf_select(decided, own, upper),
+                      vf_select(decided, others, lower));
     w->stats.partial += __builtin_popcount(vm_bits(decided));
     guard_note_kept(job, w, first, vm_bits(decided) & ~vm_bits(moved));
     uint32_t nearer = vm_bits(decided) & vm_bits(moved);

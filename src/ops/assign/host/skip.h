@@ -90,8 +90,7 @@ static void skip_row(const struct job *job, struct worker *w, int64_t i) {
     if (!(upper < reach) && drift > 0)
         upper = smaller(upper, skip_own_distance(job, i, label));
     if (upper < reach) {
-        b->upper[i] = upper;
-        b->lower[i] = lower;
+        w->guard.bounds += hf_bounds_put(b, i, upper, lower);
         guard_note_label(job, w, i, label);
         w->stats.skipped++;
     } else if (drift == 0 && job->moved.count > 0) {
@@ -103,7 +102,7 @@ static void skip_row(const struct job *job, struct worker *w, int64_t i) {
 }
 
 /* The same test for VW rows at once. Returns the bits of rows that need skip_row(). */
-ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
+ALWAYS_INLINE uint32_t skip_vector(const struct job *job, struct worker *w, int64_t i) {
     struct hf_assign_bounds *b = job->a->bounds;
     const uint32_t all = (uint32_t)((1u << VW) - 1);
     const vi label = vi_load(job->a->labels + i);
@@ -121,8 +120,7 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
     const vf up = vf_select(vf_lt(zero, drift), raised, upper);
     const vf low = vf_select(vf_lt(zero, others), reduced, lower);
     const vm skip = vf_lt(up, b->half ? vf_max(low, vf_gather(b->half, label)) : low);
-    vf_store(b->upper + i, vf_select(skip, up, upper));
-    vf_store(b->lower + i, vf_select(skip, low, lower));
+    settle_bounds_all(job, w, i, vf_select(skip, up, upper), vf_select(skip, low, lower));
     return ~vm_bits(skip) & all;
 }
 
@@ -130,7 +128,7 @@ ALWAYS_INLINE uint32_t skip_vector(const struct job *job, int64_t i) {
 static void skip_rows(const struct job *job, struct worker *w, int64_t begin, int64_t end) {
     int64_t i = begin;
     for (; i + VW <= end; i += VW) {
-        uint32_t left = skip_vector(job, i);
+        uint32_t left = skip_vector(job, w, i);
         w->stats.skipped += VW - __builtin_popcount(left);
         guard_note_kept(job, w, i, ~left & (uint32_t)((1u << VW) - 1));
         for (; left; left &= left - 1)

@@ -112,7 +112,9 @@ struct guard_block {
     uint64_t sum;     /* of single rows, */
     int64_t lanes[8]; /* and of vectors, in lanes */
     uint64_t checked, suspected, confirmed, repaired, beyond;
-    uint64_t more; /* suspects that suspect[] had no room for */
+    uint64_t more;           /* suspects that suspect[] had no room for */
+    uint32_t bounds;         /* what bounds add to the caller's sum, of single rows, */
+    int32_t bound_lanes[16]; /* and of vectors, in lanes */
     int suspects;
     struct guard_suspect suspect[GUARD_SUSPECTS];
 };

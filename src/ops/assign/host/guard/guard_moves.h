@@ -228,11 +228,9 @@ static int guard_confirms(const struct job *job, struct worker *w, const struct 
 }
 
 /* The bounds of a row are those of another label: they decide nothing. */
-static void guard_forget_bounds(const struct job *job, int64_t i) {
-    if (job->a->bounds) {
-        job->a->bounds->upper[i] = FLT_MAX;
-        job->a->bounds->lower[i] = 0;
-    }
+static void guard_forget_bounds(const struct job *job, struct worker *w, int64_t i) {
+    if (job->a->bounds)
+        w->guard.bounds += hf_bounds_put(job->a->bounds, i, FLT_MAX, 0);
 }
 
 /* Store the right label of a row where a wrong one stands: first as it was stored, which tells how
@@ -264,7 +262,7 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
         guard_correct_label(job, w, m->row, m->to, right);
     /* the store may be what is wrong: else what was decided, and there is nothing to repeat */
     const enum hf_behaviour stored = guard_store(job, m->row, right);
-    guard_forget_bounds(job, m->row);
+    guard_forget_bounds(job, w, m->row);
     guard_tell(job, w, HF_FAULT_MOVES, m->row, m->to,
                right == m->to ? stored : HF_BEHAVIOUR_UNKNOWN);
     m->to = right;

@@ -180,7 +180,7 @@ static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, 
             continue;
         if (lacks + guard_term(i, had) == 0 && right != had)
             settle_change(job, w, i, right, NAN, 0);
-        guard_forget_bounds(job, i);
+        guard_forget_bounds(job, w, i);
         guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
         return;
     }
@@ -205,6 +205,17 @@ static void guard_check_labels(struct job *job, hf_pool *pool) {
         if (job->guard.bucket[i] != 0)
             guard_repair_bucket(job, i, job->guard.bucket[i]);
     settle_moves(job, &job->workers[0]);
+}
+
+/* What the workers' rows add to the sum of the bounds. */
+static void guard_sum_bounds(const struct job *job) {
+    const struct hf_assign_bounds *b = job->a->bounds;
+    for (int i = 0; b && b->sum && i < job->n_workers; i++) {
+        const struct guard_block *g = &job->workers[i].guard;
+        *b->sum += g->bounds;
+        for (int lane = 0; lane < VW; lane++)
+            *b->sum += (uint32_t)g->bound_lanes[lane];
+    }
 }
 
 /* Counters of all workers to the slot, and the call itself: hf_run() looks whether it happened. */
