@@ -272,7 +272,10 @@ static int guard_conclude(const struct guard_sweep *s) {
             continue;
         const vf norm2 = vf_load(w->block.norm2 + slot);
         const vf wanted = s->collect ? vf_load(w->block.best + slot) : vf_set1(0);
-        const uint32_t open = vm_bits(vf_lt(wanted, vf_set1(INFINITY)));
+        /* lanes behind the last row hold what was there before */
+        const int left = w->block.rows - slot;
+        const uint32_t there = left < VW ? (1u << left) - 1 : (uint32_t)((1u << VW) - 1);
+        const uint32_t open = vm_bits(vf_lt(wanted, vf_set1(INFINITY))) & there;
         const uint32_t near = vm_bits(vf_lt(norm2, vf_set1(FAR_ROW))) & open;
         const uint32_t beyond = rows ? guard_beyond(s, slot) & near : 0;
         /* a row that met excluded centroids alone stays open whatever its best is */
@@ -282,7 +285,7 @@ static int guard_conclude(const struct guard_sweep *s) {
         const uint32_t where = index ? guard_wrong_index(s, slot) & met & ~other & ~beyond : 0;
         const uint32_t words = operand ? guard_wrong_words(s->job, &w->block, slot) & open : 0;
         if (!s->collect)
-            w->guard.checked += (uint64_t)(w->block.rows - slot < VW ? w->block.rows - slot : VW);
+            w->guard.checked += (uint64_t)(left < VW ? left : VW);
         if (__builtin_expect((beyond | other | where | words) != 0, 0)) {
             bad += __builtin_popcount(beyond & ~words);
             guard_suspect(s, slot, words, HF_FAULT_OPERAND);
