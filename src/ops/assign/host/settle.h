@@ -6,6 +6,7 @@
 
 #include "ops/assign/host/differences.h"
 #include "ops/assign/host/guard/guard_labels.h"
+#include "ops/assign/host/guard/guard_limit.h"
 #include "ops/assign/host/guard/guard_moves.h"
 #include "ops/assign/host/guard/guard_near.h"
 #include "ops/assign/host/strike.h"
@@ -95,11 +96,12 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
 }
 
 /* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 without checks
- * of scores. */
+ * of scores. Where many centroids lie in few columns that is more than most gaps between scores,
+ * and all rows would stay open; there a fault that passes is left to the checks of moves. */
 ALWAYS_INLINE vf guard_width(const struct job *job, vf norm) {
-    if (!job->guard.scores)
+    if (!job->guard.scores || slab_serves(job))
         return vf_set1(0);
-    return vf_fma(vf_set1(job->guard.width), job_reach(job, norm), vf_set1(job->bound.eta));
+    return vf_fma(vf_set1(job->guard.width), guard_reach(job, norm), vf_set1(job->bound.eta));
 }
 
 /* At least the lengths of the nearest centroid and of the best. The distance to the best is at most

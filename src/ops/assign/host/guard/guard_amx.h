@@ -90,7 +90,7 @@ static void guard_amx_take(const struct job *job, struct worker *w, int64_t k, d
 /* The number of the centroid in a slot that is in the sums, or -1. */
 static int64_t guard_amx_centroid(const struct job *job, const struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-    return k >= 0 && job->c_length[k] < OUT_OF_RANGE ? k : -1;
+    return k >= 0 && job->c_length[k] < job->guard.longest ? k : -1;
 }
 
 /* Parts [begin, end) of GUARD_TESTS of a pack. */

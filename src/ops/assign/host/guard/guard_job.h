@@ -84,6 +84,8 @@ struct guard {
     _Atomic int packing; /* a worker packs the centroids again */
     _Atomic int stale;   /* packed rows are not what they were */
     uint64_t *bucket;    /* [buckets] sums of labels */
+    double longest;       /* centroids as long as this are in no checksum, */
+    float cmax;           /* and the others are no longer than this */
     int64_t buckets;
     struct guard_slab slab;
 };

@@ -19,12 +19,19 @@ ALWAYS_INLINE float *guard_z(const struct worker *w, int64_t q, int slot) {
     return w->guard.z + q * w->block.capacity + slot;
 }
 
+/* job_reach() of the centroids that are in checksums. */
+ALWAYS_INLINE vf guard_reach(const struct job *job, vf norm) {
+    const float cmax = job->guard.cmax;
+    const float half = job->a->metric == HF_EUCLIDEAN ? 0.5f : 0;
+    return vf_fma(norm, vf_set1(cmax), vf_set1(cmax * cmax * half));
+}
+
 /* The threshold of the row test for VW rows. */
 ALWAYS_INLINE vf guard_threshold(const struct job *job, const struct block *b, int slot,
                                  float kappa) {
     const vf q = vf_mul(vf_load(b->norm2 + slot), vf_set1(1 + job->bound.qerr));
     const vf norm = vf_mul(vf_sqrt(q), vf_set1(1 + 0x1p-10f));
-    return vf_fma(vf_set1(kappa), job_reach(job, norm), vf_set1(job->bound.eta));
+    return vf_fma(vf_set1(kappa), guard_reach(job, norm), vf_set1(job->bound.eta));
 }
 
 /* |z| <= t; NaN is not: max() would drop a NaN of one side. */

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define GUARD_HALF_BITS 10 /* of a checksum in int16: its low column has so many */
+#define GUARD_LONGER 4     /* longer centroids than so many medians are in no checksum */
+#define GUARD_EXPONENTS 64 /* lengths from 2^-64 on are told apart */
 
 /* Columns of a checksum: int16 needs two for its digits. */
 static int guard_columns_each(const struct job *job) { return job->i16 ? 2 : 1; }
@@ -95,7 +97,7 @@ struct guard_making {
 /* The number of the centroid in a slot that is in a checksum, or -1. */
 static int64_t guard_centroid(const struct job *job, const struct pack *p, int64_t slot) {
     const int64_t k = slot >= p->count ? -1 : p->index ? p->index[slot] : slot;
-    return k >= 0 && job->c_length[k] < OUT_OF_RANGE ? k : -1;
+    return k >= 0 && job->c_length[k] < job->guard.longest ? k : -1;
 }
 
 /* c' of a slot as its tile stores it, added to the column or subtracted. */
@@ -238,8 +240,32 @@ static void guard_pack_all(struct job *job, hf_pool *pool) {
     if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
         slab_make(job);
     if (!g->scores || !job->usable)
+/* Where a few centroids are far longer than the others, sums of scores round to what they are, and
+ * show nothing of the others. So checksums are of those up to GUARD_LONGER times the median. */
+static void guard_leave_long(struct job *job) {
+    struct guard *g = &job->guard;
+    int count[2 * GUARD_EXPONENTS + 1] = {0};
+    int below = 0;
+    int e = 0;
+    for (int64_t k = 0; k < job->k; k++)
+        if (job->c_length[k] < OUT_OF_RANGE) {
+            (void)frexp(job->c_length[k], &e);
+            count[(e < -GUARD_EXPONENTS ? -GUARD_EXPONENTS : e) + GUARD_EXPONENTS]++;
+            below++;
+        }
+    below /= 2;
+    for (e = 0; e < 2 * GUARD_EXPONENTS && below >= count[e]; e++)
+        below -= count[e];
+    g->longest = fmin(ldexp(GUARD_LONGER, e - GUARD_EXPONENTS), OUT_OF_RANGE);
+    g->cmax = smaller(g->cmax, (float)(g->longest * (1 + 0x1p-10)));
+}
+
         return;
 #if TILE_HAS_GUARD
+    g->longest = OUT_OF_RANGE;
+    g->cmax = job->bound.cmax;
+    if (g->scores && job->differ)
+        guard_leave_long(job);
     guard_pack(job, &job->all, pool);
     guard_pack(job, &job->moved, pool);
 #elif TILE_HAS_SUMS
