@@ -4,6 +4,7 @@
  * other kernels, shows a fault. Whatever is wrong shows as other rows that were chosen. */
 #include "algo/kmeans/init/first_centroids.h"
 #include "algo/kmeans/init/init.h"
+#include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/labels.h"
 #include "base/dtype.h"
@@ -77,22 +78,31 @@ static uint64_t sign(const void *user) {
                          (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
 }
 
-hf_status hf_fit_start(struct hf_fit *fit, int restart) {
+static hf_status make_checked(struct starting *s) {
     static const struct hf_repeated work = {.fault = HF_FAULT_START,
                                             .run = make,
                                             .sign = sign,
                                             .what = "the first centroids",
                                             .host_only = true};
+    const struct hf_fit_problem *problem = &s->fit->problem;
+    hf_context *ctx = problem->ctx;
+    if (ctx->guard.scheme == HF_SCHEME_SAMPLED && problem->opts.init != HF_INIT_GIVEN)
+        return make(s, 0);
+    const hf_status status = hf_guard_repeat(ctx, &work, s);
+    if (status == HF_E_CORRUPT && ctx->guard.found.fault == HF_FAULT_START)
+        return hf_ctx_fail(ctx, status, "the first centroids came out twice differently: %s",
+                           hf_suspects(problem));
+    return status;
+}
+
+hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     const struct hf_fit_problem *problem = &fit->problem;
     const size_t centers = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
     struct starting s = {.fit = fit, .restart = restart};
     fit->centers.current = fit->centers.start;
     fit->centers.previous = (char *)fit->centers.start + centers;
     hf_labels_close(problem, &fit->labels); /* of another restart; the start may need the memory */
-    if (problem->ctx->guard.scheme == HF_SCHEME_SAMPLED && problem->opts.init != HF_INIT_GIVEN)
-        HF_TRY(make(&s, 0));
-    else
-        HF_TRY(hf_guard_repeat(problem->ctx, &work, &s));
+    HF_TRY(make_checked(&s));
     fit->saves.log.count = fit->saves.log.at = 0;
     const int64_t beyond =
         hf_first_not_finite(fit->centers.current, problem->center_type, problem->k * problem->d);
