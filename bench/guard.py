@@ -4,6 +4,7 @@
 
   guard.py cost LIBRARY [--threads N] [--rounds R] [-o FILE]   each scheme against off, in turns
   guard.py checks LIBRARY [...]                                correct without one check after the other
+  guard.py paper LIBRARY [...]                                 iterations of the shapes of FT K-Means (Figures 13, 14)
   guard.py shapes LIBRARY [...]                                correct against off on shapes off the beaten track
   guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
 
@@ -21,12 +22,12 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hf  # noqa: E402
 
-GUARDS = {"off": 1, "detect": 2, "correct": 3, "sampled": 4}
+GUARDS = {"off": 1, "detect": 2, "correct": 3, "sampled": 4, "weighted": 5}
 SHAPES = [(100000, 64, 64, "f4"), (50000, 256, 64, "f4"), (50000, 256, 128, "f4"), (20000, 1024, 128, "f4"),
           (20000, 256, 300, "f4"), (20000, 128, 768, "f4"), (50000, 64, 64, "f8"), (100000, 32, 16, "f4"),
           (100000, 16, 2, "f4"), (50000, 256, 64, "f2")]
 CHECKS = ("rows operand best index open settle moves pack norm labels changes sums counts means bounds inertia "
-          "finish state").split()
+          "finish state start").split()
 ITERATIONS = 6
 
 
@@ -138,7 +139,7 @@ def percent(found):
 def cost(h, options):
     runs = [(guard, "") for guard in options.guards.split(",")]
     lines = []
-    for n, k, d, dtype in SHAPES:
+    for n, k, d, dtype in SHAPES[options.part::options.parts]:
         found = ratios(h, n, k, d, dtype, runs, options)
         lines.append(dict({"n": n, "k": k, "d": d, "dtype": dtype}, **{g: found[g, ""] for g, _ in runs[1:]}))
         print(f"{n} x {d} {dtype} k={k}: " + "; ".join(f"{g}: {percent(found[g, ''])}" for g, _ in runs[1:]),
@@ -149,7 +150,7 @@ def cost(h, options):
 def checks(h, options):
     runs = [("off", ""), ("correct", "")] + [("correct", check) for check in CHECKS]
     lines = []
-    for n, k, d, dtype in SHAPES[:3]:
+    for n, k, d, dtype in SHAPES[:3][options.part::options.parts]:
         found = ratios(h, n, k, d, dtype, runs, options)
         all_on = found["correct", ""]
         worth = {check: {part: all_on[part] - found["correct", check][part] for part in PARTS} for check in CHECKS}
@@ -157,6 +158,25 @@ def checks(h, options):
         print(f"{n} x {d} {dtype} k={k}: {percent(all_on)}; without "
               + ", ".join(f"{c} {-100 * w['first']:+.1f}/{-100 * w['later']:+.1f}" for c, w in worth.items()),
               flush=True)
+    return lines
+
+
+PAPER_ROWS = 131072
+PAPER = [(k, d, t) for t in ("f4", "f8") for k in (8, 32, 64, 128) for d in (8, 32, 64, 128)]
+
+
+def paper(h, options):
+    """What an iteration takes and what protection adds, from fits of two lengths without skipping."""
+    runs = [(guard, "") for guard in options.guards.split(",")]
+    few, many = 3, 9
+    lines = []
+    for k, d, dtype in PAPER[options.part::options.parts]:
+        x = as_type(overlapping(PAPER_ROWS, 2 * k, d, 3), dtype)
+        least = [least_times(h, x, k, runs, iterations, options) for iterations in (few, many)]
+        took = {run[0]: (least[1][run] - least[0][run]) / (many - few) for run in runs}
+        lines.append({"n": PAPER_ROWS, "k": k, "d": d, "dtype": dtype, "iteration_s": took})
+        print(f"{PAPER_ROWS} x {d} {dtype} k={k}: {1e3 * took['off']:.2f} ms; "
+              + ", ".join(f"{g} {100 * (took[g] / took['off'] - 1):+.1f} %" for g in took if g != "off"), flush=True)
     return lines
 
 
@@ -245,19 +265,19 @@ def soak(h, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cost", "checks", "shapes", "soak"])
+    parser.add_argument("what", choices=["cost", "checks", "paper", "shapes", "soak"])
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="wall: on an idle machine")
-    parser.add_argument("--part", type=int, default=0, help="shapes, soak: this one of --parts, from 0")
+    parser.add_argument("--part", type=int, default=0, help="of shapes or seeds: this one of --parts, from 0")
     parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--guards", default="off,detect,correct,sampled")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("-o", dest="output")
     options = parser.parse_args()
     h = hf.Holdfast(options.library, options.threads)
-    found = {"cost": cost, "checks": checks, "shapes": shapes, "soak": soak}[options.what](h, options)
+    found = {"cost": cost, "checks": checks, "paper": paper, "shapes": shapes, "soak": soak}[options.what](h, options)
     if options.output:
         with open(options.output, "w") as f:
             json.dump({"what": options.what, "threads": options.threads, "rounds": options.rounds,
