@@ -205,6 +205,45 @@ static void right_arithmetic_is_not_suspected(void **state) {
     each_kernel(suspect_nothing);
 }
 
+/* The scheme of FT K-Means: a flip in a score is put right in its place, and the result is that of
+ * a fit without one. Kernels without such tiles are not planned. */
+static void weighted_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
+    const hf_array x = hf_array_view(rows, HF_F32, ROWS, COLUMNS);
+    hf_kmeans_opts opts = opts_of(HF_GUARD_WEIGHTED);
+    hf_kmeans_result r = {0};
+    int struck = 0;
+    if (hf_kmeans_fit(ctx, &x, &opts, &r) != HF_OK) {
+        assert_non_null(strstr(hf_last_error(ctx), "does not make the checks of this guard"));
+        return;
+    }
+    assert_true(same(plain, &r));
+    assert_int_equal(r.faults.suspected, 0);
+    assert_true(r.faults.checked > 0);
+    hf_kmeans_result_clear(&r);
+    for (int i = 0; i < LINES; i++) {
+        char line[160];
+        hf_dev_fault_proof proof;
+        (void)snprintf(line, sizeof line, "op=assign where=score iteration=%d row=%d column=%d %s",
+                       1 + i % 3, i * 37 % ROWS, i * 5 % CLUSTERS,
+                       i % 7 == 0   ? "do=nan"
+                       : i % 2 == 0 ? "mask=0x8000000 do=flip"
+                                    : "mask=0x40000000 do=flip");
+        assert_int_equal(struck_fit(ctx, line, HF_GUARD_WEIGHTED, &r, &proof), HF_OK);
+        if (!same(plain, &r))
+            fail_msg("\"%s\" leads to another result", line);
+        assert_int_equal(r.faults.confirmed, proof.altered > 0);
+        assert_int_equal(r.faults.repaired, r.faults.confirmed);
+        struck += proof.altered > 0;
+        hf_kmeans_result_clear(&r);
+    }
+    assert_true(struck > LINES / 2);
+}
+
+static void tiles_are_corrected(void **state) {
+    (void)state;
+    each_kernel(weighted_kernel);
+}
+
 /* A lane of worker 0 in which a bit of every score sticks. */
 struct told {
     int notes, permanent;
@@ -273,6 +312,7 @@ int main(void) {
         cmocka_unit_test(right_arithmetic_is_not_suspected),
         cmocka_unit_test(faults_are_repaired),
         cmocka_unit_test(faults_are_detected),
+        cmocka_unit_test(tiles_are_corrected),
         cmocka_unit_test(a_permanent_fault_is_called_so),
         cmocka_unit_test(faults_do_harm_without_checks),
     };

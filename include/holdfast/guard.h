@@ -16,7 +16,8 @@ typedef enum hf_guard {
     HF_GUARD_OFF = 1,     /* only what costs nothing is checked, and ends the call */
     HF_GUARD_DETECT = 2,  /* a fault ends the call with HF_E_CORRUPT */
     HF_GUARD_CORRECT = 3, /* a fault is repaired: the result is that of a call without one */
-    HF_GUARD_SAMPLED = 4  /* the same, but checks of single scores look at a share of them */
+    HF_GUARD_SAMPLED = 4, /* the same, but checks of single scores look at a share of them */
+    HF_GUARD_WEIGHTED = 5 /* the scheme of FT K-Means, to compare with; on the CPU, k-means alone */
 } hf_guard;
 
 /* How a fault behaves when its work is done again. */
@@ -54,7 +55,8 @@ typedef struct hf_fault_note {
  * done; of very many in one step not for all. */
 typedef void (*hf_on_fault)(void *user, const hf_fault_note *note);
 
-/* "off", "detect", "correct", "sampled"; HF_GUARD_DEFAULT is "correct"; "unknown" for others. */
+/* "off", "detect", "correct", "sampled", "weighted"; HF_GUARD_DEFAULT is "correct"; "unknown" for
+ * others. */
 HF_API const char *hf_guard_name(hf_guard guard);
 
 /* The name of check i, 0 to 31; NULL: there is none. hf_kmeans_result.checks has bit i. */

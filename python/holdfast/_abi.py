@@ -77,6 +77,7 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_GUARD_DETECT": 2,
         "HF_GUARD_CORRECT": 3,
         "HF_GUARD_SAMPLED": 4,
+        "HF_GUARD_WEIGHTED": 5,
     },
     "hf_verdict": {"HF_VERDICT_NOT_RUN": 0, "HF_VERDICT_PASS": 1, "HF_VERDICT_FAIL": 2},
     "hf_gemm_plant": {

@@ -68,10 +68,10 @@ class KMeans(Estimator):
     output : {'numpy', 'like'}, default='numpy'
         'like' gives arrays of the library and the device of the input (torch, CuPy, JAX, Numba);
         those of a fit are made when they are first read.
-    guard : {'correct', 'sampled', 'detect', 'off'}, default='correct'
+    guard : {'correct', 'sampled', 'detect', 'weighted', 'off'}, default='correct'
         What a fit does about wrong arithmetic: repair it, likewise with checks of a share of the
-        scores, end with an error, or look only at what costs nothing. A fault that was repaired is
-        a RuntimeWarning.
+        scores, end with an error, protect as FT K-Means does (to compare; on the CPU alone), or look
+        only at what costs nothing. A fault that was repaired is a RuntimeWarning.
     progress : callable, tqdm or None, default=None
         Called with a :class:`holdfast.Event` after each iteration, and with iteration 0 while the
         first centroids are chosen; a true value ends the fit, before the first iteration with

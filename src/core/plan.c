@@ -41,6 +41,13 @@ static const struct hf_kernel *kernel_at(const struct call *call, int i) {
     return i < call->set->count ? call->set->kernels[i] : NULL;
 }
 
+/* Checks that no kernel of the call can do without: those of a scheme that has no other ones. */
+static uint32_t must_check(const struct call *call) {
+    return call->set == NULL && call->id == HF_OP_ASSIGN && hf_ctx_is_host(call->ctx)
+               ? call->ctx->guard.checks & HF_CHECK_BIT(HF_FAULT_TILE)
+               : 0;
+}
+
 static bool usable(const struct call *call, const struct hf_kernel *kernel, char *why,
                    size_t why_bytes) {
     const char *reason = NULL;
@@ -52,6 +59,8 @@ static bool usable(const struct call *call, const struct hf_kernel *kernel, char
         return false;
     else if (kernel->supports != NULL && !kernel->supports(&call->call))
         reason = "does not support this call";
+    else if (must_check(call) & ~kernel->guards)
+        reason = "does not make the checks of this guard";
     if (reason != NULL && why != NULL)
         (void)snprintf(why, why_bytes, "%s", reason);
     return reason == NULL;

@@ -47,8 +47,8 @@ void hf_guard_lost(hf_context *ctx, hf_fault_kind kind) {
 }
 
 bool hf_guard_retries(const hf_context *ctx, hf_status status) {
-    return status == HF_E_CORRUPT &&
-           (ctx->guard.scheme == HF_SCHEME_CORRECT || ctx->guard.scheme == HF_SCHEME_SAMPLED);
+    return status == HF_E_CORRUPT && ctx->guard.scheme != HF_SCHEME_OFF &&
+           ctx->guard.scheme != HF_SCHEME_DETECT;
 }
 
 hf_status hf_guard_repeat(hf_context *ctx, const struct hf_repeated *work, void *user) {

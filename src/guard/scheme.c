@@ -41,8 +41,18 @@ static enum hf_scheme scheme_of(hf_guard guard) {
         return HF_SCHEME_CORRECT;
     case HF_GUARD_SAMPLED:
         return HF_SCHEME_SAMPLED;
+    case HF_GUARD_WEIGHTED:
+        return HF_SCHEME_WEIGHTED;
     }
     return HF_SCHEME_COUNT;
+}
+
+/* The checks of a scheme among those of a set. */
+static uint32_t checks_of(enum hf_scheme scheme, uint32_t checks) {
+    static const uint32_t weighted = HF_CHECK_BIT(HF_FAULT_TILE) | HF_CHECK_BIT(HF_FAULT_TWICE);
+    return scheme == HF_SCHEME_OFF        ? 0
+           : scheme == HF_SCHEME_WEIGHTED ? checks & weighted
+                                          : checks & ~weighted;
 }
 
 const char *hf_guard_name(hf_guard guard) {
@@ -86,7 +96,7 @@ static hf_status leave_out(hf_context *ctx, const char *list, uint32_t *checks) 
 void hf_guard_set(hf_context *ctx, enum hf_scheme scheme, uint32_t checks) {
     struct hf_guard_state *guard = &ctx->guard;
     guard->scheme = scheme;
-    guard->checks = scheme == HF_SCHEME_OFF ? 0 : checks;
+    guard->checks = checks_of(scheme, checks);
     guard->covered = 0;
     guard->counts = (hf_guard_counts){0};
     guard->on_fault = NULL;
@@ -106,7 +116,7 @@ hf_status hf_guard_begin(hf_context *ctx, hf_guard asked, hf_on_fault on_fault, 
     uint32_t checks = HF_CHECKS_ALL;
     if (scheme == HF_SCHEME_COUNT)
         return hf_ctx_fail(ctx, HF_E_ARG, "unknown guard %u: the header lists 0 to %u",
-                           (unsigned)asked, (unsigned)HF_GUARD_SAMPLED);
+                           (unsigned)asked, (unsigned)HF_GUARD_WEIGHTED);
     if (without != NULL)
         HF_TRY(leave_out(ctx, without, &checks));
     hf_guard_set(ctx, scheme, checks);

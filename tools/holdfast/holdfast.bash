@@ -18,7 +18,7 @@ _holdfast_values() {
     kmeans:--empty) echo relocate split keep error ;;
     *:--nan) echo error drop ;;
     gemm:--guard) echo off detect correct ;;
-    *:--guard) echo off detect correct sampled ;;
+    *:--guard) echo off detect correct sampled weighted ;;
     *:--labels-format) echo npy csv ;;
     kmeans:--chain) echo auto off on ;;
     replay:--data) ;; # a file
@@ -41,7 +41,7 @@ _holdfast_values() {
     solve:--inside) echo f64 f32 ;;
     *:--metric) echo euclidean cosine dot ;;
     *:--precision) echo exact fast ;;
-    inject:--guard) echo correct detect sampled off ;;
+    inject:--guard) echo correct detect sampled weighted off ;;
     inject:--synthetic) echo normal blobs whole offset scales exponents zeros outlier-1e4 outlier-1e8 \
         sentinels lognormal cauchy column decades nested copies spikes far-centroid ;;
     *:--dtype) echo f32 f64 f16 bf16 u8 ;;

@@ -99,6 +99,7 @@ struct hf_ledger {
     uint64_t *hash;                 /* [n] by op rowhash */
     uint64_t sign;                  /* their signature */
     uint64_t best_sign;             /* of the best centroids */
+    void *before;                   /* copy of the sums, of updates that are made twice */
     int32_t *labels;                /* [n] that the next two are of; -1: in no cluster */
     uint64_t *word;                 /* [k] sum of the hashes of a cluster's rows */
     int64_t *count;                 /* [k] of its rows */

@@ -4,6 +4,7 @@
 #include "algo/kmeans/workspace.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/guard/update_twice.h"
 #include "algo/kmeans/memory_plan.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/mem.h"
@@ -70,6 +71,7 @@ static bool carve_fixed(struct hf_fit *fit, hf_carve *carve) {
     s->count = hf_carve_take(carve, k * sizeof(int64_t));
     s->weight =
         fit->weights.scaled ? hf_carve_take(carve, k * (size_t)s->limbs * sizeof(int64_t)) : NULL;
+    hf_update_twice_carve(fit, carve);
     hf_skip_carve(&fit->skip, carve, problem->k);
     if (problem->opts.empty == HF_EMPTY_RELOCATE) {
         fit->refill.far = hf_carve_take(carve, k * sizeof(struct hf_far_row));
@@ -101,7 +103,7 @@ hf_status hf_fit_workspace(struct hf_fit *fit) {
     carve_panel(problem, &fit->work, &fit->data, &carve);
     if (!carve_fixed(fit, &fixed))
         return hf_memory_too_little(problem, UINT64_MAX);
-    fit->work.fused = hf_assign_fuses(problem->ctx, &fit->centers.sums);
+    fit->work.fused = !fit->ledger.before && hf_assign_fuses(problem->ctx, &fit->centers.sums);
     if (fit->work.fused)
         memcpy(fit->outcome.kernel_update, "fused", sizeof("fused"));
     HF_TRY(hf_memory_plan(fit, fixed.used + carve.used, &plan));

@@ -33,7 +33,7 @@ enum option_key {
 static const char *const metrics[] = {"euclidean", "cosine", "dot", NULL};
 static const char *const inits[] = {"kmeans++", "kmeans-parallel", "random", NULL};
 static const char *const skippings[] = {"auto", "off", "on", NULL};
-static const char *const guards[] = {"off", "detect", "correct", "sampled", NULL};
+static const char *const guards[] = {"off", "detect", "correct", "sampled", "weighted", NULL};
 static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "u8", NULL};
 
 static const struct argp_option table[] = {
@@ -56,7 +56,7 @@ static const struct argp_option table[] = {
     {"threads", 't', "T", 0,
      "Threads of a fit (default 1, with which a line strikes the same value each time)", 1},
     {"guard", KEY_GUARD, "SCHEME", 0,
-     "Protection to measure: correct (default), detect, sampled or off", 1},
+     "Protection to measure: correct (default), detect, sampled, weighted or off", 1},
     {NULL, 0, NULL, 0, "The faults:", 2},
     {"faults", KEY_FAULTS, "N", 0, "Faults of the campaign (default 10000)", 2},
     {"where", KEY_WHERE, "LIST", 0, "Places, such as assign.*,means.next (default: all)", 2},

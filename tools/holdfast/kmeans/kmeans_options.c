@@ -12,7 +12,7 @@ const char *const kmeans_centroids_names[] = {"f32", "same", NULL};
 const char *const kmeans_skipping_names[] = {"auto", "off", "on", NULL};
 const char *const kmeans_nan_names[] = {"error", "drop", NULL};
 static const char *const chain_names[] = {"auto", "off", "on", NULL};
-const char *const kmeans_guard_names[] = {"off", "detect", "correct", "sampled", NULL};
+const char *const kmeans_guard_names[] = {"off", "detect", "correct", "sampled", "weighted", NULL};
 
 enum option_key {
     KEY_INIT = 256,

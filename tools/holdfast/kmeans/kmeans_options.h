@@ -41,7 +41,7 @@ extern const char *const kmeans_guard_names[];
 
 #define KMEANS_GUARD_HELP                                                                          \
     "Wrong arithmetic: correct (default: it is repaired), sampled (likewise; of the scores a "     \
-    "share is checked), detect (the command stops) or off"
+    "share is checked), detect (the command stops), weighted (of FT K-Means, to compare) or off"
 
 /* The value of --guard. */
 hf_guard kmeans_guard(struct argp_state *state, const char *text);

@@ -18,6 +18,7 @@
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
 #include "algo/kmeans/guard/protect.h"
+#include "algo/kmeans/guard/update_twice.h"
 #include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -61,7 +62,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
                                           .labels = args.labels,
                                           .sums =
                                               p->mirror ? &p->mirror->sums : &fit->centers.sums};
-    HF_TRY(hf_update(problem->ctx, &update));
+    HF_TRY(p->mirror ? hf_update(problem->ctx, &update) : hf_update_twice(fit, &update));
     hf_note_kernel(problem, HF_OP_UPDATE, fit->outcome.kernel_update);
     return HF_OK;
 }

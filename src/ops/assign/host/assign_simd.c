@@ -525,22 +525,22 @@ static double project_estimate(const struct hf_call *call) {
 #define GUARD_CHECKS (GUARD_SCORES | GUARD_MOVES)
 
 /* A kernel of this file; the call's functions begin with `prefix`. */
-#define KERNEL(kernel, prefix)                                                                     \
+#define KERNEL(kernel, prefix, more)                                                               \
     .name = "assign_" kernel "_" HF_ISA_TEXT, .device = HF_DEV_HOST, .dtypes = HF_DT_DATA,         \
     .isa = HF_ISA_ID, .traits = HF_TRAIT_FIXED_ORDER, .tile = {TILE_ROWS, TILE_K, 0},              \
-    .guards = GUARD_CHECKS, .workspace = prefix##_workspace, .run = prefix##_run,                  \
+    .guards = GUARD_CHECKS | (more), .workspace = prefix##_workspace, .run = prefix##_run,         \
     .estimate = prefix##_estimate
 
 static const struct hf_kernel kernels[] = {
-    {KERNEL(TILE_NAME, simd)},
-    {KERNEL("project", project), .supports = project_supports},
+    {KERNEL(TILE_NAME, simd, TILE_HAS_GUARD ? HF_CHECK_BIT(HF_FAULT_TILE) : 0)},
+    {KERNEL("project", project, 0), .supports = project_supports},
 #if TILE_HAS_HALF
-    {KERNEL(TILE_HALF_NAME, half), .supports = half_supports},
-    {KERNEL(TILE_I8_NAME, i8), .supports = i8_supports},
-    {KERNEL(TILE_I8X2_NAME, i8x2), .supports = i8x2_supports},
+    {KERNEL(TILE_HALF_NAME, half, 0), .supports = half_supports},
+    {KERNEL(TILE_I8_NAME, i8, 0), .supports = i8_supports},
+    {KERNEL(TILE_I8X2_NAME, i8x2, 0), .supports = i8x2_supports},
 #endif
 #if TILE_HAS_I16
-    {KERNEL(I16_NAME, i16), .supports = i16_supports},
+    {KERNEL(I16_NAME, i16, 0), .supports = i16_supports},
 #endif
 };
 

@@ -196,6 +196,8 @@ static void tile_pack_coarse(const struct job *job, void *packed, int panel, con
            sizeof(float) * VW * (size_t)job->d);
 }
 
+#include "ops/assign/host/guard/weighted.h"
+
 /* tile_argmax() and tile_collect() of a protected call. */
 ALWAYS_INLINE void tile_guarded(const struct guard_sweep *s) {
     struct worker *w = s->w;
@@ -250,6 +252,10 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
         tile_argmax_guarded(job, w, p);
         return;
     }
+    if (job->guard.weighted) {
+        weighted_sweep(job, w, p, 0);
+        return;
+    }
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     job_prefetch_plan(w, p->groups * tiles);
@@ -292,6 +298,10 @@ static void tile_collect(const struct job *job, struct worker *w, const struct p
 #endif
     if (job->guard.scores) {
         tile_collect_guarded(job, w, p);
+        return;
+    }
+    if (job->guard.weighted) {
+        weighted_sweep(job, w, p, 1);
         return;
     }
     const int64_t d = job->d;

@@ -45,7 +45,11 @@ struct guard_pack {
     uint32_t *in;   /* AMX: [groups] bit t: slot t of the group is in the sums */
     float *weight;  /* AMX: [places of a packed row] the column */
     float *begin;   /* [GUARD_TESTS] minus the starts' sum */
-    double *column; /* [GUARD_TESTS, d_pad] scratch */
+    /* Of the scheme `weighted` (host/guard/weighted.h): */
+    float *group_sums;   /* [groups, 2, d_pad] */
+    float *group_starts; /* [groups, 2] */
+    float *one, *place;  /* [slots] 1 and the place in its group, counted from 1; 0: in no sum */
+    double *column;      /* [GUARD_TESTS, d_pad] scratch */
 };
 
 /* Centroids of few columns, in the order of one of them (host/guard/guard_slab.h). */
@@ -73,19 +77,20 @@ struct guard {
     int labels;           /* labels are summed up: host/guard/guard_labels.h */
     int scores;           /* the tiles compute what the checks of scores need */
     int near;             /* each label is confirmed by host/guard/guard_near.h, not its scores */
+    int weighted;         /* tiles have checksums of their own: host/guard/weighted.h */
     int correct;          /* 0: findings are told, 1: repaired */
     int share;            /* scores of one tile in so many are tested, */
     uint32_t turn;        /* beginning with this one */
     float kappa;          /* threshold of the row test by |x'| cmax + cmax^2 / 2, */
     float width;          /* and what margins grow by */
     double root;          /* square root of the columns */
+    double longest;       /* centroids as long as this are in no checksum, */
+    float cmax;           /* and the others are no longer than this */
     struct hf_slot *slot; /* where findings go, as those of `kernel` */
     uint32_t kernel;
     _Atomic int packing; /* a worker packs the centroids again */
     _Atomic int stale;   /* packed rows are not what they were */
     uint64_t *bucket;    /* [buckets] sums of labels */
-    double longest;       /* centroids as long as this are in no checksum, */
-    float cmax;           /* and the others are no longer than this */
     int64_t buckets;
     struct guard_slab slab;
 };
@@ -106,6 +111,7 @@ struct guard_block {
     float *z;         /* [GUARD_TESTS, capacity] sums of scores less checksums */
     float *most;      /* [2, capacity] largest score of even and of odd columns */
     uint32_t *listed; /* [open rows] sums of the candidates listed */
+    float *row_sums;  /* [capacity / VW, 2, d_pad] (host/guard/weighted.h) */
     int again;        /* the centroids were packed again for this pass */
     int32_t *place;   /* [capacity] -1 - place of the largest score */
     int sums;         /* AMX: scores are summed */

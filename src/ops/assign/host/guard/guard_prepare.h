@@ -39,6 +39,7 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
     g->scores =
         (TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST))) ||
         (TILE_HAS_SUMS && !job->i8 && !job->project && guard_checks(g, HF_FAULT_ROWS));
+    g->weighted = TILE_HAS_GUARD && !job->i16 && !job->project && guard_checks(g, HF_FAULT_TILE);
     g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);
     if (call->scheme == HF_SCHEME_SAMPLED) {
         g->share = GUARD_SHARE;
@@ -59,6 +60,10 @@ static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guar
     c->role = hf_carve_take(carve, groups * TILE_K);
     c->mixed = hf_carve_take(carve, groups);
     c->factor = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
+    c->group_sums = hf_carve_take(carve, 2 * sizeof(float) * groups * (size_t)job->d_pad);
+    c->group_starts = hf_carve_take(carve, 2 * sizeof(float) * groups);
+    c->one = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
+    c->place = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
     c->part = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
     c->begin = hf_carve_take(carve, sizeof(float) * GUARD_TESTS);
     c->column = hf_carve_take(carve, sizeof(double) * GUARD_TESTS * (size_t)job->d_pad);
@@ -85,6 +90,7 @@ static void guard_carve_worker(hf_carve *carve, const struct job *job, struct wo
     w->guard.z = hf_carve_take(carve, rows * GUARD_TESTS);
     w->guard.most = hf_carve_take(carve, rows * 2);
     w->guard.place = hf_carve_take(carve, rows);
+    w->guard.row_sums = hf_carve_take(carve, rows / VW * 2 * (size_t)job->d_pad);
 }
 
 #if TILE_HAS_GUARD
@@ -234,12 +240,6 @@ static void guard_set_kappa(struct job *job, double kappa) {
     job->guard.kappa = (float)(kappa * (1 + 0x1p-10));
     job->guard.width = 2 * job->guard.kappa * (1 + 0x1p-10f);
 }
-static void guard_pack_all(struct job *job, hf_pool *pool) {
-    struct guard *g = &job->guard;
-    memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
-    if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
-        slab_make(job);
-    if (!g->scores || !job->usable)
 /* Where a few centroids are far longer than the others, sums of scores round to what they are, and
  * show nothing of the others. So checksums are of those up to GUARD_LONGER times the median. */
 static void guard_leave_long(struct job *job) {
@@ -260,12 +260,24 @@ static void guard_leave_long(struct job *job) {
     g->cmax = smaller(g->cmax, (float)(g->longest * (1 + 0x1p-10)));
 }
 
-        return;
-#if TILE_HAS_GUARD
+static void guard_pack_all(struct job *job, hf_pool *pool) {
+    struct guard *g = &job->guard;
     g->longest = OUT_OF_RANGE;
     g->cmax = job->bound.cmax;
     if (g->scores && job->differ)
         guard_leave_long(job);
+    memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
+    if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
+        slab_make(job);
+#if TILE_HAS_GUARD
+    if (g->weighted && job->usable) {
+        weighted_pack(job, &job->all, pool);
+        weighted_pack(job, &job->moved, pool);
+    }
+#endif
+    if (!g->scores || !job->usable)
+        return;
+#if TILE_HAS_GUARD
     guard_pack(job, &job->all, pool);
     guard_pack(job, &job->moved, pool);
 #elif TILE_HAS_SUMS
