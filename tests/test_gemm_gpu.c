@@ -332,6 +332,50 @@ static void signatures_see_every_part(void **state) {
             check_signatures(all_types[t], checksums[c]);
 }
 
+/* A guarded product of matrices on the device; c: where its elements come to lie here. */
+static hf_gemm_faults guarded(const hf_gemm_args *args, char *mem, void *c, const char *what) {
+    hf_gemm_faults faults = {.lines = -1};
+    hf_gemm_args there = *args;
+    there.a = mem;
+    there.b = mem + MOST;
+    there.c = mem + 2 * (size_t)MOST;
+    assert_int_equal(gpu->device->copy(gpu->stream, mem, a_mem, 3 * (size_t)MOST), HF_OK);
+    if (hf_gemm_guarded(gpu, &there, HF_GUARD_CORRECT, &faults, NULL) != HF_OK)
+        fail_msg("%s: %s", what, hf_last_error(gpu));
+    assert_int_equal(gpu->device->copy(gpu->stream, c, there.c, MOST), HF_OK);
+    return faults;
+}
+
+/* Rows and columns are checked on the device: nothing is suspected without a fault, and one is
+ * repaired. */
+static void checks_on_the_device(void **state) {
+    (void)state;
+    char *mem = gpu->device->alloc(gpu->stream, 3 * (size_t)MOST);
+    assert_non_null(mem);
+    for (size_t t = 0; t < 2 * TYPES; t++) {
+        const struct types types = all_types[t % TYPES];
+        const struct shape s = {129 + 100 * (int64_t)(t / TYPES), 300, t % 3 ? 515 : 40};
+        hf_gemm_args args = make(types, s, (int)t % 4, t % 2 ? 8 : 5);
+        hf_gemm_signatures sign = {.plant = HF_GEMM_PLANT_SUM, .checksum = "fletcher"};
+        compute_whole(gpu, &args, "without checks");
+        hf_gemm_faults faults = guarded(&args, mem, part, "no fault");
+        expect_same(&args, part, whole, "with checks and without");
+        assert_int_equal(faults.lines, s.m + s.n);
+        assert_int_equal(faults.suspected, 0);
+        int64_t col = 0; /* of the largest of row 77, whose sum the bit changes by a lot */
+        for (int64_t j = 0; j < s.n; j++)
+            if (fabs(hf_load_f64(whole, types.out, 77 * args.ldc + j)) >
+                fabs(hf_load_f64(whole, types.out, 77 * args.ldc + col)))
+                col = j;
+        sign.plant_at = 32 * (77 * s.n + col) + (types.in == HF_F64 ? 31 : 29);
+        args.signatures = &sign;
+        faults = guarded(&args, mem, part, "a fault");
+        expect_same(&args, part, whole, "repaired");
+        assert_int_equal(faults.confirmed, 1);
+    }
+    gpu->device->release(gpu->stream, mem);
+}
+
 static int open_all(void **state) {
     (void)state;
     const hf_context_opts host = {.device = "cpu", .threads = 2};
@@ -361,6 +405,7 @@ int main(void) {
         cmocka_unit_test(tensor_cores_as_they_are_described),
         cmocka_unit_test(device_memory),
         cmocka_unit_test(signatures_see_every_part),
+        cmocka_unit_test(checks_on_the_device),
     };
     const hf_context_opts opts = {.device = "cuda"};
     if (hf_context_create(&gpu, &opts) != HF_OK) {

@@ -29,9 +29,14 @@ static size_t line_numbers(const hf_gemm_args *args) { return 6 * (size_t)(args-
 
 static int64_t depth(const hf_gemm_args *args) { return hf_gemm_reads_ab(args) ? args->k : 0; }
 
-static struct gemm_line_sums cut(double *from, int64_t n) {
-    return (struct gemm_line_sums){from,         from + n,     from + 2 * n,
-                                   from + 3 * n, from + 4 * n, from + 5 * n};
+/* Of all rows, or of all columns: see struct hf_sums_line. */
+struct line_arrays {
+    double *want, *want_size, *old, *old_size, *found, *found_size;
+};
+
+static struct line_arrays cut(double *from, int64_t n) {
+    return (struct line_arrays){from,         from + n,     from + 2 * n,
+                                from + 3 * n, from + 4 * n, from + 5 * n};
 }
 
 hf_status hf_gemm_lines_open(struct gemm_lines *l) {
@@ -49,8 +54,6 @@ hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     if (!l->again || !l->here[0] || !l->here[1] || !l->sums || !l->sums_here ||
         (args->beta != 0 && !l->before))
         return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
-    l->rows = cut(l->sums_here, args->m);
-    l->cols = cut(l->sums_here + 6 * args->m, args->n);
     return l->before ? hf_ctx_copy(l->ctx, l->before, args->c, span_of_c(args)) : HF_OK;
 }
 
@@ -72,8 +75,8 @@ static hf_status make(const struct gemm_lines *l, const struct hf_sums_pass *pas
 static hf_status sum_operands(const struct gemm_lines *l, double *between) {
     const hf_gemm_args *args = l->args;
     const int64_t k = depth(args);
-    const struct gemm_line_sums rows = cut(l->sums, args->m);
-    const struct gemm_line_sums cols = cut(l->sums + 6 * args->m, args->n);
+    const struct line_arrays rows = cut(l->sums, args->m);
+    const struct line_arrays cols = cut(l->sums + 6 * args->m, args->n);
     double *const a_cols = between, *const b_rows = between + 2 * k;
     const struct hf_gemm_view a = hf_gemm_view_a(args, l->number);
     const struct hf_gemm_view b = hf_gemm_view_b(args, l->number);
@@ -102,8 +105,8 @@ static hf_status sum_operands(const struct gemm_lines *l, double *between) {
 
 static hf_status sum_c(const struct gemm_lines *l, const char *c, bool old) {
     const hf_gemm_args *args = l->args;
-    const struct gemm_line_sums rows = cut(l->sums, args->m);
-    const struct gemm_line_sums cols = cut(l->sums + 6 * args->m, args->n);
+    const struct line_arrays rows = cut(l->sums, args->m);
+    const struct line_arrays cols = cut(l->sums + 6 * args->m, args->n);
     const struct hf_sums_pass pass = {
         .m = {c + l->number * args->stride_c * (int64_t)hf_dtype_bytes(args->dtype_c),
               args->dtype_c, args->ldc, 1},
@@ -116,16 +119,38 @@ static hf_status sum_c(const struct gemm_lines *l, const char *c, bool old) {
     return make(l, &pass);
 }
 
-hf_status hf_gemm_lines_sum(struct gemm_lines *l) {
-    const size_t lines = line_numbers(l->args);
-    if (depth(l->args) > 0)
-        HF_TRY(sum_operands(l, l->sums + lines));
-    else if (l->there)
-        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, lines * sizeof *l->sums));
-    else
+/* Are all lines plausible, which the device can tell without a copy of their sums? */
+static hf_status look_there(const struct gemm_lines *l, bool *suspect) {
+#if HF_HAVE_CUDA
+    uint32_t found = 1;
+    if (l->ctx->device->id == HF_DEV_CUDA)
+        HF_TRY(hf_ctx_check(l->ctx,
+                            hf_gemm_suspects_cuda(l->ctx->stream, &l->bound, l->sums, &found)));
+    *suspect = found != 0;
+#else
+    (void)l;
+    *suspect = true;
+#endif
+    return HF_OK;
+}
+
+hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l) {
+    const size_t lines = line_numbers(l->args), all = lines + 4 * (size_t)depth(l->args);
+    if (l->there)
+        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, all * sizeof *l->sums));
+    else if (depth(l->args) == 0)
         memset(l->sums, 0, lines * sizeof *l->sums);
+    return depth(l->args) > 0 ? sum_operands(l, l->sums + lines) : HF_OK;
+}
+
+hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect) {
+    const size_t lines = line_numbers(l->args);
+    *suspect = true;
     if (l->before)
         HF_TRY(sum_c(l, l->before, true));
     HF_TRY(sum_c(l, l->args->c, false));
-    return l->there ? hf_ctx_copy(l->ctx, l->sums_here, l->sums, lines * sizeof *l->sums) : HF_OK;
+    if (!l->there)
+        return HF_OK;
+    HF_TRY(look_there(l, suspect));
+    return *suspect ? hf_ctx_copy(l->ctx, l->sums_here, l->sums, lines * sizeof *l->sums) : HF_OK;
 }

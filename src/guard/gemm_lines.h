@@ -7,12 +7,6 @@
 #include "core/kernel.h"
 #include "ops/gemm/sums.h"
 
-/* Of all rows, or of all columns: what A and B make of the sum, before alpha; what C was, before
- * beta; what C is. In memory of the host. */
-struct gemm_line_sums {
-    double *want, *want_size, *old, *old_size, *found, *found_size;
-};
-
 struct gemm_lines {
     hf_context *ctx;
     const hf_gemm_args *args; /* checked and complete */
@@ -21,10 +15,9 @@ struct gemm_lines {
     char *again;              /* there: room for a line computed again */
     char *here[2];            /* room for two lines in memory of the host */
     double *sums;             /* all sums, where the matrices lie; */
-    double *sums_here;        /* those of lines in memory of the host; the same if they lie there */
-    struct gemm_line_sums rows, cols;
-    double error, tiny; /* as in hf_gemm_report, of the sums; */
-    double rounding;    /* relative, of a C of 16 bits */
+    double *sums_here;        /* those of lines in memory of the host; the same if they lie there:
+                                 six arrays (hf_sums_line()) of the rows, six of the columns */
+    struct hf_sums_bound bound;
     const struct hf_kernel *twin;
     int64_t number; /* of the product in the batch */
     hf_guard guard;
@@ -35,7 +28,9 @@ struct gemm_lines {
 hf_status hf_gemm_lines_open(struct gemm_lines *l);
 void hf_gemm_lines_close(struct gemm_lines *l);
 
-/* The sums of product l->number. */
-hf_status hf_gemm_lines_sum(struct gemm_lines *l);
+/* The sums of product l->number: what A and B make of them, without a wait for the device; what C
+ * is, and whether some line may not be plausible: if not, they may stay on the device. */
+hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l);
+hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect);
 
 #endif

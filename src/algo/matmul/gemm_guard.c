@@ -16,33 +16,14 @@
 struct line {
     bool column;
     int64_t i, length;
-    double want, want_size; /* its sum by A and B, and the size of what was added */
+    struct hf_sums_line sums;
 };
 
 static struct line line_of(const struct gemm_lines *l, bool column, int64_t i) {
     const hf_gemm_args *args = l->args;
-    const struct gemm_line_sums *s = column ? &l->cols : &l->rows;
-    struct line line = {column, i, column ? args->m : args->n, 0, 0};
-    line.want = args->alpha * s->want[i];
-    line.want_size = fabs(args->alpha) * s->want_size[i];
-    if (l->before != NULL) {
-        line.want += args->beta * s->old[i];
-        line.want_size += fabs(args->beta) * s->old_size[i];
-    }
-    return line;
-}
-
-/* Can it be right? A sum of c float64 is off by at most c 2^-52 times the sum of sizes; those of I8
- * are whole numbers, exact below 2^53, and equal modulo 2^32. */
-static bool is_plausible(const struct gemm_lines *l, const struct line *line, double found,
-                         double found_size) {
-    const double difference = found - line->want, size = line->want_size;
-    if (l->args->dtype == HF_I8)
-        return size + found_size < 0x1p53 && fmod(difference, 0x1p32) == 0;
-    const double terms = (double)(l->args->m + l->args->k + 2 * l->args->n + 8);
-    const double bound = l->error * size + l->rounding * found_size +
-                         (double)line->length * l->tiny + terms * 0x1p-52 * (size + found_size);
-    return bound < INFINITY && fabs(difference) <= bound;
+    const int64_t lines = column ? args->n : args->m;
+    const double *const of = column ? l->sums_here + 6 * args->m : l->sums_here;
+    return (struct line){column, i, column ? args->m : args->n, hf_sums_line(of, lines, i)};
 }
 
 /* The call that computes a line alone into l->again. */
@@ -102,7 +83,10 @@ static bool is_right_now(const struct gemm_lines *l, const struct line *line) {
         found += v;
         size += fabs(v);
     }
-    return is_plausible(l, line, found, size);
+    struct hf_sums_line sums = line->sums;
+    sums.found = found;
+    sums.found_size = size;
+    return hf_sums_plausible(&l->bound, line->length, sums);
 }
 
 /* Compute a suspected line again; other bits are a fault. */
@@ -138,11 +122,10 @@ static hf_status confirm(struct gemm_lines *l, const struct line *line) {
 }
 
 static hf_status check_lines(struct gemm_lines *l, bool columns) {
-    const struct gemm_line_sums *s = columns ? &l->cols : &l->rows;
     for (int64_t i = 0; i < (columns ? l->args->n : l->args->m); i++) {
         const struct line line = line_of(l, columns, i);
         l->faults->lines++;
-        if (is_plausible(l, &line, s->found[i], s->found_size[i]))
+        if (hf_sums_plausible(&l->bound, line.length, line.sums))
             continue;
         l->faults->suspected++;
         HF_TRY(confirm(l, &line));
@@ -150,13 +133,20 @@ static hf_status check_lines(struct gemm_lines *l, bool columns) {
     return HF_OK;
 }
 
-/* Rows that were repaired have other columns now. */
+/* Its operands have been summed. Rows that were repaired have other columns now. */
 static hf_status check_product(struct gemm_lines *l) {
     const int64_t repaired = l->faults->repaired;
-    HF_TRY(hf_gemm_lines_sum(l));
+    bool suspect = true;
+    HF_TRY(hf_gemm_lines_sum_c(l, &suspect));
+    if (!suspect) {
+        l->faults->lines += l->args->m + l->args->n;
+        return HF_OK;
+    }
     HF_TRY(check_lines(l, false));
-    if (l->faults->repaired > repaired)
-        HF_TRY(hf_gemm_lines_sum(l));
+    if (l->faults->repaired > repaired) {
+        HF_TRY(hf_gemm_lines_sum_operands(l));
+        HF_TRY(hf_gemm_lines_sum_c(l, &suspect));
+    }
     return check_lines(l, true);
 }
 
@@ -165,24 +155,37 @@ static hf_status check_product(struct gemm_lines *l) {
 static void find_errors(struct gemm_lines *l) {
     hf_gemm_args wide = *l->args;
     const bool tensors = hf_gemm_is_tensor(l->args, l->ctx->last_kernel[HF_OP_GEMM]);
-    double relative;
-    hf_gemm_error(l->args, tensors, &relative, &l->tiny);
+    const hf_dtype out = wide.dtype_c;
+    struct hf_sums_bound *const b = &l->bound;
+    double relative, tiny;
+    *b = (struct hf_sums_bound){.m = wide.m,
+                                .n = wide.n,
+                                .k = wide.k,
+                                .alpha = wide.alpha,
+                                .beta = wide.beta,
+                                .whole = wide.dtype == HF_I8};
+    b->summed = l->there && wide.dtype != HF_F64 && wide.dtype != HF_I8 ? HF_SUMS_SHORT_ERROR : 0;
+    b->rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
+    hf_gemm_error(&wide, tensors, &relative, &b->tiny);
     wide.dtype_c = hf_gemm_compute(wide.dtype);
-    double tiny;
-    hf_gemm_error(&wide, tensors, &l->error, &tiny);
-    const hf_dtype out = l->args->dtype_c;
-    l->rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
+    hf_gemm_error(&wide, tensors, &b->error, &tiny);
 }
 
+/* A device goes on from the sums of the operands to the product without a wait for the host. */
 static hf_status multiply(struct gemm_lines *l) {
+    HF_TRY(hf_gemm_lines_sum_operands(l));
     HF_TRY(hf_gemm_run(l->ctx, l->args));
     find_errors(l);
     l->twin = l->ctx->last_kernel[HF_OP_GEMM];
     if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */
         l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, l->twin, l->args);
     hf_status status = HF_OK;
-    for (l->number = 0; status == HF_OK && l->number < l->args->batch; l->number++)
-        status = check_product(l);
+    for (l->number = 0; status == HF_OK && l->number < l->args->batch; l->number++) {
+        if (l->number > 0)
+            status = hf_gemm_lines_sum_operands(l);
+        if (status == HF_OK)
+            status = check_product(l);
+    }
     return status;
 }
 

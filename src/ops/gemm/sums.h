@@ -7,6 +7,14 @@
 #include "core/context.h"
 #include "ops/gemm/gemm.h"
 
+#include <math.h>
+
+#ifdef __CUDACC__
+#define HF_SUMS_BOTH static __host__ __device__ inline /* on the device, too */
+#else
+#define HF_SUMS_BOTH static inline
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,12 +33,62 @@ struct hf_sums_pass {
 /* The same of the transpose, if that has its rows in one piece. */
 struct hf_sums_pass hf_sums_by_rows(const struct hf_sums_pass *pass);
 
-/* On the CPU; in memory of the context's device. */
+/* On the CPU; in memory of the context's device, where they are added to what is in the arrays. */
 hf_status hf_gemm_sums(hf_context *ctx, const struct hf_sums_pass *pass);
 hf_status hf_gemm_sums_there(hf_context *ctx, const struct hf_sums_pass *pass);
 
 /* On the stream of a CUDA context; the rows of the matrix lie in one piece. (cuda/sums.cu) */
 hf_status hf_gemm_sums_cuda(void *stream, const struct hf_sums_pass *pass);
+
+/* How far the sums of a product's lines may be off. */
+struct hf_sums_bound {
+    int64_t m, n, k;
+    double alpha, beta; /* beta 0: C was not read */
+    double error, tiny; /* as in hf_gemm_report, of the sums; */
+    double rounding;    /* relative, of a C of 16 bits, */
+    double summed;      /* of the sums, beside that of float64 */
+    bool whole;         /* I8: they are whole numbers */
+};
+
+/* Sums on a GPU of numbers of types other than float64 and whole ones: a float32 chain of at most
+ * 32 terms, 5 more additions and the rounding of a weight, from below and from above. */
+#define HF_SUMS_SHORT_ERROR (64 * 0x1p-24)
+
+/* Of a line of C: what A and B make of its sum, before alpha; what it was, before beta; what it is;
+ * each with the size of what was added. */
+struct hf_sums_line {
+    double want, want_size, old, old_size, found, found_size;
+};
+
+/* Line i of n, of which six arrays lie one behind the other. */
+HF_SUMS_BOTH struct hf_sums_line hf_sums_line(const double *of, int64_t n, int64_t i) {
+    const struct hf_sums_line line = {of[i],         of[n + i],     of[2 * n + i],
+                                      of[3 * n + i], of[4 * n + i], of[5 * n + i]};
+    return line;
+}
+
+/* Can a line of so many elements be right? A sum of c float64 is off by at most c 2^-52 times the
+ * sum of sizes; those of I8 are exact below 2^53, and equal modulo 2^32. */
+HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t length,
+                                    struct hf_sums_line s) {
+    double want = b->alpha * s.want, size = fabs(b->alpha) * s.want_size;
+    if (b->beta != 0) {
+        want += b->beta * s.old;
+        size += fabs(b->beta) * s.old_size;
+    }
+    if (b->whole)
+        return size + s.found_size < 0x1p53 && fmod(s.found - want, 0x1p32) == 0;
+    const double terms = (double)(b->m + b->k + 2 * b->n + 8);
+    const double off = terms * 0x1p-52 + b->summed;
+    const double bound = (b->error * size + b->rounding * s.found_size) * (1 + 2 * b->summed) +
+                         (double)length * b->tiny + off * (size + s.found_size);
+    return bound < (double)INFINITY && fabs(s.found - want) <= bound;
+}
+
+/* Is some line of a product not plausible? sums: six arrays of the rows, six of the columns, in
+ * memory of the device. Waits for it. (cuda/sums.cu) */
+hf_status hf_gemm_suspects_cuda(void *stream, const struct hf_sums_bound *bound, const double *sums,
+                                uint32_t *suspect);
 
 /* Rows [begin, end) of a pass by one worker: the columns are added to `col` and `col_size`. The
  * rows of the matrix lie in one piece. (host/sums_simd.c, once for each instruction set) */
