@@ -53,18 +53,42 @@ static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *ho
                        sizeof(uint64_t));
 }
 
-/* Room for a side of which it is not known where it will lie. */
-static size_t packed_bytes(const hf_gemm_args *args, bool of_a) {
-    const struct gemm_side side = side_of(args, of_a ? args->a : args->b, of_a);
-    return side.wide ? 0 : hf_gemm_packed_bytes(&side, args->k, args->batch);
+#define CACHE_LINE 128
+#define COPY_PAYS 512       /* lines of the other side that read a copy of this one */
+#define COPY_LINES_PAY 2048 /* the same, of a copy whose rows begin with lines of the cache */
+
+/* Is this side to be copied, of which the other has so many lines? */
+static bool packs(const struct gemm_launch *how, const struct gemm_side *side, int64_t k,
+                  int64_t tile, int64_t others) {
+    const int64_t ld = side->step == 1 ? side->line : side->step;
+    if (how->wide == GEMM_WIDE)
+        return !side->wide || (ld % (CACHE_LINE / 2) != 0 && others >= COPY_LINES_PAY &&
+                               side->lines >= COPY_PAYS && k >= COPY_PAYS);
+    return how->wide == GEMM_WIDE_PAYS && others >= COPY_PAYS && side->lines >= tile &&
+           (!side->wide || side->lines % tile != 0);
 }
 
+static bool packs_a(const struct gemm_launch *how, const hf_gemm_args *args,
+                    const struct gemm_side *side) {
+    return packs(how, side, args->k, how->rows, args->n);
+}
+static bool packs_b(const struct gemm_launch *how, const hf_gemm_args *args,
+                    const struct gemm_side *side) {
+    return packs(how, side, args->k, how->cols, args->m);
+}
+
+/* Where a side will lie is not known yet: no worse than now. */
 size_t hf_gemm_cuda_workspace(const hf_gemm_args *args, const struct gemm_launch *how) {
     if (no_work(args))
         return 0;
     size_t bytes = entry_bytes(args, how);
-    if (how->wide && hf_gemm_reads_ab(args))
-        bytes += packed_bytes(args, true) + packed_bytes(args, false);
+    struct gemm_side a = side_of(args, args->a, true), b = side_of(args, args->b, false);
+    const struct gemm_pack_args of_a = {&a, args->dtype, how->rows, args->k, args->batch};
+    const struct gemm_pack_args of_b = {&b, args->dtype, how->cols, args->k, args->batch};
+    if (hf_gemm_reads_ab(args) && packs_a(how, args, &a))
+        bytes += hf_gemm_packed_bytes(&of_a);
+    if (hf_gemm_reads_ab(args) && packs_b(how, args, &b))
+        bytes += hf_gemm_packed_bytes(&of_b);
     return bytes;
 }
 
@@ -74,12 +98,16 @@ static hf_status pack_sides(const struct hf_call *call, const struct gemm_launch
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
     struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     char *to = (char *)call->ws + entry_bytes(args, how);
-    if (!how->wide || job->k == 0)
-        return HF_OK;
-    if (!job->a.wide)
-        HF_TRY(hf_gemm_pack(cuda, &job->a, job->k, args->batch, to));
-    to += packed_bytes(args, true);
-    return job->b.wide ? HF_OK : hf_gemm_pack(cuda, &job->b, job->k, args->batch, to);
+    const struct gemm_pack_args of_a = {&job->a, args->dtype, how->rows, job->k, args->batch};
+    const struct gemm_pack_args of_b = {&job->b, args->dtype, how->cols, job->k, args->batch};
+    if (job->k > 0 && packs_a(how, args, &job->a)) {
+        const size_t bytes = hf_gemm_packed_bytes(&of_a);
+        HF_TRY(hf_gemm_pack(cuda, &of_a, to));
+        to += bytes;
+    }
+    if (job->k > 0 && packs_b(how, args, &job->b))
+        HF_TRY(hf_gemm_pack(cuda, &of_b, to));
+    return HF_OK;
 }
 
 static void stage_sides(struct hf_stage *stage, const hf_gemm_args *args, struct gemm_job *job) {
@@ -185,15 +213,17 @@ bool hf_gemm_cuda_supports(const struct hf_call *call) {
 #define WGMMA_COLS 256
 
 static struct gemm_launch simt_how(const hf_gemm_args *args) {
-    struct gemm_launch how = {TILE, TILE, false, hf_gemm_simt_f32};
+    struct gemm_launch how = {TILE, TILE, GEMM_AS_IT_IS, hf_gemm_simt_f32};
     if (args->dtype == HF_F64)
-        how = {TILE_F64, TILE_F64, false, hf_gemm_simt_f64};
+        how = {TILE_F64, TILE_F64, GEMM_AS_IT_IS, hf_gemm_simt_f64};
     else if (args->dtype == HF_F16)
         how.launch = hf_gemm_simt_f16;
     else if (args->dtype == HF_BF16)
         how.launch = hf_gemm_simt_bf16;
     else if (args->dtype == HF_I8)
         how.launch = hf_gemm_simt_i8;
+    else
+        how.wide = GEMM_WIDE_PAYS;
     return how;
 }
 
@@ -209,7 +239,7 @@ static hf_status simt_run(const struct hf_call *call) {
 }
 
 static struct gemm_launch mma_how(const hf_gemm_args *args) {
-    return {TILE, TILE, true, args->dtype == HF_F16 ? hf_gemm_mma_f16 : hf_gemm_mma_bf16};
+    return {TILE, TILE, GEMM_WIDE, args->dtype == HF_F16 ? hf_gemm_mma_f16 : hf_gemm_mma_bf16};
 }
 
 static size_t mma_workspace(const struct hf_call *call) {
@@ -236,7 +266,7 @@ static bool wgmma_supports(const struct hf_call *call) {
            mma_supports(call);
 }
 
-static const struct gemm_launch dmma_how = {TILE, TILE, false, hf_gemm_dmma};
+static const struct gemm_launch dmma_how = {TILE, TILE, GEMM_WIDE_PAYS, hf_gemm_dmma};
 
 static size_t dmma_workspace(const struct hf_call *call) {
     return hf_gemm_cuda_workspace((const hf_gemm_args *)call->args, &dmma_how);
@@ -245,7 +275,8 @@ static size_t dmma_workspace(const struct hf_call *call) {
 static hf_status dmma_run(const struct hf_call *call) { return hf_gemm_cuda_run(call, &dmma_how); }
 
 static struct gemm_launch wgmma_how(const hf_gemm_args *args) {
-    return {TILE, WGMMA_COLS, true, args->dtype == HF_F16 ? hf_gemm_wgmma_f16 : hf_gemm_wgmma_bf16};
+    return {TILE, WGMMA_COLS, GEMM_WIDE,
+            args->dtype == HF_F16 ? hf_gemm_wgmma_f16 : hf_gemm_wgmma_bf16};
 }
 
 static size_t wgmma_workspace(const struct hf_call *call) {
@@ -278,7 +309,7 @@ static double simt_estimate(const struct hf_call *call) {
     }
 }
 
-static double mma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 1500); }
+static double mma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 400); }
 
 static double dmma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 180); }
 

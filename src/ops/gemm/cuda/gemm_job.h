@@ -51,20 +51,31 @@ struct gemm_job {
     uint32_t kernel; /* as whose finding */
 };
 
+/* What a kernel wants of a side that is not wide, or does not fill its last tile. */
+enum gemm_wide {
+    GEMM_AS_IT_IS, /* nothing */
+    GEMM_WIDE,     /* a copy that is wide; also, if it pays, where rows share lines of the cache */
+    GEMM_WIDE_PAYS /* a copy where it costs little beside the product */
+};
+
 /* A kernel of one shape of tile. */
 struct gemm_launch {
     int64_t rows, cols; /* of a tile */
-    bool wide;          /* it wants both sides wide: others are copied */
+    enum gemm_wide wide;
     hf_status (*launch)(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
 };
 
 /* Bytes of the workspace. */
 size_t hf_gemm_cuda_workspace(const hf_gemm_args *args, const struct gemm_launch *how);
 
-/* Copy a side of 16-bit numbers into `to`, so that it is wide. (gemm_pack.cu) */
-size_t hf_gemm_packed_bytes(const struct gemm_side *side, int64_t k, int64_t batch);
-hf_status hf_gemm_pack(struct hf_cuda *cuda, struct gemm_side *side, int64_t k, int64_t batch,
-                       void *to);
+/* Copy a side into `to`, so that it is wide. (gemm_pack.cu) */
+struct gemm_pack_args {
+    struct gemm_side *side;
+    hf_dtype dtype;
+    int64_t tile, k, batch; /* tile: lines of one */
+};
+size_t hf_gemm_packed_bytes(const struct gemm_pack_args *args);
+hf_status hf_gemm_pack(struct hf_cuda *cuda, const struct gemm_pack_args *args, void *to);
 
 /* Stage the matrices, launch for all tiles, bring back C and the signatures. */
 hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how);
