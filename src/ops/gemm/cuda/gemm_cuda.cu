@@ -207,15 +207,15 @@ bool hf_gemm_cuda_supports(const struct hf_call *call) {
     return args->signatures == NULL || hf_gemm_checksum_id(args) != HF_CHECKSUM_CRC_COLUMNS;
 }
 
-/* Tiles of 128 x 128; those of 64 x 64 of float64. */
+/* Tiles of 128 x 128; those of 64 x 64 for float64 and small products. */
 #define TILE 128
-#define TILE_F64 64
+#define TILE_SMALL 64
 #define WGMMA_COLS 256
 
 static struct gemm_launch simt_how(const hf_gemm_args *args) {
     struct gemm_launch how = {TILE, TILE, GEMM_AS_IT_IS, hf_gemm_simt_f32};
     if (args->dtype == HF_F64)
-        how = {TILE_F64, TILE_F64, GEMM_AS_IT_IS, hf_gemm_simt_f64};
+        how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS, hf_gemm_simt_f64};
     else if (args->dtype == HF_F16)
         how.launch = hf_gemm_simt_f16;
     else if (args->dtype == HF_BF16)
@@ -236,6 +236,17 @@ static size_t simt_workspace(const struct hf_call *call) {
 static hf_status simt_run(const struct hf_call *call) {
     const struct gemm_launch how = simt_how((const hf_gemm_args *)call->args);
     return hf_gemm_cuda_run(call, &how);
+}
+
+static const struct gemm_launch small_how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS,
+                                             hf_gemm_simt_f32_small};
+
+static size_t small_workspace(const struct hf_call *call) {
+    return hf_gemm_cuda_workspace((const hf_gemm_args *)call->args, &small_how);
+}
+
+static hf_status small_run(const struct hf_call *call) {
+    return hf_gemm_cuda_run(call, &small_how);
 }
 
 static struct gemm_launch mma_how(const hf_gemm_args *args) {
@@ -301,12 +312,16 @@ static double rounds_ns(const struct hf_call *call, int64_t rows, int64_t cols, 
 static double simt_estimate(const struct hf_call *call) {
     switch (((const hf_gemm_args *)call->args)->dtype) {
     case HF_F64:
-        return rounds_ns(call, TILE_F64, TILE_F64, 80);
+        return rounds_ns(call, TILE_SMALL, TILE_SMALL, 80);
     case HF_I8:
         return rounds_ns(call, TILE, TILE, 700);
     default:
         return rounds_ns(call, TILE, TILE, 180);
     }
+}
+
+static double small_estimate(const struct hf_call *call) {
+    return rounds_ns(call, TILE_SMALL, TILE_SMALL, 140);
 }
 
 static double mma_estimate(const struct hf_call *call) { return rounds_ns(call, TILE, TILE, 400); }
@@ -323,7 +338,10 @@ static double wgmma_estimate(const struct hf_call *call) {
 
 static const struct hf_kernel kernels[] = {
     SIMT_KERNEL("gemm_f32_128x128_cuda", HF_DT(HF_F32) | HF_DT(HF_F16) | HF_DT(HF_BF16), TILE),
-    SIMT_KERNEL("gemm_f64_64x64_cuda", HF_DT(HF_F64), TILE_F64),
+    HF_CUDA_KERNEL("gemm_f32_64x64_cuda", HF_DT(HF_F32), 80, HF_TRAIT_FIXED_ORDER,
+                   HF_TILE(TILE_SMALL, TILE_SMALL, 16), hf_gemm_cuda_supports, small_workspace,
+                   small_run, small_estimate, NULL),
+    SIMT_KERNEL("gemm_f64_64x64_cuda", HF_DT(HF_F64), TILE_SMALL),
     SIMT_KERNEL("gemm_i8_128x128_cuda", HF_DT(HF_I8), TILE),
     HF_CUDA_KERNEL("gemm_f16_128x128_cuda", HF_DT(HF_F16) | HF_DT(HF_BF16), 80,
                    HF_TRAIT_FIXED_ORDER, HF_TILE(TILE, TILE, 32), mma_supports, mma_workspace,

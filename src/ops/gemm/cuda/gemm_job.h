@@ -88,6 +88,8 @@ hf_status hf_gemm_simt_f64(struct hf_cuda *cuda, const struct gemm_job *job, uns
 hf_status hf_gemm_simt_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
 hf_status hf_gemm_simt_bf16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
 hf_status hf_gemm_simt_i8(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
+/* By tiles of 64 x 64. */
+hf_status hf_gemm_simt_f32_small(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
 
 /* gemm_mma.cu: tensor cores, tiles of 128 x 128; both sides wide. */
 hf_status hf_gemm_mma_f16(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);

@@ -26,22 +26,23 @@ template <> struct simt_type<HF_I8> {
     static constexpr int PRODUCTS = 4, V = 4;
 };
 
-/* V is the numbers of 16 bytes. A thread has two times V rows and columns. */
-template <hf_dtype T_> struct simt_shape {
+/* V is the numbers of 16 bytes. A thread has R times V rows and columns. */
+template <hf_dtype T_, int R_> struct simt_shape {
     static constexpr hf_dtype T = T_;
     typedef typename simt_type<T>::unit unit;
     typedef typename simt_type<T>::element element;
     static constexpr int V = simt_type<T>::V, PRODUCTS = simt_type<T>::PRODUCTS;
-    static constexpr int TILE = 32 * V;    /* rows, and columns */
-    static constexpr int DEPTH = 8;        /* units of a stage */
-    static constexpr int PITCH = TILE + V; /* of a unit's line in a stage */
+    static constexpr int R = R_, LINES = R * V;
+    static constexpr int TILE = 16 * LINES; /* rows, and columns */
+    static constexpr int DEPTH = 16 / R;    /* units of a stage: each thread brings V of a side */
+    static constexpr int PITCH = TILE + V;  /* of a unit's line in a stage */
     static constexpr int WORDS = (int)sizeof(unit) / 4;
     static constexpr int SIDE = DEPTH * PITCH;                     /* units of a stage of A or B */
     static constexpr int BLOCK = HF_GEMM_BLOCK / PRODUCTS / DEPTH; /* stages of a block */
     static constexpr int BLOCKS = T == HF_F64 ? 0 : GEMM_THREADS / 32 * GEMM_BLOCK_BYTES;
     static constexpr int STAGED = 2 * 2 * SIDE * (int)sizeof(unit);
     static constexpr int STAGES = STAGED > BLOCKS ? STAGED : BLOCKS; /* bytes of both */
-    static constexpr int TOTALS = 4 * V * V * GEMM_THREADS * (int)sizeof(unit);
+    static constexpr int TOTALS = LINES * LINES * GEMM_THREADS * (int)sizeof(unit);
     static constexpr int SIGN = GEMM_SIGN_BYTES;
 };
 
@@ -193,33 +194,33 @@ template <class S> static __device__ __forceinline__ constexpr int simt_line(int
 }
 
 template <class S>
-static __device__ __forceinline__ void simt_multiply(typename S::unit (&sum)[2 * S::V][2 * S::V],
+static __device__ __forceinline__ void simt_multiply(typename S::unit (&sum)[S::LINES][S::LINES],
                                                      const typename S::unit *a,
                                                      const typename S::unit *b, int ty, int tx) {
     typedef gemm_vec<typename S::unit, S::V> vec;
 #pragma unroll
     for (int u = 0; u < S::DEPTH; u++) {
-        vec x[2], y[2];
+        vec x[S::R], y[S::R];
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
+        for (int h = 0; h < S::R; h++) {
             x[h] = *(const vec *)(a + u * S::PITCH + simt_line<S>(ty, h * S::V));
             y[h] = *(const vec *)(b + u * S::PITCH + simt_line<S>(tx, h * S::V));
         }
 #pragma unroll
-        for (int i = 0; i < 2 * S::V; i++)
+        for (int i = 0; i < S::LINES; i++)
 #pragma unroll
-            for (int j = 0; j < 2 * S::V; j++)
+            for (int j = 0; j < S::LINES; j++)
                 sum[i][j] = simt_fma(x[i / S::V].e[i % S::V], y[j / S::V].e[j % S::V], sum[i][j]);
     }
 }
 
 /* The sums of a block of products join those before, which lie in shared memory. */
 template <class S>
-static __device__ __forceinline__ void simt_add(typename S::unit (&sum)[2 * S::V][2 * S::V],
+static __device__ __forceinline__ void simt_add(typename S::unit (&sum)[S::LINES][S::LINES],
                                                 typename S::unit *totals, bool begin, bool end) {
 #pragma unroll
-    for (int i = 0; i < 4 * S::V * S::V; i++) {
-        typename S::unit &s = sum[i / (2 * S::V)][i % (2 * S::V)];
+    for (int i = 0; i < S::LINES * S::LINES; i++) {
+        typename S::unit &s = sum[i / S::LINES][i % S::LINES];
         typename S::unit *const at = totals + i * GEMM_THREADS + (int)threadIdx.x;
         const typename S::unit t = begin ? s : *at + s;
         if (end)
@@ -264,14 +265,14 @@ static __device__ __noinline__ void simt_plant(const struct gemm_job &job,
 template <class S>
 static __device__ __forceinline__ void
 simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
-               typename S::unit (&sum)[2 * S::V][2 * S::V], int ty, int tx) {
+               typename S::unit (&sum)[S::LINES][S::LINES], int ty, int tx) {
     int64_t at[2];
     if (!gemm_plants(job, place, S::TILE, S::TILE, at))
         return;
 #pragma unroll
-    for (int i = 0; i < 2 * S::V; i++)
+    for (int i = 0; i < S::LINES; i++)
 #pragma unroll
-        for (int j = 0; j < 2 * S::V; j++)
+        for (int j = 0; j < S::LINES; j++)
             if (at[0] == simt_line<S>(ty, i) && at[1] == simt_line<S>(tx, j)) {
                 uint32_t *const word = (uint32_t *)&sum[i][j];
                 word[0] ^= 1u << job.plant_at % 32;
@@ -282,12 +283,12 @@ simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
 template <class S>
 static __device__ __forceinline__ void
 simt_sign_sums(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sign,
-               const typename S::unit (&sum)[2 * S::V][2 * S::V]) {
-    uint32_t w[8 * S::V * S::V];
+               const typename S::unit (&sum)[S::LINES][S::LINES]) {
+    uint32_t w[2 * S::LINES * S::LINES];
 #pragma unroll
-    for (int at = 0; at < 4 * S::V * S::V; at++) {
-        w[2 * at] = (uint32_t)__double2loint(sum[at / (2 * S::V)][at % (2 * S::V)]);
-        w[2 * at + 1] = (uint32_t)__double2hiint(sum[at / (2 * S::V)][at % (2 * S::V)]);
+    for (int at = 0; at < S::LINES * S::LINES; at++) {
+        w[2 * at] = (uint32_t)__double2loint(sum[at / S::LINES][at % S::LINES]);
+        w[2 * at + 1] = (uint32_t)__double2hiint(sum[at / S::LINES][at % S::LINES]);
     }
     gemm_sign_begin(sign, job.checksum);
     gemm_sign_words(sign, job.checksum, s.table, w);
@@ -298,12 +299,12 @@ simt_sign_sums(const struct gemm_job &job, const struct gemm_signer &s, struct g
 template <class S>
 static __device__ __forceinline__ void
 simt_store(const struct gemm_job &job, const struct gemm_place &place,
-           const typename S::unit (&sum)[2 * S::V][2 * S::V], int ty, int tx) {
+           const typename S::unit (&sum)[S::LINES][S::LINES], int ty, int tx) {
     const int64_t row = (int64_t)place.row * S::TILE, col = (int64_t)place.col * S::TILE;
 #pragma unroll
-    for (int i = 0; i < 2 * S::V; i++)
+    for (int i = 0; i < S::LINES; i++)
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
+        for (int h = 0; h < S::R; h++) {
             typename S::unit v[S::V];
 #pragma unroll
             for (int j = 0; j < S::V; j++)
@@ -313,11 +314,11 @@ simt_store(const struct gemm_job &job, const struct gemm_place &place,
         }
 }
 
-/* Through shared memory, which needs much less code: a warp has four blocks of 16 x 32. */
+/* Through shared memory, which needs much less code: a warp has R x R blocks of 16 x 32. */
 template <class S, typename SEE>
 static __device__ __forceinline__ void
 simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
-                  const typename S::unit (&sum)[8][8], char *shared, SEE see) {
+                  const typename S::unit (&sum)[S::LINES][S::LINES], char *shared, SEE see) {
     typedef gemm_vec<typename S::unit, 4> vec;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     typename S::unit *const block = (typename S::unit *)(shared + warp * GEMM_BLOCK_BYTES);
@@ -325,20 +326,20 @@ simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
     const int64_t row = (int64_t)place.row * S::TILE + warp / 2 * 16;
     const int64_t col = (int64_t)place.col * S::TILE + warp % 2 * 32;
 #pragma unroll 1
-    for (int r = 0; r < 4; r++) {
+    for (int r = 0; r < S::R * S::R; r++) {
 #pragma unroll
-        for (int b = 0; b < 4; b++)
+        for (int b = 0; b < S::R * S::R; b++)
 #pragma unroll
             for (int i = 0; i < 4 && b == r; i++) {
                 vec v;
 #pragma unroll
                 for (int j = 0; j < 4; j++)
-                    v.e[j] = sum[b / 2 * 4 + i][b % 2 * 4 + j];
+                    v.e[j] = sum[b / S::R * 4 + i][b % S::R * 4 + j];
                 *(vec *)(own + i * GEMM_BLOCK_PITCH) = v;
             }
-        gemm_block_store(job,
-                         {place.batch, row + r / 2 * (S::TILE / 2), col + r % 2 * (S::TILE / 2)},
-                         block, see);
+        gemm_block_store(
+            job, {place.batch, row + r / S::R * (S::TILE / 2), col + r % S::R * (S::TILE / 2)},
+            block, see);
     }
 }
 
@@ -382,7 +383,7 @@ static __device__ __noinline__ void simt_released(const struct gemm_job &job,
 }
 
 template <class S, bool SIGNED>
-static __global__ void __launch_bounds__(GEMM_THREADS, 2)
+static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     simt_kernel(const __grid_constant__ struct gemm_job job) {
     typedef typename S::unit unit;
     extern __shared__ __align__(16) char simt_shared[];
@@ -395,7 +396,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
     const struct gemm_place place = gemm_place_of(job, tile);
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
     const int count = (int)((job.k + STEP - 1) / STEP);
-    unit sum[2 * S::V][2 * S::V] = {};
+    unit sum[S::LINES][S::LINES] = {};
     int next = SIGNED ? gemm_next_share(job, place, 0) : 0;
     struct simt_part<S> part_a, part_b;
     struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
@@ -464,9 +465,9 @@ static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, un
     return gemm_start(cuda, simt_kernel<S, SIGNED>, job, blocks, shared);
 }
 
-template <hf_dtype T>
+template <hf_dtype T, int R>
 static hf_status simt_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
-    typedef simt_shape<T> S;
+    typedef simt_shape<T, R> S;
     return job->entries != NULL ? simt_start<S, true>(cuda, job, blocks)
                                 : simt_start<S, false>(cuda, job, blocks);
 }

@@ -2,5 +2,5 @@
 #include "ops/gemm/cuda/simt.cuh"
 
 hf_status hf_gemm_simt_f64(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
-    return simt_launch<HF_F64>(cuda, job, blocks);
+    return simt_launch<HF_F64, 2>(cuda, job, blocks);
 }
