@@ -95,6 +95,12 @@ static __device__ __forceinline__ void gemm_sign_fold(struct gemm_sign *s, int c
     s->b = gemm_carry(gemm_carry(s->b));
 }
 
+/* Modulo 2^32 - 1. */
+static __device__ __forceinline__ uint64_t gemm_modulo(uint64_t x) {
+    const uint64_t folded = gemm_carry(gemm_carry(x));
+    return folded == 0xffffffffu ? 0 : folded;
+}
+
 static __device__ __forceinline__ uint64_t gemm_sign_value(const struct gemm_sign *s,
                                                            int checksum) {
     switch (checksum) {
@@ -103,9 +109,9 @@ static __device__ __forceinline__ uint64_t gemm_sign_value(const struct gemm_sig
     case HF_CHECKSUM_ONES:
         return s->a == 0xffffffffu ? 0 : s->a;
     case HF_CHECKSUM_ONES_SUM:
-        return s->a % 0xffffffffu;
+        return gemm_modulo(s->a);
     case HF_CHECKSUM_FLETCHER:
-        return s->b % 0xffffffffu << 32 | s->a % 0xffffffffu;
+        return gemm_modulo(s->b) << 32 | gemm_modulo(s->a);
     case HF_CHECKSUM_CRC32:
     case HF_CHECKSUM_CRC32C:
         return (uint32_t)~s->a;

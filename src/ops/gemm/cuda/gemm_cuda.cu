@@ -7,7 +7,10 @@
 #include "device/cuda/stage_direct.h"
 #include "ops/gemm/cuda/gemm_sign.cuh"
 
+#include <string.h>
+
 #define LAUNCH_TILES ((int64_t)1 << 30) /* most of one launch */
+#define FEW_TILES 512 /* so many write their entries into memory of the host, which adds them up */
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -47,7 +50,7 @@ static struct gemm_side side_of(const hf_gemm_args *args, const void *data, bool
 }
 
 static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *how) {
-    if (args->signatures == NULL)
+    if (args->signatures == NULL || tiles_of(args, how->rows, how->cols) <= FEW_TILES)
         return 0;
     return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry) +
                        sizeof(uint64_t));
@@ -149,8 +152,10 @@ static void set_signatures(const struct hf_call *call, const struct gemm_launch 
     job->kernel = call->kernel;
     if (s == NULL)
         return;
-    job->entries = (struct gemm_entry *)call->ws;
-    job->done = (unsigned *)(job->entries + job->tiles);
+    if (job->entries == NULL) {
+        job->entries = (struct gemm_entry *)call->ws;
+        job->done = (unsigned *)(job->entries + job->tiles);
+    }
     job->tile_rows = (int)how->rows;
     job->tile_cols = (int)how->cols;
     job->stamp = (uint64_t)(hf_now_s() * 1e9);
@@ -164,7 +169,7 @@ static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
                             const struct gemm_launch *how) {
     struct hf_cuda *cuda = (struct hf_cuda *)call->stream;
     HF_TRY(pack_sides(call, how, job));
-    if (job->entries != NULL)
+    if (job->done != NULL)
         HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->done, 0, sizeof *job->done, cuda->stream),
                              "gemm"));
     for (job->first_tile = 0; job->first_tile < job->tiles; job->first_tile += LAUNCH_TILES) {
@@ -174,8 +179,53 @@ static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
     return HF_OK;
 }
 
+/* Where signatures go. few: room for the entries of FEW_TILES. */
+static void stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
+                             const struct gemm_launch *how, struct gemm_entry *few,
+                             struct gemm_job *job) {
+    const size_t tiles = (size_t)tiles_of(args, how->rows, how->cols);
+    hf_gemm_signatures *const s = args->signatures;
+    if (s == NULL)
+        return;
+    if (tiles <= FEW_TILES) {
+        memset(few, 0, tiles * sizeof *few);
+        job->entries = (struct gemm_entry *)hf_stage_direct(stage, few, tiles * sizeof *few);
+        return;
+    }
+    job->sums = (uint64_t *)hf_stage_direct(stage, &s->a, 5 * sizeof(uint64_t));
+    if (s->tile != NULL)
+        job->told = (hf_gemm_tile *)hf_stage_out(stage, s->tile, tiles * sizeof *s->tile);
+}
+
+/* The signatures of few tiles, from their entries; no tiles if one was not computed. */
+static void add_entries(const struct gemm_job *job, const struct gemm_entry *few,
+                        hf_gemm_signatures *s) {
+    s->a = s->b = s->c = 0;
+    s->panels = 0;
+    s->tiles = job->tiles;
+    for (int64_t i = 0; i < job->tiles; i++) {
+        const struct gemm_place at = gemm_place_of(*job, i);
+        const bool done = few[i].stamp == job->stamp;
+        s->a += few[i].a;
+        s->b += few[i].b;
+        s->c += few[i].c;
+        s->panels += few[i].panels;
+        if (!done)
+            s->tiles = 0;
+        if (s->tile != NULL)
+            s->tile[(at.batch * job->tiles_m + at.row) * job->tiles_n + at.col] = {
+                done ? few[i].c : 0,
+                at.batch,
+                (int64_t)at.row * job->tile_rows,
+                (int64_t)at.col * job->tile_cols,
+                done ? few[i].unit : -1,
+                0};
+    }
+}
+
 hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
+    struct gemm_entry few[FEW_TILES];
     struct hf_stage stage;
     struct gemm_job job = {};
     if (no_work(args))
@@ -183,12 +233,7 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     hf_stage_begin(&stage, call->stream);
     stage_sides(&stage, args, &job);
     stage_c(&stage, args, &job);
-    if (args->signatures != NULL)
-        job.sums = (uint64_t *)hf_stage_direct(&stage, &args->signatures->a, 5 * sizeof(uint64_t));
-    if (args->signatures != NULL && args->signatures->tile != NULL)
-        job.told = (hf_gemm_tile *)hf_stage_out(&stage, args->signatures->tile,
-                                                (size_t)tiles_of(args, how->rows, how->cols) *
-                                                    sizeof(hf_gemm_tile));
+    stage_signatures(&stage, args, how, few, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.m = args->m;
@@ -199,7 +244,10 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     job.alpha = args->alpha;
     job.beta = args->beta;
     set_signatures(call, how, &job);
-    return hf_stage_end(&stage, launch_all(call, &job, how));
+    HF_TRY(hf_stage_end(&stage, launch_all(call, &job, how)));
+    if (job.entries != NULL && job.sums == NULL)
+        add_entries(&job, few, args->signatures);
+    return HF_OK;
 }
 
 bool hf_gemm_cuda_supports(const struct hf_call *call) {

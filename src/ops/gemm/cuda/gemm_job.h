@@ -40,7 +40,8 @@ struct gemm_job {
     /* Signatures; entries NULL: none. */
     struct gemm_entry *entries; /* [tiles] */
     unsigned *done;             /* tiles so far; 0 before the launch */
-    uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block */
+    uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block; NULL:
+                                   the host makes them, and done is not there */
     int tile_rows, tile_cols;
     hf_gemm_tile *told; /* [tiles] in the order of their places, or NULL */
     uint64_t stamp;     /* of this call */

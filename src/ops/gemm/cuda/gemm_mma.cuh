@@ -175,7 +175,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
         __syncthreads(); /* this stage has come for all, and the one before is free */
         fetch(stage + MMA_STAGES - 1);
         if (SIGNED)
-            gemm_staged(job, &signer, stage, sign);
+            gemm_staged(gemm_turns_of(job), &signer, stage, sign);
         if (SIGNED && job.plant == HF_GEMM_PLANT_A)
             mma_plant(job, place, stage, mma_shared + own);
         mma_multiply<T>(sum, base + (uint32_t)own, along_a, along_b);

@@ -40,64 +40,99 @@ struct gemm_signer {
     int stages;         /* of the tile */
 };
 
-enum gemm_kept { GEMM_KEPT_A, GEMM_KEPT_B, GEMM_KEPT_STAGE, GEMM_KEPT_COUNT };
-#define GEMM_KEPT_BYTES (GEMM_KEPT_COUNT * 32 * 16) /* of a warp */
+/* A folded checksum, or two numbers of stages. */
+struct gemm_kept {
+    uint32_t a, b;
+};
+
+enum gemm_kept_at {
+    GEMM_KEPT_A,
+    GEMM_KEPT_B,
+    GEMM_KEPT_STAGE,
+    GEMM_KEPT_NEXT, /* next_a and next_b of those who have no registers for them */
+    GEMM_KEPT_COUNT
+};
+#define GEMM_KEPT_BYTES (GEMM_KEPT_COUNT * 32 * 8) /* of a warp */
 #define GEMM_WARPS (GEMM_THREADS / 32)
 #define GEMM_SUMS 5 /* numbers that are added up at once */
 #define GEMM_SUMS_BYTES (GEMM_WARPS * GEMM_SUMS * 8)
 #define GEMM_SIGN_BYTES (GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES + GEMM_CRC_WORDS * 4)
 
-static __device__ __forceinline__ struct gemm_sign *gemm_kept(const struct gemm_signer *s,
+static __device__ __forceinline__ struct gemm_kept *gemm_kept(const struct gemm_signer *s,
                                                               int which) {
-    return (struct gemm_sign *)s->kept + which * 32 + threadIdx.x % 32;
+    return (struct gemm_kept *)s->kept + which * 32 + threadIdx.x % 32;
+}
+
+static __device__ __forceinline__ struct gemm_sign gemm_take(const struct gemm_signer *s,
+                                                             int which) {
+    const struct gemm_kept k = *gemm_kept(s, which);
+    return {k.a, k.b};
+}
+
+static __device__ __forceinline__ void gemm_keep(const struct gemm_signer *s, int which,
+                                                 struct gemm_sign sign, int checksum) {
+    gemm_sign_fold(&sign, checksum);
+    *gemm_kept(s, which) = {(uint32_t)sign.a, (uint32_t)sign.b};
 }
 
 /* table: gemm_crc_fill() filled it, or will before a barrier. */
 static __device__ __forceinline__ void gemm_signer_begin(struct gemm_signer *s, char *kept,
                                                          uint32_t *table, int checksum,
                                                          const struct gemm_place &place) {
+    struct gemm_sign begin;
     s->kept = kept;
     s->table = table;
     s->next_a = place.col;
     s->next_b = place.row;
-    gemm_sign_begin(gemm_kept(s, GEMM_KEPT_A), checksum);
-    gemm_sign_begin(gemm_kept(s, GEMM_KEPT_B), checksum);
+    gemm_sign_begin(&begin, checksum);
+    gemm_keep(s, GEMM_KEPT_A, begin, checksum);
+    gemm_keep(s, GEMM_KEPT_B, begin, checksum);
+}
+
+/* What a kernel does beside the product: nothing; T and O; these, and L or a fault in A. Each is a
+ * kernel of its own, so that products keep their registers. */
+enum gemm_mode { GEMM_PLAIN, GEMM_SIGNED, GEMM_RELEASED };
+
+static inline enum gemm_mode gemm_mode_of(const struct gemm_job *job) {
+    if (job->entries == NULL)
+        return GEMM_PLAIN;
+    return job->release || job->plant == HF_GEMM_PLANT_A ? GEMM_RELEASED : GEMM_SIGNED;
+}
+
+/* Which stages a tile signs: every so many of those of A and B, or all of them. */
+struct gemm_turns {
+    int checksum, release;
+    int a, b; /* tiles that share a panel of A, of B */
+};
+
+static __device__ __forceinline__ struct gemm_turns gemm_turns_of(const struct gemm_job &job) {
+    return {job.checksum, job.release, (int)job.tiles_n, (int)job.tiles_m};
 }
 
 /* A stage has come: sign it if it is this tile's share, and for the release. sign(state, of_a)
  * takes this thread's words of a side. */
 template <typename SIGN>
-static __device__ __forceinline__ void gemm_staged(const struct gemm_job &job,
+static __device__ __forceinline__ void gemm_staged(const struct gemm_turns &turns,
                                                    struct gemm_signer *s, int stage, SIGN sign) {
     if (stage == s->next_a) {
-        struct gemm_sign own = *gemm_kept(s, GEMM_KEPT_A);
+        struct gemm_sign own = gemm_take(s, GEMM_KEPT_A);
         sign(&own, true);
-        gemm_sign_fold(&own, job.checksum);
-        *gemm_kept(s, GEMM_KEPT_A) = own;
-        s->next_a += (int)job.tiles_n;
+        gemm_keep(s, GEMM_KEPT_A, own, turns.checksum);
+        s->next_a += turns.a;
     }
     if (stage == s->next_b) {
-        struct gemm_sign own = *gemm_kept(s, GEMM_KEPT_B);
+        struct gemm_sign own = gemm_take(s, GEMM_KEPT_B);
         sign(&own, false);
-        gemm_sign_fold(&own, job.checksum);
-        *gemm_kept(s, GEMM_KEPT_B) = own;
-        s->next_b += (int)job.tiles_m;
+        gemm_keep(s, GEMM_KEPT_B, own, turns.checksum);
+        s->next_b += turns.b;
     }
-    if (job.release) {
+    if (turns.release) {
         struct gemm_sign own;
-        gemm_sign_begin(&own, job.checksum);
+        gemm_sign_begin(&own, turns.checksum);
         sign(&own, true);
         sign(&own, false);
-        *gemm_kept(s, GEMM_KEPT_STAGE) = own;
+        gemm_keep(s, GEMM_KEPT_STAGE, own, turns.checksum);
     }
-}
-
-/* The first stage from `stage` on that is this tile's share of A or B, or to be released. */
-static __device__ __forceinline__ int gemm_next_share(const struct gemm_job &job,
-                                                      const struct gemm_place &place, int stage) {
-    const int a = (int)job.tiles_n, b = (int)job.tiles_m;
-    const int to_a = (place.col - stage % a + a) % a, to_b = (place.row - stage % b + b) % b;
-    return job.release ? stage : stage + min(to_a, to_b);
 }
 
 /* A panel changed between staging and release. */
@@ -131,18 +166,21 @@ static __device__ __forceinline__ void
 gemm_sign_four(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sums,
                const struct gemm_spot &spot, U (&v)[4]) {
     uint32_t w[4];
-    const int64_t element = job.plant_at / 32;
-    const bool unit = job.plant == HF_GEMM_PLANT_UNIT && hf_slot_unit() == (int32_t)element &&
-                      spot.row % 128 == 0 && spot.col % 128 == 0;
-    const bool plant = job.plant == HF_GEMM_PLANT_SUM && spot.batch == 0 &&
-                       element - spot.row * job.n >= spot.col &&
-                       element - spot.row * job.n < min(spot.col + 4, job.n);
+    if (job.plant != HF_GEMM_PLANT_NONE) {
+        const int64_t element = job.plant_at / 32;
+        const bool unit = job.plant == HF_GEMM_PLANT_UNIT && hf_slot_unit() == (int32_t)element &&
+                          spot.row % job.tile_rows == 0 && spot.col % job.tile_cols == 0;
+        const bool plant = job.plant == HF_GEMM_PLANT_SUM && spot.batch == 0 &&
+                           element - spot.row * job.n >= spot.col &&
+                           element - spot.row * job.n < min(spot.col + 4, job.n);
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        if ((unit && j == 0) || (plant && element == spot.row * job.n + spot.col + j))
-            *(uint32_t *)&v[j] ^= 1u << job.plant_at % 32;
-        w[j] = *(const uint32_t *)&v[j];
+        for (int j = 0; j < 4; j++)
+            if ((unit && j == 0) || (plant && element == spot.row * job.n + spot.col + j))
+                *(uint32_t *)&v[j] ^= 1u << job.plant_at % 32;
     }
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        w[j] = *(const uint32_t *)&v[j];
     gemm_sign_words(sums, job.checksum, s.table, w);
 }
 
@@ -157,8 +195,9 @@ static __device__ __forceinline__ void gemm_released(const struct gemm_job &job,
     gemm_sign_begin(&now, job.checksum);
     sign(&now, true);
     sign(&now, false);
-    const struct gemm_sign *const then = gemm_kept(s, GEMM_KEPT_STAGE);
-    if (now.a != then->a || now.b != then->b)
+    gemm_sign_fold(&now, job.checksum);
+    const struct gemm_sign then = gemm_take(s, GEMM_KEPT_STAGE);
+    if ((uint32_t)now.a != then.a || (uint32_t)now.b != then.b)
         gemm_tell_changed(job, row, col);
 }
 
@@ -184,12 +223,16 @@ static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_
             v[i] += shared[w * N + i];
 }
 
-static __device__ inline uint64_t gemm_placed(const struct gemm_sign *s, int checksum,
-                                              const struct gemm_place &place) {
-    uint64_t value = gemm_mixed(gemm_sign_value(s, checksum), threadIdx.x);
-    value = gemm_mixed(value, (uint64_t)place.row);
-    value = gemm_mixed(value, (uint64_t)place.col);
-    return gemm_mixed(value, (uint64_t)place.batch);
+/* Of a tile. */
+static __device__ __forceinline__ uint64_t gemm_key(const struct gemm_place &place) {
+    return gemm_mixed(gemm_mixed(gemm_mixed(0, (uint64_t)place.row), (uint64_t)place.col),
+                      (uint64_t)place.batch);
+}
+
+/* What thread `thread` of those that sign a tile of this key adds to the sums. */
+static __device__ __forceinline__ uint64_t gemm_placed(const struct gemm_sign &s, int checksum,
+                                                       uint64_t key, unsigned thread) {
+    return gemm_mixed(gemm_sign_value(&s, checksum) ^ key, thread);
 }
 
 /* Of `stages` stages, those that are a tile's share whose number is this of so many. */
@@ -204,11 +247,11 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                 const struct gemm_sign *sums, const struct gemm_place &place, int64_t tile,
                 uint64_t *shared) {
     struct gemm_entry entry;
-    const struct gemm_sign *const of[3] = {gemm_kept(s, GEMM_KEPT_A), gemm_kept(s, GEMM_KEPT_B),
-                                           sums};
-    uint64_t sum[3];
-    for (int i = 0; i < 3; i++)
-        sum[i] = gemm_placed(of[i], job.checksum, place);
+    const uint64_t key = gemm_key(place);
+    const struct gemm_sign a = gemm_take(s, GEMM_KEPT_A), b = gemm_take(s, GEMM_KEPT_B);
+    uint64_t sum[3] = {gemm_placed(a, job.checksum, key, threadIdx.x),
+                       gemm_placed(b, job.checksum, key, threadIdx.x),
+                       gemm_placed(*sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<BAR>(sum, shared);
     entry.a = sum[0];
     entry.b = sum[1];
@@ -233,12 +276,14 @@ static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const s
         0};
 }
 
-/* The last block adds up all entries. All threads that multiply, after their last tile; they did so
- * many. */
+/* The last block adds up all entries, unless the host does. All threads that multiply, after their
+ * last tile; they did so many. */
 template <int BAR>
 static __device__ __noinline__ void gemm_finish(const struct gemm_job &job, unsigned tiles,
                                                 uint64_t *shared) {
     uint64_t sum[GEMM_SUMS] = {};
+    if (job.sums == NULL)
+        return;
     gemm_bar<BAR>();
     if (threadIdx.x == 0) {
         __threadfence();

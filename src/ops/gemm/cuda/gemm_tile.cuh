@@ -14,14 +14,15 @@ struct gemm_place {
     int row, col; /* number of the tile */
 };
 
-static __device__ __forceinline__ struct gemm_place gemm_place_of(const struct gemm_job &job,
-                                                                  int64_t tile) {
+static __host__ __device__ __forceinline__ struct gemm_place
+gemm_place_of(const struct gemm_job &job, int64_t tile) {
     const int64_t each = job.tiles_m * job.tiles_n;
     const int64_t batch = job.tiles == each ? 0 : tile / each;
     const unsigned rest = (unsigned)(tile - batch * each);
     const unsigned across = (unsigned)job.tiles_n, band = GEMM_GROUP * across;
     const unsigned first = rest / band * GEMM_GROUP, in = rest % band;
-    const unsigned high = min((unsigned)job.tiles_m - first, (unsigned)GEMM_GROUP);
+    const unsigned high = (unsigned)job.tiles_m - first < GEMM_GROUP ? (unsigned)job.tiles_m - first
+                                                                     : (unsigned)GEMM_GROUP;
     return {batch, (int)(first + in % high), (int)(in / high)};
 }
 
@@ -144,8 +145,11 @@ static __device__ __forceinline__ void gemm_block_store(const struct gemm_job &j
 /* A block for each tile, with so many bytes of shared memory. */
 static inline hf_status gemm_start(struct hf_cuda *cuda, void (*kernel)(const struct gemm_job),
                                    const struct gemm_job *job, unsigned blocks, int shared) {
-    const cudaError_t error =
+    cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (error == cudaSuccess) /* two blocks of float32 need nearly all of it */
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                     cudaSharedmemCarveoutMaxShared);
     if (error != cudaSuccess)
         return hf_cuda_check(cuda, error, "gemm");
     kernel<<<blocks, GEMM_THREADS, (size_t)shared, cuda->stream>>>(*job);

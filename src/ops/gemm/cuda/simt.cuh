@@ -344,37 +344,34 @@ simt_store_blocks(const struct gemm_job &job, const struct gemm_place &place,
 }
 
 /* Of a block; what it keeps is in shared memory at `signs`. */
-template <class S>
-static __device__ __forceinline__ struct gemm_signer simt_signer(const struct gemm_job &job,
-                                                                 char *signs) {
-    constexpr int STEP = S::DEPTH * S::PRODUCTS;
+template <class S> static __device__ __forceinline__ struct gemm_signer simt_signer(char *signs) {
     struct gemm_signer s = {};
     s.kept = signs + GEMM_SUMS_BYTES + (int)threadIdx.x / 32 * GEMM_KEPT_BYTES;
     s.table = (uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES);
-    s.stages = (int)((job.k + STEP - 1) / STEP);
     return s;
 }
 
 /* A stage is this tile's share, or is to be released: sign it; returns the next such stage. Seldom
  * called, and apart, so that products keep their registers. */
 template <class S>
-static __device__ __noinline__ int simt_staged(const struct gemm_job &job, struct gemm_place place,
-                                               int stage, const typename S::unit *own_a,
-                                               char *signs) {
-    struct gemm_signer signer = simt_signer<S>(job, signs);
-    signer.next_a = stage % (int)job.tiles_n == place.col ? stage : -1;
-    signer.next_b = stage % (int)job.tiles_m == place.row ? stage : -1;
-    gemm_staged(job, &signer, stage, [&](struct gemm_sign *state, bool of_a) {
-        simt_sign<S>(state, job.checksum, signer.table, of_a ? own_a : own_a + S::SIDE);
+static __device__ __noinline__ int simt_staged(struct gemm_turns turns, int stage,
+                                               const typename S::unit *own_a, char *signs) {
+    struct gemm_signer signer = simt_signer<S>(signs);
+    const struct gemm_kept next = *gemm_kept(&signer, GEMM_KEPT_NEXT);
+    signer.next_a = (int)next.a;
+    signer.next_b = (int)next.b;
+    gemm_staged(turns, &signer, stage, [&](struct gemm_sign *state, bool of_a) {
+        simt_sign<S>(state, turns.checksum, signer.table, of_a ? own_a : own_a + S::SIDE);
     });
-    return gemm_next_share(job, place, stage + 1);
+    *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)signer.next_a, (uint32_t)signer.next_b};
+    return turns.release ? stage + 1 : min(signer.next_a, signer.next_b);
 }
 
 template <class S>
 static __device__ __noinline__ void simt_released(const struct gemm_job &job,
                                                   struct gemm_place place,
                                                   const typename S::unit *own_a, char *signs) {
-    const struct gemm_signer signer = simt_signer<S>(job, signs);
+    const struct gemm_signer signer = simt_signer<S>(signs);
     gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
                   [&](struct gemm_sign *state, bool of_a) {
                       simt_sign<S>(state, job.checksum, signer.table,
@@ -382,14 +379,15 @@ static __device__ __noinline__ void simt_released(const struct gemm_job &job,
                   });
 }
 
-template <class S, bool SIGNED>
+template <class S, enum gemm_mode MODE>
 static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     simt_kernel(const __grid_constant__ struct gemm_job job) {
     typedef typename S::unit unit;
     extern __shared__ __align__(16) char simt_shared[];
     unit *const stages = (unit *)simt_shared; /* [2][A, B][DEPTH][PITCH] */
     char *const signs = simt_shared + S::STAGES;
-    unit *const totals = (unit *)(signs + (SIGNED ? S::SIGN : 0));
+    unit *const totals = (unit *)(signs + (MODE != GEMM_PLAIN ? S::SIGN : 0));
+    constexpr bool SIGNED = MODE != GEMM_PLAIN;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
     const int64_t tile = job.first_tile + blockIdx.x;
@@ -397,13 +395,14 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
     const int count = (int)((job.k + STEP - 1) / STEP);
     unit sum[S::LINES][S::LINES] = {};
-    int next = SIGNED ? gemm_next_share(job, place, 0) : 0;
+    int next = SIGNED && !job.release ? min(place.row, place.col) : 0;
     struct simt_part<S> part_a, part_b;
     struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
     struct simt_source<S> b = simt_source_of<S>(job.b, place.batch, (int64_t)place.col * S::TILE);
     if (SIGNED) {
-        struct gemm_signer signer = simt_signer<S>(job, signs);
+        struct gemm_signer signer = simt_signer<S>(signs);
         gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
+        *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)place.col, (uint32_t)place.row};
         if (gemm_is_crc(job.checksum))
             gemm_crc_fill(signer.table, job.checksum);
     }
@@ -411,31 +410,38 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
         simt_fetch<S, true>(part_a, a, job.a, job.k);
         simt_fetch<S, false>(part_b, b, job.b, job.k);
     }
-    for (int stage = 0; stage < count; stage++) {
-        unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
-        const bool last = stage + 1 == count;
-        simt_keep<S>(own_a, part_a, a);
-        simt_keep<S>(own_b, part_b, b);
-        __syncthreads();
-        if (!last) {
-            const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
-            simt_fetch<S, true>(part_a, a, job.a, left);
-            simt_fetch<S, false>(part_b, b, job.b, left);
+    for (int stage = 0; stage < count;) {
+        const int stop = MODE == GEMM_SIGNED ? min(count, next + 1) : count;
+        for (; stage < stop; stage++) { /* calls stay out of it, for the sake of registers */
+            unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
+            const bool last = stage + 1 == count;
+            simt_keep<S>(own_a, part_a, a);
+            simt_keep<S>(own_b, part_b, b);
+            __syncthreads();
+            if (!last) {
+                const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
+                simt_fetch<S, true>(part_a, a, job.a, left);
+                simt_fetch<S, false>(part_b, b, job.b, left);
+            }
+            if (MODE == GEMM_RELEASED && stage == next)
+                next = simt_staged<S>(gemm_turns_of(job), stage, own_a, signs);
+            if (MODE == GEMM_RELEASED && job.plant == HF_GEMM_PLANT_A)
+                simt_plant<S>(job, place, stage, own_a);
+            simt_multiply<S>(sum, own_a, own_b, ty, tx);
+            if (MODE == GEMM_RELEASED && job.release)
+                simt_released<S>(job, place, own_a, signs);
+            if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
+                simt_add<S>(sum, totals, stage < S::BLOCK, last);
         }
-        if (SIGNED && stage == next)
-            next = simt_staged<S>(job, place, stage, own_a, signs);
-        if (SIGNED && job.plant == HF_GEMM_PLANT_A)
-            simt_plant<S>(job, place, stage, own_a);
-        simt_multiply<S>(sum, own_a, own_b, ty, tx);
-        if (SIGNED && job.release)
-            simt_released<S>(job, place, own_a, signs);
-        if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
-            simt_add<S>(sum, totals, stage < S::BLOCK, last);
+        if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
+            next = simt_staged<S>(gemm_turns_of(job), next, stages + next % 2 * 2 * S::SIDE, signs);
     }
     struct gemm_sign sums;
     struct gemm_signer signer = {};
-    if (SIGNED)
-        signer = simt_signer<S>(job, signs);
+    if (SIGNED) {
+        signer = simt_signer<S>(signs);
+        signer.stages = count;
+    }
     __syncthreads(); /* the table is there, the stages are free */
     if constexpr (S::T == HF_F64) {
         if (SIGNED && job.plant != HF_GEMM_PLANT_NONE)
@@ -458,18 +464,24 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     }
 }
 
-template <class S, bool SIGNED>
+template <class S, enum gemm_mode MODE>
 static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const bool folds = S::T != HF_I8 && job->k > HF_GEMM_BLOCK;
-    const int shared = S::STAGES + (SIGNED ? S::SIGN : 0) + (folds ? S::TOTALS : 0);
-    return gemm_start(cuda, simt_kernel<S, SIGNED>, job, blocks, shared);
+    const int shared = S::STAGES + (MODE != GEMM_PLAIN ? S::SIGN : 0) + (folds ? S::TOTALS : 0);
+    return gemm_start(cuda, simt_kernel<S, MODE>, job, blocks, shared);
 }
 
+/* Only float32, whose large tiles have no register to spare, has a kernel for T and O alone. */
 template <hf_dtype T, int R>
 static hf_status simt_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     typedef simt_shape<T, R> S;
-    return job->entries != NULL ? simt_start<S, true>(cuda, job, blocks)
-                                : simt_start<S, false>(cuda, job, blocks);
+    const enum gemm_mode mode = gemm_mode_of(job);
+    if (mode == GEMM_PLAIN)
+        return simt_start<S, GEMM_PLAIN>(cuda, job, blocks);
+    if constexpr (T == HF_F32 && R > 1)
+        if (mode == GEMM_SIGNED)
+            return simt_start<S, GEMM_SIGNED>(cuda, job, blocks);
+    return simt_start<S, GEMM_RELEASED>(cuda, job, blocks);
 }
 
 #endif

@@ -150,9 +150,10 @@ static __device__ __forceinline__ int dmma_col(int j) {
     return (int)threadIdx.x / 32 % 2 * 64 + j * 8 + (int)threadIdx.x % 4 * 2;
 }
 
-template <bool ALONG_A, bool ALONG_B>
+/* amid() comes when some products are on their way, so that the tensor cores do not wait for it. */
+template <bool ALONG_A, bool ALONG_B, typename AMID>
 static __device__ __forceinline__ void dmma_multiply(double (&sum)[2][8][4], const double *a,
-                                                     const double *b) {
+                                                     const double *b, AMID amid) {
     const int line = (int)threadIdx.x % 32 / 4, product = (int)threadIdx.x % 4;
     double x[2][8];
 #pragma unroll
@@ -170,6 +171,8 @@ static __device__ __forceinline__ void dmma_multiply(double (&sum)[2][8][4], con
 #pragma unroll
         for (int i = 0; i < 2; i++)
             dmma_step(sum[i][j], x[i], y);
+        if (j == 1)
+            amid();
     }
 }
 
@@ -194,11 +197,18 @@ static __device__ __forceinline__ void dmma_add(double (&sum)[2][8][4], double *
 static __device__ __forceinline__ void dmma_sign(struct gemm_sign *sign, int checksum,
                                                  const uint32_t *table, const double *side,
                                                  bool along) {
+    constexpr int EACH = 4;
 #pragma unroll 1
-    for (int i = (int)threadIdx.x; i < DMMA_TILE * DMMA_DEPTH; i += GEMM_THREADS) {
-        const double v = side[along ? dmma_at(true, i / DMMA_DEPTH, i % DMMA_DEPTH)
-                                    : dmma_at(false, i % DMMA_TILE, i / DMMA_TILE)];
-        const uint32_t w[2] = {(uint32_t)__double2loint(v), (uint32_t)__double2hiint(v)};
+    for (int from = (int)threadIdx.x; from < DMMA_TILE * DMMA_DEPTH; from += EACH * GEMM_THREADS) {
+        uint32_t w[2 * EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int i = from + e * GEMM_THREADS;
+            const double v = side[along ? dmma_at(true, i / DMMA_DEPTH, i % DMMA_DEPTH)
+                                        : dmma_at(false, i % DMMA_TILE, i / DMMA_TILE)];
+            w[2 * e] = (uint32_t)__double2loint(v);
+            w[2 * e + 1] = (uint32_t)__double2hiint(v);
+        }
         gemm_sign_words(sign, checksum, table, w);
     }
 }
@@ -246,9 +256,10 @@ static __device__ __forceinline__ void dmma_sign_sums(const struct gemm_job &job
     gemm_sign_fold(sign, job.checksum);
 }
 
-template <bool ALONG_A, bool ALONG_B, bool SIGNED>
+template <bool ALONG_A, bool ALONG_B, enum gemm_mode MODE>
 static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     dmma_kernel(const __grid_constant__ struct gemm_job job) {
+    constexpr bool SIGNED = MODE != GEMM_PLAIN;
     extern __shared__ __align__(128) char dmma_shared[];
     double *const stages = (double *)dmma_shared;
     char *const signs = dmma_shared + DMMA_SHARED;
@@ -263,7 +274,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     struct dmma_source from_a = dmma_source_of<ALONG_A>(job.a, a, row);
     struct dmma_source from_b = dmma_source_of<ALONG_B>(job.b, b, col);
     double sum[2][8][4] = {};
-    struct gemm_signer signer;
+    struct gemm_signer signer = {};
     if (SIGNED)
         gemm_signer_begin(&signer,
                           signs + GEMM_SUMS_BYTES + (int)threadIdx.x / 32 * GEMM_KEPT_BYTES,
@@ -284,28 +295,41 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     };
     for (int s = 0; s < DMMA_STAGES - 1; s++)
         fetch(s);
-    for (int stage = 0; stage < count; stage++) {
-        double *const own_a = stages + stage % DMMA_STAGES * 2 * DMMA_SIDE;
-        double *const own_b = own_a + DMMA_SIDE;
-        const bool last = stage + 1 == count;
-        const auto sign = [&](struct gemm_sign *state, bool of_a) {
-            dmma_sign(state, job.checksum, signer.table, of_a ? own_a : own_b,
-                      of_a ? ALONG_A : ALONG_B);
+    for (int stage = 0; stage < count;) {
+        const int next = min(signer.next_a, signer.next_b);
+        const int stop = MODE == GEMM_SIGNED ? min(count, next + 1) : count;
+        const auto sign_stage = [&](int which) {
+            const double *const of = stages + which % DMMA_STAGES * 2 * DMMA_SIDE;
+            gemm_staged(gemm_turns_of(job), &signer, which,
+                        [&](struct gemm_sign *state, bool of_a) {
+                            dmma_sign(state, job.checksum, signer.table, of_a ? of : of + DMMA_SIDE,
+                                      of_a ? ALONG_A : ALONG_B);
+                        });
         };
-        asm volatile("cp.async.wait_group %0;" ::"n"(DMMA_STAGES - 2) : "memory");
-        __syncthreads(); /* this stage has come for all, and the one before is free */
-        if (last && job.k % DMMA_DEPTH != 0)
-            dmma_pad(own_a, ALONG_A, (int)(job.k % DMMA_DEPTH));
-        fetch(stage + DMMA_STAGES - 1);
-        if (SIGNED)
-            gemm_staged(job, &signer, stage, sign);
-        if (SIGNED && job.plant == HF_GEMM_PLANT_A)
-            dmma_plant(job, place, stage, own_a);
-        dmma_multiply<ALONG_A, ALONG_B>(sum, own_a, own_b);
-        if (SIGNED)
-            gemm_released(job, &signer, row, col, sign);
-        if (count > DMMA_BLOCK && ((stage + 1) % DMMA_BLOCK == 0 || last))
-            dmma_add(sum, totals, stage < DMMA_BLOCK, last);
+        for (; stage < stop; stage++) {
+            double *const own_a = stages + stage % DMMA_STAGES * 2 * DMMA_SIDE;
+            double *const own_b = own_a + DMMA_SIDE;
+            const bool last = stage + 1 == count;
+            asm volatile("cp.async.wait_group %0;" ::"n"(DMMA_STAGES - 2) : "memory");
+            __syncthreads(); /* this stage has come for all, and the one before is free */
+            if (last && job.k % DMMA_DEPTH != 0)
+                dmma_pad(own_a, ALONG_A, (int)(job.k % DMMA_DEPTH));
+            if (MODE == GEMM_RELEASED)
+                sign_stage(stage);
+            if (MODE == GEMM_RELEASED && job.plant == HF_GEMM_PLANT_A)
+                dmma_plant(job, place, stage, own_a);
+            dmma_multiply<ALONG_A, ALONG_B>(sum, own_a, own_b,
+                                            [&]() { fetch(stage + DMMA_STAGES - 1); });
+            if (MODE == GEMM_RELEASED)
+                gemm_released(job, &signer, row, col, [&](struct gemm_sign *state, bool of_a) {
+                    dmma_sign(state, job.checksum, signer.table, of_a ? own_a : own_b,
+                              of_a ? ALONG_A : ALONG_B);
+                });
+            if (count > DMMA_BLOCK && ((stage + 1) % DMMA_BLOCK == 0 || last))
+                dmma_add(sum, totals, stage < DMMA_BLOCK, last);
+        }
+        if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
+            sign_stage(next);
     }
     if (SIGNED) {
         struct gemm_sign sums;
@@ -326,21 +350,21 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         gemm_finish<0>(job, 1, (uint64_t *)signs);
 }
 
-template <bool ALONG_A, bool ALONG_B, bool SIGNED>
+template <bool ALONG_A, bool ALONG_B, enum gemm_mode MODE>
 static hf_status dmma_start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
-    const int shared =
-        DMMA_SHARED + (SIGNED ? GEMM_SIGN_BYTES : 0) + (job->k > HF_GEMM_BLOCK ? DMMA_TOTALS : 0);
-    return gemm_start(cuda, dmma_kernel<ALONG_A, ALONG_B, SIGNED>, job, blocks, shared);
+    const int shared = DMMA_SHARED + (MODE != GEMM_PLAIN ? GEMM_SIGN_BYTES : 0) +
+                       (job->k > HF_GEMM_BLOCK ? DMMA_TOTALS : 0);
+    return gemm_start(cuda, dmma_kernel<ALONG_A, ALONG_B, MODE>, job, blocks, shared);
 }
 
-template <bool SIGNED>
+template <enum gemm_mode MODE>
 static hf_status dmma_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     const bool a = job->a.step == 1, b = job->b.step == 1;
     if (a)
-        return b ? dmma_start<true, true, SIGNED>(cuda, job, blocks)
-                 : dmma_start<true, false, SIGNED>(cuda, job, blocks);
-    return b ? dmma_start<false, true, SIGNED>(cuda, job, blocks)
-             : dmma_start<false, false, SIGNED>(cuda, job, blocks);
+        return b ? dmma_start<true, true, MODE>(cuda, job, blocks)
+                 : dmma_start<true, false, MODE>(cuda, job, blocks);
+    return b ? dmma_start<false, true, MODE>(cuda, job, blocks)
+             : dmma_start<false, false, MODE>(cuda, job, blocks);
 }
 
 #endif

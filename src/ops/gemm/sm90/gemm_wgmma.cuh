@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of 16-bit numbers by wgmma: a warp brings stages of 64 products by the copy engine, two
  * warpgroups have 64 x 256 sums each. Blocks stay and take one tile after the other, so that the
- * first stages of a tile come while the last one is stored. Steps of 16 products are in order. */
+ * first stages of a tile come while the last one is stored. Steps of 16 products are in order.
+ * Three more warps sign stages beside the products; those who multiply sign their sums. */
 #ifndef HF_GEMM_WGMMA_KERNEL_CUH
 #define HF_GEMM_WGMMA_KERNEL_CUH
 
@@ -21,13 +22,16 @@
 #define WG_BARRIERS (WG_STAGES * WG_STAGE)
 #define WG_TABLE (WG_BARRIERS + 128)
 #define WG_SUMS (WG_TABLE + GEMM_CRC_WORDS * 4)
-#define WG_BLOCKS (WG_SUMS + 384) /* of each warp: its signatures, then what it stores */
+#define WG_SIGNED (WG_SUMS + 384)   /* what each warp of the signers has signed */
+#define WG_BLOCKS (WG_SIGNED + 128) /* of each warp, for what it stores */
 #define WG_SHARED                                                                                  \
     (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
-     1024)       /* and to begin at a multiple of 1,024 */
-#define WG_BAR 1 /* of the consumers */
-static_assert(GEMM_KEPT_BYTES <= GEMM_BLOCK_BYTES, "a warp has one place for both");
+     1024)        /* and to begin at a multiple of 1,024 */
+#define WG_BAR 1  /* of the consumers */
+#define WG_BOTH 2 /* of consumers and signers */
+#define WG_SIGNERS 96
 static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
+static_assert(WG_STAGES * 3 * 8 <= 128 && WG_SHARED <= 232448, "it fits a multiprocessor");
 
 struct wg_pipe {
     uint32_t base;
@@ -41,6 +45,10 @@ static __device__ __forceinline__ uint32_t wg_full(const struct wg_pipe &p) {
 }
 static __device__ __forceinline__ uint32_t wg_empty(const struct wg_pipe &p) {
     return p.base + WG_BARRIERS + (uint32_t)(WG_STAGES + p.stage) * 8;
+}
+/* Consumers are done with it, where it is signed once more. */
+static __device__ __forceinline__ uint32_t wg_used(const struct wg_pipe &p) {
+    return p.base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + p.stage) * 8;
 }
 static __device__ __forceinline__ void wg_next(struct wg_pipe *p) {
     if (++p->stage == WG_STAGES) {
@@ -85,16 +93,104 @@ static __device__ __forceinline__ void wg_produce(const struct gemm_job &job, un
     }
 }
 
-/* The words of a side's stage that this thread signs. */
+/* What a warp of the signers has signed in all tiles of its block. */
+struct wg_signed {
+    uint64_t a, b, panels;
+};
+
+/* This signer's words of a side's stage; past its end they count as 0. Fletcher's come 16 at once:
+ * a stage that takes long to sign holds up the products. */
 template <int BYTES>
 static __device__ __forceinline__ void wg_sign(struct gemm_sign *sign, int checksum,
                                                const uint32_t *table, const char *side) {
+    constexpr int STEP = WG_SIGNERS * 16, EACH = 4;
+    const int first = ((int)threadIdx.x - WG_CONSUMERS - 32) * 16;
+    if (checksum == HF_CHECKSUM_FLETCHER) {
 #pragma unroll 1
-    for (int i = 0; i < BYTES / 16 / WG_CONSUMERS; i++) {
-        const uint4 v = *(const uint4 *)(side + ((int)threadIdx.x + i * WG_CONSUMERS) * 16);
-        const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-        gemm_sign_words(sign, checksum, table, w);
+        for (int from = first; from < BYTES; from += EACH * STEP) {
+            uint32_t w[4 * EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int at = from + i * STEP;
+                const uint4 v = at < BYTES ? *(const uint4 *)(side + at) : make_uint4(0, 0, 0, 0);
+                w[4 * i] = v.x, w[4 * i + 1] = v.y, w[4 * i + 2] = v.z, w[4 * i + 3] = v.w;
+            }
+            gemm_fletcher(sign, w);
+        }
+    } else {
+#pragma unroll 1
+        for (int at = first; at < BYTES; at += STEP) {
+            const uint4 v = *(const uint4 *)(side + at);
+            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+            gemm_sign_words(sign, checksum, table, w);
+        }
     }
+    gemm_sign_fold(sign, checksum);
+}
+
+/* A stage that is to be released: signed now, and when the consumers are done with it. */
+static __device__ __noinline__ void wg_sign_twice(const struct gemm_job &job, int row, int col,
+                                                  struct wg_pipe p, const char *stage,
+                                                  const uint32_t *table) {
+    struct gemm_sign then, now;
+    gemm_sign_begin(&then, job.checksum);
+    wg_sign<WG_STAGE>(&then, job.checksum, table, stage);
+    if (job.plant == HF_GEMM_PLANT_A)
+        hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
+    hf_mbar_wait(wg_used(p), p.parity);
+    gemm_sign_begin(&now, job.checksum);
+    wg_sign<WG_STAGE>(&now, job.checksum, table, stage);
+    if (now.a != then.a || now.b != then.b)
+        gemm_tell_changed(job, (int64_t)row * WG_ROWS, (int64_t)col * WG_COLS);
+}
+
+/* The stages that are a tile's share, signed beside the products. */
+static __device__ __forceinline__ void wg_sign_stages(const struct gemm_job &job, unsigned tiles,
+                                                      char *shared, uint32_t base) {
+    const uint32_t *const table = (const uint32_t *)(shared + WG_TABLE);
+    const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
+    const unsigned thread = threadIdx.x - WG_CONSUMERS - 32;
+    struct wg_pipe p = {base, 0, 0, count};
+    struct wg_signed all = {};
+    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
+        int next_a = place.col, next_b = place.row;
+        struct gemm_sign a, b;
+        gemm_sign_begin(&a, job.checksum);
+        gemm_sign_begin(&b, job.checksum);
+        for (int i = 0; i < count; i++) {
+            const char *const stage = shared + p.stage * WG_STAGE;
+            hf_mbar_wait(wg_full(p), p.parity);
+            if (i == next_a) {
+                wg_sign<WG_A_BYTES>(&a, job.checksum, table, stage);
+                next_a += (int)job.tiles_n;
+                all.panels++;
+            }
+            if (i == next_b) {
+                wg_sign<WG_B_BYTES>(&b, job.checksum, table, stage + WG_A_BYTES);
+                next_b += (int)job.tiles_m;
+                all.panels++;
+            }
+            if (job.release)
+                wg_sign_twice(job, place.row, place.col, p, stage, table);
+            else if (job.plant == HF_GEMM_PLANT_A)
+                hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
+            if (threadIdx.x % 32 == 0)
+                hf_mbar_arrive(wg_empty(p));
+            wg_next(&p);
+        }
+        const uint64_t key = gemm_key(place);
+        all.a += gemm_placed(a, job.checksum, key, thread);
+        all.b += gemm_placed(b, job.checksum, key, thread);
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        all.a += __shfl_down_sync(0xffffffffu, all.a, step);
+        all.b += __shfl_down_sync(0xffffffffu, all.b, step);
+    }
+    if (threadIdx.x % 32 == 0)
+        ((struct wg_signed *)(shared + WG_SIGNED))[thread / 32] = all;
+    hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
 }
 
 /* Where 16-bit number (line, product) lies in a side's stage. */
@@ -109,7 +205,7 @@ static __device__ __forceinline__ void
 wg_plant(const struct gemm_job &job, const struct gemm_place &place, int64_t chunk, char *stage) {
     const int64_t element = job.plant_at / 32, row = element / job.k, p = element % job.k;
     const int64_t product = p - chunk * WG_DEPTH, line = row - (int64_t)place.row * WG_ROWS;
-    hf_bar_sync(WG_BAR, WG_CONSUMERS);
+    hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS); /* it was signed */
     if (threadIdx.x == 0 && place.col == 0 && place.batch == 0 && product >= 0 &&
         product < WG_DEPTH && line >= 0 && line < WG_ROWS) {
         const uint32_t at = wg_address(job.a.step != 1, (int)line, (int)product);
@@ -131,22 +227,39 @@ wg_plant_sum(const struct gemm_job &job, const struct gemm_place &place, float (
     int64_t at[2];
     if (!gemm_plants(job, place, WG_ROWS, WG_COLS, at))
         return;
+    const int64_t down = at[0] - wg_row(0), right = at[1] - wg_col(0);
+    if ((down != 0 && down != 8) || right < 0 || right >= WG_COLS || right % 8 > 1)
+        return;
+    const int which = (int)(right / 8 * 4 + down / 4 + right % 8);
 #pragma unroll
     for (int i = 0; i < 128; i++)
-        if (at[0] == wg_row(i / 2 % 2) && at[1] == wg_col(i / 4) + i % 2)
+        if (i == which)
             sum[i] = gemm_float(gemm_bits(sum[i]) ^ 1u << job.plant_at % 32);
 }
 
+/* Fletcher's words come from registers. Code for each checksum and 128 words would be more than the
+ * cache of instructions holds: all others take them from memory, four at a time. */
 static __device__ __forceinline__ void wg_sign_sums(const struct gemm_job &job,
-                                                    const struct gemm_signer &s,
-                                                    struct gemm_sign *sign,
+                                                    const uint32_t *table, struct gemm_sign *sign,
                                                     const float (&sum)[128]) {
     uint32_t w[128];
 #pragma unroll
     for (int i = 0; i < 128; i++)
         w[i] = gemm_bits(sum[i]);
     gemm_sign_begin(sign, job.checksum);
-    gemm_sign_words(sign, job.checksum, s.table, w);
+    if (job.checksum == HF_CHECKSUM_FLETCHER) {
+        gemm_fletcher(sign, w);
+    } else {
+        uint32_t kept[128];
+#pragma unroll
+        for (int i = 0; i < 128; i++)
+            *(volatile uint32_t *)&kept[i] = w[i];
+#pragma unroll 1
+        for (int i = 0; i < 128; i += 4) {
+            const uint32_t four[4] = {kept[i], kept[i + 1], kept[i + 2], kept[i + 3]};
+            gemm_sign_words(sign, job.checksum, table, four);
+        }
+    }
     gemm_sign_fold(sign, job.checksum);
 }
 
@@ -169,47 +282,43 @@ static __device__ __forceinline__ void wg_multiply(float (&sum)[128], uint32_t s
     hf_wgmma_commit();
 }
 
-static __device__ __forceinline__ void wg_free(const struct wg_pipe &p) {
+template <bool SIGNED>
+static __device__ __forceinline__ void wg_free(const struct gemm_job &job,
+                                               const struct wg_pipe &p) {
     if (threadIdx.x % 32 == 0)
         hf_mbar_arrive(wg_empty(p));
+    if (SIGNED && job.release && threadIdx.x % 32 == 0)
+        hf_mbar_arrive(wg_used(p));
 }
 
-/* All stages of a tile. */
+/* All stages of a tile. One is free when the products of the next one have started; when its own
+ * are done if it is signed once more, since the signers wait for that. */
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
-static __device__ __forceinline__ void
-wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pipe *p, char *shared,
-        struct gemm_signer *signer, float (&sum)[128]) {
+static __device__ __forceinline__ void wg_tile(const struct gemm_job &job,
+                                               const struct gemm_place &place, struct wg_pipe *p,
+                                               char *shared, float (&sum)[128]) {
     const int count = p->count;
+    const bool at_once = SIGNED && job.release;
     struct wg_pipe last = *p;
     for (int i = 0; i < count; i++) {
-        char *const stage = shared + p->stage * WG_STAGE;
-        const auto sign = [&](struct gemm_sign *state, bool of_a) {
-            if (of_a)
-                wg_sign<WG_A_BYTES>(state, job.checksum, signer->table, stage);
-            else
-                wg_sign<WG_B_BYTES>(state, job.checksum, signer->table, stage + WG_A_BYTES);
-        };
         hf_mbar_wait(wg_full(*p), p->parity);
-        if (SIGNED)
-            gemm_staged(job, signer, i, sign);
         if (SIGNED && job.plant == HF_GEMM_PLANT_A)
-            wg_plant(job, place, i, stage);
+            wg_plant(job, place, i, shared + p->stage * WG_STAGE);
         wg_multiply<BF16, TURN_A, TURN_B>(sum, p->base + (uint32_t)(p->stage * WG_STAGE), i > 0);
         hf_wgmma_wait<1>();
-        if (SIGNED && job.release) {
-            hf_wgmma_wait<0>();
-            gemm_released(job, signer, (int64_t)place.row * WG_ROWS, (int64_t)place.col * WG_COLS,
-                          sign);
-        }
-        if (i > 0)
-            wg_free(last);
+        if (!at_once && i > 0)
+            wg_free<SIGNED>(job, last);
         last = *p;
+        if (at_once) {
+            hf_wgmma_wait<0>();
+            wg_free<SIGNED>(job, last);
+        }
         wg_next(p);
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(sum);
-    if (count > 0)
-        wg_free(last);
+    if (count > 0 && !at_once)
+        wg_free<SIGNED>(job, last);
 }
 
 /* 32 columns at a time. */
@@ -234,6 +343,97 @@ static __device__ __forceinline__ void wg_store(const struct gemm_job &job,
     }
 }
 
+/* C is of 16 bits, is not read, and takes 16 bytes at a time. */
+static __device__ __forceinline__ bool wg_stores_halves(const struct gemm_job &job) {
+    return job.dtype_c != HF_F32 && job.beta == 0 && job.c_wide;
+}
+
+/* Two elements. The conversions give a NaN other bits than gemm_half(). */
+template <bool BF16> static __device__ __forceinline__ uint32_t wg_halves(float u, float v) {
+    constexpr uint32_t NAN_BITS = BF16 ? 0x7fc0 : 0x7e00;
+    uint32_t both;
+    if (BF16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v), "f"(u));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v), "f"(u));
+    both = u != u ? (both & 0xffff0000u) | NAN_BITS : both;
+    return v != v ? (both & 0xffffu) | NAN_BITS << 16 : both;
+}
+
+static __device__ __noinline__ void wg_store_few(uint16_t *at, uint4 v, int count) {
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i < count)
+            at[i] = (uint16_t)(w[i / 2] >> i % 2 * 16);
+}
+
+/* 64 columns at a time through [16 rows][8 pieces of 16 bytes], exchanged so that eight rows at one
+ * place meet all banks. */
+template <bool BF16>
+static __device__ __forceinline__ void wg_store_halves(const struct gemm_job &job,
+                                                       const struct gemm_place &place, char *block,
+                                                       const float (&sum)[128]) {
+    const int lane = (int)threadIdx.x % 32, eight = lane / 4 % 8;
+    const int64_t row = (int64_t)place.row * WG_ROWS + (int)threadIdx.x / 32 * 16 + lane / 8;
+    const int64_t col = (int64_t)place.col * WG_COLS + lane % 8 * 8;
+    const float alpha = (float)job.alpha;
+    uint16_t *const c = (uint16_t *)job.c + place.batch * job.stride_c + row * job.ldc + col;
+    char *const own = block + eight * 128 + lane % 4 * 4;
+    const char *const from = block + lane / 8 * 128;
+#pragma unroll
+    for (int r = 0; r < WG_COLS / 64; r++) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            const float *const s = sum + r * 32 + i * 2;
+            *(uint32_t *)(own + i % 2 * 1024 + ((i / 2 ^ eight) << 4)) =
+                wg_halves<BF16>(__fmul_rn(alpha, s[0]), __fmul_rn(alpha, s[1]));
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int piece = lane % 8 ^ ((i * 4 + lane / 8) & 7);
+            const uint4 v = *(const uint4 *)(from + i * 512 + (piece << 4));
+            uint16_t *const at = c + (int64_t)(i * 4) * job.ldc + r * 64;
+            const int64_t left = row + i * 4 < job.m ? job.n - col - r * 64 : 0;
+            if (left >= 8)
+                *(uint4 *)at = v;
+            else if (left > 0)
+                wg_store_few(at, v, (int)left);
+        }
+    }
+}
+
+/* The sums of a tile, signed, and its entry, which has no part of A and B. */
+static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
+                                                    const struct gemm_place &place, int64_t tile,
+                                                    char *shared, float (&sum)[128]) {
+    struct gemm_sign sums;
+    if (job.plant != HF_GEMM_PLANT_NONE)
+        wg_plant_sum(job, place, sum);
+    wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &sums, sum);
+    uint64_t all[1] = {gemm_placed(sums, job.checksum, gemm_key(place), threadIdx.x)};
+    gemm_block_sums<WG_BAR>(all, (uint64_t *)(shared + WG_SUMS));
+    if (threadIdx.x == 0)
+        job.entries[tile] = {0, 0, all[0], job.stamp, 0, hf_slot_unit()};
+}
+
+/* What the signers of this block have signed joins the entry of its first tile. */
+static __device__ __forceinline__ void wg_finish(const struct gemm_job &job, unsigned tiles,
+                                                 char *shared) {
+    const struct wg_signed *const of = (const struct wg_signed *)(shared + WG_SIGNED);
+    hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
+    if (threadIdx.x == 0) {
+        struct gemm_entry *const entry = &job.entries[job.first_tile + blockIdx.x];
+        entry->a = of[0].a + of[1].a + of[2].a;
+        entry->b = of[0].b + of[1].b + of[2].b;
+        entry->panels = (int32_t)of[0].panels;
+    }
+    gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
+                        (uint64_t *)(shared + WG_SUMS));
+}
+
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
 static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, unsigned tiles,
                                                   char *shared, uint32_t base) {
@@ -241,7 +441,6 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
     struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
     float sum[128];
-    struct gemm_signer signer;
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
         const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
         if (count == 0) {
@@ -249,24 +448,16 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             for (int i = 0; i < 128; i++)
                 sum[i] = 0;
         }
+        wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, sum);
         if (SIGNED)
-            gemm_signer_begin(&signer, own, (uint32_t *)(shared + WG_TABLE), job.checksum, place);
-        if (SIGNED)
-            signer.stages = count;
-        wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, &signer, sum);
-        if (SIGNED) {
-            struct gemm_sign sums;
-            if (job.plant != HF_GEMM_PLANT_NONE)
-                wg_plant_sum(job, place, sum);
-            wg_sign_sums(job, signer, &sums, sum);
-            gemm_signer_end<WG_BAR>(job, &signer, &sums, place, job.first_tile + t,
-                                    (uint64_t *)(shared + WG_SUMS));
-        }
-        wg_store(job, place, (float *)own, sum);
+            wg_sign_tile(job, place, job.first_tile + t, shared, sum);
+        if (wg_stores_halves(job))
+            wg_store_halves<BF16>(job, place, own, sum);
+        else
+            wg_store(job, place, (float *)own, sum);
     }
     if (SIGNED)
-        gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
-                            (uint64_t *)(shared + WG_SUMS));
+        wg_finish(job, tiles, shared);
 }
 
 template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
@@ -280,7 +471,9 @@ static __global__ void __launch_bounds__(WG_THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < WG_STAGES; i++) {
             hf_mbar_init(base + WG_BARRIERS + (uint32_t)i * 8, 1);
-            hf_mbar_init(base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8, WG_CONSUMERS / 32);
+            hf_mbar_init(base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8,
+                         (WG_CONSUMERS + (SIGNED ? WG_SIGNERS : 0)) / 32);
+            hf_mbar_init(base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + i) * 8, WG_CONSUMERS / 32);
         }
         hf_mbar_init_fence();
     }
@@ -288,11 +481,13 @@ static __global__ void __launch_bounds__(WG_THREADS, 1)
         gemm_crc_fill((uint32_t *)(shared + WG_TABLE), job.checksum);
     __syncthreads();
     if (threadIdx.x >= WG_CONSUMERS) {
-        hf_regs_lower<40>();
+        hf_regs_lower<SIGNED ? 56 : 40>();
         if (threadIdx.x == WG_CONSUMERS)
             wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
+        else if (SIGNED && threadIdx.x >= WG_CONSUMERS + 32)
+            wg_sign_stages(job, tiles, shared, base);
     } else {
-        hf_regs_raise<232>();
+        hf_regs_raise<SIGNED ? 224 : 232>();
         wg_consume<BF16, TURN_A, TURN_B, SIGNED>(job, tiles, shared, base);
     }
 }
