@@ -175,7 +175,7 @@ def solve(tools, A, cycle, b):
 
 
 def smoothers(bench):
-    """name: maker; the number is how often a smoothing reads the matrix."""
+    """name: maker."""
     def diagonal(kind, steps):
         return lambda tools, A, multiply: Diagonal(tools, A, multiply, steps, kind)
 
@@ -197,6 +197,11 @@ def smoothers(bench):
     found["holdfast chebyshev x3"] = ours("chebyshev", 3)
     found["holdfast gauss-seidel"] = ours("gauss-seidel")
     return found
+
+
+def passes(name):
+    """How often a smoothing reads the matrix; None where blocks read parts of it again."""
+    return None if "async" in name or "seidel" in name else int(name[-1])
 
 
 def compare(bench):
@@ -228,9 +233,12 @@ def compare(bench):
                       least=1e3 * runs[0][0], iterations=count, cycle_ms=1e3 * seconds / count, residual=residual,
                       setup_s=setup)
             side = name.startswith("holdfast")
-            if residual <= 10 * TOL and seconds < best.get(side, (np.inf,))[0]:
-                best[side] = seconds, name
+            for cost in {passes(name), "any"} - {None}:
+                if residual <= 10 * TOL and seconds < best.get((cost, side), (np.inf,))[0]:
+                    best[cost, side] = seconds, name
             del cycle
-        if len(best) == 2:
-            bench.row("Smoothers on a GPU: times as fast as the best of the others", problem=title, ours=best[True][1],
-                      other=best[False][1], ratio=best[False][0] / best[True][0])
+        for cost in (1, 2, 3, 4, "any"):
+            if (cost, True) in best and (cost, False) in best:
+                ours, other = best[cost, True], best[cost, False]
+                bench.row("Smoothers on a GPU: times as fast as the best of the others", problem=title, passes=cost,
+                          ours=ours[1], other=other[1], ratio=other[0] / ours[0])
