@@ -29,7 +29,7 @@ static void *take_there(hf_relax *relax, struct hf_relax_held *held, size_t byte
 }
 
 /* The checksum of piece i of what is held, to row `when` of the sums. */
-static hf_status sum_there(hf_relax *relax, struct hf_relax_held *held, int i, int when) {
+static hf_status sum_there(hf_relax *relax, struct hf_relax_held *held, int i, int64_t when) {
     const struct hf_wordsum_args args = {.data = held->p[i],
                                          .bytes = (int64_t)held->bytes[i],
                                          .sum = held->sums + when * HF_RELAX_HELD + i};
@@ -41,7 +41,7 @@ void *hf_relax_copy_there(hf_relax *relax, struct hf_relax_held *held, const voi
     if (*status != HF_OK || bytes == 0)
         return NULL;
     if (held->sums == NULL)
-        held->sums = take_there(relax, held, 2 * HF_RELAX_HELD * sizeof *held->sums, status);
+        held->sums = take_there(relax, held, sizeof(uint64_t[2][HF_RELAX_HELD]), status);
     void *there = *status == HF_OK ? take_there(relax, held, bytes, status) : NULL;
     if (there == NULL || p == NULL)
         return there;
