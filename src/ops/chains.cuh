@@ -82,6 +82,7 @@ __device__ __forceinline__ void hf_chain_copy(char *dst, const char *src) {
 template <int PIECE, bool AGAIN>
 __device__ __forceinline__ void hf_chain_pieces(char *dst, int pitch, const char *row, int bytes) {
     const int pieces = bytes / PIECE;
+#pragma unroll(PIECE == 16 ? 4 : 1) /* few rows need the others, and code is long */
     for (int i = (int)threadIdx.x % HF_CHAIN_WARP; i < pieces * HF_CHAIN_WARP; i += HF_CHAIN_WARP) {
         const int r = i / pieces;
         const int at = i % pieces * PIECE;

@@ -81,7 +81,7 @@ static __device__ void run_add(struct run (&runs)[2], double v, hf_u64 bins[][DI
 }
 
 /* Bins of a block onto those of all: 128-bit sums, the carry by hand. */
-static __device__ void add_bins(const hf_u64 bins[][DIGITS], hf_wide *sum) {
+static __device__ __noinline__ void add_bins(const hf_u64 bins[][DIGITS], hf_wide *sum) {
     for (int b = (int)threadIdx.x; b < HF_WIDE_BINS; b += THREADS) {
         __extension__ typedef __int128 wide;
         wide v = 0;
