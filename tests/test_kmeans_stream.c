@@ -183,6 +183,9 @@ static void weights_bounds_and_dropped_rows(void **state) {
     all_forms(&dropped, &o, mib, 2, "dropped rows");
     const uint64_t whole[] = {400};
     all_forms(&dropped, &o, whole, 1, "dropped rows, all there");
+    o.init = HF_INIT_KMEANSPP;
+    all_forms(&dropped, &o, mib, 1, "dropped rows, k-means++");
+    o.init = HF_INIT_RANDOM;
     o.weights = &weights;
     all_forms(&dropped, &o, mib, 1, "weights");
     o.skipping = HF_SKIP_ON;

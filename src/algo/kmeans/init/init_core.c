@@ -173,13 +173,17 @@ static hf_status gather(struct core *c) {
         c->gathered = c->x;
         return hf_rows_each(rows, gather_chunk, c);
     }
+    struct hf_rows host = hf_rows_on_host(rows);
+    const size_t chunk = (size_t)host.chunk_rows * (size_t)rows->d * hf_dtype_bytes(rows->dtype);
     c->gathered = hf_alloc(bytes);
-    if (!c->gathered)
-        return hf_ctx_fail(rows->ctx, HF_E_NOMEM, "no memory for %zu bytes of rows", bytes);
-    const struct hf_rows host = hf_rows_on_host(rows);
-    hf_status status = hf_rows_each(&host, gather_chunk, c);
+    host.buffer = hf_alloc(chunk); /* a reader's rows have none on the host */
+    hf_status status =
+        c->gathered && host.buffer
+            ? hf_rows_each(&host, gather_chunk, c)
+            : hf_ctx_fail(rows->ctx, HF_E_NOMEM, "no memory for %zu bytes of rows", bytes + chunk);
     if (status == HF_OK)
         status = hf_ctx_copy(rows->ctx, c->x, c->gathered, bytes);
+    hf_free(host.buffer);
     hf_free(c->gathered);
     return status;
 }
