@@ -13,7 +13,7 @@
 
 #define M 45
 #define N 70
-#define MOST_K 1100
+#define MOST_K 2600
 #define KERNEL "gemm_bf16_32x32_amx"
 
 static uint16_t a[M * MOST_K], b[MOST_K * N];
@@ -31,7 +31,7 @@ static void fill(uint16_t *x, int64_t count, uint64_t stream, int scale) {
 
 static void bits_as_described(void **state) {
     (void)state;
-    static const int64_t depths[] = {1, 2, 31, 32, 33, 100, 255, 512, 513, 1100};
+    static const int64_t depths[] = {1, 2, 31, 32, 33, 100, 255, 512, 1100, 2600};
     static const int scales[] = {0, 10, 60, 66};
     hf_context *ctx = NULL;
     const hf_context_opts opts = {.device = "cpu", .threads = 2};

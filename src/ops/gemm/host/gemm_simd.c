@@ -25,6 +25,11 @@
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
 #define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
+/* AMX multiplies 16 times as fast, and memory does not: fewer sums go there and back, and what is
+ * packed is used by more. */
+#define TILES_GROUP 2048
+#define TILES_UNITS 1024 /* of depth */
+#define TILES_BAND_BYTES (1 << 20)
 #define FEW 128 /* rows or columns: what is packed of the other matrix is hardly used */
 #define FEW_BYTES (512 << 10) /* again, so it must not leave the second cache */
 #define SLICE 4               /* tiles of columns of one range of a loop */
@@ -47,23 +52,28 @@ static struct gemm_job make_job(const hf_gemm_args *args) {
 
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/* As deep as makes the panels of small matrices as large as those of large ones. */
+/* Products of a range, for groups of so many rows and columns together: as deep as makes the panels
+ * of small matrices as large as those of large ones. */
+static int64_t depth_of(const struct gemm_job *job, int64_t lines) {
+    const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
+    const int64_t blocks = hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / lines);
+    return hf_min64(k, HF_ISA_TILES ? TILES_UNITS * unit_products(job) : blocks * HF_GEMM_BLOCK);
+}
+
 static struct cut make_cut(const struct gemm_job *job, int workers) {
     const hf_gemm_args *const args = job->args;
-    const int64_t group = workers > MANY_WORKERS ? 2 * GROUP : GROUP;
+    const int64_t group = HF_ISA_TILES ? TILES_GROUP : workers > MANY_WORKERS ? 2 * GROUP : GROUP;
     const int64_t few = FEW_BYTES / (HF_GEMM_BLOCK * (job->in == HF_I32 ? 2 : unit_bytes(job)));
     struct cut cut;
     cut.rows = round_up(hf_min64(args->m, args->n <= FEW ? few : group), TILE_M);
     cut.cols = round_up(hf_min64(args->n, args->m <= FEW ? few : group), job->tile_n);
     const int64_t k = hf_gemm_reads_ab(args) ? args->k : 0;
-    const int64_t blocks =
-        hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / (cut.rows + cut.cols));
-    cut.depth = hf_min64(blocks * HF_GEMM_BLOCK, k);
+    cut.depth = depth_of(job, cut.rows + cut.cols);
     const int64_t units = units_of(job, cut.depth) * unit_bytes(job);
     cut.a_bytes = hf_align_up((size_t)(cut.rows * units));
     cut.b_bytes = hf_align_up((size_t)(cut.cols * units));
     cut.total_bytes =
-        k > HF_GEMM_BLOCK ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
+        k > cut.depth ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
     const bool signs = args->signatures != NULL && args->signatures->release;
     cut.sign_bytes =
         signs ? hf_align_up((size_t)(cut.rows / TILE_M + cut.cols / job->tile_n) * 8) : 0;
@@ -152,7 +162,8 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
         job->depth = hf_min64(cut->depth, k - job->first);
         const int64_t panels = tiles_down(job) + tiles_across(job);
         const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
-        job->band = BAND_BYTES / block;
+        const int64_t panel = panel_bytes(job, TILE_M);
+        job->band = HF_ISA_TILES && panel > 0 ? TILES_BAND_BYTES / panel : BAND_BYTES / block;
         job->place = group_place(job);
         if (job->depth > 0)
             hf_parallel_for(pool, panels, PACK_RUN, pack_range, job);

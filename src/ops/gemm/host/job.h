@@ -54,7 +54,7 @@ struct gemm_job {
     uint64_t place;       /* of the group, for signatures: group_place() */
     uint64_t *staged;     /* [panels of the group] their signatures; NULL: not to be compared */
     char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
-                                NULL where k is one block */
+                                NULL where k is one range */
 };
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
