@@ -27,7 +27,8 @@ struct hf_case {
         int output;     /* its number for that */
     } buf[HF_CASE_BUFS];
     int bufs;
-    bool failed; /* out of memory, or of buf[] */
+    bool failed;   /* out of memory, or of buf[] */
+    hf_status ran; /* what the last run of a kernel returned */
 };
 
 /* `bytes` zeroed bytes for a case, aligned to HF_ALIGN. `out`: the kernel writes there; what the

@@ -69,6 +69,7 @@ bool hf_case_run(hf_context *ctx, const struct hf_kernel *kernel, struct hf_case
     struct hf_bench_ws ws;
     const struct hf_device *device = ctx->device;
     struct hf_call call;
+    c->ran = HF_E_INTERNAL; /* not yet */
     if (hf_call_of(ctx, kernel, c->args, &call) != HF_OK) {
         snprintf(why, why_bytes, "%s", hf_last_error(ctx));
         return false;
@@ -84,6 +85,7 @@ bool hf_case_run(hf_context *ctx, const struct hf_kernel *kernel, struct hf_case
     hf_status status = kernel->run(&call);
     if (status == HF_OK)
         status = device->sync(ctx->stream);
+    c->ran = status;
     hf_case_fence(c, false);
     const bool intact = hf_case_intact(c, why, why_bytes);
     const int broken = hf_bench_ws_broken(&ws);

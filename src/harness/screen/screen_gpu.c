@@ -47,8 +47,8 @@ static void tell_all(struct turn *t, const char *why) {
         s->opts->finding(s->opts->user, &f);
 }
 
-/* On `kernel->width` multiprocessors from number `at` on. False: others took part, as it needs
- * more. */
+/* On `kernel->width` multiprocessors from number `at` on. False: others took part, or it could not
+ * be launched there, as it needs more. */
 static bool ask_some(struct turn *t, int at) {
     char why[256];
     struct screen *s = t->s;
@@ -57,7 +57,8 @@ static bool ask_some(struct turn *t, int at) {
     if (!hf_screen_enter(s, at, t->kernel->width, &place))
         return false;
     const bool right = hf_screen_run(s, s->gpu, &q, why, sizeof why);
-    if (!hf_screen_leave(s, &place))
+    if (!hf_screen_leave(s, &place) ||
+        (!right && t->c->ran != HF_OK && t->kernel->width < s->cores))
         return false;
     visited(t, at, t->kernel->width);
     if (!right && t->findings++ < SCREEN_MOST_FINDINGS)

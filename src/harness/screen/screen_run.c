@@ -14,7 +14,8 @@
 #define TURN_SHARE_LONG 0.1 /* of a screen of more than SCREEN_LONG_S, */
 #define TURN_SHARE_ALL 0.4  /* and where no products follow; bursts half as much, at most */
 #define PRODUCT_S 0.3       /* of a type before the next one, */
-#define PROBLEM_S 0.05      /* and of other problems */
+#define PROBLEM_S 0.05      /* and of other problems, */
+#define PRODUCT_TIMES 6     /* but so many times as long as those took */
 #define GPU_EACH_SHARE 0.6  /* likewise of a GPU; it ends when all is visited */
 #define GPU_EACH_LONG 0.3   /* of a screen of more than SCREEN_LONG_S */
 #define GPU_BURST_SHARE 0.05
@@ -99,14 +100,17 @@ static void hot_work(struct worker *w) {
     int64_t p = w->at;
     for (int i = 0; i < s->problems && !hf_screen_over(s); i++)
         ask_problem(w, &s->problem[i], true);
+    double spent = 0; /* on the problems of a turn: large ones take long */
     for (int turn = w->at; !hf_screen_over(s); turn++) {
         if (s->products != NULL)
-            hf_screen_products_work(s, w->ctx, w->at, turn, hf_screen_now(s) + PRODUCT_S);
-        const double until = hf_screen_now(s) + PROBLEM_S;
+            hf_screen_products_work(s, w->ctx, w->at, turn,
+                                    hf_screen_now(s) + fmax(PRODUCT_S, PRODUCT_TIMES * spent));
+        const double begin = hf_screen_now(s);
         for (int n = 0; n < s->problems && !hf_screen_over(s) &&
-                        (s->products == NULL || hf_screen_now(s) < until);
+                        (s->products == NULL || hf_screen_now(s) < begin + PROBLEM_S);
              n++)
             ask_problem(w, &s->problem[p++ % s->problems], false);
+        spent = hf_screen_now(s) - begin;
         if (s->problems == 0 && s->products == NULL)
             return;
     }

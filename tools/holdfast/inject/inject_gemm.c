@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define DEVICE_EVERY 13 /* each fault has a product of its own, and a launch takes its time */
+#define DEVICE_EVERY 101 /* each fault has a product of its own, and a launch takes its time */
 #define GUARDED "rows+columns" /* the name of hf_gemm_guarded() among the schemes */
 
 enum key {
@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
      "Time for measuring a scheme on a shape (default: 0.2; 0: no timing)", 0},
     {"every", KEY_EVERY, "N", 0,
      "Of the schemes of op gemm (t+o, l+o) try only each N-th bit, each in a product of its own "
-     "(default: 1, all, on a GPU 13; 0: none)",
+     "(default: 1, all, on a GPU 101; 0: none)",
      0},
     {"seed", KEY_SEED, "S", 0, "Of matrices and faults (default: 1)", 0},
     {"threads", 't', "T", 0, "Worker threads for counting; default: one for each usable core", 0},
