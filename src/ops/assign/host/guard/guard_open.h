@@ -98,7 +98,8 @@ static void guard_check_list(const struct job *job, struct worker *w, int slot, 
 }
 
 /* A list that cannot be right: it is not what was listed, or too short for an open row, whose
- * threshold two centroids reach. Such a row is suspect. */
+ * threshold two centroids reach; or one, where the second best is a key, whose last bits are not
+ * those of its score (host/scan_amx.h). Such a row is suspect. */
 static int guard_wrong_list(const struct job *job, struct worker *w, int slot) {
     const int count = w->listed[slot];
     const int32_t *list = w->list + slot * CANDIDATES_MAX;
@@ -108,7 +109,7 @@ static int guard_wrong_list(const struct job *job, struct worker *w, int slot) {
         return 0;
     for (int i = 0; i < count; i++)
         sum += (uint32_t)list[i];
-    if (sum == w->guard.listed[slot] && count >= 2)
+    if (sum == w->guard.listed[slot] && count >= (TILE_HAS_SUMS ? 1 : 2))
         return 0;
     w->guard.suspected++;
     guard_tell(job, w, HF_FAULT_OPEN, w->block.row[slot], -1, HF_BEHAVIOUR_UNKNOWN);

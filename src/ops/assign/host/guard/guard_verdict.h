@@ -14,6 +14,30 @@
 #define GUARD_BEYOND 2.5 /* the threshold, by the largest sum of the sample, */
 #define GUARD_RANGE 16   /* but at least this part of the largest threshold */
 
+/* What the words of a pack add up to, each times an odd number of its own. */
+static uint64_t guard_sum_pack(const struct job *job, const struct pack *p) {
+    const int64_t words = (int64_t)(tile_group_bytes(job) / sizeof(uint32_t)) * p->groups;
+    const char *at = p->tiles;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < words; i++, at += sizeof(uint32_t)) {
+        uint32_t word;
+        memcpy(&word, at, sizeof word);
+        sum += (uint64_t)word * guard_weight(i);
+    }
+    return sum;
+}
+
+/* The centroids were packed again: it was a fault if that changed a word. */
+static void guard_tell_pack(const struct job *job, struct worker *w, const struct pack *p,
+                            uint64_t before) {
+    w->slot64 = -1;
+    w->guard.suspected++;
+    if (guard_sum_pack(job, p) == before)
+        w->guard.beyond++;
+    else
+        guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
+}
+
 #if TILE_HAS_GUARD
 /* Pack the centroids and their checksums again. What is right stays as it is, so other workers may
  * go on reading; one worker at a time does it. */
@@ -22,14 +46,13 @@ static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const s
     const int worker = (int)(w - job->workers);
     while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
     }
+    const uint64_t before = guard_sum_pack(job, p);
     for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
         if (p->check.role[slot] < GUARD_CHECK)
             pack_slot(job, w, making.pack, slot);
     guard_make_test(&making, worker, 0, p->check.tests);
     atomic_store_explicit(&job->guard.packing, 0, memory_order_release);
-    w->slot64 = -1;
-    w->guard.suspected++;
-    guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
+    guard_tell_pack(job, w, p, before);
 }
 
 static int guard_same_bits(float a, float b) {
@@ -83,13 +106,12 @@ static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const s
     struct pack *pack = p == &job->all ? &job->all : &job->moved;
     while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
     }
+    const uint64_t before = guard_sum_pack(job, p);
     for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
         pack_slot(job, w, pack, slot);
     guard_amx_make(job, pack, NULL, (int)(w - job->workers));
     atomic_store_explicit(&job->guard.packing, 0, memory_order_release);
-    w->slot64 = -1;
-    w->guard.suspected++;
-    guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
+    guard_tell_pack(job, w, p, before);
 }
 #endif
 
