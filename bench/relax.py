@@ -292,7 +292,7 @@ def write(bench, started):
                    "numpy": np.__version__, "scipy": scipy.__version__, "cores": len(os.sched_getaffinity(0)),
                    "tables": bench.tables, "figures": bench.curves}, f, indent=1)
     for title, rows in bench.tables.items():
-        name = "".join(c if c.isalnum() else "-" for c in title.split(":")[0].lower())
+        name = "".join(c if c.isalnum() else "-" for c in title.lower())
         with open(os.path.join(folder, f"{stamp}-{name}.tsv"), "w", encoding="utf-8") as f:
             f.write("\t".join(rows[0]) + "\n")
             f.writelines("\t".join("" if v is None else str(v) for v in row.values()) + "\n" for row in rows)
