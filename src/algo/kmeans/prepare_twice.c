@@ -2,6 +2,7 @@
  * Protection of the first passes over the rows: scales and limits of all that follows come from
  * their ranges and moments, so other kernels compute these again while the rows are in the caches;
  * and the rows are signed, so that a word of them that changes from here on is noticed. */
+#include "algo/kmeans/guard/device_scan.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/scan.h"
 #include "base/mem.h"
@@ -13,7 +14,9 @@
 #define ATTEMPTS 3
 
 static bool is_checked(const struct hf_fit *fit) {
-    return hf_guard_checks_on_host(fit->problem.ctx, HF_FAULT_STATE);
+    const hf_context *ctx = fit->problem.ctx;
+    const bool device = ctx->device->id == HF_DEV_CUDA;
+    return hf_guard_checks(ctx, HF_FAULT_STATE) && (device || hf_ctx_is_host(ctx));
 }
 
 void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk) {
@@ -24,8 +27,9 @@ void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk) {
     a->min = hf_carve_take(carve, columns);
     a->max = hf_carve_take(carve, columns);
     a->sums = hf_range_sums(s->fit->problem.ctx) ? hf_carve_take(carve, 2 * columns) : NULL;
-    a->row_bad = hf_carve_take(carve, (size_t)chunk);
+    a->row_bad = hf_carve_take(carve, hf_ctx_is_host(s->fit->problem.ctx) ? (size_t)chunk : 1);
     s->moments_before = hf_carve_take(carve, 4 * columns);
+    s->moments_again = hf_carve_take(carve, 4 * columns);
 }
 
 void hf_scan_begin_ranges(struct hf_scan *s) {
@@ -72,6 +76,10 @@ static hf_status range_rows(struct hf_scan *s, const hf_array *panel, int64_t at
 
 hf_status hf_scan_ranges(struct hf_scan *s, const hf_array *panel, int64_t first) {
     hf_context *ctx = s->fit->problem.ctx;
+    if (s->again.min && !hf_ctx_is_host(ctx)) {
+        HF_TRY(hf_device_scan_ranges(s, panel));
+        return s->differ ? differ(s) : HF_OK;
+    }
     const int64_t most = s->again.min ? hf_cached_rows(ctx, panel) : panel->rows;
     for (int64_t at = 0; at < panel->rows; at += most) {
         const int64_t count = hf_min64(most, panel->rows - at);
@@ -106,7 +114,7 @@ hf_status hf_scan_compare_ranges(struct hf_scan *s) {
     const size_t columns = (size_t)s->fit->problem.d * sizeof(double);
     if (!b->min)
         return HF_OK;
-    s->fit->ledger.rows_signed = s->dropped == 0; /* else later passes see other rows */
+    s->fit->ledger.rows_signed &= s->dropped == 0; /* else later passes see other rows */
     hf_guard_checked(s->fit->problem.ctx, HF_FAULT_STATE, s->fit->problem.d);
     const bool same = !s->differ && memcmp(a->min, b->min, columns) == 0 &&
                       memcmp(a->max, b->max, columns) == 0 && *a->whole == *b->whole &&
@@ -133,8 +141,10 @@ hf_status hf_scan_attempts(struct hf_scan *s, hf_status (*pass)(struct hf_scan *
         failed++;
         status = pass(s);
     }
-    if (status == HF_OK)
-        status = check_rows(s);
+    if (status == HF_OK || (status == HF_E_DATA && failed > 0)) {
+        const hf_status rows = check_rows(s);
+        status = rows == HF_OK ? status : rows;
+    }
     if (status == HF_OK && failed > 0)
         hf_guard_repaired(ctx, failed > 1 ? HF_FAULT_INTERMITTENT : HF_FAULT_TRANSIENT, 0);
     return status;
@@ -174,6 +184,8 @@ hf_status hf_scan_moments(struct hf_scan *s, const struct hf_moments_args *args)
     hf_context *ctx = s->fit->problem.ctx;
     if (!s->moments_before)
         return hf_run(ctx, HF_OP_MOMENTS, args);
+    if (!hf_ctx_is_host(ctx))
+        return hf_device_scan_moments(s, args);
     const int64_t most = hf_cached_rows(ctx, &args->x);
     for (int64_t at = 0; at < args->x.rows; at += most) {
         struct moments_twice t = {s, *args};

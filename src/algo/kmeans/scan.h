@@ -19,6 +19,7 @@ struct hf_scan {
     uint64_t rows_before;    /* signature of the rows in the pass that failed last; */
     bool failed;             /* there was one */
     int64_t *moments_before; /* [4, d] as sum and sum_square; NULL as again.min */
+    int64_t *moments_again;  /* likewise */
     uint8_t *bad;            /* [panel_rows or fewer] the device's memory */
     uint8_t *bad_copy;       /* the same where the host can read it; NULL until it is wanted */
     int64_t bad_rows;

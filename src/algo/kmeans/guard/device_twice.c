@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/device_copies.h"
+#include "algo/kmeans/guard/device_scan.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/device_screen.h"
 #include "core/plan.h"
@@ -55,6 +56,30 @@ bool hf_device_twice_serves(struct hf_fit *fit, const struct hf_lloyd_args *args
 }
 
 /* ---- a call */
+
+/* Are the copies of the rows, or the rows where there are none, as these were first read? Wrong
+ * copies are given up. */
+static hf_status check_rows(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    hf_array rows = args->x;
+    uint64_t sign[2];
+    if (!l->rows_signed)
+        return HF_OK;
+    rows.data = l->twin ? l->twin : rows.data;
+    HF_TRY(hf_device_scan_sign(fit, &rows, l->twin ? 2 : 1, sign));
+    hf_guard_checked(ctx, HF_FAULT_STATE, rows.rows);
+    if (sign[0] == l->rows && (!l->twin || sign[1] == l->rows)) {
+        l->rows_signed = false;
+        return HF_OK;
+    }
+    hf_ctx_release(ctx, l->twin);
+    l->twin = NULL;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "rows changed while they were first read: the machine or a program writes "
+                       "where it must not; load the data again");
+}
 
 static hf_status disagree(struct hf_fit *fit) {
     hf_guard_found(fit->problem.ctx, HF_FAULT_MEANS, -1, -1);
@@ -131,6 +156,7 @@ hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) 
     struct hf_copies c;
     int agreed;
     bool odd;
+    HF_TRY(check_rows(fit, args));
     HF_TRY(hf_copies_open(&c, fit, args, 2, fit->ledger.twin));
     hf_status status = run_copies(&c, PAIRS, &agreed, &odd);
     if (status == HF_OK && agreed >= 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/guard/device_scan.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
@@ -124,6 +125,12 @@ hf_status hf_ledger_clear(struct hf_fit *fit) {
     return HF_OK;
 }
 
+/* Are the rows compared with their signature? On a device, where that is another pass, until the
+ * sums have agreed with their words. */
+static bool signs_rows(const struct hf_ledger *l) {
+    return l->rows_signed && !(l->device && l->proven);
+}
+
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
     struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
@@ -141,7 +148,9 @@ hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t fir
             .sums = &fit->centers.sums,
             .factor = l->factor,
             .hash = l->hash + row};
-        if (l->rows_signed)
+        if (signs_rows(l) && l->device)
+            HF_TRY(hf_device_scan_sign(fit, &args.x, 1, &l->rows_now));
+        else if (signs_rows(l))
             l->rows_now += hf_guard_sign_rows(hf_ctx_pool(ctx), &args.x, row);
         HF_TRY(hf_rowhash(ctx, &args));
     }
@@ -159,7 +168,7 @@ hf_status hf_ledger_hashed(struct hf_fit *fit) {
         HF_TRY(hf_device_ledger_sign(fit, l->hash, bytes, &sign));
     else
         sign = hf_guard_sign(l->hash, bytes);
-    const bool changed = l->rows_signed && l->rows_now != l->rows;
+    const bool changed = signs_rows(l) && l->rows_now != l->rows;
     l->hashed = !changed && (!l->proven || sign == l->sign);
     if (!l->hashed) {
         hf_guard_found(problem->ctx, HF_FAULT_SUMS, -1, -1);
