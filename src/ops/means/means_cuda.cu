@@ -68,13 +68,13 @@ static __global__ void __launch_bounds__(WARPS *UPDATE_WARP)
 /* What the clusters gave, as hf_tree_fold(). */
 static __global__ void __launch_bounds__(HF_UPDATE_THREADS)
     means_total(const __grid_constant__ struct means_job job) {
-    __shared__ double lane[2 * LANES];
+    __shared__ double lane[2 * TREE_LANES];
     const int warp = (int)threadIdx.x / UPDATE_WARP;
     fill_lanes(job.score, job.moved, job.sums.update.k, lane);
     __syncthreads();
     if (warp >= 2)
         return;
-    const double sum = fold_lanes(lane + warp * LANES);
+    const double sum = fold_lanes(lane + warp * TREE_LANES);
     if (threadIdx.x % UPDATE_WARP != 0)
         return;
     if (warp == 1 && job.shift != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The book of op lloyd and the centroids that were found right: memory, beginning and end. What is
- * checked, and how, stands in check.cuh. */
+ * checked, and how, stands in check.cu and moves.cuh. */
 #include "ops/audit/audit.cuh"
 #include "ops/lloyd/cuda/book.h"
 
@@ -25,10 +25,13 @@ size_t hf_lloyd_checks_carve(const struct hf_lloyd_args *args, void *memory,
     checks->ledger = (struct hf_lloyd_ledger *)take(sizeof *checks->ledger);
     for (int i = 0; i < HF_LLOYD_KEPT; i++)
         checks->kept[i] = take(center_bytes(args));
+    const size_t rows = (size_t)args->x.rows;
     checks->audit.list = NULL;
+    checks->first = NULL;
+    if (args->exact && args->first == 0)
+        checks->first = (int32_t *)take(rows * sizeof(int32_t));
     if (moves_alone(args))
-        checks->audit.list =
-            (struct hf_audit_move *)take((size_t)args->x.rows * sizeof(struct hf_audit_move));
+        checks->audit.list = (struct hf_audit_move *)take(rows * sizeof(struct hf_audit_move));
     if (memory == NULL)
         return used;
     checks->audit.found = &checks->ledger->found;
@@ -72,7 +75,7 @@ hf_status hf_lloyd_checks_begin(struct hf_cuda *cuda, const struct hf_lloyd_args
     memset(&ledger, 0, sizeof ledger);
     ledger.cluster = -1;
     ledger.found = none;
-    ledger.stray = -1;
+    ledger.stray = ledger.late = -1;
     ledger.sign[0] = args->book->sign[0];
     ledger.sign[HF_LLOYD_KEPT - 1] = args->book->sign[1];
     HF_TRY(hf_cuda_check(
@@ -131,6 +134,46 @@ hf_status hf_lloyd_checks_end(struct hf_stage *stage, const struct hf_lloyd_args
         hf_stage_fetch(stage, args->book->sign + i, &checks->ledger->sign[slot], sizeof(uint64_t));
     }
     return HF_OK;
+}
+
+/* ---- beside the steps */
+
+hf_status hf_lloyd_beside_open(struct hf_cuda *cuda, struct hf_lloyd_beside *beside) {
+    cudaError_t error = cudaStreamCreateWithFlags(&beside->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&beside->begin, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&beside->done, cudaEventDisableTiming);
+    return hf_cuda_check(cuda, error, "lloyd: a second stream");
+}
+
+void hf_lloyd_beside_close(struct hf_lloyd_beside *beside) {
+    if (beside->done != NULL)
+        (void)cudaEventDestroy(beside->done);
+    if (beside->begin != NULL)
+        (void)cudaEventDestroy(beside->begin);
+    if (beside->stream != NULL) {
+        (void)cudaStreamSynchronize(beside->stream); /* has ended, unless a launch failed */
+        (void)cudaStreamDestroy(beside->stream);
+    }
+    *beside = {};
+}
+
+hf_status hf_lloyd_check_beside(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+                                const struct hf_lloyd_checks *checks,
+                                const struct hf_lloyd_beside *beside) {
+    cudaError_t error = cudaEventRecord(beside->begin, cuda->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamWaitEvent(beside->stream, beside->begin, 0);
+    HF_TRY(hf_cuda_check(cuda, error, "lloyd: a second stream"));
+    HF_TRY(hf_lloyd_check(cuda, job, checks, beside->stream));
+    return hf_cuda_check(cuda, cudaEventRecord(beside->done, beside->stream),
+                         "lloyd: a second stream");
+}
+
+hf_status hf_lloyd_check_join(struct hf_cuda *cuda, const struct hf_lloyd_beside *beside) {
+    return hf_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream, beside->done, 0),
+                         "lloyd: a second stream");
 }
 
 /* ---- the labels */

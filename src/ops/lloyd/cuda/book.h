@@ -16,6 +16,7 @@ struct hf_lloyd_ledger {
     int32_t moves;      /* of the centroids, found right: they are in kept[moves % HF_LLOYD_KEPT] */
     int32_t iterations; /* found right */
     int32_t ended;      /* a fault was told */
+    int32_t looked;     /* steps that were looked at */
     int32_t listed;     /* rows in the list of a step, */
     uint32_t ticket;    /* blocks that are done with it, */
     uint32_t wrong;     /* HF_CHECK_BIT() of what is wrong in it, */
@@ -26,6 +27,7 @@ struct hf_lloyd_ledger {
     uint64_t packed;              /* of hf_lloyd_book */
     int64_t empty;                /* clusters without weight */
     int64_t stray;                /* a row that is nearer to another centroid; -1: none */
+    int64_t late;                 /* a row that should have moved a step before; -1: none */
     struct hf_audit_found found;  /* of a step */
 };
 
@@ -34,8 +36,15 @@ struct hf_lloyd_checks {
     const uint64_t *factor;    /* of hf_lloyd_book */
     struct hf_lloyd_ledger *ledger;
     void *kept[HF_LLOYD_KEPT]; /* [k, d] */
+    int32_t *first;            /* [n] the first labels of a fit, found once more, or NULL */
     struct hf_slot *slot;
     uint32_t kernel, checks; /* of the call */
+};
+
+/* What runs beside the steps. */
+struct hf_lloyd_beside {
+    cudaStream_t stream;     /* NULL: not open */
+    cudaEvent_t begin, done; /* what it waits for, what waits for it */
 };
 
 /* The rows as the steps had them, and what they are packed from. */
@@ -58,8 +67,27 @@ hf_status hf_lloyd_checks_begin(struct hf_cuda *cuda, const struct hf_lloyd_args
                                 const struct hf_lloyd_job *job,
                                 const struct hf_lloyd_checks *checks);
 
-/* Between the labels of a step and hf_lloyd_conclude(): what of their checks needs launches.
- * checks NULL: nothing. */
+/* The step that ended last is looked at, if nobody has: its sums, its centroids and their totals,
+ * and rows; what is wrong is told in the slot and ends the run. It is done before anything of the
+ * next step but its labels is written. */
+hf_status hf_lloyd_check(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+                         const struct hf_lloyd_checks *checks, cudaStream_t stream);
+
+/* The same beside what is queued on cuda->stream between the two calls. */
+hf_status hf_lloyd_check_beside(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+                                const struct hf_lloyd_checks *checks,
+                                const struct hf_lloyd_beside *beside);
+hf_status hf_lloyd_check_join(struct hf_cuda *cuda, const struct hf_lloyd_beside *beside);
+
+/* Are the labels of the first step, which no label came before, those in checks->first? */
+hf_status hf_lloyd_check_first(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+                               const struct hf_lloyd_checks *checks);
+
+hf_status hf_lloyd_beside_open(struct hf_cuda *cuda, struct hf_lloyd_beside *beside);
+void hf_lloyd_beside_close(struct hf_lloyd_beside *beside);
+
+/* Between the labels of a step and hf_lloyd_conclude(): what of their checks needs launches of its
+ * own there. checks NULL: nothing. */
 hf_status hf_lloyd_check_moves(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
                                const struct hf_lloyd_checks *checks, int side);
 

@@ -4,8 +4,8 @@
  * part of the inertia; a block adds these up for a problem and decides whether it goes on. The
  * second part is op means, in the form that needs no launch of its own: the float64 operations and
  * their order are those of that op. */
-#include "ops/lloyd/cuda/check.cuh"
 #include "ops/lloyd/cuda/means.cuh"
+#include "ops/update/update_cuda.cuh"
 
 /* ---- sums */
 
@@ -178,7 +178,7 @@ static __device__ void total_up(const struct hf_lloyd_job &job, int64_t p, doubl
     fill_lanes(job.inertia + p * k, job.shift + p * k, k, lane);
     __syncthreads();
     if (warp < 2) {
-        const double sum = fold_lanes(lane + warp * LANES);
+        const double sum = fold_lanes(lane + warp * TREE_LANES);
         if (threadIdx.x % UPDATE_WARP == 0)
             (warp == 0 ? t->inertia : t->shift) = sum;
     }
@@ -256,44 +256,20 @@ static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
     end_problems(job, side, shared);
 }
 
-/* The same with checks of everything, whose parts stand where others wait. */
-template <hf_dtype T>
-static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
-    lloyd_conclude_checked(const __grid_constant__ struct hf_lloyd_job job,
-                           const __grid_constant__ struct hf_lloyd_checks checks, int side) {
-    extern __shared__ double shared[];
-    if (job.control->halt)
-        return;
-    check_labels<T>(job, checks, side, (uint32_t *)shared);
-    follow_labels<T>(job, side, (uint32_t *)shared);
-    hf_grid_wait(job.update.scratch.barrier);
-    move_centers(job, side);
-    hf_grid_wait(job.update.scratch.barrier);
-    end_problems(job, side, shared);
-    check_step<T>(job, checks, side, shared);
-}
-
-static size_t shared_bytes(const struct hf_lloyd_job *job, bool checked) {
+static size_t shared_bytes(const struct hf_lloyd_job *job) {
     const size_t bins = hf_update_bins_bytes(job->update.batch, job->update.k);
-    const size_t book = job->update.k <= AUDIT_BINS ? (size_t)job->update.k * 12 : 0;
-    const size_t lanes = 2 * LANES * sizeof(double);
-    const size_t own = bins > lanes ? bins : lanes;
-    return checked && book > own ? book : own;
+    const size_t lanes = 2 * TREE_LANES * sizeof(double);
+    return bins > lanes ? bins : lanes;
 }
 
-hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
-                            const struct hf_lloyd_checks *checks, int side) {
+hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job, int side) {
     const dim3 grid((unsigned)cuda->sms * HF_UPDATE_BLOCKS);
-    void *plain[] = {(void *)job, &side};
-    void *checked[] = {(void *)job, (void *)checks, &side};
+    void *args[] = {(void *)job, &side};
     cudaError_t error = cudaSuccess;
     hf_for_dtype(job->update.dtype, [&](auto type) {
-        constexpr hf_dtype T = decltype(type)::value;
-        const void *kernel = checks != NULL ? (const void *)lloyd_conclude_checked<T>
-                                            : (const void *)lloyd_conclude<T>;
-        error = cudaLaunchCooperativeKernel(kernel, grid, dim3(HF_UPDATE_THREADS),
-                                            checks != NULL ? checked : plain,
-                                            shared_bytes(job, checks != NULL), cuda->stream);
+        error = cudaLaunchCooperativeKernel((const void *)lloyd_conclude<decltype(type)::value>,
+                                            grid, dim3(HF_UPDATE_THREADS), args, shared_bytes(job),
+                                            cuda->stream);
     });
     return hf_cuda_check(cuda, error, "lloyd_conclude");
 }

@@ -7,6 +7,7 @@
 #include "device/cuda/stage.h"
 #include "ops/lloyd/cuda/book.h"
 #include "ops/lloyd/cuda/lloyd_cuda.h"
+#include "ops/lloyd/cuda/lloyd_plan.cuh"
 #include "ops/lloyd/sm90/small.h"
 
 #define AHEAD 8        /* steps queued between two looks; even */
@@ -51,6 +52,7 @@ struct run {
     enum variant variant;          /* other than ANY: one launch is to make all iterations */
     void *small_memory;            /* of that */
     struct hf_lloyd_checks checks; /* with args->book */
+    struct hf_lloyd_beside beside; /* likewise */
 };
 
 struct carve {
@@ -274,8 +276,10 @@ static hf_status begin(struct run *run) {
     HF_TRY(hf_update_scratch_clear(run->cuda, &job->update.scratch, a->batch * a->sums->k));
     if (run->factor != NULL)
         HF_TRY(hf_update_factors(run->cuda, &job->update, run->factor));
-    if (a->book != NULL)
+    if (a->book != NULL) {
+        HF_TRY(hf_lloyd_beside_open(run->cuda, &run->beside));
         HF_TRY(hf_lloyd_checks_begin(run->cuda, a, job, &run->checks));
+    }
     if (run->bounds != NULL)
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
@@ -297,14 +301,37 @@ static hf_status queue_step(struct run *run, int number) {
     step.bounds = run->bounds;
     step.drift = job->drift;
     step.guide = run->guide;
-    HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
     const struct hf_lloyd_checks *checks = run->args->book != NULL ? &run->checks : NULL;
+    if (checks != NULL) /* of the step before */
+        HF_TRY(hf_lloyd_check_beside(run->cuda, job, checks, &run->beside));
+    HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
+    if (checks != NULL)
+        HF_TRY(hf_lloyd_check_join(run->cuda, &run->beside));
     HF_TRY(hf_lloyd_check_moves(run->cuda, job, checks, side));
-    return hf_lloyd_conclude(run->cuda, job, checks, side);
+    return hf_lloyd_conclude(run->cuda, job, side);
+}
+
+/* The first one. With a book, labels that follow no others are found once more before. */
+static hf_status queue_first(struct run *run) {
+    const struct hf_lloyd_job *job = &run->job;
+    if (run->args->book == NULL || run->checks.first == NULL)
+        return queue_step(run, 0);
+    struct hf_assign_step step;
+    memset(&step, 0, sizeof step);
+    step.c = job->centers[0];
+    step.old_labels = job->labels[0];
+    step.labels = run->checks.first;
+    step.counts = job->counts;
+    step.stop = &job->control->halt;
+    HF_TRY(hf_assign_step(run->cuda, &run->rows, &step, run->step_memory));
+    HF_TRY(queue_step(run, 0));
+    return hf_lloyd_check_first(run->cuda, job, &run->checks);
 }
 
 /* What the device has done so far. */
 static hf_status look(struct run *run) {
+    if (run->args->book != NULL)
+        HF_TRY(hf_lloyd_check(run->cuda, &run->job, &run->checks, run->cuda->stream));
     HF_TRY(copy(run, &run->control, run->job.control, sizeof run->control));
     return hf_cuda_check(run->cuda, cudaStreamSynchronize(run->cuda->stream), "lloyd");
 }
@@ -343,7 +370,7 @@ static bool note_open(struct run *run, const hf_kmeans_iteration *last, bool ove
 /* One by one, and the caller is told of each. */
 static hf_status iterate_slowly(struct run *run, bool *cancelled) {
     for (int number = 0; number < run->args->count && !run->control.halt && !*cancelled; number++) {
-        HF_TRY(queue_step(run, number));
+        HF_TRY(number == 0 ? queue_first(run) : queue_step(run, number));
         HF_TRY(report(run, number, cancelled));
         if (is_tried(run))
             (void)note_open(run, &run->control.last, false);
@@ -429,7 +456,7 @@ static void close_ahead(struct ahead *ahead) {
 static hf_status iterate_fast(struct run *run, bool tried) {
     const int count = run->args->count;
     struct ahead ahead = {NULL, NULL, NULL};
-    HF_TRY(queue_step(run, 0));
+    HF_TRY(queue_first(run));
     if (count > 1)
         HF_TRY(queue_step(run, 1));
     if (tried) {
@@ -512,11 +539,13 @@ static hf_status lloyd_run(const struct hf_call *call, enum variant variant) {
     run.call = call;
     run.args = (const struct hf_lloyd_args *)call->args;
     run.cuda = (struct hf_cuda *)call->stream;
+    run.beside = {};
     bool cancelled = false;
     hf_stage_begin(&run.stage, call->stream);
     carve_run(&run, call->ws);
     stage_all(&run);
     const hf_status ran = hf_stage_ready(&run.stage) ? run_all(&run, &cancelled) : HF_OK;
+    hf_lloyd_beside_close(&run.beside);
     const hf_status status = hf_stage_end(&run.stage, ran);
     if (status == HF_OK && cancelled && run.args->state->stop == HF_STOP_NONE)
         run.args->state->stop = HF_STOP_CANCELLED;
@@ -528,59 +557,6 @@ static hf_status any_run(const struct hf_call *call) { return lloyd_run(call, AN
 static hf_status small_run(const struct hf_call *call) { return lloyd_run(call, SMALL); }
 
 static hf_status narrow_run(const struct hf_call *call) { return lloyd_run(call, NARROW); }
-
-/* For all kernels. */
-static bool shape_supported(const struct hf_lloyd_args *a) {
-    return a->x.rows < INT32_MAX && a->batch * a->sums->k < INT32_MAX &&
-           a->sums->d < INT32_MAX / 256;
-}
-
-/* Nothing here asks other ranks what they found. */
-static bool is_alone(const struct hf_call *call) { return call->comm->size(call->comm) == 1; }
-
-static bool any_supports(const struct hf_call *call) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && !a->settle && (a->book == NULL || a->batch == 1);
-}
-
-/* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
-static bool may_settle(const struct hf_lloyd_args *a) {
-    const double scale = a->filter.scale;
-    return !a->settle || (a->progress == NULL && scale >= 0x1p-90 && scale <= 0x1p90);
-}
-
-static bool small_supports(const struct hf_call *call) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
-           hf_lloyd_small_supports(a);
-}
-
-static bool narrow_supports(const struct hf_call *call) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
-           hf_lloyd_narrow_supports(a);
-}
-
-/* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
-static double any_estimate(const struct hf_call *call) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    const double values = (double)a->x.rows * (double)a->x.cols;
-    const double step = 2 * values * (double)a->sums->k / 6e5 +
-                        2 * hf_cuda_pass_ns(values * (double)hf_dtype_bytes(a->x.dtype));
-    return step * a->count;
-}
-
-/* Beside the launches of all others this kernel costs next to nothing: where it can, it shall. */
-static double small_estimate(const struct hf_call *call) { return any_estimate(call) / 2; }
-
-/* For few rows the small kernel is faster, as it keeps them in shared memory; but not where each
- * cluster gets many, which it adds up in device memory. */
-static double narrow_estimate(const struct hf_call *call) {
-    const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    const bool few = a->x.rows <= HF_LLOYD_NARROW_ROWS &&
-                     a->x.rows <= a->batch * a->sums->k * HF_LLOYD_NARROW_SHARE;
-    return any_estimate(call) / (few ? 1.5 : 4);
-}
 
 static const struct hf_kernel kernels[] = {
     HF_CUDA_KERNEL("lloyd_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, any_supports,

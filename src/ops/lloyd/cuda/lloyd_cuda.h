@@ -49,11 +49,7 @@ static __host__ __device__ inline bool hf_lloyd_few(const struct hf_update_job *
     return moved <= HF_LLOYD_FEW_VALUES / (u->d * u->limbs) + HF_LLOYD_FEW_ROWS * u->batch * u->k;
 }
 
-struct hf_lloyd_checks;
-
-/* After the labels of a step: one launch. checks: NULL, or those of book.h; what is wrong is told
- * in the slot and ends the run. */
-hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
-                            const struct hf_lloyd_checks *checks, int side);
+/* After the labels of a step: one launch. */
+hf_status hf_lloyd_conclude(struct hf_cuda *cuda, const struct hf_lloyd_job *job, int side);
 
 #endif

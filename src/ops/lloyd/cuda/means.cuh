@@ -11,7 +11,7 @@
 #include "ops/update/update_cuda.cuh"
 
 #define ALL 0xffffffffu
-#define LANES HF_TREE_CLUSTERS
+#define TREE_LANES HF_TREE_CLUSTERS
 
 static_assert(HF_TREE_COLUMNS == UPDATE_WARP, "a sum over columns is one of a warp");
 
@@ -177,7 +177,7 @@ move_column(const struct hf_lloyd_job &job, const struct cluster &c, const struc
 /* The sum of lane[HF_TREE_CLUSTERS] as hf_tree_fold(), by one warp: a thread folds the lanes that
  * have its number modulo 32. */
 static __device__ __forceinline__ double fold_lanes(const double *lane) {
-    constexpr int HALF = LANES / UPDATE_WARP / 2;
+    constexpr int HALF = TREE_LANES / UPDATE_WARP / 2;
     double v[HALF];
     lane += threadIdx.x % UPDATE_WARP;
 #pragma unroll
@@ -195,14 +195,14 @@ static __device__ __forceinline__ double fold_lanes(const double *lane) {
  * are under way together: a block has little but latency here. */
 static __device__ __forceinline__ void fill_lanes(const double *inertia, const double *shift,
                                                   int64_t k, double *lane) {
-    constexpr int EACH = (LANES + HF_UPDATE_THREADS - 1) / HF_UPDATE_THREADS; /* of a thread */
+    constexpr int EACH = (TREE_LANES + HF_UPDATE_THREADS - 1) / HF_UPDATE_THREADS; /* of a thread */
     double sum[EACH][2] = {};
-    for (int64_t base = threadIdx.x; base < k; base += LANES) {
+    for (int64_t base = threadIdx.x; base < k; base += TREE_LANES) {
         double v[EACH][2];
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             const int64_t j = base + e * HF_UPDATE_THREADS;
-            const bool mine = threadIdx.x + e * HF_UPDATE_THREADS < LANES && j < k;
+            const bool mine = threadIdx.x + e * HF_UPDATE_THREADS < TREE_LANES && j < k;
             v[e][0] = mine ? inertia[j] : 0;
             v[e][1] = mine ? shift[j] : 0;
         }
@@ -215,9 +215,9 @@ static __device__ __forceinline__ void fill_lanes(const double *inertia, const d
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         const int l = (int)threadIdx.x + e * HF_UPDATE_THREADS;
-        if (l < LANES) {
+        if (l < TREE_LANES) {
             lane[l] = sum[e][0];
-            lane[LANES + l] = sum[e][1];
+            lane[TREE_LANES + l] = sum[e][1];
         }
     }
 }
