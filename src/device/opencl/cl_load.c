@@ -138,6 +138,8 @@ static void describe(struct hf_cl_info *info) {
     text_of(d, HF_CL_DRIVER_VERSION, info->driver, sizeof info->driver);
     text_of(d, HF_CL_DEVICE_VERSION, info->version, sizeof info->version);
     info->type = number_of(d, HF_CL_DEVICE_TYPE, 8);
+    if (without("cpu")) /* its kernels are those of GPUs then */
+        info->type &= ~(hf_cl_ulong)HF_CL_DEVICE_TYPE_CPU;
     info->units = (uint32_t)number_of(d, HF_CL_DEVICE_MAX_COMPUTE_UNITS, 4);
     info->memory = number_of(d, HF_CL_DEVICE_GLOBAL_MEM_SIZE, 8);
     info->alloc_most = number_of(d, HF_CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
