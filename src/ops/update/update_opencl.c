@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * update with OpenCL. On a CPU each of a few work-items has sums of its own, which are added up at
- * the end; elsewhere, and where these would take much memory, all add to the same with atomics. */
+ * the end; where these would take much memory all add to the same with atomics. Elsewhere rows are
+ * sorted by cluster first, some at a time. */
 #include "core/kernel.h"
 #include "device/opencl/opencl.h"
 #include "ops/opencl.h"
 #include "ops/update/update.h"
 
 #define PRIVATE_CELLS ((int64_t)1 << 20) /* of all parts together */
+
+/* update.cl */
+#define ROWS 256
+#define SORT_GROUP 256
+#define MOST_SORTED 1024
 
 static int64_t sum_cells(const struct hf_sums *s) { return s->limbs * s->k * s->d; }
 
@@ -26,10 +32,27 @@ static size_t update_workspace(const struct hf_call *call) {
     return (size_t)(parts_of(call->device, a) * cells_of(a->sums)) * sizeof(int64_t);
 }
 
+/* Rows of a cluster are added up before they meet others in memory. */
+static hf_status move_sorted(const struct hf_call *call, const struct hf_update_args *a,
+                             const struct hf_sums *s) {
+    const int64_t groups = (a->x.rows + ROWS - 1) / ROWS;
+    const int64_t most = (int64_t)call->device->units * HF_OPENCL_WAVES;
+    const struct hf_cl_job job = {.source = "update",
+                                  .kernel = "update_sorted",
+                                  .global = SORT_GROUP * (size_t)(groups < most ? groups : most),
+                                  .group = SORT_GROUP};
+    return hf_opencl_run(call->stream, &job, "pniiinpppppppdinn", a->x.data, (int32_t)a->x.dtype,
+                         a->x.row_stride, a->x.rows, a->x.cols, (int32_t)a->metric, a->weights,
+                         a->old_labels, a->labels, s->sum, s->count, s->weight, s->mult,
+                         s->weight_mult, s->k, (int32_t)s->limbs, (int32_t)s->bits);
+}
+
 static hf_status move(const struct hf_call *call, const struct hf_update_args *a,
                       const struct hf_sums *s) {
     struct hf_opencl *cl = call->stream;
     const int64_t parts = parts_of(call->device, a), cells = cells_of(s), n = a->x.rows;
+    if (!call->device->wide && s->k <= MOST_SORTED)
+        return move_sorted(call, a, s);
     struct hf_cl_job job = hf_opencl_job(call->device, "update", "update_rows", n);
     if (parts > 0) {
         job.global = (size_t)parts;
