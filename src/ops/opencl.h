@@ -24,6 +24,15 @@ static inline struct hf_cl_job hf_opencl_job(const struct hf_device_props *devic
                               .group = (size_t)group};
 }
 
+/* A kernel of which a group takes one item. */
+static inline struct hf_cl_job hf_opencl_group_job(const struct hf_device_props *device,
+                                                   const char *source, const char *kernel,
+                                                   int64_t items) {
+    const size_t group = device->wide ? 1 : HF_OPENCL_GROUP;
+    return (struct hf_cl_job){
+        .source = source, .kernel = kernel, .global = (size_t)items * group, .group = group};
+}
+
 /* Centroids as panels.cl packs them. */
 struct hf_opencl_panels {
     double *panel; /* [slots / 8, d, 8] */
@@ -40,7 +49,8 @@ static inline void hf_opencl_panels_carve(hf_carve *carve, int64_t k, int64_t d,
 /* c: on the device. */
 static inline hf_status hf_opencl_pack(const struct hf_call *call, const hf_array *c,
                                        const struct hf_opencl_panels *p) {
-    const struct hf_cl_job job = hf_opencl_job(call->device, "panels", "panels_pack", c->rows);
+    const struct hf_cl_job job = hf_opencl_job(call->device, "panels", "panels_pack",
+                                               call->device->wide ? c->rows : c->rows * c->cols);
     return hf_opencl_run(call->stream, &job, "pniiipp", c->data, (int32_t)c->dtype, c->row_stride,
                          c->rows, c->cols, p->panel, p->norm);
 }

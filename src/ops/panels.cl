@@ -6,10 +6,20 @@ __kernel void panels_pack(GLOBAL(c), int type, long stride, long k, long d, GLOB
                           GLOBAL(norms)) {
     __global const uchar *centers = VIEW(const uchar, c);
     __global double *panel = VIEW(double, panels);
-    FOR_MINE(slot, (k + 7) / 8 * 8) {
+    const long slots = (k + 7) / 8 * 8;
+#if !HF_WIDE /* neighbours write neighbours */
+    FOR_MINE(at, slots * d) {
+        const long slot = at / (8 * d) * 8 + at % 8;
+        panel[at] =
+            load(row_of(centers, slot < k ? slot : k - 1, stride, type), at / 8 % d, type);
+    }
+#endif
+    FOR_MINE(slot, slots) {
         __global const uchar *row = row_of(centers, slot < k ? slot : k - 1, stride, type);
+#if HF_WIDE
         for (long j = 0; j < d; j++)
             panel[(slot / 8 * d + j) * 8 + slot % 8] = load(row, j, type);
+#endif
         VIEW(double, norms)[slot] = norm_of(row, type, d);
     }
 }

@@ -74,6 +74,17 @@ static __global const uchar *row_of(__global const uchar *p, long i, long stride
     for (long i = (long)get_global_id(0); i < (n); i += (long)get_global_size(0))
 #endif
 
+/* The sum of v over the work-items of a group, for the first of them. part: one for each. */
+static double sum_of_group(double v, __local double *part) {
+    const int own = (int)get_local_id(0), size = (int)get_local_size(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    part[own] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 1; own == 0 && i < size; i++)
+        v += part[i];
+    return v;
+}
+
 /* Add to a 64-bit sum that others add to. Without 64-bit atomics the halves are added one by one:
  * whoever makes the lower one wrap carries. */
 static void add_long(__global long *sum, long v) {
@@ -142,20 +153,36 @@ static double reference_distance(int metric, __global const uchar *x, int x_type
     return metric == DOT ? -sum : cosine(sum, sqrt(xx), sqrt(cc));
 }
 
+static double8 add_term(int metric, double8 sum, double v, double8 c) {
+    if (metric != EUCLIDEAN)
+        return sum + v * c;
+    const double8 t = v - c;
+    return sum + t * t;
+}
+
 /* Distances of a row to the 8 centroids of a panel [d, 8] (panels.cl), each as the reference has
- * it. norm_x: |x|, norms: those of the centroids; of use with COSINE alone. */
+ * it. norm_x: |x|, norms: those of the centroids; of use with COSINE alone. Four columns are loaded
+ * at once, as a work-item that has the only row waits for little else. */
 static double8 distances8(int metric, __global const uchar *x, int type, double norm_x,
                           __global const double *panel, __global const double *norms, long d) {
     double8 sum = 0;
-    if (metric == EUCLIDEAN) {
-        for (long j = 0; j < d; j++) {
-            const double8 t = load(x, j, type) - vload8(j, panel);
-            sum += t * t;
+    long j = 0;
+    for (; j + 4 <= d; j += 4) {
+        double v[4];
+        double8 c[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            v[i] = load(x, j + i, type);
+            c[i] = vload8(j + i, panel);
         }
-        return sum;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sum = add_term(metric, sum, v[i], c[i]);
     }
-    for (long j = 0; j < d; j++)
-        sum += load(x, j, type) * vload8(j, panel);
+    for (; j < d; j++)
+        sum = add_term(metric, sum, load(x, j, type), vload8(j, panel));
+    if (metric == EUCLIDEAN)
+        return sum;
     if (metric == DOT)
         return -sum;
     const double8 norm_c = vload8(0, norms);
@@ -164,10 +191,18 @@ static double8 distances8(int metric, __global const uchar *x, int type, double 
 }
 
 /* sqrt of the ordered sum of squares */
-static double norm_of(__global const uchar *x, int type, long d) {
+static double norm_of(__global const uchar *row, int type, long d) {
     double sum = 0;
-    for (long j = 0; j < d; j++) {
-        const double v = load(x, j, type);
+    long j = 0;
+    for (; j + 8 <= d; j += 8) {
+        double v[8];
+        vstore8(load_8(row, j, type), 0, v);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            sum += v[i] * v[i];
+    }
+    for (; j < d; j++) {
+        const double v = load(row, j, type);
         sum += v * v;
     }
     return sqrt(sum);
