@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define NO_FILE "/dev/null"
+#define SLICES_OF_GPU 10
 
 const char *const study_sets[STUDY_SETS + 1] = {"uniform", "census", NULL};
 const char *const study_platforms[PLATFORMS] = {"CPU", "GPU"};
@@ -43,11 +44,13 @@ static int tune(struct study *s, const char *device, const char *path) {
     int winners = 0;
     hf_context *ctx = NULL;
     int code = open_context(s, device, NO_FILE, &ctx);
+    /* few rows leave a GPU idle */
+    const int64_t rows =
+        code == EXIT_DONE && hf_dev_study_is_cpu(ctx) ? o->slice : o->slice * SLICES_OF_GPU;
     const hf_dev_time_opts time = {.kernel = "all", .rounds = 3, .budget_s = 0.5};
     for (int set = 0; set < STUDY_SETS; set++)
         for (int i = 0; code == EXIT_DONE && o->set[set] && i < o->ks; i++) {
-            const hf_dev_shape shape = {.dtype = {HF_F32},
-                                        .dim = {o->slice, o->k[i], columns_of(set)}};
+            const hf_dev_shape shape = {.dtype = {HF_F32}, .dim = {rows, o->k[i], columns_of(set)}};
             errno = 0;
             const hf_status status =
                 hf_dev_time(ctx, "assign", &shape, &time, take_first, &winner[winners++]);
