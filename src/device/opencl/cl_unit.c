@@ -62,7 +62,7 @@ bool hf_cl_unit_works(struct hf_opencl *cl, const char *source) {
     const void *c = hf_cl_in(&stage, centroids, sizeof centroids);
     void *to = hf_cl_inout(&stage, score, sizeof score);
     const struct hf_cl_job job = {.source = source,
-                                  .options = "-DPARTS=1 -DBLOCKS=1 -DMT=1 -DSTRIP=1",
+                                  .options = "-DPARTS=1 -DBLOCKS=1 -DMT=1 -DSTRIP=1 -DCHUNK=4",
                                   .kernel = "unit_trial",
                                   .global = 32,
                                   .group = 32};

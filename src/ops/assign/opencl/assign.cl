@@ -150,23 +150,40 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
     }
 }
 
-/* For each centroid |c|, the length of (c - shift) * scale, and the largest |component|, all in
- * float64: [3, k]. shift: float, NULL means 0. */
+/* For each centroid, one a group, |c|, the length of (c - shift) * scale, and the largest
+ * |component|, all in float64: [3, k]. shift: float, NULL means 0. */
 __kernel void assign_lengths(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
                              double scale, GLOBAL(lengths)) {
+    __local double part[SHARERS];
     __global const float *off = VIEW(const float, shift);
     __global double *length = VIEW(double, lengths);
-    FOR_MINE(i, k) {
-        __global const uchar *row = row_of(VIEW(const uchar, c), i, stride, type);
-        double sum = 0, most = 0;
-        for (long j = 0; j < d; j++) {
-            const double v = load(row, j, type);
-            const double t = (v - (off ? (double)off[j] : 0)) * scale;
-            sum += t * t;
-            most = fmax(most, fabs(v));
-        }
-        length[i] = norm_of(row, type, d);
-        length[k + i] = sqrt(sum);
-        length[2 * k + i] = most;
+    const long i = get_group_id(0);
+    const int lane = (int)get_local_id(0), lanes = (int)get_local_size(0);
+    __global const uchar *row = row_of(VIEW(const uchar, c), i, stride, type);
+    double plain = 0, sum = 0, most = 0;
+    for (long j = lane; j < d; j += lanes) {
+        const double v = load(row, j, type);
+        const double t = (v - (off ? (double)off[j] : 0)) * scale;
+        plain += v * v;
+        sum += t * t;
+        most = fmax(most, fabs(v));
     }
+    plain = sum_of_group(plain, part);
+    sum = sum_of_group(sum, part);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    part[lane] = most;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane > 0)
+        return;
+    for (int l = 1; l < lanes; l++)
+        most = fmax(most, part[l]);
+    length[i] = sqrt(plain);
+    length[k + i] = sqrt(sum);
+    length[2 * k + i] = most;
+}
+
+/* Doubles as floats. */
+__kernel void assign_shift(GLOBAL(from), long d, GLOBAL(to)) {
+    FOR_MINE(j, d)
+        VIEW(float, to)[j] = (float)VIEW(const double, from)[j];
 }

@@ -47,12 +47,22 @@ static size_t update_bytes(const struct hf_call *call, const struct hf_assign_ar
     return a->sums != NULL ? hf_update_kernels_opencl.kernels->workspace(&part) : 0;
 }
 
+/* The filter in float32 behind one in 16 bits. */
+static const struct hf_cl_shape behind = {HF_CL_FILTER_BLOCK, 1, 128, 128, 1};
+
+static const struct hf_cl_shape *single_of(const struct hf_cl_assign *job,
+                                           const struct hf_assign_args *a) {
+    if (job->shape->filter == HF_CL_FILTER_MATRIX)
+        return hf_cl_matrix_once(a) ? &behind : NULL;
+    return job->shape->filter == HF_CL_FILTER_NONE ? NULL : job->shape;
+}
+
 static size_t carve_job(struct hf_cl_assign *job, const struct hf_assign_args *a, void *ws) {
     hf_carve carve = {ws, 0};
     const struct hf_cl_shape *s = job->shape;
     const size_t n = (size_t)a->x.rows, k = (size_t)a->c.rows, d = (size_t)a->x.cols;
     hf_opencl_panels_carve(&carve, a->c.rows, a->x.cols, &job->panels);
-    job->count = hf_carve_take(&carve, 3 * sizeof *job->count);
+    job->count = hf_carve_take(&carve, sizeof *job->count);
     job->old = a->sums != NULL || a->old_labels != NULL
                    ? hf_carve_take(&carve, n * sizeof *job->old)
                    : NULL;
@@ -64,10 +74,11 @@ static size_t carve_job(struct hf_cl_assign *job, const struct hf_assign_args *a
     job->lengths = hf_carve_take(&carve, 3 * k * sizeof *job->lengths);
     job->open = hf_carve_take(&carve, lists * n * sizeof *job->open);
     job->shift = hf_carve_take(&carve, d * sizeof *job->shift);
-    if (s->filter == HF_CL_FILTER_MATRIX) {
+    if (s->filter == HF_CL_FILTER_MATRIX)
         hf_cl_matrix_carve(job, a, &carve);
+    job->single = s = single_of(job, a);
+    if (s == NULL)
         return carve.used;
-    }
     const size_t slots = (size_t)slots_of(s, a->c.rows);
     const size_t groups = (size_t)groups_of(job->call->device, s, a->x.rows);
     job->packed = hf_carve_take(&carve, slots * d * sizeof *job->packed);
@@ -77,35 +88,45 @@ static size_t carve_job(struct hf_cl_assign *job, const struct hf_assign_args *a
     return carve.used;
 }
 
-/* Is the shift small beside the spread of the data, and beside most rows? 16-bit data, which are
- * exact in 16 bits as they are, are not without it. */
+static bool is_half(hf_dtype type) { return type == HF_F16 || type == HF_BF16; }
+
+/* Is the shift small beside the spread of the data, and beside most rows? */
 static bool small(const struct hf_assign_args *a, const double *shift) {
     const double reach = 1 / a->filter.scale;
     const double length = a->filter.length > 0 ? a->filter.length * reach : INFINITY;
     double square = 0;
     for (int64_t j = 0; j < a->x.cols; j++)
         square += shift[j] * shift[j];
-    return (a->x.dtype == HF_F16 || a->x.dtype == HF_BF16) &&
-           square <= (double)a->x.cols * reach * reach / 256 && square <= length * length / 4;
+    return square <= (double)a->x.cols * reach * reach / 256 && square <= length * length / 4;
+}
+
+/* 16-bit data are exact in 16 bits as they are, but not without the shift. */
+static hf_status drop_shift(struct hf_cl_assign *job) {
+    struct hf_cl_stage stage;
+    const double *shift = job->a.filter.shift;
+    hf_cl_stage_begin(&stage, job->cl);
+    shift = hf_cl_host(&stage, shift, (size_t)job->a.x.cols * sizeof *shift, false);
+    if (stage.status == HF_OK && small(&job->a, shift))
+        job->shift = NULL;
+    return hf_cl_stage_end(&stage, HF_OK);
 }
 
 /* The shift as float, which is what the filter subtracts. NULL: 0. */
 static hf_status bring_shift(struct hf_cl_assign *job) {
     struct hf_cl_stage stage;
     const int64_t d = job->a.x.cols;
-    if (job->a.metric != HF_EUCLIDEAN || job->a.filter.shift == NULL) {
+    if (job->a.metric != HF_EUCLIDEAN || job->a.filter.shift == NULL)
         job->shift = NULL;
+    else if (job->shape->filter == HF_CL_FILTER_MATRIX && is_half(job->a.x.dtype))
+        HF_TRY(drop_shift(job));
+    if (job->shift == NULL)
         return HF_OK;
-    }
+    const struct hf_cl_job run = hf_opencl_job(job->call->device, "assign", "assign_shift", d);
     hf_cl_stage_begin(&stage, job->cl);
-    const double *from = hf_cl_host(&stage, job->a.filter.shift, (size_t)d * sizeof *from, false);
-    float *to = hf_cl_host(&stage, job->shift, (size_t)d * sizeof *to, true);
-    for (int64_t j = 0; stage.status == HF_OK && j < d; j++)
-        to[j] = (float)from[j];
-    const bool dropped =
-        stage.status == HF_OK && job->shape->filter == HF_CL_FILTER_MATRIX && small(&job->a, from);
-    job->shift = dropped ? NULL : job->shift;
-    return hf_cl_stage_end(&stage, HF_OK);
+    const double *from = hf_cl_in(&stage, job->a.filter.shift, (size_t)d * sizeof *from);
+    const hf_status status =
+        stage.status == HF_OK ? hf_opencl_run(job->cl, &run, "pip", from, d, job->shift) : HF_OK;
+    return hf_cl_stage_end(&stage, status);
 }
 
 /* Of the numbers that are less than `below` the largest; 0 if there is none. */
@@ -124,10 +145,11 @@ static bool norms_in_range(const double *norm, int64_t k) {
     return true;
 }
 
-/* What the filter must know of the centroids: lengths [3, k] as assign_lengths wrote them. */
+/* What the filter must know of the centroids of dot and cosine: lengths as assign_lengths wrote
+ * them. */
 static void judge(struct hf_cl_assign *job, double *lengths) {
     const struct hf_assign_args *a = &job->a;
-    const int64_t k = a->c.rows, d = a->x.cols;
+    const int64_t k = a->c.rows;
     double most = largest_of(lengths + 2 * k, k, INFINITY);
     int exponent = 0;
     if (a->metric == HF_DOT) {
@@ -143,12 +165,6 @@ static void judge(struct hf_cl_assign *job, double *lengths) {
         for (int64_t i = 0; i < k; i++)
             lengths[k + i] = lengths[i] > 0 ? 1 : 0;
     }
-    const double lost = job->shape->filter == HF_CL_FILTER_MATRIX ? HF_CL_MATRIX_LOST : 0x1p60;
-    job->longest = largest_of(lengths + k, k, lost) * (1 + 0x1p-20);
-    const bool cut = d > DEPTH && job->shape->filter == HF_CL_FILTER_TILE;
-    const double chain = cut ? DEPTH : (double)d;
-    job->bound = filter_bound_make((chain + (double)d / DEPTH + 4) * 0x1p-24, d, job->longest);
-    job->bound.qerr = (float)((double)(d + 24) * 0x1p-24); /* one chain */
 }
 
 static hf_status learn_centroids(struct hf_cl_assign *job) {
@@ -159,8 +175,10 @@ static hf_status learn_centroids(struct hf_cl_assign *job) {
     job->a.filter.scale = job->usable ? scale : 1;
     job->factor = job->a.filter.scale;
     HF_TRY(bring_shift(job));
+    if (job->a.metric == HF_EUCLIDEAN)
+        return HF_OK;
     const struct hf_cl_job run =
-        hf_opencl_job(job->call->device, "assign", "assign_lengths", c->rows);
+        hf_opencl_group_job(job->call->device, "assign", "assign_lengths", c->rows);
     HF_TRY(hf_opencl_run(job->cl, &run, "pniiipdp", c->data, (int32_t)c->dtype, c->row_stride,
                          c->rows, c->cols, job->shift, job->factor, job->lengths));
     hf_cl_stage_begin(&stage, job->cl);
@@ -176,20 +194,30 @@ static hf_status skip_rows(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     const hf_array *x = &job->a.x, *c = &job->a.c;
     if (b == NULL || !b->valid || b->sweep)
         return HF_OK;
-    *rows = (struct hf_cl_rows){job->list, job->count};
+    *rows = (struct hf_cl_rows){job->list, job->count->rows};
     const struct hf_cl_job run = hf_opencl_job(job->call->device, "assign", "assign_skip", x->rows);
     return hf_opencl_run(job->cl, &run, "pnipniiiipppppnffppp", x->data, (int32_t)x->dtype,
                          x->row_stride, c->data, (int32_t)c->dtype, c->row_stride, x->rows, c->rows,
                          x->cols, job->a.labels, b->upper, b->lower, b->drift, b->half,
                          b->drift_max_index, (double)b->drift_max, (double)b->drift_second,
-                         job->list, job->count, job->a.stats);
+                         job->list, job->count->rows, job->a.stats);
+}
+
+/* The largest length of a centroid, cmax, is known to the device alone. */
+static struct filter_bound bound_of(const struct hf_cl_assign *job) {
+    const int64_t d = job->a.x.cols;
+    const bool cut = d > DEPTH && job->single->filter == HF_CL_FILTER_TILE;
+    const double chain = cut ? DEPTH : (double)d;
+    struct filter_bound b = filter_bound_make((chain + (double)d / DEPTH + 4) * 0x1p-24, d, 0);
+    b.qerr = (float)((double)(d + 24) * 0x1p-24); /* one chain */
+    return b;
 }
 
 /* *rows: in, those to look at; out, those left open. */
 static hf_status run_tiles(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
-    const struct hf_cl_shape *s = job->shape;
+    const struct hf_cl_shape *s = job->single;
     const struct hf_assign_args *a = &job->a;
-    const struct filter_bound *b = &job->bound;
+    const struct filter_bound bound = bound_of(job), *const b = &bound;
     const bool euclidean = a->metric == HF_EUCLIDEAN;
     const int64_t k = a->c.rows, d = a->x.cols, slots = slots_of(s, k);
     const bool block = s->filter == HF_CL_FILTER_BLOCK;
@@ -200,12 +228,12 @@ static hf_status run_tiles(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
         (void)snprintf(options, sizeof options, "-DVW=%d -DPANELS=%d -DTILE=%d -DGROUP=%d", s->vw,
                        s->panels, s->tile, s->group);
     struct hf_cl_job pack =
-        hf_opencl_job(job->call->device, source, block ? "block_pack" : "tile_pack", slots);
+        hf_opencl_group_job(job->call->device, source, block ? "block_pack" : "tile_pack", slots);
     pack.options = options;
-    HF_TRY(hf_opencl_run(job->cl, &pack, "pniiipdppnppp", a->c.data, (int32_t)a->c.dtype,
-                         a->c.row_stride, k, d, job->shift, job->factor,
-                         a->metric == HF_COSINE ? job->lengths : NULL, job->lengths + k,
-                         (int32_t)euclidean, job->packed, job->start, job->length));
+    HF_TRY(hf_opencl_run(
+        job->cl, &pack, "pniiipdppnpppp", a->c.data, (int32_t)a->c.dtype, a->c.row_stride, k, d,
+        job->shift, job->factor, a->metric == HF_COSINE ? job->lengths : NULL, hf_cl_lengths(job),
+        (int32_t)euclidean, job->count->limit + 1, job->packed, job->start, job->length));
     const size_t groups = (size_t)groups_of(job->call->device, s, a->x.rows);
     const struct hf_cl_job run = {.source = source,
                                   .options = options,
@@ -213,15 +241,15 @@ static hf_status run_tiles(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
                                   .global = groups * group,
                                   .group = group};
     const struct hf_cl_rows in = *rows;
-    *rows = (struct hf_cl_rows){job->open, job->count + 1};
-    return hf_opencl_run(job->cl, &run, "pniiiipppfpppfffffffffnppppppp", a->x.data,
+    hf_cl_passed(job, rows);
+    return hf_opencl_run(job->cl, &run, "pniiiipppfpppfffffpfffnppppppp", a->x.data,
                          (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, k, d, in.list, in.count,
                          job->shift, a->filter.scale, job->packed, job->start, job->length,
                          (double)b->eps, (double)b->delta, (double)b->tiny, (double)b->flush,
-                         (double)b->qerr, (double)b->cmax, euclidean ? 0.5 : 0.0,
+                         (double)b->qerr, job->count->limit + 1, euclidean ? 0.5 : 0.0,
                          euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale, (int32_t)a->exact,
                          job->scratch, a->labels, a->bounds ? a->bounds->upper : NULL,
-                         a->bounds ? a->bounds->lower : NULL, job->open, job->count + 1, a->stats);
+                         a->bounds ? a->bounds->lower : NULL, rows->list, rows->count, a->stats);
 }
 
 static hf_status run_exact(struct hf_cl_assign *job, const struct hf_cl_rows *rows) {
@@ -249,12 +277,14 @@ static hf_status label_rows(struct hf_cl_assign *job) {
         return HF_OK;
     if (job->old != NULL)
         HF_TRY(hf_opencl_copy(job->cl, job->old, a->labels, bytes));
-    HF_TRY(hf_opencl_fill(job->cl, job->count, 0, 3 * sizeof *job->count));
+    HF_TRY(hf_opencl_fill(job->cl, job->count, 0, sizeof *job->count));
     HF_TRY(skip_rows(job, &rows));
     if (filter != HF_CL_FILTER_NONE)
         HF_TRY(learn_centroids(job));
-    if (filter != HF_CL_FILTER_NONE && job->usable)
-        HF_TRY((filter == HF_CL_FILTER_MATRIX ? hf_cl_matrix_run : run_tiles)(job, &rows));
+    if (filter == HF_CL_FILTER_MATRIX && job->usable)
+        HF_TRY(hf_cl_matrix_run(job, &rows));
+    if (job->single != NULL && job->usable)
+        HF_TRY(run_tiles(job, &rows));
     HF_TRY(run_exact(job, &rows));
     if (a->old_labels != NULL)
         HF_TRY(hf_opencl_copy(job->cl, a->old_labels, job->old, bytes));

@@ -12,13 +12,13 @@
 /* Centroids as [k / TILE, d, TILE]. Arguments: as tile_pack() has them. */
 __kernel void block_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
                          double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
-                         GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
+                         GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
+    __local double part[PACKERS];
     const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
                                    VIEW(const float, shift), factor, VIEW(const double, norms),
                                    VIEW(const double, lengths)};
-    FOR_MINE(slot, (k + TILE - 1) / TILE * TILE)
-        pack_centroid(&from, slot, half_norm, TILE, VIEW(float, packed), VIEW(float, start),
-                      VIEW(float, length));
+    pack_centroid(&from, get_group_id(0), half_norm, TILE, part, VIEW(uint, limit),
+                  VIEW(float, packed), VIEW(float, start), VIEW(float, length));
 }
 
 struct rows {
@@ -157,12 +157,13 @@ INLINED int end_row(__local const float *fact, int row, float square, const stru
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 block_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(list), GLOBAL(count),
              GLOBAL(shift), float scale, GLOBAL(packed), GLOBAL(start), GLOBAL(length), float eps,
-             float delta, float tiny, float flush, float qerr, float cmax, float half_norm,
+             float delta, float tiny, float flush, float qerr, GLOBAL(limit), float half_norm,
              float least, float unit, int exact, GLOBAL(scratch), GLOBAL(labels), GLOBAL(upper),
              GLOBAL(lower), GLOBAL(open), GLOBAL(opened), GLOBAL(stats)) {
     __local float4 stage[4 * SLAB * 32];
     __local float squares[GROUP];
     __local float *fact = (__local float *)stage;
+    const float cmax = *VIEW(const float, limit) * (1 + 0x1p-20f);
     const struct bound b = {eps,  delta, tiny, flush,   qerr, cmax, half_norm,
                             least, unit, 0,    FLT_MAX, 0,    0x1p25f};
     const struct outcome o = {VIEW(int, labels),  VIEW(float, upper), VIEW(float, lower),

@@ -14,7 +14,7 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Centroids as a filter in float32 sees them: c' = (c - shift) * factor, rounded once. factor: that
+/* Centroids as a filter sees them: c' = (c - shift) * factor, rounded once to float32. factor: that
  * of all, or 1 / |c| where there are norms. */
 struct centroids {
     __global const uchar *data;
@@ -22,27 +22,65 @@ struct centroids {
     long stride, k, d;
     __global const float *shift;
     double factor;
-    __global const double *norms, *lengths; /* lengths: those of 2^60 or more are left out */
+    __global const double *norms, *lengths; /* lengths: |c'|, NULL: not known yet */
 };
 
-/* Into place `slot` of [k / tile, d, tile]; the places behind k are padding. */
-static void pack_centroid(const struct centroids *c, long slot, int half_norm, int tile,
-                          __global float *packed, __global float *start,
-                          __global float *length) {
+#define PACKERS 64 /* HF_OPENCL_GROUP */
+
+static double centroid_factor(const struct centroids *c, long slot) {
+    if (c->norms && slot < c->k)
+        return c->norms[slot] > 0 ? 1 / c->norms[slot] : 0;
+    return c->factor;
+}
+
+/* Component j of c'. */
+static float centroid_at(const struct centroids *c, long slot, double factor, long j) {
     __global const uchar *row =
         row_of(c->data, slot < c->k ? slot : c->k - 1, c->stride, c->type);
+    return (float)((load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * factor);
+}
+
+/* |c'| before it is rounded, infinite behind the last one, for all work-items of a group; `longest`
+ * gets at least that if it is below `lost`. */
+static double centroid_length(const struct centroids *c, long slot, double lost,
+                              __local double *part, __global volatile uint *longest) {
+    const double factor = centroid_factor(c, slot);
+    const int known = c->lengths != 0;
+    __global const uchar *row =
+        row_of(c->data, slot < c->k ? slot : c->k - 1, c->stride, c->type);
+    double sum = 0;
+    for (long j = get_local_id(0); !known && j < c->d; j += get_local_size(0)) {
+        const double t = (load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * factor;
+        sum += t * t;
+    }
+    sum = sum_of_group(sum, part);
+    if (get_local_id(0) == 0)
+        part[0] = slot >= c->k ? INFINITY : known ? c->lengths[slot] : sqrt(sum);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const double length = part[0];
+    if (get_local_id(0) == 0 && length < lost)
+        atomic_max(longest, as_uint((float)(length * (1 + 0x1p-19))));
+    return length;
+}
+
+/* Into place `slot` of [k / tile, d, tile]; the places behind k are padding. By a group of
+ * work-items. */
+static void pack_centroid(const struct centroids *c, long slot, int half_norm, int tile,
+                          __local double *part, __global volatile uint *longest,
+                          __global float *packed, __global float *start,
+                          __global float *length) {
     __global float *to = packed + slot / tile * tile * c->d + slot % tile;
-    const double far = slot < c->k ? c->lengths[slot] : INFINITY;
-    const int lost = !(far < 0x1p60);
-    double times = c->factor, square = 0;
-    if (c->norms && slot < c->k)
-        times = c->norms[slot] > 0 ? 1 / c->norms[slot] : 0;
-    for (long j = 0; j < c->d; j++) {
-        const double t = (load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * times;
-        const float v = lost ? 0 : (float)t;
+    const int lost = !(centroid_length(c, slot, 0x1p60, part, longest) < 0x1p60);
+    const double factor = centroid_factor(c, slot);
+    double square = 0;
+    for (long j = get_local_id(0); j < c->d; j += get_local_size(0)) {
+        const float v = lost ? 0 : centroid_at(c, slot, factor, j);
         to[j * tile] = v;
         square += (double)v * (double)v;
     }
+    square = sum_of_group(square, part);
+    if (get_local_id(0) > 0)
+        return;
     start[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
     length[slot] = lost ? 0 : (float)sqrt(square) * (1 + 0x1p-20f);
 }

@@ -5,15 +5,18 @@
 
 #include <stdio.h>
 
-#define COLUMNS 256 /* at most */
+#define COLUMNS 512 /* at most */
 #define STAGE 8192  /* float16 of centroids at once in local memory */
-#define WAVES 16    /* groups for each compute unit */
+#define WAVES 256   /* groups for each compute unit: a tile each, but of very many rows */
 #define FAR 0x1p13  /* beyond, centroids that are not held may be near */
 #define SMALL 0x1p-13
 
+#define WARPS 4                           /* unit_ptx.cl */
+#define MOST_CENTROIDS ((int64_t)1 << 28) /* chunks of them are counted in float */
+
 /* How a product is compiled for d columns. */
 struct form {
-    int parts, blocks, tall, strip; /* options PARTS, BLOCKS, MT and STRIP */
+    int parts, blocks, tall, strip, chunk; /* options PARTS, BLOCKS, MT, STRIP and CHUNK */
 };
 
 static struct form form_of(int64_t d, int parts) {
@@ -23,7 +26,8 @@ static struct form form_of(int64_t d, int parts) {
     if (d > 64 && d <= 96)
         f.blocks = 3;
     f.tall = parts * f.blocks <= 4 ? 2 : 1;
-    f.strip = parts * f.blocks <= 8 ? 4 : 2;
+    f.strip = f.tall == 2 || parts * f.blocks > 8 ? 2 : 4;
+    f.chunk = 2 * f.strip;
     return f;
 }
 
@@ -33,9 +37,12 @@ static int64_t slots_of(const struct form *f, int64_t k) {
     return (k + tile - 1) / tile * tile;
 }
 
+/* Two float16 of more columns do not fit in registers. */
+bool hf_cl_matrix_once(const struct hf_assign_args *a) { return a->x.cols > 256; }
+
 bool hf_cl_matrix_supports(const struct hf_call *call) {
     const struct hf_assign_args *a = call->args;
-    return call->device->matrix && a->x.rows < INT32_MAX && a->c.rows < INT32_MAX / 2 &&
+    return call->device->matrix && a->x.rows < INT32_MAX && a->c.rows < MOST_CENTROIDS &&
            a->x.cols <= COLUMNS;
 }
 
@@ -45,18 +52,19 @@ double hf_cl_matrix_estimate(const struct hf_call *call) {
     const struct form f = form_of(a->x.cols, 1);
     const double n = (double)a->x.rows, slots = (double)slots_of(&f, a->c.rows);
     const double without = call->device->wide ? 1000 : 1;
-    return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 4 * 32.0 * f.blocks) + 100000;
+    return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 16.0 * f.blocks) + 100000;
 }
 
 void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve) {
     for (int i = 0; i < 2; i++) {
         struct hf_cl_halves *h = &job->halves[i];
         const struct form f = form_of(a->x.cols, i + 1);
+        if (i == 1 && hf_cl_matrix_once(a))
+            break;
         const size_t slots = (size_t)slots_of(&f, a->c.rows);
         h->packed = hf_carve_take(carve, slots * 64 * (size_t)(f.blocks * f.parts));
         h->start = hf_carve_take(carve, slots * sizeof *h->start);
         h->length = hf_carve_take(carve, slots * sizeof *h->length);
-        h->moved = hf_carve_take(carve, 2 * sizeof *h->moved);
     }
 }
 
@@ -64,16 +72,15 @@ static hf_status pack(struct hf_cl_assign *job, const struct hf_cl_halves *h, co
                       struct hf_cl_job run) {
     const hf_array *c = &job->a.c;
     const struct hf_cl_job items =
-        hf_opencl_job(job->call->device, run.source, "matrix_pack", slots_of(f, c->rows));
+        hf_opencl_group_job(job->call->device, run.source, "matrix_pack", slots_of(f, c->rows));
     run.kernel = items.kernel;
     run.global = items.global;
     run.group = items.group;
-    HF_TRY(hf_opencl_fill(job->cl, h->moved, 0, 2 * sizeof *h->moved));
-    return hf_opencl_run(job->cl, &run, "pniiipdppnpppp", c->data, (int32_t)c->dtype, c->row_stride,
-                         c->rows, c->cols, job->shift, job->factor,
-                         job->a.metric == HF_COSINE ? job->lengths : NULL, job->lengths + c->rows,
-                         (int32_t)(job->a.metric == HF_EUCLIDEAN), h->packed, h->start, h->length,
-                         h->moved);
+    return hf_opencl_run(job->cl, &run, "pniiipdppnppppp", c->data, (int32_t)c->dtype,
+                         c->row_stride, c->rows, c->cols, job->shift, job->factor,
+                         job->a.metric == HF_COSINE ? job->lengths : NULL, hf_cl_lengths(job),
+                         (int32_t)(job->a.metric == HF_EUCLIDEAN), job->count->limit, h->packed,
+                         h->start, h->length, job->count->moved[f->parts - 1]);
 }
 
 /* docs/numerics/gpu-filter.md: a step of the unit is off by 2^-18 of its sum at most. */
@@ -81,7 +88,7 @@ static struct filter_bound bound_of(const struct hf_cl_assign *job, const struct
     const int64_t d = job->a.x.cols;
     const double steps = (double)((d + 15) / 16);
     const double off = f->parts == 1 ? (steps + 3) * 0x1p-18 : (steps + 1) * 0x1p-18 + 0x1p-20;
-    struct filter_bound b = filter_bound_make(off, d, job->longest);
+    struct filter_bound b = filter_bound_make(off, d, 0);
     b.qerr = (float)((double)(d + 24) * 0x1p-24);
     return b;
 }
@@ -91,36 +98,38 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
     const struct hf_assign_args *a = &job->a;
     const struct filter_bound b = bound_of(job, f);
     const bool euclidean = a->metric == HF_EUCLIDEAN;
-    const int64_t warps = job->cl->unit ? 8 : 1, tall = warps * 16 * f->tall;
+    const int64_t warps = job->cl->unit ? WARPS : 1, tall = warps * 16 * f->tall;
     const int64_t tiles = (a->x.rows + tall - 1) / tall;
     const int64_t most = (int64_t)job->call->device->units * WAVES;
-    const int part = f->parts - 1;
+    const struct hf_cl_rows open = hf_cl_open_rows(job);
     run.kernel = "matrix_filter";
     run.group = (size_t)(warps * 32);
     run.global = run.group * (size_t)(tiles < most ? tiles : most);
     return hf_opencl_run(
-        job->cl, &run, "pniiiipppfppppfffffffffffnpppppp", a->x.data, (int32_t)a->x.dtype,
+        job->cl, &run, "pniiiipppfppppfffffpfffffnpppppp", a->x.data, (int32_t)a->x.dtype,
         a->x.row_stride, a->x.rows, a->c.rows, a->x.cols, rows->list, rows->count, job->shift,
-        a->filter.scale, h->packed, h->start, h->length, h->moved, (double)b.eps, (double)b.delta,
-        (double)b.tiny, (double)b.flush, (double)b.qerr, (double)b.cmax, euclidean ? 0.5 : 0.0,
-        euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale, SMALL, FAR, (int32_t)a->exact, a->labels,
-        a->bounds ? a->bounds->upper : NULL, a->bounds ? a->bounds->lower : NULL,
-        job->open + part * a->x.rows, job->count + 1 + part, a->stats);
+        a->filter.scale, h->packed, h->start, h->length, job->count->moved[f->parts - 1],
+        (double)b.eps, (double)b.delta, (double)b.tiny, (double)b.flush, (double)b.qerr,
+        job->count->limit, euclidean ? 0.5 : 0.0, euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale,
+        SMALL, FAR, (int32_t)a->exact, a->labels, a->bounds ? a->bounds->upper : NULL,
+        a->bounds ? a->bounds->lower : NULL, open.list, open.count, a->stats);
 }
 
 hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (hf_cl_matrix_once(&job->a) ? 1 : 2); i++) {
         const struct form f = form_of(job->a.x.cols, i + 1);
-        char options[96];
-        (void)snprintf(options, sizeof options, "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d",
-                       f.parts, f.blocks, f.tall, f.strip);
+        char options[160];
+        /* With so many registers three groups of NVIDIA's share a multiprocessor. */
+        const char *limit = job->cl->unit && f.tall == 2 ? " -cl-nv-maxrregcount=168" : "";
+        (void)snprintf(options, sizeof options,
+                       "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d%s", f.parts, f.blocks,
+                       f.tall, f.strip, f.chunk, limit);
         const struct hf_cl_job run = {.source = job->cl->unit ? HF_CL_UNIT_PTX "+matrix"
                                                               : HF_CL_UNIT_NONE "+matrix",
                                       .options = options};
         HF_TRY(pack(job, &job->halves[i], &f, run));
         HF_TRY(filter(job, &job->halves[i], &f, run, rows));
-        rows->list = job->open + i * job->a.x.rows;
-        rows->count = job->count + 1 + i;
+        hf_cl_passed(job, rows);
     }
     return HF_OK;
 }

@@ -6,12 +6,14 @@
  *   BLOCKS  32 columns each that a row has room for
  *   MT      rows of a warp / 16
  *   STRIP   8 centroids each that are scored at once
+ *   CHUNK   scores of a row that a work-item looks at together: 2 STRIP or a part of it
  * A unit is a file of its own in front of this one (unit_*.cl):
  *   WARPS           of 32 work-items, in a group
  *   unit_halves()   two float as two float16; unit_singles(): back
  *   unit_fetch()    begin to copy 16 bytes; unit_arrive(): wait for all of them
  *   unit_share()    all that a unit needs of the rows before it multiplies
  *   unit_multiply() adds the products of 16 MT rows and 8 STRIP centroids
+ *   unit_keep()     keeps a chunk of scores if the best of all is among them
  * Work-item 4 g + q of a warp has columns 8 q to 8 q + 7 of each 32 of rows g and g + 8 of every
  * 16, and the scores of these rows and centroids 2 q and 2 q + 1 of every 8. */
 #define COLS (32 * BLOCKS)
@@ -21,77 +23,57 @@
 /* Centroids at once in local memory, at most 16 KiB: whole strips. */
 #define TILE (256 / (BLOCKS * PARTS) / (8 * STRIP) * (8 * STRIP))
 #define PIECES (TILE * COLS * PARTS / 8)
-#define AT_ONCE (BLOCKS * PARTS > 8 ? 8 / PARTS : BLOCKS) /* blocks of all in `stage` */
+/* Blocks of a row: that `stage` holds, and that are loaded, at once. */
+#define FIT (PIECES / GROUP / PARTS)
+#define AT_ONCE (FIT >= BLOCKS ? BLOCKS : BLOCKS % 4 == 0 && FIT >= 4 ? 4 : 1)
+#define LOADS (BLOCKS < 4 ? BLOCKS : 4)
 #define LOST 0x1p15 /* a centroid of this length is not held */
 
-/* Centroids as [k / 8][PARTS][BLOCKS][8][32] float16. moved: bits of the two floats that struct
- * bound has, 0 before. factor, norms, lengths, half_norm: as those of tile_pack(). */
-__kernel void matrix_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
-                          double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
-                          GLOBAL(packed), GLOBAL(start), GLOBAL(length), GLOBAL(moved)) {
-    __global const float *off = VIEW(const float, shift);
-    __global const double *norm = VIEW(const double, norms);
-    __global volatile uint *most = VIEW(uint, moved);
-    FOR_MINE(slot, (k + TILE - 1) / TILE * TILE) {
-        __global const uchar *row =
-            row_of(VIEW(const uchar, c), slot < k ? slot : k - 1, stride, type);
-        __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256 + slot % 8 * 32;
-        const double far = slot < k ? VIEW(const double, lengths)[slot] : INFINITY;
-        const int lost = !(far < LOST);
-        const double times = norm && slot < k ? (norm[slot] > 0 ? 1 / norm[slot] : 0) : factor;
-        double square = 0, rest = 0;
-        for (long j = 0; j < COLS; j++) {
-            double t = 0;
-            if (j < d && !lost)
-                t = (load(row, j, type) - (off ? (double)off[j] : 0)) * times;
-            const float v = (float)t;
-            float left = v;
-            for (int p = 0; p < PARTS; p++) {
-                const long at = (long)p * BLOCKS * 256 + j / 32 * 256 + j % 32;
-                const float unit = p == 0 ? 1.0f : 0x1p-11f;
-                vstore_half_rte(left / unit, at, to);
-                left -= vload_half(at, to) * unit;
-            }
-            square += (double)v * (double)v;
-            rest += (double)left * (double)left;
-        }
-        const float size = (float)sqrt(square), off_by = (float)sqrt(rest);
-        VIEW(float, start)[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
-        VIEW(float, length)[slot] = size * (1 + 0x1p-20f);
-        if (off_by > 0) {
-            atomic_max(most, as_uint(off_by * (1 + 0x1p-6f)));
-            atomic_max(most + 1, as_uint(off_by / fmax(size, 0x1p-60f) * (1 + 0x1p-6f)));
-        }
+/* A number as PARTS of float16, `step` apart; what is left. */
+INLINED float store_parts(float v, __global half *to, long step) {
+    float left = v;
+    for (int p = 0; p < PARTS; p++) {
+        const float unit = p == 0 ? 1.0f : 0x1p-11f;
+        const float low = unit_singles(unit_halves(left / unit, 0)).x;
+        vstore_half_rte(low, p * step, to);
+        left -= low * unit;
     }
+    return left;
 }
 
-/* Eight columns of a row from j on as x', 0 behind d. */
-INLINED void take_columns(__global const uchar *row, int type, long d, long j,
-                          __global const float *shift, float scale, float v[8]) {
-    const int full = j + 8 <= d;
-    float8 t = 0, off = 0;
-    float o[8];
-    for (int i = 0; i < 8; i++)
-        o[i] = shift && !full && j + i < d ? shift[j + i] : 0;
-    off = shift && full ? vload8(0, shift + j) : vload8(0, o);
-    if (type == F64) {
-        vstore8(off, 0, o);
-        for (int i = 0; i < 8; i++)
-            v[i] = j + i < d
-                       ? (float)((load(row, j + i, F64) - (double)o[i]) * (double)scale)
-                       : 0;
+/* Centroids as [k / 8][PARTS][BLOCKS][8][32] float16, one a group. moved: bits of the two floats
+ * that struct bound has, 0 before. The others are those of tile_pack(). */
+__kernel void matrix_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
+                          double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
+                          GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length),
+                          GLOBAL(moved)) {
+    __local double part[PACKERS];
+    const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
+                                   VIEW(const float, shift), factor, VIEW(const double, norms),
+                                   VIEW(const double, lengths)};
+    __global volatile uint *most = VIEW(uint, moved);
+    const long slot = get_group_id(0);
+    __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256 + slot % 8 * 32;
+    const int lost = !(centroid_length(&from, slot, LOST, part, VIEW(uint, limit)) < LOST);
+    const double times = centroid_factor(&from, slot);
+    double square = 0, rest = 0;
+    for (int j = (int)get_local_id(0); j < COLS; j += (int)get_local_size(0)) {
+        const float v = j < d && !lost ? centroid_at(&from, slot, times, j) : 0;
+        const float left = store_parts(v, to + j / 32 * 256 + j % 32, BLOCKS * 256);
+        square += (double)v * (double)v;
+        rest += (double)left * (double)left;
+    }
+    square = sum_of_group(square, part);
+    rest = sum_of_group(rest, part);
+    if (get_local_id(0) > 0)
         return;
+    const float size = (float)sqrt(square), off_by = (float)sqrt(rest);
+    VIEW(float, start)[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
+    VIEW(float, length)[slot] = size * (1 + 0x1p-20f);
+    if (off_by > 0) {
+        atomic_max(most, as_uint(off_by * (1 + 0x1p-6f)));
+        atomic_max(most + 1, as_uint(off_by / fmax(size, 0x1p-60f) * (1 + 0x1p-6f)));
     }
-    if (type == F32 && full) {
-        t = vload8(0, (__global const float *)row + j);
-    } else if (type == F16 && full) {
-        t = vload_half8(0, (__global const half *)row + j);
-    } else {
-        for (int i = 0; i < 8; i++)
-            v[i] = j + i < d ? load_single(row, j + i, type) : 0;
-        t = vload8(0, v);
-    }
-    vstore8((t - off) * scale, 0, v);
 }
 
 struct rows {
@@ -103,81 +85,168 @@ struct rows {
     float scale;
 };
 
-/* Columns [first, end) / 32 of a row in float16, into place: PARTS of each, GROUP apart. Not
- * unrolled: a compiler takes its time over 16 copies of it. */
-INLINED void store_row(const struct rows *r, long place, int first, int end, __local uint4 *to,
-                       float *sum, float *rest) {
-    __global const uchar *row =
-        row_of(r->data, r->list ? r->list[place] : place, r->stride, r->type);
+INLINED __global const uchar *place_of(const struct rows *r, long place) {
+    const long at = min(place, r->count - 1);
+    return row_of(r->data, r->list ? r->list[at] : at, r->stride, r->type);
+}
+
+/* Eight columns of a row from j on as x', 0 behind d. */
+INLINED void take_columns(const struct rows *r, __global const uchar *row, long j, float v[8]) {
+UNROLL
+    for (int i = 0; i < 8; i++) {
+        const float off = r->shift && j + i < r->d ? r->shift[j + i] : 0;
+        v[i] = j + i >= r->d    ? 0
+               : r->type == F64 ? (float)((load(row, j + i, F64) - (double)off) * (double)r->scale)
+                                : (load_single(row, j + i, r->type) - off) * r->scale;
+    }
+}
+
+/* Eight columns in float16; *sum of their squares, *rest of the squares of what is lost. */
+INLINED void halve(const float v[8], uint two[PARTS][4], float *sum, float *rest) {
+UNROLL
+    for (int i = 0; i < 4; i++) {
+        float2 left = (float2)(v[2 * i], v[2 * i + 1]);
+        *sum = MULTIPLY_ADD(left.x, left.x, *sum);
+        *sum = MULTIPLY_ADD(left.y, left.y, *sum);
+UNROLL
+        for (int p = 0; p < PARTS; p++) {
+            const float unit = p == 0 ? 1.0f : 0x1p-11f;
+            two[p][i] = unit_halves(left.x / unit, left.y / unit);
+            left -= unit_singles(two[p][i]) * unit;
+        }
+        *rest = MULTIPLY_ADD(left.x, left.x, *rest);
+        *rest = MULTIPLY_ADD(left.y, left.y, *rest);
+    }
+}
+
+/* Columns [first, first + AT_ONCE) / 32 of a row in float16, into words of `to`: of each 32 two
+ * fours of words, GROUP fours apart, of which this row has every other word. Not unrolled: a
+ * compiler takes its time over many copies of it. */
+INLINED void store_row(const struct rows *r, long place, int first, __local uint *to, float *sum,
+                       float *rest) {
+    __global const uchar *row = place_of(r, place);
 #pragma unroll 1
-    for (int b = first; b < end; b++) {
+    for (int b = 0; b < AT_ONCE; b++) {
         float v[8];
         uint two[PARTS][4];
-        take_columns(row, r->type, r->d, b * 32 + (int)get_local_id(0) % 4 * 8, r->shift, r->scale,
-                     v);
-        UNROLL
-        for (int i = 0; i < 4; i++) {
-            float2 left = (float2)(v[2 * i], v[2 * i + 1]);
-            *sum = MULTIPLY_ADD(left.x, left.x, *sum);
-            *sum = MULTIPLY_ADD(left.y, left.y, *sum);
-            UNROLL
-            for (int p = 0; p < PARTS; p++) {
-                const float unit = p == 0 ? 1.0f : 0x1p-11f;
-                two[p][i] = unit_halves(left.x / unit, left.y / unit);
-                left -= unit_singles(two[p][i]) * unit;
-            }
-            *rest = MULTIPLY_ADD(left.x, left.x, *rest);
-            *rest = MULTIPLY_ADD(left.y, left.y, *rest);
-        }
-        UNROLL
-        for (int p = 0; p < PARTS; p++)
-            to[((b - first) * PARTS + p) * GROUP] = vload4(0, two[p]);
+        take_columns(r, row, (first + b) * 32 + (int)get_local_id(0) % 4 * 8, v);
+        halve(v, two, sum, rest);
+UNROLL
+        for (int i = 0; i < PARTS * 4; i++)
+            to[((b * PARTS + i / 4) * 2 + i % 4 / 2) * GROUP * 4 + i % 2 * 2] = two[i / 4][i % 4];
     }
 }
 
-/* The rows of this work-item from place `first` of the list on, in float16, through `stage`, where
- * it has places of its own; its share of their sums of squares, and of what is lost. */
-INLINED void take_rows(const struct rows *r, long first, __local uint4 *stage,
-                       uint x[PARTS][MT][2][BLOCKS][4], float square[OWN], float lost[OWN]) {
+/* 16 rows that are 8 apart, of any type, through places of this work-item's own in `stage`. */
+INLINED void take_any(const struct rows *r, long place, __local uint *stage,
+                      uint x[PARTS][BLOCKS][8], float square[2], float lost[2]) {
+    __local uint *own = stage + get_local_id(0) * 4;
+UNROLL
+    for (int from = 0; from < BLOCKS; from += AT_ONCE) {
+#pragma unroll 1
+        for (int h = 0; h < 2; h++) {
+            float sum = 0, rest = 0;
+            store_row(r, place + 8 * h, from, own + h, &sum, &rest);
+            square[h] += sum;
+            lost[h] += rest;
+        }
+UNROLL
+        for (int e = 0; e < AT_ONCE * PARTS * 2; e++)
+            vstore4(vload4(0, own + e * GROUP * 4), 0,
+                    x[e / 2 % PARTS][from + e / 2 / PARTS] + e % 2 * 4);
+    }
+}
+
+/* 16 bytes of a row from column j on, 0 behind d, which is the end of such a piece. */
+INLINED uint4 piece_of(const struct rows *r, __global const uchar *row, long j) {
+    return j < r->d ? *(__global const uint4 *)(row + j * (r->type == F32 ? 4 : 2)) : (uint4)0;
+}
+
+INLINED float8 shift_of(const struct rows *r, long j) {
+    const float4 low = j < r->d ? vload4(0, r->shift + j) : (float4)0;
+    const float4 high = j + 4 < r->d ? vload4(0, r->shift + j + 4) : (float4)0;
+    return (float8)(low, high);
+}
+
+/* The same of float16 or float32 rows that consist of pieces of 16 bytes: several loads at once. */
+INLINED void take_whole(const struct rows *r, long place, uint x[PARTS][BLOCKS][8],
+                        float square[2], float lost[2]) {
+    const long column = get_local_id(0) % 4 * 8;
+    const int wide = r->type == F32;
+UNROLL
+    for (int from = 0; from < BLOCKS; from += LOADS) {
+        uint4 raw[2 * LOADS][2];
+UNROLL
+        for (int i = 0; i < 2 * LOADS; i++) {
+            __global const uchar *row = place_of(r, place + i % 2 * 8);
+            const long j = column + (from + i / 2) * 32;
+            raw[i][0] = piece_of(r, row, j);
+            raw[i][1] = wide ? piece_of(r, row, j + 4) : (uint4)0;
+        }
+UNROLL
+        for (int i = 0; i < 2 * LOADS; i++) {
+            const uint4 low = raw[i][0];
+            float8 t = wide ? (float8)(as_float4(low), as_float4(raw[i][1]))
+                            : (float8)(unit_singles(low.x), unit_singles(low.y),
+                                       unit_singles(low.z), unit_singles(low.w));
+            float v[8];
+            uint two[PARTS][4];
+            if (r->shift)
+                t -= shift_of(r, column + (from + i / 2) * 32);
+            vstore8(t * r->scale, 0, v);
+            halve(v, two, &square[i % 2], &lost[i % 2]);
+UNROLL
+            for (int e = 0; e < PARTS * 4; e++)
+                x[e / 4][from + i / 2][e % 4 * 2 + i % 2] = two[e / 4][e % 4];
+        }
+    }
+}
+
+/* The rows of this work-item from place `first` of the list on, in float16; its share of their sums
+ * of squares, and of what is lost. */
+INLINED void take_rows(const struct rows *r, long first, __local uint *stage,
+                       uint x[MT][PARTS][BLOCKS][8], float square[OWN], float lost[OWN]) {
     const int own = (int)get_local_id(0), lane = own & 31, warp = own / 32;
-    UNROLL
-    for (int i = 0; i < OWN; i++) {
-        const long place =
-            min(first + (warp * MT + i / 2) * 16 + i % 2 * 8 + lane / 4, r->count - 1);
-        float sum = 0, rest = 0;
-        UNROLL
-        for (int from = 0; from < BLOCKS; from += AT_ONCE) {
-            store_row(r, place, from, from + AT_ONCE, stage + own, &sum, &rest);
-            UNROLL
-            for (int e = 0; e < AT_ONCE * PARTS; e++)
-                vstore4(stage[e * GROUP + own], 0,
-                        x[e % PARTS][i / 2][i % 2][from + e / PARTS]);
-        }
-        square[i] = sum;
-        lost[i] = rest;
+    const int size = r->type == F32 ? 4 : 2;
+    const int whole = PARTS == 1 && (r->type == F16 || r->type == F32) &&
+                      ((ulong)r->data | (ulong)(r->stride * size) | (ulong)(r->d * size)) % 16 == 0;
+UNROLL
+    for (int i = 0; i < OWN; i++)
+        square[i] = lost[i] = 0;
+UNROLL
+    for (int m = 0; m < MT; m++) {
+        const long place = first + (warp * MT + m) * 16 + lane / 4;
+        if (whole)
+            take_whole(r, place, x[m], square + 2 * m, lost + 2 * m);
+        else
+            take_any(r, place, stage, x[m], square + 2 * m, lost + 2 * m);
     }
 }
 
+/* Of each row the best score, the second best of the best scores of chunks, and the chunk of the
+ * best one with its number. So the second best of all is known at the end, and most scores cost
+ * less than one comparison more than the largest of a chunk. */
 struct best {
-    float best[OWN], next[OWN];
-    int arg[OWN];
+    float best[OWN], next[OWN], number[OWN], kept[OWN][CHUNK];
 };
 
-INLINED void take_scores(float score[MT][STRIP][4], int first, struct best *b) {
+/* number: of the first chunk; zero: -0, which the compiler does not know. */
+INLINED void take_scores(float score[MT][STRIP][4], float number, float zero, struct best *b) {
 UNROLL
     for (int r = 0; r < OWN; r++)
 UNROLL
-        for (int i = 0; i < STRIP * 2; i++) {
-            const float s = score[r / 2][i / 2][r % 2 * 2 + i % 2];
-            b->next[r] = LARGER(b->next[r], SMALLER(b->best[r], s));
-            b->arg[r] = b->best[r] < s ? first + i / 2 * 8 + i % 2 : b->arg[r];
-            b->best[r] = LARGER(b->best[r], s);
+        for (int c = 0; c < STRIP * 2 / CHUNK; c++) {
+            float v[CHUNK];
+UNROLL
+            for (int i = 0; i < CHUNK; i++)
+                v[i] = score[r / 2][(c * CHUNK + i) / 2][r % 2 * 2 + i % 2];
+            unit_keep(v, number + c, zero, &b->best[r], &b->next[r], &b->number[r], b->kept[r]);
         }
 }
 
 /* Scores of 8 STRIP centroids; bias: theirs from this work-item's first on. */
 INLINED void score_strip(float score[MT][STRIP][4], __local const uint4 *shared,
-                        uint x[PARTS][MT][2][BLOCKS][4], __local const uint4 *centroids,
+                        uint x[MT][PARTS][BLOCKS][8], __local const uint4 *centroids,
                         __local const float *bias) {
 UNROLL
     for (int i = 0; i < MT * STRIP * 4; i++)
@@ -207,16 +276,25 @@ INLINED void fetch(__local uint4 *stage, __local float *bias, __global const uin
         unit_fetch((__local uint4 *)bias + i, (__global const uint4 *)(start + tile * TILE) + i);
 }
 
-/* stage: two tiles of centroids, bias: theirs. All work-items have the stage behind them. */
-INLINED void compare(uint x[PARTS][MT][2][BLOCKS][4], __local const uint4 *shared,
-                    __local uint4 *stage, __local float *bias, __global const uint4 *packed,
-                    __global const float *start, long tiles, struct best *b) {
-    const int q = (int)get_local_id(0) % 4;
+INLINED void begin(struct best *b) {
 UNROLL
     for (int r = 0; r < OWN; r++) {
         b->best[r] = b->next[r] = -INFINITY;
-        b->arg[r] = 0;
+        b->number[r] = 0;
+UNROLL
+        for (int i = 0; i < CHUNK; i++)
+            b->kept[r][i] = -INFINITY;
     }
+}
+
+/* stage: two tiles of centroids, bias: theirs. All work-items have the stage behind them. zero: -0,
+ * which the compiler does not know. */
+INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
+                    __local uint4 *stage, __local float *bias, __global const uint4 *packed,
+                    __global const float *start, long tiles, float zero, struct best *b) {
+    const int q = (int)get_local_id(0) % 4;
+    float number = 0;
+    begin(b);
     fetch(stage, bias, packed, start, 0);
     for (int t = 0; t < (int)tiles; t++) {
         const int now = t & 1;
@@ -228,10 +306,25 @@ UNROLL
             float score[MT][STRIP][4];
             score_strip(score, shared, x, stage + now * PIECES + s * PARTS * BLOCKS * 32,
                         bias + now * TILE + s * 8 + 2 * q);
-            take_scores(score, t * TILE + s * 8 + 2 * q, b);
+            take_scores(score, number, zero, b);
+            number += STRIP * 2 / CHUNK;
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* The centroid of the best score and, in *next, the second best score, of row r. */
+INLINED int find_best(const struct best *b, int r, float *next) {
+    int column = 0, found = 0;
+    *next = b->next[r];
+UNROLL
+    for (int i = 0; i < CHUNK; i++) {
+        const int is = !found && b->kept[r][i] == b->best[r];
+        column = is ? i / 2 * 8 + i % 2 : column;
+        *next = is ? *next : LARGER(*next, b->kept[r][i]);
+        found |= is;
+    }
+    return (int)b->number[r] * (CHUNK * 4) + column + (int)get_local_id(0) % 4 * 2;
 }
 
 /* What the four work-items of a row know: [6][ROWS][4] in local memory. */
@@ -243,9 +336,11 @@ INLINED void tell(__local float *fact, const struct best *b, const float square[
 UNROLL
     for (int r = 0; r < OWN; r++) {
         const int place = ((warp * MT + r / 2) * 16 + r % 2 * 8 + lane / 4) * 4 + lane % 4;
+        float next;
+        const int arg = find_best(b, r, &next);
         fact[BEST * ROWS * 4 + place] = b->best[r];
-        fact[NEXT * ROWS * 4 + place] = b->next[r];
-        fact[ARG * ROWS * 4 + place] = as_float(b->arg[r]);
+        fact[NEXT * ROWS * 4 + place] = next;
+        fact[ARG * ROWS * 4 + place] = as_float(arg);
         fact[SQUARE * ROWS * 4 + place] = square[r];
         fact[LOSS * ROWS * 4 + place] = lost[r];
     }
@@ -277,13 +372,14 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(list),
               GLOBAL(count), GLOBAL(shift), float scale, GLOBAL(packed), GLOBAL(start),
               GLOBAL(length), GLOBAL(moved), float eps, float delta, float tiny, float flush,
-              float qerr, float cmax, float half_norm, float least, float unit, float small_,
+              float qerr, GLOBAL(limit), float half_norm, float least, float unit, float small_,
               float far, int exact, GLOBAL(labels), GLOBAL(upper), GLOBAL(lower), GLOBAL(open),
               GLOBAL(opened), GLOBAL(stats)) {
     __local uint4 stage[2 * PIECES];
     __local float4 bias[2 * TILE / 4];
     __local uint4 shared[UNIT_SHARED];
     __global const float *most = VIEW(const float, moved);
+    const float cmax = *VIEW(const float, limit) * (1 + 0x1p-20f);
     const struct bound b = {eps,  delta,   tiny,    flush,  qerr, cmax, half_norm, least,
                             unit, most[0], most[1], small_, far};
     const struct outcome o = {VIEW(int, labels),         VIEW(float, upper),
@@ -301,14 +397,14 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
     const int own = (int)get_local_id(0);
     long changed = 0;
     for (long t = get_group_id(0); t * ROWS < r.count; t += get_num_groups(0)) {
-        uint rows[PARTS][MT][2][BLOCKS][4];
+        uint rows[MT][PARTS][BLOCKS][8];
         float square[OWN], lost[OWN];
         struct best found;
-        take_rows(&r, t * ROWS, stage, rows, square, lost);
+        take_rows(&r, t * ROWS, (__local uint *)stage, rows, square, lost);
         barrier(CLK_LOCAL_MEM_FENCE);
         unit_share(shared, rows);
         compare(rows, shared, stage, (__local float *)bias, VIEW(const uint4, packed),
-                VIEW(const float, start), (k + TILE - 1) / TILE, &found);
+                VIEW(const float, start), (k + TILE - 1) / TILE, -0.0f * scale, &found);
         tell((__local float *)stage, &found, square, lost);
         const long place = t * ROWS + own;
         if (own < ROWS && place < r.count)

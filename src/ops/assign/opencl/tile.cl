@@ -36,13 +36,13 @@ typedef JOIN(int, VW) vi;
 /* factor: that of all, or 1 / |c| where there are norms. */
 __kernel void tile_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
                         double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
-                        GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
+                        GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
+    __local double part[PACKERS];
     const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
                                    VIEW(const float, shift), factor, VIEW(const double, norms),
                                    VIEW(const double, lengths)};
-    FOR_MINE(slot, (k + TILE - 1) / TILE * TILE)
-        pack_centroid(&from, slot, half_norm, TILE, VIEW(float, packed), VIEW(float, start),
-                      VIEW(float, length));
+    pack_centroid(&from, get_group_id(0), half_norm, TILE, part, VIEW(uint, limit),
+                  VIEW(float, packed), VIEW(float, start), VIEW(float, length));
 }
 
 #if VW > 1
@@ -219,9 +219,10 @@ static void compare(__global const float *x, __global const float *packed,
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) WHOLE_VECTORS void
 tile_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(list), GLOBAL(count),
             GLOBAL(shift), float scale, GLOBAL(packed), GLOBAL(start), GLOBAL(length), float eps,
-            float delta, float tiny, float flush, float qerr, float cmax, float half_norm,
+            float delta, float tiny, float flush, float qerr, GLOBAL(limit), float half_norm,
             float least, float unit, int exact, GLOBAL(scratch), GLOBAL(labels), GLOBAL(upper),
             GLOBAL(lower), GLOBAL(open), GLOBAL(opened), GLOBAL(stats)) {
+    const float cmax = *VIEW(const float, limit) * (1 + 0x1p-20f);
     const struct bound b = {eps,  delta,     tiny,  flush, qerr,    cmax, half_norm,
                             least, unit, 0, FLT_MAX, 0, 0x1p25f};
     __global const int *rows_of = VIEW(const int, list);

@@ -24,14 +24,15 @@ INLINED void unit_fetch(__local uint4 *to, __global const uint4 *from) { *to = *
 INLINED void unit_arrive(void) {}
 
 /* Rows for all to see: [part][row][block][four of a row] */
-INLINED void unit_share(__local uint4 *shared, uint x[PARTS][MT][2][BLOCKS][4]) {
+INLINED void unit_share(__local uint4 *shared, uint x[MT][PARTS][BLOCKS][8]) {
     const int lane = (int)get_local_id(0);
     for (int part = 0; part < PARTS; part++)
         for (int m = 0; m < MT; m++)
             for (int h = 0; h < 2; h++)
                 for (int b = 0; b < BLOCKS; b++)
                     shared[((part * MT * 16 + m * 16 + h * 8 + lane / 4) * BLOCKS + b) * 4 +
-                           lane % 4] = vload4(0, x[part][m][h][b]);
+                           lane % 4] = (uint4)(x[m][part][b][h], x[m][part][b][2 + h],
+                                               x[m][part][b][4 + h], x[m][part][b][6 + h]);
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
@@ -45,7 +46,7 @@ INLINED float unit_dot(uint4 a, uint4 b) {
 }
 
 INLINED void unit_multiply(float score[MT][STRIP][4], __local const uint4 *shared,
-                          uint x[PARTS][MT][2][BLOCKS][4], int part,
+                          uint x[MT][PARTS][BLOCKS][8], int part,
                           __local const uint4 *centroids) {
     const int lane = (int)get_local_id(0);
     for (int i = 0; i < MT * STRIP * 4; i++) {
@@ -58,5 +59,21 @@ INLINED void unit_multiply(float score[MT][STRIP][4], __local const uint4 *share
                                 centroids[(s * PARTS * BLOCKS + b) * 32 +
                                           (lane % 4 * 2 + e % 2) * 4 + q]);
         score[m][s][e] = sum;
+    }
+}
+
+INLINED void unit_keep(const float v[CHUNK], float number, float zero, float *best, float *next,
+                       float *at, float kept[CHUNK]) {
+    float m = v[0];
+    for (int i = 1; i < CHUNK; i++)
+        m = fmax(m, v[i]);
+    if (m > *best) {
+        *next = *best;
+        *best = m;
+        *at = number;
+        for (int i = 0; i < CHUNK; i++)
+            kept[i] = v[i];
+    } else {
+        *next = fmax(*next, m);
     }
 }

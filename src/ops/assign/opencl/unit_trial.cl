@@ -9,11 +9,11 @@ unit_trial(GLOBAL(rows), GLOBAL(centroids), GLOBAL(score)) {
     const int lane = (int)get_local_id(0);
     __global const float *value = VIEW(const float, rows);
     __global float *to = VIEW(float, score) + lane / 4 * 8 + lane % 4 * 2;
-    uint x[PARTS][MT][2][BLOCKS][4];
+    uint x[MT][PARTS][BLOCKS][8];
     float sum[MT][STRIP][4];
     for (int i = 0; i < 8; i++) {
-        const int at = (lane / 4 + i / 4 * 8) * 32 + lane % 4 * 8 + i % 4 * 2;
-        x[0][0][i / 4][0][i % 4] = unit_halves(value[at], value[at + 1]);
+        const int at = (lane / 4 + i % 2 * 8) * 32 + lane % 4 * 8 + i / 2 * 2;
+        x[0][0][0][i] = unit_halves(value[at], value[at + 1]);
     }
     unit_fetch(stage + lane, VIEW(const uint4, centroids) + lane);
     unit_share(shared, x);
