@@ -8,8 +8,8 @@
 
 #define CLUSTER_GROUP 32 /* lanes of a sum over columns */
 #define TOTAL_GROUP 256
-#define SMALL_ON_CPU 0x1p25 /* n k d */
-#define SMALL_ON_GPU 0x1p38
+#define CHEAP_ON_CPU 0x1p15 /* k d */
+#define CHEAP_ON_GPU 0x1p18
 
 /* What the host asks after an iteration, as lloyd_total() writes it. */
 struct told {
@@ -209,17 +209,18 @@ static hf_status lloyd_run(const struct hf_call *call) {
     return hf_cl_stage_end(&stage, stage.status == HF_OK ? solve(&run) : stage.status);
 }
 
-/* Larger problems are left to algo/kmeans/loop/lloyd_loop.c, which keeps bounds. */
-static bool is_small(const struct hf_call *call) {
+/* Where rows take longer, bounds may save work: the loop of algo/kmeans/loop/lloyd_loop.c keeps
+ * them. */
+static bool rows_are_cheap(const struct hf_call *call) {
     const struct hf_lloyd_args *a = call->args;
-    const double work = (double)a->x.rows * (double)a->sums->k * (double)a->sums->d;
-    return work <= (call->device->wide ? SMALL_ON_CPU : SMALL_ON_GPU);
+    const double row = (double)a->sums->k * (double)a->sums->d;
+    return row <= (call->device->wide ? CHEAP_ON_CPU : CHEAP_ON_GPU);
 }
 
 static bool lloyd_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = call->args;
     return call->comm->size(call->comm) == 1 && a->batch == 1 && !a->settle && !a->book &&
-           (a->skipping == HF_SKIP_OFF || (a->skipping == HF_SKIP_AUTO && is_small(call))) &&
+           (a->skipping == HF_SKIP_OFF || (a->skipping == HF_SKIP_AUTO && rows_are_cheap(call))) &&
            a->x.rows < INT32_MAX && a->sums->k < INT32_MAX;
 }
 
