@@ -19,14 +19,19 @@ struct form {
     int parts, blocks, tall, strip, chunk; /* options PARTS, BLOCKS, MT, STRIP and CHUNK */
 };
 
+/* One product keeps 128 registers' worth of rows, as many as fit: what is read of centroids serves
+ * them all, and those reads are what it waits for. */
 static struct form form_of(int64_t d, int parts) {
     struct form f = {.parts = parts, .blocks = 1};
     while (32 * f.blocks < d)
         f.blocks *= 2;
     if (d > 64 && d <= 96)
         f.blocks = 3;
-    f.tall = parts * f.blocks <= 4 ? 2 : 1;
-    f.strip = f.tall == 2 || parts * f.blocks > 8 ? 2 : 4;
+    if (parts == 1)
+        f.tall = f.blocks <= 4 ? 4 : 16 / f.blocks;
+    else
+        f.tall = f.blocks <= 2 ? 2 : 1;
+    f.strip = f.tall > 1 || parts * f.blocks > 8 ? 2 : 4;
     f.chunk = 2 * f.strip;
     return f;
 }
@@ -118,12 +123,10 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
 hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     for (int i = 0; i < (hf_cl_matrix_once(&job->a) ? 1 : 2); i++) {
         const struct form f = form_of(job->a.x.cols, i + 1);
-        char options[160];
-        /* With so many registers three groups of NVIDIA's share a multiprocessor. */
-        const char *limit = job->cl->unit && f.tall == 2 ? " -cl-nv-maxrregcount=168" : "";
+        char options[96];
         (void)snprintf(options, sizeof options,
-                       "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d%s", f.parts, f.blocks,
-                       f.tall, f.strip, f.chunk, limit);
+                       "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d", f.parts, f.blocks,
+                       f.tall, f.strip, f.chunk);
         const struct hf_cl_job run = {.source = job->cl->unit ? HF_CL_UNIT_PTX "+matrix"
                                                               : HF_CL_UNIT_NONE "+matrix",
                                       .options = options};

@@ -406,10 +406,11 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
         compare(rows, shared, stage, (__local float *)bias, VIEW(const uint4, packed),
                 VIEW(const float, start), (k + TILE - 1) / TILE, -0.0f * scale, &found);
         tell((__local float *)stage, &found, square, lost);
-        const long place = t * ROWS + own;
-        if (own < ROWS && place < r.count)
-            changed += end_row((__local const float *)stage, own, &b, &o,
+        for (int row = own; row < ROWS && t * ROWS + row < r.count; row += GROUP) {
+            const long place = t * ROWS + row;
+            changed += end_row((__local const float *)stage, row, &b, &o,
                                r.list ? r.list[place] : place);
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (changed > 0)
