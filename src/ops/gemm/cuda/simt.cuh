@@ -232,11 +232,11 @@ static __device__ __forceinline__ void simt_add(typename S::unit (&sum)[S::LINES
     }
 }
 
-/* The words of a stage of one side that this thread signs. */
+/* The words of a stage of one side that this thread signs. One function for all who call it: there
+ * is code for each checksum. */
 template <class S>
-static __device__ __forceinline__ void simt_sign(struct gemm_sign *sign, int checksum,
-                                                 const uint32_t *table,
-                                                 const typename S::unit *side) {
+static __device__ __noinline__ void simt_sign(struct gemm_sign *sign, int checksum,
+                                              const uint32_t *table, const typename S::unit *side) {
     constexpr int LINE = S::TILE * S::WORDS, N = S::DEPTH * LINE / GEMM_THREADS;
     uint32_t w[N];
 #pragma unroll
@@ -410,7 +410,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
         simt_fetch<S, true>(part_a, a, job.a, job.k);
         simt_fetch<S, false>(part_b, b, job.b, job.k);
     }
-    for (int stage = 0; stage < count;) {
+    int stage = 0;
+    do {
         const int stop = MODE == GEMM_SIGNED ? min(count, next + 1) : count;
         for (; stage < stop; stage++) { /* calls stay out of it, for the sake of registers */
             unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
@@ -435,7 +436,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
         }
         if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
             next = simt_staged<S>(gemm_turns_of(job), next, stages + next % 2 * 2 * S::SIDE, signs);
-    }
+    } while (MODE == GEMM_SIGNED && stage < count);
     struct gemm_sign sums;
     struct gemm_signer signer = {};
     if (SIGNED) {

@@ -129,7 +129,7 @@ static __device__ __forceinline__ void add_columns(const struct hf_sums_pass &p,
 
 template <typename T, bool ROW, bool COL>
 static __global__ void __launch_bounds__(THREADS, 2) sums_kernel(const struct sums_job job) {
-    constexpr int R = sizeof(T) <= 2 ? 4 : 2; /* rows at once */
+    constexpr int R = 2; /* rows at once */
     typedef typename sums_short<T>::type U;
     __shared__ U shared[COL ? WARPS : 1][2][COLS];
     const struct hf_sums_pass &p = job.p;

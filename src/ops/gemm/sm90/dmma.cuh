@@ -295,7 +295,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     };
     for (int s = 0; s < DMMA_STAGES - 1; s++)
         fetch(s);
-    for (int stage = 0; stage < count;) {
+    int stage = 0;
+    do {
         const int next = min(signer.next_a, signer.next_b);
         const int stop = MODE == GEMM_SIGNED ? min(count, next + 1) : count;
         const auto sign_stage = [&](int which) {
@@ -330,7 +331,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         }
         if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
             sign_stage(next);
-    }
+    } while (MODE == GEMM_SIGNED && stage < count);
     if (SIGNED) {
         struct gemm_sign sums;
         if (job.plant != HF_GEMM_PLANT_NONE)
