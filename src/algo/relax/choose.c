@@ -229,9 +229,9 @@ hf_status hf_relax_build(hf_relax *relax) {
     return patches ? hf_relax_make_patches(relax) : HF_OK;
 }
 
-#define DAMPING_STEPS                                                                              \
-    20 /* of Lanczos' method: its largest eigenvalue is then good to a percent or
-                              so, for which the one of damping is made smaller */
+/* Steps of Lanczos' method: its largest eigenvalue is then good to a percent or so, for which the
+ * one of damping is made smaller. */
+#define DAMPING_STEPS 20
 #define CHEBYSHEV_STEPS 300
 #define MARGIN 1.02
 
@@ -250,11 +250,15 @@ hf_status hf_relax_tune(hf_relax *relax) {
     relax->lambda_min = 0;
     relax->lambda_max = 0;
     if (o->method == HF_RELAX_CHEBYSHEV) {
-        relax->rough = relax->kept && !hf_relax_on_device(relax);
-        HF_TRY(hf_relax_make_spectrum(relax, relax->rough ? DAMPING_STEPS : CHEBYSHEV_STEPS));
-        relax->smooth_min = relax->lambda_min;
-        relax->smooth_max = relax->lambda_max;
-        return HF_OK;
+        relax->rough = true;
+        if (relax->kept) {
+            HF_TRY(hf_relax_make_spectrum(relax, DAMPING_STEPS));
+            relax->smooth_min = relax->lambda_min;
+            relax->smooth_max = relax->lambda_max;
+        }
+        /* on a device there is no memory for it once a solution has begun */
+        const bool waits = relax->kept && !hf_relax_on_device(relax);
+        return waits ? HF_OK : hf_relax_refine_spectrum(relax);
     }
     const bool by_spectrum =
         o->damping == 0 && relax->symmetric && relax->positive &&
