@@ -204,7 +204,7 @@ static hf_status cluster(struct hf_init_state *s, const struct pool *pool, struc
     HF_TRY(nested_alloc(s, pool->count, in));
     HF_TRY(gather(s, pool, in));
     for (int64_t i = 0; i < s->n; i++)
-        if (s->label[i] >= 0) /* -1: all distances overflow */
+        if ((uint64_t)s->label[i] < (uint64_t)pool->count) /* -1: all overflow; others: a fault */
             in->weights[s->label[i]] += hf_init_weight(s, i);
     const hf_dtype dtype = in->on_device || s->rows->dtype == HF_F64 ? HF_F64 : HF_F32;
     const hf_array x = hf_array_view(in->x, dtype, pool->count, s->d);
