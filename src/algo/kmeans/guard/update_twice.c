@@ -7,17 +7,18 @@ static bool makes_it(const struct hf_fit *fit) {
     return hf_guard_checks_on_host(fit->problem.ctx, HF_FAULT_TWICE);
 }
 
-/* Bytes of sums, counts and weights. */
-static void measure(const struct hf_sums *s, size_t bytes[3]) {
+/* Bytes of sums, counts and weights, known before they have memory. */
+static void measure(const struct hf_fit *fit, size_t bytes[3]) {
+    const struct hf_sums *s = &fit->centers.sums;
     const size_t cells = (size_t)(s->limbs * s->k) * sizeof(int64_t);
     bytes[0] = cells * (size_t)s->d;
     bytes[1] = (size_t)s->k * sizeof(int64_t);
-    bytes[2] = s->weight ? cells : 0;
+    bytes[2] = fit->weights.scaled ? cells : 0;
 }
 
 void hf_update_twice_carve(struct hf_fit *fit, hf_carve *carve) {
     size_t bytes[3];
-    measure(&fit->centers.sums, bytes);
+    measure(fit, bytes);
     fit->ledger.before =
         makes_it(fit) ? hf_carve_take(carve, bytes[0] + bytes[1] + bytes[2]) : NULL;
 }
@@ -33,7 +34,7 @@ static void copy(struct hf_fit *fit, bool back) {
     void *const piece[3] = {s->sum, s->count, s->weight};
     char *kept = fit->ledger.before;
     size_t bytes[3];
-    measure(s, bytes);
+    measure(fit, bytes);
     for (int i = 0; i < 3; i++) {
         if (bytes[i] > 0)
             memcpy(back ? piece[i] : kept, back ? kept : piece[i], bytes[i]);
@@ -49,11 +50,12 @@ static hf_status run(void *user, int turn) {
 }
 
 static uint64_t sign(const void *user) {
-    const struct hf_sums *s = &((const struct updating *)user)->fit->centers.sums;
+    const struct hf_fit *fit = ((const struct updating *)user)->fit;
+    const struct hf_sums *s = &fit->centers.sums;
     const void *const piece[3] = {s->sum, s->count, s->weight};
     uint64_t all = 0;
     size_t bytes[3];
-    measure(s, bytes);
+    measure(fit, bytes);
     for (int i = 0; i < 3; i++)
         all = 3 * all + (bytes[i] > 0 ? hf_guard_sign(piece[i], bytes[i]) : 0);
     return all;
