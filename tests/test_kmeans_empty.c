@@ -225,6 +225,38 @@ static void splits_what_differs(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* Halves of centroids at the end of float16's range are no infinities. */
+static void halves_stay_in_range(void **state) {
+    (void)state;
+    enum { N = 60 };
+    hf_context *ctx = open_context(2, 0);
+    double v[N * 2];
+    for (int i = 0; i < N; i++) {
+        v[2 * i] = i % 8 ? 65504 : 65472;
+        v[2 * i + 1] = i % 9 ? -65504 : -65440;
+    }
+    struct problem p = problem_from(v, N, 2, HF_F16, 0);
+    double start[6] = {65504, -65504, 1, 1, -2, 3};
+    const hf_array given = hf_array_view(start, HF_F64, 3, 2);
+    const hf_kmeans_opts o = {.k = 3,
+                              .metric = HF_DOT,
+                              .init = HF_INIT_GIVEN,
+                              .centroids = &given,
+                              .store = HF_CENTROIDS_SAME,
+                              .empty = HF_EMPTY_SPLIT,
+                              .max_iter = 1,
+                              .tol = -1};
+    hf_kmeans_result r = fit_ok(ctx, &p, &o);
+    assert_true(isfinite(r.inertia));
+    double *c = centers64(&r.centroids);
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(c[i]) <= 65504);
+    free(c);
+    hf_kmeans_result_clear(&r);
+    problem_free(&p);
+    hf_context_destroy(ctx);
+}
+
 /* The cosine: how many rows of each cluster have a direction. */
 static void count_directed(const struct problem *p, const hf_kmeans_result *r, int64_t *count) {
     memset(count, 0, (size_t)r->k * sizeof(int64_t));
@@ -343,11 +375,15 @@ static void zeros_are_no_starts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_clusters),          cmocka_unit_test(relocation),
-        cmocka_unit_test(nothing_to_relocate),     cmocka_unit_test(weightless_cluster),
-        cmocka_unit_test(nothing_to_split),        cmocka_unit_test(splits_what_differs),
-        cmocka_unit_test(zeros_are_not_relocated), cmocka_unit_test(more_clusters_than_directions),
-        cmocka_unit_test(zeros_are_no_starts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(empty_clusters),
+                                       cmocka_unit_test(relocation),
+                                       cmocka_unit_test(nothing_to_relocate),
+                                       cmocka_unit_test(weightless_cluster),
+                                       cmocka_unit_test(nothing_to_split),
+                                       cmocka_unit_test(splits_what_differs),
+                                       cmocka_unit_test(halves_stay_in_range),
+                                       cmocka_unit_test(zeros_are_not_relocated),
+                                       cmocka_unit_test(more_clusters_than_directions),
+                                       cmocka_unit_test(zeros_are_no_starts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

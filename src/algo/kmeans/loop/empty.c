@@ -273,6 +273,14 @@ static double half_length(const struct hf_fit *fit, int64_t from, bool up) {
     return square > 0 ? sqrt(square) : 1;
 }
 
+/* Element i of the centroids; the middle where the type does not reach so far. */
+static void put_half(struct hf_fit *fit, int64_t i, double v, double middle) {
+    const struct hf_fit_problem *problem = &fit->problem;
+    hf_center_put(problem, &fit->columns, fit->centers.current, i, v);
+    if (!isfinite(hf_center_at(fit->centers.current, problem->center_type, i)))
+        hf_center_put(problem, &fit->columns, fit->centers.current, i, middle);
+}
+
 /* The two halves of a cluster start on both sides of its centroid, up in one column and down in the
  * next, by 1/1024 of the column's standard deviation (of 1 / sqrt(d) for directions), or by 4
  * roundings of the storage where that is more. */
@@ -281,10 +289,12 @@ static void split_center(struct hf_fit *fit, int64_t from, int64_t to) {
     const double length_up = half_length(fit, from, true);
     const double length_down = half_length(fit, from, false);
     for (int64_t f = 0; f < problem->d; f++) {
+        const int64_t at = from * problem->d + f;
+        const double middle = hf_center_at(fit->centers.current, problem->center_type, at);
         const double up = half_at(fit, from, f, true) / length_up;
         const double down = half_at(fit, from, f, false) / length_down;
-        hf_center_put(problem, &fit->columns, fit->centers.current, to * problem->d + f, up);
-        hf_center_put(problem, &fit->columns, fit->centers.current, from * problem->d + f, down);
+        put_half(fit, to * problem->d + f, up, middle);
+        put_half(fit, at, down, middle);
     }
 }
 
