@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum kind { CLUSTERS, COPIES, NESTED };
+enum kind { CLUSTERS, COPIES, NESTED, SHORT };
 
 struct shape {
     enum kind kind;
@@ -25,13 +25,16 @@ static double uniform(uint64_t *state) {
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-/* A value of row i: near one of 4 k places, one of 40 rows, or of a size that differs by row. */
+/* A value of row i: near one of 4 k places, one of 40 rows, or of a size that differs by row; of
+ * SHORT, some rows are so short that their squares underflow. */
 static double value(const struct shape *s, uint64_t *state, int64_t i, int64_t j) {
     const double v = 2 * uniform(state) - 1;
     uint64_t place = (uint64_t)(i % (s->kind == COPIES ? 40 : 4 * s->k)) * 977 + (uint64_t)j;
     const double at = 2 * uniform(&place) - 1;
     if (s->kind == COPIES)
         return at;
+    if (s->kind == SHORT)
+        return v * (i % 100 == 0 ? 1e-22 : 1);
     return (at + 0.01 * v) * (s->kind == NESTED ? (double)(1 << 3 * (i % 5)) : 1);
 }
 
@@ -122,11 +125,59 @@ static void open_rows(void **state) {
         check_shape(&shapes[i]);
 }
 
+static void short_rows(void **state) {
+    static const struct shape shapes[] = {
+        {SHORT, HF_F32, HF_COSINE, 2000, 16, 16, HF_SKIP_AUTO},
+        {SHORT, HF_F32, HF_DOT, 2000, 40, 80, HF_SKIP_AUTO},
+        {SHORT, HF_F64, HF_COSINE, 2000, 16, 16, HF_SKIP_AUTO},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_shape(&shapes[i]);
+}
+
+/* Sums of weights, too, are made twice under this scheme; light clusters have sums of their own. */
+static void light_clusters_made_twice(void **state) {
+    static const struct shape s = {CLUSTERS, HF_F32, HF_EUCLIDEAN, 500, 64, 500, HF_SKIP_AUTO};
+    (void)state;
+    hf_context *ctx = NULL;
+    const hf_context_opts device = {.device = "cpu", .threads = 2};
+    assert_int_equal(hf_context_create(&ctx, &device), HF_OK);
+    float *rows = make_rows(&s);
+    double *weights = malloc((size_t)s.n * sizeof *weights);
+    for (int64_t i = 0; i < s.n; i++)
+        weights[i] = i % 2 ? 1 : 1e-30;
+    const hf_array x = {.data = rows, .dtype = s.dtype, .rows = s.n, .cols = s.d};
+    const hf_array weighed = {.data = weights, .dtype = HF_F64, .rows = s.n, .cols = 1};
+    hf_kmeans_opts opts = {.k = s.k,
+                           .init = HF_INIT_RANDOM,
+                           .max_iter = 2,
+                           .empty = HF_EMPTY_KEEP,
+                           .weights = &weighed,
+                           .guard = HF_GUARD_OFF};
+    hf_kmeans_result plain = {0}, twice = {0};
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    opts.guard = HF_GUARD_WEIGHTED;
+    const hf_status status = hf_kmeans_fit(ctx, &x, &opts, &twice);
+    if (status == HF_OK)
+        assert_memory_equal(plain.centroids.data, twice.centroids.data,
+                            (size_t)(s.k * s.d) * sizeof(float));
+    else /* of an instruction set without such tiles */
+        assert_int_equal(status, HF_E_UNSUPPORTED);
+    hf_kmeans_result_clear(&plain);
+    hf_kmeans_result_clear(&twice);
+    hf_context_destroy(ctx);
+    free(weights);
+    free(rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_columns_many_clusters),
         cmocka_unit_test(equal_centroids),
         cmocka_unit_test(open_rows),
+        cmocka_unit_test(short_rows),
+        cmocka_unit_test(light_clusters_made_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

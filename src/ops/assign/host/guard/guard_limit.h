@@ -19,11 +19,15 @@ ALWAYS_INLINE float *guard_z(const struct worker *w, int64_t q, int slot) {
     return w->guard.z + q * w->block.capacity + slot;
 }
 
+/* More than the length of a row whose squares underflow. */
+#define GUARD_SHORT_ROW 0x1p-58f
+
 /* job_reach() of the centroids that are in checksums. */
 ALWAYS_INLINE vf guard_reach(const struct job *job, vf norm) {
     const float cmax = job->guard.cmax;
     const float half = job->a->metric == HF_EUCLIDEAN ? 0.5f : 0;
-    return vf_fma(norm, vf_set1(cmax), vf_set1(cmax * cmax * half));
+    return vf_fma(vf_max(norm, vf_set1(GUARD_SHORT_ROW)), vf_set1(cmax),
+                  vf_set1(cmax * cmax * half));
 }
 
 /* The threshold of the row test for VW rows. */
