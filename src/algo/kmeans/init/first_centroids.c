@@ -18,11 +18,12 @@ struct starting {
     int turn;
 };
 
-/* The caller sees the progress of the first turn, and may cancel later ones. */
+/* The caller sees the progress of the first turn, and may cancel later ones, which are not done. */
 static int start_progress(void *user, int64_t done, int64_t total) {
     const struct starting *s = user;
     const hf_kmeans_opts *o = &s->fit->problem.opts;
-    return o->progress(o->progress_user, s->restart, 0, NULL, s->turn == 0 ? done : total, total);
+    return o->progress(o->progress_user, s->restart, 0, NULL, s->turn == 0 ? done : total - 1,
+                       total);
 }
 
 static void take_given(const struct hf_fit_problem *problem, const struct hf_centers *centers) {
