@@ -162,8 +162,8 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
         job->depth = hf_min64(cut->depth, k - job->first);
         const int64_t panels = tiles_down(job) + tiles_across(job);
         const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
-        const int64_t panel = panel_bytes(job, TILE_M);
-        job->band = HF_ISA_TILES && panel > 0 ? TILES_BAND_BYTES / panel : BAND_BYTES / block;
+        job->band = HF_ISA_TILES && job->depth > 0 ? TILES_BAND_BYTES / panel_bytes(job, TILE_M)
+                                                   : BAND_BYTES / block;
         job->place = group_place(job);
         if (job->depth > 0)
             hf_parallel_for(pool, panels, PACK_RUN, pack_range, job);
