@@ -12,6 +12,7 @@ from .kmeans import KMeans as _KMeans
 _NAMES = ("KMeans", "k_means", "kmeans_plusplus")
 _PLACES = ("sklearn.cluster", "sklearn.cluster._kmeans")
 _originals: dict[str, Any] = {}
+_made: Any = None  # the class in the place of scikit-learn's
 _OURS = {
     "metric",
     "precision",
@@ -33,6 +34,23 @@ def _why_not(error: BaseException) -> str | None:
     if isinstance(error, errors.DataError) and "weights" in text and "negative" in text:
         return text
     return None
+
+
+def _class() -> Any:
+    """The patched class; made where it is not yet, as in a process that only loads an estimator."""
+    global _made
+    if _made is None:
+        import sklearn.cluster  # noqa: F401
+
+        module = sys.modules["sklearn.cluster._kmeans"]
+        _made = _make_class(_originals.get("KMeans", module.KMeans))
+    return _made
+
+
+def _restored() -> Any:
+    """An estimator without a state, for pickle."""
+    made = _class()
+    return made.__new__(made)
 
 
 def _make_class(original: Any) -> Any:
@@ -63,6 +81,9 @@ def _make_class(original: Any) -> Any:
                 copy_x=copy_x,
                 algorithm=algorithm,
             )
+
+        def __reduce__(self) -> Any:
+            return _restored, (), self.__getstate__()
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             params = super().get_params(deep)
@@ -143,7 +164,7 @@ def patch_sklearn() -> None:
     for name in _NAMES:
         _originals[name] = getattr(module, name)
     new = {
-        "KMeans": _make_class(_originals["KMeans"]),
+        "KMeans": _class(),
         "k_means": _make_function(functions.k_means, _originals["k_means"]),
         "kmeans_plusplus": _make_function(functions.kmeans_plusplus, _originals["kmeans_plusplus"]),
     }

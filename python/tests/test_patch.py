@@ -114,3 +114,44 @@ def test_usage():
     )
     assert out.returncode == 1
     assert "no file nothing.py" in out.stderr
+
+
+LOAD = """
+import pickle, sys, warnings
+warnings.simplefilter("error")
+km = pickle.load(open(sys.argv[1], "rb"))
+print(type(km).__mro__[1].__module__, km.predict([[0.0, 0.0]]).shape)
+"""
+
+
+def test_pickled_elsewhere(tmp_path):
+    """An estimator made under the patch works in a process without it, and after the patch."""
+    path = tmp_path / "km.pickle"
+    made = (
+        "import holdfast, numpy as np, pickle, copy, sys\n"
+        "holdfast.patch_sklearn()\n"
+        "from sklearn.cluster import KMeans\n"
+        "km = KMeans(3, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 2)))\n"
+        "holdfast.unpatch_sklearn()\n"
+        "assert copy.deepcopy(km).inertia_ == km.inertia_\n"
+        "pickle.dump(km, open(sys.argv[1], 'wb'))\n"
+    )
+    run("-c", made, path)
+    assert run("-c", LOAD, path).stdout.split()[0] == "holdfast.kmeans"
+
+
+def test_workers(tmp_path):
+    """Processes of a grid search run holdfast, too."""
+    program = tmp_path / "grid.py"
+    program.write_text(
+        "import numpy as np\n"
+        "from sklearn.cluster import KMeans\n"
+        "from sklearn.model_selection import GridSearchCV\n"
+        "if __name__ == '__main__':\n"
+        "    x = np.random.default_rng(0).normal(size=(90, 2))\n"
+        "    g = GridSearchCV(KMeans(random_state=0), {'n_clusters': [2, 3]}, n_jobs=2, cv=2).fit(x)\n"
+        "    print(type(g.best_estimator_).__mro__[1].__module__)\n"
+    )
+    out = run("-m", "holdfast", program, HOLDFAST_LOG="info")
+    assert out.stdout.split() == ["holdfast.kmeans"]
+    assert out.stderr.count("KMeans.fit") == 5 and "Warning" not in out.stderr
