@@ -178,7 +178,7 @@ def bad_weights():
 @test
 def too_little_memory():
     path = write_npy(scratch("wide.npy"), [[float(i + j) for j in range(2000)] for i in range(300)])
-    refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["1048576", "--memory"])
+    refused(path, "-k", 300, "--memory", "1M", code=RESOURCES, words=["--memory allows 1048576"])
     for little in ("1", "64K", "1048575"):
         result = holdfast("kmeans", path, "-k", 300, "--memory", little, code=USAGE)
         check(f"--memory {little}: must be at least 1M" in result.err, str(result))

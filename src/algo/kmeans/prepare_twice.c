@@ -27,9 +27,10 @@ void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk) {
     a->min = hf_carve_take(carve, columns);
     a->max = hf_carve_take(carve, columns);
     a->sums = hf_range_sums(s->fit->problem.ctx) ? hf_carve_take(carve, 2 * columns) : NULL;
-    a->row_bad = hf_carve_take(carve, hf_ctx_is_host(s->fit->problem.ctx) ? (size_t)chunk : 1);
+    const bool host = hf_ctx_is_host(s->fit->problem.ctx);
+    a->row_bad = hf_carve_take(carve, host ? (size_t)chunk : 1);
     s->moments_before = hf_carve_take(carve, 4 * columns);
-    s->moments_again = hf_carve_take(carve, 4 * columns);
+    s->moments_again = host ? NULL : hf_carve_take(carve, 4 * columns);
 }
 
 void hf_scan_begin_ranges(struct hf_scan *s) {
