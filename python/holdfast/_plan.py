@@ -18,7 +18,8 @@ from . import _abi, _call, _params, _rows
 
 _N_INIT = 10  # restarts of init="random" and of functions, as in scikit-learn
 
-_NAMES = (
+#: Parameters that scikit-learn's KMeans has, and those that only this one has.
+THEIRS = (
     "n_clusters",
     "init",
     "n_init",
@@ -28,6 +29,8 @@ _NAMES = (
     "random_state",
     "copy_x",
     "algorithm",
+)
+OURS = (
     "metric",
     "precision",
     "device",
@@ -38,6 +41,7 @@ _NAMES = (
     "guard",
     "progress",
 )
+_NAMES = THEIRS + OURS
 
 
 class Plan:

@@ -7,23 +7,13 @@ import sys
 from typing import Any
 
 from . import _log, errors, functions
+from ._plan import OURS
 from .kmeans import KMeans as _KMeans
 
 _NAMES = ("KMeans", "k_means", "kmeans_plusplus")
 _PLACES = ("sklearn.cluster", "sklearn.cluster._kmeans")
 _originals: dict[str, Any] = {}
 _made: Any = None  # the class in the place of scikit-learn's
-_OURS = {
-    "metric",
-    "precision",
-    "device",
-    "memory_limit",
-    "centroids",
-    "empty",
-    "output",
-    "guard",
-    "progress",
-}
 
 
 def _why_not(error: BaseException) -> str | None:
@@ -37,7 +27,7 @@ def _why_not(error: BaseException) -> str | None:
 
 
 def _class() -> Any:
-    """The patched class; made where it is not yet, as in a process that only loads an estimator."""
+    """The patched class, also where nothing is patched: a process may only load an estimator."""
     global _made
     if _made is None:
         import sklearn.cluster  # noqa: F401
@@ -87,7 +77,7 @@ def _make_class(original: Any) -> Any:
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             params = super().get_params(deep)
-            return {name: value for name, value in params.items() if name not in _OURS}
+            return {name: value for name, value in params.items() if name not in OURS}
 
         def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
             try:
