@@ -88,6 +88,11 @@ static void check_shape(const struct shape *s) {
     hf_context_destroy(ctx);
 }
 
+static void check_shapes(const struct shape *shapes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        check_shape(&shapes[i]);
+}
+
 static void few_columns_many_clusters(void **state) {
     static const struct shape shapes[] = {
         {CLUSTERS, HF_F32, HF_EUCLIDEAN, 6000, 2, 1600, HF_SKIP_AUTO},
@@ -97,8 +102,7 @@ static void few_columns_many_clusters(void **state) {
         {CLUSTERS, HF_F32, HF_COSINE, 4000, 2, 300, HF_SKIP_AUTO},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&shapes[i]);
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
 }
 
 /* Most centroids equal an earlier one, and packs of moved ones hold such alone. */
@@ -109,8 +113,7 @@ static void equal_centroids(void **state) {
         {COPIES, HF_F32, HF_EUCLIDEAN, 6000, 40, 100, HF_SKIP_ON},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&shapes[i]);
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
 }
 
 /* Rows that the filter leaves open meet all centroids, twice. */
@@ -121,8 +124,7 @@ static void open_rows(void **state) {
         {NESTED, HF_F32, HF_DOT, 5000, 12, 60, HF_SKIP_OFF},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&shapes[i]);
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
 }
 
 static void short_rows(void **state) {
@@ -132,8 +134,7 @@ static void short_rows(void **state) {
         {SHORT, HF_F64, HF_COSINE, 2000, 16, 16, HF_SKIP_AUTO},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&shapes[i]);
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
 }
 
 /* Sums of weights, too, are made twice under this scheme; light clusters have sums of their own. */
