@@ -122,7 +122,9 @@ def usage():
                        ([data(), "--centroids", centres(), *out, "--distances", out[1]], "same file"),
                        ([data(), "--centroids", centres(), *out, "--metric", "l1"], "cosine"),
                        ([data(), "--centroids", centres(), *out, "--device", "gpu"], "holdfast info"),
-                       ([data(), "--centroids", centres(), "-o", ""], "-o: the name is empty")):
+                       ([data(), "--centroids", centres(), "-o", ""], "-o: the name is empty"),
+                       ([data(), "--centroids", centres(), "-o", "-"], "standard output is not written to"),
+                       ([data(), "--centroids", centres(), "--distances", "d.csv"], "only .npy is written")):
         result = holdfast("predict", *args, code=USAGE)
         check(word in result.err, f"lacks {word}\n{result}")
     check(not os.path.exists(out[1]), "no file")

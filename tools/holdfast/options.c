@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const char *argp_program_bug_address = NULL;
 
@@ -109,4 +110,22 @@ const char *tool_path(struct argp_state *state, const char *option, const char *
     if (text[0] == '\0')
         argp_error(state, "%s: the name is empty", option);
     return text;
+}
+
+const char *tool_out_path(struct argp_state *state, const char *option, const char *text) {
+    if (strcmp(text, "-") == 0)
+        argp_error(state,
+                   "%s -: standard output is not written to; name a file (./- for one called -)",
+                   option);
+    return tool_path(state, option, text);
+}
+
+const char *tool_npy_out_path(struct argp_state *state, const char *option, const char *text) {
+    static const char *const texts[] = {".csv", ".tsv", ".txt", ".mtx"};
+    const char *ending = strrchr(text, '.');
+    for (size_t i = 0; ending && i < sizeof texts / sizeof *texts; i++)
+        if (strcasecmp(ending, texts[i]) == 0)
+            argp_error(state, "%s %s: only .npy is written, not text; name the file ...npy", option,
+                       text);
+    return tool_out_path(state, option, text);
 }

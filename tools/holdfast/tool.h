@@ -98,6 +98,11 @@ int tool_choice(struct argp_state *state, const char *option, const char *text,
 /* The name of a file or folder: not empty. */
 const char *tool_path(struct argp_state *state, const char *option, const char *text);
 
+/* The same of a file to write: not "-", since standard output is for summaries; .npy where only
+ * that format is written: no ending of a text format. */
+const char *tool_out_path(struct argp_state *state, const char *option, const char *text);
+const char *tool_npy_out_path(struct argp_state *state, const char *option, const char *text);
+
 /* Help of --device and --memory, the same for every verb. */
 #define TOOL_DEVICE_HELP                                                                           \
     "cpu, cuda, cuda:N, opencl, opencl:N or auto (default: the fastest; see 'holdfast info')"

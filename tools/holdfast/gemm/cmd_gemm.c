@@ -166,7 +166,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     struct job *job = state->input;
     switch (key) {
     case 'o':
-        job->out = tool_path(state, "-o", arg);
+        job->out = tool_npy_out_path(state, "-o", arg);
         return 0;
     case KEY_ADD:
         job->add.path = tool_path(state, "--add", arg);

@@ -24,7 +24,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &t->shapes;
         return 0;
     case 'o':
-        t->output = tool_path(state, "-o", arg);
+        t->output = tool_out_path(state, "-o", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

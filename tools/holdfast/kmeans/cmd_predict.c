@@ -42,10 +42,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = state->child_inputs[1] = &job->apply;
         return 0;
     case 'o':
-        job->labels_file = tool_path(state, "-o", arg);
+        job->labels_file = tool_out_path(state, "-o", arg);
         return 0;
     case KEY_DISTANCES:
-        job->distances_file = tool_path(state, "--distances", arg);
+        job->distances_file = tool_npy_out_path(state, "--distances", arg);
         return 0;
     case KEY_FORMAT:
         job->format =

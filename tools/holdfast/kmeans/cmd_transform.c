@@ -28,7 +28,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &job->apply;
         return 0;
     case 'o':
-        job->file = tool_path(state, "-o", arg);
+        job->file = tool_npy_out_path(state, "-o", arg);
         return 0;
     case ARGP_KEY_END:
         if (!job->file)

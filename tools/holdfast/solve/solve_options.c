@@ -192,13 +192,13 @@ static bool set_file(struct solve_options *o, struct argp_state *state, int key,
         o->x0_file = tool_path(state, "--x0", arg);
         return true;
     case 'o':
-        o->x_file = tool_path(state, "-o", arg);
+        o->x_file = tool_npy_out_path(state, "-o", arg);
         return true;
     case KEY_REPORT:
-        o->report_file = tool_path(state, "--report", arg);
+        o->report_file = tool_out_path(state, "--report", arg);
         return true;
     case KEY_PICTURE:
-        o->picture_file = tool_path(state, "--picture", arg);
+        o->picture_file = tool_out_path(state, "--picture", arg);
         return true;
     case KEY_DEVICE:
         o->context.device = arg;
