@@ -5,7 +5,7 @@
 __kernel void panels_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(panels),
                           GLOBAL(norms)) {
     __global const uchar *centers = VIEW(const uchar, c);
-    __global double *panel = VIEW(double, panels);
+    __global f64 *panel = VIEW(f64, panels);
     const long slots = (k + 7) / 8 * 8;
 #if !HF_WIDE /* neighbours write neighbours */
     FOR_MINE(at, slots * d) {
@@ -20,6 +20,6 @@ __kernel void panels_pack(GLOBAL(c), int type, long stride, long k, long d, GLOB
         for (long j = 0; j < d; j++)
             panel[(slot / 8 * d + j) * 8 + slot % 8] = load(row, j, type);
 #endif
-        VIEW(double, norms)[slot] = norm_of(row, type, d);
+        VIEW(f64, norms)[slot] = norm_of(row, type, d);
     }
 }

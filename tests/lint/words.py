@@ -17,6 +17,10 @@ FORBIDDEN = [
     (re.compile(r"(?<!never )-ffast-math\b"), "arithmetic that the compiler may change"),
     (re.compile(r"^(?:<{7}|>{7}) ", re.M), "a merge conflict"),
 ]
+# What a device without float64 does not know; comments and float64.cl, which has it, are not looked at.
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+FLOAT64 = re.compile(r"\bdouble\d*\b|"
+                     r"(?<![\w.])(?:0x[\da-fA-F.]+p[-+]?\d+|\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])")
 # Numbers of one's own machine may stand in measured results; names of flags in what forbids them.
 EXEMPT = ("docs/", "CHANGELOG.md", "README.md", "tests/lint/words.py", "bench/")
 
@@ -38,6 +42,10 @@ def check(path):
                 yield f"{path}:{number}: {len(line)} columns, {most} are allowed"
     if code and len(lines) > MAX_LINES:
         yield f"{path}: {len(lines)} lines, {MAX_LINES} are allowed"
+    if path.endswith(".cl") and "/float64" not in path:
+        bare = COMMENT.sub(lambda m: "\n" * m.group(0).count("\n"), content)
+        for match in FLOAT64.finditer(bare):
+            yield f"{path}:{line_of(bare, match.start())}: '{match.group(0)}': float64 has functions, in float64.cl"
     for pattern, why in FORBIDDEN:
         if path.startswith(EXEMPT):
             continue

@@ -101,8 +101,11 @@ static bool without(const char *word) {
 }
 
 static void read_extensions(struct hf_cl_info *info) {
-    char text[TEXT];
+    char text[TEXT], profile[32];
+    text_of(info->device, HF_CL_DEVICE_PROFILE, profile, sizeof profile);
+    const bool full = strcmp(profile, "EMBEDDED_PROFILE") != 0;
     text_of(info->device, HF_CL_DEVICE_EXTENSIONS, text, sizeof text);
+    info->int64 = full || has(text, "cles_khr_int64");
     info->atomics64 = has(text, "cl_khr_int64_base_atomics") && !without("atomics64");
     info->sub_groups = has(text, "cl_khr_subgroups") || has(text, "cl_intel_subgroups");
     info->dot8 = has(text, "cl_khr_integer_dot_product");
@@ -118,15 +121,15 @@ static void need(struct hf_cl_info *info, bool there, const char *what) {
                        used > 0 ? ", " : "", what);
 }
 
-/* Labels, sums and inertia are those of float64 in IEEE arithmetic: a device that has none gives
- * other results, so that it is not used. */
+/* Labels, sums and inertia are those of float64 in IEEE arithmetic, which integers do where a
+ * device has none (float64_soft.cl). What they cannot make up for keeps it from being used. */
 static void judge(struct hf_cl_info *info) {
     int major = 0, minor = 0;
     const bool known = sscanf(info->version, "OpenCL %d.%d", &major, &minor) == 2;
     need(info, known && major * 10 + minor >= 12, "OpenCL 1.2");
     need(info, number_of(info->device, HF_CL_DEVICE_AVAILABLE, 4) != 0, "to be available");
     need(info, number_of(info->device, HF_CL_DEVICE_COMPILER_AVAILABLE, 4) != 0, "a compiler");
-    need(info, info->fp64, "float64 (cl_khr_fp64) with denormals");
+    need(info, info->int64, "64-bit integers");
     need(info, info->denormals, "denormals in float32");
 }
 

@@ -19,7 +19,8 @@ struct hf_cl_info {
     size_t group_most; /* work-items of a group */
     uint64_t memory, alloc_most, local;
     bool unified;      /* its memory is the host's */
-    bool fp64;         /* with all that IEEE 754 asks for */
+    bool fp64;         /* with all that IEEE 754 asks for; else float64_soft.cl */
+    bool int64;        /* integers of 64 bits: all but some of the embedded profile */
     bool fma;          /* of float, in hardware */
     bool denormals;    /* of float */
     bool atomics64;    /* 64-bit integer atomics */

@@ -13,7 +13,7 @@
 #define OPTIONS 256
 #define KEY 2048
 #define KERNELS 16 /* of a program */
-#define PARTS 6    /* texts of a program: the prelude and the sources */
+#define PARTS 6    /* texts of a program: float64, the prelude and the sources */
 
 struct hf_cl_built {
     struct hf_cl_built *next;
@@ -48,9 +48,11 @@ static bool add_text(struct texts *t, const char *name, size_t length) {
     return true;
 }
 
-static bool find_texts(const char *name, struct texts *t) {
+static bool find_texts(const struct hf_opencl *cl, const char *name, struct texts *t) {
+    const char *float64 = cl->info->fp64 ? HF_CL_FLOAT64 : HF_CL_FLOAT64_SOFT;
     *t = (struct texts){.name = name};
-    bool found = add_text(t, HF_CL_PRELUDE, strlen(HF_CL_PRELUDE));
+    bool found =
+        add_text(t, float64, strlen(float64)) && add_text(t, HF_CL_PRELUDE, strlen(HF_CL_PRELUDE));
     for (const char *at = name; found && *at != '\0';) {
         const size_t length = strcspn(at, "+");
         found = add_text(t, at, length);
@@ -197,7 +199,7 @@ static hf_status program_of(struct hf_opencl *cl, const struct hf_cl_job *job,
     if (*built != NULL)
         return HF_OK;
     struct texts texts;
-    const bool found = find_texts(job->source, &texts);
+    const bool found = find_texts(cl, job->source, &texts);
     struct hf_cl_built *b = found ? hf_alloc_zero(sizeof *b) : NULL;
     if (b == NULL) {
         (void)snprintf(cl->error, sizeof cl->error, "no memory, or no source, for %s.cl",

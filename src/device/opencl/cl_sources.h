@@ -13,7 +13,9 @@ struct hf_cl_source {
 
 extern const struct hf_cl_source hf_cl_sources[];
 
-/* What each of them begins with: prelude.cl. */
+/* What each of them begins with: float64.cl or, without float64, float64_soft.cl; prelude.cl. */
+#define HF_CL_FLOAT64 "float64"
+#define HF_CL_FLOAT64_SOFT "float64_soft"
 #define HF_CL_PRELUDE "prelude"
 
 #endif

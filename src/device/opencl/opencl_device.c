@@ -27,7 +27,8 @@ static hf_status cl_probe(int index, char *text, size_t text_bytes) {
     }
     (void)snprintf(text, text_bytes, "%s %s, %s, %u units, %.1f GiB%s%s%s%s%s%s%s%s%s", info->name,
                    info->driver, info->platform_name, (unsigned)info->units,
-                   (double)info->memory / (double)(1 << 30), info->fp64 ? ", fp64" : "",
+                   (double)info->memory / (double)(1 << 30),
+                   info->fp64 ? ", fp64" : ", without fp64: software float64",
                    info->atomics64 ? ", 64-bit atomics" : ", no 64-bit atomics",
                    info->sub_groups ? ", sub-groups" : ", no sub-groups",
                    info->dot8 ? ", integer dot product" : "",

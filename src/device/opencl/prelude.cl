@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every OpenCL source of the library begins with. OpenCL C 1.2 with float64. Options:
+ * What every OpenCL source of the library begins with, behind float64.cl or float64_soft.cl. OpenCL
+ * C 1.2. Options:
  *   HF_WIDE      the device is a CPU: work-items are few, and each works on vectors
  *   HF_ATOMIC64  the device has 64-bit atomics
  *   HF_FMA       it has a fast fused multiply-add of float */
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #if HF_ATOMIC64
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #endif
@@ -38,22 +38,21 @@ static float load_single(__global const uchar *p, long i, int type) {
     return (float)p[i];
 }
 
-static double load(__global const uchar *p, long i, int type) {
-    return type == F64 ? ((__global const double *)p)[i] : (double)load_single(p, i, type);
+static f64 load(__global const uchar *p, long i, int type) {
+    return type == F64 ? ((__global const f64 *)p)[i] : f64_of(load_single(p, i, type));
 }
 
 /* 8 elements from i on. */
-static double8 load_8(__global const uchar *p, long i, int type) {
+static f64x8 load_8(__global const uchar *p, long i, int type) {
     if (type == F64)
-        return vload8(0, (__global const double *)p + i);
+        return f64x8_load((__global const f64 *)p + i);
     if (type == F32)
-        return convert_double8(vload8(0, (__global const float *)p + i));
+        return f64x8_of(vload8(0, (__global const float *)p + i));
     if (type == F16)
-        return convert_double8(vload_half8(0, (__global const half *)p + i));
+        return f64x8_of(vload_half8(0, (__global const half *)p + i));
     if (type == BF16)
-        return convert_double8(
-            as_float8(convert_uint8(vload8(0, (__global const ushort *)p + i)) << 16));
-    return convert_double8(vload8(0, p + i));
+        return f64x8_of(as_float8(convert_uint8(vload8(0, (__global const ushort *)p + i)) << 16));
+    return f64x8_of(convert_float8(vload8(0, p + i)));
 }
 
 /* Row i of a matrix whose rows lie `stride` elements apart. */
@@ -75,13 +74,13 @@ static __global const uchar *row_of(__global const uchar *p, long i, long stride
 #endif
 
 /* The sum of v over the work-items of a group, for the first of them. part: one for each. */
-static double sum_of_group(double v, __local double *part) {
+static f64 sum_of_group(f64 v, __local f64 *part) {
     const int own = (int)get_local_id(0), size = (int)get_local_size(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     part[own] = v;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 1; own == 0 && i < size; i++)
-        v += part[i];
+        v = f64_add(v, part[i]);
     return v;
 }
 
@@ -102,110 +101,122 @@ static void add_long(__global long *sum, long v) {
 }
 
 /* The limbs of v: base/fixed.h, whose HF_RINT_MAGIC this is. scale: 2^bits. Also of 8 numbers. */
-#define MAGIC 6755399441055744.0
+#define MAGIC 0x1.8p52f
 #define MAGIC_BITS 0x4338000000000000L
 
-static long2 limbs_of(double v, double mult, double scale) {
-    const double t = v * mult, moved = t + MAGIC;
-    const double rest = (t - (moved - MAGIC)) * scale + MAGIC;
-    return (long2)(as_long(moved) - MAGIC_BITS, as_long(rest) - MAGIC_BITS);
+static long2 limbs_of(f64 v, f64 mult, f64 scale) {
+    const f64 magic = f64_of(MAGIC), t = f64_mul(v, mult), moved = f64_add(t, magic);
+    const f64 left = f64_sub(t, f64_sub(moved, magic));
+    const f64 rest = f64_add(f64_mul(left, scale), magic);
+    return (long2)(f64_bits(moved) - MAGIC_BITS, f64_bits(rest) - MAGIC_BITS);
 }
 
-static void limbs_of_8(double8 v, double8 mult, double scale, long8 limb[2]) {
-    const double8 t = v * mult, moved = t + MAGIC;
-    const double8 rest = (t - (moved - MAGIC)) * scale + MAGIC;
-    limb[0] = as_long8(moved) - MAGIC_BITS;
-    limb[1] = as_long8(rest) - MAGIC_BITS;
+static void limbs_of_8(f64x8 v, f64x8 mult, f64 scale, long8 limb[2]) {
+    const f64x8 magic = f64x8_all(f64_of(MAGIC));
+    const f64x8 t = f64x8_mul(v, mult), moved = f64x8_add(t, magic);
+    const f64x8 left = f64x8_sub(t, f64x8_sub(moved, magic));
+    const f64x8 rest = f64x8_add(f64x8_mul(left, f64x8_all(scale)), magic);
+    limb[0] = f64x8_bits(moved) - MAGIC_BITS;
+    limb[1] = f64x8_bits(rest) - MAGIC_BITS;
 }
 
 /* hf_seed_quantum() */
-static ulong quantum(double v, double weight, double unit, double limit) {
-    const double scaled = weight * v * unit;
-    if (scaled < limit)
-        return (ulong)(long)(scaled < 0x1p52 ? (scaled + 0x1p52) - 0x1p52 : scaled);
-    return weight > 0 ? (ulong)limit : 0;
+static ulong quantum(f64 v, f64 weight, f64 unit, f64 limit) {
+    const f64 scaled = f64_mul(f64_mul(weight, v), unit), whole = f64_of(0x1p52f);
+    if (f64_less(scaled, limit))
+        return (ulong)f64_to_long(
+            f64_less(scaled, whole) ? f64_sub(f64_add(scaled, whole), whole) : scaled);
+    return f64_less(f64_of(0), weight) ? (ulong)f64_to_long(limit) : 0;
 }
+
+static int is_zero(f64 v) { return f64_equal(v, f64_of(0)); }
+
+static int is_above_zero(f64 v) { return f64_less(f64_of(0), v); }
 
 /* What the cosine distance makes of dot product and lengths. */
-static double cosine(double dot, double norm_x, double norm_c) {
-    if (norm_x == 0 || norm_c == 0)
-        return 1;
-    return 1 - dot / (norm_x * norm_c);
+static f64 cosine(f64 dot, f64 norm_x, f64 norm_c) {
+    if (is_zero(norm_x) || is_zero(norm_c))
+        return f64_of(1);
+    return f64_sub(f64_of(1), f64_div(dot, f64_mul(norm_x, norm_c)));
 }
 
+/* sum + a * b, both rounded */
+static f64 add_product(f64 sum, f64 a, f64 b) { return f64_add(sum, f64_mul(a, b)); }
+
 /* The reference distance: features in order, one rounding for each operation. */
-static double reference_distance(int metric, __global const uchar *x, int x_type,
-                                 __global const uchar *c, int c_type, long d) {
-    double sum = 0, xx = 0, cc = 0;
+static f64 reference_distance(int metric, __global const uchar *x, int x_type,
+                              __global const uchar *c, int c_type, long d) {
+    f64 sum = f64_of(0), xx = f64_of(0), cc = f64_of(0);
     if (metric == EUCLIDEAN) {
         for (long j = 0; j < d; j++) {
-            const double t = load(x, j, x_type) - load(c, j, c_type);
-            sum += t * t;
+            const f64 t = f64_sub(load(x, j, x_type), load(c, j, c_type));
+            sum = add_product(sum, t, t);
         }
         return sum;
     }
     for (long j = 0; j < d; j++) {
-        const double a = load(x, j, x_type), b = load(c, j, c_type);
-        sum += a * b;
-        xx += a * a;
-        cc += b * b;
+        const f64 a = load(x, j, x_type), b = load(c, j, c_type);
+        sum = add_product(sum, a, b);
+        xx = add_product(xx, a, a);
+        cc = add_product(cc, b, b);
     }
-    return metric == DOT ? -sum : cosine(sum, sqrt(xx), sqrt(cc));
+    return metric == DOT ? f64_neg(sum) : cosine(sum, f64_sqrt(xx), f64_sqrt(cc));
 }
 
-static double8 add_term(int metric, double8 sum, double v, double8 c) {
+static f64x8 add_term(int metric, f64x8 sum, f64 v, f64x8 c) {
     if (metric != EUCLIDEAN)
-        return sum + v * c;
-    const double8 t = v - c;
-    return sum + t * t;
+        return f64x8_add(sum, f64x8_mul(f64x8_all(v), c));
+    const f64x8 t = f64x8_sub(f64x8_all(v), c);
+    return f64x8_add(sum, f64x8_mul(t, t));
 }
 
 /* Distances of a row to the 8 centroids of a panel [d, 8] (panels.cl), each as the reference has
  * it. norm_x: |x|, norms: those of the centroids; of use with COSINE alone. Four columns are loaded
  * at once, as a work-item that has the only row waits for little else. */
-static double8 distances8(int metric, __global const uchar *x, int type, double norm_x,
-                          __global const double *panel, __global const double *norms, long d) {
-    double8 sum = 0;
+static f64x8 distances8(int metric, __global const uchar *x, int type, f64 norm_x,
+                        __global const f64 *panel, __global const f64 *norms, long d) {
+    f64x8 sum = f64x8_all(f64_of(0));
     long j = 0;
     for (; j + 4 <= d; j += 4) {
-        double v[4];
-        double8 c[4];
+        f64 v[4];
+        f64x8 c[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             v[i] = load(x, j + i, type);
-            c[i] = vload8(j + i, panel);
+            c[i] = f64x8_load(panel + (j + i) * 8);
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)
             sum = add_term(metric, sum, v[i], c[i]);
     }
     for (; j < d; j++)
-        sum = add_term(metric, sum, load(x, j, type), vload8(j, panel));
+        sum = add_term(metric, sum, load(x, j, type), f64x8_load(panel + j * 8));
     if (metric == EUCLIDEAN)
         return sum;
     if (metric == DOT)
-        return -sum;
-    const double8 norm_c = vload8(0, norms);
-    const double8 away = 1 - sum / (norm_x * norm_c);
-    return norm_x == 0 ? (double8)1 : select(away, (double8)1, norm_c == 0);
+        return f64x8_neg(sum);
+    const f64x8 one = f64x8_all(f64_of(1)), norm_c = f64x8_load(norms);
+    const f64x8 away =
+        f64x8_sub(one, f64x8_div(sum, f64x8_mul(f64x8_all(norm_x), norm_c)));
+    return is_zero(norm_x) ? one : f64x8_if_zero(norm_c, f64_of(1), away);
 }
 
 /* sqrt of the ordered sum of squares */
-static double norm_of(__global const uchar *row, int type, long d) {
-    double sum = 0;
+static f64 norm_of(__global const uchar *row, int type, long d) {
+    f64 sum = f64_of(0);
     long j = 0;
     for (; j + 8 <= d; j += 8) {
-        double v[8];
-        vstore8(load_8(row, j, type), 0, v);
+        f64 v[8];
+        f64x8_store(load_8(row, j, type), v);
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            sum += v[i] * v[i];
+            sum = add_product(sum, v[i], v[i]);
     }
     for (; j < d; j++) {
-        const double v = load(row, j, type);
-        sum += v * v;
+        const f64 v = load(row, j, type);
+        sum = add_product(sum, v, v);
     }
-    return sqrt(sum);
+    return f64_sqrt(sum);
 }
 
 /* hf_rng_bits(): Philox4x32-10 */

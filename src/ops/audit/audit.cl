@@ -57,11 +57,11 @@ __kernel void audit_moves(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c
         const int row = moved[i].x, from = moved[i].y, to = VIEW(const int, booked)[row];
         __global const uchar *own = row_of(VIEW(const uchar, x), row, x_stride, x_type);
         __global const uchar *centers = VIEW(const uchar, c);
-        const double before = reference_distance(
+        const f64 before = reference_distance(
             metric, own, x_type, row_of(centers, from, c_stride, c_type), c_type, d);
-        const double after = reference_distance(
+        const f64 after = reference_distance(
             metric, own, x_type, row_of(centers, to, c_stride, c_type), c_type, d);
-        if (before < after || (before == after && from < to))
+        if (f64_less(before, after) || (f64_equal(before, after) && from < to))
             atomic_min(VIEW(volatile uint, told) + FARTHER, (uint)row);
     }
 }

@@ -6,11 +6,11 @@ __kernel void gather_rows(GLOBAL(x), int type, long stride, long d, GLOBAL(index
     __global const uchar *data = VIEW(const uchar, x);
     __global const long *row = VIEW(const long, index);
     FOR_MINE(i, count * d) {
-        const double v = load(row_of(data, row[i / d], stride, type), i % d, type);
+        const f64 v = load(row_of(data, row[i / d], stride, type), i % d, type);
         if (wide)
-            VIEW(double, out)[i] = v;
+            VIEW(f64, out)[i] = v;
         else
-            VIEW(float, out)[i] = (float)v;
+            VIEW(float, out)[i] = f64_to_float(v);
     }
 }
 

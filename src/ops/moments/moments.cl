@@ -6,16 +6,16 @@ __kernel void moments_parts(GLOBAL(x), int type, long stride, long n, long d, GL
                             GLOBAL(mult), GLOBAL(mult_square), int bits, long parts, GLOBAL(sum),
                             GLOBAL(sum_square)) {
     __global const uchar *data = VIEW(const uchar, x);
-    const double scale = (double)(1L << bits);
+    const f64 scale = f64_of_long(1L << bits);
     FOR_MINE(item, parts * d) {
         const long p = item / d, j = item % d;
-        const double off = VIEW(const double, shift)[j], m = VIEW(const double, mult)[j];
-        const double square = VIEW(const double, mult_square)[j];
+        const f64 off = VIEW(const f64, shift)[j], m = VIEW(const f64, mult)[j];
+        const f64 square = VIEW(const f64, mult_square)[j];
         long2 first = 0, second = 0;
         for (long i = n * p / parts; i < n * (p + 1) / parts; i++) {
-            const double t = load(row_of(data, i, stride, type), j, type) - off;
+            const f64 t = f64_sub(load(row_of(data, i, stride, type), j, type), off);
             first += limbs_of(t, m, scale);
-            second += limbs_of(t * t, square, scale);
+            second += limbs_of(f64_mul(t, t), square, scale);
         }
         add_long(VIEW(long, sum) + j, first.x);
         add_long(VIEW(long, sum) + d + j, first.y);

@@ -11,7 +11,7 @@ __kernel void range_look(GLOBAL(x), int type, long stride, long n, long d, GLOBA
         __global const uchar *row = row_of(data, i, stride, type);
         int finite = 1;
         for (long j = 0; j < d; j++)
-            finite &= isfinite(load(row, j, type));
+            finite &= f64_finite(load(row, j, type)) != 0;
         bad[i] = !finite;
         count += !finite;
     }
@@ -28,15 +28,15 @@ __kernel void range_parts(GLOBAL(x), int type, long stride, long n, long d, GLOB
     __global const uchar *bad = VIEW(const uchar, row_bad);
     FOR_MINE(item, parts * d) {
         const long p = item / d, j = item % d;
-        __global double *part = VIEW(double, found) + p * 3 * d;
-        double least = INFINITY, most = -INFINITY, fraction = 0;
+        __global f64 *part = VIEW(f64, found) + p * 3 * d;
+        f64 least = f64_of(INFINITY), most = f64_of(-INFINITY), fraction = f64_of(0);
         for (long i = n * p / parts; i < n * (p + 1) / parts; i++) {
-            const double v = load(row_of(data, i, stride, type), j, type) + 0.0;
+            const f64 v = f64_add(load(row_of(data, i, stride, type), j, type), f64_of(0));
             if (bad[i])
                 continue;
-            least = fmin(least, v);
-            most = fmax(most, v);
-            fraction = v == rint(v) ? fraction : 1;
+            least = f64_min(least, v);
+            most = f64_max(most, v);
+            fraction = f64_equal(v, f64_rint(v)) ? fraction : f64_of(1);
         }
         part[j] = least;
         part[d + j] = most;
@@ -46,17 +46,17 @@ __kernel void range_parts(GLOBAL(x), int type, long stride, long n, long d, GLOB
 
 __kernel void range_join(GLOBAL(found), long parts, long d, GLOBAL(min), GLOBAL(max),
                          GLOBAL(whole)) {
-    __global const double *part = VIEW(const double, found);
+    __global const f64 *part = VIEW(const f64, found);
     FOR_MINE(j, d) {
-        double least = VIEW(double, min)[j], most = VIEW(double, max)[j], fraction = 0;
+        f64 least = VIEW(f64, min)[j], most = VIEW(f64, max)[j], fraction = f64_of(0);
         for (long p = 0; p < parts; p++) {
-            least = fmin(least, part[p * 3 * d + j]);
-            most = fmax(most, part[p * 3 * d + d + j]);
-            fraction = fmax(fraction, part[p * 3 * d + 2 * d + j]);
+            least = f64_min(least, part[p * 3 * d + j]);
+            most = f64_max(most, part[p * 3 * d + d + j]);
+            fraction = f64_max(fraction, part[p * 3 * d + 2 * d + j]);
         }
-        VIEW(double, min)[j] = least;
-        VIEW(double, max)[j] = most;
-        if (fraction > 0)
+        VIEW(f64, min)[j] = least;
+        VIEW(f64, max)[j] = most;
+        if (f64_less(f64_of(0), fraction))
             *VIEW(uchar, whole) = 0;
     }
 }

@@ -9,37 +9,40 @@ struct rows {
     __global const uchar *data;
     int type, metric;
     long stride, d;
-    __global const double *weight, *panel, *norm;
-    double unit, limit;
-    __global double *nearest;
+    __global const f64 *weight, *panel, *norm;
+    f64 unit, limit;
+    __global f64 *nearest;
     __global int *label;
-    __global const double *reach;
+    __global const f64 *reach;
 };
 
-static double weight_at(const struct rows *r, long i) { return r->weight ? r->weight[i] : 1; }
+static f64 weight_at(const struct rows *r, long i) { return r->weight ? r->weight[i] : f64_of(1); }
 
 /* Distances of row i to the candidates of panel g; false: it is nearer to none of them. */
-static int compare(const struct rows *r, long i, long g, double own[8]) {
+static int compare(const struct rows *r, long i, long g, f64 own[8]) {
     __global const uchar *row = row_of(r->data, i, r->stride, r->type);
-    if (r->reach && r->label[i] >= 0 && r->nearest[i] <= r->reach[r->label[i]])
-        return 0;
-    const double norm = r->metric == COSINE ? norm_of(row, r->type, r->d) : 0;
-    const double8 v = distances8(r->metric, row, r->type, norm, r->panel + g * 8 * r->d,
+    if (r->reach && r->label[i] >= 0) {
+        const f64 now = r->nearest[i], reach = r->reach[r->label[i]];
+        if (f64_less(now, reach) || f64_equal(now, reach))
+            return 0;
+    }
+    const f64 norm = r->metric == COSINE ? norm_of(row, r->type, r->d) : f64_of(0);
+    const f64x8 v = distances8(r->metric, row, r->type, norm, r->panel + g * 8 * r->d,
                                  r->norm + g * 8, r->d);
-    vstore8(r->metric == COSINE ? select(v, (double8)0, v < 0) : v, 0, own);
+    f64x8_store(r->metric == COSINE ? f64x8_if_negative(v, f64_of(0), v) : v, own);
     return 1;
 }
 
 /* A row that a candidate would bring nearer: struct hf_seed_pair. */
 struct pair {
     long row;
-    double d;
+    f64 d;
     int candidate, unused;
 };
 
 static struct rows rows_of(__global const uchar *data, int type, long stride, long d, int metric,
-                           __global const double *weight, __global const double *panel,
-                           __global const double *norm) {
+                           __global const f64 *weight, __global const f64 *panel,
+                           __global const f64 *norm) {
     struct rows r;
     r.data = data;
     r.type = type;
@@ -54,26 +57,26 @@ static struct rows rows_of(__global const uchar *data, int type, long stride, lo
 
 __kernel void seed_evaluate(GLOBAL(x), int type, long stride, long n, long d, int metric,
                             GLOBAL(weights), GLOBAL(panels), GLOBAL(norms), long count,
-                            GLOBAL(nearest), GLOBAL(label), GLOBAL(reach), double unit,
-                            double limit, GLOBAL(gain), GLOBAL(pairs), long pairs_room,
+                            GLOBAL(nearest), GLOBAL(label), GLOBAL(reach), f64 unit,
+                            f64 limit, GLOBAL(gain), GLOBAL(pairs), long pairs_room,
                             GLOBAL(pairs_count), long first) {
     struct rows r =
-        rows_of(VIEW(const uchar, x), type, stride, d, metric, VIEW(const double, weights),
-                VIEW(const double, panels), VIEW(const double, norms));
+        rows_of(VIEW(const uchar, x), type, stride, d, metric, VIEW(const f64, weights),
+                VIEW(const f64, panels), VIEW(const f64, norms));
     __global struct pair *pair = VIEW(struct pair, pairs);
-    r.nearest = VIEW(double, nearest);
+    r.nearest = VIEW(f64, nearest);
     r.label = VIEW(int, label);
-    r.reach = VIEW(const double, reach);
+    r.reach = VIEW(const f64, reach);
     for (long g = 0; g < (count + 7) / 8; g++) {
         const int some = count - g * 8 < 8 ? (int)(count - g * 8) : 8;
         ulong sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         FOR_MINE(i, n) {
-            double own[8];
+            f64 own[8];
             if (!compare(&r, i, g, own))
                 continue;
-            const double w = weight_at(&r, i), distance_now = r.nearest[i];
+            const f64 w = weight_at(&r, i), distance_now = r.nearest[i];
             for (int l = 0; l < some; l++) {
-                if (!(own[l] < distance_now))
+                if (!f64_less(own[l], distance_now))
                     continue;
                 sum[l] += quantum(distance_now, w, unit, limit) - quantum(own[l], w, unit, limit);
                 if (!pair)
@@ -94,26 +97,26 @@ __kernel void seed_evaluate(GLOBAL(x), int type, long stride, long n, long d, in
 
 __kernel void seed_commit(GLOBAL(x), int type, long stride, long n, long d, int metric,
                           GLOBAL(weights), GLOBAL(panels), GLOBAL(norms), long count,
-                          GLOBAL(nearest), GLOBAL(label), GLOBAL(reach), double unit, double limit,
+                          GLOBAL(nearest), GLOBAL(label), GLOBAL(reach), f64 unit, f64 limit,
                           int first_label, GLOBAL(block), long first) {
     struct rows r =
-        rows_of(VIEW(const uchar, x), type, stride, d, metric, VIEW(const double, weights),
-                VIEW(const double, panels), VIEW(const double, norms));
+        rows_of(VIEW(const uchar, x), type, stride, d, metric, VIEW(const f64, weights),
+                VIEW(const f64, panels), VIEW(const f64, norms));
     __global long *potential = VIEW(long, block);
-    r.nearest = VIEW(double, nearest);
+    r.nearest = VIEW(f64, nearest);
     r.label = VIEW(int, label);
-    r.reach = VIEW(const double, reach);
+    r.reach = VIEW(const f64, reach);
     long at = -1;
     ulong sum = 0;
     FOR_MINE(i, n) {
-        double distance_now = r.nearest[i];
+        f64 distance_now = r.nearest[i];
         int nearest_of = -1;
         for (long g = 0; g < (count + 7) / 8; g++) {
-            double own[8];
+            f64 own[8];
             if (!compare(&r, i, g, own))
                 break;
             for (int l = 0; l < 8 && g * 8 + l < count; l++)
-                if (own[l] < distance_now) {
+                if (f64_less(own[l], distance_now)) {
                     distance_now = own[l];
                     nearest_of = (int)(g * 8 + l);
                 }
@@ -139,20 +142,21 @@ __kernel void seed_commit(GLOBAL(x), int type, long stride, long n, long d, int 
 /* ---- potentials of all rows, for greedy and spread */
 
 /* For each block of rows the sum of the potentials and the largest weight * nearest. */
-__kernel void seed_blocks(GLOBAL(nearest), GLOBAL(weights), long n, double unit, double limit,
+__kernel void seed_blocks(GLOBAL(nearest), GLOBAL(weights), long n, f64 unit, f64 limit,
                           GLOBAL(sum), GLOBAL(most)) {
-    __global const double *distance_now = VIEW(const double, nearest);
-    __global const double *weight = VIEW(const double, weights);
+    __global const f64 *distance_now = VIEW(const f64, nearest);
+    __global const f64 *weight = VIEW(const f64, weights);
     FOR_MINE(b, (n + BLOCK - 1) / BLOCK) {
         ulong total = 0;
-        double largest = 0;
+        f64 largest = f64_of(0);
         for (long i = b * BLOCK; i < n && i < (b + 1) * BLOCK; i++) {
-            const double w = weight ? weight[i] : 1;
+            const f64 w = weight ? weight[i] : f64_of(1);
             total += quantum(distance_now[i], w, unit, limit);
-            largest = w > 0 ? fmax(largest, w * distance_now[i]) : largest;
+            if (f64_less(f64_of(0), w))
+                largest = f64_max(largest, f64_mul(w, distance_now[i]));
         }
         VIEW(ulong, sum)[b] = total;
-        VIEW(double, most)[b] = largest;
+        VIEW(f64, most)[b] = largest;
     }
 }
 
@@ -160,10 +164,10 @@ __kernel void seed_blocks(GLOBAL(nearest), GLOBAL(weights), long n, double unit,
 __kernel void seed_take(GLOBAL(far), GLOBAL(nearest_candidate), int first_label, long n,
                         GLOBAL(nearest), GLOBAL(label)) {
     FOR_MINE(i, n) {
-        const double v = VIEW(const double, far)[i];
-        if (!(v < VIEW(const double, nearest)[i]))
+        const f64 v = VIEW(const f64, far)[i];
+        if (!f64_less(v, VIEW(const f64, nearest)[i]))
             continue;
-        VIEW(double, nearest)[i] = v;
+        VIEW(f64, nearest)[i] = v;
         VIEW(int, label)[i] = first_label + VIEW(const int, nearest_candidate)[i];
     }
 }
@@ -180,16 +184,16 @@ static int is_drawn(ulong q, ulong wanted, ulong total, ulong seed, ulong stream
 
 /* How many rows of each block are drawn; with `index`, where those of a block begin at count[b],
  * which. */
-__kernel void seed_draw(GLOBAL(nearest), GLOBAL(weights), long n, double unit, double limit,
+__kernel void seed_draw(GLOBAL(nearest), GLOBAL(weights), long n, f64 unit, f64 limit,
                         long wanted, long total, long seed, long stream, GLOBAL(count),
                         GLOBAL(index)) {
-    __global const double *distance_now = VIEW(const double, nearest);
-    __global const double *weight = VIEW(const double, weights);
+    __global const f64 *distance_now = VIEW(const f64, nearest);
+    __global const f64 *weight = VIEW(const f64, weights);
     __global long *drawn = VIEW(long, index);
     FOR_MINE(b, (n + BLOCK - 1) / BLOCK) {
         long at = drawn ? VIEW(long, count)[b] : 0;
         for (long i = b * BLOCK; i < n && i < (b + 1) * BLOCK; i++) {
-            const ulong q = quantum(distance_now[i], weight ? weight[i] : 1, unit, limit);
+            const ulong q = quantum(distance_now[i], weight ? weight[i] : f64_of(1), unit, limit);
             if (!is_drawn(q, (ulong)wanted, (ulong)total, (ulong)seed, (ulong)stream, i))
                 continue;
             if (drawn)

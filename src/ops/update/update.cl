@@ -9,23 +9,23 @@
 #define SORT_GROUP 256
 
 /* r_i of update.h */
-static double factor_of(int metric, __global const uchar *row, int type, long d, double weight) {
-    double sum = 0;
+static f64 factor_of(int metric, __global const uchar *row, int type, long d, f64 weight) {
+    f64 sum = f64_of(0);
     if (metric != COSINE)
         return weight;
     for (long j = 0; j < d; j++) {
-        const double v = load(row, j, type);
-        sum += v * v;
+        const f64 v = load(row, j, type);
+        sum = add_product(sum, v, v);
     }
-    return sum > 0 ? weight / sqrt(sum) : 0;
+    return f64_less(f64_of(0), sum) ? f64_div(weight, f64_sqrt(sum)) : f64_of(0);
 }
 
 /* What becomes of the sums, counts and weights of a call, or of a part of it. */
 struct sums {
     long k, d;
     int limbs, own; /* own: no other work-item adds to them */
-    double scale, weight_mult;
-    __global const double *mult;
+    f64 scale, weight_mult;
+    __global const f64 *mult;
     __global long *sum, *count, *weight;
 };
 
@@ -37,10 +37,11 @@ static void add(const struct sums *s, __global long *p, long v) {
 }
 
 /* 8 features from j on, of sums that no other work-item adds to. */
-static void move_8(const struct sums *s, __global const uchar *row, int type, double factor,
+static void move_8(const struct sums *s, __global const uchar *row, int type, f64 factor,
                    int from, int to, long j) {
     long8 q[2];
-    limbs_of_8(load_8(row, j, type) * factor, vload8(0, s->mult + j), s->scale, q);
+    const f64x8 v = f64x8_mul(load_8(row, j, type), f64x8_all(factor));
+    limbs_of_8(v, f64x8_load(s->mult + j), s->scale, q);
     for (int l = 0; l < s->limbs; l++) {
         __global long *sum = s->sum + l * s->k * s->d + j;
         if (from >= 0)
@@ -51,10 +52,10 @@ static void move_8(const struct sums *s, __global const uchar *row, int type, do
 }
 
 /* Features begin, begin + step, ... */
-static void move_features(const struct sums *s, __global const uchar *row, int type, double factor,
+static void move_features(const struct sums *s, __global const uchar *row, int type, f64 factor,
                           int from, int to, long begin, long step) {
     for (long j = begin; j < s->d; j += step) {
-        const long2 q = limbs_of(load(row, j, type) * factor, s->mult[j], s->scale);
+        const long2 q = limbs_of(f64_mul(load(row, j, type), factor), s->mult[j], s->scale);
         for (int l = 0; l < s->limbs; l++) {
             const long v = l == 0 ? q.x : q.y;
             __global long *sum = s->sum + l * s->k * s->d + j;
@@ -66,7 +67,7 @@ static void move_features(const struct sums *s, __global const uchar *row, int t
     }
 }
 
-static void move_count(const struct sums *s, double weight, int from, int to) {
+static void move_count(const struct sums *s, f64 weight, int from, int to) {
     const long2 q = limbs_of(weight, s->weight_mult, s->scale);
     if (from >= 0)
         add(s, s->count + from, -1);
@@ -86,7 +87,7 @@ struct moves {
     __global const uchar *data;
     int type, metric;
     long stride;
-    __global const double *weight;
+    __global const f64 *weight;
     __global const int *old, *now;
     long k;
 };
@@ -104,9 +105,9 @@ static void move_rows(const struct moves *m, const struct sums *s, long n) {
         int from, to;
         if (!is_move(m, i, &from, &to))
             continue;
-        const double w = m->weight ? m->weight[i] : 1;
+        const f64 w = m->weight ? m->weight[i] : f64_of(1);
         __global const uchar *row = row_of(m->data, i, m->stride, m->type);
-        const double factor = factor_of(m->metric, row, m->type, s->d, w);
+        const f64 factor = factor_of(m->metric, row, m->type, s->d, w);
         long j = 0;
         for (; s->own && j + 8 <= s->d; j += 8)
             move_8(s, row, m->type, factor, from, to, j);
@@ -135,7 +136,7 @@ static void move_rows(const struct moves *m, const struct sums *s, long n, __loc
         for (int e = own / width; e < count; e += size / width) {
             const long i = base + list[e];
             (void)is_move(m, i, &from, &to);
-            const double w = m->weight ? m->weight[i] : 1;
+            const f64 w = m->weight ? m->weight[i] : f64_of(1);
             __global const uchar *row = row_of(m->data, i, m->stride, m->type);
             move_features(s, row, m->type, factor_of(m->metric, row, m->type, s->d, w), from, to,
                           own % width, width);
@@ -152,7 +153,7 @@ struct sorted {
     __local int *end;       /* [k + 1] of the entries of each cluster, */
     __local int *net;       /* [k + 1] rows that come to it less those that leave */
     __local int *entry;     /* [2 ROWS] row * 2, or + 1 if it leaves */
-    __local double *factor; /* [ROWS] of rows that move */
+    __local f64 *factor; /* [ROWS] of rows that move */
     __local int *part;      /* [SORT_GROUP] */
 };
 
@@ -204,7 +205,7 @@ static int sort_moves(const struct moves *m, long d, long base, int count,
             (void)atomic_inc(t->net + to[e]);
         }
         t->factor[i] = factor_of(m->metric, row_of(m->data, base + i, m->stride, m->type), m->type,
-                                 d, m->weight ? m->weight[base + i] : 1);
+                                 d, m->weight ? m->weight[base + i] : f64_of(1));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     add_up(t->end, m->k + 1, t->part);
@@ -222,14 +223,14 @@ static int sort_moves(const struct moves *m, long d, long base, int count,
 /* Column j of entries [e, end). */
 static void add_column(const struct moves *m, const struct sums *s, long base,
                        const struct sorted *t, int e, int end, long j) {
-    const double mult = s->mult[j];
+    const f64 mult = s->mult[j];
     for (long cluster = 0; e < end; cluster++) {
         const int stop = min(end, t->end[cluster]);
         long first = 0, second = 0;
         if (e >= stop)
             continue;
         while (e < stop) { /* loads of several rows at once: a work-item waits for little else */
-            double v[AT_ONCE];
+            f64 v[AT_ONCE];
 #pragma unroll
             for (int u = 0; u < AT_ONCE; u++) {
                 const int i = t->entry[min(e + u, stop - 1)] / 2;
@@ -238,7 +239,7 @@ static void add_column(const struct moves *m, const struct sums *s, long base,
 #pragma unroll
             for (int u = 0; u < AT_ONCE; u++) {
                 const int entry = t->entry[min(e + u, stop - 1)];
-                const long2 q = limbs_of(v[u] * t->factor[entry / 2], mult, s->scale);
+                const long2 q = limbs_of(f64_mul(v[u], t->factor[entry / 2]), mult, s->scale);
                 const long sign = e + u >= stop ? 0 : entry & 1 ? -1 : 1;
                 first += sign * q.x;
                 second += sign * q.y;
@@ -278,7 +279,7 @@ static void move_sorted(const struct moves *m, const struct sums *s, long n,
 #endif
 
 static struct moves moves_of(__global const uchar *x, int type, long stride, int metric,
-                             __global const double *weights, __global const int *old_labels,
+                             __global const f64 *weights, __global const int *old_labels,
                              __global const int *labels, long k) {
     struct moves m;
     m.data = x;
@@ -293,13 +294,13 @@ static struct moves moves_of(__global const uchar *x, int type, long stride, int
 }
 
 static struct sums sums_of(__global long *sum, __global long *count, __global long *weight,
-                           __global const double *mult, double weight_mult, long k, long d,
+                           __global const f64 *mult, f64 weight_mult, long k, long d,
                            int limbs, int bits) {
     struct sums s;
     s.k = k;
     s.d = d;
     s.limbs = limbs;
-    s.scale = (double)(1L << bits);
+    s.scale = f64_of_long(1L << bits);
     s.weight_mult = weight_mult;
     s.mult = mult;
     s.sum = sum;
@@ -313,12 +314,12 @@ static struct sums sums_of(__global long *sum, __global long *count, __global lo
  * order sum, count, weight. */
 __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int metric,
                           GLOBAL(weights), GLOBAL(old_labels), GLOBAL(labels), GLOBAL(sum),
-                          GLOBAL(count), GLOBAL(weight), GLOBAL(mult), double weight_mult, long k,
+                          GLOBAL(count), GLOBAL(weight), GLOBAL(mult), f64 weight_mult, long k,
                           int limbs, int bits, int own, long cells) {
     struct sums s = sums_of(VIEW(long, sum), VIEW(long, count), VIEW(long, weight),
-                            VIEW(const double, mult), weight_mult, k, d, limbs, bits);
+                            VIEW(const f64, mult), weight_mult, k, d, limbs, bits);
     const struct moves m =
-        moves_of(VIEW(const uchar, x), type, stride, metric, VIEW(const double, weights),
+        moves_of(VIEW(const uchar, x), type, stride, metric, VIEW(const f64, weights),
                  VIEW(const int, old_labels), VIEW(const int, labels), k);
     if (own) {
         s.own = 1;
@@ -339,13 +340,13 @@ __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int 
 __kernel __attribute__((reqd_work_group_size(SORT_GROUP, 1, 1))) void
 update_sorted(GLOBAL(x), int type, long stride, long n, long d, int metric, GLOBAL(weights),
               GLOBAL(old_labels), GLOBAL(labels), GLOBAL(sum), GLOBAL(count), GLOBAL(weight),
-              GLOBAL(mult), double weight_mult, long k, int limbs, int bits) {
+              GLOBAL(mult), f64 weight_mult, long k, int limbs, int bits) {
     __local int end[MOST_SORTED + 1], net[MOST_SORTED + 1], entry[2 * ROWS], part[SORT_GROUP];
-    __local double factor[ROWS];
+    __local f64 factor[ROWS];
     const struct sums s = sums_of(VIEW(long, sum), VIEW(long, count), VIEW(long, weight),
-                                  VIEW(const double, mult), weight_mult, k, d, limbs, bits);
+                                  VIEW(const f64, mult), weight_mult, k, d, limbs, bits);
     const struct moves m =
-        moves_of(VIEW(const uchar, x), type, stride, metric, VIEW(const double, weights),
+        moves_of(VIEW(const uchar, x), type, stride, metric, VIEW(const f64, weights),
                  VIEW(const int, old_labels), VIEW(const int, labels), k);
     const struct sorted t = {end, net, entry, factor, part};
     move_sorted(&m, &s, n, &t);

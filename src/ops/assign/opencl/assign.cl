@@ -29,10 +29,10 @@ __kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c
             up = moved > 0 ? (up + moved) * UP : up;
             const float reach = half_of ? fmax(low, half_of[label]) : low;
             if (!(up < reach) && moved > 0) {
-                const double own = reference_distance(
+                const f64 own = reference_distance(
                     EUCLIDEAN, row_of(VIEW(const uchar, x), i, x_stride, x_type), x_type,
                     row_of(VIEW(const uchar, c), label, c_stride, c_type), c_type, d);
-                up = fmin(up, (float)sqrt(own) * (1 + 0x1p-20f) + 0x1p-126f);
+                up = fmin(up, f64_to_float(f64_sqrt(own)) * (1 + 0x1p-20f) + 0x1p-126f);
             }
             open = !(up < reach);
             if (!open) {
@@ -50,25 +50,25 @@ __kernel void assign_skip(GLOBAL(x), int x_type, long x_stride, GLOBAL(c), int c
 
 /* The nearest centroids of a row among those seen so far; equal distances: the first. */
 struct nearest {
-    double least, next;
+    f64 least, next;
     int label;
 };
 
 /* Panels [from, end) by steps of `step`, eight centroids each. */
 static struct nearest look(int metric, __global const uchar *row, int type,
-                           __global const double *panels, __global const double *norms, long k,
+                           __global const f64 *panels, __global const f64 *norms, long k,
                            long d, long from, long step) {
-    const double norm = metric == COSINE ? norm_of(row, type, d) : 0;
-    struct nearest f = {INFINITY, INFINITY, 0};
+    const f64 norm = metric == COSINE ? norm_of(row, type, d) : f64_of(0);
+    struct nearest f = {f64_of(INFINITY), f64_of(INFINITY), 0};
     for (long g = from; g < (k + 7) / 8; g += step) {
-        double own[8];
-        vstore8(distances8(metric, row, type, norm, panels + g * 8 * d, norms + g * 8, d), 0, own);
+        f64 own[8];
+        f64x8_store(distances8(metric, row, type, norm, panels + g * 8 * d, norms + g * 8, d), own);
         for (int l = 0; l < 8 && g * 8 + l < k; l++) {
-            if (own[l] < f.least) {
+            if (f64_less(own[l], f.least)) {
                 f.next = f.least;
                 f.least = own[l];
                 f.label = (int)(g * 8 + l);
-            } else if (own[l] < f.next) {
+            } else if (f64_less(own[l], f.next)) {
                 f.next = own[l];
             }
         }
@@ -80,11 +80,13 @@ static struct nearest look(int metric, __global const uchar *row, int type,
 static int settle(const struct nearest *f, long i, long d, __global int *labels,
                   __global float *upper, __global float *lower) {
     const int changed = labels[i] != f->label;
-    const double slack = (double)(d + 4) * 0x1p-52;
+    const f64 one = f64_of(1), slack = f64_mul(f64_of_long(d + 4), f64_of(0x1p-52f));
     labels[i] = f->label;
     if (upper) {
-        upper[i] = (float)(sqrt(f->least) * (1 + slack)) * (1 + 0x1p-20f) + 0x1p-126f;
-        lower[i] = fmin((float)(sqrt(f->next) * (1 - slack)) * (1 - 0x1p-20f), FLT_MAX);
+        const f64 near = f64_mul(f64_sqrt(f->least), f64_add(one, slack));
+        const f64 far = f64_mul(f64_sqrt(f->next), f64_sub(one, slack));
+        upper[i] = f64_to_float(near) * (1 + 0x1p-20f) + 0x1p-126f;
+        lower[i] = fmin(f64_to_float(far) * (1 - 0x1p-20f), FLT_MAX);
     }
     return changed;
 }
@@ -106,12 +108,12 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         const long i = row_number ? row_number[slot] : slot;
         const struct nearest f =
             look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
-                 VIEW(const double, panels), VIEW(const double, norms), k, d, 0, 1);
+                 VIEW(const f64, panels), VIEW(const f64, norms), k, d, 0, 1);
         changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
         done++;
     }
 #else
-    __local double least[SHARERS], next[SHARERS];
+    __local f64 least[SHARERS], next[SHARERS];
     __local int label[SHARERS];
     const int own = (int)get_local_id(0), lane = own % lanes, together = SHARERS / lanes;
     const long first = (long)get_group_id(0) * together, step = get_num_groups(0) * together;
@@ -121,7 +123,7 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         if (i >= 0) {
             const struct nearest f =
                 look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
-                     VIEW(const double, panels), VIEW(const double, norms), k, d, lane, lanes);
+                     VIEW(const f64, panels), VIEW(const f64, norms), k, d, lane, lanes);
             least[own] = f.least;
             next[own] = f.next;
             label[own] = f.label;
@@ -130,10 +132,11 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         if (i >= 0 && lane == 0) {
             struct nearest f = {least[own], next[own], label[own]};
             for (int o = own + 1; o < own + lanes; o++) {
-                f.next = fmin(fmin(f.next, next[o]), fmax(f.least, least[o]));
-                if (least[o] < f.least || (least[o] == f.least && label[o] < f.label))
+                const int same = f64_equal(least[o], f.least) && label[o] < f.label;
+                f.next = f64_min(f64_min(f.next, next[o]), f64_max(f.least, least[o]));
+                if (f64_less(least[o], f.least) || same)
                     f.label = label[o];
-                f.least = fmin(f.least, least[o]);
+                f.least = f64_min(f.least, least[o]);
             }
             changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
             done++;
@@ -153,20 +156,20 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
 /* For each centroid, one a group, |c|, the length of (c - shift) * scale, and the largest
  * |component|, all in float64: [3, k]. shift: float, NULL means 0. */
 __kernel void assign_lengths(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
-                             double scale, GLOBAL(lengths)) {
-    __local double part[SHARERS];
+                             f64 scale, GLOBAL(lengths)) {
+    __local f64 part[SHARERS];
     __global const float *off = VIEW(const float, shift);
-    __global double *length = VIEW(double, lengths);
+    __global f64 *length = VIEW(f64, lengths);
     const long i = get_group_id(0);
     const int lane = (int)get_local_id(0), lanes = (int)get_local_size(0);
     __global const uchar *row = row_of(VIEW(const uchar, c), i, stride, type);
-    double plain = 0, sum = 0, most = 0;
+    f64 plain = f64_of(0), sum = plain, most = plain;
     for (long j = lane; j < d; j += lanes) {
-        const double v = load(row, j, type);
-        const double t = (v - (off ? (double)off[j] : 0)) * scale;
-        plain += v * v;
-        sum += t * t;
-        most = fmax(most, fabs(v));
+        const f64 v = load(row, j, type);
+        const f64 t = f64_mul(f64_sub(v, f64_of(off ? off[j] : 0)), scale);
+        plain = add_product(plain, v, v);
+        sum = add_product(sum, t, t);
+        most = f64_max(most, f64_abs(v));
     }
     plain = sum_of_group(plain, part);
     sum = sum_of_group(sum, part);
@@ -176,14 +179,14 @@ __kernel void assign_lengths(GLOBAL(c), int type, long stride, long k, long d, G
     if (lane > 0)
         return;
     for (int l = 1; l < lanes; l++)
-        most = fmax(most, part[l]);
-    length[i] = sqrt(plain);
-    length[k + i] = sqrt(sum);
+        most = f64_max(most, part[l]);
+    length[i] = f64_sqrt(plain);
+    length[k + i] = f64_sqrt(sum);
     length[2 * k + i] = most;
 }
 
 /* Doubles as floats. */
 __kernel void assign_shift(GLOBAL(from), long d, GLOBAL(to)) {
     FOR_MINE(j, d)
-        VIEW(float, to)[j] = (float)VIEW(const double, from)[j];
+        VIEW(float, to)[j] = f64_to_float(VIEW(const f64, from)[j]);
 }

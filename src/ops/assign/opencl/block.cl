@@ -11,12 +11,12 @@
 
 /* Centroids as [k / TILE, d, TILE]. Arguments: as tile_pack() has them. */
 __kernel void block_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
-                         double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
+                         f64 factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
                          GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
-    __local double part[PACKERS];
+    __local f64 part[PACKERS];
     const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
-                                   VIEW(const float, shift), factor, VIEW(const double, norms),
-                                   VIEW(const double, lengths)};
+                                   VIEW(const float, shift), factor, VIEW(const f64, norms),
+                                   VIEW(const f64, lengths)};
     pack_centroid(&from, get_group_id(0), half_norm, TILE, part, VIEW(uint, limit),
                   VIEW(float, packed), VIEW(float, start), VIEW(float, length));
 }
@@ -41,7 +41,7 @@ INLINED float block_rows(const struct rows *r, long first, __global float *to) {
     for (long j = get_local_id(0) / ROWS; j < r->d; j += GROUP / ROWS) {
         const float off = r->shift ? r->shift[j] : 0;
         const float v = r->type == F64
-                            ? (float)((load(from, j, F64) - (double)off) * (double)r->scale)
+                            ? single_of(from, j, off, r->scale)
                             : (load_single(from, j, r->type) - off) * r->scale;
         to[j * ROWS + row] = v;
         sum = MULTIPLY_ADD(v, v, sum);

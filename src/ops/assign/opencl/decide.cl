@@ -14,6 +14,11 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* Column j of a row of float64 as a filter sees it, rounded once. */
+static float single_of(__global const uchar *row, long j, float off, float scale) {
+    return f64_to_float(f64_mul(f64_sub(load(row, j, F64), f64_of(off)), f64_of(scale)));
+}
+
 /* Centroids as a filter sees them: c' = (c - shift) * factor, rounded once to float32. factor: that
  * of all, or 1 / |c| where there are norms. */
 struct centroids {
@@ -21,68 +26,69 @@ struct centroids {
     int type;
     long stride, k, d;
     __global const float *shift;
-    double factor;
-    __global const double *norms, *lengths; /* lengths: |c'|, NULL: not known yet */
+    f64 factor;
+    __global const f64 *norms, *lengths; /* lengths: |c'|, NULL: not known yet */
 };
 
 #define PACKERS 64 /* HF_OPENCL_GROUP */
 
-static double centroid_factor(const struct centroids *c, long slot) {
+static f64 centroid_factor(const struct centroids *c, long slot) {
     if (c->norms && slot < c->k)
-        return c->norms[slot] > 0 ? 1 / c->norms[slot] : 0;
+        return is_above_zero(c->norms[slot]) ? f64_div(f64_of(1), c->norms[slot]) : f64_of(0);
     return c->factor;
 }
 
-/* Component j of c'. */
-static float centroid_at(const struct centroids *c, long slot, double factor, long j) {
+/* Component j of c' before it is rounded. */
+static f64 centroid_at(const struct centroids *c, long slot, f64 factor, long j) {
     __global const uchar *row =
         row_of(c->data, slot < c->k ? slot : c->k - 1, c->stride, c->type);
-    return (float)((load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * factor);
+    return f64_mul(f64_sub(load(row, j, c->type), f64_of(c->shift ? c->shift[j] : 0)), factor);
 }
 
 /* |c'| before it is rounded, infinite behind the last one, for all work-items of a group; `longest`
  * gets at least that if it is below `lost`. */
-static double centroid_length(const struct centroids *c, long slot, double lost,
-                              __local double *part, __global volatile uint *longest) {
-    const double factor = centroid_factor(c, slot);
+static f64 centroid_length(const struct centroids *c, long slot, float lost,
+                           __local f64 *part, __global volatile uint *longest) {
+    const f64 factor = centroid_factor(c, slot);
     const int known = c->lengths != 0;
-    __global const uchar *row =
-        row_of(c->data, slot < c->k ? slot : c->k - 1, c->stride, c->type);
-    double sum = 0;
+    f64 sum = f64_of(0);
     for (long j = get_local_id(0); !known && j < c->d; j += get_local_size(0)) {
-        const double t = (load(row, j, c->type) - (c->shift ? (double)c->shift[j] : 0)) * factor;
-        sum += t * t;
+        const f64 t = centroid_at(c, slot, factor, j);
+        sum = add_product(sum, t, t);
     }
     sum = sum_of_group(sum, part);
     if (get_local_id(0) == 0)
-        part[0] = slot >= c->k ? INFINITY : known ? c->lengths[slot] : sqrt(sum);
+        part[0] = slot >= c->k ? f64_of(INFINITY) : known ? c->lengths[slot] : f64_sqrt(sum);
     barrier(CLK_LOCAL_MEM_FENCE);
-    const double length = part[0];
-    if (get_local_id(0) == 0 && length < lost)
-        atomic_max(longest, as_uint((float)(length * (1 + 0x1p-19))));
+    const f64 length = part[0];
+    if (get_local_id(0) == 0 && f64_less(length, f64_of(lost)))
+        atomic_max(longest, as_uint(f64_to_float(f64_mul(length, f64_of(1 + 0x1p-19f)))));
     return length;
 }
+
+static float minus_half(f64 square) { return f64_to_float(f64_mul(f64_of(-0.5f), square)); }
 
 /* Into place `slot` of [k / tile, d, tile]; the places behind k are padding. By a group of
  * work-items. */
 static void pack_centroid(const struct centroids *c, long slot, int half_norm, int tile,
-                          __local double *part, __global volatile uint *longest,
+                          __local f64 *part, __global volatile uint *longest,
                           __global float *packed, __global float *start,
                           __global float *length) {
     __global float *to = packed + slot / tile * tile * c->d + slot % tile;
-    const int lost = !(centroid_length(c, slot, 0x1p60, part, longest) < 0x1p60);
-    const double factor = centroid_factor(c, slot);
-    double square = 0;
+    const int lost =
+        !f64_less(centroid_length(c, slot, 0x1p60f, part, longest), f64_of(0x1p60f));
+    const f64 factor = centroid_factor(c, slot);
+    f64 square = f64_of(0);
     for (long j = get_local_id(0); j < c->d; j += get_local_size(0)) {
-        const float v = lost ? 0 : centroid_at(c, slot, factor, j);
+        const float v = lost ? 0 : f64_to_float(centroid_at(c, slot, factor, j));
         to[j * tile] = v;
-        square += (double)v * (double)v;
+        square = add_product(square, f64_of(v), f64_of(v));
     }
     square = sum_of_group(square, part);
     if (get_local_id(0) > 0)
         return;
-    start[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
-    length[slot] = lost ? 0 : (float)sqrt(square) * (1 + 0x1p-20f);
+    start[slot] = lost ? EXCLUDED : half_norm ? minus_half(square) : 0.0f;
+    length[slot] = lost ? 0 : f64_to_float(f64_sqrt(square)) * (1 + 0x1p-20f);
 }
 
 /* What is known of errors: ops/assign/host/bound.h. */

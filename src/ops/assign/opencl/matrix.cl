@@ -27,7 +27,7 @@
 #define FIT (PIECES / GROUP / PARTS)
 #define AT_ONCE (FIT >= BLOCKS ? BLOCKS : BLOCKS % 4 == 0 && FIT >= 4 ? 4 : 1)
 #define LOADS (BLOCKS < 4 ? BLOCKS : 4)
-#define LOST 0x1p15 /* a centroid of this length is not held */
+#define LOST 0x1p15f /* a centroid of this length is not held */
 
 /* A number as PARTS of float16, `step` apart; what is left. */
 INLINED float store_parts(float v, __global half *to, long step) {
@@ -44,31 +44,32 @@ INLINED float store_parts(float v, __global half *to, long step) {
 /* Centroids as [k / 8][PARTS][BLOCKS][8][32] float16, one a group. moved: bits of the two floats
  * that struct bound has, 0 before. The others are those of tile_pack(). */
 __kernel void matrix_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
-                          double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
+                          f64 factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
                           GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length),
                           GLOBAL(moved)) {
-    __local double part[PACKERS];
+    __local f64 part[PACKERS];
     const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
-                                   VIEW(const float, shift), factor, VIEW(const double, norms),
-                                   VIEW(const double, lengths)};
+                                   VIEW(const float, shift), factor, VIEW(const f64, norms),
+                                   VIEW(const f64, lengths)};
     __global volatile uint *most = VIEW(uint, moved);
     const long slot = get_group_id(0);
     __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256 + slot % 8 * 32;
-    const int lost = !(centroid_length(&from, slot, LOST, part, VIEW(uint, limit)) < LOST);
-    const double times = centroid_factor(&from, slot);
-    double square = 0, rest = 0;
+    const f64 whole = centroid_length(&from, slot, LOST, part, VIEW(uint, limit));
+    const int lost = !f64_less(whole, f64_of(LOST));
+    const f64 times = centroid_factor(&from, slot);
+    f64 square = f64_of(0), rest = square;
     for (int j = (int)get_local_id(0); j < COLS; j += (int)get_local_size(0)) {
-        const float v = j < d && !lost ? centroid_at(&from, slot, times, j) : 0;
+        const float v = j < d && !lost ? f64_to_float(centroid_at(&from, slot, times, j)) : 0;
         const float left = store_parts(v, to + j / 32 * 256 + j % 32, BLOCKS * 256);
-        square += (double)v * (double)v;
-        rest += (double)left * (double)left;
+        square = add_product(square, f64_of(v), f64_of(v));
+        rest = add_product(rest, f64_of(left), f64_of(left));
     }
     square = sum_of_group(square, part);
     rest = sum_of_group(rest, part);
     if (get_local_id(0) > 0)
         return;
-    const float size = (float)sqrt(square), off_by = (float)sqrt(rest);
-    VIEW(float, start)[slot] = lost ? EXCLUDED : half_norm ? (float)(-0.5 * square) : 0.0f;
+    const float size = f64_to_float(f64_sqrt(square)), off_by = f64_to_float(f64_sqrt(rest));
+    VIEW(float, start)[slot] = lost ? EXCLUDED : half_norm ? minus_half(square) : 0.0f;
     VIEW(float, length)[slot] = size * (1 + 0x1p-20f);
     if (off_by > 0) {
         atomic_max(most, as_uint(off_by * (1 + 0x1p-6f)));
@@ -96,7 +97,7 @@ UNROLL
     for (int i = 0; i < 8; i++) {
         const float off = r->shift && j + i < r->d ? r->shift[j + i] : 0;
         v[i] = j + i >= r->d    ? 0
-               : r->type == F64 ? (float)((load(row, j + i, F64) - (double)off) * (double)r->scale)
+               : r->type == F64 ? single_of(row, j + i, off, r->scale)
                                 : (load_single(row, j + i, r->type) - off) * r->scale;
     }
 }

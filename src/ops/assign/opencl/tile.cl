@@ -35,12 +35,12 @@ typedef JOIN(int, VW) vi;
 
 /* factor: that of all, or 1 / |c| where there are norms. */
 __kernel void tile_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
-                        double factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
+                        f64 factor, GLOBAL(norms), GLOBAL(lengths), int half_norm,
                         GLOBAL(limit), GLOBAL(packed), GLOBAL(start), GLOBAL(length)) {
-    __local double part[PACKERS];
+    __local f64 part[PACKERS];
     const struct centroids from = {VIEW(const uchar, c),  type,   stride, k, d,
-                                   VIEW(const float, shift), factor, VIEW(const double, norms),
-                                   VIEW(const double, lengths)};
+                                   VIEW(const float, shift), factor, VIEW(const f64, norms),
+                                   VIEW(const f64, lengths)};
     pack_centroid(&from, get_group_id(0), half_norm, TILE, part, VIEW(uint, limit),
                   VIEW(float, packed), VIEW(float, start), VIEW(float, length));
 }
@@ -125,7 +125,7 @@ static void pack_rows(__global const uchar *data, int type, long stride, long d,
             const float off = shift ? shift[j] : 0;
             if (type == F64)
                 for (int v = 0; v < VW; v++)
-                    t[v] = (float)((load(row[v], j, F64) - (double)off) * (double)scale);
+                    t[v] = single_of(row[v], j, off, scale);
             else
                 for (int v = 0; v < VW; v++)
                     t[v] = (load_single(row[v], j, type) - off) * scale;
