@@ -261,7 +261,8 @@ static double row_overhead(const struct hf_assign_args *a) {
 
 static double dense_estimate(const struct hf_call *call) {
     const struct hf_assign_args *a = (const struct hf_assign_args *)call->args;
-    const double pairs = (double)a->x.rows * (double)a->c.rows;
+    const double tiles = (double)((a->c.rows + HF_SETTLE_CENTROIDS - 1) / HF_SETTLE_CENTROIDS);
+    const double pairs = (double)a->x.rows * tiles * HF_SETTLE_CENTROIDS;
     return row_overhead(a) + pairs * (double)a->x.cols / 3000;
 }
 
@@ -285,8 +286,8 @@ static double mma_estimate(const struct hf_call *call) {
 
 static const struct hf_kernel kernels[] = {
     HF_CUDA_KERNEL("assign_f64_32x64_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
-                   HF_TILE(HF_SETTLE_TILE, 64, 0), row_supports, row_workspace, dense_run,
-                   dense_estimate, row_steps),
+                   HF_TILE(HF_SETTLE_TILE, HF_SETTLE_CENTROIDS, 0), row_supports, row_workspace,
+                   dense_run, dense_estimate, row_steps),
     HF_CUDA_KERNEL("assign_f16_256x128_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER,
                    HF_TILE(256, 128, 0), mma_supports, row_workspace, mma_run, mma_estimate,
                    row_steps),

@@ -7,7 +7,7 @@
 #include "ops/assign/cuda/open/tiles.cuh"
 
 #define DENSE_ROWS HF_SETTLE_TILE
-#define DENSE_K 64
+#define DENSE_K HF_SETTLE_CENTROIDS
 #define DENSE_DEPTH 16
 #define EACH 4   /* rows and centroids of a thread */
 #define BLOCKS 3 /* of a multiprocessor */

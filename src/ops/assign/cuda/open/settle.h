@@ -9,8 +9,9 @@
 #include "ops/assign/cuda/skip.h"
 #include "ops/assign/cuda/filter.h"
 
-#define HF_SETTLE_TILE 32    /* rows of a tile of the dense kernel */
-#define HF_SETTLE_ITEMS 1024 /* blocks it is worth while to split few tiles into */
+#define HF_SETTLE_TILE 32      /* rows of a tile of the dense kernel, */
+#define HF_SETTLE_CENTROIDS 64 /* and centroids */
+#define HF_SETTLE_ITEMS 1024   /* blocks it is worth while to split few tiles into */
 
 #define HF_SETTLE_ALL (-1) /* in the place of a count: all open rows, without a list */
 
