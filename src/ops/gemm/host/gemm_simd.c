@@ -25,11 +25,11 @@
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
 #define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
-/* AMX multiplies 16 times as fast, and memory does not: fewer sums go there and back, and what is
- * packed is used by more. */
+/* AMX multiplies 16 times as fast, and memory does not: what is packed is used by more. A panel of
+ * B is 32 KiB, so that it stays in the first cache, a band of A a quarter of the second. */
 #define TILES_GROUP 2048
-#define TILES_UNITS 1024 /* of depth */
-#define TILES_BAND_BYTES (1 << 20)
+#define TILES_UNITS 256 /* of depth */
+#define TILES_BAND_BYTES (512 << 10)
 #define FEW 128 /* rows or columns: what is packed of the other matrix is hardly used */
 #define FEW_BYTES (512 << 10) /* again, so it must not leave the second cache */
 #define SLICE 4               /* tiles of columns of one range of a loop */
@@ -127,8 +127,7 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed
         tile_blocks(job, i, j, total);
     else
         memset(total, 0, (size_t)bytes);
-    const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
-    if (job->first + job->depth == k) {
+    if (is_last(job)) {
         sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n, sum, worker);
         store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
     }

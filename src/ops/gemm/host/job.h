@@ -90,6 +90,11 @@ static inline int64_t tiles_across(const struct gemm_job *job) {
     return ceil_div(job->cols, job->tile_n);
 }
 
+/* Do the sums end with this range of products? */
+static inline bool is_last(const struct gemm_job *job) {
+    return job->first + job->depth == (hf_gemm_reads_ab(job->args) ? job->args->k : 0);
+}
+
 /* Bytes of the packed panel of a tile that is `width` wide. */
 static inline int64_t panel_bytes(const struct gemm_job *job, int64_t width) {
     return units_of(job, job->depth) * width * unit_bytes(job);
