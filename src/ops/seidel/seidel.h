@@ -4,7 +4,8 @@
  * the plain method; blocks of one row are the multicolour one.
  *
  * x_i + damping * (inverse_i * r_i) is the new value, r_i = b_i - sum of the row in the order of
- * its elements. */
+ * its elements. With `before` the elements left of the diagonal come last: a row then waits for the
+ * x of the row above it with few additions left, which plain sweeps are a third faster for. */
 #ifndef HF_SEIDEL_H
 #define HF_SEIDEL_H
 
@@ -21,7 +22,9 @@ struct hf_seidel_args {
     const int64_t *colour_start; /* [colours + 1] into colour_block, from 0 to blocks */
     const int32_t *colour_block; /* [blocks] those of each colour */
     int64_t colours;
-    bool backward; /* the last colour first, and the last row of each block */
+    bool backward;         /* the last colour first, and the last row of each block */
+    const int32_t *before; /* [n] elements left of the diagonal, to come last; NULL: in order. Then
+                              there are no slices. On the CPU alone */
     double damping;
     const double *b; /* [n] */
     double *x;       /* [n] in, out */

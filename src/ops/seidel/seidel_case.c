@@ -75,8 +75,19 @@ static void sort_rows(struct hf_case *c, struct hf_seidel_args *args, int64_t *p
     hf_sparse_slice(c, &args->a, args->colour_start, args->colours);
 }
 
+/* The elements of each row left of its diagonal. */
+static const int32_t *count_before(struct hf_case *c, const struct hf_sparse *a) {
+    int32_t *before = hf_case_alloc(c, (size_t)a->rows * sizeof *before, false);
+    for (int64_t i = 0; !c->failed && i < a->rows; i++) {
+        before[i] = 0;
+        for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++)
+            before[i] += a->column[e] < i;
+    }
+    return before;
+}
+
 static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_shape *shape,
-                 int64_t most) {
+                 int64_t most, bool turned) {
     struct hf_seidel_args *args = c->args;
     if (!hf_sparse_make(rng, c, shape, &args->a))
         return;
@@ -98,6 +109,8 @@ static void fill(struct hf_rng *rng, struct hf_case *c, const struct hf_sparse_s
     args->colour_block = order;
     if (most == 1)
         sort_rows(c, args, taken);
+    else if (turned)
+        args->before = count_before(c, &args->a);
 }
 
 static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
@@ -109,10 +122,10 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     args->damping = id % 4 == 1 ? 1.3 : 1;
     args->backward = id % 3 == 1;
     const int64_t rows = most[id / 3 % 4] > 1 && shape.n > 1000 ? 1000 : most[id / 3 % 4];
-    fill(rng, c, &shape, rows);
-    hf_sparse_name(c, &shape, " blocks=%d colours=%d damping=%g%s%s", (int)args->blocks,
+    fill(rng, c, &shape, rows, id % 5 == 2);
+    hf_sparse_name(c, &shape, " blocks=%d colours=%d damping=%g%s%s%s", (int)args->blocks,
                    (int)args->colours, args->damping, args->backward ? " backward" : "",
-                   args->a.slices != NULL ? " sliced" : "");
+                   args->a.slices != NULL ? " sliced" : "", args->before != NULL ? " turned" : "");
     return true;
 }
 

@@ -137,6 +137,10 @@ static hf_status seidel_run(const struct hf_call *call) {
     return hf_stage_end(&stage, launched);
 }
 
+static bool seidel_supports(const struct hf_call *call) {
+    return ((const struct hf_seidel_args *)call->args)->before == NULL;
+}
+
 static double seidel_estimate(const struct hf_call *call) {
     const struct hf_seidel_args *args = (const struct hf_seidel_args *)call->args;
     return hf_cuda_pass_ns(hf_sparse_bytes(&args->a)) + 2000.0 * (double)args->colours;
@@ -144,7 +148,8 @@ static double seidel_estimate(const struct hf_call *call) {
 
 static const struct hf_kernel kernels[] = {
     HF_CUDA_KERNEL("seidel_colours_cuda", HF_DT(HF_F32) | HF_DT(HF_F64), 80, HF_TRAIT_FIXED_ORDER,
-                   HF_NO_TILE, NULL, seidel_workspace, seidel_run, seidel_estimate, NULL),
+                   HF_NO_TILE, seidel_supports, seidel_workspace, seidel_run, seidel_estimate,
+                   NULL),
 };
 
 extern "C" {

@@ -3,9 +3,10 @@
 
 static void seidel_key(const void *p, struct hf_key *key) {
     const struct hf_seidel_args *args = p;
-    *key = (struct hf_key){.dtype = {args->a.dtype},
-                           .dim = {args->a.rows, args->a.elements, args->blocks, args->colours},
-                           .flags = args->backward};
+    *key =
+        (struct hf_key){.dtype = {args->a.dtype},
+                        .dim = {args->a.rows, args->a.elements, args->blocks, args->colours},
+                        .flags = (uint32_t)args->backward | (uint32_t)(args->before != NULL) << 1};
 }
 
 static void seidel_cost(const void *p, double *flops, double *bytes) {
@@ -20,7 +21,7 @@ const struct hf_op hf_seidel_op = {
     .args_size = sizeof(struct hf_seidel_args),
     .type = {"a"},
     .dim = {"rows", "nnz", "blocks", "colours"},
-    .flag = {"backward"},
+    .flag = {"backward", "turned"},
     .key = seidel_key,
     .cost = seidel_cost,
 };

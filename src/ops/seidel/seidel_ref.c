@@ -11,8 +11,12 @@ static double relax_block(const struct hf_seidel_args *args, int64_t block) {
     double square = 0;
     for (int64_t step = 0; step < rows; step++) {
         const int64_t i = args->backward ? begin + rows - 1 - step : begin + step;
-        const double r =
-            args->b[i] - sparse_dot(a, a->dtype, a->row_start[i], a->row_start[i + 1], args->x);
+        const int64_t first = a->row_start[i], last = a->row_start[i + 1];
+        const int64_t begin_at = first + (args->before != NULL ? args->before[i] : 0);
+        double sum = sparse_dot(a, a->dtype, begin_at, last, args->x);
+        for (int64_t e = first; e < begin_at; e++)
+            sum += sparse_value(a->value, a->dtype, e) * args->x[a->column[e]];
+        const double r = args->b[i] - sum;
         args->x[i] += args->damping * (args->inverse[i] * r);
         square += r * r;
     }
