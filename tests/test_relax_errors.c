@@ -101,6 +101,7 @@ static void bad_options(void **state) {
         {{.tol = -1}, "nothing but max_iter"},
         {{.max_iter = -1}, "max_iter is -1"},
         {{.max_seconds = -2}, "max_seconds -2"},
+        {{.progress_seconds = -1}, "progress_seconds is -1"},
         {{.block_rows = -1}, "block_rows is -1"},
         {{.local_sweeps = 1001}, "local_sweeps 1001"},
         {{.overlap = 65}, "overlap is 65"},

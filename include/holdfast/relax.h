@@ -87,9 +87,9 @@ typedef enum hf_relax_stop {
     HF_RELAX_STOP_BROKE_DOWN = 7 /* CG or Chebyshev met a direction in which A is not positive */
 } hf_relax_stop;
 
-/* Called before the first iteration and after each (free timing: after several), from the calling
- * thread. Return non-zero to stop. rhs is the column of b at work, residual the estimate of
- * |b - A x| / |b|. */
+/* Called before the first iteration and after each (free timing: after several; progress_seconds),
+ * from the calling thread. Return non-zero to stop. rhs is the column of b at work, residual the
+ * estimate of |b - A x| / |b|. */
 typedef int (*hf_relax_progress)(void *user, int64_t rhs, int64_t iteration, double residual);
 
 /* All zero means default. */
@@ -126,6 +126,8 @@ typedef struct hf_relax_opts {
                                    made by the host. One that fails or falls silent is left behind,
                                    the others adopt its blocks */
     hf_relax_exchange exchange; /* between them */
+    double progress_seconds;    /* least time between two calls of progress; 0 means none: each
+                                iteration */
 } hf_relax_opts;
 
 /* How one right-hand side went. */

@@ -97,6 +97,7 @@ class RelaxOpts(C.Structure):
         ("one_launch", C.c_int),
         ("devices", C.c_char_p),
         ("exchange", C.c_int),
+        ("progress_seconds", C.c_double),
     ]
 
 

@@ -88,7 +88,7 @@ class Context:
         self.threads: int = lib.hf_context_threads(handle)
 
 
-_Key = tuple[bytes, int, int]
+_Key = tuple[bytes, int, int, int]
 _IDLE_SECONDS = 1.0  # its default memory limit is half of what was free when it was made
 _IDLE_MOST = 4  # for each key
 _now = time.monotonic
@@ -158,8 +158,8 @@ class Lease:
     __slots__ = ("held", "keep", "key")
     held: Context
 
-    def __init__(self, device: bytes, memory: int, stream: int) -> None:
-        self.key = (device, memory, stream)
+    def __init__(self, device: bytes, memory: int, stream: int, threads: int = 0) -> None:
+        self.key = (device, memory, stream, threads)
         self.keep = True  # for the next call
 
     def __enter__(self) -> int:

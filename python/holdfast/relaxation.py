@@ -219,6 +219,9 @@ class Solution:
         )
 
 
+_SIGNAL_SECONDS = 0.05  # between two looks whether Ctrl-C was pressed
+
+
 def _watch(
     opts: _abi_relax.RelaxOpts, callback: Callable[[int, float], Any] | None
 ) -> list[BaseException]:
@@ -235,6 +238,7 @@ def _watch(
 
     if callback is not None or threading.current_thread() is threading.main_thread():
         opts.progress = _abi_relax.RelaxProgress(progress)
+        opts.progress_seconds = 0.0 if callback is not None else _SIGNAL_SECONDS
     return failure
 
 
@@ -340,8 +344,7 @@ def solve(
     failure = _watch(opts, callback)
     result = _Result()
     views = (_view(rhs), _view(x))
-    context = _library.context_create(device.encode(), 0, 0, threads)
-    try:
+    with _library.Lease(device.encode(), 0, 0, threads) as context:
         with Interrupts(True) as interrupts:
             status = lib.hf_relax_solve(
                 context,
@@ -355,8 +358,6 @@ def solve(
             raise failure[0]
         if status:
             raise _library.fail(status, context)
-    finally:
-        lib.hf_context_destroy(context)
     interrupts.deliver()
     solution = _finish(x, result, warn)
     _log.line(f"solve: {matrix.shape[0]} unknowns, {solution!r}")

@@ -166,6 +166,9 @@ static hf_status check_choices(hf_context *ctx, const hf_relax_opts *o) {
                    {"precond", (int)o->precond, HF_PRECOND_BLOCKS},
                    {"partition", (int)o->partition, HF_PARTITION_GRAPH},
                    {"timing", (int)o->timing, HF_TIMING_FREE},
+    if (!(o->progress_seconds >= 0))
+        return hf_ctx_fail(ctx, HF_E_ARG, "progress_seconds is %g; it must be 0 or more",
+                           o->progress_seconds);
                    {"coarse", (int)o->coarse, HF_SWITCH_OFF},
                    {"one_launch", (int)o->one_launch, HF_SWITCH_OFF},
                    {"exchange", (int)o->exchange, HF_EXCHANGE_DK}};

@@ -46,6 +46,7 @@ struct hf_relax_run {
     double begin;    /* of the column */
     double deadline; /* 0: none */
     int64_t number;  /* of the column */
+    double told;     /* when progress was called last; at first when the column began */
     int stagnant, bad;
 };
 
@@ -123,8 +124,18 @@ static enum event look_around(struct hf_relax_run *run, double estimate) {
         stop = HF_RELAX_STOP_MAX_ITER;
     else if (run->deadline > 0 && hf_now_s() >= run->deadline)
         stop = HF_RELAX_STOP_TIME;
-    else if (o->progress != NULL &&
+    else if (hf_relax_due(o, &run->told) &&
              o->progress(o->progress_user, run->number, iterations, estimate / run->scale) != 0)
+bool hf_relax_due(const hf_relax_opts *o, double *told) {
+    if (o->progress == NULL || o->progress_seconds <= 0)
+        return o->progress != NULL;
+    const double now = hf_now_s();
+    if (now < *told + o->progress_seconds)
+        return false;
+    *told = now;
+    return true;
+}
+
         stop = HF_RELAX_STOP_CANCELLED;
     if (stop == HF_RELAX_STOP_NONE)
         return GOES_ON;
@@ -446,3 +457,4 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
     column->seconds = hf_now_s() - run.begin;
     return HF_OK;
 }
+    run.told = run.begin;

@@ -74,6 +74,7 @@ struct hf_relax_team {
     hf_relax_column *column; /* takes the history */
     int64_t before;          /* iterations before this leg */
     double scale;            /* |b| */
+    double told;             /* when progress was called last */
 };
 
 struct hf_relax_several {

@@ -4,6 +4,7 @@
  * nobody waits for anybody. At some iterations a thread waits for its device and tells the squared
  * residual of its rows; from the sum of what all told last follows whether the leg is over. */
 #include "algo/relax/several/several.h"
+#include "algo/relax/solve.h"
 
 #include "base/clock.h"
 #include "ops/sweep/sweep.h"
@@ -270,7 +271,7 @@ static void look_around(struct hf_relax_several *s, const struct hf_relax_reques
         team->stop = HF_RELAX_STOP_TIME;
         team->asked = true;
     }
-    if (o->progress == NULL)
+    if (!hf_relax_due(o, &team->told))
         return;
     (void)pthread_mutex_unlock(&team->mutex); /* the caller may take its time */
     const int cancel = o->progress(o->progress_user, request->number, team->before + made,
