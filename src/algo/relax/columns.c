@@ -103,7 +103,7 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
 /* Words that only the solution gives reason to. */
 static void advise(hf_relax *relax, hf_relax_result *result) {
     if (!result->converged && !relax->symmetry_known)
-        (void)hf_relax_test_symmetry(relax);
+        (void)hf_relax_test_symmetry(relax, false);
     const size_t used = strlen(result->advice), room = sizeof result->advice - used;
     const char *gap = used > 0 ? "; " : "";
     if (result->method == HF_RELAX_CG && result->lambda_max > 2)

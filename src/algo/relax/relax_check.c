@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "core/array.h"
+#include "ops/sparse_scan.h"
 #include <math.h>
 #include <string.h>
 
@@ -65,54 +66,19 @@ static hf_status check_row(hf_context *ctx, const hf_csr *a, int64_t i) {
 }
 
 struct scan_job {
-    const hf_csr *a;
+    const struct hf_sparse *a;
     double *inverse;
-    struct scan_part {
-        bool bad, unordered, negative;
-        double dominance;
-    } part[SCAN_PARTS];
+    bool mirror; /* is symmetry looked for? */
+    struct hf_sparse_scan part[SCAN_PARTS];
 };
-
-/* Exponents of all ones: infinity or NaN. */
-ALWAYS_INLINE bool is_odd(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits >> 52 & 0x7ff) == 0x7ff;
-}
-
-ALWAYS_INLINE void scan_row(const struct scan_job *job, hf_dtype dtype, int64_t i,
-                            struct scan_part *part) {
-    const hf_csr *a = job->a;
-    double diagonal = 0, sum = 0;
-    int64_t before = -1;
-    for (int64_t e = a->row_start[i]; e < a->row_start[i + 1]; e++) {
-        const double value = sparse_value(a->value, dtype, e);
-        const int64_t column = a->column[e];
-        part->bad |= is_odd(value) || column < 0 || column >= a->cols;
-        part->unordered |= column <= before;
-        before = column;
-        diagonal += column == i ? value : 0;
-        sum += column == i ? 0 : fabs(value);
-    }
-    const double inverse = 1 / diagonal;
-    part->bad |= diagonal == 0 || is_odd(inverse);
-    part->negative |= inverse < 0;
-    sum *= fabs(inverse);
-    part->dominance = sum > part->dominance ? sum : part->dominance;
-    job->inverse[i] = inverse;
-}
 
 static void scan_parts(void *user, int worker, int64_t begin, int64_t end) {
     struct scan_job *job = user;
     const int64_t rows = job->a->rows;
     (void)worker;
     for (int64_t p = begin; p < end; p++)
-        for (int64_t i = p * rows / SCAN_PARTS; i < (p + 1) * rows / SCAN_PARTS; i++) {
-            if (job->a->dtype == HF_F32)
-                scan_row(job, HF_F32, i, &job->part[p]);
-            else
-                scan_row(job, HF_F64, i, &job->part[p]);
-        }
+        job->part[p] = hf_sparse_scan_rows(job->a, p * rows / SCAN_PARTS,
+                                           (p + 1) * rows / SCAN_PARTS, job->mirror, job->inverse);
 }
 
 /* row_start alone, so that rows can be looked at in any order. */
@@ -131,26 +97,37 @@ static hf_status check_starts(hf_context *ctx, const hf_csr *a) {
 }
 
 /* All rows at once; only a matrix that has something wrong is looked at again for the words. */
-hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, struct hf_relax_scan *scan) {
+hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, bool mirror,
+                                struct hf_relax_scan *scan) {
     if (a == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "the matrix is NULL");
     HF_TRY(check_shape(ctx, a));
     HF_TRY(check_starts(ctx, a));
-    struct scan_job job = {.a = a, .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse)};
+    const struct hf_sparse rows = {.rows = a->rows,
+                                   .cols = a->cols,
+                                   .elements = a->row_start[a->rows],
+                                   .row_start = a->row_start,
+                                   .column = a->column,
+                                   .dtype = a->dtype,
+                                   .value = a->value};
+    struct scan_job job = {
+        .a = &rows, .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse), .mirror = mirror};
     if (job.inverse == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to look at a matrix of %lld rows",
                            (long long)a->rows);
     const bool small = a->row_start[a->rows] < SCAN_ELEMENTS;
+    struct hf_sparse_scan found = {.bad = false};
     hf_parallel_for(hf_ctx_pool(ctx), SCAN_PARTS, small ? SCAN_PARTS : 1, scan_parts, &job);
+    for (int p = 0; p < SCAN_PARTS; p++)
+        hf_sparse_scan_add(&found, &job.part[p]);
     hf_status status = HF_OK;
-    *scan = (struct hf_relax_scan){.ascending = true, .positive = true, .inverse = job.inverse};
-    for (int p = 0; p < SCAN_PARTS; p++) {
-        for (int64_t i = 0; job.part[p].bad && i < a->rows && status == HF_OK; i++)
-            status = check_row(ctx, a, i);
-        scan->ascending = scan->ascending && !job.part[p].unordered;
-        scan->positive = scan->positive && !job.part[p].negative;
-        scan->dominance = fmax(scan->dominance, job.part[p].dominance);
-    }
+    for (int64_t i = 0; found.bad && i < a->rows && status == HF_OK; i++)
+        status = check_row(ctx, a, i);
+    *scan = (struct hf_relax_scan){.ascending = !found.unordered,
+                                   .mirrored = mirror && !found.unordered && found.mirror == 0,
+                                   .positive = !found.negative,
+                                   .dominance = found.dominance,
+                                   .inverse = job.inverse};
     if (status == HF_OK)
         return HF_OK;
     hf_free(job.inverse);
@@ -166,9 +143,6 @@ static hf_status check_choices(hf_context *ctx, const hf_relax_opts *o) {
                    {"precond", (int)o->precond, HF_PRECOND_BLOCKS},
                    {"partition", (int)o->partition, HF_PARTITION_GRAPH},
                    {"timing", (int)o->timing, HF_TIMING_FREE},
-    if (!(o->progress_seconds >= 0))
-        return hf_ctx_fail(ctx, HF_E_ARG, "progress_seconds is %g; it must be 0 or more",
-                           o->progress_seconds);
                    {"coarse", (int)o->coarse, HF_SWITCH_OFF},
                    {"one_launch", (int)o->one_launch, HF_SWITCH_OFF},
                    {"exchange", (int)o->exchange, HF_EXCHANGE_DK}};
@@ -192,6 +166,9 @@ static hf_status check_numbers(hf_context *ctx, const hf_relax_opts *o) {
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "max_iter is %lld and max_seconds %g; neither may be negative",
                            (long long)o->max_iter, o->max_seconds);
+    if (!(o->progress_seconds >= 0))
+        return hf_ctx_fail(ctx, HF_E_ARG, "progress_seconds is %g; it must be 0 or more",
+                           o->progress_seconds);
     if (o->block_rows < 0 || o->local_sweeps < 0 || o->local_sweeps > MOST_SWEEPS)
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "block_rows is %lld and local_sweeps %d; they must be 0 or more, and "
@@ -223,6 +200,13 @@ hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_re
     opts->inside = o->inside == HF_DTYPE_NONE ? HF_F64 : o->inside;
     opts->memory_bytes = o->memory_bytes == 0 ? DEFAULT_MEMORY : o->memory_bytes;
     return HF_OK;
+}
+
+/* Exponents of all ones: infinity or NaN. */
+ALWAYS_INLINE bool is_odd(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits >> 52 & 0x7ff) == 0x7ff;
 }
 
 static bool all_finite(const hf_array *a) {

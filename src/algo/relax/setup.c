@@ -31,11 +31,10 @@ static void release_vectors(hf_relax *relax) {
 }
 
 /* Sweeps with a damping that is given are the same for any matrix. */
-static bool minds_symmetry(const hf_relax *relax) {
-    const hf_relax_opts *o = &relax->opts;
+static bool minds_symmetry(const hf_context *ctx, const hf_relax_opts *o) {
     const bool given =
         o->method == HF_RELAX_GAUSS_SEIDEL || (o->method == HF_RELAX_JACOBI && o->damping > 0);
-    return !given || o->partition == HF_PARTITION_GRAPH || hf_relax_on_device(relax);
+    return !given || o->partition == HF_PARTITION_GRAPH || !hf_ctx_is_host(ctx);
 }
 
 static hf_status make(hf_relax *relax, const char *devices, struct hf_relax_scan *scan) {
@@ -43,8 +42,8 @@ static hf_status make(hf_relax *relax, const char *devices, struct hf_relax_scan
     if (!take_vectors(relax))
         return hf_relax_no_memory(relax, "vectors");
     HF_TRY(hf_relax_take_matrix(relax, scan));
-    if (minds_symmetry(relax))
-        HF_TRY(hf_relax_test_symmetry(relax));
+    if (minds_symmetry(relax->ctx, &relax->opts))
+        HF_TRY(hf_relax_test_symmetry(relax, scan->mirrored));
     HF_TRY(hf_relax_choose(relax));
     HF_TRY(hf_relax_build(relax));
     HF_TRY(hf_relax_look(relax));
@@ -112,7 +111,7 @@ hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *o
     struct hf_relax_scan scan;
     HF_TRY(check_device(ctx));
     HF_TRY(hf_relax_check_opts(ctx, opts, &full));
-    HF_TRY(hf_relax_check_matrix(ctx, a, &scan));
+    HF_TRY(hf_relax_check_matrix(ctx, a, minds_symmetry(ctx, &full), &scan));
     hf_relax *relax = hf_alloc_zero(sizeof *relax);
     if (relax == NULL) {
         hf_free(scan.inverse);
@@ -166,7 +165,7 @@ hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
     hf_status status = hf_relax_take_matrix(relax, &scan);
     hf_free(scan.inverse);
     if (status == HF_OK && relax->symmetry_known)
-        status = hf_relax_test_symmetry(relax);
+        status = hf_relax_test_symmetry(relax, scan.mirrored);
     if (status == HF_OK && ((symmetric && !relax->symmetric) || (positive && !relax->positive)))
         status =
             hf_ctx_fail(relax->ctx, HF_E_DATA,

@@ -186,9 +186,12 @@ struct hf_relax_scan {
     bool positive;  /* the diagonal */
     double dominance;
     double *inverse; /* [n] 1 / diagonal, to be freed */
+    bool mirrored;  /* symmetry was looked for, and each element above the diagonal has its like
+                       below, bit for bit; else nothing is known of it */
 };
-/* On failure there is nothing to be freed. */
-hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, struct hf_relax_scan *scan);
+/* mirror: look for symmetry too. On failure there is nothing to be freed. */
+hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, bool mirror,
+                                struct hf_relax_scan *scan);
 hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_relax_opts *opts);
 hf_status hf_relax_check_vectors(hf_context *ctx, int64_t n, const hf_array *b, const hf_array *x,
                                  bool finite);
@@ -209,8 +212,8 @@ bool hf_relax_take_arrays(hf_relax *relax, hf_dtype dtype, struct hf_relax_matri
 /* One block of the copy again, from the caller's matrix. */
 hf_status hf_relax_reload_block(hf_relax *relax, int64_t block);
 struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m);
-/* symmetry.c: does A = A^T hold, as far as float64 can tell? */
-hf_status hf_relax_test_symmetry(hf_relax *relax);
+/* symmetry.c: does A = A^T hold, as far as float64 can tell? mirrored: it is known to. */
+hf_status hf_relax_test_symmetry(hf_relax *relax, bool mirrored);
 
 /* row_slices.c: slices of m, where the method reads them. */
 bool hf_relax_has_vectors(const hf_relax *relax); /* there are kernels that do */

@@ -94,15 +94,18 @@ static void meet_parts(void *user, int worker, int64_t begin, int64_t end) {
         meet_part(user, part);
 }
 
-hf_status hf_relax_test_symmetry(hf_relax *relax) {
+hf_status hf_relax_test_symmetry(hf_relax *relax, bool mirrored) {
     const struct hf_relax_matrix *m = &relax->m;
+    relax->symmetry_known = true;
+    relax->symmetric = true;
+    if (mirrored)
+        return HF_OK;
     struct meeting meet = {.m = m, .at = hf_alloc((size_t)m->n * sizeof *meet.at)};
     if (meet.at == NULL)
         return hf_relax_no_memory(relax, "the test for symmetry");
     hf_pool *const pool = hf_ctx_pool(relax->ctx);
     meet.parts = m->row_start[m->n] < LEAST_ELEMENTS ? 1 : hf_min64(hf_pool_workers(pool), PARTS);
     hf_parallel_for(pool, meet.parts, 1, meet_parts, &meet);
-    relax->symmetric = true;
     relax->odd_row = m->n;
     for (int64_t part = 0; part < meet.parts; part++)
         if (meet.odd[part].row < relax->odd_row) {
@@ -110,7 +113,6 @@ hf_status hf_relax_test_symmetry(hf_relax *relax) {
             relax->odd_row = meet.odd[part].row;
             relax->odd_column = meet.odd[part].column;
         }
-    relax->symmetry_known = true;
     hf_free(meet.at);
     return HF_OK;
 }
