@@ -52,7 +52,7 @@ static hf_status trim_history(hf_relax *relax, hf_relax_column *column) {
 static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b, const hf_array *x,
                            const struct hf_relax_request *request) {
     hf_relax_column *column = request->column;
-    column->history = hf_alloc(HF_RELAX_HISTORY * sizeof(double));
+    column->history = hf_alloc(HF_RELAX_HISTORY_LEAST * sizeof(double));
     if (column->history == NULL)
         return hf_relax_no_memory(relax, "the history of residuals");
     get_column(b, request->number, c->b);

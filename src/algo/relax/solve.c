@@ -68,17 +68,31 @@ static hf_status norm_of(hf_relax *relax, const double *v, double *norm) {
     return HF_OK;
 }
 
-void hf_relax_note(hf_relax_column *c, int64_t iteration, double estimate) {
-    if (iteration < c->history_count * c->history_step)
+/* Room for one more estimate at least: there is some until their number is a power of two. Then
+ * twice as much, or every other one goes. */
+static void make_room(hf_relax_column *c) {
+    const int64_t count = c->history_count;
+    if (count < HF_RELAX_HISTORY_LEAST || (count & (count - 1)) != 0)
         return;
-    if (c->history_count == HF_RELAX_HISTORY) {
-        for (int64_t i = 0; i < HF_RELAX_HISTORY / 2; i++)
-            c->history[i] = c->history[2 * i];
-        c->history_count = HF_RELAX_HISTORY / 2;
-        c->history_step *= 2;
+    double *more = count < HF_RELAX_HISTORY ? hf_alloc(2 * (size_t)count * sizeof *more) : NULL;
+    if (more != NULL) {
+        memcpy(more, c->history, (size_t)count * sizeof *more);
+        hf_free(c->history);
+        c->history = more;
+        return;
     }
-    while (c->history_count < HF_RELAX_HISTORY && c->history_count * c->history_step <= iteration)
-        c->history[c->history_count++] = estimate;
+    for (int64_t i = 0; i < count / 2; i++)
+        c->history[i] = c->history[2 * i];
+    c->history_count = count / 2;
+    c->history_step *= 2;
+}
+
+void hf_relax_note(hf_relax_column *c, int64_t iteration, double estimate) {
+    while (iteration >= c->history_count * c->history_step) {
+        make_room(c);
+        if (iteration >= c->history_count * c->history_step)
+            c->history[c->history_count++] = estimate;
+    }
 }
 
 static void note_estimate(struct hf_relax_run *run, double estimate) {

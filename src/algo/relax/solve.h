@@ -5,14 +5,15 @@
 
 #include "algo/relax/step.h"
 
-#define HF_RELAX_HISTORY 65536 /* estimates that are kept */
+#define HF_RELAX_HISTORY 65536     /* estimates that are kept at most */
+#define HF_RELAX_HISTORY_LEAST 512 /* for which there is room from the start: a power of two */
 
 struct hf_relax_request {
     double *b, *x;           /* [n] in the caller's order; x in, out */
     double *spare;           /* [n] */
     int64_t number;          /* of the column */
     double deadline;         /* on the clock of hf_now_s(); 0: none */
-    hf_relax_column *column; /* zeroed, with room for HF_RELAX_HISTORY estimates */
+    hf_relax_column *column; /* zeroed, with room for HF_RELAX_HISTORY_LEAST estimates */
     hf_relax_faults *faults;
 };
 
