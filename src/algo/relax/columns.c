@@ -27,8 +27,13 @@ static void put_column(const hf_array *a, int64_t j, const double *v) {
 struct columns {
     hf_relax_column *column; /* [count] */
     double *b, *x, *spare;   /* [n]; solutions go to the caller when all is done */
-    double *solution;        /* [n, count] */
+    double *solution;        /* [n, count]; of a single one x itself */
 };
+
+/* Is it a vector that can be read where it lies? */
+static bool is_vector(const hf_array *a) {
+    return a->cols == 1 && a->dtype == HF_F64 && hf_array_stride(a) == 1;
+}
 
 static void drop_columns(struct columns *c, int64_t count) {
     for (int64_t j = 0; c->column != NULL && j < count; j++)
@@ -55,11 +60,14 @@ static hf_status solve_one(hf_relax *relax, struct columns *c, const hf_array *b
     column->history = hf_alloc(HF_RELAX_HISTORY_LEAST * sizeof(double));
     if (column->history == NULL)
         return hf_relax_no_memory(relax, "the history of residuals");
-    get_column(b, request->number, c->b);
+    if (c->b != NULL)
+        get_column(b, request->number, c->b);
     get_column(x, request->number, c->x);
     HF_TRY(relax->several != NULL ? hf_relax_several_column(relax, request)
                                   : hf_relax_solve_column(relax, request));
     HF_TRY(trim_history(relax, column));
+    if (c->solution == c->x)
+        return HF_OK;
     const hf_array all = hf_array_view(c->solution, HF_F64, x->rows, x->cols);
     put_column(&all, request->number, c->x);
     return HF_OK;
@@ -75,14 +83,16 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
         !hf_mul_size(count, sizeof *c->column, &histories))
         return hf_relax_no_memory(relax, "the solutions");
     c->column = hf_alloc_zero(histories);
-    c->b = hf_alloc((size_t)n * sizeof(double));
+    const bool lies = is_vector(b);
+    if (!lies)
+        c->b = hf_alloc((size_t)n * sizeof(double));
     c->x = hf_alloc((size_t)n * sizeof(double));
     c->spare = hf_alloc((size_t)n * sizeof(double));
-    c->solution = hf_alloc(bytes);
-    if (!c->column || !c->b || !c->x || !c->spare || !c->solution)
+    c->solution = count > 1 ? hf_alloc(bytes) : c->x;
+    if (!c->column || (!c->b && !lies) || !c->x || !c->spare || !c->solution)
         return hf_relax_no_memory(relax, "the solutions");
     for (int64_t j = 0; j < count; j++) {
-        const struct hf_relax_request request = {.b = c->b,
+        const struct hf_relax_request request = {.b = lies ? b->data : c->b,
                                                  .x = c->x,
                                                  .spare = c->spare,
                                                  .number = j,
@@ -93,7 +103,8 @@ static hf_status solve_all(hf_relax *relax, struct columns *c, const hf_array *b
     }
     const hf_array all = hf_array_view(c->solution, HF_F64, n, count);
     for (int64_t j = 0; j < count; j++) {
-        get_column(&all, j, c->x);
+        if (c->solution != c->x)
+            get_column(&all, j, c->x);
         put_column(x, j, c->x);
     }
     result->seconds_solve = hf_now_s() - begin;
@@ -179,10 +190,11 @@ hf_status hf_relax_solve_columns(hf_relax *relax, const hf_array *b, const hf_ar
         *result = filled;
     }
     drop_columns(&c, x->cols);
+    if (c.solution != c.x)
+        hf_free(c.solution);
     hf_free(c.b);
     hf_free(c.x);
     hf_free(c.spare);
-    hf_free(c.solution);
     return status;
 }
 

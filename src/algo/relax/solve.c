@@ -33,13 +33,14 @@ struct hf_relax_run {
     struct hf_relax_work w;
     hf_relax_column *column;
     hf_relax_faults *faults;
-    double *b, *x, *trial; /* [n] of this column, in the caller's order, on a device in that of
-                              places */
-    double *rest, *next;   /* [n] b - A x of x and of trial */
-    double scale;          /* |b| */
-    double norm;           /* |b - A x| */
-    double limit;          /* that iterations work towards */
-    double least, window;  /* estimates: the least so far, and that at the window's start */
+    const double *b; /* [n] of this column, in the caller's order, on a device in that of places */
+    double *x, *trial;    /* [n] likewise */
+    double *rest, *next;  /* [n] b - A x of x and of trial */
+    double scale;         /* |b| */
+    double norm;          /* |b - A x| */
+    double limit;         /* that iterations work towards */
+    double least, window; /* estimates: the least so far, and that at the window's start */
+    double mark;          /* estimate when the order of the rows was last thought of */
     int64_t window_start;
     int64_t before;  /* iterations of earlier rounds */
     int64_t look;    /* iteration after which checksums are looked at */
@@ -421,7 +422,7 @@ static hf_status begin_column(struct hf_relax_run *run, const struct hf_relax_re
     if (run->scale == 0 && run->relax->opts.tol >= 0)
         HF_TRY(hf_relax_zero(run->relax, run->x));
     run->scale = run->scale > 0 ? run->scale : 1;
-    HF_TRY(true_residual(run, run->x, run->rest, &run->norm));
+    HF_TRY(begin_residual(run, request, scale));
     if (!isfinite(run->norm))
         return hf_ctx_fail(run->relax->ctx, HF_E_DATA,
                            "the residual of the start is %g in column %lld; begin with smaller "
@@ -438,9 +439,23 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
                                .column = column,
                                .faults = request->faults,
                                .b = request->b,
+/* The residual of the start: b itself, whose norm is `scale`, where that is 0. */
+static hf_status begin_residual(struct hf_relax_run *run, const struct hf_relax_request *request,
+                                double scale) {
+    const int64_t n = run->relax->m.n;
+    int64_t i = 0;
+    while (i < n && request->x[i] == 0)
+        i++;
+    if (i < n)
+        return true_residual(run, run->x, run->rest, &run->norm);
+    run->norm = scale;
+    return hf_ctx_copy(run->relax->ctx, run->rest, run->b, (size_t)n * sizeof(double));
+}
+
                                .x = relax->vector[7],
                                .trial = relax->vector[8],
                                .rest = relax->vector[9],
+    const double scale = run->scale;
                                .next = request->spare,
                                .number = request->number,
                                .look = FIRST_LOOK,
@@ -450,7 +465,7 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
     if (there) {
         run.b = relax->vector[10];
         run.next = relax->vector[11];
-        HF_TRY(hf_relax_bring(relax, request->b, run.b));
+        HF_TRY(hf_relax_bring(relax, request->b, relax->vector[10]));
         HF_TRY(hf_relax_bring(relax, request->x, run.x));
     } else {
         memcpy(run.x, request->x, (size_t)relax->m.n * sizeof(double));

@@ -9,7 +9,8 @@
 #define HF_RELAX_HISTORY_LEAST 512 /* for which there is room from the start: a power of two */
 
 struct hf_relax_request {
-    double *b, *x;           /* [n] in the caller's order; x in, out */
+    const double *b;         /* [n] in the caller's order */
+    double *x;               /* [n] likewise; in, out */
     double *spare;           /* [n] */
     int64_t number;          /* of the column */
     double deadline;         /* on the clock of hf_now_s(); 0: none */
