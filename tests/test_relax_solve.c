@@ -265,6 +265,77 @@ static void many_right_hand_sides(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* One right-hand side: rows in their own order, and colours where many sweeps are to follow. Both
+ * the same for any number of threads, from any start, and for a pattern that is not symmetric. */
+static void gauss_seidel_begins_in_order(void **state) {
+    (void)state;
+    static const hf_relax_opts opts = {.method = HF_RELAX_GAUSS_SEIDEL};
+    struct {
+        struct matrix m;
+        bool colours;
+        int least, most; /* sweeps */
+    } cases[4] = {{.colours = false, .least = 10, .most = 16},
+                  {.colours = true, .least = 100, .most = 3000},
+                  {.colours = true, .least = 100, .most = 3000},
+                  {.colours = false, .least = 1, .most = 60}};
+    make_trefethen(&cases[0].m, 2000);
+    make_fv(&cases[1].m, 60, 3.02);
+    make_poisson(&cases[2].m, 40, 1, 0.3);
+    make_stars(&cases[3].m, 600); /* short rows */
+    for (int k = 0; k < 4; k++) {
+        const hf_csr *a = &cases[k].m.a;
+        double *first = calloc((size_t)a->rows, sizeof *first), *x = NULL;
+        for (int threads = 1; threads <= 3; threads += 2) {
+            hf_context *ctx = cpu_context(threads);
+            x = calloc((size_t)a->rows, sizeof *x);
+            hf_relax_result r = solve_ones(ctx, a, &opts, x);
+            assert_true(r.converged);
+            assert_string_equal(r.partition, cases[k].colours ? "rows" : "strips");
+            assert_in_range(r.iterations, cases[k].least, cases[k].most);
+            assert_int_equal(r.columns[0].history_count,
+                             r.iterations / r.columns[0].history_step + 1);
+            if (threads > 1)
+                assert_memory_equal(x, first, (size_t)a->rows * sizeof *x);
+            memcpy(first, x, (size_t)a->rows * sizeof *x);
+            const int64_t whole = r.iterations;
+            hf_relax_result_clear(&r);
+            x[0] += 1e-3; /* a start that is nearly right */
+            double *b = ones(a->rows);
+            const hf_array bv = hf_array_view(b, HF_F64, a->rows, 1);
+            const hf_array xv = hf_array_view(x, HF_F64, a->rows, 1);
+            assert_int_equal(hf_relax_solve(ctx, a, &bv, &xv, &opts, &r), HF_OK);
+            assert_true(r.converged && r.iterations < whole);
+            free(b);
+            hf_relax_result_clear(&r);
+            hf_context_destroy(ctx);
+            free(x);
+        }
+        free(first);
+        matrix_free(&cases[k].m);
+    }
+}
+
+/* History beyond the room that there is at first, and beyond the most that is kept. */
+static void histories_grow(void **state) {
+    (void)state;
+    hf_context *ctx = cpu_context(1);
+    struct matrix m;
+    make_poisson(&m, 3, 1, 0);
+    static const int64_t counts[] = {511, 512, 513, 5000, 65535, 65536, 200000};
+    for (int i = 0; i < 7; i++) {
+        const hf_relax_opts opts = {.method = HF_RELAX_JACOBI, .tol = -1, .max_iter = counts[i]};
+        hf_relax_result r = solve_ones(ctx, &m.a, &opts, NULL);
+        const hf_relax_column *c = &r.columns[0];
+        assert_int_equal(c->iterations, counts[i]);
+        assert_int_equal(c->history_count, counts[i] / c->history_step + 1);
+        assert_int_equal(c->history_step, counts[i] < 65536 ? 1 : counts[i] < 131072 ? 2 : 4);
+        assert_true(c->history[0] == 1);
+        hf_relax_result_clear(&r);
+    }
+    matrix_free(&m);
+    hf_context_destroy(ctx);
+}
+
 static int stop_at_five(void *user, int64_t rhs, int64_t iteration, double residual) {
     int *calls = user;
     ++*calls;
@@ -298,12 +369,19 @@ static void each_stop_has_its_reason(void **state) {
     const hf_relax_opts hurried = {.method = HF_RELAX_JACOBI, .max_seconds = 1e-9};
     const hf_relax_opts asked = {
         .method = HF_RELAX_CG, .progress = stop_at_five, .progress_user = &calls};
+    const hf_relax_opts seldom = {.method = HF_RELAX_CG,
+                                  .progress = stop_at_five,
+                                  .progress_user = &calls,
+                                  .progress_seconds = 3600};
     const hf_relax_opts wild = {.method = HF_RELAX_JACOBI, .damping = 1.9};
     const hf_relax_opts greedy = {.method = HF_RELAX_CG, .tol = 1e-30};
     const hf_relax_opts cg = {.method = HF_RELAX_CG};
     expect_stop(ctx, &m.a, &slow, HF_RELAX_STOP_MAX_ITER);
     expect_stop(ctx, &m.a, &hurried, HF_RELAX_STOP_TIME);
     expect_stop(ctx, &m.a, &asked, HF_RELAX_STOP_CANCELLED);
+    const int told = calls;
+    expect_stop(ctx, &m.a, &seldom, HF_RELAX_STOP_TOL);
+    assert_int_equal(calls, told);
     assert_int_equal(calls, 6);
     expect_stop(ctx, &plate.a, &wild, HF_RELAX_STOP_DIVERGED);
     expect_stop(ctx, &m.a, &greedy, HF_RELAX_STOP_STALL);
@@ -396,6 +474,8 @@ int main(void) {
         cmocka_unit_test(float32_inside),
         cmocka_unit_test(disorder_does_not_matter),
         cmocka_unit_test(many_right_hand_sides),
+        cmocka_unit_test(gauss_seidel_begins_in_order),
+        cmocka_unit_test(histories_grow),
         cmocka_unit_test(each_stop_has_its_reason),
         cmocka_unit_test(auto_says_what_it_did),
         cmocka_unit_test(batches),

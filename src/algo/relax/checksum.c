@@ -29,6 +29,8 @@ static uint32_t sum_block(const hf_relax *relax, int64_t block) {
         sum = add_sum(sum, m->row_start + begin, rows + 1, sizeof *m->row_start);
     if (m->inner != NULL)
         sum = add_sum(sum, m->inner + 2 * begin, 2 * rows, sizeof *m->inner);
+    if (m->before != NULL)
+        sum = add_sum(sum, m->before + begin, rows, sizeof *m->before);
     if (m->borrowed)
         return sum;
     /* Where row numbers are damaged they must not lead out of the arrays. */

@@ -204,6 +204,10 @@ hf_status hf_relax_build(hf_relax *relax) {
     const hf_relax_opts *o = &relax->opts;
     const bool patches = uses_patches(relax);
     if (relax->rows_wanted)
+        HF_TRY(hf_relax_keep_order(relax));
+    if (relax->in_order)
+        return HF_OK;
+    if (relax->rows_wanted)
         HF_TRY(hf_relax_colour_rows(relax));
     if (relax->by_rows)
         HF_TRY(hf_relax_make_strips(relax, ASYNC_ROWS));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Gauss-Seidel by rows: places in the order of colours, so that the rows of a colour, which share
  * no element, are slices of consecutive places. Greedy colours of a stencil or band repeat with a
- * period, so neighbours in the matrix stay neighbours in a slice. */
+ * period, so neighbours in the matrix stay neighbours in a slice. A single solution begins with its
+ * rows one after another, read where the caller has them: colours cost as much as twenty or more
+ * sweeps gain, so the first few tell whether they shall be made. */
 #include "algo/relax/setup.h"
 
 #include "base/mem.h"
@@ -12,6 +14,13 @@
 #define MOST_COLOURS 64
 #define LEAST_ROWS 64 /* of a colour on the average: fewer fill no slices */
 #define GRAIN 512     /* rows of a range of the loop */
+/* Sweeps from which on colours pay: later where the matrix stays in the second cache, and hardly
+ * ever where rows are so short that a row does not wait for the one above it. */
+#define FEW_SWEEPS 24
+#define FEW_SMALL 40
+#define FEW_SHORT 256
+#define SMALL_ELEMENTS 100000
+#define SHORT_ROW 4 /* elements on the average */
 
 struct copy_job {
     const struct hf_relax_matrix *from;
@@ -157,4 +166,39 @@ hf_status hf_relax_colour_rows(hf_relax *relax) {
     hf_free(colour);
     hf_free(place);
     return status;
+}
+
+static bool are_short(const hf_relax *relax) {
+    return relax->a.row_start[relax->a.rows] < SHORT_ROW * relax->a.rows;
+}
+
+bool hf_relax_wants_colours(const hf_relax *relax, double sweeps) {
+    const int64_t elements = relax->a.row_start[relax->a.rows];
+    return sweeps > (are_short(relax)            ? FEW_SHORT
+                     : elements < SMALL_ELEMENTS ? FEW_SMALL
+                                                 : FEW_SWEEPS);
+}
+
+hf_status hf_relax_keep_order(hf_relax *relax) {
+    struct hf_relax_colours *c = &relax->colours;
+    struct hf_relax_matrix *m = &relax->m;
+    const bool many =
+        relax->opts.tol < 0 && hf_relax_wants_colours(relax, (double)relax->opts.max_iter);
+    if (!relax->once || relax->opts.symmetric || many)
+        return HF_OK;
+    HF_TRY(hf_relax_make_strips(relax, m->n));
+    if (!are_short(relax))
+        m->before = hf_relax_take(relax, m->n, sizeof *m->before);
+    c->start = hf_relax_take(relax, 2, sizeof *c->start);
+    c->block = hf_relax_take(relax, 1, sizeof *c->block);
+    if ((m->before == NULL && !are_short(relax)) || c->start == NULL || c->block == NULL)
+        return hf_relax_no_memory(relax, "the order of the rows");
+    if (m->before != NULL)
+        hf_relax_count_before(m, 0, m->n);
+    c->count = 1;
+    c->start[0] = 0;
+    c->start[1] = 1;
+    c->block[0] = 0;
+    relax->in_order = true;
+    return HF_OK;
 }

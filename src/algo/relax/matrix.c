@@ -29,6 +29,7 @@ void hf_relax_matrix_clear(struct hf_relax_matrix *m) {
     }
     hf_free(m->inverse);
     hf_free(m->inner);
+    hf_free(m->before);
     *m = (struct hf_relax_matrix){0};
 }
 
@@ -221,6 +222,16 @@ hf_status hf_relax_make_inner(hf_relax *relax) {
     return HF_OK;
 }
 
+void hf_relax_count_before(struct hf_relax_matrix *m, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = m->row_start[i];
+        int64_t e = first;
+        while (m->column[e] < i)
+            e++;
+        m->before[i] = (int32_t)(e - first);
+    }
+}
+
 /* Of the caller's own arrays nothing but the diagonal is kept. */
 static void reload_inverse(hf_relax *relax, int64_t block) {
     const struct hf_relax_matrix *m = &relax->m;
@@ -228,6 +239,9 @@ static void reload_inverse(hf_relax *relax, int64_t block) {
         for (int64_t e = m->row_start[p]; e < m->row_start[p + 1]; e++)
             if (m->column[e] == p)
                 m->inverse[p] = 1 / sparse_value(m->value, m->dtype, e);
+    if (m->before != NULL)
+        hf_relax_count_before(&relax->m, relax->blocks.start[block],
+                              relax->blocks.start[block + 1]);
 }
 
 hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {

@@ -211,6 +211,7 @@ hf_status hf_relax_look(hf_relax *relax) {
                                                    .value = a->value},
                                          .inverse = relax->m.inverse,
                                          .inner = relax->m.inner,
+                                         .before = relax->m.before,
                                          .block_start = relax->blocks.start,
                                          .colour_start = relax->colours.start,
                                          .colour_block = relax->colours.block,

@@ -18,7 +18,8 @@ void hf_relax_result_clear(hf_relax_result *result) {
 hf_status hf_relax_solve_inside(hf_context *ctx, const struct hf_relax_system *system,
                                 const hf_relax_opts *opts, hf_relax_result *result) {
     hf_relax *relax = NULL;
-    HF_TRY(hf_relax_open(ctx, system->a, opts, false, &relax));
+    const bool once = system->x != NULL && system->x->cols == 1;
+    HF_TRY(hf_relax_open(ctx, system->a, opts, once ? HF_RELAX_ONCE : HF_RELAX_COLUMNS, &relax));
     hf_status status = hf_relax_check_vectors(ctx, relax->m.n, system->b, system->x, true);
     if (status == HF_OK)
         status = hf_relax_told(relax, hf_relax_solve_columns(relax, system->b, system->x, result));
@@ -46,7 +47,7 @@ hf_status hf_relax_setup(hf_context *ctx, const hf_csr *a, const hf_relax_opts *
         return hf_ctx_leave(ctx,
                             hf_ctx_fail(ctx, HF_E_ARG, "out is NULL; give a place for the set-up"));
     *out = NULL;
-    return hf_ctx_leave(ctx, hf_relax_open(ctx, a, opts, true, out));
+    return hf_ctx_leave(ctx, hf_relax_open(ctx, a, opts, HF_RELAX_KEPT, out));
 }
 
 hf_status hf_relax_update_values(hf_relax *relax, const hf_csr *a) {

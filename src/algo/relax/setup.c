@@ -6,12 +6,20 @@
 #include "base/mem.h"
 #include <string.h>
 
+/* Gauss-Seidel works on x and b alone, and on what every solution has. */
+static bool is_needed(const hf_relax *relax, int vector) {
+    return relax->opts.method != HF_RELAX_GAUSS_SEIDEL || hf_relax_on_device(relax) || vector < 1 ||
+           vector > 5;
+}
+
 static bool take_vectors(hf_relax *relax) {
     const bool there = hf_relax_on_device(relax);
     const size_t bytes = (size_t)relax->a.rows * sizeof(double);
     if (there)
         relax->scratch = hf_relax_take(relax, relax->a.rows, sizeof(double));
     for (int i = 0; i < HF_RELAX_VECTORS - (there ? 0 : 2); i++) {
+        if (!is_needed(relax, i))
+            continue;
         relax->vector[i] = there ? hf_ctx_alloc(relax->ctx, bytes)
                                  : hf_relax_take(relax, relax->a.rows, sizeof(double));
         if (relax->vector[i] == NULL || hf_relax_zero(relax, relax->vector[i]) != HF_OK)
@@ -56,6 +64,22 @@ static hf_status make(hf_relax *relax, const char *devices, struct hf_relax_scan
         HF_TRY(hf_relax_several_open(relax, devices));
     relax->seconds_setup = hf_now_s() - begin;
     return HF_OK;
+}
+
+hf_status hf_relax_leave_order(hf_relax *relax) {
+    relax->in_order = false;
+    relax->once = false;
+    if (relax->m.before != NULL)
+        relax->bytes -= (uint64_t)relax->m.n * sizeof *relax->m.before;
+    hf_free(relax->m.before);
+    relax->m.before = NULL;
+    hf_free(relax->colours.start);
+    hf_free(relax->colours.block);
+    relax->colours = (struct hf_relax_colours){0};
+    hf_relax_forget_blocks(relax);
+    HF_TRY(hf_relax_build(relax));
+    HF_TRY(hf_relax_look(relax));
+    return hf_relax_make_sums(relax);
 }
 
 void hf_relax_destroy(hf_relax *relax) {
@@ -105,8 +129,8 @@ static hf_status check_device(hf_context *ctx) {
                        hf_context_device(ctx));
 }
 
-hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
-                        hf_relax **out) {
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+                        enum hf_relax_use use, hf_relax **out) {
     hf_relax_opts full;
     struct hf_relax_scan scan;
     HF_TRY(check_device(ctx));
@@ -121,7 +145,8 @@ hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *o
     full.devices = NULL;
     relax->ctx = relax->owner = ctx;
     relax->opts = full;
-    relax->kept = kept;
+    relax->kept = use == HF_RELAX_KEPT;
+    relax->once = use == HF_RELAX_ONCE;
     relax->shared = devices != NULL;
     relax->a = *a;
     hf_status status = devices != NULL ? open_host(ctx, relax) : HF_OK;
@@ -151,7 +176,7 @@ static hf_status check_pattern(const hf_relax *relax, const hf_csr *a) {
 
 hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a) {
     struct hf_relax_scan scan;
-    HF_TRY(hf_relax_check_matrix(relax->ctx, a, &scan));
+    HF_TRY(hf_relax_check_matrix(relax->ctx, a, relax->symmetry_known, &scan));
     const hf_status same = check_pattern(relax, a);
     if (same != HF_OK) {
         hf_free(scan.inverse);

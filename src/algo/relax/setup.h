@@ -49,6 +49,7 @@ struct hf_relax_matrix {
     hf_dtype dtype;
     double *inverse; /* [n] 1 / diagonal */
     int32_t *inner;  /* [n, 2] ops/sweep/sweep.h; NULL: not made */
+    int32_t *before; /* [n] ops/seidel/seidel.h; NULL: not made */
 };
 
 #define HF_RELAX_HELD 40 /* pieces at most */
@@ -67,7 +68,7 @@ struct hf_relax_seen {
     struct hf_sparse a;     /* the copy */
     struct hf_sparse truth; /* the caller's matrix, for the residual that counts */
     const double *inverse;
-    const int32_t *inner;
+    const int32_t *inner, *before;
     const int64_t *block_start, *colour_start;
     const int32_t *colour_block;
     const int64_t *colour_row; /* NULL: colours are of blocks */
@@ -134,15 +135,17 @@ struct hf_relax {
     struct hf_relax_several *several; /* NULL: there is one device */
     hf_relax_opts opts;               /* zeros resolved */
     hf_csr a;                         /* the caller's */
-    bool kept;                        /* for many solutions */
+    bool kept;                        /* for many calls */
+    bool once;                        /* for one right-hand side */
     bool shared;                      /* by several devices */
     bool automatic;                   /* the library chose the method */
     bool symmetric;                   /* its values */
     bool symmetry_known;              /* it was looked at */
     bool rows_wanted;                 /* Gauss-Seidel: and nothing else was asked for */
     bool by_rows;                     /* Gauss-Seidel: places are in the order of colours of rows */
-    bool positive;                    /* its diagonal */
-    double dominance;            /* largest sum of the absolute values of a row of I - D^-1 A */
+    bool in_order;    /* Gauss-Seidel: rows of the caller's own arrays, one after another */
+    bool positive;    /* its diagonal */
+    double dominance; /* largest sum of the absolute values of a row of I - D^-1 A */
     int64_t odd_row, odd_column; /* where it is not symmetric */
     struct hf_relax_matrix m;
     struct hf_slices slices; /* of m, for sums of rows on the CPU; count 0: there are none */
@@ -183,11 +186,11 @@ uint64_t hf_relax_matrix_bytes(const struct hf_relax_matrix *m);
 /* What a look at the whole matrix tells. */
 struct hf_relax_scan {
     bool ascending; /* columns of each row, without repetitions */
+    bool mirrored;  /* symmetry was looked for, and each element above the diagonal has its like
+                       below, bit for bit; else nothing is known of it */
     bool positive;  /* the diagonal */
     double dominance;
     double *inverse; /* [n] 1 / diagonal, to be freed */
-    bool mirrored;  /* symmetry was looked for, and each element above the diagonal has its like
-                       below, bit for bit; else nothing is known of it */
 };
 /* mirror: look for symmetry too. On failure there is nothing to be freed. */
 hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, bool mirror,
@@ -206,6 +209,8 @@ hf_status hf_relax_take_matrix(hf_relax *relax, struct hf_relax_scan *scan);
 /* m anew, a copy in the order of perm. */
 hf_status hf_relax_own_matrix(hf_relax *relax);
 hf_status hf_relax_make_inner(hf_relax *relax);
+/* m->before of rows [begin, end) */
+void hf_relax_count_before(struct hf_relax_matrix *m, int64_t begin, int64_t end);
 void hf_relax_matrix_clear(struct hf_relax_matrix *m);
 /* Arrays for as many elements as the caller's matrix has, if there are none; false: no memory. */
 bool hf_relax_take_arrays(hf_relax *relax, hf_dtype dtype, struct hf_relax_matrix *m);
@@ -230,6 +235,11 @@ hf_status hf_relax_make_colours(hf_relax *relax);
 /* colour_rows.c: perm and colours of rows instead of blocks, and m in that order, where colours are
  * few: by_rows then says so. */
 hf_status hf_relax_colour_rows(hf_relax *relax);
+/* For a single solution: one block of all rows, read where the caller has them; in_order then says
+ * so. */
+hf_status hf_relax_keep_order(hf_relax *relax);
+/* Would colours pay for so many sweeps? */
+bool hf_relax_wants_colours(const hf_relax *relax, double sweeps);
 /* Do the matrix and the vectors of the iterations lie in memory of a device? (mirror.c) */
 static inline bool hf_relax_on_device(const hf_relax *relax) { return !hf_ctx_is_host(relax->ctx); }
 /* Triangles of blocks are solved row after row, which a device does slowly: it gets inverses. */
@@ -297,11 +307,18 @@ bool hf_relax_fits_launch(const hf_relax *relax); /* the matrix, whatever the me
 hf_status hf_relax_exact_map(const hf_relax *relax, struct hf_march_map *map);
 
 /* setup.c */
+/* Build what other set-ups have from the start, while a solution goes on. */
+hf_status hf_relax_leave_order(hf_relax *relax);
 /* hf_relax_update_values() inside a public call. */
 hf_status hf_relax_renew(hf_relax *relax, const hf_csr *a);
-/* kept: for many solutions, not for one alone. */
-hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts, bool kept,
-                        hf_relax **out);
+/* What a set-up is for: how much may pay. */
+enum hf_relax_use {
+    HF_RELAX_ONCE,    /* a single right-hand side */
+    HF_RELAX_COLUMNS, /* those of one call */
+    HF_RELAX_KEPT     /* many calls */
+};
+hf_status hf_relax_open(hf_context *ctx, const hf_csr *a, const hf_relax_opts *opts,
+                        enum hf_relax_use use, hf_relax **out);
 /* A failure's words, to the caller's context. Returns status. */
 hf_status hf_relax_told(hf_relax *relax, hf_status status);
 /* columns.c: the right-hand sides, arguments checked. result may be NULL. */

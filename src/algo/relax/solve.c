@@ -26,7 +26,7 @@
 #define MOST_STAGNANT 3 /* rounds that gain less than a tenth */
 #define MOST_BAD 3      /* rounds that went wrong */
 
-enum event { GOES_ON, CANDIDATE, ENDED, SURPRISED, DAMAGED, WRECKED };
+enum event { GOES_ON, CANDIDATE, ENDED, SURPRISED, DAMAGED, WRECKED, OUTGROWN };
 
 struct hf_relax_run {
     hf_relax *relax;
@@ -46,8 +46,8 @@ struct hf_relax_run {
     int64_t look;    /* iteration after which checksums are looked at */
     double begin;    /* of the column */
     double deadline; /* 0: none */
-    int64_t number;  /* of the column */
     double told;     /* when progress was called last; at first when the column began */
+    int64_t number;  /* of the column */
     int stagnant, bad;
 };
 
@@ -126,6 +126,16 @@ static enum event judge(struct hf_relax_run *run, double estimate) {
     return GOES_ON;
 }
 
+bool hf_relax_due(const hf_relax_opts *o, double *told) {
+    if (o->progress == NULL || o->progress_seconds <= 0)
+        return o->progress != NULL;
+    const double now = hf_now_s();
+    if (now < *told + o->progress_seconds)
+        return false;
+    *told = now;
+    return true;
+}
+
 /* Is there anything else that ends the solution? */
 static enum event look_around(struct hf_relax_run *run, double estimate) {
     const hf_relax_opts *o = &run->relax->opts;
@@ -141,16 +151,6 @@ static enum event look_around(struct hf_relax_run *run, double estimate) {
         stop = HF_RELAX_STOP_TIME;
     else if (hf_relax_due(o, &run->told) &&
              o->progress(o->progress_user, run->number, iterations, estimate / run->scale) != 0)
-bool hf_relax_due(const hf_relax_opts *o, double *told) {
-    if (o->progress == NULL || o->progress_seconds <= 0)
-        return o->progress != NULL;
-    const double now = hf_now_s();
-    if (now < *told + o->progress_seconds)
-        return false;
-    *told = now;
-    return true;
-}
-
         stop = HF_RELAX_STOP_CANCELLED;
     if (stop == HF_RELAX_STOP_NONE)
         return GOES_ON;
@@ -185,6 +185,23 @@ static hf_status look_for_damage(struct hf_relax_run *run, enum event *event) {
     return HF_OK;
 }
 
+#define ORDER_LOOK 4 /* sweeps between two thoughts of the order of the rows */
+
+/* Sweeps over the rows as they are: would colours of rows pay for the rest of them? */
+static void look_at_order(struct hf_relax_run *run, double estimate, enum event *event) {
+    const int64_t made = run->w.made;
+    if (!run->relax->in_order || made == 0 || made % ORDER_LOOK != 0)
+        return;
+    const double gain = log(estimate / run->mark) / ORDER_LOOK;
+    const double rest = run->relax->opts.tol >= 0 && gain < 0
+                            ? fmax(log(run->limit / estimate) / gain, 0)
+                            : INFINITY;
+    run->mark = estimate;
+    const double most = (double)(run->relax->opts.max_iter - run->before);
+    if (hf_relax_wants_colours(run->relax, fmin((double)made + rest, most)))
+        *event = OUTGROWN;
+}
+
 /* Iterations until something happens. The x of the event is w.x, *estimate what it believes. */
 static hf_status iterate(struct hf_relax_run *run, enum event *event, double *estimate) {
     const hf_relax_opts *o = &run->relax->opts;
@@ -210,7 +227,9 @@ static hf_status iterate(struct hf_relax_run *run, enum event *event, double *es
             *event = look_around(run, *estimate);
         if (*event == GOES_ON)
             HF_TRY(look_for_damage(run, event));
-        if (*event == ENDED && run->w.most > 0 && after > made)
+        if (*event == GOES_ON)
+            look_at_order(run, *estimate, event);
+        if ((*event == ENDED || *event == OUTGROWN) && run->w.most > 0 && after > made)
             run->w.made = after; /* x has moved on, which is as good */
         if (*event != GOES_ON)
             return HF_OK;
@@ -275,6 +294,7 @@ static hf_status begin_round(struct hf_relax_run *run) {
     run->least = run->norm;
     run->window = INFINITY;
     run->window_start = 0;
+    run->mark = run->norm;
     run->limit = goal(run);
     if (relax->opts.inside == HF_F32 && FLOAT_ROUND * run->norm > run->limit)
         run->limit = FLOAT_ROUND * run->norm;
@@ -306,7 +326,7 @@ static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool
     run->column->refused++;
     const bool plain = run->relax->opts.inside == HF_F64;
     if (plain && norm <= TOO_OPTIMISTIC * estimate && run->limit > 0.1 * goal(run)) {
-        run->limit = fmin(run->limit, 0.9 * run->limit * goal(run) / norm);
+        run->limit = 0.9 * estimate * goal(run) / norm;
         *again = true;
         return HF_OK;
     }
@@ -381,9 +401,12 @@ static hf_status make_round(struct hf_relax_run *run) {
             HF_TRY(weigh_surprise(run));
             break;
         case DAMAGED:
+        case OUTGROWN:
             HF_TRY(try_x(run, &norm));
             if (norm < run->norm)
                 accept(run, norm);
+            if (event == OUTGROWN)
+                HF_TRY(hf_relax_leave_order(run->relax));
             break;
         case WRECKED:
             count_bad(run);
@@ -416,9 +439,23 @@ hf_status hf_relax_scale(hf_relax *relax, const struct hf_relax_request *request
     return HF_OK;
 }
 
+/* The residual of the start: b itself, whose norm is `scale`, where that is 0. */
+static hf_status begin_residual(struct hf_relax_run *run, const struct hf_relax_request *request,
+                                double scale) {
+    const int64_t n = run->relax->m.n;
+    int64_t i = 0;
+    while (i < n && request->x[i] == 0)
+        i++;
+    if (i < n)
+        return true_residual(run, run->x, run->rest, &run->norm);
+    run->norm = scale;
+    return hf_ctx_copy(run->relax->ctx, run->rest, run->b, (size_t)n * sizeof(double));
+}
+
 /* b = 0 has the solution 0; a start that is there already is one, too. */
 static hf_status begin_column(struct hf_relax_run *run, const struct hf_relax_request *request) {
     HF_TRY(hf_relax_scale(run->relax, request, run->b, &run->scale));
+    const double scale = run->scale;
     if (run->scale == 0 && run->relax->opts.tol >= 0)
         HF_TRY(hf_relax_zero(run->relax, run->x));
     run->scale = run->scale > 0 ? run->scale : 1;
@@ -439,29 +476,16 @@ hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *
                                .column = column,
                                .faults = request->faults,
                                .b = request->b,
-/* The residual of the start: b itself, whose norm is `scale`, where that is 0. */
-static hf_status begin_residual(struct hf_relax_run *run, const struct hf_relax_request *request,
-                                double scale) {
-    const int64_t n = run->relax->m.n;
-    int64_t i = 0;
-    while (i < n && request->x[i] == 0)
-        i++;
-    if (i < n)
-        return true_residual(run, run->x, run->rest, &run->norm);
-    run->norm = scale;
-    return hf_ctx_copy(run->relax->ctx, run->rest, run->b, (size_t)n * sizeof(double));
-}
-
                                .x = relax->vector[7],
                                .trial = relax->vector[8],
                                .rest = relax->vector[9],
-    const double scale = run->scale;
                                .next = request->spare,
                                .number = request->number,
                                .look = FIRST_LOOK,
                                .deadline = request->deadline,
                                .begin = hf_now_s()};
     const bool there = hf_relax_on_device(relax);
+    run.told = run.begin;
     if (there) {
         run.b = relax->vector[10];
         run.next = relax->vector[11];
@@ -486,4 +510,3 @@ static hf_status begin_residual(struct hf_relax_run *run, const struct hf_relax_
     column->seconds = hf_now_s() - run.begin;
     return HF_OK;
 }
-    run.told = run.begin;

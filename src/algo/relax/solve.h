@@ -25,9 +25,9 @@ hf_status hf_relax_scale(hf_relax *relax, const struct hf_relax_request *request
  * full, every other one of those goes. */
 void hf_relax_note(hf_relax_column *column, int64_t iteration, double estimate);
 
-hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *request);
-
 /* Is the caller to be told how it goes, who was told last at *told? */
 bool hf_relax_due(const hf_relax_opts *o, double *told);
+
+hf_status hf_relax_solve_column(hf_relax *relax, const struct hf_relax_request *request);
 
 #endif

@@ -12,19 +12,20 @@ struct hf_relax_work {
     const double *b; /* [n] */
     double *x;       /* [n] where the iteration is; may change places with `other` */
     double *other, *r, *p, *q, *z;
-    bool zero;        /* x counts as 0, whatever is in it */
-    bool other_zero;  /* so did the x before */
-    int64_t made;     /* iterations */
-    int64_t earlier;  /* that were made before these */
-    int64_t most;     /* that a step may make, where it makes several */
-    double square;    /* |b - A x|^2 where the method knows it before a step */
-    double low, high; /* the spectrum that Chebyshev expects */
-    double product;   /* CG: r.z */
-    double factor;    /* Chebyshev: of the step before */
-    bool stalled;     /* a launch of many iterations ended without getting anywhere */
-    bool quiet;       /* nobody reads sums: nothing need wait for them */
-    bool broke;       /* CG: met a direction in which A is not positive */
-    bool recording;   /* CG: note the coefficients */
+    bool zero;            /* x counts as 0, whatever is in it */
+    bool other_zero;      /* so did the x before */
+    int64_t made;         /* iterations */
+    int64_t earlier;      /* that were made before these */
+    int64_t most;         /* that a step may make, where it makes several */
+    double square;        /* |b - A x|^2 where the method knows it before a step */
+    double square_before; /* Gauss-Seidel: of the sweep before */
+    double low, high;     /* the spectrum that Chebyshev expects */
+    double product;       /* CG: r.z */
+    double factor;        /* Chebyshev: of the step before */
+    bool stalled;         /* a launch of many iterations ended without getting anywhere */
+    bool quiet;           /* nobody reads sums: nothing need wait for them */
+    bool broke;           /* CG: met a direction in which A is not positive */
+    bool recording;       /* CG: note the coefficients */
     int recorded;
     double alpha[HF_RELAX_RECORD], beta[HF_RELAX_RECORD];
     double seconds;          /* of launches of many iterations */
