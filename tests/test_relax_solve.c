@@ -297,6 +297,8 @@ static void gauss_seidel_begins_in_order(void **state) {
             if (threads > 1)
                 assert_memory_equal(x, first, (size_t)a->rows * sizeof *x);
             memcpy(first, x, (size_t)a->rows * sizeof *x);
+            const hf_relax_column *c = &r.columns[0];
+            assert_true(c->history_step > 1 || c->history[r.iterations] == c->residual);
             const int64_t whole = r.iterations;
             hf_relax_result_clear(&r);
             x[0] += 1e-3; /* a start that is nearly right */

@@ -314,10 +314,19 @@ static void count_bad(struct hf_relax_run *run) {
         run->column->stop = HF_RELAX_STOP_DIVERGED;
 }
 
+/* What the last estimate was one of is known now. */
+static void note_truth(const struct hf_relax_run *run, double norm) {
+    hf_relax_column *c = run->column;
+    if (c->history_count > 0 &&
+        (c->history_count - 1) * c->history_step == run->before + run->w.made)
+        c->history[c->history_count - 1] = norm / run->scale;
+}
+
 /* The iteration believes to be there. *again: the round goes on, a little further. */
 static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool *again) {
     double norm = 0;
     HF_TRY(try_x(run, &norm));
+    note_truth(run, norm);
     if (norm <= goal(run)) {
         accept(run, norm);
         run->column->stop = HF_RELAX_STOP_TOL;
