@@ -239,17 +239,10 @@ static void reload_inverse(hf_relax *relax, int64_t block) {
         for (int64_t e = m->row_start[p]; e < m->row_start[p + 1]; e++)
             if (m->column[e] == p)
                 m->inverse[p] = 1 / sparse_value(m->value, m->dtype, e);
-    if (m->before != NULL)
-        hf_relax_count_before(&relax->m, relax->blocks.start[block],
-                              relax->blocks.start[block + 1]);
 }
 
-hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
+static hf_status reload_rows(hf_relax *relax, int64_t block) {
     struct copy c;
-    if (relax->m.borrowed) {
-        reload_inverse(relax, block);
-        return HF_OK;
-    }
     if (!open_copy(&c, &relax->a, relax->perm)) {
         close_copy(&c);
         return hf_relax_no_memory(relax, "a block of the matrix that is built again");
@@ -264,5 +257,16 @@ hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
     if (relax->m.inner != NULL)
         count_inner(&relax->m, relax->blocks.start[block], relax->blocks.start[block + 1]);
     close_copy(&c);
+    return HF_OK;
+}
+
+hf_status hf_relax_reload_block(hf_relax *relax, int64_t block) {
+    if (relax->m.borrowed)
+        reload_inverse(relax, block);
+    else
+        HF_TRY(reload_rows(relax, block));
+    if (relax->m.before != NULL)
+        hf_relax_count_before(&relax->m, relax->blocks.start[block],
+                              relax->blocks.start[block + 1]);
     return HF_OK;
 }

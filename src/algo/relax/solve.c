@@ -371,6 +371,7 @@ static hf_status weigh_end(struct hf_relax_run *run) {
     double norm = 0;
     bool found = false;
     HF_TRY(try_x(run, &norm));
+    note_truth(run, norm);
     const hf_relax_stop stop = run->column->stop;
     if (stop == HF_RELAX_STOP_STALL || stop == HF_RELAX_STOP_BROKE_DOWN)
         HF_TRY(repair(run, &found));
