@@ -205,6 +205,38 @@ static void right_arithmetic_is_not_suspected(void **state) {
     each_kernel(suspect_nothing);
 }
 
+#define LONG_ROWS 200
+#define LONG_MOST 257
+
+static float wide[LONG_ROWS * LONG_MOST];
+
+static void suspect_no_long_row(hf_context *ctx, const hf_kmeans_result *plain) {
+    hf_kmeans_opts opts = opts_of(HF_GUARD_CORRECT);
+    (void)plain;
+    opts.k = 40;
+    opts.max_iter = 2;
+    for (int d = 129; d <= LONG_MOST; d += LONG_MOST - 129)
+        for (int n = 56; n <= LONG_ROWS; n += 16) {
+            const hf_array x = hf_array_view(wide, HF_F32, n, d);
+            hf_kmeans_result r = {0};
+            assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &r), HF_OK);
+            if (r.faults.suspected > 0)
+                fail_msg("%s, %d x %d: %lld suspected", r.kernel_assign, n, d,
+                         (long long)r.faults.suspected);
+            hf_kmeans_result_clear(&r);
+        }
+}
+
+/* Rows so long that tiles multiply them in parts, in blocks down to one tile: what is added up of
+ * their scores must not be read before it is stored. */
+static void long_rows_are_not_suspected(void **state) {
+    (void)state;
+    struct hf_rng rng = {.seed = 5};
+    for (int i = 0; i < LONG_ROWS * LONG_MOST; i++)
+        wide[i] = (float)hf_rng_next_normal(&rng);
+    each_kernel(suspect_no_long_row);
+}
+
 /* The scheme of FT K-Means: a flip in a score is put right in its place, and the result is that of
  * a fit without one. Kernels without such tiles are not planned. */
 static void weighted_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
@@ -310,6 +342,7 @@ static void faults_do_harm_without_checks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_arithmetic_is_not_suspected),
+        cmocka_unit_test(long_rows_are_not_suspected),
         cmocka_unit_test(faults_are_repaired),
         cmocka_unit_test(faults_are_detected),
         cmocka_unit_test(tiles_are_corrected),

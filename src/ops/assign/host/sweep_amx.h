@@ -184,14 +184,14 @@ ALWAYS_INLINE void tile_block_part(const struct sweep *s, const struct tile_oper
     struct tile_scan scan[2];
     scan_places(&scan[0], 0);
     scan_places(&scan[1], 0);
+    int32_t from = 0;
+    tile_part_begin(o, t);
+    /* not before: of a block of one tile the second panel was stored only now */
     scan_begin(s, &scan[0], &t->wait[0]);
     scan_begin(s, &scan[1], &t->wait[1]);
-    int32_t from = 0;
     UNROLL_KNOWN(8)
     for (int64_t i = t->begin; i < t->end; i++) {
-        if (i == t->begin) {
-            tile_part_begin(o, t);
-        } else {
+        if (i > t->begin) {
             _tile_stream_loadd(6, o->x + i * STEP_BYTES, 64);
             _tile_stream_loadd(7, o->y + i * STEP_BYTES, 64);
             tile_products(o, i);

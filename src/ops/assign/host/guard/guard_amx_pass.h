@@ -7,9 +7,6 @@
 
 #include "ops/assign/host/guard/guard_amx.h"
 
-#define GUARD_AMX_SAME 4    /* rows that are wrong twice alike at least, */
-#define GUARD_AMX_SHARE 256 /* and one in so many, for a fault */
-
 static void guard_pack_again(struct job *job, struct worker *w, const struct pack *p);
 
 /* The sums of a pass begin. */
@@ -51,14 +48,6 @@ static int guard_amx_impossible(const struct job *job, const struct worker *w, c
     return !(fabsf(*guard_z(w, 0, slot)) <= t[slot % VW]);
 }
 
-/* A row whose rest came out twice the same, and larger than rounding: is that a fault? On a Xeon
- * some rows in 100,000 are so where nothing is wrong, with 96 columns and more, for a reason that
- * is not known. A unit that is always wrong has many more. */
-static int guard_amx_many_same(struct worker *w) {
-    w->guard.same++;
-    return w->guard.same >= GUARD_AMX_SAME && w->guard.same * GUARD_AMX_SHARE > w->guard.checked;
-}
-
 /* Nothing of a row is believed, and no other check looks at it. */
 static void guard_amx_forget(struct worker *w, int slot) {
     w->block.best[slot] = NAN;
@@ -74,7 +63,7 @@ static void guard_amx_verdict(const struct job *job, struct worker *w, const str
     const int same = memcmp(&before, &now, sizeof now) == 0;
     const int64_t row = block_row(&w->block, slot);
     w->guard.suspected++;
-    if (again && same && !(guard_amx_impossible(job, w, p, slot) && guard_amx_many_same(w)))
+    if (again && same && !guard_amx_impossible(job, w, p, slot))
         w->guard.beyond++;
     else
         guard_tell(job, w, HF_FAULT_ROWS, row, w->block.arg[slot],
@@ -209,7 +198,7 @@ static NOINLINE void tile_collect_guarded(const struct job *job, struct worker *
                 continue;
             w->guard.suspected++;
             w->listed[at] = GUARD_LISTED;
-            if (guard_amx_impossible(job, w, p, at) && guard_amx_many_same(w))
+            if (guard_amx_impossible(job, w, p, at))
                 guard_tell(job, w, HF_FAULT_ROWS, block_row(b, at), -1, HF_BEHAVIOUR_UNKNOWN);
             else
                 w->guard.beyond++;

@@ -121,7 +121,6 @@ struct guard_block {
     int64_t lanes[8]; /* and of vectors, in lanes */
     uint64_t checked, suspected, confirmed, repaired, beyond;
     uint64_t more;           /* suspects that suspect[] had no room for */
-    uint64_t same;           /* AMX: rows whose test failed twice alike */
     uint32_t bounds;         /* what bounds add to the caller's sum, of single rows, */
     int32_t bound_lanes[16]; /* and of vectors, in lanes */
     int suspects;
