@@ -287,12 +287,14 @@ static void count_note(void *user, const hf_fault_note *note) {
     told->permanent += note->kind == HF_FAULT_PERMANENT && note->unit == 0;
 }
 
-static void stick_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
+static void stick_kernel(hf_context *two, const hf_kmeans_result *plain) {
+    hf_context *ctx = open_context(1, 0); /* else worker 0 may have no rows */
     const hf_array x = hf_array_view(rows, HF_F32, ROWS, COLUMNS);
     hf_kmeans_opts opts = opts_of(HF_GUARD_CORRECT);
     struct told told = {0};
     char why[200] = "";
     hf_kmeans_result r = {0};
+    (void)two;
     opts.on_fault = count_note;
     opts.on_fault_user = &told;
     assert_int_equal(hf_dev_fault_plant("op=assign where=score worker=0 lane=3 mask=0x40000000 "
@@ -308,6 +310,7 @@ static void stick_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
         assert_true(told.permanent > 0);
     }
     hf_kmeans_result_clear(&r);
+    hf_context_destroy(ctx);
 }
 
 static void a_permanent_fault_is_called_so(void **state) {

@@ -49,6 +49,7 @@ typedef struct hf_fault_note {
     int unit;           /* worker of the CPU, multiprocessor of a GPU */
     hf_fault_kind kind; /* what doing the work again showed */
     int repaired;       /* 0: the call ends with HF_E_CORRUPT */
+    int lane;           /* place in the vectors of that worker; -1: not known */
 } hf_fault_note;
 
 /* Called for confirmed faults, from the calling thread, when the step that they happened in is

@@ -208,6 +208,7 @@ class FaultNote(C.Structure):
         ("unit", C.c_int),
         ("kind", C.c_int),
         ("repaired", C.c_int),
+        ("lane", C.c_int),
     ]
 
 

@@ -159,13 +159,17 @@ static void await_ranges(hf_pool *pool) {
         (void)sched_yield();
 }
 
-bool hf_pool_exclude(hf_pool *pool, int worker, bool excluded) {
+int hf_pool_left(const hf_pool *pool) {
     int left = 0;
+    for (int i = 0; pool != NULL && i < pool->workers; i++)
+        left += !pool->worker[i].excluded;
+    return pool != NULL ? left : 1;
+}
+
+bool hf_pool_exclude(hf_pool *pool, int worker, bool excluded) {
     if (pool == NULL || worker < 0 || worker >= pool->workers)
         return false;
-    for (int i = 0; i < pool->workers; i++)
-        left += i != worker && !pool->worker[i].excluded;
-    if (excluded && left == 0)
+    if (excluded && hf_pool_left(pool) - !pool->worker[worker].excluded == 0)
         return false;
     pool->worker[worker].excluded = excluded;
     return true;

@@ -20,6 +20,7 @@ int hf_pool_workers(const hf_pool *pool); /* pool NULL: 1 */
 /* Give a worker no ranges any more, or again: one that computes wrongly. Between loops. False, and
  * nothing is done: it would be the last one, or there is no such worker. pool may be NULL. */
 bool hf_pool_exclude(hf_pool *pool, int worker, bool excluded);
+int hf_pool_left(const hf_pool *pool); /* workers that are given ranges; pool NULL: 1 */
 
 /* Call fn over [0, n) in ranges of at most `grain` items that start at multiples of grain; return
  * when all are done. pool NULL runs everything on the caller. Not to be nested on one pool. */

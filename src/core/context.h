@@ -27,7 +27,14 @@ struct hf_guard_state {
     bool elsewhere;          /* calls are made by other kernels than planned, if there are any */
     int iteration;           /* for what is told, */
     struct hf_finding found; /* and what a check of the loop saw last, */
-    const char *found_by;    /* by which kernel, NULL: none */
+    const char *found_by;    /* by which kernel, NULL: none, */
+    int lane;                /* in which lane of the unit's vectors, -1: not known */
+    bool leaves_out;         /* a worker that errs again and again can be left out: then what it
+                              * erred in fails, whether it was repaired or not */
+    int32_t erred;           /* the worker of the last repaired fault, */
+    uint32_t erred_as;       /* what it was, */
+    int erred_in;            /* and the iteration */
+    bool judged;             /* one that nothing was known of was made again in this call */
     struct hf_slot *slot;    /* in memory of the device */
     uint32_t *told;          /* the word that hf_verify() reads: 0, or enum hf_fault */
     const struct hf_kernel *kernel[HF_GUARD_KERNELS]; /* that ran since it was last cleared, by */

@@ -37,7 +37,7 @@ enum hf_behaviour {
 struct hf_event {
     struct hf_finding finding;
     uint32_t behaviour; /* enum hf_behaviour */
-    uint32_t unused;
+    uint32_t lane;      /* of the unit's vectors, counted from 1; 0: not known */
 };
 
 #define HF_SLOT_EVENTS 32

@@ -10,6 +10,7 @@
 void hf_guard_found(hf_context *ctx, enum hf_fault fault, int64_t row, int64_t column) {
     ctx->guard.counts.suspected++;
     ctx->guard.found_by = NULL;
+    ctx->guard.lane = -1;
     ctx->guard.found = (struct hf_finding){
         .fault = (uint32_t)fault, .unit = -1, .column = (int32_t)column, .row = row};
 }
@@ -28,10 +29,12 @@ static void tell(hf_context *ctx, hf_fault_kind kind, bool repaired) {
                                     .iteration = guard->iteration,
                                     .unit = f->unit,
                                     .kind = kind,
-                                    .repaired = repaired};
+                                    .repaired = repaired,
+                                    .lane = guard->lane};
         guard->on_fault(guard->on_fault_user, &note);
     }
     guard->found = (struct hf_finding){.fault = HF_FAULT_NONE, .unit = -1, .column = -1, .row = -1};
+    guard->lane = -1;
 }
 
 void hf_guard_repaired(hf_context *ctx, hf_fault_kind kind, int rolled_back) {

@@ -120,6 +120,8 @@ hf_status hf_guard_begin(hf_context *ctx, hf_guard asked, hf_on_fault on_fault, 
     if (without != NULL)
         HF_TRY(leave_out(ctx, without, &checks));
     hf_guard_set(ctx, scheme, checks);
+    ctx->guard.erred = ctx->guard.lane = -1;
+    ctx->guard.leaves_out = ctx->guard.judged = false;
     ctx->guard.on_fault = on_fault;
     ctx->guard.on_fault_user = user;
     return HF_OK;

@@ -73,6 +73,39 @@ static hf_status search_worker(struct hf_fit *fit, struct hf_restart *run,
     return status;
 }
 
+/* Is the work right without the worker that a check blames? Then it stays excluded. */
+static hf_status leave_out(struct hf_fit *fit, struct hf_restart *run,
+                           const struct hf_protected *work, int blamed) {
+    if (!hf_pool_exclude(hf_ctx_pool(fit->problem.ctx), blamed, true))
+        return HF_E_CORRUPT;
+    const hf_status status = again(fit, run, work);
+    if (status != HF_OK)
+        exclude(fit, blamed, blamed + 1, false);
+    return status;
+}
+
+/* Again and again. If the same worker is to blame twice, once without it, and *worker is it. */
+static hf_status repeat(struct hf_fit *fit, struct hf_restart *run, const struct hf_protected *work,
+                        int *failed, int *worker) {
+    const struct hf_guard_state *guard = &fit->problem.ctx->guard;
+    hf_status status = HF_E_CORRUPT;
+    while (status == HF_E_CORRUPT && *failed < ATTEMPTS) {
+        const int blamed = guard->found.unit;
+        ++*failed;
+        status = again(fit, run, work);
+        if (status != HF_E_CORRUPT || blamed < 0 || guard->found.unit != blamed)
+            continue;
+        const int lane = guard->lane;
+        ++*failed;
+        status = leave_out(fit, run, work, blamed);
+        if (status == HF_OK) {
+            *worker = blamed;
+            fit->problem.ctx->guard.lane = lane;
+        }
+    }
+    return status;
+}
+
 /* Is the work right with other kernels? They stay for what is left of the call. */
 static hf_status try_elsewhere(struct hf_fit *fit, struct hf_restart *run,
                                const struct hf_protected *work) {
@@ -101,17 +134,16 @@ static void conclude(struct hf_fit *fit, int attempts, int worker) {
     hf_guard_repaired(ctx, kind, attempts);
 }
 
-hf_status hf_protect(struct hf_fit *fit, struct hf_restart *run, const struct hf_protected *work) {
+static hf_status protect(struct hf_fit *fit, struct hf_restart *run,
+                         const struct hf_protected *work) {
     hf_context *ctx = fit->problem.ctx;
     int worker = -1;
     int failed = 0;
     hf_status status = work->run(work->user);
     if (!hf_protects(fit) || ctx->guard.found.fault == HF_FAULT_FINISH)
         return status;
-    while (status == HF_E_CORRUPT && failed < ATTEMPTS) {
-        failed++;
-        status = again(fit, run, work);
-    }
+    if (status == HF_E_CORRUPT)
+        status = repeat(fit, run, work, &failed, &worker);
     if (status == HF_E_CORRUPT) {
         failed++;
         status = search_worker(fit, run, work, &worker);
@@ -122,5 +154,13 @@ hf_status hf_protect(struct hf_fit *fit, struct hf_restart *run, const struct hf
     }
     if (status == HF_OK && failed > 0)
         conclude(fit, failed, worker);
+    return status;
+}
+
+hf_status hf_protect(struct hf_fit *fit, struct hf_restart *run, const struct hf_protected *work) {
+    hf_context *ctx = fit->problem.ctx;
+    ctx->guard.leaves_out = hf_protects(fit) && hf_pool_left(hf_ctx_pool(ctx)) > 1;
+    const hf_status status = protect(fit, run, work);
+    ctx->guard.leaves_out = false;
     return status;
 }

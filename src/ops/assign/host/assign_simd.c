@@ -237,12 +237,13 @@ static int64_t take_rows(struct job *job, struct worker *w) {
     return first;
 }
 
+/* One item a worker; who comes first may take more than one, and the rows of others with them. What
+ * a worker notes is its own, so that a fault is told of the core that made it. */
 static void work(void *user, int worker, int64_t begin, int64_t end) {
     struct job *job = user;
-    (void)worker;
-    for (int64_t id = begin; id < end; id++) {
-        struct worker *w = &job->workers[id];
-        STRIKE_BEGIN(id);
+    struct worker *w = &job->workers[worker];
+    for (int64_t item = begin; item < end; item++) {
+        STRIKE_BEGIN(worker);
         tile_begin();
         int64_t first = take_rows(job, w);
         while (first < job->n) {
@@ -260,7 +261,7 @@ static void work(void *user, int worker, int64_t begin, int64_t end) {
         drain(job, w, 1);
         guard_verdicts(job, w);
         /* a few rows cost merge() less than the sums of k clusters */
-        if (id == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
+        if (worker == 0 || w->has_sums || (int64_t)w->n_moves * (job->n_workers - 1) > job->k)
             settle_moves(job, w);
         tile_end();
     }

@@ -66,10 +66,13 @@ static void guard_amx_verdict(const struct job *job, struct worker *w, const str
     if (again && same && !guard_amx_impossible(job, w, p, slot))
         w->guard.beyond++;
     else
-        guard_tell(job, w, HF_FAULT_ROWS, row, w->block.arg[slot],
-                   !again ? HF_BEHAVIOUR_TRANSIENT
-                   : same ? HF_BEHAVIOUR_PERMANENT
-                          : HF_BEHAVIOUR_INTERMITTENT);
+        guard_tell_suspect(
+            job, w,
+            &(struct guard_suspect){
+                .row = row, .fault = HF_FAULT_ROWS, .lane = slot, .arg = w->block.arg[slot]},
+            !again ? HF_BEHAVIOUR_TRANSIENT
+            : same ? HF_BEHAVIOUR_PERMANENT
+                   : HF_BEHAVIOUR_INTERMITTENT);
     if (again)
         guard_amx_forget(w, slot);
 }

@@ -90,7 +90,8 @@ struct guard {
     uint32_t kernel;
     _Atomic int packing; /* a worker packs the centroids again */
     _Atomic int stale;   /* packed rows are not what they were */
-    uint64_t *bucket;    /* [buckets] sums of labels */
+    uint64_t *bucket;    /* [buckets] sums of labels, */
+    int32_t *who;        /* and whose rows they are: 1 + worker, 0: nobody's, GUARD_SEVERAL */
     int64_t buckets;
     struct guard_slab slab;
 };

@@ -10,6 +10,7 @@
 #include "ops/assign/host/job.h"
 #include <string.h>
 
+#define GUARD_SEVERAL (-1)     /* workers: see guard.who */
 #define GUARD_WORD 0x9e3779b1u /* odd, so that numbers of rows below 2^31 differ */
 
 /* The number of a row: odd. */
@@ -33,12 +34,25 @@ ALWAYS_INLINE uint64_t guard_term(int64_t i, int32_t label) {
     return (uint64_t)guard_weight(i) * (uint64_t)((int64_t)label + 2);
 }
 
+/* The worker that decided all rows of a bucket; -1: there were several. */
+static inline int32_t guard_bucket_worker(const struct job *job, int64_t bucket) {
+    const int32_t who = job->guard.who[bucket];
+    return who == GUARD_SEVERAL ? -1 : who - 1;
+}
+
 /* Give the sum of a worker to its bucket and go on with another. */
 static NOINLINE void guard_flush(const struct job *job, struct worker *w, int64_t to) {
     struct guard_block *g = &w->guard;
     const uint64_t sum = g->sum + (uint64_t)vl_sum(vl_load(g->lanes));
-    if (sum != 0)
+    if (sum != 0) {
+        const int32_t me = (int32_t)(w - job->workers) + 1;
+        int32_t nobody = 0;
         __atomic_add_fetch(job->guard.bucket + g->at, sum, __ATOMIC_RELAXED);
+        if (!__atomic_compare_exchange_n(job->guard.who + g->at, &nobody, me, 0, __ATOMIC_RELAXED,
+                                         __ATOMIC_RELAXED) &&
+            nobody != me)
+            __atomic_store_n(job->guard.who + g->at, GUARD_SEVERAL, __ATOMIC_RELAXED);
+    }
     vl_store(g->lanes, vl_set1(0));
     g->sum = 0;
     g->at = to;

@@ -74,6 +74,7 @@ static void guard_carve(hf_carve *carve, struct job *job) {
     struct guard *g = &job->guard;
     g->buckets = (job->n >> GUARD_BUCKET) + 1;
     g->bucket = hf_carve_take(carve, sizeof(uint64_t) * (size_t)g->buckets);
+    g->who = hf_carve_take(carve, sizeof(int32_t) * (size_t)g->buckets);
     slab_carve(carve, job, &g->slab);
     if (!TILE_HAS_GUARD && !TILE_HAS_SUMS)
         return;
@@ -267,6 +268,7 @@ static void guard_pack_all(struct job *job, hf_pool *pool) {
     if (g->scores && job->differ)
         guard_leave_long(job);
     memset(g->bucket, 0, sizeof *g->bucket * (size_t)g->buckets);
+    memset(g->who, 0, sizeof *g->who * (size_t)g->buckets);
     if (slab_serves(job) && job->difference != DIFFERENCE_NONE)
         slab_make(job);
 #if TILE_HAS_GUARD

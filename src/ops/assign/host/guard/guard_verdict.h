@@ -143,7 +143,7 @@ static NOINLINE void guard_verdicts(const struct job *job, struct worker *w) {
         if (rounding)
             w->guard.beyond++;
         else
-            guard_tell(job, w, (enum hf_fault)from->fault, from->row, from->arg, behaviour);
+            guard_tell_suspect(job, w, from, behaviour);
     }
     /* of so many at once the rest is what the first ones are */
     if (faults > 0)
@@ -184,6 +184,8 @@ static void guard_calibrate(struct job *job) {
  * has not. */
 static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, uint64_t lacks) {
     struct worker *w = &job->workers[0];
+    struct hf_event event = {
+        .finding = {.fault = HF_FAULT_OPEN, .unit = guard_bucket_worker(job, bucket)}};
     const int64_t begin = bucket << GUARD_BUCKET;
     const int64_t most = begin + (INT64_C(1) << GUARD_BUCKET);
     const int64_t end = most < job->n ? most : job->n;
@@ -194,8 +196,10 @@ static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, 
         const int32_t right = guard_nearest(job, w, i);
         const uint64_t stored = guard_term(i, right) - guard_term(i, had);
         if (lacks == stored && right != had) {
-            const enum hf_behaviour behaviour = guard_store(job, i, right);
-            guard_tell(job, w, HF_FAULT_OPEN, i, had, behaviour);
+            event.behaviour = guard_store(job, i, right);
+            event.finding.row = i;
+            event.finding.column = had;
+            guard_tell_event(job, w, event);
             return;
         }
         if (lacks + guard_term(i, had) != 0 && lacks != guard_term(i, had))
@@ -203,7 +207,9 @@ static NOINLINE void guard_repair_bucket(const struct job *job, int64_t bucket, 
         if (lacks + guard_term(i, had) == 0 && right != had)
             settle_change(job, w, i, right, NAN, 0);
         guard_forget_bounds(job, w, i);
-        guard_tell(job, w, HF_FAULT_OPEN, i, had, HF_BEHAVIOUR_UNKNOWN);
+        event.finding.row = i;
+        event.finding.column = had;
+        guard_tell_event(job, w, event);
         return;
     }
     guard_tell_lost(job, w, HF_FAULT_OPEN, begin);
