@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The centroids of a fit: op means with what the fit knows. */
 #include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/guard/others.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "core/plan.h"
 #include "guard/guard.h"
@@ -23,8 +24,11 @@ struct twice {
 static hf_status run_kernel(void *user, int turn) {
     const struct twice *t = user;
     const struct hf_work *work = &t->fit->work;
-    return hf_run_kernel(t->fit->problem.ctx, HF_OP_MEANS, turn % 2 ? work->twin : work->means,
-                         t->args);
+    const int resting = turn % 2 ? hf_others_begin(&t->fit->problem, 1) : 0;
+    const hf_status status = hf_run_kernel(t->fit->problem.ctx, HF_OP_MEANS,
+                                           turn % 2 ? work->twin : work->means, t->args);
+    hf_others_end(&t->fit->problem, resting);
+    return status;
 }
 
 static uint64_t sign_outputs(const void *user) {

@@ -3,6 +3,7 @@
  * data. */
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/guard/others.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
@@ -82,8 +83,9 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
 }
 
 /* The inertia once more, by the same kernel: the first row alone and then the others, so that each
- * row falls to another lane, and a unit that is always wrong gives another sum. Where there is
- * another copy of rows and labels it is taken from that. */
+ * row falls to another lane, and a unit that is always wrong gives another sum. Half of the cores
+ * rest meanwhile: one that is always wrong has other rows then, or none. Where there is another
+ * copy of rows and labels it is taken from that. */
 static hf_status measure_again(struct finish *f, const struct hf_inertia_args *args,
                                int64_t first) {
     const struct hf_fit *fit = f->fit;
@@ -120,7 +122,13 @@ static hf_status measure_rows(struct finish *f, const hf_array *panel, int64_t f
                                          .labels = f->labels + first,
                                          .sum = &f->sum};
     HF_TRY(call(f, HF_OP_INERTIA, &args));
-    return f->twice ? measure_again(f, &args, first) : HF_OK;
+    if (!f->twice)
+        return HF_OK;
+    const int workers = hf_pool_workers(hf_ctx_pool(fit->problem.ctx));
+    const int resting = hf_others_begin(&fit->problem, workers / 2);
+    const hf_status status = measure_again(f, &args, first);
+    hf_others_end(&fit->problem, resting);
+    return status;
 }
 
 /* Rows that are in the caches for all passes, but not so few that what each call does for the
