@@ -45,7 +45,8 @@ typedef struct hf_dev_injection {
     hf_dev_fault_proof proof;
     hf_guard_counts counts;
     hf_fault_kind kind; /* that the guard told, */
-    int unit;           /* and the worker; -1: none */
+    int unit;           /* the worker; -1: none, */
+    int lane;           /* and the lane of its vectors; -1: none */
     double seconds;
 } hf_dev_injection;
 

@@ -84,7 +84,7 @@ static void run_fault(const struct campaign *c, struct hf_trial *trial,
     const hf_guard guard = trial->campaign->fit->guard;
     hf_dev_injection *one = &r->one;
     hf_dev_fault_proof proof;
-    one->unit = -1;
+    one->unit = one->lane = -1;
     const double begin = hf_now_s();
     run_plain(c, trial, site, r);
     bool clean = !hf_dev_outcome_matters((int)one->off);
@@ -92,6 +92,7 @@ static void run_fault(const struct campaign *c, struct hf_trial *trial,
         one->guarded = hf_trial_fault(trial, site, guard, &proof, &one->counts);
         one->kind = (hf_fault_kind)trial->kind;
         one->unit = trial->unit;
+        one->lane = trial->lane;
         clean = clean &&
                 (!hf_dev_outcome_matters((int)one->guarded) || one->guarded == HF_DEV_CORRECTED);
     }
@@ -275,7 +276,7 @@ static hf_status lose(struct campaign *c, hf_dev_outcome outcome, bool *stop) {
     else if (!c->half)
         c->now.off = outcome;
     c->now.proof = (hf_dev_fault_proof){1, 1, 1};
-    c->now.unit = -1;
+    c->now.unit = c->now.lane = -1;
     *stop = take(c, &c->now);
     return HF_OK;
 }

@@ -50,7 +50,7 @@ struct hf_trial {
     size_t rows_bytes;
     double clean_s;           /* of the slower of the fits without and with protection */
     bool told_any, told_here; /* a fault was told; one of the row that was struck, or of none */
-    int kind, unit;           /* of the note that says most: hf_fault_kind, worker */
+    int kind, unit, lane;     /* of the note that says most: hf_fault_kind, worker, lane */
 };
 
 /* The context, and the fit without faults, with and without protection. */

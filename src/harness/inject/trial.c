@@ -94,16 +94,21 @@ static bool same_path(const hf_kmeans_result *a, const hf_kmeans_result *b) {
     return true;
 }
 
-/* Is one of the notes about the row that was struck, or about none? */
+/* Is one of the notes about the row that was struck, or about none? Of a fault that is always there
+ * the place is its worker. */
 static void take_note(void *user, const hf_fault_note *note) {
     struct hf_trial *trial = user;
+    const struct hf_fault_site *site = &hf_injector.site;
     const int64_t struck = hf_injector.row;
     trial->told_any = true;
     if ((int)note->kind >= trial->kind) {
         trial->kind = (int)note->kind;
         trial->unit = note->unit;
+        trial->lane = note->lane;
     }
-    if (note->row < 0 || struck < 0 || note->row == struck)
+    if (site->always && site->worker >= 0)
+        trial->told_here = trial->told_here || note->unit == site->worker;
+    else if (note->row < 0 || struck < 0 || note->row == struck)
         trial->told_here = true;
 }
 
@@ -114,7 +119,7 @@ static hf_kmeans_opts opts_of(struct hf_trial *trial, hf_guard guard) {
     opts.on_fault_user = trial;
     trial->told_any = trial->told_here = false;
     trial->kind = 0;
-    trial->unit = -1;
+    trial->unit = trial->lane = -1;
     return opts;
 }
 
@@ -132,7 +137,15 @@ static hf_dev_outcome outcome_of(const struct hf_trial *trial, hf_status status,
     return same_path(&trial->clean, r) ? HF_DEV_MASKED : HF_DEV_BENIGN;
 }
 
+/* A worker that an earlier fit left out works again. */
+static void include_all(const struct hf_trial *trial) {
+    hf_pool *pool = hf_ctx_pool(trial->ctx);
+    for (int w = 0; w < hf_pool_workers(pool); w++)
+        (void)hf_pool_exclude(pool, w, false);
+}
+
 hf_dev_outcome hf_trial_fit(struct hf_trial *trial, hf_guard guard, hf_guard_counts *counts) {
+    include_all(trial);
     const hf_kmeans_opts opts = opts_of(trial, guard);
     hf_kmeans_result r = {0};
     const hf_status status = hf_kmeans_fit(trial->ctx, trial->campaign->x, &opts, &r);

@@ -33,6 +33,17 @@ static int group_of(struct inject_group *group, int *count, const char *name) {
     return i < INJECT_GROUPS ? i : INJECT_GROUPS - 1;
 }
 
+/* A permanent fault that was told: is the verdict right, and the place? Faults are in worker 0. */
+static void take_verdict(struct inject_report *r, const struct inject_row *row) {
+    const char *lane = strstr(row->line, " lane=");
+    r->permanent++;
+    if (row->kind != HF_FAULT_PERMANENT || row->unit != 0)
+        return;
+    r->permanent_right++;
+    r->laned += row->lane >= 0;
+    r->lane_right += lane && row->lane == atoi(lane + strlen(" lane="));
+}
+
 static void take(void *user, const struct inject_row *row) {
     struct inject_report *r = user;
     char name[64];
@@ -45,10 +56,8 @@ static void take(void *user, const struct inject_row *row) {
     if (row->bit >= 0 && row->bit < INJECT_BITS)
         add(&r->bit[place][row->bit], row);
     r->guarded = r->guarded || row->guarded < HF_DEV_OUTCOMES;
-    if (strcmp(row->model, "permanent") == 0 && row->confirmed > 0) {
-        r->permanent++;
-        r->permanent_right += row->kind == HF_FAULT_PERMANENT && row->unit == 0;
-    }
+    if (strcmp(row->model, "permanent") == 0 && row->confirmed > 0)
+        take_verdict(r, row);
 }
 
 int inject_report_read(struct inject_report *r, const struct inject_options *o) {
@@ -96,12 +105,13 @@ static json_t *groups_json(const struct inject_group *group, int count, bool gua
 
 json_t *inject_report_json(const struct inject_report *r) {
     return json_pack(
-        "{s:s, s:s, s:I, s:f, s:o, s:o, s:o, s:{s:I, s:I}}", "version", hf_version(), "campaign",
-        inject_options_text(r->options), "asked", (json_int_t)r->options->campaign.faults,
-        "confidence", CONFIDENCE, "all", tally_json(&r->all, r->guarded), "places",
-        groups_json(r->place, r->places, r->guarded), "models",
-        groups_json(r->model, r->models, r->guarded), "permanent_told", "faults",
-        (json_int_t)r->permanent, "verdict_and_place_right", (json_int_t)r->permanent_right);
+        "{s:s, s:s, s:I, s:f, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I}}", "version", hf_version(),
+        "campaign", inject_options_text(r->options), "asked",
+        (json_int_t)r->options->campaign.faults, "confidence", CONFIDENCE, "all",
+        tally_json(&r->all, r->guarded), "places", groups_json(r->place, r->places, r->guarded),
+        "models", groups_json(r->model, r->models, r->guarded), "permanent_told", "faults",
+        (json_int_t)r->permanent, "verdict_and_place_right", (json_int_t)r->permanent_right,
+        "lane_named", (json_int_t)r->laned, "lane_right", (json_int_t)r->lane_right);
 }
 
 /* ---- text: tables of Markdown */
@@ -163,8 +173,9 @@ void inject_report_print(const struct inject_report *r, FILE *out) {
         print_share(out, t->matter - t->matter_silent, t->matter);
         fprintf(out, " covered at %.0f %% confidence. Permanent faults reported: %s",
                 100 * CONFIDENCE, tool_count_text(r->permanent));
-        fprintf(out, ", with the right verdict and worker %s.\n",
-                tool_count_text(r->permanent_right));
+        fprintf(out, ", with the right verdict and worker %s", tool_count_text(r->permanent_right));
+        fprintf(out, "; a lane was named for %s", tool_count_text(r->laned));
+        fprintf(out, ", the right one for %s.\n", tool_count_text(r->lane_right));
     }
     fprintf(out, "\nOutcomes %s protection:\n", r->guarded ? "with" : "without");
     print_groups(out, "place", r->place, r->places, t, r->guarded);

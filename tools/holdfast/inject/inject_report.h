@@ -29,7 +29,8 @@ struct inject_report {
     struct inject_group place[INJECT_GROUPS], model[INJECT_GROUPS];
     struct inject_tally bit[INJECT_GROUPS][INJECT_BITS]; /* of a place; models of single bits */
     int places, models;
-    int64_t permanent, permanent_right; /* told ones, and whose verdict is permanent, worker 0 */
+    int64_t permanent, permanent_right; /* told ones, and whose verdict is permanent, worker 0; */
+    int64_t laned, lane_right;          /* of these, with a lane; the lane that was struck */
 };
 
 /* Read the tables of the folder; an exit code. */

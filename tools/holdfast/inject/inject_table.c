@@ -10,8 +10,8 @@
 #define HEAD "# holdfast inject: "
 #define COLUMNS                                                                                    \
     "number\top\tplace\tmodel\tbit\toff\tguarded\tvisits\tstruck\taltered\tchecked\tsuspected\t"   \
-    "confirmed\trepaired\trolled_back\tkind\tunit\tfault\n"
-#define FIELDS 18
+    "confirmed\trepaired\trolled_back\tkind\tunit\tlane\tfault\n"
+#define FIELDS 19
 
 static int failed(const char *path, const char *what) {
     tool_error("%s: %s: %s", tool_name_text(path), what, strerror(errno));
@@ -50,6 +50,8 @@ static bool read_row(struct inject_row *row) {
     row->repaired = strtoll(field[13], NULL, 10);
     row->kind = atoi(field[15]);
     row->unit = atoi(field[16]);
+    row->lane = atoi(field[17]);
+    row->line = field[18];
     return row->number >= 0 && row->off >= 0 && row->guarded >= 0;
 }
 
@@ -146,13 +148,13 @@ int inject_table_add(struct inject_table *table, const hf_dev_injection *one) {
     const char *guarded = hf_dev_outcome_name((int)one->guarded);
     fprintf(table->file,
             "%lld\t%s\t%s\t%s\t%d\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t"
-            "%s\n",
+            "%d\t%s\n",
             (long long)one->number, one->op, one->place, one->model, one->bit,
             hf_dev_outcome_name((int)one->off), guarded ? guarded : "-",
             (long long)one->proof.visits, (long long)one->proof.struck,
             (long long)one->proof.altered, (long long)c->checked, (long long)c->suspected,
             (long long)c->confirmed, (long long)c->repaired, (long long)c->rolled_back,
-            (int)one->kind, one->unit, one->line);
+            (int)one->kind, one->unit, one->lane, one->line);
     table->there++;
     return fflush(table->file) == 0 ? EXIT_DONE : failed(table->path, "cannot be written");
 }

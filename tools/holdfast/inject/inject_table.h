@@ -16,11 +16,11 @@ struct inject_table {
 /* A line of a file. Texts live in it. */
 struct inject_row {
     char text[1024];
-    const char *op, *place, *model;
+    const char *op, *place, *model, *line;
     int64_t number;
     int bit, off, guarded;
     int64_t altered, suspected, confirmed, repaired;
-    int kind, unit; /* that the guard told */
+    int kind, unit, lane; /* that the guard told */
 };
 
 /* Open DIR/faults.tsv, or the shard's own file, for appending; lines that are there must be of the
