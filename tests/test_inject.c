@@ -399,6 +399,33 @@ static void a_worker_that_always_errs_is_left_out(void **state) {
     }
 }
 
+/* Rows that refill an empty cluster are looked for in their clusters: a label that is none is told,
+ * and addresses nothing. */
+static void wild_labels_refill_nothing(void **state) {
+    (void)state;
+    const hf_array x = make_rows();
+    float start[CLUSTERS * COLUMNS];
+    memcpy(start, rows, sizeof start);
+    memcpy(start + COLUMNS, start, COLUMNS * sizeof *start); /* the second one is left empty */
+    const hf_array init = hf_array_view(start, HF_F32, CLUSTERS, COLUMNS);
+    hf_kmeans_opts opts = fit_opts;
+    opts.init = HF_INIT_GIVEN;
+    opts.centroids = &init;
+    opts.guard = HF_GUARD_CORRECT;
+    hf_context *ctx = open_context(1, 0);
+    hf_kmeans_result plain = {0};
+    hf_kmeans_result r = {0};
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    const hf_dev_fault_proof proof = struck_by(
+        ctx, "op=inertia where=labels iteration=1 word=5 value=0xa68ed062 do=replace", &opts, &r);
+    assert_int_equal(proof.altered, 1);
+    assert_true(r.faults.repaired > 0);
+    expect_same(&plain, &r);
+    hf_kmeans_result_clear(&plain);
+    hf_kmeans_result_clear(&r);
+    hf_context_destroy(ctx);
+}
+
 static void places_are_listed(void **state) {
     (void)state;
     hf_dev_place place;
@@ -427,6 +454,7 @@ int main(void) {
         cmocka_unit_test(a_permanent_fault_stays),
         cmocka_unit_test(protection_repairs_and_judges),
         cmocka_unit_test(a_worker_that_always_errs_is_left_out),
+        cmocka_unit_test(wild_labels_refill_nothing),
         cmocka_unit_test(places_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

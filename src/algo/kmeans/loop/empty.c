@@ -111,7 +111,8 @@ static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t firs
     for (int64_t i = 0; i < panel->rows; i++)
         if (!(distance[i] > at) || (pull && pull[first + i] == 0))
             distance[i] = -INFINITY;
-    return HF_OK;
+    /* what follows goes by labels, and memory beyond the clusters is nobody's */
+    return hf_labels_check(&fit->problem, &fit->labels, first, panel->rows);
 }
 
 static hf_status search_panel(void *job, const hf_array *panel, int64_t first) {
