@@ -32,7 +32,8 @@ static hf_status problem(const struct hf_call *call, const struct hf_range_args 
                          d, a->row_bad, a->bad_rows));
     HF_TRY(hf_opencl_run(cl, &some, "pniiipip", a->x.data, (int32_t)a->x.dtype, a->x.row_stride, n,
                          d, a->row_bad, parts, call->ws));
-    return hf_opencl_run(cl, &join, "piippp", call->ws, parts, d, a->min, a->max, a->whole);
+    return hf_opencl_run(cl, &join, "pniippp", call->ws, (int32_t)a->x.dtype, parts, d, a->min,
+                         a->max, a->whole);
 }
 
 static hf_status range_run(const struct hf_call *call) {
