@@ -73,6 +73,16 @@ static __global const uchar *row_of(__global const uchar *p, long i, long stride
     for (long i = (long)get_global_id(0); i < (n); i += (long)get_global_size(0))
 #endif
 
+/* Bring what is needed soon into a CPU's cache; p need not be a place in an object. */
+#if HF_WIDE && defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH_AHEAD(p) __builtin_prefetch((const void *)(size_t)(p))
+#endif
+#endif
+#ifndef FETCH_AHEAD
+#define FETCH_AHEAD(p) (void)0
+#endif
+
 /* The sum of v over the work-items of a group, for the first of them. part: one for each. */
 static f64 sum_of_group(f64 v, __local f64 *part) {
     const int own = (int)get_local_id(0), size = (int)get_local_size(0);

@@ -100,9 +100,23 @@ static int is_move(const struct moves *m, long i, int *from, int *to) {
 }
 
 #if HF_WIDE
+#define AHEAD 32
+
+/* Rows that move are few and anywhere, so that no CPU guesses which is next. */
+static void fetch_row(const struct moves *m, long i, long n, long d) {
+    int from, to;
+    if (i >= n || !is_move(m, i, &from, &to))
+        return;
+    __global const uchar *row = row_of(m->data, i, m->stride, m->type);
+    __global const uchar *end = row_of(row, 1, d, m->type);
+    for (; row < end; row += 64)
+        FETCH_AHEAD(row);
+}
+
 static void move_rows(const struct moves *m, const struct sums *s, long n) {
     FOR_MINE(i, n) {
         int from, to;
+        fetch_row(m, i + AHEAD, n, s->d);
         if (!is_move(m, i, &from, &to))
             continue;
         const f64 w = m->weight ? m->weight[i] : f64_of(1);

@@ -359,7 +359,8 @@ static double shape_estimate(const struct hf_call *call, const struct hf_cl_shap
     const double spilled = registers > 24 ? 2 : 1;
     const double misfit = (s->vw > 1) == call->device->wide ? 1 : 8;
     const double apart = !call->device->wide && !block && d > 32 ? 4 : 1; /* rows of a warp */
-    return n * (slots * d * 0.01 * loads * spilled * misfit * apart + 2 * d + 10) + 40000;
+    const double packing = call->device->wide ? 0.4 : 2;
+    return n * (slots * d * 0.01 * loads * spilled * misfit * apart + packing * d + 10) + 40000;
 }
 
 /* SHAPE(name, supported, filter, rows in a vector, vectors, centroids, group) */

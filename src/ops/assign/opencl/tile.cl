@@ -84,17 +84,24 @@ static void transpose(vf row[VW]) {
 #endif
 }
 
-/* VW columns from j on of VW rows of float32, as x'; what is added to their squares. */
-static vf pack_block(__global const uchar *const row[VW], long j, __global const float *shift,
-                     float scale, __global float *to, vf sum) {
+/* VW columns from j on of VW rows of float32, as x', without the first `known` of them; what is
+ * added to their squares. Rows lie side by side in memory, but not those that a vector needs, so
+ * that a CPU does not see what comes next: the same rows of the next tile, `ahead` bytes on. */
+static vf pack_block(__global const uchar *const row[VW], long j, int known,
+                     __global const float *shift, float scale, long ahead, __global float *to,
+                     vf sum) {
     vf block[VW];
     const vf off = shift ? LOADV(shift + j) : (vf)0;
 #pragma unroll
-    for (int v = 0; v < VW; v++)
+    for (int v = 0; v < VW; v++) {
+        FETCH_AHEAD(row[v] + j * 4 + ahead);
         block[v] = (LOADV((__global const float *)row[v] + j) - off) * scale;
+    }
     transpose(block);
 #pragma unroll
     for (int v = 0; v < VW; v++) {
+        if (v < known)
+            continue;
         STOREV(block[v], to + (j + v) * LANES);
         sum = MULTIPLY_ADD(block[v], block[v], sum);
     }
@@ -117,8 +124,15 @@ static void pack_rows(__global const uchar *data, int type, long stride, long d,
         vf sum = 0;
         long j = 0;
 #if VW > 1
+        const long ahead = ROWS * stride * 4;
         for (; type == F32 && j + VW <= d; j += VW)
-            sum = pack_block(row, j, shift, scale, to + p * d * LANES + own, sum);
+            sum = pack_block(row, j, 0, shift, scale, ahead, to + p * d * LANES + own, sum);
+        if (type == F32 && j < d && d >= VW) { /* the last columns with some before them */
+            const int known = (int)(j + VW - d);
+            sum = pack_block(row, d - VW, known, shift, scale, ahead, to + p * d * LANES + own,
+                             sum);
+            j = d;
+        }
 #endif
         for (; j < d; j++) {
             float t[VW];
