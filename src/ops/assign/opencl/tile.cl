@@ -158,6 +158,7 @@ struct best {
 
 /* The scores of a group of centroids, and what they change. */
 static void take_scores(vf score[PANELS][TILE], int first, struct best *b) {
+#pragma unroll
     for (int p = 0; p < PANELS; p++)
 #pragma unroll
         for (int t = 0; t < TILE; t++) {
