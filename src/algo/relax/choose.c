@@ -241,7 +241,7 @@ hf_status hf_relax_build(hf_relax *relax) {
 
 hf_status hf_relax_refine_spectrum(hf_relax *relax) {
     if (relax->rough)
-        HF_TRY(hf_relax_make_spectrum(relax, CHEBYSHEV_STEPS));
+        HF_TRY(hf_relax_make_spectrum(relax, CHEBYSHEV_STEPS, 0));
     relax->rough = false;
     return HF_OK;
 }
@@ -254,15 +254,10 @@ hf_status hf_relax_tune(hf_relax *relax) {
     relax->lambda_min = 0;
     relax->lambda_max = 0;
     if (o->method == HF_RELAX_CHEBYSHEV) {
-        relax->rough = true;
-        if (relax->kept) {
-            HF_TRY(hf_relax_make_spectrum(relax, DAMPING_STEPS));
-            relax->smooth_min = relax->lambda_min;
-            relax->smooth_max = relax->lambda_max;
-        }
         /* on a device there is no memory for it once a solution has begun */
-        const bool waits = relax->kept && !hf_relax_on_device(relax);
-        return waits ? HF_OK : hf_relax_refine_spectrum(relax);
+        relax->rough = relax->kept && !hf_relax_on_device(relax);
+        return hf_relax_make_spectrum(relax, relax->rough ? DAMPING_STEPS : CHEBYSHEV_STEPS,
+                                      relax->kept ? DAMPING_STEPS : 0);
     }
     const bool by_spectrum =
         o->damping == 0 && relax->symmetric && relax->positive &&
@@ -271,7 +266,7 @@ hf_status hf_relax_tune(hf_relax *relax) {
         return HF_OK;
     const hf_relax_precond precond = o->precond;
     relax->opts.precond = o->method == HF_RELAX_SCHWARZ ? HF_PRECOND_BLOCKS : HF_PRECOND_JACOBI;
-    const hf_status status = hf_relax_make_spectrum(relax, DAMPING_STEPS);
+    const hf_status status = hf_relax_make_spectrum(relax, DAMPING_STEPS, 0);
     relax->opts.precond = precond;
     HF_TRY(status);
     relax->damping = 2 / (relax->lambda_min + MARGIN * relax->lambda_max);

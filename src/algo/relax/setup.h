@@ -252,8 +252,9 @@ void hf_relax_clear_patches(hf_relax *relax);
 hf_status hf_relax_factor_patches(hf_relax *relax);
 hf_status hf_relax_factor_patch(hf_relax *relax, int64_t patch);
 hf_status hf_relax_make_coarse(hf_relax *relax);
-/* spectrum.c: lambda_min, lambda_max of M^-1 A by `steps` Lanczos steps, fewer once they settle. */
-hf_status hf_relax_make_spectrum(hf_relax *relax, int steps);
+/* spectrum.c: lambda_min, lambda_max of M^-1 A by `steps` Lanczos steps, fewer once they settle.
+ * What the first `smooth` of them tell goes to smooth_min, smooth_max; 0: nothing does. */
+hf_status hf_relax_make_spectrum(hf_relax *relax, int steps, int smooth);
 /* Extreme eigenvalues of a symmetric tridiagonal matrix. */
 void hf_relax_extremes(const double *diagonal, const double *beside, int n, double *least,
                        double *most);

@@ -61,7 +61,7 @@ void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double
 #define LOOK_EVERY 10 /* steps between two looks at the eigenvalues */
 #define SETTLED 0.005 /* relative change of the least one between two looks */
 
-hf_status hf_relax_make_spectrum(hf_relax *relax, int steps) {
+hf_status hf_relax_make_spectrum(hf_relax *relax, int steps, int smooth) {
     const hf_relax_method method = relax->opts.method;
     const int64_t n = relax->m.n;
     double *start = hf_relax_on_device(relax) ? relax->scratch : relax->vector[6];
@@ -78,6 +78,8 @@ hf_status hf_relax_make_spectrum(hf_relax *relax, int steps) {
     for (int i = 0; i < steps && i < HF_RELAX_RECORD && status == HF_OK && !w.broke; i++) {
         status = hf_relax_step(&w, i == 0 ? 0 : 1e-26 * first, &square);
         first = i == 0 ? square : first;
+        if (i + 1 == smooth)
+            hf_relax_read_spectrum(&w, &relax->smooth_min, &relax->smooth_max);
         if (square <= 1e-26 * first)
             break;
         if ((i + 1) % LOOK_EVERY != 0)
@@ -95,5 +97,9 @@ hf_status hf_relax_make_spectrum(hf_relax *relax, int steps) {
                            "damping yourself, or another method",
                            w.recorded + 1);
     hf_relax_read_spectrum(&w, &relax->lambda_min, &relax->lambda_max);
+    if (w.recorded < smooth) {
+        relax->smooth_min = relax->lambda_min;
+        relax->smooth_max = relax->lambda_max;
+    }
     return HF_OK;
 }
