@@ -20,9 +20,12 @@ bool hf_relax_fits_launch(const hf_relax *relax) {
            relax->m.n <= (int64_t)MOST_ROWS * relax->ctx->props.sms;
 }
 
+/* Blocks of a launch want an order of their own. Who asks for a symmetric operator smooths with it,
+ * and a sweep is faster on the caller's vectors where they lie than the launch that reorders them. */
 bool hf_relax_may_march(const hf_relax *relax) {
     const hf_relax_opts *o = &relax->opts;
-    if (!hf_relax_fits_launch(relax))
+    const bool smooths = o->symmetric != 0 && o->one_launch != HF_SWITCH_ON;
+    if (!hf_relax_fits_launch(relax) || smooths)
         return false;
     return o->method == HF_RELAX_JACOBI || o->method == HF_RELAX_ASYNC ||
            (o->method == HF_RELAX_CHEBYSHEV && o->precond != HF_PRECOND_BLOCKS) ||
