@@ -20,8 +20,8 @@ bool hf_sparse_case(int64_t id, struct hf_sparse_shape *shape) {
 }
 
 void hf_sparse_name(struct hf_case *c, const struct hf_sparse_shape *shape, const char *fmt, ...) {
-    static const char *const names[] = {"random", "band",      "grid",    "diagonal",
-                                        "hub",    "exponents", "stencil", "apart"};
+    static const char *const names[] = {"random",    "band",    "grid",  "diagonal", "hub",
+                                        "exponents", "stencil", "apart", "long"};
     const int used = snprintf(c->name, sizeof c->name, "%s n=%d %s", names[shape->kind],
                               (int)shape->n, hf_dtype_name(shape->dtype));
     va_list list;
@@ -49,7 +49,11 @@ static bool is_stencil(const struct hf_sparse_shape *shape) {
     return shape->kind == HF_SPARSE_STENCIL || shape->kind == HF_SPARSE_APART;
 }
 
-/* Columns of row i; at most n in row 0, at most 8 in others. Returns their number. */
+#define LONG_REACH 20     /* columns to each side in a row of the kind LONG, */
+#define LONGEST_REACH 200 /* and in every LONG_EVERY-th */
+#define LONG_EVERY 7
+
+/* Columns of row i, at most n. Returns their number. */
 static int64_t row_columns(const struct hf_sparse_shape *shape, uint64_t seed, int64_t i,
                            int32_t *column) {
     const int64_t n = shape->n, side = 1 + (int64_t)sqrt((double)n);
@@ -57,7 +61,10 @@ static int64_t row_columns(const struct hf_sparse_shape *shape, uint64_t seed, i
     if (shape->kind == HF_SPARSE_HUB)
         for (int64_t j = 0; j < n && (i == 0 || j == 0); j++)
             count = insert_column(column, count, j);
-    for (int64_t gap = -3; shape->kind == HF_SPARSE_BAND && gap <= 3; gap++)
+    const int64_t longest = i % LONG_EVERY == 0 ? LONGEST_REACH : LONG_REACH;
+    const int64_t reach = shape->kind == HF_SPARSE_LONG ? longest : 3;
+    const bool is_band = shape->kind == HF_SPARSE_BAND || shape->kind == HF_SPARSE_LONG;
+    for (int64_t gap = -reach; is_band && gap <= reach; gap++)
         if (i + gap >= 0 && i + gap < n)
             count = insert_column(column, count, i + gap);
     const int64_t cross[] = {-side, -1, 1, side};

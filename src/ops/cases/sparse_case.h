@@ -17,6 +17,8 @@ enum hf_sparse_kind {
     HF_SPARSE_STENCIL,   /* five points, the same numbers in each row; large float64 ones come with
                             their stencils */
     HF_SPARSE_APART,     /* the same with another diagonal in each row */
+    HF_SPARSE_LONG, /* a band in which some rows have ten times as many elements; the last, for ops
+                            that mind no blocks */
     HF_SPARSE_KINDS
 };
 

@@ -29,7 +29,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     static const int sweeps[] = {1, 2, 5};
     struct hf_drift_args *args = c->args;
     struct hf_sparse_shape shape;
-    if (!hf_sparse_case(id, &shape))
+    if (!hf_sparse_case(id, &shape) || shape.kind == HF_SPARSE_LONG)
         return false;
     shape.n = shape.n < MOST_ROWS ? shape.n : MOST_ROWS;
     args->k = sweeps[id % 3];

@@ -32,7 +32,7 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (!hf_sparse_case(id, &shape))
         return false;
     const bool frozen = id % 5 == 3;
-    args->k = sweeps[id % 3];
+    args->k = sweeps[(id + (int64_t)shape.kind) % 3]; /* each with every size */
     args->damping = id % 4 == 1 ? 0.85 : 1;
     args->momentum = args->k == 1 && id % 2 == 0 ? 0.3 : 0;
     fill(rng, c, &shape, most[id / 3 % 4]);
