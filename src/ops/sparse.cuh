@@ -11,7 +11,9 @@
 #include "ops/sparse.h"
 
 #define SPARSE_THREADS 256
-#define SPARSE_CHUNK 2304 /* products in shared memory: rows of nine elements need one round */
+#define SPARSE_EACH 9                               /* elements that a thread multiplies at once */
+#define SPARSE_CHUNK (SPARSE_EACH * SPARSE_THREADS) /* products in shared memory */
+#define SPARSE_GROUP_THREADS 128 /* where rows come in groups: fewer wait for each other */
 #define SPARSE_CACHED                                                                              \
     (int64_t)(40 << 20) /* bytes of a matrix that stays in the L2 cache from pass to pass */
 #define SPARSE_GROUPS (SPARSE_PART / SPARSE_THREADS)
@@ -75,13 +77,14 @@ static __device__ __forceinline__ double sparse_load(const double *p, uint64_t p
     return v;
 }
 
-/* The products of elements base .. base + count, at most SPARSE_CHUNK. All elements of a thread are
- * asked for at once, then all x: a store to shared memory between them would make each wait. */
-template <typename V, typename X>
+/* The products of elements base .. base + count, at most SPARSE_EACH a thread. All elements of a
+ * thread are asked for at once, then all x: a store to shared memory between them would make each
+ * wait. */
+template <typename V, int THREADS, typename X>
 static __device__ __forceinline__ void sparse_products(const struct hf_sparse &a, int64_t base,
                                                        int count, uint64_t policy, double *product,
                                                        X x) {
-    constexpr int EACH = SPARSE_CHUNK / SPARSE_THREADS;
+    constexpr int EACH = SPARSE_EACH;
     const V *value = (const V *)a.value + base;
     const int32_t *column = a.column + base;
     const int first = (int)threadIdx.x;
@@ -89,7 +92,7 @@ static __device__ __forceinline__ void sparse_products(const struct hf_sparse &a
     double term[EACH], factor[EACH];
 #pragma unroll
     for (int u = 0; u < EACH; u++) { /* beyond the last element that again: no branch */
-        const int at = min(first + u * SPARSE_THREADS, count - 1);
+        const int at = min(first + u * THREADS, count - 1);
         j[u] = sparse_load(column + at, policy);
         term[u] = (double)sparse_load(value + at, policy);
     }
@@ -100,14 +103,14 @@ static __device__ __forceinline__ void sparse_products(const struct hf_sparse &a
     __syncwarp();
 #pragma unroll
     for (int u = 0; u < EACH; u++)
-        if (first + u * SPARSE_THREADS < count)
-            product[first + u * SPARSE_THREADS] = __dmul_rn(term[u], factor[u]);
+        if (first + u * THREADS < count)
+            product[first + u * THREADS] = __dmul_rn(term[u], factor[u]);
 }
 
-/* Rows [begin, end), at most SPARSE_THREADS: add(e, product) for the elements of row
- * begin + threadIdx.x in their order. x(j) is the number that column j is multiplied by. All
- * threads of the block call it. product: [SPARSE_CHUNK] in shared memory. */
-template <typename V, typename X, typename F>
+/* Rows [begin, end), at most THREADS: add(e, product) for the elements of row begin + threadIdx.x in
+ * their order. x(j) is the number that column j is multiplied by. All threads of the block call it.
+ * product: [SPARSE_EACH * THREADS] in shared memory. */
+template <typename V, int THREADS = SPARSE_THREADS, typename X, typename F>
 static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, int64_t begin,
                                                    int64_t end, double *product, X x, F add) {
     const int64_t i = begin + threadIdx.x;
@@ -115,11 +118,13 @@ static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, in
     const int64_t last = i < end ? a.row_start[i + 1] : 0;
     const int64_t stop = a.row_start[end];
     const uint64_t policy = sparse_policy(a);
-    for (int64_t base = a.row_start[begin]; base < stop; base += SPARSE_CHUNK) {
-        const int64_t until = base + SPARSE_CHUNK < stop ? base + SPARSE_CHUNK : stop;
-        sparse_products<V>(a, base, (int)(until - base), policy, product, x);
+    constexpr int chunk = SPARSE_EACH * THREADS;
+    for (int64_t base = a.row_start[begin]; base < stop; base += chunk) {
+        const int64_t until = base + chunk < stop ? base + chunk : stop;
+        sparse_products<V, THREADS>(a, base, (int)(until - base), policy, product, x);
         __syncthreads();
         const int64_t to = last < until ? last : until;
+#pragma unroll 8
         for (; at < to; at++)
             add(at, product[at - base]);
         __syncthreads();
@@ -127,12 +132,12 @@ static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, in
 }
 
 /* The sum of row begin + threadIdx.x. */
-template <typename V, typename X>
+template <typename V, int THREADS = SPARSE_THREADS, typename X>
 static __device__ __forceinline__ double sparse_row(const struct hf_sparse &a, int64_t begin,
                                                     int64_t end, double *product, X x) {
     double sum = 0;
-    sparse_walk<V>(a, begin, end, product, x,
-                   [&](int64_t, double term) { sum = __dadd_rn(sum, term); });
+    sparse_walk<V, THREADS>(a, begin, end, product, x,
+                            [&](int64_t, double term) { sum = __dadd_rn(sum, term); });
     return sum;
 }
 
@@ -165,6 +170,7 @@ static __global__ void sparse_total_sums(struct sparse_totals job) {
     if (job.out[blockIdx.x] == NULL)
         return;
     double sum = 0;
+#pragma unroll 16
     for (int64_t i = threadIdx.x; i < job.parts; i += SPARSE_TOTAL)
         sum = __dadd_rn(sum, part[i]);
     lane[threadIdx.x] = sum;
@@ -182,6 +188,14 @@ static inline void sparse_launch_totals(const struct hf_cuda *cuda,
     const unsigned blocks = job.out[1] != NULL ? 2 : job.out[0] != NULL ? 1 : 0;
     if (blocks > 0)
         sparse_total_sums<<<blocks, SPARSE_TOTAL, 0, cuda->stream>>>(job);
+}
+
+/* Rows with about as many elements as SPARSE_GROUP_THREADS threads multiply at once: of long rows
+ * that is a few, so that many blocks of threads share a small matrix. */
+static inline int hf_sparse_group(const struct hf_sparse &a) {
+    const double each = (double)a.elements / (double)(a.rows > 0 ? a.rows : 1);
+    const double rows = 0.97 * SPARSE_EACH * SPARSE_GROUP_THREADS / (each > 1 ? each : 1);
+    return rows < 1 ? 1 : rows > SPARSE_GROUP_THREADS ? SPARSE_GROUP_THREADS : (int)rows;
 }
 
 /* Blocks that keep the device busy with `most` pieces of work. */

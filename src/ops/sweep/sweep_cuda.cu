@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sweep on CUDA: a block of threads for each block of rows. What lies outside it is added up once;
- * the x inside is in shared memory, or in the workspace where a block is too large for that. */
+ * sweep on CUDA; here with k > 1 of compressed rows: a block of threads for each block of rows. What
+ * lies outside it is added up once; the x inside is in shared memory, or in the workspace where a
+ * block is too large for that. */
 #include "base/mem.h"
+#include "ops/sweep/sweep_once.cuh"
 #include "ops/sweep/sweep_stencils.cuh"
 
 #define SHARED_ROWS 512 /* of a block whose x lies in shared memory */
@@ -12,23 +14,19 @@ struct inside {
 };
 
 /* The first local sweep: the whole rows. Returns a lane of the sum of squares. */
-template <typename V, bool ONE>
+template <typename V>
 static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
                                      const struct inside &own, double *product, double *terms) {
     const int64_t begin = job.block_start[block], end = job.block_start[block + 1];
     const bool frozen = job.frozen != NULL && job.frozen[block];
-    const auto x = [&](int32_t j) { return job.x != NULL ? job.x[j] : 0.0; };
+    const auto x = [&](int32_t j) { return job.x[j]; };
     double lane = 0;
     for (int64_t at = begin; at < end; at += SPARSE_THREADS) {
         const int64_t until = at + SPARSE_THREADS < end ? at + SPARSE_THREADS : end;
         const int64_t i = at + threadIdx.x;
         const bool mine = i < until;
         double out = 0, in = 0;
-        if (job.x == NULL) {
-            in = 0; /* nothing of the matrix is needed */
-        } else if (ONE) {
-            in = sparse_row<V>(job.a, at, until, product, x);
-        } else {
+        if (job.x != NULL) { /* else nothing of the matrix is needed */
             const int64_t left = mine ? job.a.row_start[i] + job.inner[2 * i] : 0;
             const int64_t right = mine ? left + job.inner[2 * i + 1] : 0;
             sparse_walk<V>(job.a, at, until, product, x, [&](int64_t e, double term) {
@@ -39,11 +37,11 @@ static __device__ double first_sweep(const struct sweep_job &job, int64_t block,
             });
         }
         if (mine) {
-            const double rest = ONE ? job.b[i] : __dsub_rn(job.b[i], out);
-            const double r = __dsub_rn(rest, in), before = x((int32_t)i);
+            const double rest = __dsub_rn(job.b[i], out);
+            const double r = __dsub_rn(rest, in), before = job.x != NULL ? job.x[i] : 0.0;
             const double after = frozen ? before : next_x(job, i, before, job.inverse[i], r);
             terms[threadIdx.x] = __dmul_rn(r, r);
-            if (ONE || frozen) {
+            if (frozen) {
                 job.x_new[i] = after;
             } else {
                 own.outside[i - begin] = rest;
@@ -83,45 +81,29 @@ static __device__ void local_sweeps(const struct sweep_job &job, int64_t block,
         job.x_new[begin + p] = x[p];
 }
 
-/* ONE: k is 1, which needs no x inside. */
-template <typename V, bool ONE>
+template <typename V>
 static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_blocks(struct sweep_job job) {
-    __shared__ double product[SPARSE_CHUNK], terms[SPARSE_THREADS], near[ONE ? 1 : 3 * SHARED_ROWS];
+    __shared__ double product[SPARSE_CHUNK], terms[SPARSE_THREADS], near[3 * SHARED_ROWS];
     double *scratch =
         job.scratch != NULL ? job.scratch + 3 * job.largest * (int64_t)blockIdx.x : near;
     const struct inside own = {scratch, scratch + job.largest, scratch + 2 * job.largest};
     for (int64_t block = blockIdx.x; block < job.blocks; block += gridDim.x) {
-        const double lane = first_sweep<V, ONE>(job, block, own, product, terms);
+        const double lane = first_sweep<V>(job, block, own, product, terms);
         if (job.square != NULL)
             put_square(job, block, lane);
-        if (!ONE && (job.frozen == NULL || !job.frozen[block]))
+        if (job.frozen == NULL || !job.frozen[block])
             local_sweeps<V>(job, block, own);
         __syncthreads();
     }
 }
 
-/* k = 1 where nobody reads sums: rows in groups that fill a block of threads. */
-template <typename V>
-static __global__ void __launch_bounds__(SPARSE_THREADS, 4) sweep_rows(struct sweep_job job) {
-    __shared__ double product[SPARSE_CHUNK];
-    const int64_t first = job.block_start[0], last = job.block_start[job.blocks];
-    const auto x = [&](int32_t j) { return job.x[j]; };
-    for (int64_t at = first + (int64_t)blockIdx.x * SPARSE_THREADS; at < last;
-         at += (int64_t)gridDim.x * SPARSE_THREADS) {
-        const int64_t until = at + SPARSE_THREADS < last ? at + SPARSE_THREADS : last;
-        const int64_t i = at + threadIdx.x;
-        const double in = job.x != NULL ? sparse_row<V>(job.a, at, until, product, x) : 0.0;
-        if (i < until)
-            job.x_new[i] = next_x(job, i, job.x != NULL ? job.x[i] : 0.0, job.inverse[i],
-                                  __dsub_rn(job.b[i], in));
-    }
-}
-
 static size_t carve(const struct hf_sweep_args *args, int sms, struct sweep_job *job, void *ws) {
     const bool near = args->k == 1 || args->largest <= SHARED_ROWS;
+    const bool apart = args->k == 1 && args->square != NULL && !hf_sweep_by_threads(args);
     hf_carve carve = {(char *)ws, 0};
     double *square = (double *)hf_carve_take(&carve, hf_vector_bytes(args->blocks));
     job->square = args->square != NULL ? square : NULL;
+    job->terms = apart ? (double *)hf_carve_take(&carve, hf_vector_bytes(args->a.rows)) : NULL;
     job->scratch = near ? NULL
                         : (double *)hf_carve_take(
                               &carve, hf_vector_bytes(16 * (int64_t)sms * 3 * args->largest));
@@ -137,9 +119,10 @@ static size_t sweep_workspace(const struct hf_call *call) {
 static void stage_job(struct hf_stage *stage, const struct hf_sweep_args *args,
                       struct sweep_job *job) {
     const size_t rows = hf_vector_bytes(args->a.rows);
-    if (hf_sweep_by_stencils(args)) {
-        job->a = args->a; /* its rows themselves are not read */
+    job->a = args->a;
+    if (hf_sweep_by_stencils(args) || hf_sweep_by_threads(args)) {
         job->a.stencils = hf_stage_stencils(stage, args->a.stencils, args->a.rows);
+        job->slices = hf_stage_slices(stage, args->a); /* the rows themselves are not read */
     } else {
         job->a = hf_stage_sparse(stage, &args->a);
         job->inner = (const int32_t *)hf_stage_in(stage, args->inner, rows); /* two of 4 bytes */
@@ -176,15 +159,14 @@ static hf_status sweep_run(const struct hf_call *call) {
     cudaError_t error = cudaSuccess;
     if (hf_sweep_by_stencils(args))
         error = sweep_run_stencils(cuda, job);
+    else if (hf_sweep_by_threads(args))
+        error = sweep_run_threads(cuda, job);
+    else if (args->k == 1)
+        sweep_run_rows(cuda, job);
     else
         hf_for_sparse(args->a.dtype, [&](auto type) {
-            using V = decltype(type);
-            const bool quiet = args->k == 1 && args->square == NULL && args->frozen == NULL;
-            const auto kernel = quiet          ? sweep_rows<V>
-                                : args->k == 1 ? sweep_blocks<V, true>
-                                               : sweep_blocks<V, false>;
-            const int64_t most = quiet ? args->a.rows / SPARSE_THREADS + 1 : args->blocks;
-            kernel<<<sparse_grid(cuda, most), SPARSE_THREADS, 0, cuda->stream>>>(job);
+            sweep_blocks<decltype(type)>
+                <<<sparse_grid(cuda, args->blocks), SPARSE_THREADS, 0, cuda->stream>>>(job);
         });
     sparse_launch_totals(cuda, totals);
     hf_status status = hf_cuda_check(cuda, error, "sweep");

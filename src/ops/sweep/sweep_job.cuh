@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What both forms of sweep on CUDA work on: compressed rows, and stencils. */
+ * What all forms of sweep on CUDA work on: compressed rows, slices, and stencils. */
 #ifndef HF_SWEEP_JOB_CUH
 #define HF_SWEEP_JOB_CUH
 
-#include "ops/sparse.cuh"
+#include "ops/slices.cuh"
 #include "ops/sweep/sweep.h"
 
 struct sweep_job {
     struct hf_sparse a;
+    struct hf_slices slices;
     const double *inverse;
     const int64_t *block_start;
     int64_t blocks, largest;
@@ -18,6 +19,7 @@ struct sweep_job {
     const double *b, *x, *before;
     double *x_new;
     double *square;  /* [blocks] NULL: not wanted */
+    double *terms;   /* [rows] squared residuals on their way to square; NULL: they take another */
     double *scratch; /* [grid, 3, largest]; NULL: in shared memory */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sweep on CUDA where rows are stencils: a block of threads for each block of rows, a thread for
- * each row. The x inside is in shared memory. */
+ * sweep on CUDA with k > 1 where rows are stencils: a block of threads for each block of rows, a
+ * thread for each row. The x inside is in shared memory. */
 #ifndef HF_SWEEP_STENCILS_CUH
 #define HF_SWEEP_STENCILS_CUH
 
@@ -17,19 +17,14 @@ struct stencil_inside {
                                    one past the last */
 };
 
-/* All of a row. ONE: there is no other sweep. Returns the residual. */
-template <bool APART, bool ONE>
+/* All of a row. Returns the residual. */
+template <bool APART>
 static __device__ __forceinline__ double
 first_of_row(const struct sweep_job &job, const struct stencil_table &table, int64_t i,
              int64_t begin, int rows, const struct stencil_inside &own) {
     const int number = job.a.stencils.of_row[i], p = (int)(i - begin);
     const double diagonal = APART ? job.a.stencils.diagonal[i] : 0;
     double in = 0, out = 0;
-    if (ONE) {
-        if (job.x != NULL)
-            in = stencil_row<APART>(table, number, diagonal, job.x + i);
-        return __dsub_rn(job.b[i], in);
-    }
     int left = table.start[number], right = left;
     const auto add = [&](int32_t offset, double product) {
         const bool inside = (unsigned)(p + offset) < (unsigned)rows;
@@ -50,7 +45,7 @@ first_of_row(const struct sweep_job &job, const struct stencil_table &table, int
 }
 
 /* Returns a lane of the sum of squares. terms: [2, threads] */
-template <bool APART, bool ONE>
+template <bool APART>
 static __device__ __forceinline__ double
 first_of_block(const struct sweep_job &job, const struct stencil_table &table, int64_t block,
                const struct stencil_inside &own, double *terms) {
@@ -62,12 +57,11 @@ first_of_block(const struct sweep_job &job, const struct stencil_table &table, i
     for (int64_t at = begin; at < end; at += threads, side ^= 1) {
         const int64_t i = at + threadIdx.x;
         if (i < end) {
-            const double r =
-                first_of_row<APART, ONE>(job, table, i, begin, (int)(end - begin), own);
+            const double r = first_of_row<APART>(job, table, i, begin, (int)(end - begin), own);
             const double inverse = APART ? job.inverse[i] : table.inverse[job.a.stencils.of_row[i]];
             const double x = job.x != NULL ? job.x[i] : 0.0;
             const double after = frozen ? x : next_x(job, i, x, inverse, r);
-            if (ONE || frozen)
+            if (frozen)
                 job.x_new[i] = after;
             else
                 own.next[i - begin] = after;
@@ -117,59 +111,48 @@ rest_of_block(const struct sweep_job &job, const struct stencil_table &table, in
     }
 }
 
-template <bool APART, bool ONE>
+template <bool APART>
 static __global__ void __launch_bounds__(STENCIL_THREADS, 8) sweep_stencils(struct sweep_job job) {
     extern __shared__ double stencil_room[];
     double *terms = stencil_room, *inside = terms + 2 * blockDim.x;
-    const int64_t near = ONE ? 0 : job.largest;
+    const int64_t near = job.largest;
     double *range = inside + 3 * near, *room = range + (near + 1) / 2;
     const struct stencil_inside own = {inside, inside + near, inside + 2 * near, (int32_t *)range};
     const struct stencil_table table = load_stencils(job.a.stencils, room);
     for (int64_t block = blockIdx.x; block < job.blocks; block += gridDim.x) {
-        const double lane = first_of_block<APART, ONE>(job, table, block, own, terms);
+        const double lane = first_of_block<APART>(job, table, block, own, terms);
         if (job.square != NULL)
             put_square(job, block, lane);
-        if (!ONE && (job.frozen == NULL || !job.frozen[block]))
+        if (job.frozen == NULL || !job.frozen[block])
             rest_of_block<APART>(job, table, block, own);
-        if (!ONE || job.square != NULL)
-            __syncthreads();
+        __syncthreads();
     }
 }
 
 /* Is it there, and does it fit? */
 static inline bool hf_sweep_by_stencils(const struct hf_sweep_args *args) {
-    return args->a.stencils.count > 0 && (args->k == 1 || args->largest <= HF_SWEEP_STENCIL_ROWS);
+    return args->a.stencils.count > 0 && args->k > 1 && args->largest <= HF_SWEEP_STENCIL_ROWS;
 }
 
 static inline size_t hf_sweep_stencil_bytes(const struct sweep_job &job) {
-    const size_t near = job.k > 1 ? (size_t)job.largest : 0;
+    const size_t near = (size_t)job.largest;
     return (2 * (size_t)STENCIL_THREADS + 3 * near + (near + 1) / 2) * sizeof(double) +
            hf_stencil_table_bytes(job.a.stencils);
-}
-
-template <bool APART, bool ONE>
-static cudaError_t sweep_launch_stencils(const struct hf_cuda *cuda, const struct sweep_job &job) {
-    const int64_t full = (int64_t)cuda->sms * STENCIL_GRID;
-    const unsigned grid = (unsigned)(job.blocks < full ? job.blocks : full);
-    const size_t bytes = hf_sweep_stencil_bytes(job);
-    if (bytes > 48 * 1024) {
-        const cudaError_t error = cudaFuncSetAttribute(
-            sweep_stencils<APART, ONE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (error != cudaSuccess)
-            return error;
-    }
-    sweep_stencils<APART, ONE><<<grid, STENCIL_THREADS, bytes, cuda->stream>>>(job);
-    return cudaSuccess;
 }
 
 /* job.a.stencils is a device view. */
 static inline cudaError_t sweep_run_stencils(const struct hf_cuda *cuda,
                                              const struct sweep_job &job) {
-    if (job.a.stencils.diagonal != NULL)
-        return job.k == 1 ? sweep_launch_stencils<true, true>(cuda, job)
-                          : sweep_launch_stencils<true, false>(cuda, job);
-    return job.k == 1 ? sweep_launch_stencils<false, true>(cuda, job)
-                      : sweep_launch_stencils<false, false>(cuda, job);
+    const auto kernel =
+        job.a.stencils.diagonal != NULL ? sweep_stencils<true> : sweep_stencils<false>;
+    const int64_t full = (int64_t)cuda->sms * STENCIL_GRID;
+    const unsigned grid = (unsigned)(job.blocks < full ? job.blocks : full);
+    const size_t bytes = hf_sweep_stencil_bytes(job);
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error == cudaSuccess)
+        kernel<<<grid, STENCIL_THREADS, bytes, cuda->stream>>>(job);
+    return error;
 }
 
 #endif
