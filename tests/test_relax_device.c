@@ -180,38 +180,70 @@ static void assert_same_sweeps(const hf_relax_opts *opts, int sweeps, double *x[
         }
 }
 
+static void compare_sweeps(const hf_csr *a, const hf_relax_opts *kinds, int count) {
+    const hf_context_opts one = {.device = "cpu", .threads = 1};
+    hf_context *cpu = NULL;
+    double *x[3];
+    assert_int_equal(hf_context_create(&cpu, &one), HF_OK);
+    for (int i = 0; i < 3; i++)
+        x[i] = malloc((size_t)a->rows * sizeof *x[i]);
+    for (int k = 0; k < count; k++)
+        for (int sweeps = 1; sweeps <= 4; sweeps++)
+            for (int zero = 0; zero < 2; zero++) {
+                for (int i = 0; i < 3; i++)
+                    for (int64_t p = 0; p < a->rows; p++)
+                        x[i][p] = (double)(p % 11) / 7;
+                for (int i = 0; i < 3; i++)
+                    apply(i == 0 ? cpu : gpu, a, &kinds[k],
+                          &(struct smoothing){sweeps, zero, i == 2}, x[i]);
+                assert_same_sweeps(&kinds[k], sweeps, x, a->rows);
+            }
+    for (int i = 0; i < 3; i++)
+        free(x[i]);
+    hf_context_destroy(cpu);
+}
+
 static void sweeps_have_the_bits_of_the_cpu(void **state) {
     (void)state;
     struct matrix m;
-    hf_context *cpu = NULL;
-    const hf_context_opts one = {.device = "cpu", .threads = 1};
-    assert_int_equal(hf_context_create(&cpu, &one), HF_OK);
     make_fv(&m, 40, 3.510152);
-    const int64_t n = m.a.rows;
     const hf_relax_opts kinds[] = {
         {.method = HF_RELAX_JACOBI, .damping = 0.8, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_GAUSS_SEIDEL, .block_rows = 60, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_CHEBYSHEV, .partition = HF_PARTITION_STRIPS},
         {.method = HF_RELAX_ASYNC, .block_rows = 100, .partition = HF_PARTITION_GRAPH}};
-    double *x[3];
-    for (int i = 0; i < 3; i++)
-        x[i] = malloc((size_t)n * sizeof *x[i]);
-    for (int k = 0; k < 5; k++)
-        for (int sweeps = 1; sweeps <= 4; sweeps++)
-            for (int zero = 0; zero < 2; zero++) {
-                for (int i = 0; i < 3; i++)
-                    for (int64_t p = 0; p < n; p++)
-                        x[i][p] = (double)(p % 11) / 7;
-                for (int i = 0; i < 3; i++)
-                    apply(i == 0 ? cpu : gpu, &m.a, &kinds[k],
-                          &(struct smoothing){sweeps, zero, i == 2}, x[i]);
-                assert_same_sweeps(&kinds[k], sweeps, x, n);
-            }
-    for (int i = 0; i < 3; i++)
-        free(x[i]);
+    compare_sweeps(&m.a, kinds, 5);
     matrix_free(&m);
-    hf_context_destroy(cpu);
+}
+
+/* Other numbers in each row, so that none is a stencil: A stays symmetric, and diagonally dominant
+ * as long as they are smaller by 10 % at most. */
+static void disturb(struct matrix *m) {
+    for (int64_t i = 0; i < m->a.rows; i++)
+        for (int64_t e = m->a.row_start[i]; e < m->a.row_start[i + 1]; e++) {
+            const int64_t j = m->a.column[e], low = i < j ? i : j, high = i < j ? j : i;
+            m->value[e] *= 1 - 1e-4 * (double)((low * 7919 + high * 104729) % 1000);
+        }
+}
+
+/* In groups where rows are few, and by slices where they are many (row_slices.c). */
+static void rows_of_which_none_is_like_another(void **state) {
+    (void)state;
+    const hf_relax_opts kinds[] = {
+        {.method = HF_RELAX_JACOBI, .damping = 0.8, .partition = HF_PARTITION_STRIPS},
+        {.method = HF_RELAX_JACOBI, .damping = 0.8, .inside = HF_F32, .symmetric = 1},
+        {.method = HF_RELAX_CHEBYSHEV, .symmetric = 1},
+        {.method = HF_RELAX_CG}};
+    for (int64_t side = 60; side <= 260; side += 200) {
+        struct matrix m;
+        make_fv(&m, side, 3.510152);
+        disturb(&m);
+        compare_sweeps(&m.a, kinds, 3);
+        for (int k = 0; k < 4; k++)
+            expect_solved(&m.a, kinds[k], hf_relax_method_name(kinds[k].method));
+        matrix_free(&m);
+    }
 }
 
 /* Faults in what the device has of a system: healed, corrected or refused. */
@@ -264,6 +296,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_does_not_fit_is_said),
         cmocka_unit_test(new_values_and_several_columns),
         cmocka_unit_test(sweeps_have_the_bits_of_the_cpu),
+        cmocka_unit_test(rows_of_which_none_is_like_another),
         cmocka_unit_test(faults_on_the_device),
     };
     const hf_context_opts opts = {.device = "cuda", .threads = 2};

@@ -88,6 +88,8 @@ static struct target matrix_of(const hf_relax *relax) {
     if (seen->stencils.count > 0 && relax->opts.method != HF_RELAX_GAUSS_SEIDEL)
         return (struct target){(void *)(uintptr_t)seen->stencils.value, seen->stencils.elements,
                                HF_F64};
+    if (seen->slices != NULL)
+        return (struct target){seen->slices->value, SLICE_ROWS * seen->slices->slots, seen->dtype};
     return (struct target){(void *)(uintptr_t)seen->value, seen->elements, seen->dtype};
 }
 

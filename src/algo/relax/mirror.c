@@ -156,8 +156,6 @@ static void *copy_seen(void *relax, const void *p, size_t bytes, hf_status *stat
 static void show_stencils(hf_relax *relax, hf_status *status) {
     const struct hf_sparse a = hf_relax_sparse(&relax->m);
     struct hf_stencils made;
-    if (*status != HF_OK)
-        return;
     if (hf_stencils_make(&a, relax->m.inverse, 0, a.rows, &made) != HF_OK) {
         *status = hf_relax_no_memory(relax, "the stencils of the rows");
         return;
@@ -167,16 +165,34 @@ static void show_stencils(hf_relax *relax, hf_status *status) {
     hf_stencils_clear(&made);
 }
 
+/* The copy that iterations read: as stencils, as slices, or else as it is. */
+static void show_matrix(hf_relax *relax, hf_status *status) {
+    const hf_relax_method method = relax->opts.method;
+    const bool whole_rows = method == HF_RELAX_ASYNC || method == HF_RELAX_GAUSS_SEIDEL;
+    struct hf_sparse *seen = &relax->seen.a;
+    *seen = hf_relax_sparse(&relax->m);
+    seen->row_start = NULL;
+    seen->column = NULL;
+    seen->value = NULL;
+    show_stencils(relax, status);
+    if (*status == HF_OK && !whole_rows && seen->stencils.count == 0)
+        *status = hf_relax_show_slices(relax);
+    const struct hf_stencils stencils = seen->stencils;
+    if (*status != HF_OK || (!whole_rows && (stencils.count > 0 || seen->slices != NULL)))
+        return;
+    *seen = matrix_there(relax, &relax->m, status);
+    seen->stencils = stencils;
+}
+
 static hf_status look_there(hf_relax *relax) {
     struct hf_relax_seen *seen = &relax->seen;
     const struct hf_relax_matrix *m = &relax->m;
     const size_t n = (size_t)m->n, blocks = (size_t)relax->blocks.count;
     hf_status status = HF_OK;
     hf_relax_look_away(relax);
-    seen->a = matrix_there(relax, m, &status);
+    show_matrix(relax, &status);
     HF_TRY(status);
     HF_TRY(show_truth(relax));
-    show_stencils(relax, &status);
     seen->inverse = copy_there(relax, m->inverse, n * sizeof *m->inverse, &status);
     seen->inner = copy_there(relax, m->inner, 2 * n * sizeof *m->inner, &status);
     seen->block_start =

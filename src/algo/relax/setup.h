@@ -65,8 +65,9 @@ struct hf_relax_held {
 /* What kernels read, where they reach it: on the CPU the arrays above and the caller's matrix, on a
  * device copies of them; there all vectors are in the order of places (mirror.c). */
 struct hf_relax_seen {
-    struct hf_sparse a;     /* the copy */
-    struct hf_sparse truth; /* the caller's matrix, for the residual that counts */
+    struct hf_sparse a;      /* the copy */
+    struct hf_sparse truth;  /* the caller's matrix, for the residual that counts */
+    struct hf_slices slices; /* of a device: those of a, if there are any */
     const double *inverse;
     const int32_t *inner, *before;
     const int64_t *block_start, *colour_start;
@@ -224,6 +225,8 @@ hf_status hf_relax_test_symmetry(hf_relax *relax, bool mirrored);
 bool hf_relax_has_vectors(const hf_relax *relax); /* there are kernels that do */
 bool hf_relax_may_slice(const hf_relax *relax);
 hf_status hf_relax_make_slices(hf_relax *relax);
+/* Slices of m to a device, if they take less than its rows and these are short. */
+hf_status hf_relax_show_slices(hf_relax *relax);
 
 /* partition.c: perm and blocks. */
 hf_status hf_relax_make_strips(hf_relax *relax, int64_t rows);
