@@ -110,7 +110,9 @@ typedef struct hf_relax_opts {
                            spectrum for Jacobi and Schwarz, 1 for the others */
     hf_relax_switch coarse; /* one coarse unknown per block beside Schwarz blocks */
     int symmetric;         /* not 0: a symmetric operator: Gauss-Seidel goes forth and back, Schwarz
-                               adds up where blocks overlap */
+                               adds up where blocks overlap; a GPU then keeps the rows in the
+                               caller's order, which smoothing is faster in, unless one_launch is
+                               on */
     hf_dtype inside;       /* type of the matrix inside sweeps and blocks: HF_F64, or HF_F32: half
                                the bytes, x and residuals stay float64; HF_DTYPE_NONE means F64 */
     uint64_t memory_bytes; /* that factors of blocks may take; 0 means 1 GiB */
