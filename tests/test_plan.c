@@ -309,6 +309,7 @@ static void few_features(void **state) {
 static void shipped(void **state) {
     (void)state;
     static const char *const files[] = {HF_TEST_DATA "/../../tuning/h200.tune",
+                                        HF_TEST_DATA "/../../tuning/pocl-avx2.tune",
                                         HF_TEST_DATA "/../../tuning/pocl-avx512.tune"};
     const bool cuda = row_named(HF_OP_ASSIGN, "assign_f64_32x64_cuda") != NULL;
     if (!cuda)

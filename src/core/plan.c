@@ -162,6 +162,15 @@ void hf_plan_machine(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
             *c = '_';
 }
 
+/* The instruction set that PoCL compiles for, by the name of its device, which has that of a CPU as
+ * LLVM knows it: "pthread-skylake-avx512-AMD EPYC", "cpu-sapphirerapids-...". Any may be told to
+ * be a Haswell, which has AVX2. */
+static const char *pocl_isa(const char *name) {
+    if (strstr(name, "avx512") != NULL || (hf_cpu_has_avx512() && strstr(name, "haswell") == NULL))
+        return "AVX512";
+    return hf_cpu_has_avx2() ? "AVX2" : "other";
+}
+
 /* PoCL's device is the CPU, compiled for by its instruction set; of other OpenCL devices the
  * driver, the last word of the name, is left out. */
 void hf_plan_family(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
@@ -172,10 +181,9 @@ void hf_plan_family(const hf_context *ctx, char text[HF_TUNE_NAME_BYTES]) {
         ctx->device->probe(index, words, sizeof words) != HF_OK)
         return;
     if (strstr(words, ", Portable Computing Language,") != NULL) {
-        (void)snprintf(text, HF_TUNE_NAME_BYTES, "PoCL-%s",
-                       strstr(text, "avx512") != NULL ? "AVX512"
-                       : hf_cpu_has_avx2()            ? "AVX2"
-                                                      : "other");
+        char name[HF_TUNE_NAME_BYTES];
+        memcpy(name, text, sizeof name);
+        (void)snprintf(text, HF_TUNE_NAME_BYTES, "PoCL-%s", pocl_isa(name));
         return;
     }
     char *last = strrchr(text, '_');
