@@ -212,6 +212,7 @@ static void other_options(void **state) {
 static void matrix_unit(void **state) {
     (void)state;
     assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_NONE "+unit_trial"));
+    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_DPAS_ALONE "+unit_trial"));
     assert_true(cl->unit || !cl->info->ptx);
     if (!cl->info->ptx)
         assert_false(hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial"));
@@ -279,12 +280,13 @@ static void lent_queue(void **state) {
     assert_int_equal(cl->api->ReleaseContext(context), HF_CL_SUCCESS);
 }
 
-/* The filter in 16 bits gives the CPU's labels, and by itself: few rows are left to float64. */
+/* The filter in 16 bits gives the CPU's labels, and by itself: few rows are left to float64. With
+ * the unit of Intel's GPUs, as that of NVIDIA's is tested on them. */
 static void matrix_filter(void **state) {
     (void)state;
     int32_t want[N], got[N];
     (void)fit_on(&(hf_context_opts){.device = "cpu"}, want);
-    assert_int_equal(setenv("HF_OPENCL_MATRIX", "1", 1), 0);
+    assert_int_equal(setenv("HF_OPENCL_MATRIX", "dpas", 1), 0);
     assert_int_equal(setenv("HF_KERNEL_ASSIGN", "assign_f16_256x64_opencl", 1), 0);
     const double rows = fit_on(&(hf_context_opts){.device = "opencl"}, got);
     assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);

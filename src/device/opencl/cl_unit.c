@@ -8,14 +8,15 @@
 
 enum { ROWS = 16, COLUMNS = 32, CENTROIDS = 8 };
 
-/* HF_OPENCL_MATRIX: "0" without, "1" even where work-items take the unit's place. */
+/* HF_OPENCL_MATRIX: "0" without, "1" even where work-items take the unit's place, "dpas" where they
+ * take the place of Intel's. */
 static bool asked_for(const char *word) {
     const char *text = getenv("HF_OPENCL_MATRIX");
     return text != NULL && strcmp(text, word) == 0;
 }
 
 bool hf_cl_unit_kernels(const struct hf_cl_info *info) {
-    return !asked_for("0") && (info->ptx || asked_for("1"));
+    return !asked_for("0") && (info->ptx || info->matrix || asked_for("1") || asked_for("dpas"));
 }
 
 /* Small whole numbers: every sum of products is exact. */
@@ -69,4 +70,20 @@ bool hf_cl_unit_works(struct hf_opencl *cl, const char *source) {
     const hf_status status =
         stage.status == HF_OK ? hf_opencl_run(cl, &job, "ppp", x, c, to) : stage.status;
     return hf_cl_stage_end(&stage, status) == HF_OK && right(score);
+}
+
+void hf_cl_unit_choose(struct hf_opencl *cl) {
+    const struct hf_cl_info *info = cl->info;
+    if (!hf_cl_unit_kernels(info))
+        return;
+    if (info->ptx && hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial")) {
+        cl->matrix = HF_CL_UNIT_PTX "+matrix";
+        cl->unit = true;
+    } else if (info->matrix && hf_cl_unit_works(cl, HF_CL_UNIT_DPAS "+unit_trial")) {
+        cl->matrix = HF_CL_UNIT_DPAS "+matrix";
+    } else if (asked_for("dpas")) {
+        cl->matrix = HF_CL_UNIT_DPAS_ALONE "+matrix";
+    } else if (asked_for("1")) {
+        cl->matrix = HF_CL_UNIT_NONE "+matrix";
+    }
 }

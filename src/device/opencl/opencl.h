@@ -33,7 +33,8 @@ struct hf_opencl {
     uint64_t held, most;       /* bytes of its memory, now and at most */
     hf_cl_mem nothing;         /* stands for NULL */
     struct hf_cl_built *built; /* programs, the latest first */
-    bool unit;                 /* it has a matrix unit that gave right products */
+    const char *matrix;        /* sources of matrix.cl with a unit that works here, or NULL */
+    bool unit;                 /* it is NVIDIA's */
     bool below;                /* start_below() */
     double mark[2];
     char error[1024]; /* what the last failure said */
@@ -91,12 +92,16 @@ void hf_opencl_forget(struct hf_opencl *cl); /* all that was built */
 void hf_cl_compile_in_child(const struct hf_opencl *cl, const char *source, const char *options);
 
 /* ---- cl_unit.c */
-#define HF_CL_UNIT_PTX "decide+unit_ptx"   /* sources of the matrix unit of NVIDIA GPUs, */
-#define HF_CL_UNIT_NONE "decide+unit_none" /* and of what stands in for one */
+#define HF_CL_UNIT_PTX "decide+unit_ptx" /* sources of the matrix unit of NVIDIA GPUs, */
+#define HF_CL_UNIT_DPAS "decide+unit_work+unit_dpas" /* of Intel GPUs, */
+#define HF_CL_UNIT_NONE "decide+unit_work+unit_none" /* and of what stands in for one; */
+/* for Intel's built-in function alone */
+#define HF_CL_UNIT_DPAS_ALONE "decide+unit_work+unit_dpas_alone+unit_dpas"
 /* Are kernels for matrix units wanted on this device, as far as it is known without a try? */
 bool hf_cl_unit_kernels(const struct hf_cl_info *info);
 /* Does this source, with unit_trial.cl behind it, give the right products here? */
 bool hf_cl_unit_works(struct hf_opencl *cl, const char *source);
+void hf_cl_unit_choose(struct hf_opencl *cl); /* sets cl->matrix and cl->unit */
 
 /* ---- cl_stage.c: arguments of a call that lie in host memory, seen by the device; and such that
  * lie on the device, seen by the host. */

@@ -103,8 +103,7 @@ static hf_status open_all(struct hf_opencl *cl, void *stream) {
     HF_TRY(stream != NULL ? borrow(cl, stream) : make(cl));
     cl->nothing = cl->api->CreateBuffer(cl->context, HF_CL_MEM_READ_WRITE, 64, NULL, &error);
     HF_TRY(hf_opencl_check(cl, error, "memory"));
-    cl->unit = cl->info->ptx && hf_cl_unit_kernels(cl->info) &&
-               hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial");
+    hf_cl_unit_choose(cl);
     return HF_OK;
 }
 
@@ -147,7 +146,7 @@ struct hf_device_props hf_opencl_props(int i) {
 static struct hf_device_props cl_props(const void *stream) {
     const struct hf_opencl *cl = stream;
     struct hf_device_props props = props_of(cl->info);
-    props.matrix = props.matrix && (cl->unit || !cl->info->ptx);
+    props.matrix = cl->matrix != NULL;
     return props;
 }
 

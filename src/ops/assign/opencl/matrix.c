@@ -127,9 +127,7 @@ hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
         (void)snprintf(options, sizeof options,
                        "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d", f.parts, f.blocks,
                        f.tall, f.strip, f.chunk);
-        const struct hf_cl_job run = {.source = job->cl->unit ? HF_CL_UNIT_PTX "+matrix"
-                                                              : HF_CL_UNIT_NONE "+matrix",
-                                      .options = options};
+        const struct hf_cl_job run = {.source = job->cl->matrix, .options = options};
         HF_TRY(pack(job, &job->halves[i], &f, run));
         HF_TRY(filter(job, &job->halves[i], &f, run, rows));
         hf_cl_passed(job, rows);
