@@ -65,14 +65,21 @@ static __device__ __forceinline__ void slice_ask_x(double *v, const double *p, i
                  : "l"(p), "r"(at), "r"(end));
 }
 
-/* Slots [first, first + count) of lane `lane`; column: of the first list, if there are LISTED ones.
- * All places are asked for, then all x. */
+/* Slots [first, first + count) of a lane. */
+struct slice_slots {
+    int64_t first;
+    int count, lane;
+    const int32_t *column; /* of the first list, if there are LISTED ones */
+};
+
+/* All places are asked for, then all x. */
 template <typename V, bool LISTED>
-static __device__ __forceinline__ double slice_sum(const struct hf_slices &s, int64_t first,
-                                                   int count, int lane, const int32_t *column,
-                                                   uint64_t policy, const double *x) {
-    const int32_t *base = s.base + first;
-    const V *value = (const V *)s.value + first * SLICE_ROWS + lane;
+static __device__ __forceinline__ double slice_sum(const struct hf_slices &s,
+                                                   const struct slice_slots &slots, uint64_t policy,
+                                                   const double *x) {
+    const int count = slots.count, lane = slots.lane;
+    const int32_t *base = s.base + slots.first, *column = slots.column;
+    const V *value = (const V *)s.value + slots.first * SLICE_ROWS + lane;
     double sum = 0;
     x += lane;
     for (int at = 0; at < count; at += SLICE_EACH) {
@@ -110,9 +117,9 @@ static __device__ __forceinline__ double slice_row(const struct hf_slices &s, in
     const int64_t slice = i / SLICE_ROWS, first = s.slot[slice], list = s.list[slice];
     const int count = (int)(s.slot[slice + 1] - first), lane = (int)(i % SLICE_ROWS);
     if (list < 0)
-        return slice_sum<V, false>(s, first, count, lane, NULL, policy, x);
+        return slice_sum<V, false>(s, {first, count, lane, NULL}, policy, x);
     const int32_t *column = s.column + list * SLICE_ROWS + lane;
-    return slice_sum<V, true>(s, first, count, lane, column, policy, x);
+    return slice_sum<V, true>(s, {first, count, lane, column}, policy, x);
 }
 
 #endif

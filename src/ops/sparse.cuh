@@ -107,9 +107,9 @@ static __device__ __forceinline__ void sparse_products(const struct hf_sparse &a
             product[first + u * THREADS] = __dmul_rn(term[u], factor[u]);
 }
 
-/* Rows [begin, end), at most THREADS: add(e, product) for the elements of row begin + threadIdx.x in
- * their order. x(j) is the number that column j is multiplied by. All threads of the block call it.
- * product: [SPARSE_EACH * THREADS] in shared memory. */
+/* Rows [begin, end), at most THREADS: add(e, product) for the elements of row begin + threadIdx.x
+ * in their order. x(j) is the number that column j is multiplied by. All threads of the block call
+ * it. product: [SPARSE_EACH * THREADS] in shared memory. */
 template <typename V, int THREADS = SPARSE_THREADS, typename X, typename F>
 static __device__ __forceinline__ void sparse_walk(const struct hf_sparse &a, int64_t begin,
                                                    int64_t end, double *product, X x, F add) {

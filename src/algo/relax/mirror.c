@@ -165,6 +165,26 @@ static void show_stencils(hf_relax *relax, hf_status *status) {
     hf_stencils_clear(&made);
 }
 
+/* Rows in slices. */
+static void show_slices(hf_relax *relax, hf_status *status) {
+    struct hf_slices made, *s = &relax->seen.slices;
+    *status = hf_relax_slice_for_device(relax, &made);
+    if (*status != HF_OK || made.count == 0)
+        return;
+    const size_t count = (size_t)made.count, places = (size_t)made.slots * SLICE_ROWS;
+    const size_t columns = (size_t)made.lists * SLICE_ROWS;
+    *s = made;
+    s->range_row = NULL;
+    s->range_slice = NULL;
+    s->slot = copy_there(relax, made.slot, (count + 1) * sizeof *s->slot, status);
+    s->list = copy_there(relax, made.list, count * sizeof *s->list, status);
+    s->base = copy_there(relax, made.base, (size_t)made.slots * sizeof *s->base, status);
+    s->column = copy_there(relax, made.column, columns * sizeof *s->column, status);
+    s->value = copy_there(relax, made.value, places * hf_dtype_bytes(relax->m.dtype), status);
+    relax->seen.a.slices = s;
+    hf_slices_clear(&made);
+}
+
 /* The copy that iterations read: as stencils, as slices, or else as it is. */
 static void show_matrix(hf_relax *relax, hf_status *status) {
     const hf_relax_method method = relax->opts.method;
@@ -176,7 +196,7 @@ static void show_matrix(hf_relax *relax, hf_status *status) {
     seen->value = NULL;
     show_stencils(relax, status);
     if (*status == HF_OK && !whole_rows && seen->stencils.count == 0)
-        *status = hf_relax_show_slices(relax);
+        show_slices(relax, status);
     const struct hf_stencils stencils = seen->stencils;
     if (*status != HF_OK || (!whole_rows && (stencils.count > 0 || seen->slices != NULL)))
         return;

@@ -21,7 +21,7 @@ bool hf_relax_fits_launch(const hf_relax *relax) {
 }
 
 /* Blocks of a launch want an order of their own. Who asks for a symmetric operator smooths with it,
- * and a sweep is faster on the caller's vectors where they lie than the launch that reorders them. */
+ * and a sweep is faster on the caller's vectors where they lie than launches that reorder them. */
 bool hf_relax_may_march(const hf_relax *relax) {
     const hf_relax_opts *o = &relax->opts;
     const bool smooths = o->symmetric != 0 && o->one_launch != HF_SWITCH_ON;

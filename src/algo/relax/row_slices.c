@@ -2,8 +2,6 @@
  * Which methods read the matrix by slices (ops/slices.h), and those slices. */
 #include "algo/relax/setup.h"
 
-#include "base/dtype.h"
-
 bool hf_relax_has_vectors(const hf_relax *relax) {
     return !hf_relax_on_device(relax) && !relax->shared && hf_slices_serve();
 }
@@ -19,33 +17,15 @@ bool hf_relax_may_slice(const hf_relax *relax) {
  * memory, and groups of rows are faster (docs/relaxation.md). */
 #define ROWS_EACH 384
 
-hf_status hf_relax_show_slices(hf_relax *relax) {
+hf_status hf_relax_slice_for_device(hf_relax *relax, struct hf_slices *slices) {
     const struct hf_sparse a = hf_relax_sparse(&relax->m);
     const int64_t whole[] = {0, a.rows};
-    struct hf_relax_held *held = &relax->seen.held;
-    struct hf_slices made, *s = &relax->seen.slices;
+    *slices = (struct hf_slices){0};
     if (a.rows < (int64_t)ROWS_EACH * relax->ctx->props.sms)
         return HF_OK;
-    hf_status status =
-        hf_slices_make(&a, whole, 1, (uint64_t)hf_sparse_bytes(&a), hf_ctx_pool(relax->ctx), &made);
-    if (status == HF_E_NOMEM)
-        return hf_relax_no_memory(relax, "the slices of the matrix");
-    if (status != HF_OK)
-        return HF_OK;
-    const size_t count = (size_t)made.count, slots = (size_t)made.slots;
-    const size_t columns = (size_t)made.lists * SLICE_ROWS;
-    *s = made;
-    s->range_row = NULL;
-    s->range_slice = NULL;
-    s->slot = hf_relax_copy_there(relax, held, made.slot, (count + 1) * sizeof *s->slot, &status);
-    s->list = hf_relax_copy_there(relax, held, made.list, count * sizeof *s->list, &status);
-    s->base = hf_relax_copy_there(relax, held, made.base, slots * sizeof *s->base, &status);
-    s->column = hf_relax_copy_there(relax, held, made.column, columns * sizeof *s->column, &status);
-    s->value = hf_relax_copy_there(relax, held, made.value,
-                                   slots * SLICE_ROWS * hf_dtype_bytes(a.dtype), &status);
-    relax->seen.a.slices = s;
-    hf_slices_clear(&made);
-    return status;
+    const hf_status status = hf_slices_make(&a, whole, 1, (uint64_t)hf_sparse_bytes(&a),
+                                            hf_ctx_pool(relax->ctx), slices);
+    return status == HF_E_NOMEM ? hf_relax_no_memory(relax, "the slices of the matrix") : HF_OK;
 }
 
 hf_status hf_relax_make_slices(hf_relax *relax) {

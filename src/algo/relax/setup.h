@@ -225,8 +225,8 @@ hf_status hf_relax_test_symmetry(hf_relax *relax, bool mirrored);
 bool hf_relax_has_vectors(const hf_relax *relax); /* there are kernels that do */
 bool hf_relax_may_slice(const hf_relax *relax);
 hf_status hf_relax_make_slices(hf_relax *relax);
-/* Slices of m to a device, if they take less than its rows and these are short. */
-hf_status hf_relax_show_slices(hf_relax *relax);
+/* Slices of m for a device, which the caller clears; count 0 where rows are few, or take less. */
+hf_status hf_relax_slice_for_device(hf_relax *relax, struct hf_slices *slices);
 
 /* partition.c: perm and blocks. */
 hf_status hf_relax_make_strips(hf_relax *relax, int64_t rows);

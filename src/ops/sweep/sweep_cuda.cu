@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sweep on CUDA; here with k > 1 of compressed rows: a block of threads for each block of rows. What
- * lies outside it is added up once; the x inside is in shared memory, or in the workspace where a
- * block is too large for that. */
+ * sweep on CUDA; here with k > 1 of compressed rows: a block of threads for each block of rows.
+ * What lies outside it is added up once; the x inside is in shared memory, or in the workspace
+ * where a block is too large for that. */
 #include "base/mem.h"
 #include "ops/sweep/sweep_once.cuh"
 #include "ops/sweep/sweep_stencils.cuh"

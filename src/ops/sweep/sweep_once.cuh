@@ -11,8 +11,8 @@
 #define ONCE_THREADS 128
 #define ONCE_GRID 64 /* blocks of threads to a multiprocessor */
 
-/* Row i, whose sum(i) with x is asked for where there is an x; inverse(i): 1 / diagonal. Returns the
- * residual. */
+/* Row i, whose sum(i) with x is asked for where there is an x; inverse(i): 1 / diagonal. Returns
+ * the residual. */
 template <typename S, typename I>
 static __device__ __forceinline__ double sweep_row(const struct sweep_job &job, int64_t i,
                                                    bool frozen, S sum, I inverse) {
