@@ -308,6 +308,8 @@ static void protection_repairs_and_judges(void **state) {
          HF_FAULT_PERMANENT},
         {"op=assign where=index iteration=2 hit=20 mask=0x1 do=flip", HF_OK, HF_FAULT_TRANSIENT},
         {"op=assign where=operand iteration=1 hit=70 mask=0x10 do=flip", HF_OK, HF_FAULT_TRANSIENT},
+        {"op=assign where=counters iteration=2 word=0 value=0xae7ebd9b7718567c do=replace", HF_OK,
+         HF_FAULT_TRANSIENT},
         {"op=range where=max iteration=1 word=3 mask=0x8000000000000 when=after do=flip", HF_OK,
          HF_FAULT_TRANSIENT},
         {"op=moments where=rows iteration=1 word=70 mask=0x400000 do=flip", HF_E_CORRUPT,
@@ -415,7 +417,8 @@ static void wild_labels_refill_nothing(void **state) {
     hf_context *ctx = open_context(1, 0);
     hf_kmeans_result plain = {0};
     hf_kmeans_result r = {0};
-    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    if (hf_kmeans_fit(ctx, &x, &opts, &plain) != HF_OK)
+        fail_msg("%s", hf_last_error(ctx));
     const hf_dev_fault_proof proof = struck_by(
         ctx, "op=inertia where=labels iteration=1 word=5 value=0xa68ed062 do=replace", &opts, &r);
     assert_int_equal(proof.altered, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
@@ -91,7 +92,7 @@ static hf_status check_rows(struct hf_fit *fit, const struct hf_audit_found *fou
 
 static hf_status check_changed(struct hf_fit *fit, int64_t booked, int64_t changed) {
     hf_context *ctx = fit->problem.ctx;
-    if (changed < 0 || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
+    if (changed == HF_LEDGER_ANY || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_CHANGES, 1);
     if (booked == changed)

@@ -360,7 +360,7 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
     hf_guard_checked(ctx, HF_FAULT_RANGE, problem->n);
     if (b->outside >= 0)
         return hf_labels_outside(problem, b->outside);
-    if (changed < 0 || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
+    if (changed == HF_LEDGER_ANY || !hf_guard_checks(ctx, HF_FAULT_CHANGES))
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_CHANGES, 1);
     if (b->changed == changed)
@@ -454,12 +454,12 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
     if (!fit->ledger.labels)
         return HF_OK;
     if (fit->ledger.device) {
-        HF_TRY(hf_device_ledger_book(fit, -1, false));
+        HF_TRY(hf_device_ledger_book(fit, HF_LEDGER_ANY, false));
         return hf_device_ledger_compare(fit);
     }
     for (int64_t i = 0; i < count; i++)
         book_row(&b, moves[i].row);
-    HF_TRY(check_booking(fit, &b, -1));
+    HF_TRY(check_booking(fit, &b, HF_LEDGER_ANY));
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     return check_sums(fit);
 }

@@ -22,8 +22,11 @@ hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t fir
 /* All rows have been at hand. HF_E_CORRUPT: they are not those that were read first, or hashes that
  * were computed again are others. */
 hf_status hf_ledger_hashed(struct hf_fit *fit);
+/* A count of changes that is not known. Not -1: a count that a fault made negative is wrong. */
+#define HF_LEDGER_ANY INT64_MIN
+
 /* The labels of the host are new: book the rows that moved, then compare labels, count of changes
- * (unless -1) and sizes. HF_E_CORRUPT */
+ * (unless HF_LEDGER_ANY) and sizes. HF_E_CORRUPT */
 hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed);
 /* Sizes and sums are those of the labels that were booked. HF_E_CORRUPT */
 hf_status hf_ledger_compare(struct hf_fit *fit);

@@ -113,7 +113,7 @@ static hf_status make_anew(struct hf_fit *fit, void *centers) {
     fit->centers.current = now;
     hf_mirror_clear(&fit->problem, &mirror);
     HF_TRY(status);
-    HF_TRY(hf_ledger_book(fit, -1));
+    HF_TRY(hf_ledger_book(fit, HF_LEDGER_ANY));
     return hf_ledger_compare(fit);
 }
 
