@@ -8,8 +8,8 @@
   guard.py shapes LIBRARY [...]                                correct against off on shapes off the beaten track
   guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
 
-Costs are ratios of times, the least of each in some rounds: of short fits (6 iterations, without skipping, with all that
-comes before and after them), of later iterations (from the third on, by the fits' own record, on clusters that
+Costs are ratios of times, the least of each in some rounds: of short fits (6 iterations, without skipping, with all
+that comes before and after them), of later iterations (from the third on, by the fits' own record, on clusters that
 overlap), and of whole fits with skipping."""
 import argparse
 import json

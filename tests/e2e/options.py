@@ -116,8 +116,8 @@ def guards():
     check("counts" in report["guard"]["checks"] and "sums" in report["guard"]["not_made"], "left out")
     refused = holdfast("kmeans", data(), "-k", 6, "--device", "cpu", env={"HF_GUARD_WITHOUT": "sum"}, code=None)
     check(refused.code != 0 and "no check called 'sum'" in refused.err, "a wrong name is refused")
-    refused = holdfast("kmeans", data(), "-k", 6, "--device", "cpu", "--guard", "weighted", env={"HF_ISA_MAX": "scalar"},
-                       code=None)
+    refused = holdfast("kmeans", data(), "-k", 6, "--device", "cpu", "--guard", "weighted",
+                       env={"HF_ISA_MAX": "scalar"}, code=None)
     check(refused.code != 0 and "guard weighted" in refused.err and "take guard correct" in refused.err, refused.err)
 
 
