@@ -33,8 +33,8 @@ FITS = {
     "nested": "--synthetic nested --rows 1000 --columns 8 -k 16 --max-iter 10",
     "copies": "--synthetic copies --rows 1000 --columns 8 -k 12 --max-iter 10",
 }
-# Up to 128 clusters one launch makes all iterations; more have a book. One after the other: processes that share a GPU
-# wait for each other's slices of time.
+# Up to 128 clusters one launch makes all iterations; more have a book. One after the other, each by many fits at once
+# in one process: processes that share a GPU wait for each other's slices of time.
 FITS_CUDA = {
     "small": "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8",
     "narrow": "--synthetic normal --rows 2000 --columns 12 -k 24 --max-iter 8",
@@ -70,7 +70,9 @@ def run(folder, options):
     for name, fit in fits.items():
         place = os.path.join(folder, name)
         args = [options.command, "inject", "kmeans", *fit.split(), "--faults", str(each), "--guard", options.guard,
-                "--device", options.device, "-o", place]
+                "--device", options.device, "-o", place, "--seed", str(options.seed)]
+        if options.device != "cpu":
+            args += ["--at-once", str(options.at_once)]
         if os.path.exists(os.path.join(place, "faults.tsv")):
             args.append("--resume")
         campaign(args, options.seconds)
@@ -132,6 +134,8 @@ def main():
     parser.add_argument("--guard", default="correct")
     parser.add_argument("--command", default="holdfast")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--at-once", type=int, default=16, help="fits side by side on a GPU (default 16)")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, help="for each fit at most")
     args = parser.parse_args()
     if args.what == "run":

@@ -6,6 +6,7 @@
 #include "harness/inject/campaign.h"
 #include <math.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- intervals: by SciPy's quantiles of beta distributions */
@@ -135,7 +136,7 @@ static enum { GO_ON, DIE, SLEEP } planted_fits;
 static int progress(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
                     int64_t done, int64_t total) {
     (void)user, (void)restart, (void)iteration, (void)it, (void)done, (void)total;
-    if (hf_injector.mode != HF_INJECT_PLANTED || hf_injector.struck == 0)
+    if (hf_injector()->mode != HF_INJECT_PLANTED || hf_injector()->struck == 0)
         return 0;
     if (planted_fits == DIE)
         abort();
@@ -170,6 +171,84 @@ static void children_that_die_are_replaced(void **state) {
     (void)state;
     expect_fate(DIE, HF_DEV_CRASH);
     expect_fate(SLEEP, HF_DEV_HANG);
+}
+
+/* A device that is no CPU, or NULL. */
+static const char *other_device(void) {
+    static const char *const name[] = {"cuda", "opencl"};
+    for (int i = 0; i < 2; i++) {
+        const hf_context_opts opts = {.device = name[i]};
+        hf_context *ctx = NULL;
+        const pid_t child = fork(); /* children of campaigns open devices that are not open here */
+        int status = 1;
+        if (child == 0)
+            _exit(hf_context_create(&ctx, &opts) != HF_OK);
+        if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+            return name[i];
+    }
+    printf("skipped: there is neither a CUDA nor an OpenCL device\n");
+    return NULL;
+}
+
+/* In the order of their numbers: fits side by side end in any. */
+static void sort(struct taken *taken) {
+    for (int i = 1; i < taken->count; i++)
+        for (int j = i; j > 0 && taken->one[j - 1].number > taken->one[j].number; j--) {
+            const hf_dev_injection one = taken->one[j];
+            taken->one[j] = taken->one[j - 1];
+            taken->one[j - 1] = one;
+        }
+}
+
+static void fits_side_by_side_make_the_whole(void **state) {
+    static struct taken alone, beside;
+    hf_kmeans_opts fit = fit_opts();
+    hf_dev_campaign campaign = campaign_of(&fit, &alone);
+    (void)state;
+    fit.guard = HF_GUARD_CORRECT;
+    campaign.device = other_device();
+    if (!campaign.device)
+        return;
+    campaign.faults = 30;
+    alone.count = beside.count = 0;
+    run(&campaign);
+    campaign.at_once = 3;
+    campaign.user = &beside;
+    run(&campaign);
+    sort(&beside);
+    assert_int_equal(alone.count, beside.count);
+    for (int i = 0; i < alone.count; i++) {
+        expect_equal(&alone.one[i], &beside.one[i]);
+        assert_int_equal(alone.one[i].guarded, beside.one[i].guarded);
+    }
+}
+
+/* Which of the fits under way killed the process is found out. */
+static void fits_side_by_side_may_die(void **state) {
+    static struct taken taken;
+    hf_kmeans_opts fit = fit_opts();
+    hf_dev_campaign campaign = campaign_of(&fit, &taken);
+    (void)state;
+    campaign.device = other_device();
+    if (!campaign.device)
+        return;
+    fit.progress = progress;
+    campaign.at_once = 3;
+    campaign.faults = 5;
+    campaign.places = "rowhash.*,range.*,assign.*,lloyd.*";
+    campaign.models = "flip";
+    taken.count = 0;
+    planted_fits = DIE;
+    run(&campaign);
+    planted_fits = GO_ON;
+    sort(&taken);
+    assert_int_equal(taken.count, 5);
+    int crashes = 0; /* the others strike behind the last iteration */
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(taken.one[i].number, i);
+        crashes += taken.one[i].off == HF_DEV_CRASH;
+    }
+    assert_true(crashes > 0);
 }
 
 static void small_places_are_exhausted(void **state) {
@@ -212,7 +291,7 @@ static void faults_at_a_rate(void **state) {
     campaign.models = "flip";
     assert_int_equal(hf_dev_campaign_rate(&campaign, &rate, why, sizeof why), HF_OK);
     assert_true(rate.struck > 0 && rate.struck <= 20 && rate.altered <= rate.struck);
-    assert_int_equal(hf_injector.mode, HF_INJECT_OFF);
+    assert_int_equal(hf_injector()->mode, HF_INJECT_OFF);
 }
 
 static int make_rows(void **state) {
@@ -232,15 +311,19 @@ static int free_rows(void **state) {
     return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_make_the_whole),
         cmocka_unit_test(outcomes_are_told_apart),
         cmocka_unit_test(children_that_die_are_replaced),
+        cmocka_unit_test(fits_side_by_side_make_the_whole),
+        cmocka_unit_test(fits_side_by_side_may_die),
         cmocka_unit_test(small_places_are_exhausted),
         cmocka_unit_test(wrong_filters_are_refused),
         cmocka_unit_test(faults_at_a_rate),
         cmocka_unit_test(intervals_are_those_of_clopper_and_pearson),
     };
+    if (argc > 1) /* a part of them, such as 'faults_*' */
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, make_rows, free_rows);
 }

@@ -67,6 +67,7 @@ typedef struct hf_dev_campaign {
     const hf_kmeans_opts *fit; /* its guard is what is measured */
     const char *device;        /* of the fits: "cuda", ...; NULL: "cpu" */
     int threads;               /* of a fit; 1: faults strike the same visit each time */
+    int at_once;               /* fits side by side, at most 64, not on a CPU; 0: one */
     uint64_t seed;
     int64_t faults;        /* numbered from 0: each depends on the seed and its number alone */
     int64_t shard, shards; /* those whose number is `shard` modulo `shards`; shards 0: all */

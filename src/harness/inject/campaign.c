@@ -1,195 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A campaign: child processes make the fits, because faults may kill them or keep them busy for
  * ever; each makes as many as it survives. What a child says goes through a pipe in records of one
- * write, so that it is known which fault was its last. */
+ * write, so that it is known which faults were its last. Of fits side by side each that was under
+ * way when the child died is made once more alone, and so is each that stayed silent: another one
+ * may have written into its memory. */
 #include "base/clock.h"
+#include "base/mem.h"
 #include "harness/inject/campaign.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define OPEN_S 600.0 /* that a child may take before its first fault */
 #define LOOK_MS 100  /* between two looks whether to stop */
+#define ALONE_MOST 256
 
-enum said {
-    SAID_OPENED, /* size is set */
-    SAID_FAILED, /* status and text are */
-    SAID_BEGINS, /* one.number and one.line are */
-    SAID_HALF,   /* one.off is: the protected fit follows */
-    SAID_ENDED,  /* one is */
-    SAID_UNSOUND /* one is, and the child is of no use any more */
+/* What a lane of the child is at. */
+struct at_work {
+    hf_dev_injection one; /* number -1: nothing */
+    bool half;            /* its outcome without protection is known */
 };
-
-struct record {
-    enum said said;
-    hf_status status;
-    char text[300];
-    hf_dev_campaign_size size;
-    hf_dev_injection one;
-};
-
-_Static_assert(sizeof(struct record) <= 4096, "a write of it to a pipe must not be cut");
 
 struct campaign {
     const hf_dev_campaign *asked;
-    int64_t next; /* number of the next fault */
     double limit_s;
     pid_t child;
     int pipe;
-    hf_dev_injection now; /* that the child is at; number -1: none */
-    bool half;            /* its outcome without protection is known */
-    int64_t died;       /* number of the fault that killed a child without protection, -1: none; */
-    hf_dev_outcome how; /* that is its outcome, and the protected fit is made in another child */
+    struct hf_child task;
+    struct at_work lane[HF_LANES_MOST];
+    int64_t alone[ALONE_MOST];         /* faults to be made without others beside them, */
+    hf_dev_injection seen[ALONE_MOST]; /* and what became of them; number -1: not known */
+    int alone_count;
+    bool over;           /* all others are made */
+    unsigned char *done; /* those as well */
     hf_dev_campaign_size size;
     char *why;
     size_t why_bytes;
 };
 
-/* ---- the child */
-
-static void say(int pipe, const struct record *r) {
-    ssize_t done;
-    do
-        done = write(pipe, r, sizeof *r);
-    while (done < 0 && errno == EINTR);
-    if (done != (ssize_t)sizeof *r)
-        _exit(1); /* nobody listens any more */
+static int64_t step_of(const hf_dev_campaign *asked) {
+    return asked->shards > 1 ? asked->shards : 1;
 }
 
-/* The fit without protection, unless it is known to die of the fault. */
-static void run_plain(const struct campaign *c, struct hf_trial *trial,
-                      const struct hf_fault_site *site, struct record *r) {
-    hf_dev_injection *one = &r->one;
-    if (c->died == one->number) {
-        one->off = c->how;
-        one->proof = (hf_dev_fault_proof){1, 1, 1};
-    } else {
-        one->off = hf_trial_fault(trial, site, HF_GUARD_OFF, &one->proof, NULL);
-    }
-    r->said = SAID_HALF;
-    say(c->pipe, r);
+/* What the next child is to do. */
+static void set_task(struct campaign *c) {
+    const int lanes = c->asked->at_once > 1 && !c->asked->line ? c->asked->at_once : 1;
+    const bool alone = c->over || c->alone_count > ALONE_MOST - HF_LANES_MOST;
+    while (c->task.next < c->asked->faults && hf_fault_is_done(c->done, c->task.next))
+        c->task.next += step_of(c->asked);
+    c->task.lanes = alone ? 1 : lanes < HF_LANES_MOST ? lanes : HF_LANES_MOST;
+    c->task.only = c->alone;
+    c->task.only_count = alone ? c->alone_count : 0;
 }
-
-static void run_fault(const struct campaign *c, struct hf_trial *trial,
-                      const struct hf_fault_site *site, struct record *r) {
-    const hf_guard guard = trial->campaign->fit->guard;
-    hf_dev_injection *one = &r->one;
-    hf_dev_fault_proof proof;
-    one->unit = one->lane = -1;
-    const double begin = hf_now_s();
-    run_plain(c, trial, site, r);
-    bool clean = !hf_dev_outcome_matters((int)one->off);
-    if (guard != HF_GUARD_OFF) {
-        one->guarded = hf_trial_fault(trial, site, guard, &proof, &one->counts);
-        one->kind = (hf_fault_kind)trial->kind;
-        one->unit = trial->unit;
-        one->lane = trial->lane;
-        clean = clean &&
-                (!hf_dev_outcome_matters((int)one->guarded) || one->guarded == HF_DEV_CORRECTED);
-    }
-    one->seconds = hf_now_s() - begin;
-    r->said = clean || hf_trial_sound(trial) ? SAID_ENDED : SAID_UNSOUND;
-}
-
-/* The one fault of a line of text. */
-static void run_line(const struct campaign *c, struct hf_trial *trial, struct record *r) {
-    const int pipe = c->pipe;
-    struct hf_fault_site site;
-    struct hf_place place;
-    if (!hf_fault_parse(trial->campaign->line, &site, r->text, sizeof r->text)) {
-        r->said = SAID_FAILED;
-        r->status = HF_E_ARG;
-        say(pipe, r);
-        return;
-    }
-    r->said = SAID_OPENED;
-    r->size = (hf_dev_campaign_size){1, 1, trial->clean.iterations, trial->clean_s};
-    say(pipe, r);
-    hf_inject_choose(&site);
-    place = hf_injector.place;
-    r->one = (hf_dev_injection){.op = hf_op_at(site.op)->name,
-                                .place = place.name,
-                                .model = "line",
-                                .bit = -1,
-                                .guarded = HF_DEV_OUTCOMES};
-    hf_fault_text(&site, r->one.line);
-    r->said = SAID_BEGINS;
-    say(pipe, r);
-    run_fault(c, trial, &site, r);
-    r->said = SAID_ENDED;
-    say(pipe, r);
-}
-
-/* The visits are taken in every child: they are the same, and a fit is short. */
-static void run_child(const struct campaign *c) {
-    const int pipe = c->pipe;
-    static struct hf_trial trial;
-    static struct hf_strata strata;
-    static struct record r;
-    const hf_dev_campaign *asked = c->asked;
-    const int64_t step = asked->shards > 1 ? asked->shards : 1;
-    r.said = SAID_FAILED;
-    r.status = hf_trial_open(&trial, asked, r.text, sizeof r.text);
-    if (r.status == HF_OK && asked->line) {
-        run_line(c, &trial, &r);
-        return;
-    }
-    if (r.status == HF_OK)
-        r.status = hf_trial_count(&trial, &strata.visits);
-    if (r.status == HF_OK && !hf_strata_make(asked, &strata, r.text, sizeof r.text))
-        r.status = HF_E_ARG;
-    if (r.status == HF_OK) {
-        r.said = SAID_OPENED;
-        r.size = (hf_dev_campaign_size){strata.count, strata.sites, trial.clean.iterations,
-                                        trial.clean_s};
-    }
-    say(pipe, &r);
-    if (r.status != HF_OK)
-        return;
-    for (int64_t number = c->next; number < asked->faults; number += step) {
-        struct hf_fault_site site;
-        if ((asked->known && asked->known(asked->user, number)) ||
-            !hf_strata_fault(&strata, asked, number, &site, &r.one))
-            continue;
-        r.said = SAID_BEGINS;
-        say(pipe, &r);
-        run_fault(c, &trial, &site, &r);
-        say(pipe, &r);
-        if (r.said == SAID_UNSOUND)
-            return;
-    }
-}
-
-/* Messages of sanitizers and of the C library about wild writes are no news. */
-static void be_child(const struct campaign *c) {
-    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; /* nobody else's */
-    const struct rlimit none = {0, 0};
-    const int null = open("/dev/null", O_WRONLY);
-#ifdef M_PERTURB
-    (void)mallopt(M_PERTURB, 0x5a); /* what nobody wrote is the same in every child */
-#endif
-    (void)setrlimit(RLIMIT_CORE, &none);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_DFL);
-    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
-        (void)signal(deadly[i], SIG_DFL);
-    if (null >= 0)
-        (void)dup2(null, STDERR_FILENO);
-    run_child(c);
-    _exit(0);
-}
-
-/* ---- the parent */
 
 static hf_status begin_child(struct campaign *c) {
     int ends[2];
@@ -197,6 +63,7 @@ static hf_status begin_child(struct campaign *c) {
         (void)snprintf(c->why, c->why_bytes, "no pipe: %s", strerror(errno));
         return HF_E_NOMEM;
     }
+    set_task(c);
     c->child = fork();
     if (c->child < 0) {
         (void)snprintf(c->why, c->why_bytes, "no child process: %s", strerror(errno));
@@ -206,13 +73,13 @@ static hf_status begin_child(struct campaign *c) {
     }
     if (c->child == 0) {
         (void)close(ends[0]);
-        c->pipe = ends[1];
-        be_child(c);
+        c->task.pipe = ends[1];
+        hf_child_run(&c->task);
     }
     (void)close(ends[1]);
     c->pipe = ends[0];
-    c->now.number = -1;
-    c->half = false;
+    for (int i = 0; i < HF_LANES_MOST; i++)
+        c->lane[i] = (struct at_work){.one.number = -1};
     return HF_OK;
 }
 
@@ -227,7 +94,7 @@ static void end_child(struct campaign *c) {
 enum heard { HEARD_RECORD, HEARD_END, HEARD_NOTHING, HEARD_STOP };
 
 /* The next record; nothing after so many seconds. */
-static enum heard hear(const struct campaign *c, double seconds, struct record *r) {
+static enum heard hear(const struct campaign *c, double seconds, struct hf_record *r) {
     const double begin = hf_now_s();
     size_t used = 0;
     for (;;) {
@@ -248,36 +115,79 @@ static enum heard hear(const struct campaign *c, double seconds, struct record *
     }
 }
 
+static void mark_done(struct campaign *c, int64_t number) {
+    c->done[number / 8] |= (unsigned char)(1 << number % 8);
+}
+
 /* A fault is done; true: stop. */
-static bool take(struct campaign *c, const hf_dev_injection *one) {
-    const int64_t step = c->asked->shards > 1 ? c->asked->shards : 1;
+static bool take(struct campaign *c, int lane, const hf_dev_injection *one) {
+    const int64_t number = one->number;
     const bool stop = c->asked->each(c->asked->user, one) != 0;
-    c->next = one->number + step;
-    c->now.number = -1;
+    int left = 0;
+    mark_done(c, number);
+    c->lane[lane].one.number = -1;
+    for (int i = 0; i < c->alone_count; i++) {
+        if (c->alone[i] == number)
+            continue;
+        c->alone[left] = c->alone[i];
+        c->seen[left++] = c->seen[i];
+    }
+    c->alone_count = left;
     return stop;
 }
 
-/* The child died or hangs. Before its first fault that is a failure; else the outcome of the fit
- * that it was at: if that was the one without protection, the protected one is still to be made. */
+/* A fault is to be made alone; seen: what became of it beside others, or NULL. */
+static void put_aside(struct campaign *c, int lane, const hf_dev_injection *seen) {
+    const int64_t number = c->lane[lane].one.number;
+    c->alone[c->alone_count] = number;
+    c->seen[c->alone_count].number = -1;
+    if (seen)
+        c->seen[c->alone_count] = *seen;
+    c->alone_count++;
+    mark_done(c, number);
+    c->lane[lane].one.number = -1;
+}
+
+static int count_at_work(const struct campaign *c) {
+    int count = 0;
+    for (int i = 0; i < HF_LANES_MOST; i++)
+        count += c->lane[i].one.number >= 0;
+    return count;
+}
+
+/* The one fault that a child was at when it died or hung: the outcome of the fit that it was at. If
+ * that was the one without protection, the protected one is still to be made. */
+static void lose_one(struct campaign *c, hf_dev_outcome outcome, bool *stop) {
+    struct at_work *at = &c->lane[0];
+    const bool guarded = c->asked->fit->guard != HF_GUARD_OFF;
+    if (!at->half && guarded) {
+        c->task.died = at->one.number;
+        c->task.how = outcome;
+        return;
+    }
+    if (guarded)
+        at->one.guarded = outcome;
+    else if (!at->half)
+        at->one.off = outcome;
+    at->one.proof = (hf_dev_fault_proof){1, 1, 1};
+    at->one.unit = at->one.lane = -1;
+    *stop = take(c, 0, &at->one);
+}
+
+/* The child died or hangs; before its first fault that is a failure. */
 static hf_status lose(struct campaign *c, hf_dev_outcome outcome, bool *stop) {
-    if (c->now.number < 0) {
+    if (count_at_work(c) == 0) {
         (void)snprintf(c->why, c->why_bytes, "the fit without faults %s",
                        outcome == HF_DEV_HANG ? "does not end" : "killed its process");
         return HF_E_CORRUPT;
     }
-    const bool guarded = c->asked->fit->guard != HF_GUARD_OFF;
-    if (!c->half && guarded) {
-        c->died = c->now.number;
-        c->how = outcome;
+    if (c->task.lanes == 1) {
+        lose_one(c, outcome, stop);
         return HF_OK;
     }
-    if (guarded)
-        c->now.guarded = outcome;
-    else if (!c->half)
-        c->now.off = outcome;
-    c->now.proof = (hf_dev_fault_proof){1, 1, 1};
-    c->now.unit = c->now.lane = -1;
-    *stop = take(c, &c->now);
+    for (int i = 0; i < HF_LANES_MOST; i++)
+        if (c->lane[i].one.number >= 0)
+            put_aside(c, i, NULL);
     return HF_OK;
 }
 
@@ -286,11 +196,26 @@ static void set_limit(struct campaign *c) {
     c->limit_s = c->asked->limit_s > 0 ? c->asked->limit_s : usual;
 }
 
-/* What one child has to say. *ended: it did all that there was. */
-static hf_status listen(struct campaign *c, bool *ended, bool *stop) {
-    static struct record r;
+/* A record of a fault. *ended: the child is of no use any more. */
+static void hear_of_fault(struct campaign *c, const struct hf_record *r, bool *ended, bool *stop) {
+    if (r->said == HF_SAID_BEGINS || r->said == HF_SAID_HALF) {
+        c->lane[r->lane] = (struct at_work){r->one, r->said == HF_SAID_HALF};
+        return;
+    }
+    *ended = r->said == HF_SAID_UNSOUND;
+    if (c->task.lanes > 1 && r->one.guarded == HF_DEV_SILENT &&
+        c->alone_count < ALONE_MOST - HF_LANES_MOST)
+        put_aside(c, r->lane, &r->one);
+    else
+        *stop = take(c, r->lane, &r->one);
+}
+
+/* What one child has to say. *all: it did all that there was for it. */
+static hf_status listen(struct campaign *c, bool *all, bool *stop) {
+    static struct hf_record r;
+    bool opened = false, ended = false;
     c->limit_s = OPEN_S;
-    while (!*stop) {
+    while (!*stop && !ended) {
         switch (hear(c, 3 * c->limit_s, &r)) {
         case HEARD_STOP:
             *stop = true;
@@ -298,50 +223,75 @@ static hf_status listen(struct campaign *c, bool *ended, bool *stop) {
         case HEARD_NOTHING:
             return lose(c, HF_DEV_HANG, stop);
         case HEARD_END:
-            *ended = c->now.number < 0 && c->size.strata > 0;
-            return *ended ? HF_OK : lose(c, HF_DEV_CRASH, stop);
+            *all = opened && count_at_work(c) == 0;
+            return *all ? HF_OK : lose(c, HF_DEV_CRASH, stop);
         case HEARD_RECORD:
             break;
         }
-        if (r.said == SAID_FAILED) {
+        if (r.said == HF_SAID_FAILED) {
             (void)snprintf(c->why, c->why_bytes, "%s", r.text);
             return r.status;
         }
-        if (r.said == SAID_OPENED) {
+        if (r.said == HF_SAID_OPENED) {
             if (c->asked->begun && c->size.strata == 0)
                 c->asked->begun(c->asked->user, &r.size);
             c->size = r.size;
+            opened = true;
             set_limit(c);
-        } else if (r.said == SAID_BEGINS || r.said == SAID_HALF) {
-            c->now = r.one;
-            c->half = r.said == SAID_HALF;
         } else {
-            *stop = take(c, &r.one);
-            if (r.said == SAID_UNSOUND)
-                return HF_OK;
+            hear_of_fault(c, &r, &ended, stop);
         }
     }
     return HF_OK;
 }
 
-hf_status hf_dev_campaign_run(const hf_dev_campaign *campaign, hf_dev_campaign_size *size,
-                              char *why, size_t why_bytes) {
-    struct campaign c = {.asked = campaign,
-                         .next = campaign->shards > 1 ? campaign->shard : 0,
-                         .died = -1,
-                         .why = why,
-                         .why_bytes = why_bytes};
+/* Who stops early counts what was seen. */
+static void take_seen(struct campaign *c) {
+    for (int i = c->alone_count - 1; i >= 0; i--)
+        if (c->seen[i].number >= 0)
+            (void)c->asked->each(c->asked->user, &c->seen[i]);
+}
+
+static hf_status run_children(struct campaign *c) {
     bool ended = false;
     bool stop = false;
     hf_status status = HF_OK;
     while (status == HF_OK && !ended && !stop) {
-        status = begin_child(&c);
+        bool all = false;
+        status = begin_child(c);
         if (status != HF_OK)
             break;
-        status = listen(&c, &ended, &stop);
-        end_child(&c);
-        if (size)
-            *size = c.size;
+        status = listen(c, &all, &stop);
+        end_child(c);
+        c->over |= all && c->task.only_count == 0;
+        ended = c->over && c->alone_count == 0;
     }
+    if (stop)
+        take_seen(c);
+    return status;
+}
+
+hf_status hf_dev_campaign_run(const hf_dev_campaign *campaign, hf_dev_campaign_size *size,
+                              char *why, size_t why_bytes) {
+    struct campaign *c = hf_alloc_zero(sizeof *c);
+    unsigned char *done = hf_alloc_zero((size_t)campaign->faults / 8 + 1);
+    hf_status status = HF_E_NOMEM;
+    (void)snprintf(why, why_bytes, "no memory for a list of the faults that are done");
+    if (c && done) {
+        why[0] = '\0';
+        c->asked = campaign;
+        c->done = done;
+        c->task = (struct hf_child){.asked = campaign,
+                                    .next = campaign->shards > 1 ? campaign->shard : 0,
+                                    .done = done,
+                                    .died = -1};
+        c->why = why;
+        c->why_bytes = why_bytes;
+        status = run_children(c);
+        if (size)
+            *size = c->size;
+    }
+    hf_free(done);
+    hf_free(c);
     return status;
 }

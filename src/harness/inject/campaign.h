@@ -51,6 +51,7 @@ struct hf_trial {
     double clean_s;           /* of the slower of the fits without and with protection */
     bool told_any, told_here; /* a fault was told; one of the row that was struck, or of none */
     int kind, unit, lane;     /* of the note that says most: hf_fault_kind, worker, lane */
+    hf_status status;         /* of the last fit */
 };
 
 /* The context, and the fit without faults, with and without protection. */
@@ -66,5 +67,50 @@ hf_dev_outcome hf_trial_fault(struct hf_trial *trial, const struct hf_fault_site
 hf_dev_outcome hf_trial_fit(struct hf_trial *trial, hf_guard guard, hf_guard_counts *counts);
 /* Is a fit without faults still what it was? */
 bool hf_trial_sound(struct hf_trial *trial);
+
+/* ---- the process that makes the fits */
+
+#define HF_LANES_MOST 64 /* fits side by side */
+
+enum hf_said {
+    HF_SAID_OPENED, /* size is set */
+    HF_SAID_FAILED, /* status and text are */
+    HF_SAID_BEGINS, /* one.number and one.line are */
+    HF_SAID_HALF,   /* one.off is: the protected fit follows */
+    HF_SAID_ENDED,  /* one is */
+    HF_SAID_UNSOUND /* one is, and the process is of no use any more */
+};
+
+/* What it says, in one write to a pipe, which is not cut. */
+struct hf_record {
+    enum hf_said said;
+    int lane; /* which of the fits side by side */
+    hf_status status;
+    char text[300];
+    hf_dev_campaign_size size;
+    hf_dev_injection one;
+};
+
+_Static_assert(sizeof(struct hf_record) <= 4096, "a write of it to a pipe must not be cut");
+
+/* What it is to do. */
+struct hf_child {
+    const hf_dev_campaign *asked;
+    int pipe;
+    int lanes;                 /* fits side by side */
+    int64_t next;              /* all faults before it are done, */
+    const unsigned char *done; /* and those whose bit is set */
+    const int64_t *only;       /* these alone; only_count 0: all that are not done */
+    int only_count;
+    int64_t died;       /* this one ended a process in the fit without protection, -1: none; */
+    hf_dev_outcome how; /* that is its outcome, and the protected fit is left to be made */
+};
+
+static inline bool hf_fault_is_done(const unsigned char *done, int64_t number) {
+    return done[number / 8] >> number % 8 & 1;
+}
+
+/* Makes them in this process, which then ends. */
+_Noreturn void hf_child_run(const struct hf_child *child);
 
 #endif

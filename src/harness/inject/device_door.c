@@ -45,8 +45,8 @@ struct lloyd_run {
     struct moved moved[MOVED];
 };
 
-/* The workspace of the call at work: there is one at a time. */
-static struct hf_place_array workspace;
+/* The workspace of the call at work: there is one at a time in a thread. */
+static _Thread_local struct hf_place_array workspace;
 
 struct hf_place_array hf_device_workspace_place(void) {
     return workspace;

@@ -64,7 +64,7 @@ struct in_array {
 };
 
 static bool matches(const struct hf_kernel *kernel, int op, int64_t call) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     const size_t length = strlen(site->kernel);
     if (site->op != op || (site->iteration > 0 && site->iteration != call))
         return false;
@@ -74,7 +74,7 @@ static bool matches(const struct hf_kernel *kernel, int op, int64_t call) {
 }
 
 static void find_array(struct in_array *f, const void *args) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     struct hf_place_array all[HF_PLACE_ARRAYS];
     memset(all, 0, sizeof all);
     hf_op_places_at(site->op)->arrays(args, all);
@@ -105,14 +105,14 @@ static void strike_word(const struct in_array *f, const void *before) {
     uint64_t element = 0;
     if (!hf_inject_hits())
         return;
-    hf_injector.row = row_of_word(f);
+    hf_injector()->row = row_of_word(f);
     copy(f, &element, at, (size_t)f->array.word);
     hf_inject_alter(&element, before, f->array.word, f->array.floats);
     copy(f, at, &element, (size_t)f->array.word);
 }
 
 static void array_before(struct in_array *f) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     find_array(f, f->call->args);
     if (!f->array.data)
         return;
@@ -134,13 +134,13 @@ static void put_stale(const struct in_array *f) {
     if (now)
         copy(f, now, f->array.data, f->array.bytes);
     if (now && memcmp(now, f->saved, f->array.bytes) != 0)
-        atomic_fetch_add(&hf_injector.altered, 1);
+        atomic_fetch_add(&hf_injector()->altered, 1);
     copy(f, f->array.data, f->saved, f->array.bytes);
     hf_free(now);
 }
 
 static void array_after(const struct in_array *f) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     if (!f->array.data)
         return;
     if (site->act == HF_ACT_SKIP) {
@@ -156,8 +156,8 @@ static void array_after(const struct in_array *f) {
 static hf_status run_call(const struct hf_kernel *kernel, const struct hf_call *call) {
     if (!hf_inject_hits())
         return kernel->run(call);
-    atomic_fetch_add(&hf_injector.altered, 1);
-    if (hf_injector.site.act == HF_ACT_SKIP)
+    atomic_fetch_add(&hf_injector()->altered, 1);
+    if (hf_injector()->site.act == HF_ACT_SKIP)
         return HF_OK;
     HF_TRY(kernel->run(call));
     return kernel->run(call);
@@ -166,17 +166,17 @@ static hf_status run_call(const struct hf_kernel *kernel, const struct hf_call *
 /* With the registers of `wanted`. */
 static hf_status run_struck(const struct hf_kernel *kernel, const struct hf_call *call, int op,
                             uint32_t wanted) {
-    hf_injector.rows = hf_place_rows(op, call->args);
+    hf_injector()->rows = hf_place_rows(op, call->args);
     hf_strike_wanted = wanted;
     const hf_status status = kernel->run(call);
     hf_strike_wanted = 0;
-    hf_injector.rows = NULL;
+    hf_injector()->rows = NULL;
     return status;
 }
 
 static hf_status run_planted(const struct hf_kernel *kernel, const struct hf_kernel *twin,
                              const struct hf_call *call, int op) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     struct in_array f = {.kernel = kernel, .call = call};
     if (site->kind == HF_PLACE_CALL)
         return run_call(kernel, call);
@@ -197,12 +197,12 @@ static void count_arrays(int op, const void *args) {
     p->arrays(args, all);
     for (int i = 0; i < HF_PLACE_ARRAYS; i++) {
         const int64_t words = all[i].data ? (int64_t)(all[i].bytes / (size_t)all[i].word) : 0;
-        int64_t *most = &hf_injector.counted->of_array[op][i];
+        int64_t *most = &hf_injector()->counted->of_array[op][i];
         *most = words > *most ? words : *most;
         if (words == 0)
             continue;
-        hf_injector.counted->word[op][i] = all[i].word;
-        hf_injector.counted->floats[op][i] = all[i].floats;
+        hf_injector()->counted->word[op][i] = all[i].word;
+        hf_injector()->counted->floats[op][i] = all[i].floats;
     }
 }
 
@@ -223,7 +223,7 @@ static void strike_arrays(const struct in_lloyd *l, const void *args) {
 
 /* Is the planted fault in a word that is struck between iterations? */
 static bool is_word(void) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     return site->op == HF_OP_LLOYD && site->kind == HF_PLACE_ARRAY && site->act != HF_ACT_STALE &&
            site->act != HF_ACT_SKIP;
 }
@@ -231,7 +231,7 @@ static bool is_word(void) {
 /* Between two iterations a fault of the one and of the next are the same: `number` is the next. */
 static void between(void *user, const void *args, int made) {
     const struct in_lloyd *l = user;
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     const int64_t step = made > 0 ? made : 1;
     const int64_t number = atomic_fetch_add(&in->calls[HF_OP_LLOYD], step) + step;
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
@@ -256,7 +256,7 @@ static void between(void *user, const void *args, int made) {
 /* Iterations until the fault, in one call of the kernel as it is shipped. Its workspace means
  * something only until that ends. */
 static int ahead(void *user) {
-    const struct hf_injector *in = &hf_injector;
+    const struct hf_injector *in = hf_injector();
     const struct hf_fault_site *site = &in->site;
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
     (void)user;
@@ -274,15 +274,16 @@ static int ahead(void *user) {
 
 /* worker= of a fault in an array of op lloyd that is always there. */
 static int64_t unit(void *user) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     (void)user;
-    return hf_injector.mode == HF_INJECT_PLANTED && is_word() && site->always ? site->worker : -1;
+    return hf_injector()->mode == HF_INJECT_PLANTED && is_word() && site->always ? site->worker
+                                                                                 : -1;
 }
 
 static hf_status run_lloyd(const struct hf_kernel *kernel, const struct hf_call *call) {
     struct in_lloyd l = {kernel, call};
     const struct hf_device_striker striker = {between, ahead, unit, &l};
-    const struct hf_injector *in = &hf_injector;
+    const struct hf_injector *in = hf_injector();
     if (in->mode == HF_INJECT_PLANTED && in->site.op == HF_OP_LLOYD &&
         in->site.kind == HF_PLACE_CALL && matches(kernel, HF_OP_LLOYD, in->calls[HF_OP_LLOYD] + 1))
         return run_call(kernel, call);
@@ -290,7 +291,7 @@ static hf_status run_lloyd(const struct hf_kernel *kernel, const struct hf_call 
 }
 
 hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *call) {
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
     int op;
     if (mode == HF_INJECT_OFF)

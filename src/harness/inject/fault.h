@@ -102,8 +102,7 @@ struct hf_visits {
     bool floats[HF_OP_COUNT][HF_PLACE_ARRAYS];
 };
 
-/* The state of the injector: one fault at a time in the process, planted and removed while no call
- * is at work. */
+/* The state of an injector: one fault at a time, planted and removed while no call is at work. */
 struct hf_injector {
     _Atomic int mode; /* enum hf_inject_mode */
     struct hf_fault_site site;
@@ -118,7 +117,13 @@ struct hf_injector {
     struct hf_visits *counted;
     struct hf_fault_stream stream;
 };
-extern struct hf_injector hf_injector;
+
+/* The injector of the calling thread; that of the process where the thread has none of its own, as
+ * the workers of a pool. Registers are struck by that of the process alone. */
+struct hf_injector *hf_injector(void);
+/* From now on calls of this thread are struck by `injector`, cleared by the caller; NULL: by that
+ * of the process. */
+void hf_inject_own(struct hf_injector *injector);
 
 void hf_inject_plant(const struct hf_fault_site *site);
 void hf_inject_count(struct hf_visits *visits);              /* counts instead; visits is cleared */

@@ -14,7 +14,8 @@ hf_status hf_dev_fault_plant(const char *line, char *why, size_t why_bytes) {
 void hf_dev_fault_remove(hf_dev_fault_proof *proof) {
     hf_inject_remove();
     if (proof)
-        *proof = (hf_dev_fault_proof){hf_injector.visits, hf_injector.struck, hf_injector.altered};
+        *proof = (hf_dev_fault_proof){hf_injector()->visits, hf_injector()->struck,
+                                      hf_injector()->altered};
 }
 
 int hf_dev_place_at(int i, hf_dev_place *out) {

@@ -36,8 +36,8 @@ static bool rate_plant(int op, int64_t call) {
 }
 
 static void rate_done(void) {
-    stream.struck += hf_injector.struck;
-    stream.altered += hf_injector.altered;
+    stream.struck += hf_injector()->struck;
+    stream.altered += hf_injector()->altered;
 }
 
 hf_status hf_dev_campaign_rate(const hf_dev_campaign *campaign, hf_dev_rate *rate, char *why,

@@ -99,9 +99,10 @@ static bool is_possible(const struct hf_stratum *s) {
 }
 
 /* The registers of updates are visited from both ops; visits are counted by the number of the call
- * of whichever is at work. */
-static bool op_is_at_work(const struct hf_visits *v, const struct hf_place *place, int op) {
-    if (v->calls[op] == 0)
+ * of whichever is at work. Fits side by side have no registers that can be struck. */
+static bool op_is_at_work(const hf_dev_campaign *campaign, const struct hf_visits *v,
+                          const struct hf_place *place, int op) {
+    if (v->calls[op] == 0 || (place->kind == HF_PLACE_REGISTER && campaign->at_once > 1))
         return false;
     return place->kind != HF_PLACE_REGISTER || place->place != HF_REGISTER_TERM ||
            op == HF_OP_UPDATE || v->calls[HF_OP_UPDATE] == 0;
@@ -141,7 +142,7 @@ bool hf_strata_make(const hf_dev_campaign *campaign, struct hf_strata *strata, c
             continue;
         for (int i = 0; hf_place_at(op, i, &place); i++)
             if (place_is_listed(campaign->places, op, place.name) &&
-                op_is_at_work(&strata->visits, &place, op))
+                op_is_at_work(campaign, &strata->visits, &place, op))
                 add_strata(campaign, strata, op, &place);
     }
     if (strata->count == 0)

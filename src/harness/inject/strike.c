@@ -6,19 +6,26 @@
 #include <math.h>
 #include <string.h>
 
-struct hf_injector hf_injector;
 _Atomic uint32_t hf_strike_wanted;
+static struct hf_injector of_process;
+static _Thread_local struct hf_injector *of_thread;
+
+struct hf_injector *hf_injector(void) {
+    return of_thread ? of_thread : &of_process;
+}
+
+void hf_inject_own(struct hf_injector *injector) { of_thread = injector; }
 
 _Static_assert(HF_REGISTER_COUNT <= 32, "hf_strike_wanted has 32 bits");
 
 static void begin(enum hf_inject_mode mode) {
     for (int op = 0; op < HF_OP_COUNT; op++)
-        hf_injector.calls[op] = 0;
-    hf_injector.mode = (int)mode;
+        hf_injector()->calls[op] = 0;
+    hf_injector()->mode = (int)mode;
 }
 
 void hf_inject_choose(const struct hf_fault_site *site) {
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     in->visits = in->struck = in->altered = 0;
     in->row = -1;
     in->site = *site;
@@ -37,23 +44,23 @@ void hf_inject_plant(const struct hf_fault_site *site) {
 void hf_inject_count(struct hf_visits *visits) {
     hf_inject_remove();
     memset(visits, 0, sizeof *visits);
-    hf_injector.counted = visits;
+    hf_injector()->counted = visits;
     begin(HF_INJECT_COUNTING);
 }
 
 void hf_inject_stream(const struct hf_fault_stream *stream) {
     hf_inject_remove();
-    hf_injector.stream = *stream;
+    hf_injector()->stream = *stream;
     begin(HF_INJECT_STREAM);
 }
 
 void hf_inject_remove(void) {
-    hf_injector.mode = HF_INJECT_OFF;
+    hf_injector()->mode = HF_INJECT_OFF;
     hf_strike_wanted = 0;
 }
 
 bool hf_inject_hits(void) {
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     const int64_t visit = atomic_fetch_add(&in->visits, 1) + 1;
     const bool hits = in->site.always ? visit >= in->site.hit : visit == in->site.hit;
     if (hits)
@@ -91,7 +98,7 @@ static uint64_t twice(const void *value, const void *before, int bytes, bool flo
 }
 
 void hf_inject_alter(void *value, const void *before, int bytes, bool floats) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     const uint64_t old = load(value, bytes);
     uint64_t v = old;
     switch (site->act) {
@@ -122,11 +129,11 @@ void hf_inject_alter(void *value, const void *before, int bytes, bool floats) {
     }
     memcpy(value, &v, (size_t)bytes);
     if (load(value, bytes) != old)
-        atomic_fetch_add(&hf_injector.altered, 1);
+        atomic_fetch_add(&hf_injector()->altered, 1);
 }
 
 static int64_t row_of(const struct hf_strike *s, int lane) {
-    const hf_array *x = hf_injector.rows;
+    const hf_array *x = hf_injector()->rows;
     if (s->row)
         return s->row[lane];
     if (s->first_row >= 0)
@@ -139,20 +146,20 @@ static int64_t row_of(const struct hf_strike *s, int lane) {
 }
 
 static bool lane_matches(const struct hf_strike *s, int lane) {
-    const struct hf_fault_site *site = &hf_injector.site;
+    const struct hf_fault_site *site = &hf_injector()->site;
     if (site->lane >= 0 && site->lane != lane)
         return false;
     return site->row < 0 || site->row == row_of(s, lane);
 }
 
 static bool column_matches(const struct hf_strike *s, int column) {
-    const int64_t wanted = hf_injector.site.column;
+    const int64_t wanted = hf_injector()->site.column;
     return wanted < 0 || wanted == (s->column ? s->column[column] : s->first_column + column);
 }
 
 /* All values match and it is one of the later ones: most calls. */
 static bool passes(const struct hf_strike *s) {
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     const struct hf_fault_site *site = &in->site;
     const int64_t count = (int64_t)s->lanes * s->columns;
     if (site->lane >= 0 || site->row >= 0 || site->column >= 0)
@@ -166,7 +173,7 @@ static bool passes(const struct hf_strike *s) {
 }
 
 void hf_strike(const struct hf_strike *s) {
-    struct hf_injector *in = &hf_injector;
+    struct hf_injector *in = hf_injector();
     const struct hf_fault_site *site = &in->site;
     if (in->mode == HF_INJECT_COUNTING) {
         int64_t *count = &in->counted->of_register[s->where][in->call - 1];

@@ -98,8 +98,8 @@ static bool same_path(const hf_kmeans_result *a, const hf_kmeans_result *b) {
  * the place is its worker. */
 static void take_note(void *user, const hf_fault_note *note) {
     struct hf_trial *trial = user;
-    const struct hf_fault_site *site = &hf_injector.site;
-    const int64_t struck = hf_injector.row;
+    const struct hf_fault_site *site = &hf_injector()->site;
+    const int64_t struck = hf_injector()->row;
     trial->told_any = true;
     if ((int)note->kind >= trial->kind) {
         trial->kind = (int)note->kind;
@@ -148,8 +148,8 @@ hf_dev_outcome hf_trial_fit(struct hf_trial *trial, hf_guard guard, hf_guard_cou
     include_all(trial);
     const hf_kmeans_opts opts = opts_of(trial, guard);
     hf_kmeans_result r = {0};
-    const hf_status status = hf_kmeans_fit(trial->ctx, trial->campaign->x, &opts, &r);
-    const hf_dev_outcome outcome = outcome_of(trial, status, &r);
+    trial->status = hf_kmeans_fit(trial->ctx, trial->campaign->x, &opts, &r);
+    const hf_dev_outcome outcome = outcome_of(trial, trial->status, &r);
     if (counts)
         *counts = r.faults;
     hf_kmeans_result_clear(&r);
@@ -185,6 +185,7 @@ static hf_status clean_fit(struct hf_trial *trial, hf_guard guard, char *why, si
     hf_kmeans_result r = {0};
     const hf_status status = hf_kmeans_fit(trial->ctx, trial->campaign->x, &opts, &r);
     const double seconds = hf_now_s() - begin;
+    trial->status = status;
     if (status != HF_OK) {
         (void)snprintf(why, why_bytes, "the fit without faults failed: %s",
                        hf_last_error(trial->ctx));

@@ -16,6 +16,7 @@ enum option_key {
     KEY_SKIPPING,
     KEY_KERNEL,
     KEY_DEVICE,
+    KEY_AT_ONCE,
     KEY_FAULTS,
     KEY_GUARD,
     KEY_WHERE,
@@ -55,6 +56,8 @@ static const struct argp_option table[] = {
      "cpu (default); on cuda, cuda:N, opencl or opencl:N words of memory are struck alone", 1},
     {"threads", 't', "T", 0,
      "Threads of a fit (default 1, with which a line strikes the same value each time)", 1},
+    {"at-once", KEY_AT_ONCE, "N", 0,
+     "Fits of a campaign side by side, 1 (default) to 64; not on a CPU: see --shard", 1},
     {"guard", KEY_GUARD, "SCHEME", 0,
      "Protection to measure: correct (default), detect, sampled, weighted or off", 1},
     {NULL, 0, NULL, 0, "The faults:", 2},
@@ -156,6 +159,9 @@ static int parse_fit(struct inject_options *o, int key, const char *arg, struct 
     case 't':
         o->campaign.threads = (int)tool_int(state, "--threads", arg, 1, 4096);
         return 1;
+    case KEY_AT_ONCE:
+        o->campaign.at_once = (int)tool_int(state, "--at-once", arg, 1, 64);
+        return 1;
     case KEY_GUARD:
         o->fit.guard = (hf_guard)(tool_choice(state, "--guard", arg, guards) + HF_GUARD_OFF);
         return 1;
@@ -244,6 +250,12 @@ static void check(const struct inject_options *o) {
     }
     if (modes > 1) {
         tool_error("inject kmeans: --fault, --rate and --repeat exclude each other");
+        exit(EXIT_USAGE);
+    }
+    if (o->campaign.at_once > 1 &&
+        (!o->campaign.device || strcmp(o->campaign.device, "cpu") == 0)) {
+        tool_error("--at-once: fits on a CPU are made one after the other; use --shard and as many "
+                   "processes");
         exit(EXIT_USAGE);
     }
     if (o->resume && (!o->out_dir || modes > 0)) {
