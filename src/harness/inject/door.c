@@ -8,8 +8,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define STREAM_STEPS 16 /* iterations of op lloyd between two looks at the clock */
-
 typedef const struct hf_kernel_table *const isa_tables[HF_OP_COUNT];
 
 #define ISA(name, flags, test)                                                                     \
@@ -261,7 +259,7 @@ static int ahead(void *user) {
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
     (void)user;
     if (mode == HF_INJECT_STREAM)
-        return STREAM_STEPS;
+        return in->stream.ahead();
     if (mode != HF_INJECT_PLANTED)
         return 0;
     if (!is_word())

@@ -91,6 +91,7 @@ enum hf_inject_mode { HF_INJECT_OFF, HF_INJECT_PLANTED, HF_INJECT_COUNTING, HF_I
 struct hf_fault_stream {
     bool (*plant)(int op, int64_t call); /* hf_inject_choose() for this call; false: none */
     void (*done)(void);                  /* that call is over */
+    int (*ahead)(void); /* iterations of op lloyd on a device until the next fault is due */
 };
 
 /* Visits of a place in each of the first calls of its op. */

@@ -5,12 +5,16 @@
 #include "harness/inject/campaign.h"
 #include <stdio.h>
 
+#define MOST_STEPS 4096
+
 static struct {
     const hf_dev_campaign *campaign;
     struct hf_strata strata;
     int64_t number; /* of the next fault */
     double due, interval;
     int64_t struck, altered;
+    double looked, each; /* when iterations were last asked for; seconds of one, about */
+    int steps;           /* that were asked for */
 } stream;
 
 /* The next fault that is of this op, of the next ones. */
@@ -40,6 +44,17 @@ static void rate_done(void) {
     stream.altered += hf_injector()->altered;
 }
 
+/* As many as pass until the next fault is due, so that a fit is cut as seldom as it is struck. */
+static int rate_ahead(void) {
+    const double now = hf_now_s();
+    const double each = stream.steps > 0 ? (now - stream.looked) / stream.steps : stream.each;
+    stream.each = each < stream.each ? each : stream.each; /* repairs are in it, too */
+    const double steps = (stream.due - now) / stream.each;
+    stream.steps = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
+    stream.looked = now;
+    return stream.steps;
+}
+
 hf_status hf_dev_campaign_rate(const hf_dev_campaign *campaign, hf_dev_rate *rate, char *why,
                                size_t why_bytes) {
     struct hf_trial trial;
@@ -57,7 +72,9 @@ hf_status hf_dev_campaign_rate(const hf_dev_campaign *campaign, hf_dev_rate *rat
         stream.interval = rate->interval_s;
         stream.due = begin + rate->interval_s;
         stream.struck = stream.altered = 0;
-        hf_inject_stream(&(struct hf_fault_stream){rate_plant, rate_done});
+        stream.each = rate->clean_s / (trial.clean.iterations > 0 ? trial.clean.iterations : 1);
+        stream.steps = 0;
+        hf_inject_stream(&(struct hf_fault_stream){rate_plant, rate_done, rate_ahead});
         rate->outcome = hf_trial_fit(&trial, campaign->fit->guard, &rate->counts);
         hf_inject_remove();
         rate->struck_s = hf_now_s() - begin;
