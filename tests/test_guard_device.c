@@ -69,6 +69,7 @@ static const char *const last_lines[] = {
     "op=inertia where=call iteration=1 do=skip",
     "op=assign where=call iteration=1 do=skip",
     "op=assign where=labels iteration=1 word=300 mask=0x2 when=after do=flip",
+    "op=lloyd where=labels iteration=4 word=300 mask=0x40000000 when=after do=flip",
 };
 
 static struct problem make_rows(hf_dtype dtype, double **values) {

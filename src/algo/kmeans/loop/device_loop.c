@@ -200,6 +200,11 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     hf_labels_by_ops(&fit->labels);
     run->settled = state->settled;
     const hf_status labels = hf_labels_end_check(&fit->problem, &fit->labels);
+    /* struck behind the last iteration: the call is made again, not one iteration more */
+    if (args.book && labels != HF_OK && state->stop != HF_LLOYD_FAULT) {
+        run->iteration = run->history.count = before;
+        return labels;
+    }
     if (args.book)
         HF_TRY(take_book(&m, state, before));
     const double each = (hf_now_s() - begin) / (state->iterations > 0 ? state->iterations : 1);
