@@ -191,7 +191,9 @@ static void changed_rows_come_again(void **state) {
     static const char *const changes[] = {
         "op=lloyd where=rows iteration=3 word=77 mask=0x400000 do=flip",
         "op=assign where=rows iteration=1 word=78 mask=0x400000 when=after do=flip",
-        "op=inertia where=rows iteration=1 word=79 mask=0x400000 do=flip"};
+        "op=inertia where=rows iteration=1 word=79 mask=0x400000 do=flip",
+        "op=range where=rows iteration=1 word=80 value=0x62b41ad3 do=replace",
+        "op=moments where=rows iteration=1 word=81 value=0x62b41ad3 when=after do=replace"};
     double *values = NULL;
     struct problem p = make_rows(HF_F32, &values);
     hf_kmeans_opts o = options;

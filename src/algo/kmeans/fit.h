@@ -220,6 +220,7 @@ struct hf_fit {
     struct hf_labels labels;
     struct hf_outcome outcome;
     struct hf_saves saves;
+    bool doubted; /* its rows on a device changed before anything was proven of them */
 };
 
 struct hf_history {

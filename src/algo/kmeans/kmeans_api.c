@@ -111,12 +111,17 @@ static void warn_of_empty(const struct hf_fit_problem *problem, const hf_kmeans_
     o->warn(o->warn_user, text.text);
 }
 
-static hf_status fit_checked(struct hf_fit *fit, hf_kmeans_result *result) {
+/* again: rows changed on the device in the first attempt, and came there again. */
+static hf_status fit_checked(struct hf_fit *fit, bool again, hf_kmeans_result *result) {
     const double begin = hf_now_s();
     struct hf_restart best = {.number = -1};
     hf_status status = hf_fit_begin(fit);
     if (status == HF_OK)
         status = hf_restarts(fit, &best);
+    if (status == HF_OK && again)
+        hf_guard_repaired(fit->problem.ctx, HF_FAULT_TRANSIENT, 0);
+    if (status == HF_E_CORRUPT && fit->doubted && again)
+        hf_guard_lost(fit->problem.ctx, HF_FAULT_KIND_UNKNOWN);
     hf_guard_counts faults = {0};
     if (status == HF_OK)
         status = hf_guard_read(fit->problem.ctx, &faults);
@@ -174,8 +179,13 @@ static hf_status run_fit(hf_context *ctx, const hf_array *x, const hf_source *so
         fit.problem.k = seen.k;
         fit.problem.dtype = shape.dtype;
         fit.problem.center_type = shape.dtype == HF_F64 ? HF_F64 : HF_F32;
-        status =
-            wanted->seeds ? seed_checked(&fit, wanted->seeds) : fit_checked(&fit, wanted->result);
+        const struct hf_fit_problem problem = fit.problem;
+        status = wanted->seeds ? seed_checked(&fit, wanted->seeds)
+                               : fit_checked(&fit, false, wanted->result);
+        if (fit.doubted && !wanted->seeds) {
+            fit = (struct hf_fit){.problem = problem};
+            status = fit_checked(&fit, true, wanted->result);
+        }
     }
     hf_host_args_close(&on_host);
     return status;

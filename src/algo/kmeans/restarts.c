@@ -19,6 +19,8 @@
 #include <math.h>
 #include <string.h>
 
+#define ATTEMPTS 3 /* of a restart that failed */
+
 #define START_SECONDS 0.2 /* least time between two checkpoints of a start, */
 #define START_SHARE 20    /* and least multiple of the time that one took */
 
@@ -125,26 +127,31 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
 
 /* A check failed, and going back an iteration did not help: what is behind it may be older, such as
  * bounds that were wrong all along, or rows that changed on a device. Once more from the first
- * centroids, without skipping rows. */
+ * centroids, without skipping rows. Not where rows on a device are no more those that were first
+ * read, and nothing shows which of them ranges and moments are of: then the whole fit is made
+ * again. */
 static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
                             const struct hf_restart *best) {
     hf_context *ctx = fit->problem.ctx;
     hf_kmeans_opts *o = &fit->problem.opts;
     const hf_skipping skipping = o->skipping;
     hf_status status = run_one(fit, run, best);
-    if (status != HF_E_CORRUPT || !hf_protects(fit))
-        return status;
-    const int iterations = run->iteration;
-    HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
-    HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
-    run->iteration = run->history.count = 0;
-    run->stop = HF_STOP_NONE;
-    run->cancelled = false;
-    o->skipping = HF_SKIP_OFF;
-    status = run_one(fit, run, best);
-    o->skipping = skipping;
-    if (status == HF_OK)
-        hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
+    for (int turn = 0; status == HF_E_CORRUPT && hf_protects(fit) && turn < ATTEMPTS; turn++) {
+        const int iterations = run->iteration;
+        HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
+        fit->doubted = hf_ledger_doubts_rows(fit) && fit->data.resident.origin;
+        if (fit->doubted)
+            return status;
+        HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
+        run->iteration = run->history.count = 0;
+        run->stop = HF_STOP_NONE;
+        run->cancelled = false;
+        o->skipping = HF_SKIP_OFF;
+        status = run_one(fit, run, best);
+        o->skipping = skipping;
+        if (status == HF_OK)
+            hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
+    }
     return status;
 }
 
@@ -222,7 +229,7 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
         status = hf_labels_fetch(&fit->problem, &fit->labels);
     if (status == HF_OK)
         status = check_result(fit, best);
-    if (status == HF_E_CORRUPT && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)
+    if (status == HF_E_CORRUPT && !fit->doubted && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)
         hf_guard_lost(fit->problem.ctx, HF_FAULT_KIND_UNKNOWN);
     hf_free(run.history.it);
     return status;

@@ -131,6 +131,10 @@ static bool signs_rows(const struct hf_ledger *l) {
     return l->rows_signed && !(l->device && l->proven);
 }
 
+bool hf_ledger_doubts_rows(const struct hf_fit *fit) {
+    return fit->ledger.rows_signed && !fit->ledger.proven;
+}
+
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {
     struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;

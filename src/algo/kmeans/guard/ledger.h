@@ -17,6 +17,10 @@ void hf_ledger_close(hf_context *ctx, struct hf_ledger *ledger);
 
 /* All rows are in no cluster. */
 hf_status hf_ledger_clear(struct hf_fit *fit);
+
+/* Has nothing shown yet that the rows are those that were first read? Then ranges and moments may
+ * be those of others. */
+bool hf_ledger_doubts_rows(const struct hf_fit *fit);
 /* While rows are at hand: their hashes, if they are not there yet. */
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first);
 /* All rows have been at hand. HF_E_CORRUPT: they are not those that were read first, or hashes that
