@@ -12,6 +12,7 @@ enum option_key {
     KEY_INIT,
     KEY_SEED,
     KEY_MAX_ITER,
+    KEY_N_INIT,
     KEY_METRIC,
     KEY_SKIPPING,
     KEY_KERNEL,
@@ -48,6 +49,7 @@ static const struct argp_option table[] = {
     {"clusters", 'k', "K", 0, "Number of clusters (default 8)", 1},
     {"init", KEY_INIT, "HOW", 0, "random (default), kmeans++ or kmeans-parallel", 1},
     {"max-iter", KEY_MAX_ITER, "N", 0, "Iterations at most (default 20)", 1},
+    {"n-init", KEY_N_INIT, "N", 0, "Restarts of the fit (default 1): one with many lasts long", 1},
     {"metric", KEY_METRIC, "NAME", 0, "euclidean (default), cosine or dot", 1},
     {"skipping", KEY_SKIPPING, "NAME", 0, "Bounds that skip work: auto (default), off or on", 1},
     {"kernel", KEY_KERNEL, "NAME", 0, "Kernel of the fit, in place of the planned one of its op",
@@ -143,6 +145,9 @@ static int parse_fit(struct inject_options *o, int key, const char *arg, struct 
         return 1;
     case KEY_MAX_ITER:
         o->fit.max_iter = (int)tool_int(state, "--max-iter", arg, 1, INT32_MAX);
+        return 1;
+    case KEY_N_INIT:
+        o->fit.n_init = (int)tool_int(state, "--n-init", arg, 1, 1000000);
         return 1;
     case KEY_METRIC:
         o->fit.metric = (hf_metric)tool_choice(state, "--metric", arg, metrics);
@@ -293,12 +298,13 @@ const char *inject_options_text(const struct inject_options *o) {
         snprintf(rows, sizeof rows, "synthetic=%s rows=%lld columns=%lld dtype=%s", o->synthetic,
                  (long long)o->rows, (long long)o->columns, hf_dtype_name(o->dtype));
     snprintf(text, sizeof text,
-             "%s%s%s clusters=%lld init=%s max-iter=%d metric=%s skipping=%s threads=%d guard=%s "
+             "%s%s%s clusters=%lld init=%s n-init=%d max-iter=%d metric=%s skipping=%s threads=%d "
+             "guard=%s "
              "seed=%llu where=%s models=%s kernel=%s",
              rows, o->campaign.device ? " device=" : "",
              o->campaign.device ? o->campaign.device : "", (long long)f->k, inits[f->init],
-             f->max_iter, metrics[f->metric], skippings[f->skipping], o->campaign.threads,
-             hf_guard_name(f->guard), (unsigned long long)o->campaign.seed,
+             f->n_init, f->max_iter, metrics[f->metric], skippings[f->skipping],
+             o->campaign.threads, hf_guard_name(f->guard), (unsigned long long)o->campaign.seed,
              o->campaign.places ? o->campaign.places : "*",
              o->campaign.models ? o->campaign.models : "*", o->kernel ? o->kernel : "planned");
     return text;
