@@ -12,6 +12,7 @@
 
 #include "device/cuda/cuda.h"
 #include "ops/assign/assign.h"
+#include "ops/assign/cuda/tile_check.h"
 #include <holdfast/array.h>
 #include <holdfast/kmeans.h>
 
@@ -52,6 +53,8 @@ struct hf_assign_problem {
     double scale;        /* hf_filter.scale; 0 means 1 */
     double length;       /* hf_filter.length */
     enum hf_assign_kind kind; /* of the kernel that was planned: hf_assign_kind_of() */
+    bool checks_tiles; /* of scores, as FT K-Means does: kind is HF_ASSIGN_MMA, exact, no bounds, */
+    struct hf_tile_check check; /* and this is where they are told; its sums are not looked at */
 };
 
 /* Rows as the filter wants them, made by hf_assign_rows_prepare(). */

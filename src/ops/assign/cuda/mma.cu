@@ -68,19 +68,8 @@ static cudaError_t launch_any(struct hf_cuda *cuda, const struct filter_args &a,
 
 hf_status hf_mma_run(struct hf_cuda *cuda, struct filter_args a,
                      const struct hf_filter_centroids *c, void *packed, int mode) {
-    const struct filter_memory m = hf_mma_memory(c->k, c->d, c->batch);
-    const struct filter_tile tile = hf_mma_tile(c->d);
     if (a.rows.bf16)
         return hf_cuda_check(cuda, cudaErrorNotSupported, "filter: rows of bf16");
-    a.tiles = (const uint8_t *)packed;
-    a.bounds = (const struct filter_bounds *)(a.tiles + m.tiles + m.info);
-    a.facts = (const struct filter_fact *)(a.tiles + m.tiles + m.info + m.bounds);
-    a.tiles_per_problem = m.tiles_per_problem;
-    a.infos_per_problem = m.infos_per_problem;
-    a.tile_bytes = tile.bytes;
-    /* A step adds 16 products and the sum so far, aligned to the largest and cut off at float32's
-     * last bit of that, in one go or in two: at most 20 times 2^-23. */
-    a.acc = (float)((c->d + 15) / 16 + 3) * 0x1p-18f;
-    filter_describe(&a, c);
-    return hf_cuda_check(cuda, launch_any(cuda, a, tile.dp, mode), "filter by mma");
+    mma_describe(&a, c, packed);
+    return hf_cuda_check(cuda, launch_any(cuda, a, hf_mma_tile(c->d).dp, mode), "filter by mma");
 }

@@ -75,11 +75,42 @@ mma_scores(uint32_t stage, int first, const uint32_t (&rows)[2][S::DP / 16][4], 
     }
 }
 
-/* One unit: rows, all its tiles, the end. */
-template <class S, bool EMIT>
+/* Scores of a warp: of the rows from place `first` of the problem on, and 32 centroids: part `part`
+ * of the tile at `tile` in shared memory, number `number` of the problem. */
+struct mma_part {
+    int first, part, number;
+    uint32_t tile;
+};
+
+/* Nobody looks at the scores. Another argument in its place does: cuda/tile_check.cuh. */
+struct mma_unwatched {};
+
+template <class S>
 static __device__ __forceinline__ void
-mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32_t base,
-         const struct filter_view &bounds, struct filter_open_rows *opens) {
+mma_watch_begin(const struct filter_args &, int, int, const uint8_t *,
+                const uint32_t (&)[2][S::DP / 16][4], struct mma_unwatched *) {}
+
+template <class S>
+static __device__ __forceinline__ void mma_watch_tile(const struct mma_part &,
+                                                      const uint32_t (&)[2][S::DP / 16][4],
+                                                      struct mma_unwatched *, float (&)[2][16]) {}
+
+static __device__ __forceinline__ void mma_watch_end(const struct mma_unwatched &) {}
+
+/* What a block has from unit to unit. */
+struct mma_block {
+    const uint8_t *memory; /* shared */
+    struct filter_view bounds;
+    struct filter_open_rows opens;
+};
+
+/* One unit: rows, all its tiles, the end. */
+template <class S, bool EMIT, class W>
+static __device__ __forceinline__ void mma_unit(const struct filter_args &a,
+                                                const struct mma_work &w, int mode,
+                                                struct mma_block *block, W *watch) {
+    const uint32_t base = hf_shared(block->memory);
+    const struct filter_view &bounds = block->bounds;
     const int lane = (int)(threadIdx.x & 31), warp = (int)threadIdx.x / 32;
     const int first = w.unit * MMA_ROWS + warp * 32 + lane / 4;
     uint32_t rows[2][S::DP / 16][4];
@@ -99,6 +130,7 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
         for (int r = 0; r < 2 && EMIT; r++)
             threshold[m][r] = filter_know<FILTER_EMIT>(a, w.problem, first + m * 16 + r * 8).norm;
     }
+    mma_watch_begin<S>(a, w.problem, first, block->memory, rows, watch);
     int stage = 0;
     for (int t = w.t0; t < w.t1; t++) {
         mma_wait<S::STAGES - 2>();
@@ -114,6 +146,7 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
             float d[2][16];
             mma_scores<S>(tile, part * 32, rows, d);
             const int number = t * (S::NT / 32) + part;
+            mma_watch_tile<S>({w.unit * MMA_ROWS + warp * 32, part, number, tile}, rows, watch, d);
 #pragma unroll
             for (int m = 0; m < 2; m++)
                 if constexpr (EMIT)
@@ -130,32 +163,38 @@ mma_unit(const struct filter_args &a, const struct mma_work &w, int mode, uint32
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                mma_finish(a, mode, {w.problem, first + m * 16 + r * 8}, bounds, opens,
+                mma_finish(a, mode, {w.problem, first + m * 16 + r * 8}, bounds, &block->opens,
                            filter_gather<FILTER_TOP2>(track[m], r));
+}
+
+template <class S, bool EMIT, class W>
+static __device__ __forceinline__ void mma_all(const struct filter_args &a, int mode,
+                                               const uint8_t *memory, W watch) {
+    if (a.rows.stop && *a.rows.stop)
+        return;
+    const uint32_t at =
+        hf_shared(memory) + (uint32_t)(S::OPENS + threadIdx.x / 32 * FILTER_WARP_OPEN * 8);
+    struct mma_block block = {memory, {}, {at, 0}};
+    struct mma_work w = mma_first();
+    int problem = -1;
+    while (mma_next(a, &w)) {
+        if (!EMIT && problem != w.problem)
+            filter_open_flush(a, problem, &block.opens);
+        if (problem != w.problem)
+            block.bounds = filter_view_of(a.bounds + w.problem);
+        problem = w.problem;
+        mma_unit<S, EMIT>(a, w, mode, &block, &watch);
+    }
+    if (!EMIT)
+        filter_open_flush(a, problem, &block.opens);
+    mma_watch_end(watch);
 }
 
 template <class S, bool EMIT>
 __global__ void __launch_bounds__(MMA_THREADS, S::BLOCKS)
     hf_mma_kernel(const __grid_constant__ filter_args a, const int mode) {
     extern __shared__ __align__(1024) uint8_t memory[];
-    if (a.rows.stop && *a.rows.stop)
-        return;
-    const uint32_t base = hf_shared(memory);
-    const uint32_t at = base + (uint32_t)(S::OPENS + threadIdx.x / 32 * FILTER_WARP_OPEN * 8);
-    struct filter_open_rows opens = {at, 0};
-    struct filter_view bounds = {};
-    struct mma_work w = mma_first();
-    int problem = -1;
-    while (mma_next(a, &w)) {
-        if (!EMIT && problem != w.problem)
-            filter_open_flush(a, problem, &opens);
-        if (problem != w.problem)
-            bounds = filter_view_of(a.bounds + w.problem);
-        problem = w.problem;
-        mma_unit<S, EMIT>(a, w, mode, base, bounds, &opens);
-    }
-    if (!EMIT)
-        filter_open_flush(a, problem, &opens);
+    mma_all<S, EMIT>(a, mode, memory, mma_unwatched{});
 }
 
 #endif

@@ -5,6 +5,7 @@
 #define HF_ASSIGN_MMA_ROWS_CUH
 
 #include "ops/assign/cuda/filter_sweep.cuh"
+#include "ops/assign/cuda/mma.h"
 
 enum {
     MMA_WARPS = 8,
@@ -13,6 +14,22 @@ enum {
 };
 
 struct mma_none {}; /* stands for a shape that filter_finish() does not need here */
+
+/* What the kernels are told of packed centroids. */
+static inline void mma_describe(struct filter_args *a, const struct hf_filter_centroids *c,
+                                const void *packed) {
+    const struct filter_memory m = hf_mma_memory(c->k, c->d, c->batch);
+    a->tiles = (const uint8_t *)packed;
+    a->bounds = (const struct filter_bounds *)(a->tiles + m.tiles + m.info);
+    a->facts = (const struct filter_fact *)(a->tiles + m.tiles + m.info + m.bounds);
+    a->tiles_per_problem = m.tiles_per_problem;
+    a->infos_per_problem = m.infos_per_problem;
+    a->tile_bytes = hf_mma_tile(c->d).bytes;
+    /* A step adds 16 products and the sum so far, aligned to the largest and cut off at float32's
+     * last bit of that, in one go or in two: at most 20 times 2^-23. */
+    a->acc = (float)((c->d + 15) / 16 + 3) * 0x1p-18f;
+    filter_describe(a, c);
+}
 
 /* A block's piece of work: tiles [t0, t1) for one unit of rows. */
 struct mma_work {

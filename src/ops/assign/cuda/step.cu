@@ -12,7 +12,8 @@ struct step_memory {
     struct hf_settle settle;
     struct hf_skip_cuda skip;
     struct hf_i8_memory i8;
-    void *packed; /* the filter's centroids */
+    void *packed; /* the filter's centroids, */
+    float *sums;  /* and the sums of their tiles, where these are checked */
 };
 
 /* The next bytes at a multiple of 256. */
@@ -25,6 +26,9 @@ static size_t step_carve(const struct hf_assign_problem *problem, void *ws, stru
     hf_carve carve = {(char *)ws, 0};
     const int k = (int)problem->k, d = (int)problem->x.cols, batch = (int)problem->batch;
     m->packed = take(&carve, hf_filter_pack_bytes(problem->device, k, d, batch));
+    m->sums = NULL;
+    if (problem->checks_tiles)
+        m->sums = (float *)take(&carve, hf_tile_check_bytes(k, d));
     void *settle = take(&carve, hf_settle_carve(problem, NULL, &m->settle));
     m->skip = {};
     void *skip = take(&carve, hf_skip_carve(problem, NULL, &m->skip));
@@ -170,6 +174,11 @@ static hf_status step_tensor(struct hf_cuda *cuda, const struct hf_assign_rows *
         HF_TRY(score_undecided(cuda, rows, step, m, &filter, &out));
     } else if (rows->i8 != NULL) {
         HF_TRY(score_u8(cuda, rows, step, m, &filter, &out));
+    } else if (rows->problem.checks_tiles) {
+        struct hf_tile_check check = rows->problem.check;
+        check.sums = m->sums;
+        HF_TRY(hf_tile_check_sums(cuda, &filter.centroids, m->packed, &check));
+        HF_TRY(hf_tile_check_top2(cuda, &filter, &out, &check));
     } else {
         HF_TRY(hf_filter_top2(cuda, &filter, &out));
     }
