@@ -204,6 +204,34 @@ static void changed_rows_come_again(void **state) {
     free(values);
 }
 
+/* The scheme of FT K-Means: without faults nothing is told, and labels stay. */
+static void tiles_are_quiet(void **state) {
+    (void)state;
+    const hf_dtype types[] = {HF_F32, HF_F64, HF_F16};
+    for (int t = 0; t < 3; t++)
+        for (int k = 5; k <= 140; k += 45) {
+            double *values = NULL;
+            struct problem p = make_rows(types[t], &values);
+            hf_kmeans_opts o = options;
+            hf_kmeans_result a = {0};
+            hf_kmeans_result b = {0};
+            char what[60];
+            o.k = k;
+            o.guard = HF_GUARD_WEIGHTED;
+            FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &a));
+            o.guard = HF_GUARD_OFF;
+            FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &b));
+            snprintf(what, sizeof what, "tiles, %s k=%d", hf_dtype_name(types[t]), k);
+            expect_same(&b, &a, what);
+            assert_int_equal(a.faults.suspected, 0);
+            assert_true(a.faults.checked > 0);
+            hf_kmeans_result_clear(&a);
+            hf_kmeans_result_clear(&b);
+            problem_free(&p);
+            free(values);
+        }
+}
+
 static void no_false_alarms(void **state) {
     (void)state;
     const hf_dtype types[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
@@ -234,6 +262,7 @@ static void no_false_alarms(void **state) {
 int main(int argc, char **argv) {
     const hf_context_opts o = {.device = "cuda"};
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_false_alarms),
+                                       cmocka_unit_test(tiles_are_quiet),
                                        cmocka_unit_test(faults_are_corrected),
                                        cmocka_unit_test(faults_of_one_launch_are_corrected),
                                        cmocka_unit_test(multiprocessors_are_named),

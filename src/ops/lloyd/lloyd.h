@@ -77,6 +77,9 @@ struct hf_lloyd_args {
                       problem all by itself; -1: several had, or it is not known */
     hf_lloyd_progress *progress; /* after each iteration; batch is 1. NULL: none */
     void *progress_user;
+    bool checks_tiles; /* of scores and */
+    bool sums_twice;   /* of the sums: the checks of FT K-Means, told in the guard slot; without a
+                          book, batch is 1. Not every row of the op makes them */
     const struct hf_lloyd_book *book; /* batch is 1; NULL: none. Not every row of the op keeps it */
 };
 

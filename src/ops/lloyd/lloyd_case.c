@@ -19,7 +19,8 @@ enum {
     ROSE,
     COUNT,
     SETTLE,
-    BOOK
+    BOOK,
+    TILES
 }; /* hf_data_pick() */
 
 #define MOST_WORK 20000000 /* n k d, so that the reference ends soon */
@@ -225,13 +226,15 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
     if (!c->failed)
         make_outputs(c, a, k);
     const bool book = a->batch == 1 && hf_data_pick(id, BOOK, 2) == 1;
-    a->settle = a->settle && !book;
+    const bool tiles = a->batch == 1 && !book && hf_data_pick(id, TILES, 2) == 1;
+    a->checks_tiles = a->sums_twice = tiles;
+    a->settle = a->settle && !book && !tiles;
     if (book && !c->failed)
         make_book(rng, c, a);
     shape.k = k;
-    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s%s", (int)a->batch,
+    hf_data_name(c, &shape, " batch=%d metric=%d empty=%d it=%d limbs=%d%s%s%s%s", (int)a->batch,
                  (int)a->rule.metric, (int)a->empty, a->count, s->limbs, weighted ? " weights" : "",
-                 a->settle ? " settle" : "", book ? " book" : "");
+                 a->settle ? " settle" : "", book ? " book" : "", tiles ? " tiles" : "");
     return true;
 }
 

@@ -50,6 +50,7 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
     /* Centroids are on the host between two calls only. */
     const bool alone = o->digest || fit->ledger.careful;
     int64_t count = alone ? 1 : hf_min64(o->max_iter - run->iteration, MANY);
+    const hf_context *ctx = fit->problem.ctx;
     const bool book = hf_device_ledger_lend(fit, &call->book);
     if (o->checkpoint)
         count = hf_min64(count, o->checkpoint_every - run->iteration % o->checkpoint_every);
@@ -80,6 +81,8 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
                                   .previous = fit->centers.previous,
                                   .state = state,
                                   .history = history,
+                                  .checks_tiles = hf_guard_checks(ctx, HF_FAULT_TILE),
+                                  .sums_twice = hf_guard_checks(ctx, HF_FAULT_TWICE),
                                   .book = book ? &call->book : NULL};
 }
 

@@ -8,6 +8,7 @@
 #include "ops/lloyd/cuda/book.h"
 #include "ops/lloyd/cuda/lloyd_cuda.h"
 #include "ops/lloyd/cuda/lloyd_plan.cuh"
+#include "ops/lloyd/cuda/twice.h"
 #include "ops/lloyd/sm90/small.h"
 
 #define AHEAD 8        /* steps queued between two looks; even */
@@ -53,6 +54,7 @@ struct run {
     void *small_memory;            /* of that */
     struct hf_lloyd_checks checks; /* with args->book */
     struct hf_lloyd_beside beside; /* likewise */
+    struct hf_lloyd_twin twin;     /* with args->sums_twice */
 };
 
 struct carve {
@@ -91,6 +93,9 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
     problem.scale = a->filter.scale;
     problem.length = a->rule.metric == HF_EUCLIDEAN ? a->filter.length : 0;
     problem.hard = may_be_hard(a);
+    problem.check.slot = a->checks_tiles ? call->slot : NULL;
+    problem.check.kernel = call->kernel;
+    problem.checks_tiles = a->checks_tiles;
     return problem;
 }
 
@@ -99,13 +104,15 @@ static struct hf_assign_problem make_problem(const struct hf_call *call) {
 static enum hf_assign_kind kind_of_steps(const struct hf_call *call,
                                          const struct hf_assign_problem *problem) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
+    if (a->checks_tiles)
+        return HF_ASSIGN_MMA;
     if (a->skipping == HF_SKIP_ON && hf_assign_bounds_bytes(problem) > 0)
         return HF_ASSIGN_TENSOR;
     return hf_assign_kind_of(call->step[0]);
 }
 
 static bool wants_bounds(const struct hf_lloyd_args *a, const struct hf_assign_problem *problem) {
-    if (a->skipping == HF_SKIP_OFF || hf_assign_bounds_bytes(problem) == 0)
+    if (a->skipping == HF_SKIP_OFF || a->checks_tiles || hf_assign_bounds_bytes(problem) == 0)
         return false;
     return a->skipping == HF_SKIP_ON || hf_assign_bounds_pay(problem);
 }
@@ -172,6 +179,9 @@ static size_t carve_run(struct run *run, void *base) {
     if (a->book != NULL)
         (void)hf_lloyd_checks_carve(a, take(&c, hf_lloyd_checks_carve(a, NULL, &run->checks)),
                                     &run->checks);
+    if (a->sums_twice)
+        (void)hf_lloyd_twin_carve(a, take(&c, hf_lloyd_twin_carve(a, NULL, &run->twin)),
+                                  &run->twin);
     void *scratch = take(&c, 0);
     return c.used +
            hf_update_scratch_carve(a->x.rows, (int64_t)clusters, scratch, &job->update.scratch);
@@ -280,6 +290,11 @@ static hf_status begin(struct run *run) {
         HF_TRY(hf_lloyd_beside_open(run->cuda, &run->beside));
         HF_TRY(hf_lloyd_checks_begin(run->cuda, a, job, &run->checks));
     }
+    if (a->sums_twice) {
+        run->twin.slot = run->call->slot;
+        run->twin.kernel = run->call->kernel;
+        HF_TRY(hf_lloyd_twin_begin(run->cuda, job, &run->twin));
+    }
     if (run->bounds != NULL)
         HF_TRY(
             hf_assign_guide_begin(run->cuda, &run->problem, a->skipping == HF_SKIP_ON, run->guide));
@@ -308,6 +323,8 @@ static hf_status queue_step(struct run *run, int number) {
     if (checks != NULL)
         HF_TRY(hf_lloyd_check_join(run->cuda, &run->beside));
     HF_TRY(hf_lloyd_check_moves(run->cuda, job, checks, side));
+    if (run->args->sums_twice)
+        HF_TRY(hf_lloyd_follow_twice(run->cuda, job, &run->twin, side));
     return hf_lloyd_conclude(run->cuda, job, side);
 }
 
@@ -558,9 +575,11 @@ static hf_status small_run(const struct hf_call *call) { return lloyd_run(call, 
 
 static hf_status narrow_run(const struct hf_call *call) { return lloyd_run(call, NARROW); }
 
+#define WEIGHTED (HF_CHECK_BIT(HF_FAULT_TILE) | HF_CHECK_BIT(HF_FAULT_TWICE))
+
 static const struct hf_kernel kernels[] = {
-    HF_CUDA_KERNEL("lloyd_any_cuda", HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, HF_NO_TILE, any_supports,
-                   any_workspace, any_run, any_estimate, any_steps),
+    {"lloyd_any_cuda", HF_DEV_CUDA, HF_DT_DATA, 80, HF_TRAIT_FIXED_ORDER, WEIGHTED, HF_NO_TILE,
+     any_supports, any_workspace, any_run, any_estimate, any_steps},
     HF_CUDA_KERNEL("lloyd_f16_64x128_sm90_small", HF_DT_DATA, 90, HF_TRAIT_FIXED_ORDER,
                    HF_TILE(64, HF_LLOYD_SMALL_K, 0), small_supports, small_workspace, small_run,
                    small_estimate, small_steps),

@@ -5,6 +5,8 @@
 
 #include "core/kernel.h"
 #include "device/cuda/reduce.cuh"
+#include "ops/assign/cuda/mma.h"
+#include "ops/assign/cuda/tile_check.h"
 #include "ops/lloyd/sm90/small.h"
 
 /* For all kernels. */
@@ -16,9 +18,17 @@ static bool shape_supported(const struct hf_lloyd_args *a) {
 /* Nothing here asks other ranks what they found. */
 static bool is_alone(const struct hf_call *call) { return call->comm->size(call->comm) == 1; }
 
+/* Tiles with checksums are those of mma.sync for few columns. */
+static bool tiles_supported(const struct hf_call *call, const struct hf_lloyd_args *a) {
+    return !a->checks_tiles ||
+           (a->batch == 1 && a->exact && a->sums->d <= HF_TILE_CHECK_D &&
+            hf_mma_supports(call->device, a->x.rows, (int)a->sums->k, (int)a->sums->d, 1));
+}
+
 static bool any_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
-    return is_alone(call) && shape_supported(a) && !a->settle && (a->book == NULL || a->batch == 1);
+    return is_alone(call) && shape_supported(a) && !a->settle &&
+           (a->book == NULL || a->batch == 1) && tiles_supported(call, a);
 }
 
 /* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
@@ -30,13 +40,13 @@ static bool may_settle(const struct hf_lloyd_args *a) {
 static bool small_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
-           hf_lloyd_small_supports(a);
+           !a->checks_tiles && !a->sums_twice && hf_lloyd_small_supports(a);
 }
 
 static bool narrow_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return is_alone(call) && shape_supported(a) && may_settle(a) && a->book == NULL &&
-           hf_lloyd_narrow_supports(a);
+           !a->checks_tiles && !a->sums_twice && hf_lloyd_narrow_supports(a);
 }
 
 /* 16-bit scores at 600 TFLOP/s, two passes over the rows, and the launches. */
