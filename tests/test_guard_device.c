@@ -200,6 +200,11 @@ static void changed_rows_come_again(void **state) {
     o.max_iter = MOST_FEW;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         corrects(&p.x, &o, changes[i], true);
+    o.k = 40; /* in one launch, from two copies */
+    corrects(&p.x, &o, "op=lloyd where=rows iteration=1 word=77 mask=0x400000 do=flip", true);
+    corrects(&p.x, &o, changes[0], true);
+    corrects(&p.x, &o, changes[3], true);
+    corrects(&p.x, &o, changes[4], true);
     problem_free(&p);
     free(values);
 }

@@ -116,6 +116,7 @@ static hf_status fit_checked(struct hf_fit *fit, bool again, hf_kmeans_result *r
     const double begin = hf_now_s();
     struct hf_restart best = {.number = -1};
     hf_status status = hf_fit_begin(fit);
+    fit->doubted = fit->data.resident.origin && hf_guard_retries(fit->problem.ctx, status);
     if (status == HF_OK)
         status = hf_restarts(fit, &best);
     if (status == HF_OK && again)

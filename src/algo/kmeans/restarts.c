@@ -6,6 +6,7 @@
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/lloyd_loop.h"
 #include "algo/kmeans/guard/protect.h"
@@ -143,6 +144,7 @@ static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
         if (fit->doubted)
             return status;
         HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
+        hf_device_twice_forget(fit);
         run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
         run->cancelled = false;

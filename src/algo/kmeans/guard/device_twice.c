@@ -148,8 +148,16 @@ static hf_status run_three(struct hf_fit *fit, const struct hf_lloyd_args *args)
     }
     if (status == HF_OK)
         status = take(fit, &c, agreed);
+    if (status == HF_OK && fit->ledger.twin) /* one of its copies may be why */
+        status = hf_copies_take_rows(ctx, args, 2, fit->ledger.twin);
     hf_copies_close(&c);
     return status;
+}
+
+void hf_device_twice_forget(struct hf_fit *fit) {
+    hf_ctx_release(fit->problem.ctx, fit->ledger.twin);
+    fit->ledger.twin = NULL;
+    fit->ledger.twin_labels = NULL;
 }
 
 hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) {

@@ -15,4 +15,7 @@ bool hf_device_twice_serves(struct hf_fit *fit, const struct hf_lloyd_args *args
 /* Make it. HF_E_CORRUPT: the two never agree, or the scheme is detect. */
 hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args);
 
+/* Copies of the rows that may be wrong are given up. */
+void hf_device_twice_forget(struct hf_fit *fit);
+
 #endif

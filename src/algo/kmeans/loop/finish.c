@@ -98,7 +98,7 @@ static hf_status measure_again(struct finish *f, const struct hf_inertia_args *a
     hf_array x = args->x;
     struct hf_inertia_args part = *args;
     part.sum = &f->second;
-    if (fit->ledger.twice) {
+    if (fit->ledger.twice && fit->ledger.twin) {
         x = hf_array_view(fit->ledger.twin, x.dtype, fit->problem.n, x.cols);
         x = hf_array_slice(&x, first, n);
     }
