@@ -45,6 +45,8 @@ if(NOT HF_HAVE_CUDA)
   set(HF_CUDA_DEFINITIONS "HF_HAVE_CUDA=0" "HF_CUDA_LEFT_OUT=\"${why}\"")
   function(hf_add_cuda_objects objects)
   endfunction()
+  function(hf_add_cuda_harness objects)
+  endfunction()
   return()
 endif()
 
@@ -96,6 +98,14 @@ target_compile_options(hf_cuda_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:${comp
 target_include_directories(hf_cuda_flags INTERFACE "${PROJECT_SOURCE_DIR}/include"
                                                    "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(hf_cuda_flags INTERFACE ${HF_ISA_DEFINITIONS} ${HF_CUDA_DEFINITIONS})
+
+# Append the kernels of the development library alone.
+function(hf_add_cuda_harness objects)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/harness/*.cu")
+  add_library(hf_cuda_harness OBJECT ${sources})
+  target_link_libraries(hf_cuda_harness PRIVATE hf_cuda_flags)
+  set(${objects} ${${objects}} $<TARGET_OBJECTS:hf_cuda_harness> PARENT_SCOPE)
+endfunction()
 
 # Append the objects of the backend to ${objects}.
 function(hf_add_cuda_objects objects)

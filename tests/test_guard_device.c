@@ -237,6 +237,21 @@ static void tiles_are_quiet(void **state) {
         }
 }
 
+/* Single bits of scores: those that can be seen are told where they are, and none of them decides a
+ * row. */
+static void struck_tiles_are_mended(void **state) {
+    (void)state;
+    hf_dev_tile_bit bits[32];
+    if (hf_dev_tiles_struck(gpu, 1600, 1, bits) != HF_OK)
+        fail_msg("%s", hf_last_error(gpu));
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(bits[i].struck, 50);
+    for (int i = 25; i < 32; i++) /* exponent and sign, but for scores near 0 */
+        if (bits[i].silent > 0 || bits[i].placed + 10 < bits[i].struck)
+            fail_msg("bit %d: %d of %d are silent, %d told in their place", i, (int)bits[i].silent,
+                     (int)bits[i].struck, (int)bits[i].placed);
+}
+
 static void no_false_alarms(void **state) {
     (void)state;
     const hf_dtype types[] = {HF_F32, HF_F64, HF_F16, HF_BF16, HF_U8};
@@ -268,6 +283,7 @@ int main(int argc, char **argv) {
     const hf_context_opts o = {.device = "cuda"};
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_false_alarms),
                                        cmocka_unit_test(tiles_are_quiet),
+                                       cmocka_unit_test(struck_tiles_are_mended),
                                        cmocka_unit_test(faults_are_corrected),
                                        cmocka_unit_test(faults_of_one_launch_are_corrected),
                                        cmocka_unit_test(multiprocessors_are_named),

@@ -103,6 +103,19 @@ typedef struct hf_dev_rate {
 HF_API hf_status hf_dev_campaign_rate(const hf_dev_campaign *campaign, hf_dev_rate *rate, char *why,
                                       size_t why_bytes);
 
+/* Single bits of scores in the tensor-core filter of an NVIDIA GPU, of 512 rows and 96 centroids:
+ * bit i of each number is struck `faults` / 32 times. */
+typedef struct hf_dev_tile_bit {
+    int64_t struck;
+    int64_t consequential; /* without checksums a row is decided wrongly */
+    int64_t told, placed;  /* with them: told; told with row and centroid */
+    int64_t silent;        /* with them a row is decided wrongly */
+} hf_dev_tile_bit;
+
+/* HF_E_UNSUPPORTED: the context is of no such GPU; HF_E_CORRUPT: tiles without faults are told. */
+HF_API hf_status hf_dev_tiles_struck(hf_context *ctx, int64_t faults, uint64_t seed,
+                                     hf_dev_tile_bit bits[32]);
+
 /* Rows of generated data, "blobs", "cauchy", ...; freed with hf_dev_rows_free(). HF_E_ARG: no such
  * kind, and `why` lists them. */
 HF_API hf_status hf_dev_rows_make(const char *kind, hf_dtype dtype, int64_t n, int64_t k, int64_t d,
