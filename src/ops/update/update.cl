@@ -3,10 +3,6 @@
  * additions changes nothing. */
 
 #define GROUP 64 /* HF_OPENCL_GROUP */
-#define ROWS 256         /* of a group at a time */
-#define AT_ONCE 8
-#define MOST_SORTED 1024 /* clusters; update_opencl.c knows these three */
-#define SORT_GROUP 256
 
 /* r_i of update.h */
 static f64 factor_of(int metric, __global const uchar *row, int type, long d, f64 weight) {
@@ -160,136 +156,6 @@ static void move_rows(const struct moves *m, const struct sums *s, long n, __loc
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
-
-/* Rows of a group that move, in the order of the clusters that they leave or come to, so that those
- * of a cluster are added up before they meet others in memory. */
-struct sorted {
-    __local int *end;       /* [k + 1] of the entries of each cluster, */
-    __local int *net;       /* [k + 1] rows that come to it less those that leave */
-    __local int *entry;     /* [2 ROWS] row * 2, or + 1 if it leaves */
-    __local f64 *factor; /* [ROWS] of rows that move */
-    __local int *part;      /* [SORT_GROUP] */
-};
-
-/* Counts become their running sums. */
-static void add_up(__local int *count, long size_of, __local int *part) {
-    const int own = (int)get_local_id(0), size = (int)get_local_size(0);
-    const long each = (size_of + size - 1) / size;
-    const long begin = min(own * each, size_of), end = min(begin + each, size_of);
-    int sum = 0;
-    for (long j = begin; j < end; j++)
-        sum += count[j];
-    part[own] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 1; step < size; step *= 2) {
-        const int before = own >= step ? part[own - step] : 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        part[own] += before;
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    sum = part[own] - sum;
-    for (long j = begin; j < end; j++)
-        count[j] = sum += count[j];
-    barrier(CLK_LOCAL_MEM_FENCE);
-}
-
-/* Sort what becomes of rows [base, base + count), by counting; how many entries there are. Labels
- * are read once: what a fault in memory makes of them meanwhile addresses nothing. */
-static int sort_moves(const struct moves *m, long d, long base, int count,
-                      const struct sorted *t) {
-    const int own = (int)get_local_id(0);
-    int from[ROWS / SORT_GROUP], to[ROWS / SORT_GROUP];
-    barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the last ones any more */
-    for (int j = own; j <= m->k; j += SORT_GROUP)
-        t->end[j] = t->net[j] = 0;
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (int e = 0; e < ROWS / SORT_GROUP; e++) {
-        const int i = e * SORT_GROUP + own;
-        if (i >= count || !is_move(m, base + i, &from[e], &to[e])) {
-            from[e] = to[e] = -1;
-            continue;
-        }
-        if (from[e] >= 0) {
-            (void)atomic_inc(t->end + from[e] + 1);
-            (void)atomic_dec(t->net + from[e]);
-        }
-        if (to[e] >= 0) {
-            (void)atomic_inc(t->end + to[e] + 1);
-            (void)atomic_inc(t->net + to[e]);
-        }
-        t->factor[i] = factor_of(m->metric, row_of(m->data, base + i, m->stride, m->type), m->type,
-                                 d, m->weight ? m->weight[base + i] : f64_of(1));
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    add_up(t->end, m->k + 1, t->part);
-#pragma unroll
-    for (int e = 0; e < ROWS / SORT_GROUP; e++) { /* from the beginning of a cluster to its end */
-        if (from[e] >= 0)
-            t->entry[atomic_inc(t->end + from[e])] = (e * SORT_GROUP + own) * 2 + 1;
-        if (to[e] >= 0)
-            t->entry[atomic_inc(t->end + to[e])] = (e * SORT_GROUP + own) * 2;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return t->end[m->k]; /* which counted nothing */
-}
-
-/* Column j of entries [e, end). */
-static void add_column(const struct moves *m, const struct sums *s, long base,
-                       const struct sorted *t, int e, int end, long j) {
-    const f64 mult = s->mult[j];
-    for (long cluster = 0; e < end; cluster++) {
-        const int stop = min(end, t->end[cluster]);
-        long first = 0, second = 0;
-        if (e >= stop)
-            continue;
-        while (e < stop) { /* loads of several rows at once: a work-item waits for little else */
-            f64 v[AT_ONCE];
-#pragma unroll
-            for (int u = 0; u < AT_ONCE; u++) {
-                const int i = t->entry[min(e + u, stop - 1)] / 2;
-                v[u] = load(row_of(m->data, base + i, m->stride, m->type), j, m->type);
-            }
-#pragma unroll
-            for (int u = 0; u < AT_ONCE; u++) {
-                const int entry = t->entry[min(e + u, stop - 1)];
-                const long2 q = limbs_of(f64_mul(v[u], t->factor[entry / 2]), mult, s->scale);
-                const long sign = e + u >= stop ? 0 : entry & 1 ? -1 : 1;
-                first += sign * q.x;
-                second += sign * q.y;
-            }
-            e += AT_ONCE;
-        }
-        e = stop;
-        add_long(s->sum + cluster * s->d + j, first);
-        if (s->limbs > 1)
-            add_long(s->sum + (s->k + cluster) * s->d + j, second);
-    }
-}
-
-/* ROWS rows a group at a time. `width` work-items, neighbours of whom have neighbouring columns,
- * share a part of the entries. */
-static void move_sorted(const struct moves *m, const struct sums *s, long n,
-                        const struct sorted *t) {
-    const int own = (int)get_local_id(0), size = (int)get_local_size(0);
-    int width = 1, from, to;
-    while (width < size && width < s->d)
-        width *= 2;
-    const int parts = size / width, part = own / width;
-    for (long base = (long)get_group_id(0) * ROWS; base < n;
-         base += (long)get_num_groups(0) * ROWS) {
-        const int count = (int)min((long)ROWS, n - base);
-        const int all = sort_moves(m, s->d, base, count, t);
-        for (long j = own % width; j < s->d; j += width)
-            add_column(m, s, base, t, all * part / parts, all * (part + 1) / parts, j);
-        for (int i = own; m->weight && i < count; i += size)
-            if (is_move(m, base + i, &from, &to))
-                move_count(s, m->weight[base + i], from, to);
-        for (int j = own; !m->weight && j < m->k; j += size)
-            if (t->net[j] != 0)
-                add_long(s->count + j, t->net[j]);
-    }
-}
 #endif
 
 static struct moves moves_of(__global const uchar *x, int type, long stride, int metric,
@@ -348,24 +214,6 @@ __kernel void update_rows(GLOBAL(x), int type, long stride, long n, long d, int 
     move_rows(&m, &s, n, list, &listed);
 #endif
 }
-
-#if !HF_WIDE
-/* The same for up to MOST_SORTED clusters. */
-__kernel __attribute__((reqd_work_group_size(SORT_GROUP, 1, 1))) void
-update_sorted(GLOBAL(x), int type, long stride, long n, long d, int metric, GLOBAL(weights),
-              GLOBAL(old_labels), GLOBAL(labels), GLOBAL(sum), GLOBAL(count), GLOBAL(weight),
-              GLOBAL(mult), f64 weight_mult, long k, int limbs, int bits) {
-    __local int end[MOST_SORTED + 1], net[MOST_SORTED + 1], entry[2 * ROWS], part[SORT_GROUP];
-    __local f64 factor[ROWS];
-    const struct sums s = sums_of(VIEW(long, sum), VIEW(long, count), VIEW(long, weight),
-                                  VIEW(const f64, mult), weight_mult, k, d, limbs, bits);
-    const struct moves m =
-        moves_of(VIEW(const uchar, x), type, stride, metric, VIEW(const f64, weights),
-                 VIEW(const int, old_labels), VIEW(const int, labels), k);
-    const struct sorted t = {end, net, entry, factor, part};
-    move_sorted(&m, &s, n, &t);
-}
-#endif
 
 /* Add the parts [parts, cells] to the sums. */
 __kernel void update_join(GLOBAL(parts), int count_parts, long cells, GLOBAL(sum), long sums,
