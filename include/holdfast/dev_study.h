@@ -25,7 +25,13 @@ HF_API int hf_dev_study_is_cpu(const hf_context *ctx);
 /* float32 multiply-add operations a second of an OpenCL device, two for each; 0: no such device. */
 HF_API double hf_dev_study_roof(hf_context *ctx);
 
-/* Median seconds of op assign on rows that the device has in its memory. kernel [64] out. */
+/* The rows in the memory of a device, as a fit takes them; a CPU uses them where they lie.
+ * HF_E_NOMEM, HF_E_DEVICE. */
+HF_API hf_status hf_dev_study_place(hf_context *ctx, const hf_array *x, hf_array *there);
+/* Give that memory back; ctx may be NULL. */
+HF_API void hf_dev_study_remove(hf_context *ctx, hf_array *there);
+
+/* Median seconds of op assign on such rows. kernel [64] out. */
 HF_API hf_status hf_dev_study_assign(hf_context *ctx, const hf_array *x, const hf_array *centroids,
                                      int rounds, double *seconds, char *kernel);
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, DIGITS, FAILED, RESOURCES, SIFT, USAGE, Skip, check, content, equal, fit,  # noqa: E402
+from cli import (CITIES, DIGITS, FAILED, INPUT, RESOURCES, SIFT, USAGE, Skip, check, content, equal, fit,  # noqa: E402
                  holdfast, loads, main, same_files, scratch, start, test)
 
 NONE = {"OCL_ICD_VENDORS": "/nonexistent"}
@@ -147,11 +147,46 @@ def what_portability_costs():
     for ending in ("uniform", "census", "split-uniform", "split-census"):
         check(content(f"{name}-{ending}.svg").decode().endswith("</svg>\n"), ending)
     for words, said in ((["-k", "0"], "-k"), (["--sets", "iris"], "iris"), (["-k", ""], "empty list"),
-                        (["--scale", "0"], "--scale")):
+                        (["--scale", "0"], "--scale"), (["--platforms", "tpu"], "tpu"), (["--limit", "0"], "--limit")):
         result = holdfast("bench", "portability", *words, code=USAGE)
         check(said in result.err, result)
     result = holdfast("bench", "portability", "-o", scratch("none") + "/x/y", code=None)
     check(result.code != 0 and "cannot be written" in result.err, result)
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+@test
+def studies_of_two_machines():
+    """Rows of a GPU that another run wrote join those of this CPU; a table that does not fit is refused."""
+    need_device()
+    name, other = scratch("study"), scratch("other.tsv")
+    few = ["bench", "portability", "--scale", 0.0008, "-k", 2, "--sets", "census", "--rounds", 1, "--steps", 2,
+           "--slice", 1000, "--no-sweeps", "--no-port", "--platforms", "cpu", "-t", 1, "-o", name]
+    holdfast(*few)
+    table = content(name + ".tsv").decode()
+    gpu = table.replace("\tCPU\t", "\tGPU\t").replace("\tc\t", "\tcuda\t")
+    write(other, gpu)
+    out = holdfast(*few, "--with", other).out
+    check("Phi of {CPU, GPU}" in out, out)
+    rows = loads(content(name + ".json").decode())["rows"]
+    both = [(code, platform) for code in ("opencl-tuned", "opencl-untuned") for platform in ("CPU", "GPU")]
+    equal(sorted((r["code"], r["platform"]) for r in rows), sorted([("c", "CPU"), ("cuda", "GPU"), *both]))
+    head, line = gpu.splitlines()[0], gpu.splitlines()[1].split("\t")
+    for text, said in ((table, "platform that this run measures"), ("", "has no rows"), ("x\n", "line 1 is no row"),
+                       (head.replace("kernel", "core") + "\n", "line 1 is no heading"),
+                       ("\n".join([head, "\t".join(line[:1] + ["7"] + line[2:])]), "line 2 is of another --scale"),
+                       ("\n".join([head, "\t".join(["iris"] + line[1:])]), "line 2 names a set"),
+                       ("\n".join([head, "\t".join(line[:-2] + ["0123456789abcdef", line[-1]])]),
+                        "line 2 has other labels")):
+        write(other, text)
+        result = holdfast(*few, "--with", other, code=INPUT)
+        check(said in result.err, (said, result))
+    result = holdfast(*few, "--with", scratch("none.tsv"), code=INPUT)
+    check("cannot be read" in result.err, result)
 
 
 @test

@@ -12,23 +12,33 @@ enum key {
     KEY_SLICE,
     KEY_PEAK,
     KEY_SWEEPS,
-    KEY_PORT
+    KEY_PORT,
+    KEY_PLATFORMS,
+    KEY_LIMIT,
+    KEY_WITH
 };
 
 static const struct argp_option options[] = {
     {"clusters", 'k', "LIST", 0, "Numbers of clusters (default 2,4,8,16,32,64,128,256)", 0},
+    {"limit", KEY_LIMIT, "SECONDS", 0,
+     "Time of an iteration of the plain port; where it would take longer, it gets fewer rows, and "
+     "its time is multiplied (2)",
+     0},
     {"no-port", KEY_PORT, NULL, 0, "Leave out the plain port to OpenCL, which is slow", 0},
     {"no-sweeps", KEY_SWEEPS, NULL, 0, "Leave out the sweeps over sizes", 0},
     {"output", 'o', "NAME", 0,
      "Write NAME.tsv, NAME.json, NAME.md and plots, NAME-*.svg (default: portability)", 0},
     {"peak", KEY_PEAK, "GFLOPS", 0, "Rate of float32 of the GPU (default: measured by OpenCL)", 0},
+    {"platforms", KEY_PLATFORMS, "LIST", 0, "Devices that are measured: cpu,gpu (default: both)",
+     0},
     {"rounds", KEY_ROUNDS, "R", 0, "Rounds in which backends take turns; medians count (3)", 0},
     {"scale", KEY_SCALE, "SHARE", 0, "Share of the study's rows (1)", 0},
     {"sets", KEY_SETS, "LIST", 0, "Data: uniform,census (default: both)", 0},
-    {"slice", KEY_SLICE, "N", 0,
-     "Rows that OpenCL devices are tuned on; on GPUs ten times as many (20000)", 0},
+    {"slice", KEY_SLICE, "N", 0, "Rows that a CPU by OpenCL is tuned on; a GPU, on all (20000)", 0},
     {"steps", KEY_STEPS, "S", 0, "Iterations of a sample (5)", 0},
     {"threads", 't', "T", 0, "Threads of the CPU; default: one for each usable core", 0},
+    {"with", KEY_WITH, "NAME.tsv", 0,
+     "Add what a run on another machine wrote, of the platform that this one does not measure", 0},
     {0},
 };
 
@@ -60,6 +70,12 @@ static void take_set(struct argp_state *state, const char *word) {
     o->set[tool_choice(state, "--sets", word, study_sets)] = true;
 }
 
+static void take_platform(struct argp_state *state, const char *word) {
+    static const char *const names[PLATFORMS + 1] = {"cpu", "gpu", NULL};
+    struct study_options *o = &((struct study *)state->input)->options;
+    o->platform[tool_choice(state, "--platforms", word, names)] = true;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct study_options *o = &((struct study *)state->input)->options;
     switch (key) {
@@ -78,6 +94,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_SCALE:
         o->scale = tool_real(state, "--scale", arg, 1e-4, 1);
+        return 0;
+    case KEY_PLATFORMS:
+        each_word(state, arg, take_platform);
+        return 0;
+    case KEY_LIMIT:
+        o->limit = tool_real(state, "--limit", arg, 0.001, 1e6);
+        return 0;
+    case KEY_WITH:
+        o->with = tool_path(state, "--with", arg);
         return 0;
     case KEY_ROUNDS:
         o->rounds = (int)tool_int(state, "--rounds", arg, 1, 31);
@@ -142,15 +167,16 @@ static int run(struct study *s) {
         code = study_measure(s);
     if (code == EXIT_DONE && s->options.sweeps)
         code = study_sweep(s);
-    study_close(s);
-    if (code != EXIT_DONE)
-        return code;
+    if (code == EXIT_DONE)
+        code = study_join(s);
     study_judge(s);
-    code = study_write(s);
+    if (code == EXIT_DONE)
+        code = study_write(s);
     if (code == EXIT_DONE)
         code = study_plot(s);
     if (code == EXIT_DONE)
         print_merits(s);
+    study_close(s);
     return code;
 }
 
@@ -159,6 +185,7 @@ int bench_portability(int argc, char **argv) {
                                          .rounds = 3,
                                          .steps = 5,
                                          .slice = 20000,
+                                         .limit = 2,
                                          .sweeps = true,
                                          .port = true,
                                          .output = "portability"}};
@@ -170,9 +197,15 @@ int bench_portability(int argc, char **argv) {
         o->k[o->ks++] = k;
     if (!o->set[0] && !o->set[1])
         o->set[0] = o->set[1] = true;
+    if (!o->platform[PLATFORM_CPU] && !o->platform[PLATFORM_GPU])
+        o->platform[PLATFORM_CPU] = o->platform[PLATFORM_GPU] = true;
     FILE *probe = study_file(&s, ".tsv"); /* before hours are spent */
     if (!probe)
         return EXIT_FAILED;
+    if (!study_can_join(&s)) {
+        fclose(probe);
+        return EXIT_INPUT;
+    }
     const int code = study_close_file(&s, probe, ".tsv");
     return code == EXIT_DONE ? run(&s) : code;
 }

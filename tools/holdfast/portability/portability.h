@@ -9,7 +9,7 @@
 
 #define STUDY_SETS 2
 #define STUDY_KS 16
-#define STUDY_BACKENDS 12
+#define STUDY_BACKENDS 16
 #define STUDY_ROWS (STUDY_SETS * STUDY_KS * STUDY_BACKENDS)
 #define STUDY_POINTS 256
 
@@ -27,29 +27,47 @@ struct study_options {
     int ks;
     double scale; /* of the rows of the sets */
     int rounds, steps, threads;
-    int64_t slice; /* rows that are tuned on */
+    int64_t slice; /* rows that CPUs are tuned on */
     double peak;   /* flop/s of GPUs, 0: measured */
+    double limit;  /* seconds that a sample of the plain port may take */
+    bool platform[PLATFORMS];
     bool sweeps, port;
     const char *output; /* beginning of the names of files */
+    const char *with;   /* NAME.tsv of another machine, or NULL */
 };
 
 struct backend {
     enum code code;
     enum platform platform;
     char device[24];
-    hf_context *ctx;
+    char tuning[40]; /* file that its plans follow */
+    hf_context *ctx; /* NULL: its rows come from another machine's file */
+    hf_array rows;   /* of the set, where the device reads them */
+    hf_dev_port *port;
+    double port_s;     /* of an iteration for a cluster and a row, as last measured; 0: not yet */
+    int64_t port_rows; /* of those that `port` has */
 };
 
-/* An iteration of a backend; times of its halves are those of op assign alone, and what is left. */
+/* The rows of a set, and the first centroids for a number of clusters. */
+struct problem {
+    int set;
+    hf_array x, centroids;
+    float *room;     /* of the centroids */
+    int32_t *labels; /* [n] of the first backend */
+};
+
+/* An iteration of a backend; times of its halves are those of op assign alone, and what is left.
+ * The plain port may be measured on fewer rows; its times are then as many times as long. */
 struct study_row {
-    int set, backend;
+    int set, backend, steps;
     int64_t n, d, k;
     char kernel[64];
     double iteration_s, assign_s, update_s;
     double least_s, most_s; /* of the samples */
     double architectural;   /* efficiency; < 0: not known */
     double application;
-    int64_t differ; /* labels that are not those of the first backend; -1: not comparable */
+    int64_t differ;  /* labels that are not those of the first backend; -1: not comparable */
+    uint64_t labels; /* a word of all labels after `steps`, to compare machines by; 0: none */
 };
 
 /* A point of a sweep on an OpenCL device. */
@@ -77,10 +95,42 @@ struct study {
 /* ---- study_backends.c: exit codes */
 int study_open(struct study *s);
 void study_close(struct study *s);
+/* A context that follows another tuning file, which is read now. */
+int study_open_context(const struct study *s, const char *device, const char *tuning,
+                       hf_context **ctx);
+/* Bring the rows to all devices; before the next set study_remove(). */
+int study_place(struct study *s, const struct problem *p);
+void study_remove(struct study *s);
+/* "opencl-tuned on the CPU" */
+const char *study_backend_text(const struct study *s, int backend);
 
-/* ---- study_measure.c: exit codes */
+/* ---- study_tune.c: the fastest kernels for these centroids and rows, which the tuned backends
+ * follow from now on. An exit code. */
+int study_tune(struct study *s, struct problem *p);
+
+/* ---- study_problem.c */
+/* The rows of a set (columns 0: the set's own) with room for most_k centroids. An exit code. */
+int study_problem(int set, int64_t rows, int64_t columns, int64_t most_k, struct problem *p);
+void study_end_problem(struct problem *p);
+/* Rows far apart are the first centroids. */
+void study_choose_centroids(struct problem *p, int64_t k);
+/* So many of the set's rows by --scale. */
+int64_t study_scaled(const struct study *s, int64_t rows);
+
+/* ---- study_join.c */
+/* Is there no file of another machine, or one that can be read? If not, that is reported. */
+bool study_can_join(const struct study *s);
+/* Its rows are added, after those of this machine. An exit code. */
+int study_join(struct study *s);
+
+/* ---- study_measure.c, study_sweep.c: exit codes */
 int study_measure(struct study *s);
 int study_sweep(struct study *s);
+/* The study's own fit: so many iterations, every row compared in each. */
+hf_status study_fit(const struct backend *b, const hf_array *x, const hf_array *centroids,
+                    int steps, hf_kmeans_result *r);
+/* The study's own choice: columns apart on a GPU, 128 work-items; on a CPU 8. */
+hf_dev_port_form study_port_form(const struct backend *b);
 
 /* ---- study_merits.c */
 void study_judge(struct study *s); /* both efficiencies of each row */
@@ -91,7 +141,10 @@ double study_phi(const struct study *s, enum code code, unsigned platforms, int 
 unsigned study_platform_mask(const struct study *s);
 
 /* ---- study_write.c, study_plot.c: exit codes */
+enum { STUDY_HEADS = 17 };
+extern const char *const study_heads[STUDY_HEADS]; /* of the columns of the table */
 int study_write(const struct study *s);
+int study_write_table(const struct study *s); /* NAME.tsv alone */
 int study_plot(const struct study *s);
 /* Open OUTPUT-or-OUTPUT.ENDING to write; reported if it fails. */
 FILE *study_file(const struct study *s, const char *ending);

@@ -7,15 +7,21 @@
 #include <unistd.h>
 
 #define NO_FILE "/dev/null"
-#define SLICES_OF_GPU 10
 
 const char *const study_sets[STUDY_SETS + 1] = {"uniform", "census", NULL};
 const char *const study_platforms[PLATFORMS] = {"CPU", "GPU"};
 const char *const study_codes[CODES] = {"c", "cuda", "opencl-tuned", "opencl-untuned",
                                         "opencl-port"};
 
-/* A context that plans with this tuning file, which is read now. */
-static int open_context(struct study *s, const char *device, const char *tuning, hf_context **ctx) {
+const char *study_backend_text(const struct study *s, int backend) {
+    static char text[64];
+    snprintf(text, sizeof text, "%s on the %s", study_codes[s->backend[backend].code],
+             study_platforms[s->backend[backend].platform]);
+    return text;
+}
+
+int study_open_context(const struct study *s, const char *device, const char *tuning,
+                       hf_context **ctx) {
     const hf_context_opts opts = {.device = device, .threads = s->options.threads};
     const hf_dev_shape shape = {.dtype = {HF_F32}, .dim = {1000, 8, 8}};
     hf_dev_choice choice;
@@ -28,52 +34,15 @@ static int open_context(struct study *s, const char *device, const char *tuning,
     return status == HF_OK ? EXIT_DONE : tool_fail(*ctx, status, STAGE_COMPUTE);
 }
 
-static void take_first(void *user, const hf_dev_timing *timing) {
-    hf_dev_timing *winner = user;
-    if (!winner->kernel)
-        *winner = *timing;
-}
-
-static int64_t columns_of(int set) { return set == 0 ? 500 : 68; }
-
-/* Measure the kernels on slices of the sets' shapes, and write the winners to a file. Whether they
- * are right shows later, by their labels. */
-static int tune(struct study *s, const char *device, const char *path) {
-    const struct study_options *o = &s->options;
-    hf_dev_timing winner[STUDY_SETS * STUDY_KS] = {{0}};
-    int winners = 0;
-    hf_context *ctx = NULL;
-    int code = open_context(s, device, NO_FILE, &ctx);
-    /* few rows leave a GPU idle */
-    const int64_t rows =
-        code == EXIT_DONE && hf_dev_study_is_cpu(ctx) ? o->slice : o->slice * SLICES_OF_GPU;
-    const hf_dev_time_opts time = {.kernel = "all", .rounds = 3, .budget_s = 0.5};
-    for (int set = 0; set < STUDY_SETS; set++)
-        for (int i = 0; code == EXIT_DONE && o->set[set] && i < o->ks; i++) {
-            const hf_dev_shape shape = {.dtype = {HF_F32}, .dim = {rows, o->k[i], columns_of(set)}};
-            errno = 0;
-            const hf_status status =
-                hf_dev_time(ctx, "assign", &shape, &time, take_first, &winner[winners++]);
-            if (status != HF_OK)
-                code = tool_fail(ctx, status, STAGE_COMPUTE);
-        }
-    errno = 0;
-    if (code == EXIT_DONE) {
-        const hf_status status = hf_dev_tune_write(ctx, path, winner, winners);
-        code = status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_WRITE);
-    }
-    hf_context_destroy(ctx);
-    return code;
-}
-
 static int add(struct study *s, enum code which, const char *device, const char *tuning) {
     struct backend *b = &s->backend[s->backends];
-    const int code = open_context(s, device, tuning, &b->ctx);
+    *b = (struct backend){.code = which};
+    const int code = study_open_context(s, device, tuning, &b->ctx);
     if (code != EXIT_DONE)
         return code;
-    b->code = which;
     b->platform = hf_dev_study_is_cpu(b->ctx) ? PLATFORM_CPU : PLATFORM_GPU;
     snprintf(b->device, sizeof b->device, "%s", device);
+    snprintf(b->tuning, sizeof b->tuning, "%s", tuning);
     s->backends++;
     return EXIT_DONE;
 }
@@ -86,34 +55,34 @@ static bool is_taken(const struct study *s, enum code which, enum platform platf
     return false;
 }
 
-static int add_opencl(struct study *s, const char *device) {
-    char path[] = "/tmp/holdfast-tune-XXXXXX";
-    const int before = s->backends;
-    int code = add(s, CODE_UNTUNED, device, NO_FILE);
-    if (code != EXIT_DONE)
-        return code;
-    const struct backend *last = &s->backend[before];
-    s->backends = before;
-    if (is_taken(s, CODE_UNTUNED, last->platform)) { /* a second one of its kind */
-        hf_context_destroy(last->ctx);
-        return EXIT_DONE;
-    }
-    s->backends++;
-    if (last->platform == PLATFORM_GPU && s->peak[PLATFORM_GPU] == 0)
-        s->peak[PLATFORM_GPU] = hf_dev_study_roof(last->ctx);
+/* An empty file for the winners of a device. */
+static int make_file(char path[40]) {
+    snprintf(path, 40, "/tmp/holdfast-tune-XXXXXX");
     const int file = mkstemp(path);
     if (file < 0) {
         tool_error("no temporary file can be made in /tmp: %s", strerror(errno));
         return EXIT_RESOURCES;
     }
     close(file);
-    unlink(path);
-    printf("tuning %s\n", device);
-    fflush(stdout);
-    code = tune(s, device, path);
+    return EXIT_DONE;
+}
+
+static int add_opencl(struct study *s, const char *device) {
+    char path[40];
+    int code = add(s, CODE_UNTUNED, device, NO_FILE);
+    if (code != EXIT_DONE)
+        return code;
+    const struct backend last = s->backend[--s->backends];
+    if (!s->options.platform[last.platform] || is_taken(s, CODE_UNTUNED, last.platform)) {
+        hf_context_destroy(last.ctx);
+        return EXIT_DONE;
+    }
+    s->backends++;
+    if (last.platform == PLATFORM_GPU && s->peak[PLATFORM_GPU] == 0)
+        s->peak[PLATFORM_GPU] = hf_dev_study_roof(last.ctx);
+    code = make_file(path);
     if (code == EXIT_DONE)
         code = add(s, CODE_TUNED, device, path);
-    unlink(path);
     if (code == EXIT_DONE && s->options.port)
         code = add(s, CODE_PORT, device, NO_FILE);
     return code;
@@ -138,31 +107,74 @@ static int measure_peak(struct study *s) {
     for (int i = 0; i < HF_DEV_MAX_ISAS; i++)
         if (ceiling.fma_f32[i] > s->peak[PLATFORM_CPU])
             s->peak[PLATFORM_CPU] = ceiling.fma_f32[i];
-    s->peak[PLATFORM_GPU] = s->options.peak;
     return EXIT_DONE;
+}
+
+static int add_device(struct study *s, const hf_dev_device *device) {
+    const bool cuda = strncmp(device->name, "cuda", 4) == 0;
+    const bool opencl = strncmp(device->name, "opencl", 6) == 0;
+    const int before = s->backends;
+    int code = EXIT_DONE;
+    if (cuda && s->options.platform[PLATFORM_GPU] && !is_taken(s, CODE_CUDA, PLATFORM_GPU))
+        code = add(s, CODE_CUDA, device->name, NO_FILE);
+    else if (opencl)
+        code = add_opencl(s, device->name);
+    const size_t used = strlen(s->machine);
+    const bool host = strcmp(device->name, "cpu") == 0 && s->options.platform[PLATFORM_CPU];
+    if (s->backends > before || host)
+        snprintf(s->machine + used, sizeof s->machine - used, "%s%s", used > 0 ? "; " : "",
+                 device->text);
+    return code;
 }
 
 int study_open(struct study *s) {
     hf_dev_device device;
+    int code = EXIT_DONE;
     limit_threads(s);
-    int code = add(s, CODE_C, "cpu", NO_FILE);
-    if (code == EXIT_DONE)
-        code = measure_peak(s);
-    for (int i = 0; code == EXIT_DONE && hf_dev_device_at(i, &device); i++) {
-        if (!device.available)
-            continue;
-        const size_t used = strlen(s->machine);
-        snprintf(s->machine + used, sizeof s->machine - used, "%s%s", used > 0 ? "; " : "",
-                 device.text);
-        if (strncmp(device.name, "cuda", 4) == 0 && !is_taken(s, CODE_CUDA, PLATFORM_GPU))
-            code = add(s, CODE_CUDA, device.name, NO_FILE);
-        else if (strncmp(device.name, "opencl", 6) == 0)
-            code = add_opencl(s, device.name);
+    s->peak[PLATFORM_GPU] = s->options.peak;
+    if (s->options.platform[PLATFORM_CPU]) {
+        code = add(s, CODE_C, "cpu", NO_FILE);
+        if (code == EXIT_DONE)
+            code = measure_peak(s);
+    }
+    for (int i = 0; code == EXIT_DONE && hf_dev_device_at(i, &device); i++)
+        if (device.available)
+            code = add_device(s, &device);
+    if (code == EXIT_DONE && s->backends == 0) {
+        tool_error("no device of the platforms asked for is here; `holdfast info` lists devices");
+        return EXIT_RESOURCES;
     }
     return code;
 }
 
+int study_place(struct study *s, const struct problem *p) {
+    for (int i = 0; i < s->backends; i++) {
+        struct backend *b = &s->backend[i];
+        if (!b->ctx || b->code == CODE_PORT)
+            continue;
+        errno = 0;
+        const hf_status status = hf_dev_study_place(b->ctx, &p->x, &b->rows);
+        if (status != HF_OK)
+            return tool_fail(b->ctx, status, STAGE_COMPUTE);
+    }
+    return EXIT_DONE;
+}
+
+void study_remove(struct study *s) {
+    for (int i = 0; i < s->backends; i++) {
+        struct backend *b = &s->backend[i];
+        hf_dev_port_close(b->port);
+        b->port = NULL;
+        b->port_s = 0;
+        hf_dev_study_remove(b->ctx, &b->rows);
+    }
+}
+
 void study_close(struct study *s) {
-    for (int i = 0; i < s->backends; i++)
+    for (int i = 0; i < s->backends; i++) {
         hf_context_destroy(s->backend[i].ctx);
+        if (s->backend[i].code == CODE_TUNED && s->backend[i].ctx)
+            unlink(s->backend[i].tuning);
+        s->backend[i].ctx = NULL;
+    }
 }

@@ -6,15 +6,10 @@
 #include <string.h>
 
 #define MOST_ROUNDS 32
-#define SWEEP_K 256
-#define SWEEP_COLUMNS 100
-#define SWEEP_STEPS 3
-
-struct problem {
-    int set;
-    hf_array x, centroids;
-    int32_t *labels; /* [n] of the first backend */
-};
+#define FIRST_ROWS 100000 /* of the plain port, of whose speed nothing is known yet */
+#define LEAST_ROWS INT64_C(10000)
+#define LABELS_BASIS UINT64_C(0xCBF29CE484222325) /* FNV-1a */
+#define LABELS_PRIME UINT64_C(0x100000001B3)
 
 struct halves {
     double assign, update;
@@ -24,35 +19,41 @@ struct sample {
     double iteration;
     struct halves half; /* of the plain port alone */
     int64_t differ;
+    uint64_t labels;
     char kernel[64];
 };
 
-static const char *text_of(const struct study *s, int backend) {
-    static char text[64];
-    snprintf(text, sizeof text, "%s on the %s", study_codes[s->backend[backend].code],
-             study_platforms[s->backend[backend].platform]);
-    return text;
-}
-
-static int fit(const struct study *s, int at, struct problem *p, struct sample *sample) {
-    const struct backend *b = &s->backend[at];
-    const hf_kmeans_opts opts = {.k = p->centroids.rows,
+hf_status study_fit(const struct backend *b, const hf_array *x, const hf_array *centroids,
+                    int steps, hf_kmeans_result *r) {
+    const hf_kmeans_opts opts = {.k = centroids->rows,
                                  .init = HF_INIT_GIVEN,
-                                 .centroids = &p->centroids,
-                                 .max_iter = s->options.steps,
+                                 .centroids = centroids,
+                                 .max_iter = steps,
                                  .tol = -1,
                                  .empty = HF_EMPTY_KEEP,
                                  .skipping = HF_SKIP_OFF,
                                  .guard = HF_GUARD_OFF};
-    hf_kmeans_result r = {0};
     errno = 0;
-    const hf_status status = hf_kmeans_fit(b->ctx, &p->x, &opts, &r);
+    return hf_kmeans_fit(b->ctx, x, &opts, r);
+}
+
+/* To warm up a CPU, where a kernel may have to be compiled, few rows will do. */
+static int fit(const struct study *s, int at, bool warm, struct problem *p, struct sample *sample) {
+    const struct backend *b = &s->backend[at];
+    hf_kmeans_result r = {0};
+    hf_array x = b->rows;
+    if (warm && b->platform == PLATFORM_CPU && x.rows > s->options.slice)
+        x.rows = s->options.slice;
+    const hf_status status = study_fit(b, &x, &p->centroids, s->options.steps, &r);
     if (status != HF_OK)
         return tool_fail(b->ctx, status, STAGE_COMPUTE);
     sample->iteration = r.seconds_iterate / r.iterations;
     sample->differ = 0;
-    for (int64_t i = 0; i < r.n; i++)
+    sample->labels = LABELS_BASIS;
+    for (int64_t i = 0; i < r.n; i++) {
         sample->differ += at > 0 && r.labels[i] != p->labels[i];
+        sample->labels = (sample->labels ^ (uint32_t)r.labels[i]) * LABELS_PRIME;
+    }
     if (at == 0)
         memcpy(p->labels, r.labels, (size_t)r.n * sizeof *r.labels);
     memcpy(sample->kernel, r.kernel_assign, sizeof sample->kernel);
@@ -60,33 +61,66 @@ static int fit(const struct study *s, int at, struct problem *p, struct sample *
     return EXIT_DONE;
 }
 
-/* The study's own choice: columns apart on a GPU, 128 work-items; on a CPU 8. */
-static hf_dev_port_form port_form(const struct backend *b) {
+hf_dev_port_form study_port_form(const struct backend *b) {
     const bool cpu = b->platform == PLATFORM_CPU;
     return (hf_dev_port_form){.width = 1, .package = 1, .group = cpu ? 8 : 128, .by_columns = !cpu};
 }
 
-static int run_port(const struct study *s, int at, const struct problem *p,
-                    const hf_dev_port_form *form, int steps, struct halves *out) {
-    const struct backend *b = &s->backend[at];
-    hf_dev_port *port = NULL;
+/* The port on so many of the rows. */
+static int open_port(struct backend *b, const struct problem *p, int64_t rows) {
+    const hf_dev_port_form form = study_port_form(b);
+    hf_array x = p->x;
+    x.rows = rows;
+    if (b->port && b->port_rows == rows)
+        return EXIT_DONE;
+    hf_dev_port_close(b->port);
+    b->port = NULL;
+    b->port_rows = rows;
     errno = 0;
-    hf_status status = hf_dev_port_open(b->ctx, &p->x, form, &port);
-    if (status == HF_OK)
-        status = hf_dev_port_run(port, &p->centroids, steps, &out->assign, &out->update, NULL);
-    hf_dev_port_close(port);
+    const hf_status status = hf_dev_port_open(b->ctx, &x, &form, &b->port);
     return status == HF_OK ? EXIT_DONE : tool_fail(b->ctx, status, STAGE_COMPUTE);
 }
 
-static int measure_once(const struct study *s, int at, struct problem *p, struct sample *sample) {
-    if (s->backend[at].code != CODE_PORT)
-        return fit(s, at, p, sample);
-    const hf_dev_port_form form = port_form(&s->backend[at]);
-    const int code = run_port(s, at, p, &form, s->options.steps, &sample->half);
+/* As many iterations, and then rows, as the limit allows by what the last sample took. */
+static void plan_port(const struct study *s, const struct backend *b, const struct problem *p,
+                      int64_t *rows, int *steps) {
+    const double each = b->port_s * (double)p->centroids.rows, limit = s->options.limit;
+    const double most = b->port_s > 0 ? limit / each : FIRST_ROWS; /* rows */
+    *rows = p->x.rows;
+    while ((double)*rows > most && *rows >= 2 * LEAST_ROWS)
+        *rows /= 2;
+    const double fit = b->port_s > 0 ? most / (double)*rows : 1;
+    *steps = fit < 1 ? 1 : fit < s->options.steps ? (int)fit : s->options.steps;
+}
+
+static int run_port(struct study *s, int at, const struct problem *p, struct sample *sample) {
+    struct backend *b = &s->backend[at];
+    int64_t rows;
+    int steps;
+    plan_port(s, b, p, &rows, &steps);
+    const int code = open_port(b, p, rows);
+    if (code != EXIT_DONE)
+        return code;
+    errno = 0;
+    const hf_status status = hf_dev_port_run(b->port, &p->centroids, steps, &sample->half.assign,
+                                             &sample->half.update, NULL);
+    if (status != HF_OK)
+        return tool_fail(b->ctx, status, STAGE_COMPUTE);
+    const double times = (double)p->x.rows / (double)rows;
+    b->port_s =
+        (sample->half.assign + sample->half.update) / ((double)rows * (double)p->centroids.rows);
+    sample->half.assign *= times;
+    sample->half.update *= times;
     sample->iteration = sample->half.assign + sample->half.update;
     sample->differ = -1;
-    snprintf(sample->kernel, sizeof sample->kernel, "assign");
-    return code;
+    snprintf(sample->kernel, sizeof sample->kernel, "assign of %lld rows", (long long)rows);
+    return EXIT_DONE;
+}
+
+static int measure_once(struct study *s, int at, bool warm, struct problem *p,
+                        struct sample *sample) {
+    return s->backend[at].code == CODE_PORT ? run_port(s, at, p, sample)
+                                            : fit(s, at, warm, p, sample);
 }
 
 static int compare(const void *a, const void *b) {
@@ -100,7 +134,6 @@ static int end_row(struct study *s, int at, const struct problem *p, double *sam
                    const struct sample *last) {
     const struct backend *b = &s->backend[at];
     const int rounds = s->options.rounds;
-    char kernel[64] = "";
     struct study_row *row = &s->row[s->rows++];
     qsort(samples, (size_t)rounds, sizeof *samples, compare);
     *row = (struct study_row){.set = p->set,
@@ -113,18 +146,20 @@ static int end_row(struct study *s, int at, const struct problem *p, double *sam
                               .update_s = last->half.update,
                               .least_s = samples[0],
                               .most_s = samples[rounds - 1],
-                              .differ = last->differ};
+                              .differ = last->differ,
+                              .labels = last->labels,
+                              .steps = s->options.steps};
     memcpy(row->kernel, last->kernel, sizeof row->kernel);
     if (b->code != CODE_PORT) {
         errno = 0;
         const hf_status status =
-            hf_dev_study_assign(b->ctx, &p->x, &p->centroids, 3, &row->assign_s, kernel);
+            hf_dev_study_assign(b->ctx, &b->rows, &p->centroids, 3, &row->assign_s, row->kernel);
         if (status != HF_OK)
             return tool_fail(b->ctx, status, STAGE_COMPUTE);
         row->update_s = row->iteration_s > row->assign_s ? row->iteration_s - row->assign_s : 0;
     }
     printf("%-8s k=%-4lld %-24s %10s an iteration, assign %10s%s\n", study_sets[p->set],
-           (long long)row->k, text_of(s, at), tool_seconds_text(row->iteration_s),
+           (long long)row->k, study_backend_text(s, at), tool_seconds_text(row->iteration_s),
            tool_seconds_text(row->assign_s), row->differ > 0 ? "  LABELS DIFFER" : "");
     fflush(stdout);
     return EXIT_DONE;
@@ -136,48 +171,27 @@ static int measure_case(struct study *s, struct problem *p) {
     int code = EXIT_DONE;
     for (int round = -1; round < s->options.rounds; round++) /* the first one compiles */
         for (int at = 0; code == EXIT_DONE && at < s->backends; at++) {
-            if (round < 0 && s->backend[at].code == CODE_PORT)
-                continue;
-            code = measure_once(s, at, p, &last[at]);
+            code = measure_once(s, at, round < 0, p, &last[at]);
             if (round >= 0)
                 samples[at][round] = last[at].iteration;
         }
     for (int at = 0; code == EXIT_DONE && at < s->backends; at++)
         code = end_row(s, at, p, samples[at], &last[at]);
-    return code;
+    study_judge(s);
+    return code == EXIT_DONE ? study_write_table(s)
+                             : code; /* what is known if the rest is cut off */
 }
 
-/* Rows far apart in the set are the first centroids. */
-static void choose_centroids(struct problem *p, float *room, int64_t k) {
-    const int64_t d = p->x.cols;
-    for (int64_t c = 0; c < k; c++)
-        memcpy(room + c * d, (const float *)p->x.data + c * (p->x.rows / k) * d,
-               (size_t)d * sizeof *room);
-    p->centroids = (hf_array){.data = room, .dtype = HF_F32, .rows = k, .cols = d, .row_stride = d};
-}
-
-static int make_problem(const char *set, int64_t rows, int64_t columns, int64_t most_k,
-                        struct problem *p, float **room) {
-    const hf_status status = hf_dev_study_rows(set, rows, columns, &p->x);
-    if (status == HF_OK && most_k > 0 && p->x.cols > 0) {
-        *room = calloc((size_t)(most_k * p->x.cols), sizeof **room);
-        p->labels = calloc((size_t)p->x.rows, sizeof *p->labels);
+static int measure_set(struct study *s, struct problem *p) {
+    int code = study_place(s, p);
+    if (code == EXIT_DONE)
+        code = study_tune(s, p);
+    for (int i = 0; code == EXIT_DONE && i < s->options.ks; i++) {
+        study_choose_centroids(p, s->options.k[i]);
+        code = measure_case(s, p);
     }
-    if (*room && p->labels)
-        return EXIT_DONE;
-    tool_error("no memory for %lld rows of the study; use a smaller --scale", (long long)rows);
-    return EXIT_RESOURCES;
-}
-
-static void end_problem(struct problem *p, float *room) {
-    free(p->labels);
-    free(room);
-    hf_dev_study_free(&p->x);
-}
-
-static int64_t scaled(const struct study *s, int64_t rows) {
-    const int64_t n = (int64_t)((double)rows * s->options.scale);
-    return n < 1000 ? 1000 : n;
+    study_remove(s);
+    return code;
 }
 
 int study_measure(struct study *s) {
@@ -188,141 +202,13 @@ int study_measure(struct study *s) {
     for (int i = 0; i < o->ks; i++)
         most = o->k[i] > most ? o->k[i] : most;
     for (int set = 0; set < STUDY_SETS; set++) {
-        struct problem p = {.set = set};
-        float *room = NULL;
+        struct problem p;
         if (!o->set[set] || code != EXIT_DONE)
             continue;
-        code = make_problem(study_sets[set], scaled(s, rows[set]), 0, most, &p, &room);
-        if (code == EXIT_DONE && most > p.x.rows) {
-            tool_error("-k %lld: the set has %lld rows at this scale", (long long)most,
-                       (long long)p.x.rows);
-            code = EXIT_USAGE;
-        }
-        for (int i = 0; code == EXIT_DONE && i < o->ks; i++) {
-            choose_centroids(&p, room, o->k[i]);
-            code = measure_case(s, &p);
-        }
-        end_problem(&p, room);
-    }
-    return code;
-}
-
-/* ---- sweeps */
-
-static void add_point(struct study *s, const struct study_point *point) {
-    if (s->points == STUDY_POINTS)
-        return;
-    s->point[s->points++] = *point;
-    printf("%-22s %-26s %-28s assign %10s\n", point->sweep, text_of(s, point->backend), point->what,
-           tool_seconds_text(point->assign_s));
-    fflush(stdout);
-}
-
-static int sweep_port(struct study *s, int at, const struct problem *p, const char *sweep,
-                      hf_dev_port_form form, int value) {
-    struct study_point point = {.sweep = sweep, .backend = at, .value = value};
-    struct halves half = {0, 0};
-    snprintf(point.what, sizeof point.what, "%d", value);
-    const int code = run_port(s, at, p, &form, SWEEP_STEPS, &half);
-    point.assign_s = half.assign;
-    point.update_s = half.update;
-    if (code == EXIT_DONE)
-        add_point(s, &point);
-    return code;
-}
-
-/* Points of a work-item, work-items of a group. */
-static int sweep_sizes(struct study *s, int at, const struct problem *p) {
-    static const int packages[] = {1, 2, 4, 8, 16, 32, 64, 128};
-    static const int groups[] = {1, 8, 16, 32, 64, 128, 256};
-    int code = EXIT_DONE;
-    for (size_t i = 0; code == EXIT_DONE && i < sizeof packages / sizeof *packages; i++) {
-        hf_dev_port_form form = port_form(&s->backend[at]);
-        form.package = packages[i];
-        code = sweep_port(s, at, p, "points of a work-item", form, packages[i]);
-    }
-    for (size_t i = 0; code == EXIT_DONE && i < sizeof groups / sizeof *groups; i++) {
-        hf_dev_port_form form = port_form(&s->backend[at]);
-        form.group = groups[i];
-        code = sweep_port(s, at, p, "work-items of a group", form, groups[i]);
-    }
-    return code;
-}
-
-static int sweep_widths(struct study *s, int at, const struct problem *p, const char *sweep) {
-    int code = EXIT_DONE;
-    for (int width = 1; code == EXIT_DONE && width <= 16; width *= 2) {
-        hf_dev_port_form form = port_form(&s->backend[at]);
-        form.width = width;
-        form.by_columns = 0;
-        code = sweep_port(s, at, p, sweep, form, width);
-    }
-    return code;
-}
-
-struct naming {
-    struct study *s;
-    int at, place;
-};
-
-static void take_kernel(void *user, const hf_dev_timing *t) {
-    struct naming *n = user;
-    struct study_point point = {.sweep = "kernels",
-                                .backend = n->at,
-                                .value = ++n->place,
-                                .assign_s = t->median_s,
-                                .update_s = -1};
-    snprintf(point.what, sizeof point.what, "%s", t->kernel);
-    add_point(n->s, &point);
-}
-
-/* The library's own kernels: vector widths, points and centroids of a work-item. */
-static int sweep_kernels(struct study *s, int at, const struct problem *p) {
-    const hf_dev_shape shape = {.dtype = {HF_F32}, .dim = {p->x.rows, SWEEP_K, p->x.cols}};
-    const hf_dev_time_opts time = {.kernel = "all", .rounds = 3, .budget_s = 1};
-    struct naming naming = {s, at, 0};
-    errno = 0;
-    const hf_status status =
-        hf_dev_time(s->backend[at].ctx, "assign", &shape, &time, take_kernel, &naming);
-    return status == HF_OK ? EXIT_DONE : tool_fail(s->backend[at].ctx, status, STAGE_COMPUTE);
-}
-
-/* The sizes that the study tried, on its uniform rows; a plain port on a CPU gets a tenth of the
- * rows of a GPU. */
-static int sweep_device(struct study *s, int at) {
-    static const struct {
-        int64_t columns;
-        const char *name;
-    } widths[] = {{10, "width, 10 columns"},
-                  {50, "width, 50 columns"},
-                  {200, "width, 200 columns"},
-                  {500, "width, 500 columns"}};
-    const int64_t share = s->backend[at].platform == PLATFORM_CPU ? 10 : 1;
-    const int64_t n = scaled(s, 1000000) / share < 1000 ? 1000 : scaled(s, 1000000) / share;
-    int code = EXIT_DONE;
-    for (size_t i = 0; code == EXIT_DONE && i <= sizeof widths / sizeof *widths; i++) {
-        const bool sizes = i == sizeof widths / sizeof *widths;
-        struct problem p = {.set = 0};
-        float *room = NULL;
-        code = make_problem("uniform", n, sizes ? SWEEP_COLUMNS : widths[i].columns, SWEEP_K, &p,
-                            &room);
+        code = study_problem(set, study_scaled(s, rows[set]), 0, most, &p);
         if (code == EXIT_DONE)
-            choose_centroids(&p, room, SWEEP_K);
-        if (code == EXIT_DONE && !sizes)
-            code = sweep_widths(s, at, &p, widths[i].name);
-        if (code == EXIT_DONE && sizes)
-            code = sweep_sizes(s, at, &p);
-        if (code == EXIT_DONE && sizes)
-            code = sweep_kernels(s, at, &p);
-        end_problem(&p, room);
+            code = measure_set(s, &p);
+        study_end_problem(&p);
     }
-    return code;
-}
-
-int study_sweep(struct study *s) {
-    int code = EXIT_DONE;
-    for (int at = 0; code == EXIT_DONE && at < s->backends; at++)
-        if (s->backend[at].code == CODE_UNTUNED)
-            code = sweep_device(s, at);
     return code;
 }

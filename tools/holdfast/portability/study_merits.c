@@ -20,7 +20,8 @@ void study_judge(struct study *s) {
         }
         const double flops = 2.0 * (double)row->n * (double)row->k * (double)row->d;
         row->application = best / row->iteration_s;
-        row->architectural = peak > 0 ? flops / row->iteration_s / peak : -1;
+        if (s->backend[row->backend].ctx) /* of another machine it is known already */
+            row->architectural = peak > 0 ? flops / row->iteration_s / peak : -1;
     }
 }
 

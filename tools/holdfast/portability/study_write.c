@@ -24,12 +24,10 @@ static const struct {
 
 enum { PRINTED = sizeof printed / sizeof *printed };
 
-static const char *const heads[] = {
-    "set",          "n",       "d",      "k",        "code",     "platform",      "kernel",
-    "iteration_s",  "least_s", "most_s", "assign_s", "update_s", "architectural", "application",
-    "labels_differ"};
-
-enum { HEADS = sizeof heads / sizeof *heads };
+const char *const study_heads[STUDY_HEADS] = {
+    "set",           "n",       "d",      "k",        "code",     "platform",      "kernel",
+    "iteration_s",   "least_s", "most_s", "assign_s", "update_s", "architectural", "application",
+    "labels_differ", "labels",  "steps"};
 
 FILE *study_file(const struct study *s, const char *ending) {
     char path[4200];
@@ -67,14 +65,15 @@ static void print_row(const struct study *s, FILE *out, const struct study_row *
         fprintf(out, "%lld", (long long)r->differ);
     else
         fputc('-', out);
+    fprintf(out, "%s%016llx%s%d", between, (unsigned long long)r->labels, between, r->steps);
 }
 
-static int write_tsv(const struct study *s) {
+int study_write_table(const struct study *s) {
     FILE *out = study_file(s, ".tsv");
     if (!out)
         return EXIT_FAILED;
-    for (int i = 0; i < HEADS; i++)
-        fprintf(out, "%s%s", i > 0 ? "\t" : "", heads[i]);
+    for (int i = 0; i < STUDY_HEADS; i++)
+        fprintf(out, "%s%s", i > 0 ? "\t" : "", study_heads[i]);
     fputc('\n', out);
     for (int i = 0; i < s->rows; i++) {
         print_row(s, out, &s->row[i], "\t");
@@ -138,19 +137,21 @@ static void today(char text[16]) {
 
 static int write_markdown(const struct study *s) {
     FILE *out = study_file(s, ".md");
+    const char *with = s->options.with;
     char date[16];
     if (!out)
         return EXIT_FAILED;
     today(date);
     fprintf(out,
             "# What portability costs\n\n%s. %s. holdfast %s; `%s`. Peaks of float32: CPU %.0f "
-            "GFLOP/s, GPU %.0f.\n\n|",
+            "GFLOP/s, GPU %.0f.%s%s%s\n\n|",
             date, s->machine, hf_version(), s->command, s->peak[PLATFORM_CPU] * 1e-9,
-            s->peak[PLATFORM_GPU] * 1e-9);
-    for (int i = 0; i < HEADS; i++)
-        fprintf(out, " %s |", heads[i]);
+            s->peak[PLATFORM_GPU] * 1e-9, with ? " Of another machine: `" : "", with ? with : "",
+            with ? "`." : "");
+    for (int i = 0; i < STUDY_HEADS; i++)
+        fprintf(out, " %s |", study_heads[i]);
     fprintf(out, "\n|");
-    for (int i = 0; i < HEADS; i++)
+    for (int i = 0; i < STUDY_HEADS; i++)
         fprintf(out, "---|");
     for (int i = 0; i < s->rows; i++) {
         fprintf(out, "\n| ");
@@ -235,7 +236,7 @@ static int write_json(const struct study *s) {
 }
 
 int study_write(const struct study *s) {
-    int code = write_tsv(s);
+    int code = study_write_table(s);
     if (code == EXIT_DONE)
         code = write_markdown(s);
     return code == EXIT_DONE ? write_json(s) : code;
