@@ -91,6 +91,65 @@ static int settle(const struct nearest *f, long i, long d, __global int *labels,
     return changed;
 }
 
+#if !HF_WIDE
+#define CHAINS 4 /* distances of a work-item at once; assign_opencl.c knows it */
+
+/* Centroids lane, lane + lanes, ...: neighbours read neighbouring ones. Four columns are loaded at
+ * once. */
+static struct nearest look_apart(int metric, __global const uchar *row, int type,
+                                 __global const f64 *panels, __global const f64 *norms, long k,
+                                 long d, long lane, long lanes) {
+    const f64 norm = metric == COSINE ? norm_of(row, type, d) : f64_of(0);
+    struct nearest f = {f64_of(INFINITY), f64_of(INFINITY), 0};
+    for (long from = lane; from < k; from += CHAINS * lanes) {
+        __global const f64 *at[CHAINS];
+        f64 sum[CHAINS];
+#pragma unroll
+        for (int u = 0; u < CHAINS; u++) {
+            const long c = min(from + u * lanes, k - 1);
+            at[u] = panels + c / 8 * 8 * d + c % 8;
+            sum[u] = f64_of(0);
+        }
+        for (long j = 0; j < d; j += 4) {
+            f64 v[4], c[4][CHAINS];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const long column = min(j + i, d - 1);
+                v[i] = load(row, column, type);
+#pragma unroll
+                for (int u = 0; u < CHAINS; u++)
+                    c[i][u] = at[u][column * 8];
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int u = 0; u < CHAINS; u++)
+                    if (j + i < d) {
+                        const f64 t = metric == EUCLIDEAN ? f64_sub(v[i], c[i][u]) : v[i];
+                        sum[u] = add_product(sum[u], t, metric == EUCLIDEAN ? t : c[i][u]);
+                    }
+        }
+#pragma unroll
+        for (int u = 0; u < CHAINS; u++) {
+            const long c = from + u * lanes;
+            if (c >= k)
+                break;
+            const f64 away = metric == EUCLIDEAN ? sum[u]
+                             : metric == DOT     ? f64_neg(sum[u])
+                                                 : cosine(sum[u], norm, norms[c]);
+            if (f64_less(away, f.least)) {
+                f.next = f.least;
+                f.least = away;
+                f.label = (int)c;
+            } else if (f64_less(away, f.next)) {
+                f.next = away;
+            }
+        }
+    }
+    return f;
+}
+#endif
+
 /* Rows of `list` (NULL: all), count[0] of them (NULL: n), against all centroids in float64.
  * A work-item takes a row; or, as a row takes long and may be the only one, `lanes` of a group of
  * SHARERS share it. */
@@ -122,8 +181,8 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         const long i = slot >= rows ? -1 : row_number ? row_number[slot] : slot;
         if (i >= 0) {
             const struct nearest f =
-                look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
-                     VIEW(const f64, panels), VIEW(const f64, norms), k, d, lane, lanes);
+                look_apart(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
+                           VIEW(const f64, panels), VIEW(const f64, norms), k, d, lane, lanes);
             least[own] = f.least;
             next[own] = f.next;
             label[own] = f.label;
@@ -131,7 +190,7 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         barrier(CLK_LOCAL_MEM_FENCE);
         if (i >= 0 && lane == 0) {
             struct nearest f = {least[own], next[own], label[own]};
-            for (int o = own + 1; o < own + lanes; o++) {
+            for (int o = own + 1; o < own + min((long)lanes, k); o++) {
                 const int same = f64_equal(least[o], f.least) && label[o] < f.label;
                 f.next = f64_min(f64_min(f.next, next[o]), f64_max(f.least, least[o]));
                 if (f64_less(least[o], f.least) || same)

@@ -12,6 +12,7 @@
 #define MOST_COLUMNS 65536
 #define GROUPS_CPU 8 /* for each compute unit */
 #define GROUPS 16
+#define CHAINS 4        /* assign.cl */
 #define BLOCK_GROUP 256 /* block.cl */
 
 extern const struct hf_kernel_table hf_update_kernels_opencl;
@@ -256,9 +257,8 @@ static hf_status run_exact(struct hf_cl_assign *job, const struct hf_cl_rows *ro
     const struct hf_assign_args *a = &job->a;
     const struct hf_cl_job run =
         hf_opencl_job(job->call->device, "assign", "assign_exact", a->x.rows);
-    const int64_t panels = (a->c.rows + 7) / 8;
     int32_t lanes = 1;
-    while (lanes < HF_OPENCL_GROUP && lanes * 2 <= panels)
+    while (lanes < HF_OPENCL_GROUP && lanes * CHAINS < a->c.rows)
         lanes *= 2;
     HF_TRY(hf_opencl_pack(job->call, &a->c, &job->panels));
     return hf_opencl_run(job->cl, &run, "pnippiiinppppppn", a->x.data, (int32_t)a->x.dtype,
