@@ -196,9 +196,11 @@ __kernel void lloyd_clusters(GLOBAL(sum), GLOBAL(count), GLOBAL(weight), GLOBAL(
     VIEW(f64, moves)[j] = way;
 }
 
-/* One group: what the host asks after an iteration, struct told of lloyd_opencl.c. */
+/* One group: what the host asks after an iteration, struct told of lloyd_opencl.c; that of the next
+ * one, of so many words, becomes 0. */
 __kernel void lloyd_total(GLOBAL(count), GLOBAL(weight), f64 weight_mult, long k,
-                          int limbs, int bits, GLOBAL(score), GLOBAL(moves), GLOBAL(told)) {
+                          int limbs, int bits, GLOBAL(score), GLOBAL(moves), GLOBAL(told),
+                          GLOBAL(next), int words) {
     __local f64 lane[CLUSTERS];
     struct sums s;
     s.k = k;
@@ -221,6 +223,8 @@ __kernel void lloyd_total(GLOBAL(count), GLOBAL(weight), f64 weight_mult, long k
         if (get_local_id(0) == 0)
             out[which] = all;
     }
+    for (int i = (int)get_local_id(0); i < words; i += (int)get_local_size(0))
+        VIEW(long, next)[i] = 0;
     long rows = 0, empty = 0, negative = 0;
     for (long j = get_local_id(0); j < k; j += get_local_size(0)) {
         rows += s.count[j];

@@ -24,8 +24,8 @@ struct run {
     struct hf_sums sums;    /* likewise */
     void *now, *next;       /* [k, d] centroids */
     void *spare;            /* likewise, for a swap */
-    struct told *told;
-    double *score, *moves; /* [k] */
+    struct told *told[2];   /* of this iteration and of the next one, in turns */
+    double *score, *moves;  /* [k] */
     void *step_ws;
 };
 
@@ -64,7 +64,8 @@ static size_t carve_run(struct run *run, const struct hf_call *call) {
     const struct hf_assign_args args = assign_args(a, a->current, &sums, &stats);
     const struct hf_call part = hf_call_part(call, &args);
     const size_t terms = (size_t)sums.k * sizeof(double);
-    run->told = hf_carve_take(&carve, sizeof *run->told);
+    run->told[0] = hf_carve_take(&carve, sizeof(struct told));
+    run->told[1] = hf_carve_take(&carve, sizeof(struct told));
     run->score = hf_carve_take(&carve, terms);
     run->moves = hf_carve_take(&carve, terms);
     run->spare = hf_carve_take(&carve, center_bytes(a));
@@ -81,6 +82,8 @@ static size_t lloyd_workspace(const struct hf_call *call) {
 
 /* The new centroids into previous, and what the host asks. */
 static hf_status move(const struct run *run, const struct hf_sums *s, struct told *told) {
+    struct told *now = run->told[run->a.state->iterations & 1];
+    struct told *next = run->told[~run->a.state->iterations & 1];
     const struct hf_lloyd_args *a = &run->a;
     struct hf_opencl *cl = run->call->stream;
     const size_t group = run->call->device->wide ? 1 : CLUSTER_GROUP;
@@ -96,9 +99,10 @@ static hf_status move(const struct run *run, const struct hf_sums *s, struct tol
                          (int32_t)s->bits, (int32_t)a->rule.metric, (int32_t)a->rule.type,
                          (int32_t)a->rule.store, a->rule.shift, run->now, run->next, run->score,
                          run->moves));
-    HF_TRY(hf_opencl_run(cl, &total, "ppdinnppp", s->count, s->weight, s->weight_mult, s->k,
-                         (int32_t)s->limbs, (int32_t)s->bits, run->score, run->moves, run->told));
-    return hf_opencl_copy(cl, told, run->told, sizeof *told);
+    HF_TRY(hf_opencl_run(cl, &total, "ppdinnppppn", s->count, s->weight, s->weight_mult, s->k,
+                         (int32_t)s->limbs, (int32_t)s->bits, run->score, run->moves, now, next,
+                         (int32_t)(sizeof *next / sizeof(int64_t))));
+    return hf_opencl_copy(cl, told, now, sizeof *told);
 }
 
 /* Whether another iteration follows, or why not. */
@@ -120,9 +124,9 @@ static hf_status iterate(struct run *run) {
     const struct hf_lloyd_args *a = &run->a;
     struct hf_lloyd_state *state = a->state;
     struct hf_sums sums = hf_lloyd_sums(a, 0);
-    const struct hf_assign_args args = assign_args(a, run->now, &sums, &run->told->stats);
+    const struct hf_assign_args args =
+        assign_args(a, run->now, &sums, &run->told[state->iterations & 1]->stats);
     struct told told;
-    HF_TRY(hf_opencl_fill(run->call->stream, run->told, 0, sizeof *run->told));
     HF_TRY(hf_run_part(run->call, run->call->step[0], &args, run->step_ws));
     HF_TRY(move(run, &sums, &told));
     const struct hf_means_args rule = {.rule = a->rule, .total_square = a->total_square[0]};
@@ -163,6 +167,7 @@ static hf_status solve(struct run *run) {
     state->iterations = 0;
     state->stop = HF_STOP_NONE;
     state->settled = 0;
+    HF_TRY(hf_opencl_fill(cl, run->told[0], 0, sizeof *run->told[0]));
     while (state->stop == HF_STOP_NONE && state->iterations < a->count)
         HF_TRY(iterate(run));
     if (run->now == current)

@@ -244,8 +244,18 @@ __kernel void assign_lengths(GLOBAL(c), int type, long stride, long k, long d, G
     length[2 * k + i] = most;
 }
 
-/* Doubles as floats. */
-__kernel void assign_shift(GLOBAL(from), long d, GLOBAL(to)) {
-    FOR_MINE(j, d)
-        VIEW(float, to)[j] = f64_to_float(VIEW(const f64, from)[j]);
+/* What comes before the filters. old [n], NULL: not wanted; words of `count` become 0; shift [d] as
+ * float, NULL: none. */
+__kernel void assign_begin(GLOBAL(labels), GLOBAL(old), long n, GLOBAL(count), int words,
+                           GLOBAL(shift), long d, GLOBAL(to)) {
+    __global const int *label_of = VIEW(const int, labels);
+    __global int *old_of = VIEW(int, old);
+    if (old_of)
+        FOR_MINE(i, n)
+            old_of[i] = label_of[i];
+    FOR_MINE(i, words)
+        VIEW(int, count)[i] = 0;
+    if (VIEW(float, to))
+        FOR_MINE(j, d)
+            VIEW(float, to)[j] = f64_to_float(VIEW(const f64, shift)[j]);
 }

@@ -112,21 +112,37 @@ static hf_status drop_shift(struct hf_cl_assign *job) {
     return hf_cl_stage_end(&stage, HF_OK);
 }
 
-/* The shift as float, which is what the filter subtracts. NULL: 0. */
-static hf_status bring_shift(struct hf_cl_assign *job) {
-    struct hf_cl_stage stage;
-    const int64_t d = job->a.x.cols;
+/* Is there a shift that the filter subtracts? */
+static hf_status choose_shift(struct hf_cl_assign *job) {
+    const double scale = job->a.filter.scale > 0 ? job->a.filter.scale : 1;
+    job->usable = scale <= 0x1p100 && scale >= 0x1p-100;
+    job->a.filter.scale = job->usable ? scale : 1;
+    job->factor = job->a.filter.scale;
     if (job->a.metric != HF_EUCLIDEAN || job->a.filter.shift == NULL)
         job->shift = NULL;
     else if (job->shape->filter == HF_CL_FILTER_MATRIX && is_half(job->a.x.dtype))
-        HF_TRY(drop_shift(job));
-    if (job->shift == NULL)
-        return HF_OK;
-    const struct hf_cl_job run = hf_opencl_job(job->call->device, "assign", "assign_shift", d);
+        return drop_shift(job);
+    return HF_OK;
+}
+
+/* Labels that come in are copied, counts are 0, the shift becomes float: one launch. */
+static hf_status begin(struct hf_cl_assign *job) {
+    struct hf_cl_stage stage;
+    const int64_t n = job->a.x.rows, d = job->a.x.cols;
+    const int32_t words = (int32_t)(sizeof *job->count / sizeof(int32_t));
+    const struct hf_cl_job run =
+        hf_opencl_job(job->call->device, "assign", "assign_begin", n > d ? n : d);
+    if (job->shape->filter == HF_CL_FILTER_NONE)
+        job->shift = NULL;
+    else
+        HF_TRY(choose_shift(job));
     hf_cl_stage_begin(&stage, job->cl);
-    const double *from = hf_cl_in(&stage, job->a.filter.shift, (size_t)d * sizeof *from);
-    const hf_status status =
-        stage.status == HF_OK ? hf_opencl_run(job->cl, &run, "pip", from, d, job->shift) : HF_OK;
+    const double *from =
+        job->shift ? hf_cl_in(&stage, job->a.filter.shift, (size_t)d * sizeof *from) : NULL;
+    const hf_status status = stage.status == HF_OK
+                                 ? hf_opencl_run(job->cl, &run, "ppipnpip", job->a.labels, job->old,
+                                                 n, job->count, words, from, d, job->shift)
+                                 : HF_OK;
     return hf_cl_stage_end(&stage, status);
 }
 
@@ -171,11 +187,6 @@ static void judge(struct hf_cl_assign *job, double *lengths) {
 static hf_status learn_centroids(struct hf_cl_assign *job) {
     struct hf_cl_stage stage;
     const hf_array *c = &job->a.c;
-    const double scale = job->a.filter.scale > 0 ? job->a.filter.scale : 1;
-    job->usable = scale <= 0x1p100 && scale >= 0x1p-100;
-    job->a.filter.scale = job->usable ? scale : 1;
-    job->factor = job->a.filter.scale;
-    HF_TRY(bring_shift(job));
     if (job->a.metric == HF_EUCLIDEAN)
         return HF_OK;
     const struct hf_cl_job run =
@@ -275,9 +286,7 @@ static hf_status label_rows(struct hf_cl_assign *job) {
     struct hf_cl_rows rows = {NULL, NULL};
     if (a->x.rows == 0)
         return HF_OK;
-    if (job->old != NULL)
-        HF_TRY(hf_opencl_copy(job->cl, job->old, a->labels, bytes));
-    HF_TRY(hf_opencl_fill(job->cl, job->count, 0, sizeof *job->count));
+    HF_TRY(begin(job));
     HF_TRY(skip_rows(job, &rows));
     if (filter != HF_CL_FILTER_NONE)
         HF_TRY(learn_centroids(job));
