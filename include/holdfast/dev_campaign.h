@@ -79,6 +79,17 @@ typedef struct hf_dev_es_timing {
 HF_API hf_status hf_dev_es_time(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims,
                                 double budget_s, hf_dev_es_timing *timing);
 
+/* Faults of one kind, each in a product of op gemm. */
+typedef struct hf_dev_signed_kind {
+    int64_t faults;
+    int64_t changed;  /* of them: C differs */
+    int64_t detected; /* of those: another signature, or the call ended with HF_E_CORRUPT */
+} hf_dev_signed_kind;
+
+/* Carry, address, stuck, dropped: HF_GEMM_PLANT_CARRY and those after it. */
+#define HF_DEV_SIGNED_KINDS 4
+HF_API const char *hf_dev_signed_kind_name(int i);
+
 /* A product of op gemm with signatures of its own (include/holdfast/gemm.h). */
 typedef struct hf_dev_signed_count {
     int64_t operand_faults;   /* bits of A and B, each flipped once */
@@ -89,9 +100,11 @@ typedef struct hf_dev_signed_count {
     int64_t sum_detected;    /* of them: another signature */
     int64_t changed;         /* of operand_faults: C differs */
     int same;                /* C has the same bits with and without signatures */
+    hf_dev_signed_kind kind[HF_DEV_SIGNED_KINDS]; /* on a GPU alone */
 } hf_dev_signed_count;
 
-/* The exhaustive campaign over single bits, float32, each fault in a product that is computed.
+/* The exhaustive campaign over single bits, float32, each fault in a product that is computed; on a
+ * GPU many of them at once, as a batch.
  * every: only each so-many-th bit; 1: all. release: L+O instead of T+O. */
 HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,
                                           hf_dev_dims dims, int64_t every,

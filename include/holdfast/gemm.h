@@ -20,20 +20,29 @@ typedef enum hf_order {
 /* A fault that a signed product makes on purpose, so that it can be proved that it is seen. */
 typedef enum hf_gemm_plant {
     HF_GEMM_PLANT_NONE = 0,
-    HF_GEMM_PLANT_A = 1,   /* a staged word of op(A) changes after it was signed */
-    HF_GEMM_PLANT_SUM = 2, /* a sum changes before it is signed */
-    HF_GEMM_PLANT_UNIT = 3 /* on one multiprocessor of a GPU a sum of one lane changes in each tile
-                              before it is signed; CPUs ignore it */
+    HF_GEMM_PLANT_A = 1,    /* a staged word of op(A) changes after it was signed */
+    HF_GEMM_PLANT_SUM = 2,  /* a sum changes before it is signed */
+    HF_GEMM_PLANT_UNIT = 3, /* on one multiprocessor of a GPU a sum of one lane changes in each tile
+                               before it is signed; CPUs ignore it */
+    /* By float32 and float64 kernels of a GPU alone, the others ignore them: */
+    HF_GEMM_PLANT_CARRY = 4,   /* a sum is off by 2^bit as a word, before it is signed */
+    HF_GEMM_PLANT_ADDRESS = 5, /* a staged word of op(A) is replaced, after it was signed, by that
+                                  of the row whose number in the tile differs in one bit */
+    HF_GEMM_PLANT_STUCK = 6,   /* a bit of every 32nd staged word of op(A) is 1 after the signing,
+                                  as from a lane that has it stuck */
+    HF_GEMM_PLANT_DROPPED = 7  /* the tile of an element of C is not computed */
 } hf_gemm_plant;
 
 /* The signature of one tile of C, and who computed it. */
 typedef struct hf_gemm_tile {
-    uint64_t c;     /* signature of its sums */
-    int64_t batch;  /* number of the product, */
-    int64_t row;    /* first row of the tile in it, */
-    int64_t col;    /* and first column */
-    int32_t unit;   /* multiprocessor of a GPU, worker of the CPU; -1: nobody computed it */
-    int32_t unused; /* 0 */
+    uint64_t c;      /* signature of its sums */
+    int64_t batch;   /* number of the product, */
+    int64_t row;     /* first row of the tile in it, */
+    int64_t col;     /* and first column */
+    int32_t unit;    /* multiprocessor of a GPU, worker of the CPU; -1: nobody computed it */
+    int32_t changed; /* 1: with L, what was staged for it changed before it was used */
+    uint64_t a;      /* signatures of what it staged of op(A) */
+    uint64_t b;      /* and op(B), which tiles share; 0 on a CPU */
 } hf_gemm_tile;
 
 /* Execution signatures of a product: of every word of op(A) and op(B) as it is staged for the
@@ -55,6 +64,8 @@ typedef struct hf_gemm_signatures {
     hf_gemm_tile *tile;   /* out: [tiles] one for each, so that the place of a fault is known; NULL:
                              not wanted */
     int64_t tile_room;    /* in: of tile; hf_gemm_most_tiles() is enough */
+    int64_t plant_step; /* in: from plant_at of a product of a batch to that of the next, on a GPU;
+                             0: the first one alone has a fault */
 } hf_gemm_signatures;
 
 /* C = alpha op(A) op(B) + beta C, for each of `batch` triples of matrices in host memory or, all of

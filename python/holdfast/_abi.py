@@ -85,6 +85,10 @@ ENUMS: dict[str, dict[str, int]] = {
         "HF_GEMM_PLANT_A": 1,
         "HF_GEMM_PLANT_SUM": 2,
         "HF_GEMM_PLANT_UNIT": 3,
+        "HF_GEMM_PLANT_CARRY": 4,
+        "HF_GEMM_PLANT_ADDRESS": 5,
+        "HF_GEMM_PLANT_STUCK": 6,
+        "HF_GEMM_PLANT_DROPPED": 7,
     },
     "hf_fault_kind": {
         "HF_FAULT_KIND_UNKNOWN": 0,

@@ -52,6 +52,7 @@ class GemmSignatures(C.Structure):
         ("tiles", C.c_int64),
         ("tile", C.c_void_p),
         ("tile_room", C.c_int64),
+        ("plant_step", C.c_int64),
     ]
 
 
@@ -64,7 +65,9 @@ class GemmTile(C.Structure):
         ("row", C.c_int64),
         ("col", C.c_int64),
         ("unit", C.c_int32),
-        ("unused", C.c_int32),
+        ("changed", C.c_int32),
+        ("a", C.c_uint64),
+        ("b", C.c_uint64),
     ]
 
 

@@ -75,17 +75,17 @@ static hf_status say_wrong(const struct gemm_lines *l, const struct line *line, 
                        (long long)wrong);
 }
 
-/* After a repair: the sum of what is in C now. */
+/* After a repair: the sum of what is in C now, which adds nothing to the bound. */
 static bool is_right_now(const struct gemm_lines *l, const struct line *line) {
-    double found = 0, size = 0;
+    long double found = 0, size = 0;
     for (int64_t j = 0; j < line->length; j++) {
         const double v = hf_load_f64(l->here[1], l->args->dtype_c, j);
-        found += v;
-        size += fabs(v);
+        found += (long double)v;
+        size += (long double)fabs(v);
     }
     struct hf_sums_line sums = line->sums;
-    sums.found = found;
-    sums.found_size = size;
+    sums.found = (double)found;
+    sums.found_size = (double)size;
     return hf_sums_plausible(&l->bound, line->length, sums);
 }
 
@@ -93,6 +93,7 @@ static bool is_right_now(const struct gemm_lines *l, const struct line *line) {
 static hf_status confirm(struct gemm_lines *l, const struct line *line) {
     const size_t bytes = hf_dtype_bytes(l->args->dtype_c);
     const size_t all = (size_t)line->length * bytes;
+    HF_TRY(hf_gemm_lines_room(l));
     const hf_gemm_args one = line_call(l, line);
     int64_t wrong = 0;
     if (l->before != NULL)
@@ -164,6 +165,7 @@ static void find_errors(struct gemm_lines *l) {
                                 .alpha = wide.alpha,
                                 .beta = wide.beta,
                                 .whole = wide.dtype == HF_I8};
+    b->terms = hf_sums_terms(&wide, l->there);
     b->summed = l->there && wide.dtype != HF_F64 && wide.dtype != HF_I8 ? HF_SUMS_SHORT_ERROR : 0;
     b->rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
     hf_gemm_error(&wide, tensors, &relative, &b->tiny);
@@ -173,8 +175,7 @@ static void find_errors(struct gemm_lines *l) {
 
 /* A device goes on from the sums of the operands to the product without a wait for the host. */
 static hf_status multiply(struct gemm_lines *l) {
-    HF_TRY(hf_gemm_lines_sum_operands(l));
-    HF_TRY(hf_gemm_run(l->ctx, l->args));
+    HF_TRY(hf_gemm_lines_multiply(l));
     find_errors(l);
     l->twin = l->ctx->last_kernel[HF_OP_GEMM];
     if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */

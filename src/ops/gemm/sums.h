@@ -46,9 +46,17 @@ struct hf_sums_bound {
     double alpha, beta; /* beta 0: C was not read */
     double error, tiny; /* as in hf_gemm_report, of the sums; */
     double rounding;    /* relative, of a C of 16 bits, */
-    double summed;      /* of the sums, beside that of float64 */
+    double summed;      /* of the sums, beside that of float64; */
+    double terms;       /* float64 additions one after the other, from operands to the sum */
     bool whole;         /* I8: they are whole numbers */
 };
+
+/* Terms of the sums of a pass: on a CPU one after the other; on a GPU 32 rows by a warp or 8 columns
+ * by a lane, then 8 warps or 5 steps within one, then blocks of 256; twice for operands. */
+static inline double hf_sums_terms(const hf_gemm_args *args, bool on_gpu) {
+    const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    return on_gpu ? 96 + (m + n + k) / 256 : m + k + 2 * n + 8;
+}
 
 /* Sums on a GPU of numbers of types other than float64 and whole ones: a float32 chain of at most
  * 32 terms, 5 more additions and the rounding of a weight, from below and from above. */
@@ -67,8 +75,8 @@ HF_SUMS_BOTH struct hf_sums_line hf_sums_line(const double *of, int64_t n, int64
     return line;
 }
 
-/* Can a line of so many elements be right? A sum of c float64 is off by at most c 2^-52 times the
- * sum of sizes; those of I8 are exact below 2^53, and equal modulo 2^32. */
+/* Can a line of so many elements be right? A sum by c additions one after the other is off by at
+ * most c 2^-52 times the sum of sizes; those of I8 are exact below 2^53, and equal modulo 2^32. */
 HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t length,
                                     struct hf_sums_line s) {
     double want = b->alpha * s.want, size = fabs(b->alpha) * s.want_size;
@@ -78,8 +86,7 @@ HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t lengt
     }
     if (b->whole)
         return size + s.found_size < 0x1p53 && fmod(s.found - want, 0x1p32) == 0;
-    const double terms = (double)(b->m + b->k + 2 * b->n + 8);
-    const double off = terms * 0x1p-52 + b->summed;
+    const double off = b->terms * 0x1p-52 + b->summed;
     const double bound = (b->error * size + b->rounding * s.found_size) * (1 + 2 * b->summed) +
                          (double)length * b->tiny + off * (size + s.found_size);
     return bound < (double)INFINITY && fabs(s.found - want) <= bound;

@@ -180,13 +180,13 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
             mma_plant(job, place, stage, mma_shared + own);
         mma_multiply<T>(sum, base + (uint32_t)own, along_a, along_b);
         if (SIGNED)
-            gemm_released(job, &signer, row, col, sign);
+            gemm_released(job, &signer, tile, {row, col}, sign);
     }
     struct gemm_sign sums;
     float *const block = (float *)(mma_shared + warp * GEMM_BLOCK_BYTES);
     const auto see = [&](const struct gemm_spot &spot, float(&v)[4]) {
         if (SIGNED)
-            gemm_sign_four(job, signer, &sums, spot, v);
+            gemm_sign_four<true>(job, signer, &sums, spot, v);
     };
     gemm_sign_begin(&sums, job.checksum);
     __syncthreads(); /* the table is there, the stages are free */

@@ -89,14 +89,14 @@ static __device__ __forceinline__ void gemm_signer_begin(struct gemm_signer *s, 
     gemm_keep(s, GEMM_KEPT_B, begin, checksum);
 }
 
-/* What a kernel does beside the product: nothing; T and O; these, and L or a fault in A. Each is a
- * kernel of its own, so that products keep their registers. */
+/* What a kernel does beside the product: nothing; T and O; these, and L or a fault on purpose. Each
+ * is a kernel of its own, so that products keep their registers. */
 enum gemm_mode { GEMM_PLAIN, GEMM_SIGNED, GEMM_RELEASED };
 
 static inline enum gemm_mode gemm_mode_of(const struct gemm_job *job) {
     if (job->entries == NULL)
         return GEMM_PLAIN;
-    return job->release || job->plant == HF_GEMM_PLANT_A ? GEMM_RELEASED : GEMM_SIGNED;
+    return job->release || job->plant != HF_GEMM_PLANT_NONE ? GEMM_RELEASED : GEMM_SIGNED;
 }
 
 /* Which stages a tile signs: every so many of those of A and B, or all of them. */
@@ -135,10 +135,11 @@ static __device__ __forceinline__ void gemm_staged(const struct gemm_turns &turn
     }
 }
 
-/* A panel changed between staging and release. */
-static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int64_t row,
-                                                int64_t col) {
+/* A panel changed between staging and release, or nobody computed this tile. */
+static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int64_t tile,
+                                                int64_t row, int64_t col) {
     struct hf_finding finding;
+    job.entries[tile].changed = job.stamp;
     finding.fault = HF_FAULT_CHECK;
     finding.kernel = job.kernel;
     finding.unit = hf_slot_unit();
@@ -147,36 +148,50 @@ static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int6
     hf_slot_tell(job.slot, finding);
 }
 
+/* The bit at which product `batch` has its fault on purpose; -1: it has none. */
+static __device__ __forceinline__ int64_t gemm_plant_at(const struct gemm_job &job, int64_t batch) {
+    return batch == 0 || job.plant_step != 0 ? job.plant_at + batch * job.plant_step : -1;
+}
+
+/* A word with its bit `at` changed on purpose. */
+static __device__ __forceinline__ uint32_t gemm_planted(const struct gemm_job &job, uint32_t word,
+                                                        int64_t at) {
+    const uint32_t bit = 1u << at % 32;
+    return job.plant == HF_GEMM_PLANT_CARRY ? word + bit : word ^ bit;
+}
+
 /* Is a sum of this tile, of so many rows and columns, to change on purpose, and which? */
 static __device__ __forceinline__ bool gemm_plants(const struct gemm_job &job,
                                                    const struct gemm_place &place, int rows,
                                                    int cols, int64_t (&at)[2]) {
-    const int64_t element = job.plant_at / 32;
+    const int64_t bit = gemm_plant_at(job, place.batch), element = bit / 32;
     at[0] = at[1] = 0;
     if (job.plant == HF_GEMM_PLANT_UNIT)
-        return hf_slot_unit() == (int32_t)element;
+        return hf_slot_unit() == (int32_t)(job.plant_at / 32);
     at[0] = element / job.n - (int64_t)place.row * rows;
     at[1] = element % job.n - (int64_t)place.col * cols;
-    return job.plant == HF_GEMM_PLANT_SUM && place.batch == 0;
+    return (job.plant == HF_GEMM_PLANT_SUM || job.plant == HF_GEMM_PLANT_CARRY) && bit >= 0;
 }
 
-/* Sign four neighbouring sums, of which one may change before, on purpose. */
-template <typename U>
+/* Sign four neighbouring sums, of which with PLANTS one may change before, on purpose. */
+template <bool PLANTS, typename U>
 static __device__ __forceinline__ void
 gemm_sign_four(const struct gemm_job &job, const struct gemm_signer &s, struct gemm_sign *sums,
                const struct gemm_spot &spot, U (&v)[4]) {
     uint32_t w[4];
-    if (job.plant != HF_GEMM_PLANT_NONE) {
-        const int64_t element = job.plant_at / 32;
-        const bool unit = job.plant == HF_GEMM_PLANT_UNIT && hf_slot_unit() == (int32_t)element &&
+    if (PLANTS && job.plant != HF_GEMM_PLANT_NONE) {
+        const bool unit = job.plant == HF_GEMM_PLANT_UNIT &&
+                          hf_slot_unit() == (int32_t)(job.plant_at / 32) &&
                           spot.row % job.tile_rows == 0 && spot.col % job.tile_cols == 0;
-        const bool plant = job.plant == HF_GEMM_PLANT_SUM && spot.batch == 0 &&
-                           element - spot.row * job.n >= spot.col &&
+        const int64_t bit = unit ? job.plant_at : gemm_plant_at(job, spot.batch);
+        const int64_t element = bit / 32;
+        const bool plant = (job.plant == HF_GEMM_PLANT_SUM || job.plant == HF_GEMM_PLANT_CARRY) &&
+                           bit >= 0 && element - spot.row * job.n >= spot.col &&
                            element - spot.row * job.n < min(spot.col + 4, job.n);
 #pragma unroll
         for (int j = 0; j < 4; j++)
             if ((unit && j == 0) || (plant && element == spot.row * job.n + spot.col + j))
-                *(uint32_t *)&v[j] ^= 1u << job.plant_at % 32;
+                *(uint32_t *)&v[j] = gemm_planted(job, *(uint32_t *)&v[j], bit);
     }
 #pragma unroll
     for (int j = 0; j < 4; j++)
@@ -184,11 +199,11 @@ gemm_sign_four(const struct gemm_job &job, const struct gemm_signer &s, struct g
     gemm_sign_words(sums, job.checksum, s.table, w);
 }
 
-/* Done with a stage: is it as it was? row, col: of the tile. */
+/* Done with a stage: is it as it was? at: row and column of the tile. */
 template <typename SIGN>
 static __device__ __forceinline__ void gemm_released(const struct gemm_job &job,
-                                                     const struct gemm_signer *s, int64_t row,
-                                                     int64_t col, SIGN sign) {
+                                                     const struct gemm_signer *s, int64_t tile,
+                                                     const int64_t (&at)[2], SIGN sign) {
     struct gemm_sign now;
     if (!job.release)
         return;
@@ -198,7 +213,7 @@ static __device__ __forceinline__ void gemm_released(const struct gemm_job &job,
     gemm_sign_fold(&now, job.checksum);
     const struct gemm_sign then = gemm_take(s, GEMM_KEPT_STAGE);
     if ((uint32_t)now.a != then.a || (uint32_t)now.b != then.b)
-        gemm_tell_changed(job, row, col);
+        gemm_tell_changed(job, tile, at[0], at[1]);
 }
 
 /* All GEMM_THREADS threads that multiply. */
@@ -246,22 +261,22 @@ static __device__ inline void
 gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                 const struct gemm_sign *sums, const struct gemm_place &place, int64_t tile,
                 uint64_t *shared) {
-    struct gemm_entry entry;
+    struct gemm_entry *const entry = job.entries + tile;
     const uint64_t key = gemm_key(place);
     const struct gemm_sign a = gemm_take(s, GEMM_KEPT_A), b = gemm_take(s, GEMM_KEPT_B);
     uint64_t sum[3] = {gemm_placed(a, job.checksum, key, threadIdx.x),
                        gemm_placed(b, job.checksum, key, threadIdx.x),
                        gemm_placed(*sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<BAR>(sum, shared);
-    entry.a = sum[0];
-    entry.b = sum[1];
-    entry.c = sum[2];
-    entry.panels = (int32_t)(gemm_shares(s->stages, place.col, job.tiles_n) +
-                             gemm_shares(s->stages, place.row, job.tiles_m));
-    entry.unit = hf_slot_unit();
-    entry.stamp = job.stamp;
-    if (threadIdx.x == 0)
-        job.entries[tile] = entry;
+    if (threadIdx.x != 0)
+        return;
+    entry->a = sum[0];
+    entry->b = sum[1];
+    entry->c = sum[2];
+    entry->panels = (int32_t)(gemm_shares(s->stages, place.col, job.tiles_n) +
+                              gemm_shares(s->stages, place.row, job.tiles_m));
+    entry->unit = hf_slot_unit();
+    entry->stamp = job.stamp;
 }
 
 static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const struct gemm_entry &e,
@@ -273,7 +288,9 @@ static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const s
         (int64_t)place.row * job.tile_rows,
         (int64_t)place.col * job.tile_cols,
         done ? e.unit : -1,
-        0};
+        e.changed == job.stamp,
+        done ? e.a : 0,
+        done ? e.b : 0};
 }
 
 /* The last block adds up all entries, unless the host does. All threads that multiply, after their
@@ -302,13 +319,14 @@ static __device__ __noinline__ void gemm_finish(const struct gemm_job &job, unsi
         e.stamp = __ldcg(&at->stamp);
         e.panels = __ldcg(&at->panels);
         e.unit = __ldcg(&at->unit);
+        e.changed = __ldcg(&at->changed);
         const uint64_t v[GEMM_SUMS] = {e.a, e.b, e.c, (uint64_t)e.panels, 1};
 #pragma unroll
         for (int j = 0; j < GEMM_SUMS; j++)
             sum[j] += v[j];
         const struct gemm_place place = gemm_place_of(job, i);
         if (e.stamp != job.stamp)
-            gemm_tell_changed(job, place.row, place.col);
+            gemm_tell_changed(job, i, place.row, place.col);
         if (job.told != NULL)
             gemm_tell_tile(job, e, place);
     }

@@ -247,18 +247,42 @@ static __device__ __noinline__ void simt_sign(struct gemm_sign *sign, int checks
     gemm_sign_words(sign, checksum, table, w);
 }
 
-/* A fault on purpose: a staged word changes after it was signed. */
+/* Is it a fault of what is staged? */
+static __device__ __forceinline__ bool simt_plants(const struct gemm_job &job) {
+    return job.plant == HF_GEMM_PLANT_A || job.plant == HF_GEMM_PLANT_ADDRESS ||
+           job.plant == HF_GEMM_PLANT_STUCK;
+}
+
+/* A fault on purpose: staged words change after they were signed. */
 template <class S>
 static __device__ __noinline__ void simt_plant(const struct gemm_job &job,
                                                const struct gemm_place &place, int64_t stage,
                                                typename S::unit *a) {
-    const int64_t element = job.plant_at / 32, row = element / job.k, p = element % job.k;
+    const int64_t at = gemm_plant_at(job, place.batch);
+    const int64_t element = at / 32, row = element / job.k, p = element % job.k;
     const int64_t unit = p / S::PRODUCTS - stage * S::DEPTH, line = row - place.row * S::TILE;
     __syncthreads();
-    if (threadIdx.x == 0 && place.col == 0 && place.batch == 0 && unit >= 0 && unit < S::DEPTH &&
-        line >= 0 && line < S::TILE)
-        *(uint32_t *)(a + unit * S::PITCH + line) ^= 1u << job.plant_at % 32;
+    if (threadIdx.x == 0 && place.col == 0 && at >= 0 && unit >= 0 && unit < S::DEPTH &&
+        line >= 0 && line < S::TILE) {
+        uint32_t *const words = (uint32_t *)(a + unit * S::PITCH);
+        const int own = (int)line * S::WORDS;
+        if (job.plant == HF_GEMM_PLANT_ADDRESS)
+            words[own] = words[(own ^ 1 << at % 32 % 6) % (S::TILE * S::WORDS)];
+        for (int i = own % 32; job.plant == HF_GEMM_PLANT_STUCK && i < S::TILE * S::WORDS; i += 32)
+            words[i] |= 1u << at % 32;
+        if (job.plant == HF_GEMM_PLANT_A)
+            words[own] ^= 1u << at % 32;
+    }
     __syncthreads();
+}
+
+/* Is this tile not to be computed, on purpose? */
+template <class S>
+static __device__ __forceinline__ bool simt_drops(const struct gemm_job &job,
+                                                  const struct gemm_place &place) {
+    const int64_t at = gemm_plant_at(job, place.batch), element = at / 32;
+    return job.plant == HF_GEMM_PLANT_DROPPED && at >= 0 &&
+           element / job.n / S::TILE == place.row && element % job.n / S::TILE == place.col;
 }
 
 /* A sum changes before it is signed, on purpose. */
@@ -275,7 +299,7 @@ simt_plant_sum(const struct gemm_job &job, const struct gemm_place &place,
         for (int j = 0; j < S::LINES; j++)
             if (at[0] == simt_line<S>(ty, i) && at[1] == simt_line<S>(tx, j)) {
                 uint32_t *const word = (uint32_t *)&sum[i][j];
-                word[0] ^= 1u << job.plant_at % 32;
+                word[0] = gemm_planted(job, word[0], gemm_plant_at(job, place.batch));
             }
 }
 
@@ -351,20 +375,60 @@ template <class S> static __device__ __forceinline__ struct gemm_signer simt_sig
     return s;
 }
 
-/* A stage is this tile's share, or is to be released: sign it; returns the next such stage. Seldom
- * called, and apart, so that products keep their registers. */
+/* The words of a number, unseen by the compiler: see gemm_bits(). */
+static __device__ __forceinline__ void simt_words(uint32_t *w, float v) { *w = gemm_bits(v); }
+static __device__ __forceinline__ void simt_words(uint32_t *w, int v) { *w = (uint32_t)v; }
+static __device__ __forceinline__ void simt_words(uint32_t *w, double v) {
+    w[0] = (uint32_t)__double2loint(v);
+    w[1] = (uint32_t)__double2hiint(v);
+}
+
+/* The stages of A and B that are this tile's share next. They wait in shared memory: the loop over
+ * stages has no register to spare. */
+template <class S> static __device__ __forceinline__ struct gemm_kept simt_next(const char *signs) {
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(signs) + GEMM_SUMS_BYTES +
+                        threadIdx.x / 32 * GEMM_KEPT_BYTES +
+                        (GEMM_KEPT_NEXT * 32 + threadIdx.x % 32) * 8;
+    struct gemm_kept next;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(next.a), "=r"(next.b) : "r"(at));
+    return next;
+}
+
+/* What this thread stages of A, B or both is this tile's share: sign it. */
 template <class S>
-static __device__ __noinline__ int simt_staged(struct gemm_turns turns, int stage,
-                                               const typename S::unit *own_a, char *signs) {
-    struct gemm_signer signer = simt_signer<S>(signs);
-    const struct gemm_kept next = *gemm_kept(&signer, GEMM_KEPT_NEXT);
-    signer.next_a = (int)next.a;
-    signer.next_b = (int)next.b;
-    gemm_staged(turns, &signer, stage, [&](struct gemm_sign *state, bool of_a) {
-        simt_sign<S>(state, turns.checksum, signer.table, of_a ? own_a : own_a + S::SIDE);
-    });
-    *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)signer.next_a, (uint32_t)signer.next_b};
-    return turns.release ? stage + 1 : min(signer.next_a, signer.next_b);
+static __device__ __forceinline__ void
+simt_sign_parts(const struct gemm_job &job, const struct simt_part<S> &part_a,
+                const struct simt_part<S> &part_b, unsigned stage, char *signs) {
+    const struct gemm_signer signer = simt_signer<S>(signs);
+    struct gemm_kept next = simt_next<S>(signs);
+    const bool of_a = stage == next.a, of_b = stage == next.b;
+#pragma unroll 1
+    for (int side = 0; side < 2; side++) {
+        uint32_t w[S::V * S::WORDS];
+        if (!(side == 0 ? of_a : of_b))
+            continue;
+#pragma unroll
+        for (int i = 0; i < S::V; i++)
+            simt_words(w + i * S::WORDS, side == 0 ? part_a.v[i] : part_b.v[i]);
+        struct gemm_sign own = gemm_take(&signer, side);
+        gemm_sign_words(&own, job.checksum, signer.table, w);
+        gemm_keep(&signer, side, own, job.checksum);
+    }
+    next.a += of_a ? (unsigned)job.tiles_n : 0;
+    next.b += of_b ? (unsigned)job.tiles_m : 0;
+    *gemm_kept(&signer, GEMM_KEPT_NEXT) = next;
+}
+
+/* A stage that is to be released: what its words are before it is used. */
+template <class S>
+static __device__ __noinline__ void simt_staged(const struct gemm_job &job,
+                                                const typename S::unit *own_a, char *signs) {
+    const struct gemm_signer signer = simt_signer<S>(signs);
+    struct gemm_sign own;
+    gemm_sign_begin(&own, job.checksum);
+    simt_sign<S>(&own, job.checksum, signer.table, own_a);
+    simt_sign<S>(&own, job.checksum, signer.table, own_a + S::SIDE);
+    gemm_keep(&signer, GEMM_KEPT_STAGE, own, job.checksum);
 }
 
 template <class S>
@@ -372,11 +436,33 @@ static __device__ __noinline__ void simt_released(const struct gemm_job &job,
                                                   struct gemm_place place,
                                                   const typename S::unit *own_a, char *signs) {
     const struct gemm_signer signer = simt_signer<S>(signs);
-    gemm_released(job, &signer, (int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE,
+    gemm_released(job, &signer, job.first_tile + blockIdx.x,
+                  {(int64_t)place.row * S::TILE, (int64_t)place.col * S::TILE},
                   [&](struct gemm_sign *state, bool of_a) {
                       simt_sign<S>(state, job.checksum, signer.table,
                                    of_a ? own_a : own_a + S::SIDE);
                   });
+}
+
+/* The tile of this block. Of signed products each caller finds it anew: nothing of it is kept
+ * through the loop over stages. */
+template <enum gemm_mode MODE>
+static __device__ __forceinline__ struct gemm_place simt_place(const struct gemm_job &job) {
+    unsigned block = blockIdx.x;
+    if (MODE != GEMM_PLAIN)
+        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return gemm_place_of(job, job.first_tile + block);
+}
+
+/* Nothing was signed yet. */
+template <class S>
+static __device__ __forceinline__ void simt_begin(const struct gemm_job &job,
+                                                  const struct gemm_place &place, char *signs) {
+    struct gemm_signer signer = simt_signer<S>(signs);
+    gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
+    *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)place.col, (uint32_t)place.row};
+    if (gemm_is_crc(job.checksum))
+        gemm_crc_fill(signer.table, job.checksum);
 }
 
 template <class S, enum gemm_mode MODE>
@@ -390,53 +476,48 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     constexpr bool SIGNED = MODE != GEMM_PLAIN;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
-    const int64_t tile = job.first_tile + blockIdx.x;
-    const struct gemm_place place = gemm_place_of(job, tile);
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
     const int count = (int)((job.k + STEP - 1) / STEP);
     unit sum[S::LINES][S::LINES] = {};
-    int next = SIGNED && !job.release ? min(place.row, place.col) : 0;
     struct simt_part<S> part_a, part_b;
-    struct simt_source<S> a = simt_source_of<S>(job.a, place.batch, (int64_t)place.row * S::TILE);
-    struct simt_source<S> b = simt_source_of<S>(job.b, place.batch, (int64_t)place.col * S::TILE);
-    if (SIGNED) {
-        struct gemm_signer signer = simt_signer<S>(signs);
-        gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
-        *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)place.col, (uint32_t)place.row};
-        if (gemm_is_crc(job.checksum))
-            gemm_crc_fill(signer.table, job.checksum);
-    }
+    const struct gemm_place first = simt_place<MODE>(job);
+    struct simt_source<S> a = simt_source_of<S>(job.a, first.batch, (int64_t)first.row * S::TILE);
+    struct simt_source<S> b = simt_source_of<S>(job.b, first.batch, (int64_t)first.col * S::TILE);
+    if (MODE == GEMM_RELEASED && simt_drops<S>(job, first))
+        return;
+    if (SIGNED)
+        simt_begin<S>(job, first, signs);
     if (count > 0) {
         simt_fetch<S, true>(part_a, a, job.a, job.k);
         simt_fetch<S, false>(part_b, b, job.b, job.k);
     }
-    int stage = 0;
-    do {
-        const int stop = MODE == GEMM_SIGNED ? min(count, next + 1) : count;
-        for (; stage < stop; stage++) { /* calls stay out of it, for the sake of registers */
-            unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
-            const bool last = stage + 1 == count;
-            simt_keep<S>(own_a, part_a, a);
-            simt_keep<S>(own_b, part_b, b);
-            __syncthreads();
-            if (!last) {
-                const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
-                simt_fetch<S, true>(part_a, a, job.a, left);
-                simt_fetch<S, false>(part_b, b, job.b, left);
-            }
-            if (MODE == GEMM_RELEASED && stage == next)
-                next = simt_staged<S>(gemm_turns_of(job), stage, own_a, signs);
-            if (MODE == GEMM_RELEASED && job.plant == HF_GEMM_PLANT_A)
-                simt_plant<S>(job, place, stage, own_a);
-            simt_multiply<S>(sum, own_a, own_b, ty, tx);
-            if (MODE == GEMM_RELEASED && job.release)
-                simt_released<S>(job, place, own_a, signs);
-            if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
-                simt_add<S>(sum, totals, stage < S::BLOCK, last);
+    for (int stage = 0; stage < count; stage++) {
+        unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
+        const bool last = stage + 1 == count;
+        simt_keep<S>(own_a, part_a, a);
+        simt_keep<S>(own_b, part_b, b);
+        if (SIGNED) {
+            const struct gemm_kept next = simt_next<S>(signs);
+            if ((unsigned)stage == next.a || (unsigned)stage == next.b)
+                simt_sign_parts<S>(job, part_a, part_b, (unsigned)stage, signs);
         }
-        if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
-            next = simt_staged<S>(gemm_turns_of(job), next, stages + next % 2 * 2 * S::SIDE, signs);
-    } while (MODE == GEMM_SIGNED && stage < count);
+        __syncthreads();
+        if (!last) {
+            const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
+            simt_fetch<S, true>(part_a, a, job.a, left);
+            simt_fetch<S, false>(part_b, b, job.b, left);
+        }
+        if (MODE == GEMM_RELEASED && job.release)
+            simt_staged<S>(job, own_a, signs);
+        if (MODE == GEMM_RELEASED && simt_plants(job))
+            simt_plant<S>(job, simt_place<MODE>(job), stage, own_a);
+        simt_multiply<S>(sum, own_a, own_b, ty, tx);
+        if (MODE == GEMM_RELEASED && job.release)
+            simt_released<S>(job, simt_place<MODE>(job), own_a, signs);
+        if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
+            simt_add<S>(sum, totals, stage < S::BLOCK, last);
+    }
+    const struct gemm_place place = MODE == GEMM_PLAIN ? first : simt_place<MODE>(job);
     struct gemm_sign sums;
     struct gemm_signer signer = {};
     if (SIGNED) {
@@ -445,7 +526,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     }
     __syncthreads(); /* the table is there, the stages are free */
     if constexpr (S::T == HF_F64) {
-        if (SIGNED && job.plant != HF_GEMM_PLANT_NONE)
+        if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             simt_plant_sum<S>(job, place, sum, ty, tx);
         if (SIGNED)
             simt_sign_sums<S>(job, signer, &sums, sum);
@@ -453,14 +534,15 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     } else {
         const auto see = [&](const struct gemm_spot &spot, unit(&v)[4]) {
             if (SIGNED)
-                gemm_sign_four(job, signer, &sums, spot, v);
+                gemm_sign_four<MODE == GEMM_RELEASED>(job, signer, &sums, spot, v);
         };
         gemm_sign_begin(&sums, job.checksum);
         simt_store_blocks<S>(job, place, sum, simt_shared, see);
         gemm_sign_fold(&sums, job.checksum);
     }
     if (SIGNED) {
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, job.first_tile + blockIdx.x,
+                           (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
     }
 }
@@ -472,14 +554,14 @@ static hf_status simt_start(struct hf_cuda *cuda, const struct gemm_job *job, un
     return gemm_start(cuda, simt_kernel<S, MODE>, job, blocks, shared);
 }
 
-/* Only float32, whose large tiles have no register to spare, has a kernel for T and O alone. */
+/* Float32 and float64 have a kernel for T and O alone. */
 template <hf_dtype T, int R>
 static hf_status simt_launch(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks) {
     typedef simt_shape<T, R> S;
     const enum gemm_mode mode = gemm_mode_of(job);
     if (mode == GEMM_PLAIN)
         return simt_start<S, GEMM_PLAIN>(cuda, job, blocks);
-    if constexpr (T == HF_F32 && R > 1)
+    if constexpr (T == HF_F32 || T == HF_F64)
         if (mode == GEMM_SIGNED)
             return simt_start<S, GEMM_SIGNED>(cuda, job, blocks);
     return simt_start<S, GEMM_RELEASED>(cuda, job, blocks);

@@ -120,7 +120,8 @@ static inline void tell_tile(const struct gemm_job *job, uint64_t value, int64_t
     const hf_gemm_args *const args = job->args;
     const int64_t down = ceil_div(args->m, TILE_M), across = ceil_div(args->n, job->tile_n);
     const int64_t at = (job->batch * down + row / TILE_M) * across + col / job->tile_n;
-    args->signatures->tile[at] = (hf_gemm_tile){value, job->batch, row, col, worker, 0};
+    args->signatures->tile[at] =
+        (hf_gemm_tile){.c = value, .batch = job->batch, .row = row, .col = col, .unit = worker};
 }
 
 /* Before the call: nobody computed any. */

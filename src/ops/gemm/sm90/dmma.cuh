@@ -237,7 +237,8 @@ dmma_plant_sum(const struct gemm_job &job, const struct gemm_place &place, doubl
         double &s = sum[i / 32][i / 4 % 8][i % 4];
         if (at[0] == dmma_row(i / 32) + i / 2 % 2 * 8 && at[1] == dmma_col(i / 4 % 8) + i % 2)
             s = __hiloint2double(__double2hiint(s),
-                                 __double2loint(s) ^ (int)(1u << job.plant_at % 32));
+                                 (int)gemm_planted(job, (uint32_t)__double2loint(s),
+                                                   gemm_plant_at(job, place.batch)));
     }
 }
 
@@ -322,10 +323,11 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
             dmma_multiply<ALONG_A, ALONG_B>(sum, own_a, own_b,
                                             [&]() { fetch(stage + DMMA_STAGES - 1); });
             if (MODE == GEMM_RELEASED)
-                gemm_released(job, &signer, row, col, [&](struct gemm_sign *state, bool of_a) {
-                    dmma_sign(state, job.checksum, signer.table, of_a ? own_a : own_b,
-                              of_a ? ALONG_A : ALONG_B);
-                });
+                gemm_released(job, &signer, tile, {row, col},
+                              [&](struct gemm_sign *state, bool of_a) {
+                                  dmma_sign(state, job.checksum, signer.table, of_a ? own_a : own_b,
+                                            of_a ? ALONG_A : ALONG_B);
+                              });
             if (count > DMMA_BLOCK && ((stage + 1) % DMMA_BLOCK == 0 || last))
                 dmma_add(sum, totals, stage < DMMA_BLOCK, last);
         }
@@ -334,7 +336,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     } while (MODE == GEMM_SIGNED && stage < count);
     if (SIGNED) {
         struct gemm_sign sums;
-        if (job.plant != HF_GEMM_PLANT_NONE)
+        if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             dmma_plant_sum(job, place, sum);
         __syncthreads(); /* for the table where there is no stage */
         dmma_sign_sums(job, signer, &sums, sum);

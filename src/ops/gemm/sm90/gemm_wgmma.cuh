@@ -2,7 +2,9 @@
  * Products of 16-bit numbers by wgmma: a warp brings stages of 64 products by the copy engine, two
  * warpgroups have 64 x 256 sums each. Blocks stay and take one tile after the other, so that the
  * first stages of a tile come while the last one is stored. Steps of 16 products are in order.
- * Three more warps sign stages beside the products; those who multiply sign their sums. */
+ * Who multiplies signs, too: pieces of a stage while its products are on their way, and the sums.
+ * Three more warps sign stages that are to be released, or add up rows and columns of A, B and C
+ * meanwhile (gemm_wgmma_tally.cuh). */
 #ifndef HF_GEMM_WGMMA_KERNEL_CUH
 #define HF_GEMM_WGMMA_KERNEL_CUH
 
@@ -22,8 +24,9 @@
 #define WG_BARRIERS (WG_STAGES * WG_STAGE)
 #define WG_TABLE (WG_BARRIERS + 128)
 #define WG_SUMS (WG_TABLE + GEMM_CRC_WORDS * 4)
-#define WG_SIGNED (WG_SUMS + 384)   /* what each warp of the signers has signed */
-#define WG_BLOCKS (WG_SIGNED + 128) /* of each warp, for what it stores */
+#define WG_STORED (WG_SUMS + 384)   /* how far each warp is */
+#define WG_BLOCKS (WG_STORED + 128) /* of each warp, for what it stores */
+#define WG_REGS 168                 /* of a thread at launch: of 65,536 for all */
 #define WG_SHARED                                                                                  \
     (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
      1024)        /* and to begin at a multiple of 1,024 */
@@ -32,6 +35,9 @@
 #define WG_SIGNERS 96
 static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
 static_assert(WG_STAGES * 3 * 8 <= 128 && WG_SHARED <= 232448, "it fits a multiprocessor");
+
+/* What is done beside the product; see enum gemm_mode. */
+enum wg_mode { WG_PLAIN, WG_SIGN, WG_RELEASE, WG_TALLY };
 
 struct wg_pipe {
     uint32_t base;
@@ -93,11 +99,6 @@ static __device__ __forceinline__ void wg_produce(const struct gemm_job &job, un
     }
 }
 
-/* What a warp of the signers has signed in all tiles of its block. */
-struct wg_signed {
-    uint64_t a, b, panels;
-};
-
 /* This signer's words of a side's stage; past its end they count as 0. Fletcher's come 16 at once:
  * a stage that takes long to sign holds up the products. */
 template <int BYTES>
@@ -129,7 +130,7 @@ static __device__ __forceinline__ void wg_sign(struct gemm_sign *sign, int check
 }
 
 /* A stage that is to be released: signed now, and when the consumers are done with it. */
-static __device__ __noinline__ void wg_sign_twice(const struct gemm_job &job, int row, int col,
+static __device__ __noinline__ void wg_sign_twice(const struct gemm_job &job, int64_t tile,
                                                   struct wg_pipe p, const char *stage,
                                                   const uint32_t *table) {
     struct gemm_sign then, now;
@@ -140,57 +141,79 @@ static __device__ __noinline__ void wg_sign_twice(const struct gemm_job &job, in
     hf_mbar_wait(wg_used(p), p.parity);
     gemm_sign_begin(&now, job.checksum);
     wg_sign<WG_STAGE>(&now, job.checksum, table, stage);
+    const struct gemm_place place = gemm_place_of(job, tile);
     if (now.a != then.a || now.b != then.b)
-        gemm_tell_changed(job, (int64_t)row * WG_ROWS, (int64_t)col * WG_COLS);
+        gemm_tell_changed(job, tile, (int64_t)place.row * WG_ROWS, (int64_t)place.col * WG_COLS);
 }
 
-/* The stages that are a tile's share, signed beside the products. */
+/* Every stage, signed when it came and when the consumers are done with it. */
 static __device__ __forceinline__ void wg_sign_stages(const struct gemm_job &job, unsigned tiles,
                                                       char *shared, uint32_t base) {
     const uint32_t *const table = (const uint32_t *)(shared + WG_TABLE);
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
-    const unsigned thread = threadIdx.x - WG_CONSUMERS - 32;
     struct wg_pipe p = {base, 0, 0, count};
-    struct wg_signed all = {};
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
-        const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
-        int next_a = place.col, next_b = place.row;
-        struct gemm_sign a, b;
-        gemm_sign_begin(&a, job.checksum);
-        gemm_sign_begin(&b, job.checksum);
         for (int i = 0; i < count; i++) {
-            const char *const stage = shared + p.stage * WG_STAGE;
             hf_mbar_wait(wg_full(p), p.parity);
-            if (i == next_a) {
-                wg_sign<WG_A_BYTES>(&a, job.checksum, table, stage);
-                next_a += (int)job.tiles_n;
-                all.panels++;
-            }
-            if (i == next_b) {
-                wg_sign<WG_B_BYTES>(&b, job.checksum, table, stage + WG_A_BYTES);
-                next_b += (int)job.tiles_m;
-                all.panels++;
-            }
             if (job.release)
-                wg_sign_twice(job, place.row, place.col, p, stage, table);
+                wg_sign_twice(job, job.first_tile + t, p, shared + p.stage * WG_STAGE, table);
             else if (job.plant == HF_GEMM_PLANT_A)
                 hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
             if (threadIdx.x % 32 == 0)
                 hf_mbar_arrive(wg_empty(p));
             wg_next(&p);
         }
-        const uint64_t key = gemm_key(place);
-        all.a += gemm_placed(a, job.checksum, key, thread);
-        all.b += gemm_placed(b, job.checksum, key, thread);
     }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        all.a += __shfl_down_sync(0xffffffffu, all.a, step);
-        all.b += __shfl_down_sync(0xffffffffu, all.b, step);
+}
+
+/* What a consumer signs of a tile's panels: every so many pieces of 16 bytes for each thread. */
+#define WG_PIECE (WG_CONSUMERS * 16)
+#define WG_PIECES_A (WG_A_BYTES / WG_PIECE)
+#define WG_PIECES_B (WG_B_BYTES / WG_PIECE)
+struct wg_share {
+    struct gemm_sign sign;
+    int next; /* piece, counted from the stage's first one on */
+};
+
+static __device__ __forceinline__ void wg_share_begin(struct wg_share *share, int checksum,
+                                                      int first) {
+    gemm_sign_begin(&share->sign, checksum);
+    share->next = first;
+}
+
+template <int BYTES>
+static __device__ __forceinline__ void wg_share_sign(struct wg_share *share, int checksum,
+                                                     const uint32_t *table, const char *side,
+                                                     int every) {
+    constexpr int PIECES = BYTES / WG_PIECE;
+    if (share->next < PIECES) {
+#pragma unroll 1
+        for (; share->next < PIECES; share->next += every) {
+            const uint4 v = ((const uint4 *)side)[share->next * WG_CONSUMERS + (int)threadIdx.x];
+            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+            if (checksum == HF_CHECKSUM_FLETCHER) /* without the jump through a table */
+                gemm_fletcher(&share->sign, w);
+            else
+                gemm_sign_words(&share->sign, checksum, table, w);
+        }
+        gemm_sign_fold(&share->sign, checksum);
     }
-    if (threadIdx.x % 32 == 0)
-        ((struct wg_signed *)(shared + WG_SIGNED))[thread / 32] = all;
-    hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
+    share->next -= PIECES;
+}
+
+/* What the consumers sign of a tile: shares of its panels, and its sums. */
+struct wg_shares {
+    struct wg_share a, b;
+    struct gemm_sign sums;
+};
+
+static __device__ __forceinline__ void wg_shares_sign(const struct gemm_job &job,
+                                                      struct wg_shares *shares, const char *shared,
+                                                      int stage) {
+    const uint32_t *const table = (const uint32_t *)(shared + WG_TABLE);
+    const char *const side = shared + stage * WG_STAGE;
+    wg_share_sign<WG_A_BYTES>(&shares->a, job.checksum, table, side, (int)job.tiles_n);
+    wg_share_sign<WG_B_BYTES>(&shares->b, job.checksum, table, side + WG_A_BYTES, (int)job.tiles_m);
 }
 
 /* Where 16-bit number (line, product) lies in a side's stage. */
@@ -234,7 +257,8 @@ wg_plant_sum(const struct gemm_job &job, const struct gemm_place &place, float (
 #pragma unroll
     for (int i = 0; i < 128; i++)
         if (i == which)
-            sum[i] = gemm_float(gemm_bits(sum[i]) ^ 1u << job.plant_at % 32);
+            sum[i] =
+                gemm_float(gemm_planted(job, gemm_bits(sum[i]), gemm_plant_at(job, place.batch)));
 }
 
 /* Fletcher's words come from registers. Code for each checksum and 128 words would be more than the
@@ -282,43 +306,47 @@ static __device__ __forceinline__ void wg_multiply(float (&sum)[128], uint32_t s
     hf_wgmma_commit();
 }
 
-template <bool SIGNED>
+template <enum wg_mode MODE>
 static __device__ __forceinline__ void wg_free(const struct gemm_job &job,
                                                const struct wg_pipe &p) {
     if (threadIdx.x % 32 == 0)
         hf_mbar_arrive(wg_empty(p));
-    if (SIGNED && job.release && threadIdx.x % 32 == 0)
+    if (MODE == WG_RELEASE && job.release && threadIdx.x % 32 == 0)
         hf_mbar_arrive(wg_used(p));
 }
 
 /* All stages of a tile. One is free when the products of the next one have started; when its own
  * are done if it is signed once more, since the signers wait for that. */
-template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
-static __device__ __forceinline__ void wg_tile(const struct gemm_job &job,
-                                               const struct gemm_place &place, struct wg_pipe *p,
-                                               char *shared, float (&sum)[128]) {
+template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
+static __device__ __forceinline__ void
+wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pipe *p, char *shared,
+        struct wg_shares *shares, float (&sum)[128]) {
     const int count = p->count;
-    const bool at_once = SIGNED && job.release;
+    const bool at_once = MODE == WG_RELEASE && job.release;
     struct wg_pipe last = *p;
     for (int i = 0; i < count; i++) {
         hf_mbar_wait(wg_full(*p), p->parity);
-        if (SIGNED && job.plant == HF_GEMM_PLANT_A)
+        if (MODE == WG_RELEASE)
+            wg_shares_sign(job, shares, shared, p->stage);
+        if (MODE == WG_RELEASE && job.plant == HF_GEMM_PLANT_A)
             wg_plant(job, place, i, shared + p->stage * WG_STAGE);
         wg_multiply<BF16, TURN_A, TURN_B>(sum, p->base + (uint32_t)(p->stage * WG_STAGE), i > 0);
+        if (MODE == WG_SIGN)
+            wg_shares_sign(job, shares, shared, p->stage);
         hf_wgmma_wait<1>();
         if (!at_once && i > 0)
-            wg_free<SIGNED>(job, last);
+            wg_free<MODE>(job, last);
         last = *p;
         if (at_once) {
             hf_wgmma_wait<0>();
-            wg_free<SIGNED>(job, last);
+            wg_free<MODE>(job, last);
         }
         wg_next(p);
     }
     hf_wgmma_wait<0>();
     hf_wgmma_hold(sum);
     if (count > 0 && !at_once)
-        wg_free<SIGNED>(job, last);
+        wg_free<MODE>(job, last);
 }
 
 /* 32 columns at a time. */
@@ -405,90 +433,117 @@ static __device__ __forceinline__ void wg_store_halves(const struct gemm_job &jo
     }
 }
 
-/* The sums of a tile, signed, and its entry, which has no part of A and B. */
+/* The entry of a tile. */
 static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
                                                     const struct gemm_place &place, int64_t tile,
-                                                    char *shared, float (&sum)[128]) {
-    struct gemm_sign sums;
-    if (job.plant != HF_GEMM_PLANT_NONE)
-        wg_plant_sum(job, place, sum);
-    wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &sums, sum);
-    uint64_t all[1] = {gemm_placed(sums, job.checksum, gemm_key(place), threadIdx.x)};
+                                                    int count, const struct wg_shares &shares,
+                                                    char *shared) {
+    const uint64_t key = gemm_key(place);
+    uint64_t all[3] = {gemm_placed(shares.a.sign, job.checksum, key, threadIdx.x),
+                       gemm_placed(shares.b.sign, job.checksum, key, threadIdx.x),
+                       gemm_placed(shares.sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<WG_BAR>(all, (uint64_t *)(shared + WG_SUMS));
-    if (threadIdx.x == 0)
-        job.entries[tile] = {0, 0, all[0], job.stamp, 0, hf_slot_unit()};
+    if (threadIdx.x != 0)
+        return;
+    struct gemm_entry *const entry = job.entries + tile;
+    entry->a = all[0];
+    entry->b = all[1];
+    entry->c = all[2];
+    entry->panels = (int32_t)(gemm_shares(count * WG_PIECES_A, place.col, job.tiles_n) +
+                              gemm_shares(count * WG_PIECES_B, place.row, job.tiles_m));
+    entry->unit = hf_slot_unit();
+    entry->stamp = job.stamp;
 }
 
-/* What the signers of this block have signed joins the entry of its first tile. */
-static __device__ __forceinline__ void wg_finish(const struct gemm_job &job, unsigned tiles,
-                                                 char *shared) {
-    const struct wg_signed *const of = (const struct wg_signed *)(shared + WG_SIGNED);
-    hf_bar_sync(WG_BOTH, WG_CONSUMERS + WG_SIGNERS);
-    if (threadIdx.x == 0) {
-        struct gemm_entry *const entry = &job.entries[job.first_tile + blockIdx.x];
-        entry->a = of[0].a + of[1].a + of[2].a;
-        entry->b = of[0].b + of[1].b + of[2].b;
-        entry->panels = (int32_t)of[0].panels;
-    }
-    gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
-                        (uint64_t *)(shared + WG_SUMS));
+/* The tiles that each warp has stored, for those who read them. */
+static __device__ __forceinline__ volatile int *wg_stored(char *shared) {
+    return (volatile int *)(shared + WG_STORED);
 }
 
-template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
+template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
 static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, unsigned tiles,
                                                   char *shared, uint32_t base) {
+    constexpr bool SIGNED = MODE == WG_SIGN || MODE == WG_RELEASE;
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
     struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
     float sum[128];
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
         const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
+        struct wg_shares shares;
+        if (SIGNED) {
+            wg_share_begin(&shares.a, job.checksum, place.col);
+            wg_share_begin(&shares.b, job.checksum, place.row);
+        }
         if (count == 0) {
 #pragma unroll
             for (int i = 0; i < 128; i++)
                 sum[i] = 0;
         }
-        wg_tile<BF16, TURN_A, TURN_B, SIGNED>(job, place, &p, shared, sum);
+        wg_tile<BF16, TURN_A, TURN_B, MODE>(job, place, &p, shared, &shares, sum);
+        if (MODE >= WG_RELEASE && job.plant != HF_GEMM_PLANT_NONE)
+            wg_plant_sum(job, place, sum);
         if (SIGNED)
-            wg_sign_tile(job, place, job.first_tile + t, shared, sum);
+            wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
         if (wg_stores_halves(job))
             wg_store_halves<BF16>(job, place, own, sum);
         else
             wg_store(job, place, (float *)own, sum);
+        if (SIGNED)
+            wg_sign_tile(job, place, job.first_tile + t, count, shares, shared);
+        if (MODE == WG_TALLY) {
+            __threadfence_block();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0)
+                wg_stored(shared)[threadIdx.x / 32] = (int)t + 1;
+        }
     }
     if (SIGNED)
-        wg_finish(job, tiles, shared);
+        gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
+                            (uint64_t *)(shared + WG_SUMS));
 }
 
-template <bool BF16, int TURN_A, int TURN_B, bool SIGNED>
+/* The shared memory of a block, its barriers made. All threads. */
+template <enum wg_mode MODE>
+static __device__ __forceinline__ char *wg_begin(char *dynamic, uint32_t *base) {
+    const uint32_t from = hf_shared(dynamic);
+    *base = (from + 1023) / 1024 * 1024;
+    char *const shared = dynamic + (*base - from);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < WG_STAGES; i++) {
+            hf_mbar_init(*base + WG_BARRIERS + (uint32_t)i * 8, 1);
+            hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8,
+                         (WG_CONSUMERS + (MODE == WG_RELEASE ? WG_SIGNERS : 0)) / 32);
+            hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + i) * 8,
+                         WG_CONSUMERS / 32);
+        }
+        hf_mbar_init_fence();
+    }
+    if (MODE == WG_TALLY && threadIdx.x < WG_CONSUMERS / 32)
+        wg_stored(shared)[threadIdx.x] = 0;
+    return shared;
+}
+
+template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
 static __global__ void __launch_bounds__(WG_THREADS, 1)
     wgmma_kernel(const __grid_constant__ CUtensorMap map_a,
                  const __grid_constant__ CUtensorMap map_b,
                  const __grid_constant__ struct gemm_job job, unsigned tiles) {
     extern __shared__ char wg_shared[];
-    const uint32_t from = hf_shared(wg_shared), base = (from + 1023) / 1024 * 1024;
-    char *const shared = wg_shared + (base - from);
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < WG_STAGES; i++) {
-            hf_mbar_init(base + WG_BARRIERS + (uint32_t)i * 8, 1);
-            hf_mbar_init(base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8,
-                         (WG_CONSUMERS + (SIGNED ? WG_SIGNERS : 0)) / 32);
-            hf_mbar_init(base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + i) * 8, WG_CONSUMERS / 32);
-        }
-        hf_mbar_init_fence();
-    }
-    if (SIGNED && gemm_is_crc(job.checksum))
+    uint32_t base;
+    char *const shared = wg_begin<MODE>(wg_shared, &base);
+    if (MODE != WG_PLAIN && gemm_is_crc(job.checksum))
         gemm_crc_fill((uint32_t *)(shared + WG_TABLE), job.checksum);
     __syncthreads();
     if (threadIdx.x >= WG_CONSUMERS) {
-        hf_regs_lower<SIGNED ? 56 : 40>();
+        hf_regs_lower<MODE == WG_RELEASE ? 56 : 40>();
         if (threadIdx.x == WG_CONSUMERS)
             wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
-        else if (SIGNED && threadIdx.x >= WG_CONSUMERS + 32)
+        else if (MODE == WG_RELEASE && threadIdx.x >= WG_CONSUMERS + 32)
             wg_sign_stages(job, tiles, shared, base);
     } else {
-        hf_regs_raise<SIGNED ? 224 : 232>();
-        wg_consume<BF16, TURN_A, TURN_B, SIGNED>(job, tiles, shared, base);
+        hf_regs_raise<MODE == WG_RELEASE ? 224 : 232>();
+        wg_consume<BF16, TURN_A, TURN_B, MODE>(job, tiles, shared, base);
     }
 }
 
