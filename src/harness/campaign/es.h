@@ -30,6 +30,11 @@ struct es_product {
 hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, struct es_product *x);
 void hf_es_product_clear(struct es_product *x);
 
+/* The campaign against signed products on a device, where a batch has another fault in each. */
+hf_status hf_es_signed_batches(hf_context *ctx, const struct es_product *product,
+                               const hf_gemm_signatures *sign, int64_t every,
+                               hf_dev_signed_count *count);
+
 /* The entry of the array of signatures that takes an operand in row i of C, and how many words it
  * takes after it; false if it does not. In a pair, those of the inner checksum within (i, q), q
  * being the operand's index along k. */

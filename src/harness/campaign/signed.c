@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+const char *hf_dev_signed_kind_name(int i) {
+    static const char *const names[HF_DEV_SIGNED_KINDS] = {"carry", "address", "stuck", "dropped"};
+    return i >= 0 && i < HF_DEV_SIGNED_KINDS ? names[i] : NULL;
+}
+
 struct campaign {
     hf_context *ctx;
     struct es_product product;
@@ -83,7 +88,9 @@ hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int re
     *count = (hf_dev_signed_count){0};
     hf_status status = hf_es_product(ctx, dims, &x.product);
     if (status == HF_OK)
-        status = count_all(&x);
+        status = hf_ctx_is_host(ctx)
+                     ? count_all(&x)
+                     : hf_es_signed_batches(ctx, &x.product, &x.sign, x.every, count);
     hf_es_product_clear(&x.product);
     return status;
 }

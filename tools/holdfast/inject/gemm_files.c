@@ -141,6 +141,19 @@ static json_t *json_levels_of(const struct gemm_campaign *c) {
     return list;
 }
 
+/* Faults while a product was computed; none on a CPU. */
+static json_t *json_kinds_of(const hf_dev_signed_count *n) {
+    json_t *kinds = json_object();
+    for (int k = 0; k < HF_DEV_SIGNED_KINDS; k++)
+        if (n->kind[k].faults > 0)
+            json_object_set_new(kinds, hf_dev_signed_kind_name(k),
+                                json_pack("{s:I, s:I, s:I}", "faults",
+                                          (json_int_t)n->kind[k].faults, "changed",
+                                          (json_int_t)n->kind[k].changed, "detected",
+                                          (json_int_t)n->kind[k].detected));
+    return kinds;
+}
+
 static json_t *json_ours_of(const struct gemm_campaign *c) {
     json_t *list = json_array();
     for (int i = 0; i < OURS; i++) {
@@ -148,15 +161,15 @@ static json_t *json_ours_of(const struct gemm_campaign *c) {
         json_t *shapes = json_array(), *timing = json_array();
         for (int s = 0; r->done && s < COVERAGE_SHAPES; s++)
             json_array_append_new(
-                shapes,
-                json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "shape",
-                          coverage_shapes[s].name, "operand_faults",
-                          (json_int_t)r->count[s].operand_faults, "operand_detected",
-                          (json_int_t)r->count[s].operand_detected, "sum_faults",
-                          (json_int_t)r->count[s].sum_faults, "sum_detected",
-                          (json_int_t)r->count[s].sum_detected, "staged_faults",
-                          (json_int_t)r->count[s].staged_faults, "staged_detected",
-                          (json_int_t)r->count[s].staged_detected, "same_c", r->count[s].same));
+                shapes, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "shape",
+                                  coverage_shapes[s].name, "operand_faults",
+                                  (json_int_t)r->count[s].operand_faults, "operand_detected",
+                                  (json_int_t)r->count[s].operand_detected, "sum_faults",
+                                  (json_int_t)r->count[s].sum_faults, "sum_detected",
+                                  (json_int_t)r->count[s].sum_detected, "staged_faults",
+                                  (json_int_t)r->count[s].staged_faults, "staged_detected",
+                                  (json_int_t)r->count[s].staged_detected, "same_c",
+                                  r->count[s].same, "kinds", json_kinds_of(&r->count[s])));
         for (int s = 0; s < TIME_SHAPES; s++)
             if (r->timing[s].ratio > 0)
                 json_array_append_new(timing, json_pack("{s:s, s:f}", "shape", time_shapes[s].name,

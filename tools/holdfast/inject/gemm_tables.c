@@ -139,6 +139,37 @@ static void print_found(FILE *out, int64_t detected, int64_t faults) {
         fprintf(out, " %.4f %% |", 100.0 * (double)detected / (double)faults);
 }
 
+/* Faults while a product was computed that changed C, over all shapes. */
+static void print_kinds(FILE *out, const struct gemm_campaign *c) {
+    const struct ours_result *some = NULL;
+    for (int i = 0; i < OURS; i++)
+        if (c->ours[i].done && c->ours[i].count[0].kind[0].faults > 0)
+            some = &c->ours[i];
+    if (some == NULL)
+        return;
+    fputs("\nFaults while the product is computed: those that changed C, and how many were seen\n\n"
+          "| scheme |",
+          out);
+    for (int k = 0; k < HF_DEV_SIGNED_KINDS; k++)
+        fprintf(out, " %s |", hf_dev_signed_kind_name(k));
+    fputs("\n|---|---|---|---|---|\n", out);
+    for (int i = 0; i < OURS; i++) {
+        const struct ours_result *r = &c->ours[i];
+        if (!r->done)
+            continue;
+        fprintf(out, "| %s |", r->name);
+        for (int k = 0; k < HF_DEV_SIGNED_KINDS; k++) {
+            int64_t changed = 0, detected = 0;
+            for (int s = 0; s < COVERAGE_SHAPES; s++) {
+                changed += r->count[s].kind[k].changed;
+                detected += r->count[s].kind[k].detected;
+            }
+            print_found(out, detected, changed);
+        }
+        fputc('\n', out);
+    }
+}
+
 void print_ours(FILE *out, const struct gemm_campaign *c) {
     bool any = false;
     for (int i = 0; i < OURS; i++) {
@@ -172,4 +203,5 @@ void print_ours(FILE *out, const struct gemm_campaign *c) {
             fprintf(out, r->timing[s].ratio > 0 ? " %.2fx |" : " - |", r->timing[s].ratio);
         fputc('\n', out);
     }
+    print_kinds(out, c);
 }
