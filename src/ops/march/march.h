@@ -14,7 +14,12 @@
  *
  * With goal >= 0 blocks estimate |b - A x|^2 meanwhile, by the residuals of rows at the beginning
  * of every `every`-th epoch. Where a forecast for `lead` epochs later is within `target`, all leave
- * after that one, and the true residual is taken from `a`. If it is above goal they go on. */
+ * after that one, and the true residual is taken from `a`. If it is above goal they go on.
+ *
+ * `spares` workers more than there are blocks stand by. A worker that has given no sign of life for
+ * silence_s loses its block to one of them, which goes on from what the block told last; what the
+ * late one says afterwards does not count. Without copies of rows beta must be 0 or factors above 1
+ * for that. */
 #ifndef HF_MARCH_H
 #define HF_MARCH_H
 
@@ -24,6 +29,7 @@
 
 #define HF_MARCH_MOST_WIDTH 16
 #define HF_MARCH_MOST_FACTORS 1024
+#define HF_MARCH_SPARES 64 /* at most */
 
 struct hf_march_map {
     int64_t blocks;
@@ -59,11 +65,38 @@ enum hf_march_stop {
     HF_MARCH_ABORTED = 3 /* a block fell silent, or limit_s went by: x is undefined */
 };
 
+/* A block that a spare worker took over. */
+struct hf_march_taken {
+    uint64_t
+        call; /* first + 1 of the call that it happened in: those of other calls do not count */
+    int64_t block;  /* which */
+    int64_t epoch;  /* that was its last one to be complete */
+    double after_s; /* the beginning of the call */
+};
+
 struct hf_march_report {
+    uint64_t call;   /* first + 1; anything else: nobody was left to fill it in */
     double square;   /* |b - A x|^2 of the x returned, from `a`; goal < 0: not taken */
     double estimate; /* what the last decision was made by */
     int64_t epochs, checks;
-    int64_t stop; /* enum hf_march_stop */
+    int64_t stop;                                 /* enum hf_march_stop */
+    struct hf_march_taken taken[HF_MARCH_SPARES]; /* in: anything; by each spare worker */
+};
+
+/* Where workers are lost in an experiment. */
+enum hf_march_moment {
+    HF_MARCH_IN_EPOCHS = 0,    /* before epoch hf_march_loss.at */
+    HF_MARCH_HALF_TOLD = 1,    /* there, and half of what epoch at - 1 told is lost too */
+    HF_MARCH_CHECK_BEGINS = 2, /* before check hf_march_loss.at, counted from 1, */
+    HF_MARCH_CHECK_HALF = 3,   /* in the middle of it, */
+    HF_MARCH_CHECK_ENDS = 4    /* and at its end */
+};
+
+struct hf_march_loss {
+    const uint8_t *blocks; /* [blocks] not 0: this one's worker */
+    enum hf_march_moment moment;
+    int64_t at;
+    double pause_s; /* after which it goes on, if it may; 0: never */
 };
 
 struct hf_march_args {
@@ -80,18 +113,21 @@ struct hf_march_args {
     int32_t every, lead; /* at least 1; lead a multiple of every, at most twice that */
     int64_t most;        /* epochs, at most 2^30 */
     double target, goal;
-    double limit_s; /* after which a call gives up: nothing can hang */
-    void *state;    /* hf_march_state_bytes(): a kernel's own from call to call */
+    double limit_s;   /* after which a call gives up: nothing can hang */
+    int32_t spares;   /* at most HF_MARCH_SPARES; a kernel may have room for fewer, or none */
+    double silence_s; /* 0: a kernel's own */
+    struct hf_march_loss loss; /* blocks NULL: none; the reference loses nobody */
+    void *state;               /* hf_march_state_bytes(): a kernel's own from call to call */
     uint64_t first; /* more than first + most of any call before with this state; 0: state holds
                        anything and is cleared */
-    struct hf_march_report *report; /* out */
+    struct hf_march_report *report; /* in, out */
     bool timed; /* on a device: marks 0 and 1 of its stream stand around the launch */
 };
 
-/* Bytes of hf_march_args.state: numbers with their epochs, of x and p twice, and of what blocks
- * tell all others. */
+/* Bytes of hf_march_args.state: numbers with their epochs, of x and p twice, of what blocks tell
+ * all others, and of what one that takes over must know. */
 static inline size_t hf_march_state_bytes(int64_t n, int64_t blocks) {
-    return 16 * (4 * (size_t)n + 6 * (size_t)blocks);
+    return 16 * (4 * (size_t)n + 20 * (size_t)blocks);
 }
 
 /* What a map is made of; `a` and the rest lie in host memory. */

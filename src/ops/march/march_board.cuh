@@ -9,6 +9,7 @@
 
 #define SLOTS 4 /* decisions whose sums may be under way at once */
 #define NEVER 0x7fffffff
+#define CLOCK 1.9e9 /* cycles in a second, about */
 
 struct __align__(16) tag {
     double value;
@@ -22,6 +23,7 @@ struct march_job {
     double *x;
     int sweeps, factors, every, lead, most;
     bool momentum, free, tested;
+    bool tells_p; /* also without copies: for one that may have to go on */
     double target, goal;
     long long limit; /* clock cycles */
     hf_u64 first;
@@ -29,11 +31,19 @@ struct march_job {
     struct tag *x_tag, *p_tag; /* [2, n] */
     struct tag *sum;           /* [SLOTS, blocks] */
     struct tag *arrival;       /* [2, blocks] */
+    struct tag *round;         /* [2, 2, blocks] target and epochs before, of the last two rounds */
+    struct tag *verdict;       /* [2, 4, blocks] what watchers know after the last two decisions */
+    hf_u64 *beat, *claim;      /* [blocks] march_life.cuh */
+    int spares;                /* blocks of threads beyond those of the map */
+    long long silence;         /* clock cycles after which a block is lost */
+    struct hf_march_loss loss; /* blocks NULL: none */
+    long long pause;           /* clock cycles */
+    int lose_epoch;            /* of loss.moment in the epochs; 0: none */
     struct hf_march_report *report;
 };
 
-/* What workers and watcher of a block tell each other. */
-struct board {
+/* What workers and watcher of a block tell each other. Aligned as what follows it. */
+struct __align__(16) board {
     volatile int done;    /* epochs that are complete */
     volatile int horizon; /* epochs that may be made */
     volatile int last;    /* the last one, NEVER: not decided */
@@ -43,8 +53,22 @@ struct board {
     volatile int hopeless; /* the estimate does not fall, or grew beyond bounds */
     volatile int leave[2];
     volatile double target, estimate;
+    volatile double before, least, start; /* of the watcher at the beginning of a round */
+    volatile int since;
+    volatile int block;       /* of the map, at which this block of threads is */
+    volatile int deposed;     /* another one has taken it over */
+    volatile int dead;        /* in an experiment */
+    volatile long long sleep; /* likewise: until then; 0: no */
+    long long begin;          /* of the launch, on the clock */
+    volatile long long lease; /* when the last sign of life was given */
+    int doubt;                /* signs of life before which to ask whether it was taken over */
     double total;
 };
+
+/* Does this block of threads begin without a block of the map? */
+static __device__ __forceinline__ bool is_spare(const struct march_job &job) {
+    return blockIdx.x >= (unsigned)job.map.blocks;
+}
 
 /* Shared memory of a block begins with the board and a number of each warp. */
 static __device__ __forceinline__ struct board *board_here(void) {

@@ -72,6 +72,25 @@ static void make_factors(struct hf_case *c, struct hf_march_args *args, bool acc
     args->factor = factor;
 }
 
+/* Some blocks lose their workers, at one of the moments there are; some come back late. */
+static void lose_some(struct hf_rng *rng, struct hf_case *c, int64_t id) {
+    struct hf_march_args *args = c->args;
+    const int64_t blocks = args->map.blocks;
+    uint8_t *lost = hf_case_alloc(c, (size_t)blocks, false);
+    if (c->failed)
+        return;
+    args->spares = 4;
+    for (int i = 0; i < 1 + (int)(id % 3); i++)
+        lost[hf_rng_next(rng) % (uint64_t)blocks] = 1;
+    const bool checks = args->goal >= 0 && id / 6 % 2 == 1;
+    args->loss.blocks = lost;
+    args->loss.moment = (enum hf_march_moment)(checks            ? 2 + id / 12 % 3
+                                               : args->goal >= 0 ? id / 12 % 2
+                                                                 : 0);
+    args->loss.at = checks ? 1 : 1 + id % 4;
+    args->loss.pause_s = id / 24 % 3 == 0 ? 1e-4 : 0;
+}
+
 struct kind {
     int layers, sweeps;
     bool accelerated, free, tested, rhs;
@@ -142,9 +161,12 @@ static bool make_case(struct hf_rng *rng, int64_t id, struct hf_case *c) {
         args->goal = 1e-20 * square_of(args);
         args->target = 0.9 * args->goal;
     }
-    hf_sparse_name(c, &shape, " blocks=%d k=%d%s%s%s%s%s", (int)args->map.blocks, args->sweeps,
+    if (!c->failed && id % 6 >= 3)
+        lose_some(rng, c, id);
+    hf_sparse_name(c, &shape, " blocks=%d k=%d%s%s%s%s%s%s", (int)args->map.blocks, args->sweeps,
                    kind.layers ? " layers" : "", kind.accelerated ? " accelerated" : "",
-                   kind.free ? " free" : "", kind.tested ? " goal" : "", kind.rhs ? " rhs" : "");
+                   kind.free ? " free" : "", kind.tested ? " goal" : "", kind.rhs ? " rhs" : "",
+                   args->loss.blocks != NULL ? " loss" : "");
     return true;
 }
 

@@ -7,15 +7,29 @@
  * One more warp watches. At epochs every, 2 every, ... it adds up the squared residuals of its
  * block, publishes the sum and adds up those of all blocks, which is the same number in each: all
  * decide alike that `lead` epochs later is the end, without waiting, because no worker passes that
- * epoch before its watcher has decided. Whatever waits gives up when the time is over. */
+ * epoch before its watcher has decided. Whatever waits gives up when the time is over.
+ *
+ * Blocks of threads beyond those of the map stand by and take over (march_life.cuh,
+ * march_adopt.cuh). */
+#include "ops/march/march_adopt.cuh"
 #include "ops/march/march_check.cuh"
 #include "ops/march/march_rows.cuh"
 #include "ops/march/march_watch.cuh"
+
+#define SILENCE_S 10e-6 /* signs of life come at least every 2 us */
 
 /* The board as the next round finds it: made + 1 is its first epoch. By one thread. */
 static __device__ void open_round(const struct march_job &job, struct board *board, int round,
                                   int made, double target) {
     const int first = (made / job.every + 1) * job.every;
+    if (round > 1 && job.spares > 0 && may_tell(job, board)) {
+        struct tag *place = job.round + round % 2 * 2 * job.map.blocks + board->block;
+        store_tag(place, target, job.first + (hf_u64)round);
+        store_tag(place + job.map.blocks, made, job.first + (hf_u64)round);
+    }
+    board->before = board->start = 0;
+    board->least = INFINITY;
+    board->since = 0;
     board->target = target;
     board->first = first;
     board->horizon = job.tested ? first + job.lead : NEVER - 1;
@@ -26,22 +40,24 @@ static __device__ void open_round(const struct march_job &job, struct board *boa
 
 static __device__ void tell(const struct march_job &job, const struct board *board, int made,
                             int checks, double square) {
-    struct hf_march_report report;
-    report.square = square;
-    report.estimate = board->estimate;
-    report.epochs = made;
-    report.checks = checks;
-    report.stop = board->leave[0] || board->leave[1]                        ? HF_MARCH_ABORTED
-                  : job.tested && square <= job.goal                        ? HF_MARCH_GOAL
-                  : job.tested && (board->hopeless || !(square < INFINITY)) ? HF_MARCH_STALL
-                                                                            : HF_MARCH_MOST;
-    *job.report = report;
+    struct hf_march_report *report = job.report;
+    report->call = job.first + 1;
+    report->square = square;
+    report->estimate = board->estimate;
+    report->epochs = made;
+    report->checks = checks;
+    report->stop = board->leave[0] || board->leave[1]                        ? HF_MARCH_ABORTED
+                   : job.tested && square <= job.goal                        ? HF_MARCH_GOAL
+                   : job.tested && (board->hopeless || !(square < INFINITY)) ? HF_MARCH_STALL
+                                                                             : HF_MARCH_MOST;
 }
 
 /* Where the workers of a block are. */
 struct place {
-    int it;  /* the epoch to be made next */
-    int cur; /* side of x */
+    int it;    /* the epoch to be made next */
+    int cur;   /* side of x */
+    int lose;  /* in an experiment: the epoch before which it is lost, */
+    bool lost; /* and this is it */
 };
 
 /* Epochs of a round. The elements are read at its beginning, so that no register need be kept for
@@ -57,7 +73,11 @@ static __device__ __forceinline__ struct place make_epochs(const struct march_jo
     own.load_elements(job);
     own.begin_round(job, at.it);
     int it = at.it, cur = at.cur;
+    bool lost = false;
     for (; it <= job.most && may_go(board, it); it++) {
+        lost = it == at.lose;
+        if (lost)
+            break;
         own.step(job, near, cur, it);
         cur ^= (job.sweeps - 1) & 1;
         if (own.leads && own.acts)
@@ -83,7 +103,7 @@ static __device__ __forceinline__ struct place make_epochs(const struct march_jo
     }
     state->x = own.x;
     state->p = own.p;
-    return {it, cur};
+    return {it, cur, at.lose, lost};
 }
 
 template <int WIDTH, int LANES>
@@ -93,19 +113,25 @@ static __device__ void work(const struct march_job &job, const struct near &near
     struct row own;
     load_row(job, near, &own);
     meet(threads);
-    struct place at = {1, 0};
-    int checks = 0;
-    double square = 0, target = job.target;
+    struct place at = {board->done + 1, 0, is_spare(job) ? 0 : job.lose_epoch, false};
+    int checks = board->round - 1;
+    double square = 0, target = board->target;
     bool over = false;
     while (!over) {
         at = make_epochs<WIDTH, LANES>(job, near, &own, at);
-        if (own.is_own)
+        if (at.lost) {
+            lose_in_epochs(job, own, at.it);
+            at.lose = 0;
+            continue;
+        }
+        if (own.is_own && may_tell(job, board))
             __stcg(&job.x[own.begin + own.row], own.x);
         over = !job.tested || board->leave[0] || board->leave[1];
         if (over)
             break;
         checks++;
         square = check_all(job, own.begin, own.own, job.first + (hf_u64)checks);
+        lose_worker(job, HF_MARCH_CHECK_ENDS, checks);
         over = square <= job.goal || !(square < INFINITY) || at.it > job.most || board->hopeless ||
                board->leave[0];
         target = fmin(target, board->estimate) * fmin(0.5, 0.5 * job.goal / square);
@@ -113,50 +139,45 @@ static __device__ void work(const struct march_job &job, const struct near &near
             open_round(job, board, checks + 1, at.it - 1, target);
         meet(threads);
     }
+    if (!job.tested)
+        meet(threads); /* x is complete before the watcher says so */
     if (threadIdx.x == 0) {
-        if (blockIdx.x == 0)
+        if (board->block == 0 && !board->deposed && may_tell(job, board))
             tell(job, board, at.it - 1, checks, square);
         board->over = 1;
     }
 }
 
+/* By one thread. */
+static __device__ __forceinline__ void open_board(const struct march_job &job) {
+    struct board *board = board_here();
+    board->done = board->abort = board->over = board->hopeless = 0;
+    board->leave[0] = board->leave[1] = 0;
+    board->deposed = board->dead = board->doubt = 0;
+    board->sleep = 0;
+    board->estimate = 0;
+    board->block = (int)blockIdx.x;
+    board->begin = board->lease = clock64();
+    open_round(job, board, 1, 0, job.target);
+}
+
 template <int WIDTH, int LANES>
 static __global__ void __launch_bounds__(WIDTH > 6 ? 512 : 768)
     march_blocks(const __grid_constant__ struct march_job job) {
-    const long long begin = clock64();
-    struct near near;
-    double *at = partial_here() + 32;
-    near.board = board_here();
-    near.factor = at;
-    at += 2 * job.factors;
-    near.squares = at;
-    at += job.map.own * (SLOTS + 1);
-    near.p = at;
-    at += job.map.rows;
-    near.x0 = at;
-    near.extent = job.map.extent;
-    at += job.map.rhs > 2 * job.map.extent ? job.map.rhs : 2 * job.map.extent;
-    near.source = (int *)at;
-    const int64_t from = job.map.source_start[blockIdx.x];
-    near.sources = (int)(job.map.source_start[blockIdx.x + 1] - from);
-    for (int i = (int)threadIdx.x; i < near.sources; i += (int)blockDim.x)
-        near.source[i] = job.map.source[from + i];
-    for (int i = (int)threadIdx.x; i < 2 * job.factors; i += (int)blockDim.x)
-        near.factor[i] = job.factor[i];
-    for (int i = (int)threadIdx.x; i < job.map.rows; i += (int)blockDim.x)
-        near.p[i] = 0;
-    if (threadIdx.x == 0) {
-        struct board *board = near.board;
-        board->done = board->abort = board->over = board->hopeless = 0;
-        board->leave[0] = board->leave[1] = 0;
-        board->estimate = 0;
-        open_round(job, board, 1, 0, job.target);
+    if (threadIdx.x == 0)
+        open_board(job);
+    if (is_spare(job) && !take_over<WIDTH, LANES>(job))
+        return;
+    const int block = is_spare(job) ? board_here()->block : (int)blockIdx.x;
+    const struct near near = lay_out(job, block);
+    if (!is_spare(job)) {
+        fill(job, near, block);
+        __syncthreads();
     }
-    __syncthreads();
     if ((int)threadIdx.x < job.map.threads)
         work<WIDTH, LANES>(job, near);
     else
-        watch_blocks(job, near.board, near.squares, begin);
+        watch_blocks(job, near.board, near.squares);
 }
 
 /* ---- the row */
@@ -229,15 +250,47 @@ static struct march_job stage_job(struct hf_stage *stage, const struct hf_march_
     job.tested = args->goal >= 0;
     job.target = args->target;
     job.goal = args->goal;
-    job.limit = (long long)(args->limit_s * 1.9e9);
+    job.limit = (long long)(args->limit_s * CLOCK);
+    job.silence = args->spares > 0
+                      ? (long long)(CLOCK * (args->silence_s > 0 ? args->silence_s : SILENCE_S))
+                      : INT64_MAX;
+    job.spares = args->spares < HF_MARCH_SPARES ? args->spares : HF_MARCH_SPARES;
+    job.tells_p = args->momentum || (job.spares > 0 && args->factors > 1);
     job.first = args->first;
     job.n = n;
     job.x_tag = (struct tag *)hf_stage_inout(stage, args->state, bytes);
     job.p_tag = job.x_tag + 2 * n;
     job.sum = job.p_tag + 2 * n;
     job.arrival = job.sum + SLOTS * blocks;
-    job.report = (struct hf_march_report *)hf_stage_out(stage, args->report, sizeof *args->report);
+    job.round = job.arrival + 2 * blocks;
+    job.verdict = job.round + 4 * blocks;
+    job.beat = (hf_u64 *)(job.verdict + 8 * blocks);
+    job.claim = job.beat + blocks;
+    job.report =
+        (struct hf_march_report *)hf_stage_inout(stage, args->report, sizeof *args->report);
+    if (args->loss.blocks == NULL)
+        return job;
+    job.loss = args->loss;
+    job.loss.blocks = (const uint8_t *)hf_stage_in(stage, args->loss.blocks, (size_t)blocks);
+    job.pause = (long long)(args->loss.pause_s * CLOCK);
+    job.lose_epoch = job.loss.moment <= HF_MARCH_HALF_TOLD ? (int)job.loss.at : 0;
     return job;
+}
+
+/* Blocks of threads beside those of the map, as many as are wanted and find room. */
+static cudaError_t fit_spares(const struct hf_cuda *cuda, struct march_job *job,
+                              march_kernel *kernel) {
+    const int threads = job->map.threads + 32;
+    int each = 1;
+    if (job->spares + job->map.blocks > cuda->sms) {
+        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &each, (const void *)kernel, threads, near_bytes(*job));
+        if (error != cudaSuccess)
+            return error;
+    }
+    const int room = each * cuda->sms - (int)job->map.blocks;
+    job->spares = job->spares < room ? job->spares : room;
+    return cudaSuccess;
 }
 
 static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed) {
@@ -247,13 +300,16 @@ static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed)
     void *list[] = {job};
     cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (error == cudaSuccess && job->spares > 0)
+        error = fit_spares(cuda, job, kernel);
     if (error == cudaSuccess && job->first == 0)
         error = cudaMemsetAsync(job->x_tag, 0, hf_march_state_bytes(job->n, job->map.blocks),
                                 cuda->stream);
     HF_TRY(hf_cuda_check(cuda, error, "march"));
     if (timed)
         HF_TRY(device->mark(cuda, 0));
-    error = cudaLaunchCooperativeKernel((const void *)kernel, dim3((unsigned)job->map.blocks),
+    const dim3 grid((unsigned)job->map.blocks + (unsigned)job->spares);
+    error = cudaLaunchCooperativeKernel((const void *)kernel, grid,
                                         dim3((unsigned)job->map.threads + 32), list, (size_t)shared,
                                         cuda->stream);
     HF_TRY(hf_cuda_check(cuda, error, "march"));

@@ -106,7 +106,7 @@ static double true_square(const struct hf_march_args *args) {
 static hf_status march_run(const struct hf_call *call) {
     const struct hf_march_args *args = call->args;
     struct march_work w = {.args = args};
-    struct hf_march_report report = {.stop = HF_MARCH_MOST};
+    struct hf_march_report report = {.call = args->first + 1, .stop = HF_MARCH_MOST};
     (void)carve_work(&w, call->ws);
     const size_t bytes = (size_t)args->a.rows * sizeof(double);
     memset(w.p, 0, bytes);

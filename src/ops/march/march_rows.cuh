@@ -3,7 +3,7 @@
 #ifndef HF_MARCH_ROWS_CUH
 #define HF_MARCH_ROWS_CUH
 
-#include "ops/march/march_board.cuh"
+#include "ops/march/march_life.cuh"
 
 #define EACH 4     /* values from outside that a thread asks for at once */
 #define RHS_ROWS 8 /* rows of the map of the right side that a warp works on at once */
@@ -29,12 +29,43 @@ static __host__ __device__ inline size_t near_bytes(const struct march_job &job)
            sizeof(struct board) + sizeof(int) * (size_t)job.map.extent;
 }
 
+/* Where things are in the shared memory of a block of threads. */
+static __device__ __forceinline__ struct near lay_out(const struct march_job &job, int block) {
+    struct near near;
+    double *at = partial_here() + 32;
+    near.board = board_here();
+    near.factor = at;
+    at += 2 * job.factors;
+    near.squares = at;
+    at += job.map.own * (SLOTS + 1);
+    near.p = at;
+    at += job.map.rows;
+    near.x0 = at;
+    near.extent = job.map.extent;
+    at += job.map.rhs > 2 * job.map.extent ? job.map.rhs : 2 * job.map.extent;
+    near.source = (int *)at;
+    near.sources = (int)(job.map.source_start[block + 1] - job.map.source_start[block]);
+    return near;
+}
+
+static __device__ __forceinline__ void fill(const struct march_job &job, const struct near &near,
+                                            int block) {
+    const int64_t from = job.map.source_start[block];
+    for (int i = (int)threadIdx.x; i < near.sources; i += (int)blockDim.x)
+        near.source[i] = job.map.source[from + i];
+    for (int i = (int)threadIdx.x; i < 2 * job.factors; i += (int)blockDim.x)
+        near.factor[i] = job.factor[i];
+    for (int i = (int)threadIdx.x; i < job.map.rows; i += (int)blockDim.x)
+        near.p[i] = 0;
+}
+
 /* c of own rows by the map from b, a warp to a row: to `c`. */
 static __device__ __noinline__ void map_right_side(const struct march_job &job, int own, double *b,
                                                    double *c) {
-    const int64_t first = job.map.rhs_start[blockIdx.x];
-    const int count = (int)(job.map.rhs_start[blockIdx.x + 1] - first);
-    const double *map = job.map.rhs_map + job.map.rhs_map_start[blockIdx.x];
+    const int block = board_here()->block;
+    const int64_t first = job.map.rhs_start[block];
+    const int count = (int)(job.map.rhs_start[block + 1] - first);
+    const double *map = job.map.rhs_map + job.map.rhs_map_start[block];
     const int threads = job.map.threads, lane = (int)threadIdx.x % 32;
     for (int i = (int)threadIdx.x; i < count; i += threads)
         b[i] = job.b[job.map.rhs_place[first + i]];
@@ -82,16 +113,27 @@ struct row {
 static __device__ void load_row(const struct march_job &job, const struct near &near,
                                 struct row *r) {
     const struct hf_march_map &map = job.map;
-    const int t = (int)threadIdx.x;
-    r->begin = (int)map.block_start[blockIdx.x];
-    r->own = (int)map.block_start[blockIdx.x + 1] - r->begin;
-    r->count = map.row_count[blockIdx.x];
+    const int t = (int)threadIdx.x, block = near.board->block;
+    r->begin = (int)map.block_start[block];
+    r->own = (int)map.block_start[block + 1] - r->begin;
+    r->count = map.row_count[block];
     r->row = t / map.lanes;
     r->leads = t % map.lanes == 0;
     r->acts = r->row < r->count;
     r->is_own = r->leads && r->row < r->own;
     r->c = r->p = r->x = 0;
     r->scale = 1;
+    if (is_spare(job)) {
+        const double *c = near.squares + SLOTS * map.own; /* by take_over() */
+        if (r->acts) {
+            const int place = r->row < r->own ? r->begin + r->row : near.source[r->row - r->own];
+            r->c = map.rhs_map != NULL ? c[r->row] : job.inverse[place] * job.b[place];
+            r->scale = 1 / job.inverse[place];
+            r->x = near.x(0)[r->row];
+            r->p = near.p[r->row];
+        }
+        return;
+    }
     if (map.rhs_map != NULL) {
         map_right_side(job, r->own, near.x(0), near.squares);
         r->c = r->acts ? near.squares[r->row] : 0;
@@ -130,7 +172,7 @@ template <int WIDTH, int LANES> struct rows : row {
 
 template <int WIDTH, int LANES>
 __device__ __forceinline__ void rows<WIDTH, LANES>::load_elements(const struct march_job &job) {
-    const int64_t base = (int64_t)blockIdx.x * WIDTH * job.map.threads + threadIdx.x;
+    const int64_t base = (int64_t)board_here()->block * WIDTH * job.map.threads + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < WIDTH; w++) {
         value[w] = job.map.value[base + (int64_t)w * job.map.threads];
@@ -190,10 +232,10 @@ __device__ __forceinline__ void rows<WIDTH, LANES>::step(const struct march_job 
 template <int WIDTH, int LANES>
 __device__ __forceinline__ void rows<WIDTH, LANES>::publish(const struct march_job &job, int it) {
     const int64_t at = (job.free || it % 2 == 0 ? 0 : job.n) + begin + row;
-    if (!is_own)
+    if (!is_own || !may_tell(job, board_here()))
         return;
     store_tag(job.x_tag + at, x, job.first + (hf_u64)it);
-    if (job.momentum)
+    if (job.tells_p)
         store_tag(job.p_tag + at, p, job.first + (hf_u64)it);
 }
 
