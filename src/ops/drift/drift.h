@@ -5,8 +5,9 @@
  *
  * Blocks belong to workers. A block whose epoch has fallen `lag` behind that of a worker is relaxed
  * by that worker too: so a worker that the system has put to sleep, or that is lost, holds nobody
- * up. None runs more than 2 lag epochs ahead of the slowest block, for the theory wants x of
- * bounded age. */
+ * up. One that it was working on right then is taken from it after a while; what it writes later is
+ * not taken. None runs more than 2 lag epochs ahead of the slowest block, for the theory wants x of
+ * bounded age. `spares` of the workers have no blocks of their own. */
 #ifndef HF_DRIFT_H
 #define HF_DRIFT_H
 
@@ -14,12 +15,23 @@
 #include "ops/sparse.h"
 #include <stdbool.h>
 
+#define HF_DRIFT_TAKEN 16 /* of which a report tells */
+
+/* The first time that a block was relaxed by a worker that it does not belong to. */
+struct hf_drift_taken {
+    int64_t block, epoch; /* it had so many then */
+    int64_t worker;       /* that did */
+    double after_s;       /* the beginning of the call */
+};
+
 /* What a call did. */
 struct hf_drift_report {
     double square;       /* sum of the squared residuals that blocks had when last relaxed */
     int64_t relaxations; /* of blocks */
     int64_t takeovers;   /* those of them made for another worker */
     int64_t slowest;     /* least epoch of a block */
+    int64_t taken_count; /* of `taken`, by the CPU's kernels */
+    struct hf_drift_taken taken[HF_DRIFT_TAKEN];
 };
 
 struct hf_drift_args {
@@ -37,6 +49,9 @@ struct hf_drift_args {
     const uint8_t
         *lost; /* [blocks] not 0: its worker falls silent at epoch lost_from; NULL: none */
     int64_t lost_from;
+    bool ends; /* CPU: that worker ends or, where pause_s > 0, sleeps, in the middle of it */
+    double pause_s;
+    int32_t spares;                 /* CPU: workers without blocks; a worker is left in any case */
     const double *b;                /* [n] */
     double *x;                      /* [n] in, out; output 0 of the op's bound */
     struct hf_drift_report *report; /* out */

@@ -238,7 +238,8 @@ static __global__ void __launch_bounds__(SPARSE_THREADS) drift_blocks(struct dri
 static __global__ void drift_tell(struct drift_job job) {
     if (threadIdx.x != 0)
         return;
-    struct hf_drift_report report = {0, 0, 0, INT64_MAX};
+    struct hf_drift_report report = {};
+    report.slowest = INT64_MAX;
     for (int64_t block = 0; block < job.blocks; block++) {
         const int64_t epoch = (int64_t)job.state[block].epoch;
         report.square += job.state[block].square;

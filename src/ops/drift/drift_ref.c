@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reference of drift: one worker, which relaxes one block after the other. */
+ * Reference of drift: one worker, which relaxes one block after the other; those that are lost
+ * too, where others would take over. */
+#include "base/clock.h"
 #include "core/kernel.h"
 #include "device/host/isa.h"
 #include "ops/drift/drift.h"
@@ -29,20 +31,26 @@ static double relax_block(const struct hf_drift_args *args, int64_t block, doubl
 }
 
 static bool is_lost(const struct hf_drift_args *args, int64_t block, int64_t epoch) {
-    return args->lost != NULL && args->lost[block] && epoch >= args->lost_from && args->lag == 0;
+    return args->lost != NULL && args->lost[block] && epoch >= args->lost_from;
 }
 
 static hf_status drift_run(const struct hf_call *call) {
     const struct hf_drift_args *args = call->args;
     double *square = call->ws, *residual = square + args->blocks;
+    const double begin = hf_now_s();
     struct hf_drift_report report = {.square = 1, .slowest = args->epochs};
     memset(square, 0, (size_t)args->blocks * sizeof(double));
     for (int64_t epoch = 0; epoch < args->epochs; epoch++) {
         for (int64_t block = 0; block < args->blocks; block++) {
-            if (is_lost(args, block, epoch)) {
+            const bool lost = is_lost(args, block, epoch);
+            if (lost && args->lag == 0) {
                 report.slowest = args->lost_from;
                 continue;
             }
+            if (lost && report.taken_count == 0) /* another worker would do it */
+                report.taken[report.taken_count++] =
+                    (struct hf_drift_taken){block, epoch, 0, hf_now_s() - begin};
+            report.takeovers += lost;
             square[block] = relax_block(args, block, residual);
             report.relaxations++;
         }
